@@ -1,0 +1,300 @@
+"""The enums of builder, network, engine and runtime, numbered as in TensorRT 10.16 plus the members of 11.
+
+Plugins, the ONNX parser, attention and collectives have theirs in `enums_more`.
+
+>>> DataType.HALF.itemsize, int(DataType.HALF), DataType(1)
+(2, 1, <DataType.HALF: 1>)
+"""
+
+from __future__ import annotations
+
+from anyrt.core.trt_enum import TrtEnum
+
+
+class ActivationType(TrtEnum):
+    """The function of an activation layer."""
+
+    RELU, SIGMOID, TANH, LEAKY_RELU, ELU, SELU, SOFTSIGN, SOFTPLUS, CLIP, HARD_SIGMOID = range(10)
+    SCALED_TANH, THRESHOLDED_RELU, GELU_ERF, GELU_TANH = range(10, 14)
+
+
+class BuilderFlag(TrtEnum):
+    """Switches of a builder configuration."""
+
+    FP16, INT8, DEBUG, GPU_FALLBACK, REFIT, DISABLE_TIMING_CACHE, TF32, SPARSE_WEIGHTS = range(8)
+    SAFETY_SCOPE, OBEY_PRECISION_CONSTRAINTS, PREFER_PRECISION_CONSTRAINTS, DIRECT_IO = range(8, 12)
+    REJECT_EMPTY_ALGORITHMS, VERSION_COMPATIBLE, EXCLUDE_LEAN_RUNTIME, FP8 = range(12, 16)
+    ERROR_ON_TIMING_CACHE_MISS, BF16, DISABLE_COMPILATION_CACHE, WEIGHTLESS = range(16, 20)
+    STRIP_PLAN, REFIT_IDENTICAL, WEIGHT_STREAMING, INT4, REFIT_INDIVIDUAL, STRICT_NANS = range(19, 25)
+    MONITOR_MEMORY, FP4, EDITABLE_TIMING_CACHE, DISTRIBUTIVE_INDEPENDENCE = range(25, 29)
+
+
+class CumulativeOperation(TrtEnum):
+    """The operation of a cumulative layer."""
+
+    SUM = 0
+
+
+class DataType(TrtEnum):
+    """The type of one element."""
+
+    FLOAT, HALF, INT8, INT32, BOOL, UINT8, FP8, BF16, INT64, INT4, FP4, E8M0 = range(12)
+
+    @property
+    def itemsize(self) -> int | float:
+        """Bytes of one element; 0.5 for the types that are packed two to a byte."""
+        bits = (32, 16, 8, 32, 8, 8, 8, 16, 64, 4, 4, 8)[self._value_]
+        return bits // 8 if bits >= 8 else bits / 8
+
+
+class DeviceType(TrtEnum):
+    """Where a layer runs."""
+
+    GPU, DLA = range(2)
+
+
+class ElementWiseOperation(TrtEnum):
+    """The function of an element-wise layer."""
+
+    SUM, PROD, MAX, MIN, SUB, DIV, POW, FLOOR_DIV, AND, OR, XOR, EQUAL, GREATER, LESS = range(14)
+
+
+class EngineCapability(TrtEnum):
+    """Which restrictions an engine is built under."""
+
+    STANDARD, SAFETY, DLA_STANDALONE = range(3)
+
+
+class EngineStat(TrtEnum):
+    """A figure that an engine tells about itself."""
+
+    TOTAL_WEIGHTS_SIZE, STRIPPED_WEIGHTS_SIZE = range(2)
+
+
+class ErrorCodeTRT(TrtEnum):
+    """What an error recorder is told."""
+
+    SUCCESS, UNSPECIFIED_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_CONFIG = range(5)
+    FAILED_ALLOCATION, FAILED_INITIALIZATION, FAILED_EXECUTION, FAILED_COMPUTATION = range(5, 9)
+    INVALID_STATE, UNSUPPORTED_STATE = range(9, 11)
+
+
+class ExecutionContextAllocationStrategy(TrtEnum):
+    """When a context gets its memory."""
+
+    STATIC, ON_PROFILE_CHANGE, USER_MANAGED = range(3)
+
+
+class FillOperation(TrtEnum):
+    """How a fill layer makes its values."""
+
+    LINSPACE, RANDOM_UNIFORM, RANDOM_NORMAL = range(3)
+
+
+class GatherMode(TrtEnum):
+    """How a gather layer reads its indices."""
+
+    DEFAULT, ELEMENT, ND = range(3)
+
+
+class HardwareCompatibilityLevel(TrtEnum):
+    """On which other devices an engine should run."""
+
+    NONE, AMPERE_PLUS, SAME_COMPUTE_CAPABILITY = range(3)
+
+
+class Severity(TrtEnum):
+    """How serious a message is; lower is worse."""
+
+    INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = range(5)
+
+
+class InterpolationMode(TrtEnum):
+    """How resize and grid sample compute a value between samples."""
+
+    NEAREST, LINEAR, CUBIC = range(3)
+
+
+class LayerInformationFormat(TrtEnum):
+    """How the engine inspector prints."""
+
+    ONELINE, JSON = range(2)
+
+
+class LayerType(TrtEnum):
+    """The kind of a layer."""
+
+    CONVOLUTION, CAST, ACTIVATION, POOLING, LRN, SCALE, SOFTMAX, DECONVOLUTION, CONCATENATION = range(9)
+    ELEMENTWISE, PLUGIN, UNARY, PADDING, SHUFFLE, REDUCE, TOPK, GATHER, MATRIX_MULTIPLY = range(9, 18)
+    RAGGED_SOFTMAX, CONSTANT, IDENTITY, PLUGIN_V2, SLICE, SHAPE, PARAMETRIC_RELU, RESIZE = range(18, 26)
+    TRIP_LIMIT, RECURRENCE, ITERATOR, LOOP_OUTPUT, SELECT, FILL, QUANTIZE, DEQUANTIZE = range(26, 34)
+    CONDITION, CONDITIONAL_INPUT, CONDITIONAL_OUTPUT, SCATTER, EINSUM, ASSERTION, ONE_HOT = range(34, 41)
+    NON_ZERO, GRID_SAMPLE, NMS, REVERSE_SEQUENCE, NORMALIZATION, PLUGIN_V3, SQUEEZE = range(41, 48)
+    UNSQUEEZE, CUMULATIVE, DYNAMIC_QUANTIZE, ATTENTION_INPUT, ATTENTION_OUTPUT = range(48, 53)
+    ROTARY_EMBEDDING, KV_CACHE_UPDATE, MOE, DIST_COLLECTIVE = range(53, 57)
+
+
+class LoopOutput(TrtEnum):
+    """What a loop hands out."""
+
+    LAST_VALUE, CONCATENATE, REVERSE = range(3)
+
+
+class MatrixOperation(TrtEnum):
+    """How a matrix multiplication reads an operand."""
+
+    NONE, TRANSPOSE, VECTOR = range(3)
+
+
+class MemoryPoolType(TrtEnum):
+    """A pool of memory that a builder may limit."""
+
+    WORKSPACE, DLA_MANAGED_SRAM, DLA_LOCAL_DRAM, DLA_GLOBAL_DRAM, TACTIC_DRAM = range(5)
+    TACTIC_SHARED_MEMORY = 5
+
+
+class NetworkDefinitionCreationFlag(TrtEnum):
+    """Switches of `create_network`, as bit positions."""
+
+    EXPLICIT_BATCH, STRONGLY_TYPED, PREFER_JIT_PYTHON_PLUGINS, PREFER_AOT_PYTHON_PLUGINS = range(4)
+
+
+class PaddingMode(TrtEnum):
+    """How convolution and pooling choose padding."""
+
+    EXPLICIT_ROUND_DOWN, EXPLICIT_ROUND_UP, SAME_UPPER, SAME_LOWER = range(4)
+
+
+class PoolingType(TrtEnum):
+    """The function of a pooling layer."""
+
+    MAX, AVERAGE, MAX_AVERAGE_BLEND = range(3)
+
+
+class PreviewFeature(TrtEnum):
+    """Features that are not yet on by default."""
+
+    PROFILE_SHARING_0806, ALIASED_PLUGIN_IO_10_03, RUNTIME_ACTIVATION_RESIZE_10_10 = range(3)
+    MULTIDEVICE_RUNTIME_10_16 = 3
+
+
+class ProfilingVerbosity(TrtEnum):
+    """How much an engine tells about its layers."""
+
+    LAYER_NAMES_ONLY, NONE, DETAILED = range(3)
+
+
+class ReduceOperation(TrtEnum):
+    """The function of a reduction."""
+
+    SUM, PROD, MAX, MIN, AVG, NONE = range(6)
+
+
+class ResizeCoordinateTransformation(TrtEnum):
+    """How resize maps output positions to input positions."""
+
+    ALIGN_CORNERS, ASYMMETRIC, HALF_PIXEL = range(3)
+
+
+class ResizeRoundMode(TrtEnum):
+    """How nearest resize rounds a position."""
+
+    HALF_UP, HALF_DOWN, FLOOR, CEIL = range(4)
+
+
+class ResizeSelector(TrtEnum):
+    """How resize treats a single output pixel."""
+
+    FORMULA, UPPER = range(2)
+
+
+class RuntimePlatform(TrtEnum):
+    """The platform an engine is built for."""
+
+    SAME_AS_BUILD, WINDOWS_AMD64 = range(2)
+
+
+class SampleMode(TrtEnum):
+    """What slice and grid sample read outside the input."""
+
+    STRICT_BOUNDS, WRAP, CLAMP, FILL, REFLECT = range(5)
+
+
+class ScaleMode(TrtEnum):
+    """How far one scale coefficient reaches."""
+
+    UNIFORM, CHANNEL, ELEMENTWISE = range(3)
+
+
+class ScatterMode(TrtEnum):
+    """How a scatter layer reads its indices."""
+
+    ELEMENT, ND = range(2)
+
+
+class SerializationFlag(TrtEnum):
+    """Switches of engine serialisation."""
+
+    EXCLUDE_WEIGHTS, EXCLUDE_LEAN_RUNTIME, INCLUDE_REFIT = range(3)
+
+
+class TacticSource(TrtEnum):
+    """Libraries that kernels may come from."""
+
+    CUBLAS, CUBLAS_LT, CUDNN, EDGE_MASK_CONVOLUTIONS, JIT_CONVOLUTIONS = range(5)
+
+
+class TempfileControlFlag(TrtEnum):
+    """How temporary files may be made."""
+
+    ALLOW_IN_MEMORY_FILES, ALLOW_TEMPORARY_FILES = range(2)
+
+
+class TensorFormat(TrtEnum):
+    """The memory layout of an input or output."""
+
+    LINEAR, CHW2, HWC8, CHW4, CHW16, CHW32, DHWC8, CDHW32, HWC, DLA_LINEAR, DLA_HWC4, HWC16 = range(12)
+    DHWC = 12
+
+
+class TensorIOMode(TrtEnum):
+    """Whether a tensor is an input or an output."""
+
+    NONE, INPUT, OUTPUT = range(3)
+
+
+class TensorLocation(TrtEnum):
+    """Where the memory of a tensor lies."""
+
+    DEVICE, HOST = range(2)
+
+
+class TilingOptimizationLevel(TrtEnum):
+    """How much time goes into tiling."""
+
+    NONE, FAST, MODERATE, FULL = range(4)
+
+
+class TopKOperation(TrtEnum):
+    """Whether the largest or smallest values are taken."""
+
+    MAX, MIN = range(2)
+
+
+class TripLimit(TrtEnum):
+    """What ends a loop."""
+
+    COUNT, WHILE = range(2)
+
+
+class UnaryOperation(TrtEnum):
+    """The function of a unary layer."""
+
+    EXP, LOG, SQRT, RECIP, ABS, NEG, SIN, COS, TAN, SINH, COSH, ASIN, ACOS, ATAN, ASINH, ACOSH = range(16)
+    ATANH, CEIL, FLOOR, ERF, NOT, SIGN, ROUND, ISINF, ISNAN = range(16, 25)
+
+
+class WeightsRole(TrtEnum):
+    """Which weights of a layer are meant."""
+
+    KERNEL, BIAS, SHIFT, SCALE, CONSTANT, ANY = range(6)

@@ -1,0 +1,63 @@
+"""The base class of every enum in the API: looks like a pybind11 enum, is never equal to an int.
+
+`IntEnum` will not do: on Python 3.11 its `str` is "0", and its members equal ints and members of other enums.
+
+>>> class Fruit(TrtEnum):
+...     APPLE, PEAR = range(2)
+>>> str(Fruit.PEAR), repr(Fruit.PEAR), int(Fruit.PEAR), Fruit.PEAR == 1, 1 << Fruit.PEAR
+('Fruit.PEAR', '<Fruit.PEAR: 1>', 1, False, 2)
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Self
+
+
+class TrtEnum(enum.Enum):
+    """An enum with integer values that converts to int where asked, and takes part in flag arithmetic."""
+
+    _value_: int
+
+    def __int__(self) -> int:
+        return self._value_
+
+    def __index__(self) -> int:
+        return self._value_
+
+    def __or__(self, other: TrtEnum | int) -> int:
+        return self._value_ | int(other)
+
+    def __and__(self, other: TrtEnum | int) -> int:
+        return self._value_ & int(other)
+
+    def __xor__(self, other: TrtEnum | int) -> int:
+        return self._value_ ^ int(other)
+
+    def __lshift__(self, other: TrtEnum | int) -> int:
+        return self._value_ << int(other)
+
+    def __rshift__(self, other: TrtEnum | int) -> int:
+        return self._value_ >> int(other)
+
+    def __rlshift__(self, other: int) -> int:
+        return other << self._value_
+
+    def __rrshift__(self, other: int) -> int:
+        return other >> self._value_
+
+    __ror__ = __or__
+    __rand__ = __and__
+    __rxor__ = __xor__
+
+    def __lt__(self, other: Self) -> bool:
+        return self._value_ < other._value_ if type(other) is type(self) else NotImplemented
+
+    def __le__(self, other: Self) -> bool:
+        return self._value_ <= other._value_ if type(other) is type(self) else NotImplemented
+
+    def __gt__(self, other: Self) -> bool:
+        return self._value_ > other._value_ if type(other) is type(self) else NotImplemented
+
+    def __ge__(self, other: Self) -> bool:
+        return self._value_ >= other._value_ if type(other) is type(self) else NotImplemented
