@@ -1,0 +1,104 @@
+"""Debug switches from the environment, read when asked for, and the strict state.
+
+    ANYRT_STRICT=1          raise errors instead of logging them and returning None or False
+    ANYRT_NUM_THREADS=4     threads of an engine, where the configuration does not say
+    ANYRT_CACHE_DIR=/path   where compiled code is kept
+    ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
+    ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
+    ANYRT_DUMP=/path        write every stage of every build into this folder
+
+>>> read_flags({"ANYRT_NUM_THREADS": "4"}).num_threads
+4
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from anyrt.core.errors import ArgumentError
+
+VERIFY_LEVELS = ("off", "sample", "full")
+_FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
+
+_strict: ContextVar[bool | None] = ContextVar("anyrt_strict", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The switches of this moment; None where the environment does not say."""
+
+    strict: bool = False
+    num_threads: int | None = None
+    cache_dir: Path | None = None
+    cpu: str | None = None
+    verify: str | None = None
+    dump: Path | None = None
+
+
+def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
+    """The switches that `environ` asks for; a value that makes no sense is an ArgumentError."""
+
+    def text(name: str) -> str | None:
+        return environ.get(name, "").strip() or None
+
+    def path(name: str) -> Path | None:
+        value = text(name)
+        return Path(value).expanduser() if value else None
+
+    return Flags(
+        strict=_choice("ANYRT_STRICT", (text("ANYRT_STRICT") or "").lower(), _FALSE + _TRUE) in _TRUE,
+        num_threads=_count("ANYRT_NUM_THREADS", text("ANYRT_NUM_THREADS")),
+        cache_dir=path("ANYRT_CACHE_DIR"),
+        cpu=(text("ANYRT_CPU") or "").lower() or None,
+        verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
+        dump=path("ANYRT_DUMP"),
+    )
+
+
+def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        names = ", ".join(x for x in allowed if x)
+        raise ArgumentError(
+            "AR304", f"environment variable {name}", got=repr(value), wanted=f"one of {names}"
+        )
+    return value
+
+
+def _count(name: str, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit()) or not 1 <= int(value) <= 4096:
+        where = f"environment variable {name}"
+        raise ArgumentError("AR304", where, got=repr(value), wanted="a number from 1 to 4096")
+    return int(value)
+
+
+class strict:
+    """Raise errors from now on; as a context manager, until the block ends.
+
+    The state belongs to the calling thread or task. A thread that never called it follows ANYRT_STRICT.
+    """
+
+    def __init__(self, on: bool = True) -> None:
+        self.before = _strict.get()
+        _strict.set(on)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _strict.set(self.before)
+
+
+def is_strict() -> bool:
+    """Whether errors are to be raised here and now."""
+    state = _strict.get()
+    return read_flags().strict if state is None else state
