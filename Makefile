@@ -1,0 +1,46 @@
+# make demo: a photograph through the compiler.  make test: the tests.  make check: style, types, structure.
+# Everything runs in .venv, which is made on first use; PYTHON=/path/to/python chooses another interpreter.
+
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/stamp
+HOUSE := ../shared/tools/house.py
+
+.PHONY: venv demo test check bench docs clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(RUN) demo/demo.py
+
+test: $(STAMP)
+	$(RUN) -m pytest -q -n 2
+
+check: $(STAMP)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	@if [ -f $(HOUSE) ]; then $(RUN) $(HOUSE) src/anyrt; \
+	else echo "structure check skipped: $(HOUSE) is not here"; fi
+	@if [ -f tools/gen_docs.py ]; then $(RUN) tools/gen_docs.py --check; \
+	else echo "docs check skipped: tools/gen_docs.py is not here"; fi
+
+bench: $(STAMP)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@if [ -d bench ]; then for f in bench/bench_*.py; do $(RUN) $$f || exit 1; done; \
+	else echo "there are no benchmarks yet"; fi
+
+docs: $(STAMP)
+	$(RUN) tools/gen_docs.py
+
+clean:
+	rm -rf $(VENV) build dist demo/out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
