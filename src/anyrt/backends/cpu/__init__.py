@@ -1,0 +1,1 @@
+"""The processor that the program runs on."""

@@ -1,0 +1,55 @@
+"""How native code is called: entry points, the words of the argument array, status codes.
+
+    int32 prepare(i64 *args)            fills the per-shape tables; once after sizes changed
+    int32 run(i64 *args)                the whole inference
+    int32 step(i64 *args, i64 k)        kernel k alone, for the profiler
+    void  kernel(ptr args, i64 begin, i64 end, ptr scratch)
+    void  parallel(ptr pool, ptr kernel, ptr args, i64 items, i64 grain)
+
+The array begins with the fixed words below; then come one pointer per binding (inputs, then outputs), then
+the values of `Program.slots` for the current sizes:
+
+>>> slot_word(bindings=3, slot=0)
+11
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+WORD_BYTES: Final = 8
+
+POOL: Final = 0  # address of the pool, whose word 0 is the address of parallel()
+ARENA: Final = 1  # intermediate tensors
+CONSTS: Final = 2  # the plan's blobs: blob i lies at this address + plan.blobs[i].offset
+TABLES: Final = 3  # what prepare() writes and run() reads
+SCRATCH: Final = 4  # thread t owns [SCRATCH + t * SCRATCH_STRIDE, + SCRATCH_STRIDE)
+SCRATCH_STRIDE: Final = 5  # bytes, a multiple of ALIGNMENT
+CANCEL: Final = 6  # address of an int64; not 0 asks native code to stop, or 0 when nobody can cancel
+RESERVED: Final = 7
+FIRST_BINDING: Final = 8
+
+ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, and every blob
+
+PREPARE: Final = "prepare"
+RUN: Final = "run"
+STEP: Final = "step"
+
+
+class Status(enum.IntEnum):
+    """What an entry point returns; the runtime turns all but OK into an exception."""
+
+    OK = 0
+    CANCELLED = 1
+    FAILED = 2
+
+
+def slot_word(bindings: int, slot: int) -> int:
+    """The index in the argument array of slot number `slot` when there are `bindings` tensors."""
+    return FIRST_BINDING + bindings + slot
+
+
+def align(n: int, to: int = ALIGNMENT) -> int:
+    """`n` rounded up to a multiple of `to`."""
+    return -(-n // to) * to

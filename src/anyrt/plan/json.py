@@ -1,0 +1,147 @@
+"""JSON that somebody else wrote, read with every value checked; errors name the field.
+
+>>> Reader({"a": [1, 2]}, "header").field("a").items(8)[1].integer()
+2
+>>> load(b"[" * 100 + b"]" * 100, "header", 1000)
+Traceback (most recent call last):
+anyrt.core.errors.PlanError: [AR605] header: got JSON nested more than 64 deep
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Final, NoReturn, TypeAlias
+
+from anyrt.core.errors import PlanError
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+MAX_DEPTH: Final = 64
+MAX_INT: Final = 1 << 62
+_MAX_DIGITS: Final = 20
+# Possessive, and an unfinished string runs to the end: hostile text is scanned once, not once per quote.
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+
+
+def dump(value: Json) -> bytes:
+    """`value` as compact UTF-8, keys in the order given."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def load(text: bytes, where: str, max_bytes: int) -> Json:
+    """The value of `text`, its size, depth and numbers checked before and while it is parsed."""
+    if len(text) > max_bytes:
+        raise PlanError("AR605", where, got=f"{len(text)} bytes", wanted=f"at most {max_bytes}")
+    _check_depth(text, where)
+    try:
+        value: Json = json.loads(
+            text.decode("utf-8"),
+            parse_int=_parse_int,
+            parse_constant=_no_constant,
+            object_pairs_hook=_no_twins,
+        )
+    except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors too
+        raise PlanError("AR605", where, got=f"bad JSON ({error})") from None
+    return value
+
+
+def _check_depth(text: bytes, where: str) -> None:
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        first = match.group()[:1]
+        depth += (first in b"[{") - (first in b"]}")
+        if depth > MAX_DEPTH:
+            raise PlanError("AR605", where, got=f"JSON nested more than {MAX_DEPTH} deep")
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"the constant {name}")
+
+
+def _no_twins(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a key given twice")
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A JSON value and its place; each method gives the value as one type or raises PlanError."""
+
+    value: Json
+    where: str
+
+    def _fail(self, wanted: str) -> NoReturn:
+        shown = json.dumps(self.value)[:60]
+        raise PlanError("AR605", self.where, got=shown, wanted=wanted)
+
+    def field(self, name: str) -> Reader:
+        """The member `name` of an object."""
+        if not isinstance(self.value, dict):
+            self._fail("an object")
+        if name not in self.value:
+            self._fail(f"an object with the field {name!r}")
+        return Reader(self.value[name], f"{self.where}.{name}" if self.where else name)
+
+    def fields(self, *names: str) -> tuple[Reader, ...]:
+        """All members of an object, which has exactly these."""
+        found = tuple(self.field(name) for name in names)
+        if isinstance(self.value, dict) and len(self.value) != len(names):
+            self._fail(f"only the fields {', '.join(names)}")
+        return found
+
+    def items(self, most: int) -> list[Reader]:
+        """The elements of a list of at most `most`."""
+        if not isinstance(self.value, list) or len(self.value) > most:
+            self._fail(f"a list of at most {most}")
+        return [Reader(x, f"{self.where}[{i}]") for i, x in enumerate(self.value)]
+
+    def exactly(self, count: int) -> list[Reader]:
+        """The elements of a list of `count`."""
+        found = self.items(count)
+        return found if len(found) == count else self._fail(f"a list of {count}")
+
+    def text(self, most: int = 1 << 30) -> str:
+        """A string of at most `most` characters."""
+        if not isinstance(self.value, str) or len(self.value) > most:
+            self._fail(f"a string of at most {most} characters" if most < 1 << 30 else "a string")
+        return self.value
+
+    def name(self) -> str:
+        """A string of 1 to 4095 characters without NUL."""
+        text = self.text()
+        return (
+            text
+            if 0 < len(text) < 4096 and "\0" not in text
+            else self._fail("a name of 1 to 4095 characters")
+        )
+
+    def integer(self, lo: int = 0, hi: int = MAX_INT) -> int:
+        """An integer from `lo` to `hi`; true and false are none."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int) or not lo <= self.value <= hi:
+            self._fail(f"an integer from {lo} to {hi}")
+        return self.value
+
+    def flag(self) -> bool:
+        """true or false."""
+        return self.value if isinstance(self.value, bool) else self._fail("true or false")
+
+    def number(self) -> float:
+        """A finite number."""
+        if (
+            isinstance(self.value, bool)
+            or not isinstance(self.value, int | float)
+            or not math.isfinite(self.value)
+        ):
+            self._fail("a finite number")
+        return float(self.value)

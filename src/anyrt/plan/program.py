@@ -1,0 +1,76 @@
+"""What native code needs from its caller: sizes, entry offsets, names of kernels; and the code itself.
+
+>>> n = Sym("n", 1, 8)
+>>> program = Program((n.dim * 4,), 0, 0, 0, ("add",), (("run", 64),))
+>>> Program.parse(program.as_json(), {"n": n}) == program
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.core.dims import Dim, Sym
+from anyrt.plan.dimtext import parse_dim, print_dim
+from anyrt.plan.json import Json, Reader
+
+MAX_SLOTS: Final = 1 << 20
+MAX_KERNELS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The caller's side of a compiled engine.
+
+    `slots`: values that run() reads behind the bindings. `arena_bytes`, `table_bytes`, `scratch_bytes` (per
+    thread): memory for given sizes. `kernels`: names in the order of step(). `entries`:
+    (name, offset in the image).
+    """
+
+    slots: tuple[Dim, ...]
+    arena_bytes: Dim
+    table_bytes: Dim
+    scratch_bytes: Dim
+    kernels: tuple[str, ...]
+    entries: tuple[tuple[str, int], ...]
+
+    def as_json(self) -> Json:
+        """Plain values that `parse` reads."""
+        return {
+            "slots": [print_dim(d) for d in self.slots],
+            "arena": print_dim(self.arena_bytes),
+            "tables": print_dim(self.table_bytes),
+            "scratch": print_dim(self.scratch_bytes),
+            "kernels": list(self.kernels),
+            "entries": [[name, offset] for name, offset in self.entries],
+        }
+
+    @staticmethod
+    def parse(value: Json, symbols: Mapping[str, Sym]) -> Program:
+        """The program that `as_json` wrote; PlanError for anything else."""
+        reader = Reader(value, "program")
+        fields = reader.fields("slots", "arena", "tables", "scratch", "kernels", "entries")
+        slots, arena, tables, scratch, kernels, entries = fields
+        return Program(
+            tuple(parse_dim(x.text(), symbols, x.where) for x in slots.items(MAX_SLOTS)),
+            parse_dim(arena.text(), symbols, arena.where),
+            parse_dim(tables.text(), symbols, tables.where),
+            parse_dim(scratch.text(), symbols, scratch.where),
+            tuple(x.text() for x in kernels.items(MAX_KERNELS)),
+            tuple(_entry(x) for x in entries.items(MAX_KERNELS)),
+        )
+
+
+def _entry(reader: Reader) -> tuple[str, int]:
+    name, offset = reader.exactly(2)
+    return name.text(), offset.integer()
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Native code ready to be mapped: flat, free of symbols and relocations; with what its caller needs."""
+
+    program: Program
+    image: bytes
