@@ -1,0 +1,62 @@
+"""What several shape rules check, each check one line at its place."""
+
+from __future__ import annotations
+
+from anyrt.core.dims import Dim, always_le, equal
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.ir.graph import Shape, Type
+
+MAX_RANK = 8
+VALUE_LIMIT = 64  # shape tensors are short; more elements than this are never followed symbolically
+
+
+def expect(args: tuple[Type, ...], count: int, where: str) -> None:
+    """Exactly `count` operands."""
+    if len(args) != count:
+        raise GraphError("AR406", where, got=f"{len(args)} operands", wanted=str(count))
+
+
+def check_shape(shape: Shape, where: str) -> Shape:
+    """`shape` when it is one that a tensor can have."""
+    if len(shape) > MAX_RANK:
+        raise ShapeError("AR115", where, got=f"rank {len(shape)}", wanted=f"at most {MAX_RANK}")
+    if any(isinstance(d, int) and d < 0 for d in shape):
+        raise ShapeError("AR120", where, got=f"shape {show(shape)}", wanted="dimensions >= 0")
+    return shape
+
+
+def check_axis(axis: int, rank: int, where: str) -> None:
+    """0 <= axis < rank."""
+    if not 0 <= axis < rank:
+        raise ArgumentError("AR303", where, got=f"axis {axis}", wanted=f"0 to {rank - 1} (rank {rank})")
+
+
+def check_type(got: DataType, wanted: frozenset[DataType], where: str) -> None:
+    """`got` is among the types `wanted`."""
+    if got not in wanted:
+        names = ", ".join(sorted(map(short_name, wanted)))
+        raise DTypeError("AR202", where, got=short_name(got), wanted=f"one of {names}", do="cast the operand")
+
+
+def same_types(types: tuple[DataType, ...], where: str) -> None:
+    """All operands have one element type."""
+    if len(set(types)) > 1:
+        got = ", ".join(map(short_name, types))
+        raise DTypeError("AR203", where, got=got, wanted="one type", do="cast the operands to one type")
+
+
+def differ(a: Dim, b: Dim) -> bool:
+    """True when two sizes can never be equal."""
+    return equal(a, b) == 0
+
+
+def in_range(low: Dim, x: Dim, high: Dim) -> bool:
+    """True when low <= x <= high always."""
+    return always_le(low, x) and always_le(x, high)
+
+
+def show(shape: Shape) -> str:
+    """A shape for messages."""
+    return f"[{', '.join(map(repr, shape))}]"

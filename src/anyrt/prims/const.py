@@ -1,0 +1,198 @@
+"""Values that need no operands: weights, network inputs, sizes, and counting.
+
+>>> Const(Blob(np.arange(6, dtype=np.int32), DataType.INT32), (2, 3)).infer(())
+int32[2, 3]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dims import Dim, Sym, product
+from anyrt.core.dtype import is_float, is_integer, numpy_dtype, short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import DTypeError, ShapeError
+from anyrt.ir import kernel, reference
+from anyrt.ir.graph import Shape as Dims
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import COMPUTED, Expr
+from anyrt.ir.prim import Array, Prim, Read, Symbolic
+from anyrt.prims._check import VALUE_LIMIT, check_axis, check_shape, check_type, expect, show
+
+INDEX_TYPES = frozenset(DataType) - {DataType.BOOL, DataType.E8M0}
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Blob:
+    """Constant elements; two blobs are equal only when they are one object.
+
+    `data`: flat, C-contiguous, of the NumPy type of `dtype` (4-bit types unpacked, one element a byte)."""
+
+    data: NDArray[np.generic]
+    dtype: DataType
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        wanted = numpy_dtype(self.dtype)
+        assert self.data.ndim == 1, f"a blob is flat, this one has {self.data.ndim} dimensions"
+        assert self.data.flags.c_contiguous, "a blob is contiguous"
+        assert self.data.dtype == wanted, f"a blob of {short_name(self.dtype)} holds {self.data.dtype}"
+
+    @staticmethod
+    def empty(dtype: DataType) -> Blob:
+        """A blob without elements."""
+        return Blob(np.empty(0, numpy_dtype(dtype)), dtype)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self.data.size)
+
+    @property
+    def array(self) -> Array:
+        """The elements as the interpreter holds them (ir/reference.py), flat."""
+        return reference.widen(self.data, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Prim):
+    """The elements of a blob in a static shape."""
+
+    blob: Blob
+    shape: tuple[int, ...]
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """Volume and number of elements agree."""
+        expect(args, 0, "const")
+        check_shape(self.shape, "const")
+        if prod(self.shape) != self.blob.size:
+            got = f"{self.blob.size} elements"
+            raise ShapeError("AR103", "const", got=got, wanted=f"{prod(self.shape)} for {show(self.shape)}")
+        return Type(self.shape, self.blob.dtype)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """The elements."""
+        return self.blob.array.reshape(out)
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """Single elements become literals; the scheduler loads the others from the buffer of the blob."""
+        assert self.blob.size == 1, "only constants of one element are lowered in place"
+        return kernel.const(self.blob.array.item(), COMPUTED[self.blob.dtype])
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The elements of a short integer constant."""
+        if self.blob.size > VALUE_LIMIT or is_float(self.blob.dtype):
+            return None
+        return _symbolic([int(v) for v in self.blob.array], self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Prim):
+    """An input of the graph; `dynamic_values` are symbols for the elements of a short integer input.
+
+    They are given where values of the input decide sizes."""
+
+    name: str
+    type: Type
+    dynamic_values: tuple[Sym, ...] = ()
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The declared type."""
+        where = f"input {self.name!r}"
+        expect(args, 0, where)
+        check_shape(self.type.shape, where)
+        if self.dynamic_values and not is_integer(self.type.dtype):
+            raise DTypeError("AR202", where, got=short_name(self.type.dtype), wanted="an integer type")
+        if self.dynamic_values and product(self.type.shape) != len(self.dynamic_values):
+            got, wanted = f"{len(self.dynamic_values)} symbols", f"one for each of {show(self.type.shape)}"
+            raise ShapeError("AR103", where, got=got, wanted=wanted)
+        return self.type
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """Never called: the interpreter takes inputs from its caller."""
+        raise AssertionError(f"input {self.name!r} has no reference, it must be fed")
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """Never called: the scheduler loads inputs from their buffers."""
+        raise AssertionError(f"input {self.name!r} is loaded, not lowered")
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The symbols of the elements."""
+        if not self.dynamic_values:
+            return None
+        return _symbolic([s.dim for s in self.dynamic_values], self.type.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Prim):
+    """Sizes as an int64 vector."""
+
+    dims: tuple[Dim, ...]
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """int64[number of sizes]."""
+        expect(args, 0, "shape")
+        return Type((len(self.dims),), DataType.INT64)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """The sizes, which the interpreter has made concrete."""
+        return np.array(self.dims, np.int64).reshape(out)
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """The size at a constant position, or a chain of selects."""
+        (at,) = index
+        if isinstance(at, int):
+            return kernel.index(self.dims[at])
+        result = kernel.index(self.dims[-1])
+        for k in reversed(range(len(self.dims) - 1)):
+            result = kernel.select(kernel.index(at) <= k, kernel.index(self.dims[k]), result)
+        return result
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The sizes."""
+        return _symbolic(list(self.dims), (len(self.dims),)) if len(self.dims) <= VALUE_LIMIT else None
+
+
+@dataclass(frozen=True, slots=True)
+class Iota(Prim):
+    """0, 1, 2, … along `axis`, the same along all others."""
+
+    shape: Dims
+    axis: int
+    dtype: DataType
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """`shape` of `dtype`."""
+        expect(args, 0, "iota")
+        check_shape(self.shape, "iota")
+        check_axis(self.axis, len(self.shape), "iota")
+        check_type(self.dtype, INDEX_TYPES, "iota")
+        return Type(self.shape, self.dtype)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """np.arange, broadcast."""
+        column = [-1 if k == self.axis else 1 for k in range(len(out))]
+        count = np.arange(out[self.axis]).astype(reference.reference_dtype(self.dtype))
+        return np.broadcast_to(count.reshape(column), out)
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """The index itself."""
+        return kernel.cast(kernel.index(index[self.axis]), COMPUTED[self.dtype])
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The indices of a short integer vector or array."""
+        sizes = [d for d in self.shape if isinstance(d, int)]
+        if len(sizes) < len(self.shape) or prod(sizes) > VALUE_LIMIT or not is_integer(self.dtype):
+            return None
+        counts: Symbolic = np.indices(tuple(sizes))[self.axis].astype(object)
+        return counts
+
+
+def _symbolic(items: list[Dim], shape: Dims) -> Symbolic:
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out.reshape([d if isinstance(d, int) else -1 for d in shape])
