@@ -1,1 +1,111 @@
-"""AnyRT: an open implementation of the TensorRT Python API that compiles networks for any machine."""
+"""AnyRT: an open implementation of the TensorRT Python API that compiles networks for any machine.
+
+    import anyrt as trt
+
+Everything is found here by its TensorRT name, and loaded when it is first asked for, so that the import is
+quick. Beside TensorRT's names: `anyrt.strict()` raises errors instead of logging them, `anyrt.errors` has
+their classes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+__version__ = "10.16.0"
+__anyrt_version__ = "0.1.0"
+
+# Where each name is defined. Enums need no entry, api.layers makes the layer classes.
+_HOME: dict[str, tuple[str, ...]] = {
+    "api.builder": ("Builder",),
+    "api.config": ("IBuilderConfig",),
+    "api.context": ("IExecutionContext",),
+    "api.dims": ("Dims", "Dims2", "Dims3", "Dims4", "DimsHW", "Permutation"),
+    "api.engine": ("ICudaEngine", "IRuntimeConfig", "ISerializationConfig"),
+    "api.host_memory": ("IHostMemory",),
+    "api.inspector": ("EngineInspector",),
+    "api.interfaces": (
+        *(
+            "IDebugListener",
+            "IErrorRecorder",
+            "IGpuAllocator",
+            "IGpuAsyncAllocator",
+            "ILogger",
+            "IOutputAllocator",
+        ),
+        *("IProfiler", "IProgressMonitor", "IStreamReader", "IStreamReaderV2", "IStreamWriter"),
+        *("IVersionedInterface", "InterfaceInfo", "Logger", "Profiler"),
+    ),
+    "api.layer": ("ILayer",),
+    "api.module": (
+        *(
+            "get_builder_plugin_registry",
+            "get_plugin_registry",
+            "init_libnvinfer_plugins",
+            "nptype",
+            "volume",
+        ),
+    ),
+    "api.network": ("INetworkDefinition",),
+    "api.profile": ("IOptimizationProfile",),
+    "api.refitter": ("Refitter",),
+    "api.registry": ("IPluginRegistry",),
+    "api.runtime": ("Runtime",),
+    "api.tensor": ("ITensor",),
+    "api.timing_cache": ("ITimingCache", "TimingCacheKey", "TimingCacheValue"),
+    "api.weights": ("Weights",),
+    "core.flags": ("strict",),
+}
+_FOUND_IN = {name: module for module, names in _HOME.items() for name in names}
+_DTYPES = {
+    "float32": "FLOAT",
+    "float16": "HALF",
+    "bfloat16": "BF16",
+    "fp8": "FP8",
+    "fp4": "FP4",
+    "e8m0": "E8M0",
+    "int8": "INT8",
+    "uint8": "UINT8",
+    "int4": "INT4",
+    "int32": "INT32",
+    "int64": "INT64",
+    "bool": "BOOL",
+}
+_ENUMS = ("core.enums", "core.enums_more")
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'anyrt' has no attribute {name!r}")
+    found = _find(name)
+    globals()[name] = found
+    return found
+
+
+def _find(name: str) -> object:
+    if name in _FOUND_IN:
+        return getattr(import_module(f"anyrt.{_FOUND_IN[name]}"), name)
+    if name in _DTYPES:
+        return getattr(import_module("anyrt.core.enums").DataType, _DTYPES[name])
+    if name == "errors":
+        return import_module("anyrt.core.errors")
+    if name == "__all__":
+        return [n for n in __dir__() if not n.startswith("_")]
+    for module in _ENUMS:
+        if name in _enum_names(module):
+            return getattr(import_module(f"anyrt.{module}"), name)
+    return import_module("anyrt.api.layers").layer_class(name)
+
+
+def _enum_names(module: str) -> list[str]:
+    """The enums of a module; `Severity` is a name of ILogger only."""
+    base = import_module("anyrt.core.trt_enum").TrtEnum
+    found = vars(import_module(f"anyrt.{module}")).items()
+    enums = [n for n, x in found if isinstance(x, type) and issubclass(x, base) and x is not base]
+    return [n for n in enums if n != "Severity"]
+
+
+def __dir__() -> list[str]:
+    enums = [n for module in _ENUMS for n in _enum_names(module)]
+    layers = import_module("anyrt.api.layers").layer_class_names()
+    own = ("__version__", "__anyrt_version__", "errors")
+    return sorted({*own, *_FOUND_IN, *_DTYPES, *enums, *layers})

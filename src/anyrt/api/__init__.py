@@ -1,0 +1,1 @@
+"""The TensorRT-shaped objects: what users hold. No mathematics lives here."""

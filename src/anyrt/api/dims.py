@@ -1,0 +1,168 @@
+"""Shapes and permutations as users hold them.
+
+>>> shape = Dims([1, 3, -1])
+>>> shape == (1, 3, -1), len(shape), shape[1:], DimsHW(4, 5).w
+(True, 3, (3, -1), 5)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from typing import SupportsIndex, overload
+
+from anyrt.api.edge import WrongValue, wrong_type
+
+MAX_DIMS = 8
+
+
+def integers(x: object, where: str) -> tuple[int, ...]:
+    """The elements of a list, tuple, `Dims` or one-dimensional array as ints; TypeError for anything else."""
+    if isinstance(x, str | bytes) or not isinstance(x, Iterable):
+        raise wrong_type(where, x, "a sequence of ints")
+    out = []
+    for item in x:
+        if isinstance(item, float) or not isinstance(item, SupportsIndex):
+            raise wrong_type(where, item, "a sequence of ints")
+        out.append(operator.index(item))
+    return tuple(out)
+
+
+class Dims:
+    """At most 8 sizes; acts like a tuple, and its elements can be assigned. Rank −1 means "not known"."""
+
+    MAX_DIMS = MAX_DIMS
+    _length: int | None = None
+
+    def __init__(self, *shape: object) -> None:
+        given = shape[0] if len(shape) == 1 and not isinstance(shape[0], SupportsIndex) else shape
+        sizes = integers(given, type(self).__name__) if shape else (0,) * (self._length or 0)
+        if len(sizes) > MAX_DIMS or self._length not in (None, len(sizes)):
+            wanted = f"at most {MAX_DIMS}" if self._length is None else str(self._length)
+            raise WrongValue(f"Input length {len(sizes)}. Max expected length is {wanted}")
+        self._sizes = list(sizes)
+        self._known = True
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions, −1 when the shape is not known."""
+        return len(self._sizes) if self._known else -1
+
+    def __len__(self) -> int:
+        if not self._known:
+            raise ValueError("__len__() should return >= 0: these dimensions are not known")
+        return len(self._sizes)
+
+    def __bool__(self) -> bool:
+        return self._known and bool(self._sizes)
+
+    def __iter__(self) -> Iterator[int]:
+        len(self)
+        return iter(tuple(self._sizes))
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
+        return tuple(self._sizes[index]) if isinstance(index, slice) else self._sizes[index]
+
+    def __setitem__(self, index: int | slice, value: object) -> None:
+        if not isinstance(index, slice):
+            self._sizes[index] = integers((value,), "Dims")[0]
+            return
+        sizes = integers(value, "Dims")
+        if len(sizes) != len(self._sizes[index]):
+            raise WrongValue(f"got {len(sizes)} values for a slice of {len(self._sizes[index])}")
+        self._sizes[index] = sizes
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dims):
+            return self._known == other._known and self._sizes == other._sizes
+        if isinstance(other, list | tuple):
+            return self._known and self._sizes == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # mutable and compared by value: what Python itself does without annotations
+
+    def __repr__(self) -> str:
+        return repr(tuple(self._sizes)) if self._known else "(unknown)"
+
+
+def unknown_dims() -> Dims:
+    """The `Dims` of rank −1."""
+    dims = Dims()
+    dims._known = False
+    return dims
+
+
+class Dims2(Dims):
+    """Two sizes."""
+
+    _length = 2
+
+
+class DimsHW(Dims2):
+    """Height and width."""
+
+    def __init__(self, *args: object, **named: object) -> None:
+        Dims2.__init__(self, *(args or tuple(named[k] for k in ("h", "w") if k in named)))
+
+    @property
+    def h(self) -> int:
+        """Height."""
+        return self[0]
+
+    @h.setter
+    def h(self, value: int) -> None:
+        self[0] = value
+
+    @property
+    def w(self) -> int:
+        """Width."""
+        return self[1]
+
+    @w.setter
+    def w(self, value: int) -> None:
+        self[1] = value
+
+
+class Dims3(Dims):
+    """Three sizes."""
+
+    _length = 3
+
+
+class Dims4(Dims):
+    """Four sizes."""
+
+    _length = 4
+
+
+class Permutation:
+    """An array of 8 axes, of which the first rank ones count; `count` says how many were given."""
+
+    def __init__(self, order: object = ()) -> None:
+        axes = integers(order, "Permutation")
+        if len(axes) > MAX_DIMS:
+            raise WrongValue(f"Invalid input length. Max expected length is {MAX_DIMS}, got {len(axes)}")
+        self.count: int = order.count if isinstance(order, Permutation) else len(axes)
+        self._axes: list[int] = [*axes, *range(len(axes), MAX_DIMS)]
+
+    def __len__(self) -> int:
+        return MAX_DIMS
+
+    def __getitem__(self, index: int) -> int:
+        return self._axes[index]
+
+    def __setitem__(self, index: int, axis: int) -> None:
+        self._axes[index] = integers((axis,), "Permutation")[0]
+        self.count = max(self.count, range(MAX_DIMS)[index] + 1)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self._axes))
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The axes that were given."""
+        return tuple(self._axes[: self.count])

@@ -1,0 +1,140 @@
+"""The edge between our exceptions and TensorRT's quiet answers.
+
+Below this layer a mistake is an `AnyrtError`. Here it becomes a message to the logger, a report to the error
+recorder and `None` or `False`; under `anyrt.strict()` it stays an exception. What TensorRT's own Python layer
+raises (a wrong type, a bad index) is one of the three classes below and passes through in either mode.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
+
+from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
+from anyrt.core.enums import Severity
+from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
+from anyrt.core.flags import is_strict
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F")
+
+
+class WrongType(TypeError):
+    """An argument that the Python layer refuses at once."""
+
+
+class WrongValue(ValueError):
+    """A value that the Python layer refuses at once."""
+
+
+class Refused(RuntimeError):
+    """A call that TensorRT answers with RuntimeError."""
+
+
+def wrong_type(where: str, got: object, wanted: str) -> WrongType:
+    """The TypeError for `got`, by its type."""
+    return WrongType(str(ArgumentError("AR311", where, got=type_name(got), wanted=wanted)))
+
+
+def type_name(x: object) -> str:
+    """How a message names the type of `x`."""
+    return "None" if x is None else type(x).__name__
+
+
+class Channel:
+    """Where the errors of an object go: its logger, and its error recorder or its parent's."""
+
+    def __init__(self, logger: ILogger, parent: Channel | None = None) -> None:
+        self.logger = logger
+        self.parent = parent
+        self.recorder: IErrorRecorder | None = None
+
+    def log(self, severity: Severity, text: str) -> None:
+        """Hand a message to the logger; a logger that raises is printed and ignored."""
+        call_user(None, self.logger.log, severity, text)
+
+    def fail(self, error: AnyrtError, severity: Severity = Severity.ERROR) -> None:
+        """Log `error`, report it to the nearest error recorder; under strict, raise it."""
+        self.log(severity, str(error))
+        holder: Channel | None = self
+        while holder is not None and holder.recorder is None:
+            holder = holder.parent
+        if holder is not None and holder.recorder is not None:
+            call_user(False, holder.recorder.report_error, error.entry.trt, str(error))
+        if is_strict():
+            raise error
+
+    def crash(self, where: str, error: Exception) -> None:
+        """Report a fault of this library without taking the program down; under strict, raise it."""
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
+        fault = CompileError(
+            "AR807", where, got=text, do="please report it; anyrt.strict() shows the traceback"
+        )
+        if is_strict():
+            raise error
+        self.fail(fault, Severity.INTERNAL_ERROR)
+
+
+class HasChannel(Protocol):
+    """An object whose errors have somewhere to go."""
+
+    _channel: Channel
+
+
+S = TypeVar("S", bound=HasChannel)
+
+
+def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R | F]]:
+    """A method that answers `fallback` where it would raise an `AnyrtError`."""
+
+    def wrap(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | F]:
+        @functools.wraps(method)
+        def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R | F:
+            try:
+                return method(self, *args, **kwargs)
+            except (WrongType, WrongValue, Refused):
+                raise
+            except AnyrtError as error:
+                self._channel.fail(error)
+            except Exception as error:  # the contract: the core never throws
+                self._channel.crash(method.__name__, error)
+            return fallback
+
+        return call
+
+    return wrap
+
+
+class Reporting:
+    """Base of the objects that have an `error_recorder`."""
+
+    _channel: Channel
+
+    @property
+    def error_recorder(self) -> IErrorRecorder | None:
+        """Takes a report of every error of this object; None hands them to the object that made it."""
+        return self._channel.recorder
+
+    @error_recorder.setter
+    def error_recorder(self, recorder: IErrorRecorder | None) -> None:
+        if recorder is not None and not isinstance(recorder, IErrorRecorder):
+            raise wrong_type("error_recorder", recorder, "an IErrorRecorder or None")
+        self._channel.recorder = recorder
+
+
+class Managed:
+    """`with` on an object, which TensorRT allows, warns about and does nothing for."""
+
+    def __enter__(self) -> Self:
+        warnings.warn(
+            "`with` on this object does nothing; it lives as long as it is used", DeprecationWarning, 2
+        )
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        return None

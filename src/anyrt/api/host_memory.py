@@ -1,0 +1,41 @@
+"""Bytes that the library hands out: plans and timing caches.
+
+>>> memory = IHostMemory(b"abc")
+>>> bytes(memory), memoryview(memory).shape, memory.nbytes, memory.dtype
+(b'abc', (3,), 3, <DataType.INT8: 2>)
+"""
+
+from __future__ import annotations
+
+from anyrt.core.enums import DataType
+
+
+class IHostMemory(bytearray):
+    """A one-dimensional buffer: `bytes(m)`, `memoryview(m)`, `f.write(m)`, `np.frombuffer(m, np.uint8)`.
+
+    A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its length
+    and its comparison by content are switched off, as TensorRT's object has neither.
+    """
+
+    __len__ = None  # type: ignore[assignment]  # switched off, see above
+    __hash__ = object.__hash__  # type: ignore[assignment]  # compared by identity, see above
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return bytearray.__len__(self)
+
+    @property
+    def dtype(self) -> DataType:
+        """The type of an element."""
+        return DataType.INT8
+
+    def __repr__(self) -> str:
+        return f"<IHostMemory of {self.nbytes} bytes>"
+
+    __str__ = __repr__

@@ -1,0 +1,285 @@
+"""The classes that users derive from, so that we can call them back: loggers, recorders, allocators, streams.
+
+    class Quiet(trt.ILogger):
+        def __init__(self):
+            trt.ILogger.__init__(self)          # must be called, else making the object is a TypeError
+        def log(self, severity, msg):
+            ...
+
+An exception in a callback is printed to stderr and goes no further.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
+
+from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
+from anyrt.core.enums import Severity as SeverityLevel
+from anyrt.core.enums_more import APILanguage, SeekPosition
+from anyrt.core.log import default_format
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
+    """What the user's code answers, or `default` after printing what it raised."""
+    try:
+        return callback(*args)
+    except Exception:  # a callback must not take its caller down; KeyboardInterrupt passes
+        traceback.print_exc(file=sys.stderr)
+        return default
+
+
+class InterfaceType(type):
+    """Refuses an object whose class overrides `__init__` without calling the base."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # Any: the signature is that of the user's class
+        made = type.__call__(cls, *args, **kwargs)
+        if not getattr(made, "_initialised", False):
+            base = next(b.__name__ for b in cls.__mro__ if b.__module__ == __name__)
+            raise TypeError(f"{base}.__init__() must be called when overriding __init__")
+        return made
+
+
+class Interface(metaclass=InterfaceType):
+    """Base of everything that users derive from."""
+
+    _initialised = False
+
+    def __init__(self) -> None:
+        self._initialised = True
+
+
+def pure(owner: object, method: str) -> NoReturn:
+    """The answer of a method that a subclass must override."""
+    raise NotImplementedError(f"{type(owner).__name__} must override {method}")
+
+
+class InterfaceInfo:
+    """Name and version of an interface."""
+
+    def __init__(self, kind: str = "", major: int = 1, minor: int = 0) -> None:
+        self.kind = kind
+        self.major = major
+        self.minor = minor
+
+
+class IVersionedInterface(Interface):
+    """An interface that tells its version."""
+
+    @property
+    def api_language(self) -> APILanguage:
+        """The language it is written in."""
+        return APILanguage.PYTHON
+
+    @property
+    def interface_info(self) -> InterfaceInfo:
+        """Name and version of what it implements."""
+        base = next(b for b in type(self).__mro__ if b.__module__ == __name__)
+        return InterfaceInfo(base.__name__)
+
+
+class ILogger(Interface):
+    """Takes every message; override `log`."""
+
+    Severity = SeverityLevel
+    INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = SeverityLevel
+
+    def log(self, severity: SeverityLevel, msg: str) -> None:
+        """Take one message."""
+        pure(self, "log")
+
+
+class Logger(ILogger):
+    """Prints messages that are at least as serious as `min_severity`."""
+
+    def __init__(self, min_severity: SeverityLevel = SeverityLevel.WARNING) -> None:
+        ILogger.__init__(self)
+        self.min_severity = min_severity
+
+    @property
+    def min_severity(self) -> SeverityLevel:
+        """The least serious messages that are still printed."""
+        return self._min_severity
+
+    @min_severity.setter
+    def min_severity(self, severity: SeverityLevel) -> None:
+        if not isinstance(severity, SeverityLevel):
+            raise TypeError(f"min_severity: got {type(severity).__name__}, wanted a Logger.Severity")
+        self._min_severity = severity
+
+    def log(self, severity: SeverityLevel, msg: str) -> None:
+        """Print one message with the time, `[TRT]` and a letter for the severity."""
+        if severity <= self._min_severity:
+            print(default_format(severity, msg, datetime.now()))
+
+
+class IErrorRecorder(IVersionedInterface):
+    """Keeps errors for later; override every method. Several threads may report at once."""
+
+    MAX_DESC_LENGTH = 127
+
+    def num_errors(self) -> int:
+        """How many errors are kept."""
+        pure(self, "num_errors")
+
+    def get_error_code(self, arg0: int) -> ErrorCodeTRT:
+        """The code of error number `arg0`."""
+        pure(self, "get_error_code")
+
+    def get_error_desc(self, arg0: int) -> str:
+        """The text of error number `arg0`."""
+        pure(self, "get_error_desc")
+
+    def has_overflowed(self) -> bool:
+        """Whether errors were lost."""
+        pure(self, "has_overflowed")
+
+    def clear(self) -> None:
+        """Forget every error."""
+        pure(self, "clear")
+
+    def report_error(self, arg0: ErrorCodeTRT, arg1: str) -> bool:
+        """Take the error of code `arg0` and text `arg1`; True stops the operation."""
+        pure(self, "report_error")
+
+
+class IProfiler(Interface):
+    """Is told the time of every layer; override `report_layer_time`."""
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        """Take the milliseconds that a layer took."""
+        pure(self, "report_layer_time")
+
+
+class Profiler(IProfiler):
+    """Prints the time of every layer."""
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        """Print one line."""
+        print(f"{layer_name}: {ms:.6g}ms")
+
+
+class IProgressMonitor(IVersionedInterface):
+    """Follows a build, and may stop it; override every method."""
+
+    def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
+        """A phase of so many steps begins, inside another phase or at the top (None)."""
+        pure(self, "phase_start")
+
+    def step_complete(self, phase_name: str, step: int) -> bool:
+        """A step is done; False stops the build."""
+        pure(self, "step_complete")
+
+    def phase_finish(self, phase_name: str) -> None:
+        """A phase has ended, finished or stopped."""
+        pure(self, "phase_finish")
+
+
+class IOutputAllocator(IVersionedInterface):
+    """Gives memory for an output whose size is known only while running.
+
+    Override `reallocate_output(tensor_name, memory, size, alignment)` or `reallocate_output_async`, which
+    gets the stream too and is preferred; and `notify_shape(tensor_name, shape)`.
+    """
+
+    def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
+        """The address of at least `size` bytes; 0 or None where there are none."""
+        pure(self, "reallocate_output")
+
+    def reallocate_output_async(
+        self, tensor_name: str, memory: int, size: int, alignment: int, stream: int
+    ) -> int:
+        """The same, in the order of a stream."""
+        return self.reallocate_output(tensor_name, memory, size, alignment)
+
+    def notify_shape(self, tensor_name: str, shape: object) -> None:
+        """The shape that the output turned out to have."""
+        pure(self, "notify_shape")
+
+
+class IGpuAllocator(IVersionedInterface):
+    """Gives the memory that engines work in; addresses are ints."""
+
+    def allocate(self, size: int, alignment: int, flags: int) -> int | None:
+        """The address of `size` bytes; None where there are none."""
+        pure(self, "allocate")
+
+    def reallocate(self, address: int, alignment: int, new_size: int) -> int | None:
+        """The address of a larger block with the same contents; None refuses."""
+        return None
+
+    def deallocate(self, memory: int) -> bool:
+        """Take memory back."""
+        pure(self, "deallocate")
+
+    def allocate_async(self, size: int, alignment: int, flags: int, stream: int) -> int | None:
+        """`allocate` in the order of a stream."""
+        return self.allocate(size, alignment, flags)
+
+    def deallocate_async(self, memory: int, stream: int) -> bool:
+        """`deallocate` in the order of a stream."""
+        return self.deallocate(memory)
+
+
+class IGpuAsyncAllocator(IGpuAllocator):
+    """Gives memory in the order of streams; override the two async methods."""
+
+    def allocate(self, size: int, alignment: int, flags: int) -> int | None:
+        """`allocate_async` on the default stream."""
+        return self.allocate_async(size, alignment, 0, flags)
+
+    def deallocate(self, memory: int) -> bool:
+        """`deallocate_async` on the default stream."""
+        return self.deallocate_async(memory, 0)
+
+    def allocate_async(self, size: int, alignment: int, flags: int, stream: int) -> int | None:
+        """The address of `size` bytes. Called by position as (size, alignment, stream, flags)."""
+        pure(self, "allocate_async")
+
+    def deallocate_async(self, memory: int, stream: int) -> bool:
+        """Take memory back in the order of a stream."""
+        pure(self, "deallocate_async")
+
+
+class IStreamReader(IVersionedInterface):
+    """Hands out a plan piece by piece; override `read(size)`, which returns bytes."""
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, at most `size`; fewer at the end."""
+        pure(self, "read")
+
+
+class IStreamReaderV2(IVersionedInterface):
+    """Hands out a plan piece by piece, from any place; override `read(num_bytes, stream)` and `seek`."""
+
+    def read(self, num_bytes: int, stream: int) -> bytes:
+        """The next bytes, at most `num_bytes`; fewer at the end."""
+        pure(self, "read")
+
+    def seek(self, offset: int, where: SeekPosition) -> bool:
+        """Move to `offset` from the start, the present place or the end."""
+        pure(self, "seek")
+
+
+class IStreamWriter(IVersionedInterface):
+    """Takes a plan piece by piece; override `write(data)`, which returns how many bytes it took."""
+
+    def write(self, data: bytes) -> int:
+        """Take bytes."""
+        pure(self, "write")
+
+
+class IDebugListener(IVersionedInterface):
+    """Is shown the debug tensors of a run; override `process_debug_tensor`."""
+
+    def process_debug_tensor(
+        self, addr: int, location: TensorLocation, type: DataType, shape: object, name: str, stream: int
+    ) -> bool:
+        """Look at one tensor; False is an error."""
+        pure(self, "process_debug_tensor")

@@ -1,0 +1,58 @@
+"""The functions of the module itself: `nptype`, `volume`, plug-in registries.
+
+>>> volume((2, 3, 4)), volume(()), nptype(DataType.HALF)
+(24, 1, <class 'numpy.float16'>)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from anyrt.api.edge import wrong_type
+from anyrt.api.registry import IPluginRegistry
+from anyrt.core.enums import DataType, EngineCapability
+
+_NUMPY: dict[DataType, type[np.generic]] = {
+    DataType.FLOAT: np.float32,
+    DataType.HALF: np.float16,
+    DataType.INT8: np.int8,
+    DataType.INT32: np.int32,
+    DataType.INT64: np.int64,
+    DataType.BOOL: np.bool_,
+    DataType.UINT8: np.uint8,
+}
+_REGISTRY = IPluginRegistry()
+
+
+def nptype(trt_type: DataType) -> type[np.generic]:
+    """The NumPy type of an element type; TypeError for those that NumPy lacks."""
+    if trt_type not in _NUMPY:
+        raise TypeError(f"Could not resolve TensorRT datatype to an equivalent numpy datatype: {trt_type}")
+    return _NUMPY[trt_type]
+
+
+def volume(iterable: Iterable[int]) -> int:
+    """The product of all sizes; 1 for none."""
+    return math.prod(iterable)
+
+
+def init_libnvinfer_plugins(logger: object, namespace: str) -> bool:
+    """True: the standard plug-ins need no loading here."""
+    if not isinstance(namespace, str):
+        raise wrong_type("init_libnvinfer_plugins", namespace, "a namespace as str")
+    return True
+
+
+def get_plugin_registry() -> IPluginRegistry:
+    """The registry of every plug-in of this process; empty for now."""
+    return _REGISTRY
+
+
+def get_builder_plugin_registry(arg0: EngineCapability) -> IPluginRegistry:
+    """The registry that builders of this capability use."""
+    if not isinstance(arg0, EngineCapability):
+        raise wrong_type("get_builder_plugin_registry", arg0, "an EngineCapability")
+    return _REGISTRY

@@ -1,0 +1,34 @@
+"""The plug-in registry, which has no creators yet."""
+
+from __future__ import annotations
+
+from anyrt.api.interfaces import IErrorRecorder
+
+
+class IPluginRegistry:
+    """Finds plug-ins by type, version and namespace: none so far, so that every answer is None."""
+
+    def __init__(self) -> None:
+        self.error_recorder: IErrorRecorder | None = None
+        self.parent_search_enabled = True
+
+    @property
+    def all_creators(self) -> list[object]:
+        """Every creator of this registry."""
+        return []
+
+    @property
+    def all_creators_recursive(self) -> list[object]:
+        """Every creator of this registry and its parents."""
+        return []
+
+    @property
+    def plugin_creator_list(self) -> list[object]:
+        """Every creator of the old kind."""
+        return []
+
+    def get_creator(self, type: str, version: str, plugin_namespace: str = "") -> None:
+        """The creator of that name: none."""
+
+    def get_plugin_creator(self, type: str, version: str, plugin_namespace: str = "") -> None:
+        """The creator of that name, of the old kind: none."""

@@ -1,0 +1,146 @@
+"""Weights: borrowed memory with an element type.
+
+>>> array = np.array([1.0, 2.0], np.float32)
+>>> weights = Weights(array)
+>>> array[0] = 5
+>>> weights.numpy(), len(weights), weights.dtype
+(array([5., 2.], dtype=float32), 2, <DataType.FLOAT: 0>)
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.api.edge import wrong_type
+from anyrt.core.dtype import from_numpy, is_packed, numpy_dtype, storage_bytes, unpack4
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, DTypeError
+
+Array = NDArray[np.generic]
+# The types that NumPy knows by itself; the others are shown as `Weights`.
+PLAIN = frozenset(
+    {
+        DataType.FLOAT,
+        DataType.HALF,
+        DataType.INT8,
+        DataType.INT32,
+        DataType.INT64,
+        DataType.BOOL,
+        DataType.UINT8,
+    }
+)
+
+
+class Weights:
+    """An array, or a type with an address and a count; nothing is copied, and an array is kept alive.
+
+    `Weights(array)`; `Weights(type, ptr, count)`, whose memory the caller keeps; `Weights(type)`: empty.
+    """
+
+    def __init__(
+        self,
+        type: DataType | Array = DataType.FLOAT,
+        ptr: int | None = None,
+        count: int | None = None,
+        *,
+        a: Array | None = None,
+    ) -> None:
+        array = type if isinstance(type, np.ndarray) else a
+        self._array: Array | None = None
+        self._ptr = 0
+        if array is not None:
+            self._hold(array)
+            return
+        if not isinstance(type, DataType) or (ptr is None) != (count is None):
+            raise wrong_type("Weights", type, "an array, a DataType, or a DataType with ptr and count")
+        self._dtype = type
+        self._count = 0
+        if ptr is not None and count is not None:
+            self._borrow(ptr, count)
+
+    def _hold(self, array: Array) -> None:
+        if not array.flags.c_contiguous:
+            got, do = f"an array of strides {array.strides}", "pass np.ascontiguousarray(array)"
+            raise ArgumentError("AR307", "Weights", got=got, wanted="a C-contiguous array", do=do)
+        try:
+            self._dtype = from_numpy(array.dtype)
+        except DTypeError as error:
+            raise ArgumentError("AR304", "Weights", got=error.got, wanted=error.wanted, do=error.do) from None
+        self._array = array
+        self._count = array.size
+        self._ptr = int(array.ctypes.data)
+
+    def _borrow(self, ptr: SupportsIndex, count: int) -> None:
+        if not isinstance(ptr, SupportsIndex) or not isinstance(count, int):
+            raise wrong_type("Weights", ptr, "an address and a count as ints")
+        if count < 0 or (count > 0 and int(ptr) <= 0):
+            got = f"{count} elements at address {int(ptr)}"
+            raise ArgumentError("AR307", "Weights", got=got, wanted="memory that is there")
+        self._count = count
+        self._ptr = int(ptr)
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type."""
+        return self._dtype
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory; types of 4 bits take half a byte each."""
+        return storage_bytes(self._dtype, self._count)
+
+    @property
+    def address(self) -> int:
+        """Where the memory starts; 0 when empty."""
+        return self._ptr
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __bool__(self) -> bool:
+        return True
+
+    def numpy(self) -> Array | Weights:
+        """A view of the memory where NumPy has the type, else these weights themselves."""
+        if self._dtype not in PLAIN:
+            return self
+        return self._view() if self._array is None else self._array
+
+    def flat(self) -> Array | Weights:
+        """What a layer's getter shows: `numpy()` with one dimension."""
+        return self.elements() if self._dtype in PLAIN else self
+
+    def elements(self) -> Array:
+        """Every element in one dimension, as `numpy_dtype(dtype)`; a view but for packed memory."""
+        return self._view() if self._array is None else self._array.reshape(-1)
+
+    def _view(self) -> Array:
+        data = np.empty(0, np.uint8)
+        if self._count:
+            data = np.ctypeslib.as_array((ctypes.c_ubyte * self.nbytes).from_address(self._ptr))
+        if is_packed(self._dtype):
+            return unpack4(data, self._count, self._dtype)
+        return data.view(numpy_dtype(self._dtype))
+
+
+def to_weights(x: object, where: str, empty: DataType = DataType.FLOAT) -> Weights:
+    """`x` where weights are expected: an array converts, None is empty, all else is a TypeError."""
+    if isinstance(x, Weights):
+        return x
+    if x is None:
+        return Weights(empty)
+    if not isinstance(x, np.ndarray):
+        raise wrong_type(where, x, "Weights or a NumPy array")
+    try:
+        return Weights(x)
+    except ArgumentError as error:
+        raise wrong_type(f"{where}: {error}", x, "an array that converts to Weights") from None

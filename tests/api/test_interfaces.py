@@ -1,0 +1,112 @@
+"""The classes that users derive from."""
+
+import subprocess
+import sys
+
+import pytest
+
+import anyrt as trt
+from anyrt.api.edge import Channel
+from anyrt.core.errors import GraphError
+
+E = GraphError("AR405", "x", got="''")
+
+
+class Recorder(trt.IErrorRecorder):
+    def __init__(self):
+        trt.IErrorRecorder.__init__(self)
+        self.errors = []
+
+    def report_error(self, code, text):
+        self.errors.append((code, text))
+        return True
+
+
+class Collect(trt.ILogger):
+    def __init__(self):
+        trt.ILogger.__init__(self)
+        self.lines = []
+
+    def log(self, severity, msg):
+        self.lines.append((severity, msg))
+
+
+def test_logger_prints_what_is_serious_enough(capsys):
+    logger = trt.Logger(trt.Logger.WARNING)
+    logger.log(trt.Logger.ERROR, "bad")
+    logger.log(trt.Logger.INFO, "chatter")
+    line = capsys.readouterr().out
+    assert line.endswith("] [TRT] [E] bad\n")
+    logger.min_severity = trt.Logger.Severity.VERBOSE
+    logger.log(trt.ILogger.VERBOSE, "chatter")
+    assert capsys.readouterr().out.endswith("[V] chatter\n")
+
+
+def test_logger_refuses_a_number_as_severity():
+    with pytest.raises(TypeError, match="Severity"):
+        trt.Logger(2)
+
+
+@pytest.mark.parametrize("base", [trt.ILogger, trt.IProgressMonitor, trt.IOutputAllocator, trt.IGpuAllocator])
+def test_a_subclass_must_call_the_base(base):
+    forgetful = type("Forgetful", (base,), {"__init__": lambda self: None})
+    with pytest.raises(TypeError, match=f"{base.__name__}.__init__"):
+        forgetful()
+
+
+def test_a_logger_that_raises_is_printed_and_survived(capsys):
+    broken = type("Broken", (trt.ILogger,), {"log": lambda self, s, m: 1 / 0})
+    Channel(broken()).fail(E)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_errors_go_to_the_logger_and_the_nearest_recorder():
+    logger, recorder = Collect(), Recorder()
+    parent = Channel(logger)
+    parent.recorder = recorder
+    Channel(logger, parent).fail(E)
+    assert logger.lines == [(trt.Logger.ERROR, str(E))]
+    assert recorder.errors == [(trt.ErrorCodeTRT.INVALID_STATE, str(E))]
+
+
+def test_strict_raises_after_logging():
+    logger = Collect()
+    with trt.strict(), pytest.raises(GraphError, match="AR405"):
+        Channel(logger).fail(E)
+    assert len(logger.lines) == 1
+
+
+def test_interfaces_tell_their_version():
+    recorder = Recorder()
+    assert (recorder.api_language, recorder.interface_info.kind) == (trt.APILanguage.PYTHON, "IErrorRecorder")
+
+
+def test_profiler_prints_a_line(capsys):
+    trt.Profiler().report_layer_time("conv", 1.5)
+    assert capsys.readouterr().out == "conv: 1.5ms\n"
+
+
+def test_methods_to_override_say_so():
+    with pytest.raises(NotImplementedError, match="must override report_layer_time"):
+        trt.IProfiler().report_layer_time("x", 1.0)
+
+
+def test_the_async_allocator_stands_in_for_the_plain_one():
+    calls = []
+    body = {
+        "allocate_async": lambda self, *a: calls.append(a) or 64,
+        "deallocate_async": lambda self, *a: True,
+    }
+    allocator = type("A", (trt.IGpuAsyncAllocator,), body)()
+    assert (allocator.allocate(8, 16, 1), calls) == (64, [(8, 16, 0, 1)])
+
+
+def test_import_loads_next_to_nothing():
+    code = "import sys, anyrt; print([m for m in ('numpy', 'llvmlite', 'ml_dtypes') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = trt.nonsense

@@ -1,0 +1,141 @@
+"""Dims, permutations, weights, host memory: what users hold in their hands."""
+
+import io
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+
+def test_dims_act_like_tuples():
+    shape = trt.Dims((1, 3, -1))
+    assert shape == [1, 3, -1]
+    assert tuple(shape) == (1, 3, -1)
+    assert (shape[0], shape[-1], shape[1:], repr(shape)) == (1, -1, (3, -1), "(1, 3, -1)")
+
+
+def test_dims_elements_can_be_assigned():
+    shape = trt.Dims4(1, 2, 3, 4)
+    shape[0] = 7
+    shape[2:] = (8, 9)
+    assert shape == (7, 2, 8, 9)
+
+
+def test_named_dims_have_their_length():
+    size = trt.DimsHW((4, 5))
+    size.h = 6
+    assert (size.h, size.w, trt.Dims2(1, 2)[1], len(trt.Dims3())) == (6, 5, 2, 3)
+    with pytest.raises(ValueError, match="Input length 2"):
+        trt.Dims3((1, 2))
+
+
+@pytest.mark.parametrize(("given", "error"), [((1,) * 9, ValueError), ((1.5,), TypeError), ("12", TypeError)])
+def test_dims_refuse_what_is_no_shape(given, error):
+    with pytest.raises(error):
+        trt.Dims(given)
+
+
+def test_unknown_dims_have_rank_minus_1_and_no_length():
+    unknown = trt.Dims()
+    unknown._known = False
+    assert unknown.rank == -1
+    assert unknown != ()
+    with pytest.raises(ValueError, match="should return >= 0"):
+        len(unknown)
+
+
+def test_permutation_is_an_array_of_eight():
+    order = trt.Permutation([1, 0])
+    assert (len(order), list(order), order.given) == (8, [1, 0, 2, 3, 4, 5, 6, 7], (1, 0))
+    order[2] = 2
+    assert order.given == (1, 0, 2)
+    with pytest.raises(ValueError, match="length is 8"):
+        trt.Permutation(range(9))
+
+
+def test_weights_of_an_array_are_zero_copy():
+    array = np.zeros((2, 2), np.float32)
+    weights = trt.Weights(array)
+    array[1, 1] = 5
+    assert weights.numpy()[1, 1] == 5
+    assert (weights.dtype, weights.size, len(weights), weights.nbytes) == (trt.float32, 4, 4, 16)
+
+
+def test_weights_of_an_address_read_the_memory():
+    array = np.arange(4, dtype=np.int32)
+    weights = trt.Weights(trt.int32, array.ctypes.data, 4)
+    array[0] = 9
+    assert weights.numpy().tolist() == [9, 1, 2, 3]
+
+
+def test_weights_without_a_numpy_type_give_themselves():
+    array = np.array([1.5, -2], ml_dtypes.bfloat16)
+    weights = trt.Weights(type=trt.bfloat16, ptr=array.ctypes.data, count=2)
+    assert weights.numpy() is weights
+    assert weights.elements().tolist() == [1.5, -2]
+
+
+def test_packed_weights_take_half_a_byte_an_element():
+    packed = np.array([0xF1, 0x07], np.uint8)
+    weights = trt.Weights(trt.int4, packed.ctypes.data, 3)
+    assert (weights.nbytes, weights.elements().tolist()) == (2, [1, -1, 7])
+
+
+def test_empty_weights_have_a_type_only():
+    assert (trt.Weights().size, trt.Weights(trt.float16).dtype, trt.Weights().numpy().shape) == (
+        0,
+        trt.float16,
+        (0,),
+    )
+
+
+@pytest.mark.parametrize("array", [np.zeros((4, 4), np.float32)[:, ::2], np.zeros(2), np.zeros(2, ">f4")])
+def test_weights_refuse_strided_and_foreign_arrays(array):
+    with pytest.raises(ValueError, match=r"AR30[47]"):
+        trt.Weights(array)
+
+
+def test_weights_refuse_a_null_address():
+    with pytest.raises(ValueError, match="AR307"):
+        trt.Weights(trt.float32, 0, 4)
+
+
+def test_host_memory_is_a_buffer():
+    memory, file = trt.IHostMemory(b"plan"), io.BytesIO()
+    file.write(memory)
+    copies = (bytes(memory), bytes(bytearray(memory)), bytes(memoryview(memory)), file.getvalue())
+    assert copies == (b"plan",) * 4
+    assert (np.frombuffer(memory, np.uint8).sum(), memory.nbytes, memoryview(memory).ndim) == (427, 4, 1)
+
+
+def test_host_memory_has_truth_and_identity_but_no_length():
+    memory = trt.IHostMemory(b"")
+    assert memory
+    assert memory != trt.IHostMemory(b"")
+    assert memory != b""
+    with pytest.raises(TypeError):
+        len(memory)
+
+
+def test_module_functions():
+    assert (trt.volume((2, 3)), trt.nptype(trt.bool), trt.init_libnvinfer_plugins(None, "")) == (
+        6,
+        np.bool_,
+        True,
+    )
+    with pytest.raises(TypeError, match="Could not resolve"):
+        trt.nptype(trt.bfloat16)
+
+
+def test_the_plugin_registry_is_empty():
+    registry = trt.get_plugin_registry()
+    assert registry is trt.get_builder_plugin_registry(trt.EngineCapability.STANDARD)
+    assert (registry.all_creators, registry.get_creator("x", "1")) == ([], None)
+
+
+def test_versions_are_numeric_and_dotted():
+    assert [int(x) for x in trt.__version__.split(".")][:2] == [10, 16]
+    assert trt.__anyrt_version__ == "0.1.0"
+    assert trt.errors.ShapeError.__mro__[1] is trt.errors.AnyrtError
