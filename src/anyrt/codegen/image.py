@@ -27,6 +27,9 @@ _STB_LOCAL: Final = 0
 _PC32, _PLT32, _PC64 = 2, 4, 24
 _WIDTHS: Final = {_PC32: "<i", _PLT32: "<i", _PC64: "<q"}
 _ALIGNMENT: Final = 64
+_DO: Final = (
+    "define functions and constants whose address is taken as internal, or LLVM asks for a table of addresses"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ def _relocate(
             )
         if how not in _WIDTHS:
             where = f"compiled code, reference to {symbol.name or 'a section'!r}"
-            raise CompileError("AR806", where, got=f"relocation type {how}", wanted="PC-relative ones")
+            raise CompileError(
+                "AR806", where, got=f"relocation type {how}", wanted="PC-relative ones", do=_DO
+            )
         at = base[table.target] + offset
         struct.pack_into(_WIDTHS[how], image, at, base[symbol.section] + symbol.value + addend - at)

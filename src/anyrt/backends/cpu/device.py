@@ -1,0 +1,117 @@
+"""The run side of the CPU: images mapped for execution, aligned memory; needs ctypes and mmap, no compiler.
+
+A page is writable while an image is copied into it, and executable after that, never both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from anyrt.core.errors import CompileError, ResourceError
+from anyrt.plan.abi import ALIGNMENT, align
+from anyrt.plan.program import Compiled
+
+_PROT_READ, _PROT_EXEC = 1, 4
+# NumPy and malloc refuse sizes beyond this with errors of various kinds; no machine has as much.
+_MOST_BYTES: Final = 1 << 47
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostMemory:
+    """Bytes at an address that is a multiple of ALIGNMENT; `bytes` views them."""
+
+    address: int
+    bytes: npt.NDArray[np.uint8]
+
+    @property
+    def nbytes(self) -> int:
+        """Their number."""
+        return self.bytes.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CpuCode:
+    """An image in executable memory."""
+
+    base: int
+    entries: dict[str, int]
+    pages: mmap.mmap
+
+    def address(self, entry: str) -> int:
+        """Where `entry` begins."""
+        if entry not in self.entries:
+            known = ", ".join(self.entries) or "none"
+            raise CompileError("AR806", "compiled code", got=f"no entry {entry!r}", wanted=f"one of {known}")
+        return self.base + self.entries[entry]
+
+    def function(self, entry: str, arguments: int) -> Callable[..., int]:
+        """`entry` as a callable of so many 64-bit arguments that gives an int32; no GIL is held inside."""
+        return _prototype(arguments)(self.address(entry))
+
+
+class CpuDevice:
+    """The processor that this program runs on."""
+
+    def load(self, compiled: Compiled) -> CpuCode:
+        """Map an image for execution."""
+        image, entries = compiled.image, dict(compiled.program.entries)
+        outside = [name for name, offset in entries.items() if not 0 <= offset < len(image)]
+        if outside:
+            raise CompileError("AR806", "compiled code", got=f"entry {outside[0]!r} outside its image")
+        size = align(len(image), mmap.PAGESIZE)
+        pages = _private_pages(size)
+        pages.write(image)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+        _make_executable(base, size)
+        return CpuCode(base, entries, pages)
+
+    def allocate(self, nbytes: int) -> HostMemory:
+        """New aligned memory."""
+        return allocate(nbytes)
+
+
+def allocate(nbytes: int) -> HostMemory:
+    """Memory of this machine, `ALIGNMENT` aligned, its content undefined."""
+    if nbytes == 0:
+        return HostMemory(0, np.empty(0, np.uint8))
+    try:
+        if nbytes > _MOST_BYTES:
+            raise MemoryError
+        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    except MemoryError:
+        raise ResourceError("AR802", "host memory", wanted=f"{nbytes:,} bytes") from None
+    start = -raw.ctypes.data % ALIGNMENT
+    view = raw[start : start + nbytes]
+    return HostMemory(view.ctypes.data, view)
+
+
+@cache
+def _prototype(arguments: int) -> Callable[[int], Callable[..., int]]:
+    return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * arguments)
+
+
+def _private_pages(size: int) -> mmap.mmap:
+    # Private, or a forked child would share them with its parent.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        return mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    except (OSError, MemoryError, OverflowError) as error:
+        raise ResourceError("AR802", "memory for code", got=str(error), wanted=f"{size:,} bytes") from None
+
+
+def _make_executable(address: int, size: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), _PROT_READ | _PROT_EXEC)
+    if failed:
+        reason = os.strerror(ctypes.get_errno())
+        do = "allow this program to run code that it made (SELinux: execmem)"
+        raise CompileError("AR806", "memory for code", got=f"mprotect: {reason}", do=do)

@@ -1,0 +1,329 @@
+"""The thread pool as LLVM IR: parallel regions without OpenMP, without a compiled extension, without libc.
+
+Workers are threads that call worker() once and stay in it. A caller offers a region by publishing its job and
+a number of seats; workers take seats, then all claim chunks from one counter until none is left.
+The caller closes the seats and waits only for those who sat down, so that a worker the operating system has
+suspended delays nobody. A caller that finds the pool busy runs its region alone instead of waiting.
+
+`state` is one 64-bit word, so that taking a seat is one compare-and-swap that fails if anything changed:
+
+    bits 63..32 generation, the futex word | bits 31..16 seats left | bits 15..0 workers at work
+
+A job is rewritten only when nobody is at work and no seat is left, so that a seat is for one job only.
+Idle workers spin for `SPIN_TICKS`, then sleep. Sleepers announce themselves before the kernel compares the
+generation, callers publish before they look for sleepers (both sequentially consistent): no wake-up is lost.
+Regions do not nest. The order of chunks is free: kernels must not depend on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.codegen.image import flatten
+from anyrt.codegen.llvm import Arch, Target, compile_text, host
+from anyrt.plan import abi
+from anyrt.plan.pool import PoolWord
+from anyrt.plan.program import Compiled, Program
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What differs between processors: a pause, a clock, and how to sleep and wake, as LLVM text."""
+
+    pause: str
+    clock: str
+    wait: str
+    wake: str
+    yield_: str
+
+
+_SYSCALL = (
+    'call i64 asm sideeffect "syscall",'
+    ' "={{rax}},{{rax}},{{rdi}},{{rsi}},{{rdx}},{{r10}},~{{rcx}},~{{r11}},~{{memory}}"'
+    "(i64 {number}, ptr %word, i64 {op}, i64 {value}, i64 0)"
+)
+_FUTEX, _SCHED_YIELD, _WAIT_PRIVATE, _WAKE_PRIVATE = 202, 24, 128, 129
+_LINUX_X86: Final = _Machine(
+    pause='call void asm sideeffect "pause", ""()',
+    clock="call i64 @llvm.readcyclecounter()",
+    wait="  %r = " + _SYSCALL.format(number=_FUTEX, op=_WAIT_PRIVATE, value="%seen") + "\n  br label %awake",
+    wake=_SYSCALL.format(number=_FUTEX, op=_WAKE_PRIVATE, value="%count"),
+    yield_=_SYSCALL.format(number=_SCHED_YIELD, op=0, value=0),
+)
+# Elsewhere a worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
+_PORTABLE: Final = _Machine(
+    pause="fence seq_cst",
+    clock="add i64 %before, 64",
+    wait="  br label %idle",
+    wake="add i64 0, 0",
+    yield_="add i64 0, 0",
+)
+
+_TEXT: Final = """
+declare i64 @llvm.readcyclecounter()
+declare i64 @llvm.umin.i64(i64, i64)
+
+define internal i64 @clock(i64 %before) noinline {{
+  %now = {clock}
+  ret i64 %now
+}}
+
+define internal void @wake(ptr %pool, i64 %count) noinline {{
+  %word = getelementptr i32, ptr %pool, i64 {gen32}
+  %r = {wake}
+  ret void
+}}
+
+; Claims chunks until none is left or somebody cancels.
+define internal void @work(ptr %pool, i64 %thread) {{
+enter:
+  %fn.at = getelementptr i64, ptr %pool, i64 {FUNCTION}
+  %fn = load ptr, ptr %fn.at
+  %args.at = getelementptr i64, ptr %pool, i64 {ARGS}
+  %args = load ptr, ptr %args.at
+  %items.at = getelementptr i64, ptr %pool, i64 {ITEMS}
+  %items = load i64, ptr %items.at
+  %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
+  %grain = load i64, ptr %grain.at
+  %next.at = getelementptr i64, ptr %pool, i64 {NEXT}
+  %scratch = call ptr @scratch(ptr %args, i64 %thread)
+  br label %claim
+claim:
+  %begin = atomicrmw add ptr %next.at, i64 %grain monotonic
+  %left = icmp ult i64 %begin, %items
+  br i1 %left, label %check, label %leave
+check:
+  %stop = call i1 @cancelled(ptr %args)
+  br i1 %stop, label %leave, label %chunk
+chunk:
+  %after = add i64 %begin, %grain
+  %end = call i64 @llvm.umin.i64(i64 %after, i64 %items)
+  call void %fn(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+  br label %claim
+leave:
+  ret void
+}}
+
+define internal ptr @scratch(ptr %args, i64 %thread) alwaysinline {{
+  %base.at = getelementptr i64, ptr %args, i64 {scratch}
+  %base = load ptr, ptr %base.at
+  %stride.at = getelementptr i64, ptr %args, i64 {stride}
+  %stride = load i64, ptr %stride.at
+  %offset = mul i64 %thread, %stride
+  %mine = getelementptr i8, ptr %base, i64 %offset
+  ret ptr %mine
+}}
+
+define internal i1 @cancelled(ptr %args) alwaysinline {{
+enter:
+  %flag.at = getelementptr i64, ptr %args, i64 {cancel}
+  %flag = load ptr, ptr %flag.at
+  %none = icmp eq ptr %flag, null
+  br i1 %none, label %no, label %ask
+ask:
+  %value = load atomic i64, ptr %flag monotonic, align 8
+  %set = icmp ne i64 %value, 0
+  ret i1 %set
+no:
+  ret i1 false
+}}
+
+; The same chunks in order, by the caller alone.
+define internal void @serial(ptr %fn, ptr %args, i64 %items, i64 %grain) {{
+enter:
+  %scratch = call ptr @scratch(ptr %args, i64 0)
+  br label %chunk
+chunk:
+  %begin = phi i64 [0, %enter], [%end, %next]
+  %stop = call i1 @cancelled(ptr %args)
+  br i1 %stop, label %leave, label %next
+next:
+  %after = add i64 %begin, %grain
+  %end = call i64 @llvm.umin.i64(i64 %after, i64 %items)
+  call void %fn(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+  %more = icmp ult i64 %end, %items
+  br i1 %more, label %chunk, label %leave
+leave:
+  ret void
+}}
+
+define void @parallel(ptr %pool, ptr %fn, ptr %args, i64 %items, i64 %wanted) {{
+enter:
+  %some = icmp sgt i64 %items, 0
+  br i1 %some, label %split, label %leave
+split:
+  %sane = icmp sgt i64 %wanted, 0
+  %grain = select i1 %sane, i64 %wanted, i64 1
+  %up = add i64 %items, %grain
+  %up1 = sub i64 %up, 1
+  %chunks = udiv i64 %up1, %grain
+  %others = sub i64 %chunks, 1
+  %workers.at = getelementptr i64, ptr %pool, i64 {WORKERS}
+  %workers = load atomic i64, ptr %workers.at monotonic, align 8
+  %seats = call i64 @llvm.umin.i64(i64 %others, i64 %workers)
+  %alone = icmp eq i64 %seats, 0
+  br i1 %alone, label %serial, label %lock
+lock:
+  %lock.at = getelementptr i64, ptr %pool, i64 {LOCK}
+  %pair = cmpxchg ptr %lock.at, i64 0, i64 1 acquire monotonic
+  %mine = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %mine, label %publish, label %serial
+serial:
+  call void @serial(ptr %fn, ptr %args, i64 %items, i64 %grain)
+  ret void
+publish:
+  %fn.at = getelementptr i64, ptr %pool, i64 {FUNCTION}
+  store ptr %fn, ptr %fn.at
+  %args.at = getelementptr i64, ptr %pool, i64 {ARGS}
+  store ptr %args, ptr %args.at
+  %items.at = getelementptr i64, ptr %pool, i64 {ITEMS}
+  store i64 %items, ptr %items.at
+  %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
+  store i64 %grain, ptr %grain.at
+  %next.at = getelementptr i64, ptr %pool, i64 {NEXT}
+  store atomic i64 0, ptr %next.at monotonic, align 8
+  %state.at = getelementptr i64, ptr %pool, i64 {STATE}
+  %old = load atomic i64, ptr %state.at monotonic, align 8
+  %gen = lshr i64 %old, 32
+  %gen1 = add i64 %gen, 1
+  %high = shl i64 %gen1, 32
+  %middle = shl i64 %seats, 16
+  %offer = or i64 %high, %middle
+  %unused = atomicrmw xchg ptr %state.at, i64 %offer seq_cst
+  %sleepers.at = getelementptr i64, ptr %pool, i64 {SLEEPERS}
+  %sleepers = load atomic i64, ptr %sleepers.at seq_cst, align 8
+  %awake = icmp eq i64 %sleepers, 0
+  br i1 %awake, label %join, label %rouse
+rouse:
+  call void @wake(ptr %pool, i64 %seats)
+  br label %join
+join:
+  call void @work(ptr %pool, i64 0)
+  %closed = atomicrmw and ptr %state.at, i64 -4294901761 acq_rel
+  br label %wait
+wait:
+  %spins = phi i64 [0, %join], [%spins1, %pause]
+  %now = load atomic i64, ptr %state.at acquire, align 8
+  %busy = and i64 %now, 65535
+  %done = icmp eq i64 %busy, 0
+  br i1 %done, label %unlock, label %again
+again:
+  %spins1 = add i64 %spins, 1
+  %long = icmp ugt i64 %spins1, {yield_after}
+  br i1 %long, label %give, label %pause
+give:
+  call void @yield(ptr %pool)
+  br label %pause
+pause:
+  {pause}
+  br label %wait
+unlock:
+  store atomic i64 0, ptr %lock.at release, align 8
+  ret void
+leave:
+  ret void
+}}
+
+define internal void @yield(ptr %word) noinline {{
+  %r = {yield_}
+  ret void
+}}
+
+; Returns 0 when the pool is stopped, 1 when idle on machines where a worker cannot sleep here.
+define i32 @worker(ptr %pool, i64 %thread) {{
+enter:
+  %state.at = getelementptr i64, ptr %pool, i64 {STATE}
+  %word = getelementptr i32, ptr %pool, i64 {gen32}
+  %stop.at = getelementptr i64, ptr %pool, i64 {STOP}
+  %ticks.at = getelementptr i64, ptr %pool, i64 {SPIN_TICKS}
+  %sleepers.at = getelementptr i64, ptr %pool, i64 {SLEEPERS}
+  %ticks = load i64, ptr %ticks.at
+  br label %fresh
+fresh:
+  %seen0 = phi i64 [-1, %enter], [%seen, %awake], [%g, %worked], [%g, %full]
+  %start = call i64 @clock(i64 0)
+  br label %look
+look:
+  %seen = phi i64 [%seen0, %fresh], [%seen, %spin], [%seen, %seat]
+  %before = phi i64 [%start, %fresh], [%now, %spin], [%before, %seat]
+  %state = load atomic i64, ptr %state.at acquire, align 8
+  %g = lshr i64 %state, 32
+  %same = icmp eq i64 %g, %seen
+  br i1 %same, label %spin, label %news
+news:
+  %stop = load atomic i64, ptr %stop.at acquire, align 8
+  %stopped = icmp ne i64 %stop, 0
+  br i1 %stopped, label %leave, label %offer
+offer:
+  %seats = and i64 %state, 4294901760
+  %none = icmp eq i64 %seats, 0
+  br i1 %none, label %full, label %seat
+full:
+  br label %fresh
+seat:
+  %taken = add i64 %state, -65535
+  %pair = cmpxchg ptr %state.at, i64 %state, i64 %taken acq_rel monotonic
+  %mine = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %mine, label %worked, label %look
+worked:
+  call void @work(ptr %pool, i64 %thread)
+  %unused = atomicrmw sub ptr %state.at, i64 1 release
+  br label %fresh
+spin:
+  {pause}
+  %now = call i64 @clock(i64 %before)
+  %idle.for = sub i64 %now, %start
+  %tired = icmp ugt i64 %idle.for, %ticks
+  br i1 %tired, label %sleep, label %look
+sleep:
+  %u1 = atomicrmw add ptr %sleepers.at, i64 1 seq_cst
+{wait}
+awake:
+  %u2 = atomicrmw sub ptr %sleepers.at, i64 1 seq_cst
+  br label %fresh
+idle:
+  %u3 = atomicrmw sub ptr %sleepers.at, i64 1 seq_cst
+  ret i32 1
+leave:
+  ret i32 0
+}}
+
+define void @stop(ptr %pool) {{
+  %stop.at = getelementptr i64, ptr %pool, i64 {STOP}
+  store atomic i64 1, ptr %stop.at seq_cst, align 8
+  %state.at = getelementptr i64, ptr %pool, i64 {STATE}
+  %u = atomicrmw add ptr %state.at, i64 4294967296 seq_cst
+  call void @wake(ptr %pool, i64 2147483647)
+  ret void
+}}
+"""
+
+
+def pool_text(target: Target) -> str:
+    """The pool's module for `target`."""
+    # LLVM assembles inline code for the machine it runs on only, and the calls are those of Linux.
+    native = target.arch is Arch.X86_64 and host().arch is Arch.X86_64 and "linux" in target.triple
+    machine = _LINUX_X86 if native else _PORTABLE
+    words = {word.name: int(word) for word in PoolWord}
+    return _TEXT.format(
+        **words,
+        gen32=2 * PoolWord.STATE + 1,  # the upper half of a little-endian word
+        scratch=abi.SCRATCH,
+        stride=abi.SCRATCH_STRIDE,
+        cancel=abi.CANCEL,
+        yield_after=2000,
+        pause=machine.pause,
+        clock=machine.clock,
+        wait=machine.wait,
+        wake=machine.wake,
+        yield_=machine.yield_,
+    )
+
+
+def compile_pool(target: Target) -> Compiled:
+    """The pool as an image with the entries parallel, worker and stop."""
+    image, offsets = flatten(compile_text(pool_text(target), target))
+    return Compiled(Program((), 0, 0, 0, (), tuple(sorted(offsets.items()))), image)

@@ -1,0 +1,40 @@
+"""What the runtime asks of a device: memory, and compiled code made callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from anyrt.plan.program import Compiled
+
+
+class Memory(Protocol):
+    """Memory of a device, `ALIGNMENT` aligned, given back when nobody holds the object any more."""
+
+    @property
+    def address(self) -> int:
+        """Where it begins; 0 when it has no bytes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+
+
+class Code(Protocol):
+    """Compiled code in memory; stays there as long as this object is held; its functions do not hold it."""
+
+    def address(self, entry: str) -> int:
+        """Where `entry` begins."""
+
+    def function(self, entry: str, arguments: int) -> Callable[..., int]:
+        """`entry` as a callable of so many 64-bit arguments that gives an int32; no GIL is held inside."""
+
+
+class Device(Protocol):
+    """Runs compiled code."""
+
+    def load(self, compiled: Compiled) -> Code:
+        """Map code for execution; CompileError when the system refuses."""
+
+    def allocate(self, nbytes: int) -> Memory:
+        """New memory, its content undefined; ResourceError AR802 when there is none."""

@@ -1,0 +1,206 @@
+"""The thread pool: every chunk exactly once, with several callers, after fork, at exit."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from anyrt.codegen.llvm import Level, compile_text, forced, host
+from anyrt.codegen.pool import pool_text
+from anyrt.plan import abi
+from anyrt.runtime.pool import Pool, default_threads
+
+# run(args): parallel(count, items = args[8], grain = args[9]); count adds 1 to each of its items at args[10],
+# and its thread's scratch says how many items went through it.
+COUNT = """
+define internal void @count(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
+e:
+  %at = getelementptr i64, ptr %args, i64 10
+  %base = load ptr, ptr %at
+  br label %l
+l:
+  %i = phi i64 [%begin, %e], [%i1, %l]
+  %p = getelementptr i64, ptr %base, i64 %i
+  %v = load i64, ptr %p
+  %v1 = add i64 %v, 1
+  store i64 %v1, ptr %p
+  %s = load i64, ptr %scratch
+  %s1 = add i64 %s, 1
+  store i64 %s1, ptr %scratch
+  %i1 = add i64 %i, 1
+  %c = icmp slt i64 %i1, %end
+  br i1 %c, label %l, label %o
+o:
+  ret void
+}
+define i32 @run(ptr %args) {
+  %pool = load ptr, ptr %args
+  %f = load ptr, ptr %pool
+  %ip = getelementptr i64, ptr %args, i64 8
+  %items = load i64, ptr %ip
+  %gp = getelementptr i64, ptr %args, i64 9
+  %grain = load i64, ptr %gp
+  call void %f(ptr %pool, ptr @count, ptr %args, i64 %items, i64 %grain)
+  ret i32 0
+}
+define i32 @many(ptr %args, i64 %times) {
+e:
+  br label %l
+l:
+  %i = phi i64 [0, %e], [%i1, %l]
+  %r = call i32 @run(ptr %args)
+  %i1 = add i64 %i, 1
+  %c = icmp ult i64 %i1, %times
+  br i1 %c, label %l, label %o
+o:
+  ret i32 0
+}
+"""
+
+
+class Caller:
+    """The argument array of one context over `items` counters."""
+
+    def __init__(self, pool, code, items, grain):
+        self.counts = np.zeros(max(items, 1), np.int64)
+        self.scratch = np.zeros((pool.threads, 16), np.int64)
+        self.args = np.zeros(16, np.int64)
+        self.args[abi.POOL] = pool.address
+        self.args[abi.SCRATCH] = self.scratch.ctypes.data
+        self.args[abi.SCRATCH_STRIDE] = self.scratch.strides[0]
+        self.args[8:11] = items, grain, self.counts.ctypes.data
+        self.address = self.args.ctypes.data
+        self.run, self.many = code.function("run", 1), code.function("many", 2)
+
+
+@pytest.fixture(scope="module")
+def code(device, build):
+    return device.load(build(COUNT))
+
+
+@pytest.fixture(params=[1, 2, 3, 8])
+def pool(request, device, pool_code):
+    made = Pool(request.param, device.load(pool_code))
+    made.ensure()
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(("items", "grain"), [(0, 4), (1, 1), (7, 3), (64, 1), (1000, 7), (5, 100), (9, 0)])
+def test_every_item_is_visited_once(pool, code, items, grain):
+    caller = Caller(pool, code, items, grain)
+    for _ in range(50):
+        caller.run(caller.address)
+    assert (caller.counts[:items] == 50).all()
+    assert caller.scratch[:, 0].sum() == 50 * items
+
+
+def test_thousands_of_hot_regions_lose_nothing(pool, code):
+    caller = Caller(pool, code, 97, 3)
+    caller.many(caller.address, 5000)
+    assert (caller.counts == 5000).all()
+
+
+def test_regions_between_sleeps_lose_nothing(pool, code):
+    caller = Caller(pool, code, 97, 3)
+    for _ in range(200):
+        caller.run(caller.address)
+        time.sleep(0.0002)
+    assert (caller.counts == 200).all()
+
+
+def test_several_callers_at_once_lose_nothing(pool, code):
+    callers = [Caller(pool, code, 50, 1) for _ in range(4)]
+    threads = [threading.Thread(target=c.many, args=(c.address, 2000)) for c in callers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((c.counts == 2000).all() for c in callers)
+    assert all(c.scratch[:, 0].sum() == 2000 * 50 for c in callers)
+
+
+def test_a_stopped_pool_runs_serially_and_starts_again(pool, code):
+    caller = Caller(pool, code, 40, 1)
+    pool.stop()
+    caller.run(caller.address)
+    assert caller.scratch[1:].sum() == 0
+    pool.ensure()
+    caller.many(caller.address, 100)
+    assert (caller.counts == 101).all()
+
+
+def test_idle_workers_use_no_processor_time(device, pool_code):
+    pool = Pool(4, device.load(pool_code))
+    pool.ensure()
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.2)
+    spent = time.process_time() - before
+    pool.stop()
+    assert spent < 0.05
+
+
+def test_a_cancelled_region_stops_claiming(pool, code):
+    caller = Caller(pool, code, 10, 1)
+    flag = np.ones(1, np.int64)
+    caller.args[abi.CANCEL] = flag.ctypes.data
+    caller.run(caller.address)
+    assert caller.counts.sum() == 0
+
+
+def test_a_forked_child_starts_threads_of_its_own(device, pool_code, code):
+    pool = Pool(2, device.load(pool_code))
+    pool.ensure()
+    caller = Caller(pool, code, 30, 1)
+    caller.many(caller.address, 100)
+    child = os.fork()
+    if child == 0:
+        pool.after_fork()
+        caller.run(caller.address)
+        pool.ensure()
+        caller.many(caller.address, 100)
+        os._exit(0 if (caller.counts == 201).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    caller.many(caller.address, 100)
+    pool.stop()
+    assert (caller.counts == 200).all()
+
+
+def test_workers_sleep_in_python_where_they_cannot_natively(device, build, code):
+    made = build(pool_text(forced(Level.GENERIC)))
+    pool = Pool(3, device.load(made))
+    pool.ensure()
+    caller = Caller(pool, code, 97, 3)
+    for _ in range(20):
+        caller.many(caller.address, 50)
+        time.sleep(0.002)
+    pool.stop()
+    assert (caller.counts == 1000).all()
+
+
+def test_the_pool_compiles_for_arm():
+    assert compile_text(pool_text(forced(Level.NEON)), forced(Level.NEON))[:4] == b"\x7fELF"
+
+
+def test_the_environment_sets_the_number_of_threads(monkeypatch):
+    monkeypatch.setenv("ANYRT_NUM_THREADS", "3")
+    assert default_threads() == 3
+
+
+def test_a_program_ends_while_workers_sleep():
+    program = (
+        "from anyrt.backends.cpu.device import CpuDevice; from anyrt.codegen.llvm import host\n"
+        "from anyrt.codegen.pool import compile_pool; from anyrt.runtime.pool import shared_pool\n"
+        "pool = shared_pool(4, CpuDevice(), lambda: compile_pool(host())); pool.ensure(); print('done')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, b"done", b"")
+
+
+def test_the_host_has_a_level_it_can_run():
+    assert host().vector_bits >= 128
