@@ -57,6 +57,12 @@ def in_range(low: Dim, x: Dim, high: Dim) -> bool:
     return always_le(low, x) and always_le(x, high)
 
 
+def known_size(d: Dim) -> int:
+    """A size that is a number by now: references run after the interpreter has put sizes in."""
+    assert isinstance(d, int), f"size {d} should have been replaced by a number"
+    return d
+
+
 def show(shape: Shape) -> str:
     """A shape for messages."""
     return f"[{', '.join(map(repr, shape))}]"

@@ -1,0 +1,591 @@
+"""Symbolic integers: the sizes of dynamic dimensions and the indices of kernels share one algebra.
+
+A `Dim` is an `int` or an `Expr`. An `Expr` is kept as a polynomial with integer coefficients over
+atoms (symbols, floor divisions, remainders, minima, maxima, floors of float32 products), so equal
+values written differently compare equal:
+
+    >>> n, c = Sym("n"), Sym("c")
+    >>> (n + 2) * c - 2 * c == c * n
+    True
+    >>> (n * 12 + 5) // 4
+    1 + 3*n
+
+Loop variables are symbols too: `Sym("i", extent=n)` takes 0 … n−1, and divisions that this range
+decides vanish.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from typing import TypeAlias
+
+import numpy as np
+
+INF = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A named integer: a dynamic dimension (`lo` … `hi`), a loop variable (0 … `extent` − 1) or a
+    value defined by a kernel
+    expression (`source`, opaque here)."""
+
+    name: str
+    lo: int = 0
+    hi: int = INF
+    extent: Dim | None = None
+    source: object = None
+    needs: tuple[Sym, ...] = ()
+    key: str = field(init=False, repr=False, compare=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def dim(self) -> Expr:
+        """This symbol as an expression."""
+        return Expr((((self,), 1),))
+
+    def __add__(self, other: Dim | Sym) -> Dim:
+        return self.dim + other
+
+    def __radd__(self, other: Dim | Sym) -> Dim:
+        return self.dim + other
+
+    def __sub__(self, other: Dim | Sym) -> Dim:
+        return self.dim - other
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return other - self.dim
+
+    def __mul__(self, other: Dim | Sym) -> Dim:
+        return self.dim * other
+
+    def __rmul__(self, other: Dim | Sym) -> Dim:
+        return self.dim * other
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self.dim, other)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self.dim, other)
+
+
+@dataclass(frozen=True, slots=True)
+class Fn:
+    """A non-polynomial atom: `op` is one of floordiv, mod, tdiv, min, max, eq (1 or 0), scale (floor
+    of float32(a) × float32(factor))."""
+
+    op: str
+    args: tuple[Dim, ...]
+    factor: float = 0.0
+    key: str = field(init=False, repr=False, compare=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", repr(self))
+
+    def __repr__(self) -> str:
+        inner = ", ".join(map(repr, self.args)) + (f", {self.factor!r}" if self.op == SCALE else "")
+        return f"{self.op}({inner})"
+
+
+Atom: TypeAlias = Sym | Fn
+Monomial: TypeAlias = tuple[Atom, ...]
+FLOORDIV, MOD, TDIV, MIN, MAX, EQ, SCALE = "floordiv", "mod", "tdiv", "min", "max", "eq", "scale"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr:
+    """A polynomial: ((monomial, coefficient), …), sorted, without zero coefficients; never a plain
+    constant."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+    hashed: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hashed", hash(self.terms))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Expr) and self.hashed == other.hashed and self.terms == other.terms
+        )
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __repr__(self) -> str:
+        return " + ".join(_term_text(m, c) for m, c in self.terms)
+
+    def __add__(self, other: Dim | Sym) -> Dim:
+        return add(self, _dim(other))
+
+    def __radd__(self, other: Dim) -> Dim:
+        return add(self, other)
+
+    def __sub__(self, other: Dim | Sym) -> Dim:
+        return add(self, mul(_dim(other), -1))
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return add(other, mul(self, -1))
+
+    def __neg__(self) -> Dim:
+        return mul(self, -1)
+
+    def __mul__(self, other: Dim | Sym) -> Dim:
+        return mul(self, _dim(other))
+
+    def __rmul__(self, other: Dim) -> Dim:
+        return mul(self, other)
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return mod(other, self)
+
+
+Dim: TypeAlias = int | Expr
+
+
+def _dim(x: Dim | Sym) -> Dim:
+    return x.dim if isinstance(x, Sym) else x
+
+
+def _term_text(m: Monomial, c: int) -> str:
+    names = "*".join(map(repr, m))
+    if not m:
+        return str(c)
+    return names if c == 1 else f"{c}*{names}"
+
+
+def _terms(x: Dim) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(x, Expr):
+        return x.terms
+    return (((), x),) if x else ()
+
+
+def _poly(terms: Mapping[Monomial, int]) -> Dim:
+    kept = [(m, c) for m, c in terms.items() if c]
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    return Expr(tuple(sorted(kept, key=lambda t: (len(t[0]), [a.key for a in t[0]]))))
+
+
+def add(a: Dim, b: Dim) -> Dim:
+    """a + b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    out = dict(_terms(a))
+    for m, c in _terms(b):
+        out[m] = out.get(m, 0) + c
+    return _poly(out)
+
+
+@lru_cache(maxsize=65536)
+def mul(a: Dim, b: Dim) -> Dim:
+    """a × b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    out: dict[Monomial, int] = {}
+    for ma, ca in _terms(a):
+        for mb, cb in _terms(b):
+            m = tuple(sorted(ma + mb, key=lambda t: t.key))
+            out[m] = out.get(m, 0) + ca * cb
+    return _poly(out)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of all; 1 for none."""
+    out: Dim = 1
+    for d in dims:
+        out = mul(out, d)
+    return out
+
+
+def _divide_out(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> tuple[Dim, Dim]:
+    """(q, r) with terms = q·d + r, where q takes every term that the single-term divisor `d` divides
+    exactly."""
+    divisor = _terms(d)
+    if len(divisor) != 1:
+        whole = _exact_quotient(terms, d)
+        return (0, _poly(dict(terms))) if whole is None else (whole, 0)
+    dm, dc = divisor[0]
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for m, c in terms:
+        left = list(m)
+        fits = c % dc == 0
+        for atom in dm if fits else ():
+            if atom not in left:
+                fits = False
+                break
+            left.remove(atom)
+        if fits:
+            quotient[tuple(left)] = c // dc
+        else:
+            rest[m] = c
+    return _poly(quotient), _poly(rest)
+
+
+def _exact_quotient(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> Dim | None:
+    """terms ÷ d for a many-term divisor when it divides without remainder (long division by the
+    leading term)."""
+    lead = _terms(d)[-1]
+    rest: Dim = _poly(dict(terms))
+    quotient: Dim = 0
+    for _ in range(len(terms)):
+        if rest == 0:
+            return quotient
+        step, _left = _divide_out((_terms(rest)[-1],), Expr((lead,)))
+        if step == 0:
+            return None
+        quotient, rest = add(quotient, step), add(rest, mul(mul(step, d), -1))
+    return quotient if rest == 0 else None
+
+
+@lru_cache(maxsize=65536)
+def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    """(floor(a / b), a − b·floor(a / b)) for b > 0; each simplified as far as ranges allow."""
+    if isinstance(a, int) and isinstance(b, int):
+        return (a // b, a % b) if b else (0, 0)
+    if b == 1:
+        return a, 0
+    whole, rest = _divide_out(_terms(a), b)
+    if rest == 0:
+        return whole, 0
+    if always_le(0, rest) and always_le(add(rest, 1), b):
+        return whole, rest
+    if isinstance(b, int) and isinstance(rest, int):
+        return add(whole, rest // b), rest % b
+    if isinstance(b, int) and isinstance(rest, Expr):
+        moved = _move_constant(rest, b)
+        if moved is not None:
+            return add(whole, moved[0]), moved[1]
+    shared = _common_factor(rest, b)
+    if shared != ((), 1):
+        quotient, left = divmod_dim(_scale_down(rest, shared), _scale_down(b, shared))
+        return add(whole, quotient), mul(left, _poly(dict([shared])))
+    return add(whole, Expr((((Fn(FLOORDIV, (rest, b)),), 1),))), Expr((((Fn(MOD, (rest, b)),), 1),))
+
+
+def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
+    """Split off the constant's whole multiples of b, and decide by range when only the constant
+    stood in the way."""
+    constant = dict(rest.terms).get((), 0)
+    for k in {constant // b, -(-constant // b)} - {0}:
+        shifted = add(rest, -k * b)
+        if always_le(0, shifted) and always_le(add(shifted, 1), b):
+            return k, shifted
+    return None
+
+
+def cancel(num: Dim, den: Dim) -> tuple[Dim, Dim]:
+    """num / den, den > 0, without the factors that all their terms share.
+
+    >>> n, o = Sym("n"), Sym("o")
+    >>> cancel(2 * o * n - n, 4 * n)
+    (-1 + 2*o, 4)
+    """
+    shared = _common_factor(num, den)
+    return _scale_down(num, shared), _scale_down(den, shared)
+
+
+def _common_factor(a: Dim, b: Dim) -> tuple[Monomial, int]:
+    """What divides every term of both: atoms that cannot be negative (b > 0 makes them positive) and
+    a number."""
+    terms = _terms(a) + _terms(b)
+    number = reduce(math.gcd, (c for _, c in terms), 0)
+    shared = reduce(operator.and_, (Counter(m) for m, _ in terms), Counter(terms[0][0] if terms else ()))
+    atoms = (atom for atom in shared.elements() if _atom_bounds(atom)[0] >= 0)
+    return tuple(sorted(atoms, key=lambda t: t.key)), number or 1
+
+
+def _scale_down(x: Dim, factor: tuple[Monomial, int]) -> Dim:
+    out: dict[Monomial, int] = {}
+    for m, c in _terms(x):
+        left = list(m)
+        for atom in factor[0]:
+            left.remove(atom)
+        out[tuple(left)] = c // factor[1]
+    return _poly(out)
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """floor(a / b), b > 0 (0 where b is 0)."""
+    return divmod_dim(a, b)[0]
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """The remainder of `floordiv`, in 0 … b − 1."""
+    return divmod_dim(a, b)[1]
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """ceil(a / b), b > 0."""
+    return floordiv(add(a, add(b, -1)), b)
+
+
+def tdiv(a: Dim, b: Dim) -> Dim:
+    """a / b rounded towards zero, as C divides integers (0 where b is 0)."""
+    if isinstance(a, int) and isinstance(b, int):
+        return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    if always_le(0, a) and always_le(1, b):
+        return floordiv(a, b)
+    return Expr((((Fn(TDIV, (a, b)),), 1),))
+
+
+def minimum(a: Dim, b: Dim) -> Dim:
+    """The smaller of two."""
+    return _extremum(MIN, a, b)
+
+
+def maximum(a: Dim, b: Dim) -> Dim:
+    """The larger of two."""
+    return _extremum(MAX, a, b)
+
+
+def _extremum(op: str, a: Dim, b: Dim) -> Dim:
+    if always_le(a, b):
+        return a if op == MIN else b
+    if always_le(b, a):
+        return b if op == MIN else a
+    first, second = sorted((a, b), key=repr)
+    return Expr((((Fn(op, (first, second)),), 1),))
+
+
+def equal(a: Dim, b: Dim) -> Dim:
+    """1 where a = b, else 0."""
+    difference = add(a, mul(b, -1))
+    lo, hi = bounds(difference)
+    if difference == 0 or lo > 0 or hi < 0:
+        return int(difference == 0)
+    first, second = sorted((a, b), key=repr)
+    return Expr((((Fn(EQ, (first, second)),), 1),))
+
+
+def choose(flag: Dim, then: Dim, otherwise: Dim) -> Dim:
+    """`then` where `flag` is 1, `otherwise` where it is 0."""
+    return add(mul(flag, then), mul(add(1, mul(flag, -1)), otherwise))
+
+
+def clamp(x: Dim, lo: Dim, hi: Dim) -> Dim:
+    """x limited to lo … hi."""
+    return maximum(lo, minimum(x, hi))
+
+
+def scaled(a: Dim, factor: float) -> Dim:
+    """floor(float32(a) × float32(factor)): how Resize turns scales into sizes."""
+    if isinstance(a, int):
+        return math.floor(np.float32(a) * np.float32(factor))
+    if factor == int(factor):
+        return mul(a, int(factor))
+    return Expr((((Fn(SCALE, (a,), float(np.float32(factor))),), 1),))
+
+
+# ---- ranges -------------------------------------------------------------------------------------
+
+
+def bounds(x: Dim) -> tuple[int, int]:
+    """(lowest, highest) value that `x` can take; ±INF where nothing is known."""
+    if isinstance(x, int):
+        return x, x
+    return _bounds(x)
+
+
+@lru_cache(maxsize=65536)
+def _bounds(x: Expr) -> tuple[int, int]:
+    lo = hi = 0
+    for m, c in x.terms:
+        a, b = _monomial_bounds(m)
+        a, b = (a * c, b * c) if c > 0 else (b * c, a * c)
+        lo, hi = lo + a, hi + b
+    return max(lo, -INF), min(hi, INF)
+
+
+def _monomial_bounds(m: Monomial) -> tuple[int, int]:
+    lo, hi = 1, 1
+    for atom in m:
+        a, b = _atom_bounds(atom)
+        corners = (lo * a, lo * b, hi * a, hi * b)
+        lo, hi = max(min(corners), -INF), min(max(corners), INF)
+    return lo, hi
+
+
+def _atom_bounds(atom: Atom) -> tuple[int, int]:
+    if isinstance(atom, Sym):
+        top = atom.hi if atom.extent is None else max(bounds(atom.extent)[1] - 1, 0)
+        return atom.lo, min(atom.hi, top)
+    ranges = [bounds(a) for a in atom.args]
+    (lo, hi) = ranges[0]
+    match atom.op:
+        case "min":
+            return min(lo, ranges[1][0]), min(hi, ranges[1][1])
+        case "max":
+            return max(lo, ranges[1][0]), max(hi, ranges[1][1])
+        case "mod":
+            return 0, max(ranges[1][1] - 1, 0)
+        case "floordiv" if ranges[1][0] >= 1:
+            low, high = ranges[1]
+            return min(lo // low, lo // high), max(hi // low, hi // high)
+        case "eq":
+            return 0, 1
+        case "scale" if lo >= 0 and atom.factor >= 0:
+            return int(lo * atom.factor), min(INF, int(hi * atom.factor) + 1)
+        case _:
+            return -INF, INF
+
+
+def always_le(a: Dim, b: Dim) -> bool:
+    """True when a ≤ b for every value of the symbols."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a <= b
+    return _never_negative(add(b, mul(a, -1)))
+
+
+@lru_cache(maxsize=65536)
+def _never_negative(x: Dim) -> bool:
+    """Loop variables are pushed to the end of their range that makes `x` smallest, then intervals decide."""
+    if bounds(x)[0] >= 0:
+        return True
+    for m, _ in _terms(x):
+        for atom in m:
+            if isinstance(atom, Sym) and atom.extent is not None:
+                split = linear(x, atom)
+                if split is None:
+                    continue
+                coefficient, rest = split
+                if bounds(coefficient)[0] >= 0:
+                    return _never_negative(rest)
+                if bounds(coefficient)[1] <= 0:
+                    return _never_negative(add(rest, mul(coefficient, add(atom.extent, -1))))
+    return False
+
+
+# ---- structure ----------------------------------------------------------------------------------
+
+
+def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
+    """(coefficient, rest) with x = coefficient·sym + rest, both free of `sym`; None when x is not
+    linear in it."""
+    slope: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for m, c in _terms(x):
+        n = m.count(sym)
+        others = tuple(a for a in m if a != sym)
+        if n > 1 or any(depends(a, sym) for a in others):
+            return None
+        (slope if n else rest)[others] = c
+    return _poly(slope), _poly(rest)
+
+
+def depends(x: Dim | Atom, sym: Sym) -> bool:
+    """True when the value of `x` can change with `sym`, sources of opaque symbols included."""
+    return sym in symbols(x)
+
+
+def symbols(x: Dim | Atom) -> frozenset[Sym]:
+    """Every symbol in `x`, with those that its opaque symbols need."""
+    if isinstance(x, int):
+        return frozenset()
+    return _symbols(x)
+
+
+@lru_cache(maxsize=65536)
+def _symbols(x: Expr | Atom) -> frozenset[Sym]:
+    if isinstance(x, Sym):
+        return frozenset({x}).union(*map(symbols, x.needs))
+    parts: Iterable[Dim | Atom] = x.args if isinstance(x, Fn) else (a for m, _ in x.terms for a in m)
+    return frozenset().union(*map(symbols, parts))
+
+
+def rebuild(x: Dim, leaf: Callable[[Sym], Dim]) -> Dim:
+    """`x` with every symbol replaced by `leaf(symbol)`, simplified again."""
+    total: Dim = 0
+    for m, c in _terms(x):
+        term: Dim = c
+        for atom in m:
+            term = mul(term, _rebuild_atom(atom, leaf))
+        total = add(total, term)
+    return total
+
+
+def _rebuild_atom(atom: Atom, leaf: Callable[[Sym], Dim]) -> Dim:
+    if isinstance(atom, Sym):
+        return leaf(atom)
+    args = [rebuild(a, leaf) for a in atom.args]
+    return scaled(args[0], atom.factor) if atom.op == SCALE else BINARY[atom.op](args[0], args[1])
+
+
+BINARY: dict[str, Callable[[Dim, Dim], Dim]] = {
+    FLOORDIV: floordiv,
+    MOD: mod,
+    TDIV: tdiv,
+    MIN: minimum,
+    MAX: maximum,
+    EQ: equal,
+}
+
+
+def substitute(x: Dim, values: Mapping[Sym, Dim]) -> Dim:
+    """`x` with symbols replaced."""
+    if isinstance(x, int) or not values:
+        return x
+    return rebuild(x, lambda s: values.get(s, s.dim))
+
+
+def evaluate(x: Dim, values: Mapping[str, int]) -> int:
+    """The value of `x` for symbols given by name; KeyError names a missing one."""
+    if isinstance(x, int):
+        return x
+    out = rebuild(x, lambda s: values[s.name])
+    assert isinstance(out, int), f"{x} keeps symbols after evaluation: {out}"
+    return out
+
+
+class Relation(enum.Enum):
+    """What a `Requirement` asks of its two sides; BROADCAST: equal, or either is 1."""
+
+    EQ = "="
+    LE = "<="
+    BROADCAST = "broadcasts with"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A condition on sizes that can be judged only when they are known; broken, it is the error
+    `code` at `where`."""
+
+    left: Dim
+    relation: Relation
+    right: Dim
+    code: str
+    where: str
+    do: str
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """True when the condition is met for sizes given by name."""
+        a, b = evaluate(self.left, values), evaluate(self.right, values)
+        match self.relation:
+            case Relation.EQ:
+                return a == b
+            case Relation.LE:
+                return a <= b
+            case Relation.BROADCAST:
+                return a == b or 1 in (a, b)

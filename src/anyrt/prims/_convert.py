@@ -1,0 +1,75 @@
+"""What a cast means, for kernels and for NumPy, and how narrow integers wrap after arithmetic in int32.
+
+Float to integer truncates and saturates (NaN gives 0), anything to int8, uint8 or int4 saturates,
+int64 to int32 wraps.
+Narrower floats are not rounded here: rounding happens where a value is stored.
+
+>>> convert_array(np.array([-200.7, 300.0, np.nan]), DataType.INT8)
+array([-128,  127,    0], dtype=int8)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anyrt.core.dtype import bits, cast, is_float, is_signed
+from anyrt.core.enums import DataType
+from anyrt.ir import kernel
+from anyrt.ir.kernel import COMPUTED, Expr, Op, Scalar, alu
+from anyrt.ir.prim import Array
+from anyrt.ir.reference import reference_dtype
+
+NARROW = frozenset({DataType.INT8, DataType.UINT8, DataType.INT4})
+# Functions whose int32 result for narrow operands may need more bits than the operands have.
+OUTGROWS = frozenset(
+    {"add", "sub", "mul", "div", "floordiv", "pow", "neg", "abs", "square", "fma", "not", "recip"}
+)
+
+
+def limits(t: DataType) -> tuple[int, int]:
+    """Least and greatest value of an integer type.
+
+    >>> limits(DataType.INT4), limits(DataType.UINT8)
+    ((-8, 7), (0, 255))
+    """
+    signed = is_signed(t)
+    return -(1 << (bits(t) - 1)) if signed else 0, (1 << (bits(t) - signed)) - 1
+
+
+def convert(x: Expr, source: DataType, target: DataType) -> Expr:
+    """A computed value of `source` as a computed value of `target`."""
+    if target is source or target not in NARROW or x.type is Scalar.BOOL:
+        return kernel.cast(x, COMPUTED[target])
+    low, high = limits(target)
+    whole = kernel.cast(x, Scalar.I32) if x.type.is_float else x
+    at_least = alu(Op.MAX, whole, kernel.const(low, whole.type))
+    return kernel.cast(alu(Op.MIN, at_least, kernel.const(high, whole.type)), COMPUTED[target])
+
+
+def convert_array(x: Array, target: DataType) -> Array:
+    """The same for arrays of the interpreter."""
+    if target is DataType.BOOL:
+        return np.asarray(x != np.zeros((), x.dtype))
+    if is_float(target):
+        return x.astype(np.float64)
+    if x.dtype.kind == "f":
+        return cast(x, target).astype(reference_dtype(target))
+    if target in NARROW and x.dtype.kind != "b":
+        x = np.clip(x.astype(np.int64), *limits(target))
+    return x.astype(reference_dtype(target))
+
+
+def wrap(x: Expr, fn: str, t: DataType) -> Expr:
+    """The result of `fn` on narrow integers brought back into their range, two's complement."""
+    if t not in NARROW or fn not in OUTGROWS:
+        return x
+    if bits(t) < 8:
+        return (x << 28) >> 28
+    return kernel.cast(kernel.cast(x, kernel.STORED[t]), Scalar.I32)
+
+
+def wrap_array(x: Array, t: DataType) -> Array:
+    """The same for arrays: the result of an int32 computation as the interpreter holds `t`."""
+    if bits(t) < 8 and not is_float(t):
+        return cast(x, t).astype(np.int8)
+    return x.astype(reference_dtype(t)) if not is_float(t) else x

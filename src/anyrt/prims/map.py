@@ -1,0 +1,153 @@
+"""A scalar function applied to every element, operands of size 1 repeated along the axes of the others.
+
+>>> from anyrt.core.enums import DataType
+>>> x, row = Type((4, 3), DataType.FLOAT), Type((1, 3), DataType.FLOAT)
+>>> Map("lt", DataType.BOOL).infer((x, row))
+bool[4, 3]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, maximum, minimum, mul
+from anyrt.core.dtype import is_float, is_integer, short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
+from anyrt.ir.graph import Shape, Type
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read, Symbolic
+from anyrt.prims._check import VALUE_LIMIT, check_type, differ, expect, same_types, show
+from anyrt.prims._convert import convert, convert_array, wrap, wrap_array
+from anyrt.prims._sizes import size_function
+from anyrt.prims.scalar import SCALARS
+from anyrt.prims.scalar.table import Kind, ResultKind
+
+CAST = "cast"
+SELECT = "select"  # the one function whose operands differ in type: the first is bool
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Prim):
+    """`fn` (a key of SCALARS, or "cast") of the operands' elements, as `dtype`."""
+
+    fn: str
+    dtype: DataType
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The operands' common shape; their types must suit the function."""
+        if self.fn == CAST:
+            expect(args, 1, "map")
+            return Type(args[0].shape, self.dtype)
+        if self.fn not in SCALARS:
+            raise ArgumentError("AR304", "map", got=f"function {self.fn!r}", wanted="a known scalar function")
+        expect(args, SCALARS[self.fn].arity, "map")
+        self._check_types(tuple(a.dtype for a in args))
+        return Type(reduce(_broadcast, [a.shape for a in args]), self.dtype)
+
+    def _check_types(self, types: tuple[DataType, ...]) -> None:
+        fn = SCALARS[self.fn]
+        if self.fn == SELECT:
+            check_type(types[0], frozenset({DataType.BOOL}), "map")
+            types = types[1:]
+        same_types(types, "map")
+        if kind_of(types[0]) not in fn.kinds:
+            wanted = " or ".join(sorted(k.value for k in fn.kinds))
+            raise DTypeError("AR202", "map", got=f"{self.fn} of {short_name(types[0])}", wanted=wanted)
+        wanted_type = DataType.BOOL if fn.result is ResultKind.BOOL else types[0]
+        if self.dtype is not wanted_type:
+            got, wanted = f"{short_name(self.dtype)} as result of {self.fn}", short_name(wanted_type)
+            raise DTypeError("AR203", "map", got=got, wanted=wanted, do="cast the result")
+
+    def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
+        """Sizes that are equal or 1, where symbols leave that open."""
+        found: list[Requirement] = []
+        for k, other in enumerate(args[1:], 1):
+            sofar = reduce(_broadcast, [a.shape for a in args[:k]])
+            do = f"make the operands' sizes equal or 1: {show(sofar)} and {show(other.shape)}"
+            found += [
+                Requirement(a, Relation.BROADCAST, b, "AR112", where, do)
+                for a, b in zip(sofar, other.shape, strict=True)
+                if a != b and 1 not in (a, b)
+            ]
+        return tuple(found)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """The function's NumPy definition; narrow integers compute in int32 and wrap."""
+        if self.fn == CAST:
+            return convert_array(args[0], self.dtype)
+        wide = [a.astype(np.int32) if a.dtype.itemsize < 4 and a.dtype.kind in "iu" else a for a in args]
+        with np.errstate(all="ignore"):
+            result = SCALARS[self.fn].ref(*(np.broadcast_to(a, out) for a in wide))
+        return wrap_array(result, self.dtype)
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """The function's expansion for the operands' elements."""
+        operands = [x.at(_aligned(x.type.shape, out.shape, index)) for x in args]
+        if self.fn == CAST:
+            return convert(operands[0], args[0].type.dtype, self.dtype)
+        return wrap(SCALARS[self.fn].expand(*operands), self.fn, self.dtype)
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The function of sizes, where it is one that sizes know."""
+        fn, known = size_function(self.fn), [a for a in args if a is not None]
+        shape = tuple(d for d in out.shape if isinstance(d, int))
+        if fn is None or len(known) < len(args) or len(shape) < len(out.shape):
+            return None
+        if is_float(self.dtype) or math.prod(shape) > VALUE_LIMIT:
+            return None
+        result = np.empty(shape, dtype=object)
+        operands = [np.broadcast_to(a, shape) for a in known]
+        for at in np.ndindex(shape):
+            value = fn(self.dtype, *(x[at] for x in operands))
+            if value is None:
+                return None
+            result[at] = value
+        return result
+
+
+def kind_of(t: DataType) -> Kind:
+    """What scalar functions call a type."""
+    if t is DataType.BOOL:
+        return Kind.BOOL
+    return Kind.INT if is_integer(t) else Kind.FLOAT
+
+
+def _broadcast(a: Shape, b: Shape) -> Shape:
+    if len(a) != len(b):
+        got = f"ranks {len(a)} and {len(b)}"
+        raise ShapeError("AR122", "map", got=got, wanted="equal ranks", do="insert unit dimensions")
+    return tuple(_common(m, n, a, b) for m, n in zip(a, b, strict=True))
+
+
+def _common(m: Dim, n: Dim, a: Shape, b: Shape) -> Dim:
+    """The size that two sizes broadcast to; for symbols it holds once their requirement does."""
+    if m == n or n == 1:
+        return m
+    if m == 1:
+        return n
+    if differ(m, n) and differ(m, 1) and differ(n, 1):
+        raise ShapeError("AR112", "map", got=f"shapes {show(a)} and {show(b)}", wanted="sizes equal or 1")
+    if isinstance(m, int) or isinstance(n, int):
+        return m if isinstance(m, int) else n  # not 1, therefore the result
+    if differ(m, 1) or differ(n, 1):
+        return m if differ(m, 1) else n
+    # The larger one, but 0 where one of them is 0 and the other 1.
+    return mul(maximum(m, n), mul(minimum(m, 1), minimum(n, 1)))
+
+
+def _aligned(shape: Shape, out: Shape, index: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The index of an operand: 0 along the axes where it has size 1, by arithmetic where that is open."""
+    return tuple(_along(d, o, i) for d, o, i in zip(shape, out, index, strict=True))
+
+
+def _along(size: Dim, out: Dim, i: Dim) -> Dim:
+    if size == 1:
+        return 0
+    if size == out or always_le(2, size):
+        return i
+    return mul(i, minimum(add(size, -1), 1))

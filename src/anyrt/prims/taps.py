@@ -1,0 +1,88 @@
+"""Weighted sums of a few positions along one axis: every resize mode, and slices that read outside.
+
+A rule gives, for output position o, k input positions (always inside the operand) with their
+weights. Coordinates are exact integer rationals, so that rounding down lands on integers; only the
+fraction becomes a float32.
+
+>>> from anyrt.core.enums import SampleMode
+>>> Taps(0, 6, Border(SampleMode.REFLECT, -2, 1)).ref((np.array([10, 20, 30]),), (6,)).tolist()
+[30, 20, 10, 20, 30, 20]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim, Relation, Requirement, always_le, minimum
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ShapeError
+from anyrt.ir import kernel
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read
+from anyrt.prims._check import check_axis, check_shape, check_type, expect, known_size, show
+from anyrt.prims.taprules import Border, Cubic, Linear, Nearest, TapRule
+
+__all__ = ["Border", "Cubic", "Linear", "Nearest", "TapRule", "Taps"]
+
+WEIGHED = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
+
+
+@dataclass(frozen=True, slots=True)
+class Taps(Prim):
+    """`size` positions along `axis`, each a sum of the operand's elements by `rule`."""
+
+    axis: int
+    size: Dim
+    rule: TapRule
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The operand's shape with `size` on the axis; rules with weights take floats only."""
+        expect(args, 1, "taps")
+        (x,) = args
+        check_axis(self.axis, x.rank, "taps")
+        if self.rule.weighs:
+            check_type(x.dtype, WEIGHED, "taps")
+        if x.shape[self.axis] == 0 and always_le(1, self.size):
+            got = f"size {self.size} on the empty axis {self.axis} of {show(x.shape)}"
+            raise ShapeError("AR110", "taps", got=got, wanted="size 0")
+        shape = (*x.shape[: self.axis], self.size, *x.shape[self.axis + 1 :])
+        return Type(check_shape(shape, "taps"), x.dtype)
+
+    def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
+        """Something to read, unless nothing is wanted, and a size that is not negative."""
+        length, found = args[0].shape[self.axis], []
+        if not always_le(minimum(self.size, 1), length):
+            do = f"axis {self.axis} is empty, so its new size must be 0"
+            found.append(Requirement(minimum(self.size, 1), Relation.LE, length, "AR110", where, do))
+        if not always_le(0, self.size):
+            do = f"give axis {self.axis} a size of 0 or more"
+            found.append(Requirement(0, Relation.LE, self.size, "AR110", where, do))
+        return tuple(found)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """Rows picked by the rule's table; summed in float64 where they are weighed."""
+        (x,) = args
+        positions, weights = self.rule.table(x.shape[self.axis], known_size(out[self.axis]))
+        if not self.rule.weighs:
+            return np.take(x, positions[:, 0], axis=self.axis)
+        wide, total = x.astype(np.float64), np.zeros(out)
+        along = [-1 if k == self.axis else 1 for k in range(x.ndim)]
+        for k in range(self.rule.count):
+            total += np.take(wide, positions[:, k], axis=self.axis) * weights[:, k].reshape(along)
+        return total
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """The taps' elements, multiplied and added in order."""
+        (x,) = args
+        total: Expr | None = None
+        for position, weight in self.rule.taps(index[self.axis], x.type.shape[self.axis], self.size):
+            element = x.at((*index[: self.axis], position, *index[self.axis + 1 :]))
+            if weight is None:
+                total = element
+            else:
+                total = weight * element if total is None else kernel.fma(weight, element, total)
+        assert total is not None, "a rule has at least one tap"
+        return total
