@@ -495,6 +495,14 @@ def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
     return _poly(slope), _poly(rest)
 
 
+def as_symbol(x: Dim) -> Sym | None:
+    """The symbol that `x` is, when it is nothing else."""
+    match x:
+        case Expr(terms=(((Sym() as sym,), 1),)):
+            return sym
+    return None
+
+
 def depends(x: Dim | Atom, sym: Sym) -> bool:
     """True when the value of `x` can change with `sym`, sources of opaque symbols included."""
     return sym in symbols(x)

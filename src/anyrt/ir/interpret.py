@@ -1,0 +1,90 @@
+"""The reference interpreter: a graph computed node by node with NumPy, by the primitives' references.
+
+Float types are held as float64 and rounded only where an output is made (ir/reference.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+
+from anyrt.core.dims import Expr, Sym, as_symbol, evaluate
+from anyrt.core.dtype import cast
+from anyrt.core.errors import BindingError
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.prim import Array, Prim
+from anyrt.ir.reference import widen
+from anyrt.ir.symbolic import known
+
+
+def interpret(
+    graph: Graph, feeds: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """The outputs by name, each of its NumPy type, for inputs by name.
+
+    `sizes`: the symbols' values by name; without it they are read off the shapes and values that are fed."""
+    for name, value in graph.inputs:
+        if name not in feeds:
+            raise BindingError("AR701", name, got="no array", wanted=f"one of {value.type}")
+    if sizes is None:
+        sizes = infer_sizes(graph, feeds)
+    arrays = {value: _fed(name, feeds[name], value, sizes) for name, value in graph.inputs}
+    for value in walk(v for _, v in graph.outputs):
+        if value not in arrays:
+            arrays[value] = compute(value, tuple(arrays[a] for a in value.args), sizes)
+    return {name: cast(arrays[v], v.dtype) for name, v in graph.outputs}
+
+
+def _fed(name: str, given: Array, value: Value, sizes: Mapping[str, int]) -> Array:
+    wanted = _shape(value, sizes)
+    if given.shape != wanted:
+        raise BindingError("AR704", name, got=f"shape {given.shape}", wanted=f"{wanted} ({value.type})")
+    return widen(given, value.dtype)
+
+
+def compute(value: Value, args: tuple[Array, ...], sizes: Mapping[str, int]) -> Array:
+    """One value for the arrays of its operands."""
+    shape = _shape(value, sizes)
+    result = concrete(value.op, sizes).ref(args, shape)
+    assert result.shape == shape, f"{value}: the reference gave {result.shape} instead of {shape}"
+    return result
+
+
+def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
+    """The value of every symbol that is a size, or a followed element, of an input that is fed."""
+    found: dict[str, int] = {}
+    for name, value in graph.inputs:
+        given, elements = feeds[name], known(value)
+        if given.ndim != value.type.rank:
+            raise BindingError("AR704", name, got=f"shape {given.shape}", wanted=f"{value.type}")
+        pairs = list(zip(value.shape, given.shape, strict=True))
+        if elements is not None:
+            pairs += [(d, int(n)) for d, n in zip(elements.flat, given.flat, strict=False)]
+        found |= {sym.name: n for d, n in pairs if (sym := as_symbol(d)) is not None}
+    return found
+
+
+def concrete(op: Prim, sizes: Mapping[str, int]) -> Prim:
+    """`op` with every size in its attributes evaluated."""
+    result = _concrete(op, sizes)
+    assert isinstance(result, Prim), f"{op} became {result}"
+    return result
+
+
+def _concrete(x: object, sizes: Mapping[str, int]) -> object:
+    """`x` itself when there is no symbol in it, so that big constants are not copied."""
+    match x:
+        case Expr():
+            return evaluate(x, sizes)
+        case tuple():
+            items = tuple(_concrete(item, sizes) for item in x)
+            return x if all(a is b for a, b in zip(items, x, strict=True)) else items
+    if isinstance(x, type | Sym) or not is_dataclass(x):
+        return x
+    old = {f.name: getattr(x, f.name) for f in fields(x) if f.init}
+    new = {name: _concrete(v, sizes) for name, v in old.items()}
+    return x if all(new[name] is v for name, v in old.items()) else replace(x, **new)
+
+
+def _shape(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(d, sizes) for d in value.shape)

@@ -1,0 +1,33 @@
+"""The elements of shape tensors as sizes: what lets a reshape follow sizes that the network computes
+itself."""
+
+from __future__ import annotations
+
+from anyrt.core.dtype import is_float
+from anyrt.ir.graph import Value
+from anyrt.ir.prim import Symbolic
+
+
+def known(value: Value) -> Symbolic | None:
+    """The elements of an integer or bool `value` as Dims, shaped like it; None when they depend on data."""
+    found: dict[Value, Symbolic | None] = {}
+    todo = [value]
+    while todo:
+        top = todo[-1]
+        missing = [a for a in _followed(top) if a not in found]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        found[top] = _elements(top, found)
+    return found[value]
+
+
+def _followed(value: Value) -> tuple[Value, ...]:
+    return () if is_float(value.dtype) else tuple(a for a in value.args if not is_float(a.dtype))
+
+
+def _elements(value: Value, found: dict[Value, Symbolic | None]) -> Symbolic | None:
+    if is_float(value.dtype):
+        return None
+    return value.op.values(tuple(found.get(a) for a in value.args), value.type)
