@@ -59,7 +59,7 @@ def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
             raise BindingError("AR704", name, got=f"shape {given.shape}", wanted=f"{value.type}")
         pairs = list(zip(value.shape, given.shape, strict=True))
         if elements is not None:
-            pairs += [(d, int(n)) for d, n in zip(elements.flat, given.flat, strict=False)]
+            pairs += [(d, int(n)) for d, n in zip(elements.ravel().tolist(), given.flat, strict=False)]
         found |= {sym.name: n for d, n in pairs if (sym := as_symbol(d)) is not None}
     return found
 
@@ -79,7 +79,7 @@ def _concrete(x: object, sizes: Mapping[str, int]) -> object:
         case tuple():
             items = tuple(_concrete(item, sizes) for item in x)
             return x if all(a is b for a, b in zip(items, x, strict=True)) else items
-    if isinstance(x, type | Sym) or not is_dataclass(x):
+    if isinstance(x, Sym) or not is_dataclass(x) or isinstance(x, type):
         return x
     old = {f.name: getattr(x, f.name) for f in fields(x) if f.init}
     new = {name: _concrete(v, sizes) for name, v in old.items()}
