@@ -1,0 +1,283 @@
+"""A device made of host memory: what the stand-ins for cuda-python and pycuda share.
+
+Addresses are real addresses of this process, so that an engine can use them. Work happens at once: a copy has
+ended when the call returns, and a stream is only a number. Wrong use raises `DeviceFault`, which each
+stand-in turns into its own library's error.
+
+>>> device = Device()
+>>> p = device.allocate(16)
+>>> device.fill(p, 1, 16)
+>>> out = np.zeros(2, np.uint8)
+>>> device.copy(out, p, 2, from_device=True)
+>>> out
+array([1, 1], dtype=uint8)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import threading
+import time
+from bisect import bisect_right, insort
+from dataclasses import dataclass
+from enum import Enum
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+NAME = "AnyRT host memory"
+COMPUTE_CAPABILITY = (8, 0)
+CUDA_VERSION = 12080
+# What cudaMalloc promises; programs hand such addresses on as aligned.
+ALIGNMENT = 256
+# Device attributes under the numbers that cudaDeviceAttr and CUdevice_attribute share.
+ATTRIBUTES = {
+    1: 1024,  # threads per block
+    8: 48 << 10,  # shared memory per block
+    10: 32,  # warp size
+    13: 1_000_000,  # clock rate in kHz
+    16: os.cpu_count() or 1,  # multiprocessors
+    18: 1,  # integrated: device memory is host memory
+    31: 0,  # concurrent kernels
+    36: 1_000_000,  # memory clock rate in kHz
+    37: 64,  # bus width in bits
+    38: 1 << 20,  # L2 cache
+    41: 1,  # unified addressing
+    75: COMPUTE_CAPABILITY[0],
+    76: COMPUTE_CAPABILITY[1],
+    83: 1,  # managed memory
+    115: 1,  # memory pools
+}
+
+Pointer = object
+"""An address, or an array or buffer whose memory is meant; None is address 0."""
+
+
+class Fault(Enum):
+    """What went wrong, for translation into a library's own codes."""
+
+    INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE = range(4)
+
+
+class DeviceFault(Exception):
+    """A call that the device refuses."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.name)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One allocation; `memory` owns the bytes."""
+
+    address: int
+    nbytes: int
+    on_device: bool
+    memory: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Memory named by a caller; `nbytes` is None where only an address was given."""
+
+    address: int
+    nbytes: int | None
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A point in time, None until it is recorded."""
+
+    seconds: float | None
+    timed: bool
+
+
+def total_memory() -> int:
+    """Bytes of memory in this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def free_memory() -> int:
+    """Bytes of memory that are free now, or the total where the system does not say."""
+    if "SC_AVPHYS_PAGES" not in os.sysconf_names:
+        return total_memory()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def span_of(pointer: Pointer) -> Span:
+    """The memory that `pointer` names."""
+    if pointer is None:
+        return Span(0, None, True)
+    if isinstance(pointer, np.ndarray):
+        if not pointer.flags.c_contiguous:
+            raise DeviceFault(Fault.INVALID_VALUE)
+        return Span(pointer.ctypes.data, pointer.nbytes, pointer.flags.writeable)
+    if isinstance(pointer, SupportsIndex):
+        return Span(int(pointer), None, True)
+    try:
+        view = memoryview(pointer)  # type: ignore[arg-type]  # whether it is a buffer is what is being asked
+        flat = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        raise DeviceFault(Fault.INVALID_VALUE) from None
+    return Span(flat.ctypes.data, flat.nbytes, not view.readonly)
+
+
+class Device:
+    """Memory, streams and events of one device; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._blocks: dict[int, Block] = {}
+        self._addresses: list[int] = []
+        self._handles = itertools.count(0x1000, 16)
+        # 0, 1 and 2 are the default streams, which always exist.
+        self._streams = {0, 1, 2}
+        self._events: dict[int, Event] = {}
+
+    def allocate(self, nbytes: int, on_device: bool = True) -> int:
+        """The address of `nbytes` new bytes."""
+        if not 0 < nbytes <= total_memory():
+            raise DeviceFault(Fault.OUT_OF_MEMORY if nbytes > 0 else Fault.INVALID_VALUE)
+        try:
+            memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+        except MemoryError:
+            raise DeviceFault(Fault.OUT_OF_MEMORY) from None
+        address = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        with self._lock:
+            self._blocks[address] = Block(address, nbytes, on_device, memory)
+            insort(self._addresses, address)
+        return address
+
+    def release(self, pointer: Pointer, on_device: bool = True) -> None:
+        """Give back what `allocate` gave; address 0 is ignored."""
+        address = span_of(pointer).address
+        with self._lock:
+            block = self._blocks.get(address)
+            if address and (block is None or block.on_device is not on_device):
+                raise DeviceFault(Fault.INVALID_VALUE)
+            if block is not None:
+                del self._blocks[address]
+                self._addresses.remove(address)
+
+    def copy(
+        self,
+        to: Pointer,
+        source: Pointer,
+        nbytes: int,
+        stream: SupportsIndex | None = None,
+        to_device: bool = False,
+        from_device: bool = False,
+    ) -> None:
+        """Copy bytes at once; both ends must hold `nbytes`, as far as that is known."""
+        self.check_stream(stream)
+        if not nbytes:
+            return
+        with self._lock:
+            target, start = self._checked(to, nbytes, to_device), self._checked(source, nbytes, from_device)
+            if not target.writable:
+                raise DeviceFault(Fault.INVALID_VALUE)
+            ctypes.memmove(target.address, start.address, nbytes)
+
+    def fill(
+        self, pointer: Pointer, value: int, count: int, stream: SupportsIndex | None = None, width: int = 1
+    ) -> None:
+        """Write `value`, cut to `width` bytes, `count` times into device memory."""
+        self.check_stream(stream)
+        if not count:
+            return
+        pattern = (value & ((1 << 8 * width) - 1)).to_bytes(width, sys.byteorder)
+        with self._lock:
+            address = self._checked(pointer, count * width, on_device=True).address
+            if width == 1:
+                ctypes.memset(address, pattern[0], count)
+            else:
+                ctypes.memmove(address, pattern * count, count * width)
+
+    def _checked(self, pointer: Pointer, nbytes: int, on_device: bool) -> Span:
+        """The span of `pointer`, if `nbytes` fit and device memory is memory of ours."""
+        span = span_of(pointer)
+        at = bisect_right(self._addresses, span.address) - 1
+        block = self._blocks[self._addresses[at]] if at >= 0 else None
+        room = block.address + block.nbytes - span.address if block else 0
+        # What is not ours is an array of the program or a wild address; for host memory nobody can know.
+        # Host memory of ours may be named as device memory: the real libraries map it to the same addresses.
+        foreign = room <= 0
+        limits = [span.nbytes, None if foreign else room]
+        fits = 0 <= nbytes <= min(x for x in (*limits, nbytes) if x is not None)
+        if not fits or not span.address or (foreign and on_device):
+            raise DeviceFault(Fault.INVALID_VALUE)
+        return span
+
+    def open_stream(self) -> int:
+        """The handle of a new stream."""
+        with self._lock:
+            handle = next(self._handles)
+            self._streams.add(handle)
+        return handle
+
+    def check_stream(self, stream: SupportsIndex | None) -> None:
+        """Refuse a stream that does not exist; None is the default stream."""
+        if stream is not None and int(stream) not in self._streams:
+            raise DeviceFault(Fault.INVALID_HANDLE)
+
+    def close_stream(self, stream: SupportsIndex) -> None:
+        """End a stream that `open_stream` gave."""
+        with self._lock:
+            if int(stream) <= 2 or int(stream) not in self._streams:
+                raise DeviceFault(Fault.INVALID_HANDLE)
+            self._streams.remove(int(stream))
+
+    def open_event(self, timed: bool = True) -> int:
+        """The handle of a new event."""
+        with self._lock:
+            handle = next(self._handles)
+            self._events[handle] = Event(None, timed)
+        return handle
+
+    def check_event(self, event: SupportsIndex) -> Event:
+        """The state of an event."""
+        if int(event) not in self._events:
+            raise DeviceFault(Fault.INVALID_HANDLE)
+        return self._events[int(event)]
+
+    def close_event(self, event: SupportsIndex) -> None:
+        """End an event."""
+        self.check_event(event)
+        del self._events[int(event)]
+
+    def record(self, event: SupportsIndex, stream: SupportsIndex | None = None) -> None:
+        """Let the event hold the present time: all work before it has ended."""
+        self.check_stream(stream)
+        self._events[int(event)] = Event(time.perf_counter(), self.check_event(event).timed)
+
+    def wait(self, stream: SupportsIndex | None, event: SupportsIndex, flags: int = 0) -> None:
+        """Let a stream wait for an event: all work has ended already."""
+        self.check_stream(stream)
+        self.check_event(event)
+
+    def elapsed_ms(self, start: SupportsIndex, end: SupportsIndex) -> float:
+        """Milliseconds between two recorded events."""
+        first, last = self.check_event(start), self.check_event(end)
+        if first.seconds is None or last.seconds is None or not (first.timed and last.timed):
+            raise DeviceFault(Fault.INVALID_HANDLE)
+        return (last.seconds - first.seconds) * 1e3
+
+    def attribute(self, number: SupportsIndex, device: SupportsIndex = 0) -> int:
+        """A device attribute; those that are not listed are 0."""
+        self.check_device(device)
+        return ATTRIBUTES.get(int(number), 0)
+
+    def check_device(self, device: SupportsIndex) -> None:
+        """Refuse every device but number 0."""
+        if int(device) != 0:
+            raise DeviceFault(Fault.INVALID_DEVICE)
+
+
+DEVICE = Device()
+"""The one device of this process. It is shared state, because what it stands in for is."""
