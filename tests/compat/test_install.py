@@ -1,10 +1,13 @@
 """Installing the names, and running a script under them; each in a process of its own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import anyrt
 
 CODE = """
 import anyrt, anyrt.compat
@@ -26,7 +29,8 @@ except ModuleNotFoundError as error:
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, check=False)
+    environ = {**os.environ, "PYTHONPATH": str(Path(anyrt.__file__).parents[1])}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=environ)
 
 
 def test_install_makes_the_names_importable_once():
