@@ -1,0 +1,236 @@
+"""The rules of graphs and kernels: every pass may rely on them, and is checked against them after it ran.
+
+The functions give broken rules as text (a graph read from a plan makes other errors of them than a
+pass does);
+`assert_graph` and `assert_kernel` raise, for what can only be a fault of this library.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim, Sym, symbols
+from anyrt.core.errors import AnyrtError, CompileError
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kernel import (
+    COMPARES,
+    FLOATS,
+    Alloc,
+    Alu,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    For,
+    If,
+    Index,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+)
+from anyrt.ir.prim import Prim
+
+WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.REGISTER})
+INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
+FLOAT_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
+BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+
+
+def assert_graph(graph: Graph, param: type[Prim], where: str) -> None:
+    """Raises when `graph` breaks a rule; `where` names the pass that made it."""
+    _raise_first(graph_faults(graph, param), where)
+
+
+def assert_kernel(kernel: Kernel) -> None:
+    """Raises when `kernel` breaks a rule."""
+    _raise_first(kernel_faults(kernel), f"kernel {kernel.name}")
+
+
+def _raise_first(faults: Iterator[str], where: str) -> None:
+    first = next(faults, None)
+    if first is not None:
+        raise CompileError("AR807", where, got=first, do="report this as a bug")
+
+
+# ---- graphs -------------------------------------------------------------------------------------
+
+
+def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
+    """What is wrong with `graph`; inputs are made by the primitive `param`."""
+    yield from _name_faults(graph, param)
+    declared = {value for _, value in graph.inputs}
+    for value in walk(v for _, v in graph.outputs):
+        if isinstance(value.op, param) and value not in declared:
+            yield f"{graph.name(value)} ({value.op}) is used and is no input"
+        yield from _type_faults(graph, value)
+
+
+def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
+    for role, named in (("input", graph.inputs), ("output", graph.outputs)):
+        for name, count in Counter(name for name, _ in named).items():
+            if count > 1:
+                yield f"{count} {role}s named {name!r}"
+    for name, value in graph.inputs:
+        if not isinstance(value.op, param):
+            yield f"input {name!r} is made by {type(value.op).__name__}"
+    if not graph.outputs:
+        yield "no outputs"
+    for symbol in graph.symbols:
+        if symbol.tensor not in {name for name, _ in graph.inputs}:
+            yield f"symbol {symbol.sym} is read off {symbol.tensor!r}, which is no input"
+
+
+def _type_faults(graph: Graph, value: Value) -> Iterator[str]:
+    try:
+        inferred = value.op.infer(tuple(a.type for a in value.args))
+    except AnyrtError as error:
+        yield f"{graph.name(value)}: {error}"
+        return
+    if inferred != value.node.types[0]:
+        yield f"{graph.name(value)} has type {value.type}, its rule gives {inferred}"
+
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What may be used at a place: loop variables and registers; whether a vector loop surrounds it."""
+
+    loops: frozenset[Sym]
+    registers: frozenset[Buffer] = frozenset()
+    vector: bool = False
+
+
+def kernel_faults(kernel: Kernel) -> Iterator[str]:
+    """What is wrong with `kernel`."""
+    if kernel.var.extent is None:
+        yield f"variable {kernel.var} has no extent"
+        return
+    yield from _dim_faults(kernel.var.extent, _Scope(frozenset()), f"extent of {kernel.var}")
+    yield from _dim_faults(kernel.work, _Scope(frozenset({kernel.var})), "work")
+    yield from _body_faults(kernel.body, _Scope(frozenset({kernel.var})))
+
+
+def _body_faults(body: Iterable[Stmt], scope: _Scope) -> Iterator[str]:
+    for stmt in body:
+        yield from _stmt_faults(stmt, scope)
+        if isinstance(stmt, Alloc):
+            scope = _Scope(scope.loops, scope.registers | {stmt.buffer}, scope.vector)
+
+
+def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
+    match stmt:
+        case For():
+            yield from _loop_faults(stmt, scope)
+        case If(condition=condition, body=body):
+            if scope.vector:
+                yield "an if inside a vector loop"
+            if condition.type is not Scalar.BOOL:
+                yield f"an if on {condition} of type {condition.type.value}"
+            yield from _expr_faults(condition, scope)
+            yield from _body_faults(body, scope)
+        case Alloc(buffer=buffer, value=value):
+            if buffer.space is not Space.REGISTER:
+                yield f"{buffer.name} is allocated in {buffer.space.value}, which is not for registers"
+            yield from _write_faults(buffer, value, scope)
+        case Store(buffer=buffer, index=at, value=value):
+            yield from _register_faults(buffer, scope)
+            yield from _dim_faults(at, scope, f"index of {buffer.name}")
+            yield from _write_faults(buffer, value, scope)
+        case Fold(buffer=buffer, value=value):
+            if buffer.space is not Space.REGISTER:
+                yield f"a fold into {buffer.name}, which is no register"
+            yield from _register_faults(buffer, scope)
+            yield from _write_faults(buffer, value, scope)
+
+
+def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
+    if loop.kind is Loop.PARALLEL:
+        yield f"loop {loop.var} is parallel inside the kernel's own parallel loop"
+    if loop.var in scope.loops:
+        yield f"loop {loop.var} inside a loop of the same variable"
+    if loop.var.extent is None:
+        yield f"loop {loop.var} has no extent"
+        return
+    yield from _dim_faults(loop.var.extent, scope, f"extent of {loop.var}")
+    vector = scope.vector or loop.kind is Loop.VECTOR
+    yield from _body_faults(loop.body, _Scope(scope.loops | {loop.var}, scope.registers, vector))
+
+
+def _write_faults(buffer: Buffer, value: Expr, scope: _Scope) -> Iterator[str]:
+    if buffer.space not in WRITTEN:
+        yield f"a write to {buffer.name}, which is in {buffer.space.value}"
+    if value.type is not buffer.stored:
+        yield f"{buffer.name} holds {buffer.stored.value} and is given {value.type.value}"
+    yield from _expr_faults(value, scope)
+
+
+def _register_faults(buffer: Buffer, scope: _Scope) -> Iterator[str]:
+    if buffer.space is Space.REGISTER and buffer not in scope.registers:
+        yield f"register {buffer.name} is used before it is allocated"
+
+
+def _dim_faults(x: Dim, scope: _Scope, what: str) -> Iterator[str]:
+    """Loop variables must be in scope; sizes are known everywhere, opaque symbols bring their sources."""
+    for sym in sorted(symbols(x), key=lambda s: s.name):
+        if sym.extent is not None and sym not in scope.loops:
+            yield f"{what} uses {sym} outside its loop"
+        if isinstance(sym.source, Const | Index | Load | Alu | Cast):
+            yield from _expr_faults(sym.source, scope)
+
+
+def _expr_faults(x: Expr, scope: _Scope) -> Iterator[str]:
+    seen: set[Expr] = set()
+    todo = [x]
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        match node:
+            case Index(dim=dim):
+                yield from _dim_faults(dim, scope, "an index")
+            case Load(buffer=buffer, index=dim):
+                yield from _register_faults(buffer, scope)
+                yield from _dim_faults(dim, scope, f"index of {buffer.name}")
+            case Alu(args=args):
+                yield from _alu_faults(node)
+                todo += args
+            case Cast(arg=arg):
+                todo.append(arg)
+
+
+def _alu_faults(node: Alu) -> Iterator[str]:
+    """Numbers of operands and their types, as Op's docstrings have them."""
+    types = [a.type for a in node.args]
+    wanted = ARITY.get(node.op, 2)
+    if len(types) != wanted:
+        yield f"{node.op.value} of {len(types)} operands, wanted {wanted}"
+        return
+    if node.op is Op.SELECT and types[0] is not Scalar.BOOL:
+        yield f"select on {types[0].value}"
+    operands = types[1:] if node.op is Op.SELECT else types
+    kind = operands[0]
+    result = Scalar.BOOL if node.op in COMPARES else node.type if node.op is Op.BITCAST else kind
+    if len(set(operands)) > 1 or node.type is not result:
+        yield f"{node.op.value} of {[t.value for t in types]} gives {node.type.value}"
+    if kind in FLOATS and node.op in INTEGER_OPS | BIT_OPS:
+        yield f"{node.op.value} of {kind.value}"
+    if kind not in FLOATS and node.op in FLOAT_OPS:
+        yield f"{node.op.value} of {kind.value}"
+
+
+ARITY: dict[Op, int] = {
+    **dict.fromkeys(FLOAT_OPS | {Op.NEG, Op.ABS, Op.NOT, Op.BITCAST}, 1),
+    Op.FMA: 3,
+    Op.SELECT: 3,
+}
