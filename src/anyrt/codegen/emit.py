@@ -1,0 +1,419 @@
+"""Kernels to LLVM functions: statements, loops, and the widening of vector loops.
+
+A vector loop becomes a main loop over whole vectors and one masked step for what is left. Accumulators folded inside it get
+`CHAINS` vectors each in the main loop, so that their latency overlaps; lanes are combined at the end, in a fixed order.
+
+    define void @k(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Lanes, Scope
+from anyrt.codegen.values import Register, Values
+from anyrt.core.dims import Dim, Sym, linear
+from anyrt.ir.kernel import (BITS, Alloc, Alu, Buffer, Cast, Expr, Fold, For, If, Kernel, Let, Load, Loop, Op, Scalar, Space,
+                             Stmt, Store, free_symbols, index)
+
+CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What code generation needs to know of a processor."""
+
+    vector_bits: int
+    has_fma: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel as LLVM text, and the intrinsics it declares."""
+
+    text: str
+    declared: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a function finds its data: for each buffer the word of the argument array with its base and the bytes from there;
+    and the word of the first slot."""
+
+    places: Mapping[Buffer, tuple[int, Dim]]
+    first_slot: int
+
+
+def emit(kernel: Kernel, frame: Frame, slots: dict[Dim, int], machine: Machine) -> Function:
+    """`kernel` as an LLVM function; `slots` gains the size-only values that it reads."""
+    return Emitter(Values(machine.has_fma, slots), machine).function(kernel, frame)
+
+
+@dataclass(slots=True)
+class Emitter:
+    """Writes the statements of one function."""
+
+    values: Values
+    machine: Machine
+
+    def function(self, kernel: Kernel, frame: Frame) -> Function:
+        """The whole function, entry to return."""
+        v = self.values
+        for buffer in sorted(buffers_of(kernel.body), key=lambda b: (b.space.value, b.name)):
+            self._base(buffer, frame)
+        self._counted(kernel.var, "%begin", "%end", kernel.body)
+        entry = v.scopes.stack[0]
+        head = [f"define void @{kernel.name}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{", "entry:",
+                f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}"]
+        text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
+        return Function(text, frozenset(v.declared))
+
+    def _base(self, buffer: Buffer, frame: Frame) -> None:
+        """A buffer's first byte: a binding's address, or a place in the arena, the constants, the tables or the scratch."""
+        v, entry = self.values, self.values.scopes.stack[0]
+        if buffer.space is Space.REGISTER:
+            return
+        if buffer.space is Space.SCRATCH:
+            start, offset = "%scratch", buffer.offset
+        else:
+            number, offset = frame.places[buffer]
+            word = v.put(entry, f"getelementptr i64, ptr %args, i64 {number}")
+            start = v.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
+        v.pointers[buffer] = start if offset == 0 else v.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
+
+    # ---- statements ---------------------------------------------------------------------------
+
+    def block(self, body: Iterable[Stmt]) -> None:
+        """Write statements in order into the innermost scope."""
+        for stmt in body:
+            match stmt:
+                case For(kind=Loop.VECTOR):
+                    VectorLoop(self, stmt).emit()
+                case For(var=var, kind=Loop.UNROLL, body=inner):
+                    self._unrolled(var, inner)
+                case For(var=var, body=inner):
+                    assert var.extent is not None, f"loop {var} has no extent"
+                    self._counted(var, "0", self.values.dim(var.extent), inner)
+                case If(condition=condition, body=inner):
+                    self._branch(condition, inner)
+                case Let(var=var, value=value):
+                    scope = self.values.scopes.inner
+                    scope.syms[var] = self.values.dim(value)
+                case Alloc(buffer=buffer, value=value):
+                    self._alloc(buffer, value)
+                case Store():
+                    self._store(stmt)
+                case Fold():
+                    self._fold(stmt)
+
+    def _counted(self, var: Sym, first: str, end: str, body: Iterable[Stmt]) -> None:
+        """A scalar loop, first … end − 1, entered only when it has a turn to run."""
+        v = self.values
+        head, done = v.scopes.name("loop"), v.scopes.name("done")
+        i, after = f"%{v.scopes.name('i')}", f"%{v.scopes.name('i')}"
+        before = v.scopes.name("pre")
+        outer = v.scopes.inner
+        inner = self._open(Scope(syms={var: i}))
+        self.block(body)
+        last = v.scopes.name("end")
+        v.scopes.stack.pop()
+        enter = v.put(outer, f"icmp slt i64 {first}, {end}")
+        outer.lines += [f"  br i1 {enter}, label %{before}, label %{done}", f"{before}:", f"  br label %{head}", f"{head}:",
+                        f"  {i} = phi i64 [{first}, %{before}], [{after}, %{last}]", *inner.lines, f"  br label %{last}",
+                        f"{last}:", f"  {after} = add nuw nsw i64 {i}, 1"]
+        again = v.put(outer, f"icmp slt i64 {after}, {end}")
+        outer.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
+
+    def _open(self, scope: Scope) -> Scope:
+        self.values.scopes.stack.append(scope)
+        return scope
+
+    def _unrolled(self, var: Sym, body: tuple[Stmt, ...]) -> None:
+        assert isinstance(var.extent, int), f"unrolled loop {var} needs a fixed extent"
+        outer = self.values.scopes.inner
+        for i in range(var.extent):
+            inner = self._open(Scope(syms={var: str(i)}))
+            self.block(body)
+            self.values.scopes.stack.pop()
+            outer.lines += inner.lines
+
+    def _branch(self, condition: Expr, body: tuple[Stmt, ...]) -> None:
+        v = self.values
+        assert v.scopes.lanes is None, "a branch cannot stand inside a vector loop"
+        flag = v.scalar(condition)
+        outer, then, done = v.scopes.inner, v.scopes.name("then"), v.scopes.name("done")
+        inner = self._open(Scope())
+        self.block(body)
+        v.scopes.stack.pop()
+        outer.lines += [f"  br i1 {flag}, label %{then}, label %{done}", f"{then}:", *inner.lines, f"  br label %{done}", f"{done}:"]
+
+    def _alloc(self, buffer: Buffer, value: Expr) -> None:
+        v = self.values
+        lanes = v.scopes.lanes.width if v.scopes.lanes else 1
+        pointer = f"%{v.scopes.name('r')}"
+        kind = ll.vector(buffer.stored, lanes)
+        v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
+        v.registers[buffer.name] = Register(pointer, lanes)
+        v.scopes.inner.lines.append(f"  store {kind} {v.value(value)}, ptr {pointer}")
+
+    def _fold(self, stmt: Fold) -> None:
+        v = self.values
+        register = v.registers[stmt.buffer.name]
+        scope, kind = v.scopes.inner, ll.vector(stmt.buffer.stored, register.lanes)
+        value = v.value(stmt.value) if register.lanes > 1 or v.scopes.lanes else v.scalar(stmt.value)
+        old = v.put(scope, f"load {kind}, ptr {register.pointer}")
+        new = combine(v, scope, stmt.op, stmt.buffer.stored, register.lanes, old, value)
+        scope.lines.append(f"  store {kind} {new}, ptr {register.pointer}")
+
+    def _store(self, stmt: Store) -> None:
+        v, scope, lanes = self.values, self.values.scopes.inner, self.values.scopes.lanes
+        buffer, type = stmt.buffer, stmt.buffer.stored
+        assert stmt.value.type is type, f"storing {stmt.value.type} into {buffer.name}, which holds {type}"
+        if lanes is None:
+            value, where = v.scalar(stmt.value), v.address(scope, buffer, v.dim(stmt.index))
+            scope.lines.append(f"  store {ll.NAMES[type]} {value}, ptr {where}, align {ll.BYTES[type]}")
+            return
+        moved = linear(stmt.index, lanes.var)
+        value = v.value(stmt.value)
+        if moved and moved[0] == 1:
+            where = v.address(scope, buffer, v.lane_zero(scope, 1, moved[1], lanes))
+            self._store_run(type, value, where, lanes)
+        else:
+            self._scatter(stmt, value, lanes)
+
+    def _store_run(self, type: Scalar, value: str, where: str, lanes: Lanes) -> None:
+        v, scope, kind, size = self.values, self.values.scopes.inner, ll.vector(type, lanes.width), ll.BYTES[type]
+        if lanes.mask is None:
+            scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
+            return
+        name = f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0"
+        v.declared.add(f"declare void @{name}({kind}, ptr, i32, <{lanes.width} x i1>)")
+        scope.lines.append(f"  call void @{name}({kind} {value}, ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask})")
+
+    def _scatter(self, stmt: Store, value: str, lanes: Lanes) -> None:
+        v, scope, type, width = self.values, self.values.scopes.inner, stmt.buffer.stored, lanes.width
+        base, moving = v.split(stmt.index, lanes)
+        start = v.address(scope, stmt.buffer, v.dim(base))
+        offsets = v.put(scope, f"sext <{width} x i32> {v.lane_dim(moving, lanes)} to <{width} x i64>")
+        where = v.put(scope, f"getelementptr {ll.NAMES[type]}, ptr {start}, <{width} x i64> {offsets}")
+        mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
+        name, kind = f"llvm.masked.scatter.{ll.suffix(type, width)}.v{width}p0", ll.vector(type, width)
+        v.declared.add(f"declare void @{name}({kind}, <{width} x ptr>, i32, <{width} x i1>)")
+        scope.lines.append(f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, <{width} x i1> {mask})")
+
+
+@dataclass(slots=True)
+class VectorLoop:
+    """One `For(VECTOR)` while it is widened."""
+
+    emitter: Emitter
+    loop: For
+
+    def emit(self) -> None:
+        """Main loop, masked rest, and the accumulators' last combination."""
+        v, outer, var = self.emitter.values, self.emitter.values.scopes.inner, self.loop.var
+        assert var.extent is not None and v.scopes.lanes is None, f"vector loop {var} stands in another one"
+        width = lanes_for(self.loop.body, self.emitter.machine.vector_bits)
+        folded = sorted({f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(), key=lambda x: x[0].name)
+        chains = CHAINS if folded else 1
+        if isinstance(var.extent, int):
+            width = min(width, max(2, 1 << (var.extent - 1).bit_length()))
+            chains = max(1, min(chains, var.extent // width))
+        extent = v.dim(var.extent)
+        sums = {b: [self._accumulator(b, op, width) for _ in range(chains)] for b, op in folded}
+        saved = {b: v.registers[b.name] for b, _ in folded}
+        done = self._main(width, chains, extent, sums)
+        if chains > 1:
+            done = self._main(width, 1, extent, sums, done)
+        self._rest(width, done, extent, sums)
+        for b, op in folded:
+            v.registers[b.name] = saved[b]
+            self._join(outer, b, op, width, sums[b])
+
+    def _accumulator(self, buffer: Buffer, op: Op, width: int) -> Register:
+        v, kind = self.emitter.values, ll.vector(buffer.stored, width)
+        pointer = f"%{v.scopes.name('acc')}"
+        v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
+        start = ll.splat(neutral(op, buffer.stored), buffer.stored, width)
+        v.scopes.inner.lines.append(f"  store {kind} {start}, ptr {pointer}")
+        return Register(pointer, width)
+
+    def _main(self, width: int, chains: int, extent: str, sums: dict[Buffer, list[Register]], first: str = "0") -> str:
+        """Whole vectors, `chains` of them a turn; gives the index after the last one done."""
+        v, outer = self.emitter.values, self.emitter.values.scopes.inner
+        step = width * chains
+        names = {n: v.scopes.name(n) for n in ("vec", "vpre", "vend", "vdone")}
+        i, after, last = (f"%{v.scopes.name('v')}" for _ in range(3))
+        texts: list[str] = []
+        for c in range(chains):
+            lane0 = i if c == 0 else f"%{v.scopes.name('v')}"
+            inner = self._copy(Lanes(self.loop.var, width, lane0, None), {b: r[c] for b, r in sums.items()})
+            texts += ([f"  {lane0} = add nuw nsw i64 {i}, {c * width}"] if c else []) + inner.lines
+        limit = v.put(outer, f"sub i64 {extent}, {step}")
+        enter = v.put(outer, f"icmp sle i64 {first}, {limit}")
+        here = v.scopes.name("from")
+        outer.lines += [f"  br label %{here}", f"{here}:",
+                        f"  br i1 {enter}, label %{names['vpre']}, label %{names['vdone']}", f"{names['vpre']}:",
+                        f"  br label %{names['vec']}", f"{names['vec']}:",
+                        f"  {i} = phi i64 [{first}, %{names['vpre']}], [{after}, %{names['vend']}]", *texts,
+                        f"  br label %{names['vend']}", f"{names['vend']}:", f"  {after} = add nuw nsw i64 {i}, {step}"]
+        again = v.put(outer, f"icmp sle i64 {after}, {limit}")
+        outer.lines += [f"  br i1 {again}, label %{names['vec']}, label %{names['vdone']}", f"{names['vdone']}:",
+                        f"  {last} = phi i64 [{first}, %{here}], [{after}, %{names['vend']}]"]
+        return last
+
+    def _copy(self, lanes: Lanes, sums: dict[Buffer, Register]) -> Scope:
+        """The body once, for one vector of lanes."""
+        v = self.emitter.values
+        for b, register in sums.items():
+            v.registers[b.name] = register
+        inner = Scope(lanes=lanes, syms={lanes.var: lanes.first})
+        v.scopes.stack.append(inner)
+        self.emitter.block(self.loop.body)
+        v.scopes.stack.pop()
+        return inner
+
+    def _rest(self, width: int, first: str, extent: str, sums: dict[Buffer, list[Register]]) -> None:
+        """What is left, in one masked step."""
+        var = self.loop.var
+        if isinstance(var.extent, int) and var.extent % width == 0:
+            return
+        v, outer = self.emitter.values, self.emitter.values.scopes.inner
+        then, done = v.scopes.name("tail"), v.scopes.name("tdone")
+        left = v.put(outer, f"sub i64 {extent}, {first}")
+        some = v.put(outer, f"icmp sgt i64 {left}, 0")
+        count = v.spread(outer, v.put(outer, f"trunc i64 {left} to i32"), "i32", width)
+        steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
+        mask = v.put(outer, f"icmp slt <{width} x i32> {steps}, {count}")
+        inner = self._copy(Lanes(var, width, first, mask), {b: r[0] for b, r in sums.items()})
+        outer.lines += [f"  br i1 {some}, label %{then}, label %{done}", f"{then}:", *inner.lines, f"  br label %{done}", f"{done}:"]
+
+    def _join(self, scope: Scope, buffer: Buffer, op: Op, width: int, parts: list[Register]) -> None:
+        """Chains, then lanes in halves, then the register that was there before."""
+        v, type, kind = self.emitter.values, buffer.stored, ll.vector(buffer.stored, width)
+        vectors = [v.put(scope, f"load {kind}, ptr {r.pointer}") for r in parts]
+        while len(vectors) > 1:
+            vectors = [combine(v, scope, op, type, width, *pair) for pair in zip(vectors[::2], vectors[1::2], strict=True)]
+        total, lanes = vectors[0], width
+        while lanes > 1:
+            lanes //= 2
+            halves = [", ".join(f"i32 {i + h * lanes}" for i in range(lanes)) for h in (0, 1)]
+            source = ll.vector(type, lanes * 2) if lanes > 1 else f"<2 x {ll.NAMES[type]}>"
+            if lanes == 1:
+                a, b = (v.put(scope, f"extractelement {source} {total}, i64 {h}") for h in (0, 1))
+            else:
+                a, b = (v.put(scope, f"shufflevector {source} {total}, {source} poison, <{lanes} x i32> <{h}>") for h in halves)
+            total = combine(v, scope, op, type, lanes, a, b)
+        pointer = v.registers[buffer.name].pointer
+        old = v.put(scope, f"load {ll.NAMES[type]}, ptr {pointer}")
+        scope.lines.append(f"  store {ll.NAMES[type]} {combine(v, scope, op, type, 1, old, total)}, ptr {pointer}")
+
+
+def combine(v: Values, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b: str) -> str:
+    """op(a, b); in the masked rest of a vector loop, lanes outside keep `a`."""
+    kind = ll.vector(type, lanes)
+    table = ll.FLOAT_OPS if type.is_float else ll.INT_OPS
+    if op in table:
+        result = v.put(scope, f"{table[op]} {kind} {a}, {b}")
+    else:
+        names = ll.INTRINSICS if type.is_float else ll.INT_INTRINSICS
+        result = v.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])
+    open_lanes = v.scopes.lanes
+    if open_lanes is None or open_lanes.mask is None or lanes == 1:
+        return result
+    return v.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {a}")
+
+
+def neutral(op: Op, type: Scalar) -> float | int | bool:
+    """What leaves the other operand as it is."""
+    if op is Op.ADD or op is Op.OR:
+        return 0
+    if op is Op.MUL:
+        return 1
+    if type.is_float:
+        return float("inf") if op is Op.MIN else float("-inf")
+    if type is Scalar.BOOL:
+        return op is Op.AND
+    top = (1 << (BITS[type] - 1)) - 1
+    return top if op is Op.MIN else -top - 1
+
+
+def folds(body: Iterable[Stmt]) -> list[Fold]:
+    """Every fold in `body`, nested loops included."""
+    out: list[Fold] = []
+    for stmt in body:
+        match stmt:
+            case Fold():
+                out.append(stmt)
+            case For(body=inner) | If(body=inner):
+                out += folds(inner)
+            case _:
+                pass
+    return out
+
+
+def expressions(body: Iterable[Stmt]) -> list[Expr]:
+    """Every expression that statements hold."""
+    out: list[Expr] = []
+    for stmt in body:
+        match stmt:
+            case For(body=inner):
+                out += expressions(inner)
+            case If(condition=condition, body=inner):
+                out += [condition, *expressions(inner)]
+            case Let(value=dim):
+                out.append(index(dim))
+            case Alloc(value=value) | Store(value=value) | Fold(value=value):
+                out.append(value)
+                if isinstance(stmt, Store):
+                    out.append(index(stmt.index))
+    return out
+
+
+def parts(roots: Iterable[Expr]) -> list[Expr]:
+    """Every expression below `roots`, each once, values behind bound symbols included."""
+    seen: set[Expr] = set()
+    todo = list(roots)
+    while todo:
+        x = todo.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        match x:
+            case Alu(args=args):
+                todo += args
+            case Cast(arg=arg):
+                todo.append(arg)
+            case _:
+                todo += behind(x)
+    return list(seen)
+
+
+def behind(x: Expr) -> list[Expr]:
+    """The defining expressions of the bound symbols in an index."""
+    from_symbols = (s.source for s in sorted(free_symbols(x), key=lambda s: s.name))
+    return [s for s in from_symbols if isinstance(s, Load | Alu | Cast)]
+
+
+def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
+    """Every buffer that statements touch."""
+    out = {x.buffer for x in parts(expressions(body)) if isinstance(x, Load)}
+    for stmt in body:
+        match stmt:
+            case For(body=inner) | If(body=inner):
+                out |= buffers_of(inner)
+            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b):
+                out.add(b)
+            case _:
+                pass
+    return out
+
+
+def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
+    """Lanes that fill a vector with the widest type computed; indices do not count, they are 32 bits wide."""
+    widest = 8
+    for x in parts(expressions(body)):
+        if isinstance(x, Load | Alu | Cast) and x.type is not Scalar.BOOL:
+            widest = max(widest, BITS[x.type])
+    return max(2, vector_bits // widest)

@@ -1,0 +1,102 @@
+"""Graph to native code: schedule, LLVM text, object, flat image.
+
+    compiled = compile_graph(graph, Machine, target, sizes)
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anyrt.codegen import host, image, llvm
+from anyrt.codegen.emit import Machine
+from anyrt.codegen.host import HostText, Module
+from anyrt.core.dims import Dim, add, mul
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kernel import Buffer, Space
+from anyrt.plan import abi
+from anyrt.plan.program import Compiled, Program
+from anyrt.prims.const import Blob, Const
+from anyrt.schedule.arena import Arena, arrange
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.fuse import Fusion, Schedule, ident
+
+MAX_NAME = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A graph as kernels with places for all buffers; what `anyrt explain` shows before LLVM."""
+
+    graph: Graph
+    schedule: Schedule
+    module: Module
+    arena: Arena
+
+
+def lower(graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozenset[Value] = frozenset()) -> Lowered:
+    """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan."""
+    schedule = Fusion(graph, sizes, alone, lambda v, n: f"k{n}_{ident(graph.name(v))[:MAX_NAME]}").schedule()
+    steps = []
+    for launch in schedule.launches:
+        written = [schedule.buffers[v] for v in launch.makes if v in schedule.buffers]
+        steps.append((written, sorted(host.touched(launch.kernel), key=lambda b: b.name)))
+    arena = arrange(steps)
+    module = Module(schedule.tables, [x.kernel for x in schedule.launches], _places(graph, schedule, arena, blobs),
+                    [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs))
+    return Lowered(graph, schedule, module, arena)
+
+
+def _places(graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob, int]) -> dict[Buffer, tuple[int, Dim]]:
+    """For each buffer the word of the argument array that holds its base, and the bytes from there."""
+    names = [f"in_{ident(n)}" for n, _ in graph.inputs] + [f"out_{ident(n)}" for n, _ in graph.outputs]
+    words = {name: abi.FIRST_BINDING + n for n, name in enumerate(names)}
+    places: dict[Buffer, tuple[int, Dim]] = {}
+    for value in walk(v for _, v in graph.outputs):
+        buffer = schedule.buffers.get(value)
+        if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
+            places[buffer] = (abi.CONSTS, blobs[value.op.blob])
+    everything = {b for k in (*schedule.tables, *(x.kernel for x in schedule.launches)) for b in host.touched(k)}
+    for buffer in everything:
+        match buffer.space:
+            case Space.INPUT | Space.OUTPUT:
+                places[buffer] = (words[buffer.name], 0)
+            case Space.ARENA:
+                places[buffer] = (abi.ARENA, arena.offsets[buffer])
+            case Space.TABLE:
+                places[buffer] = (abi.TABLES, buffer.offset)
+            case _:
+                pass
+    return places
+
+
+def machine(target: llvm.Target) -> Machine:
+    """The processor as the code generator sees it."""
+    return Machine(target.vector_bits, target.has_fma)
+
+
+def text(lowered: Lowered, target: llvm.Target) -> HostText:
+    """LLVM text for a processor."""
+    return host.program(lowered.module, machine(target))
+
+
+def compile_lowered(lowered: Lowered, target: llvm.Target) -> Compiled:
+    """Native code for a processor, with what its caller needs to know."""
+    source = text(lowered, target)
+    code, entries = image.flatten(llvm.compile_text(source.text, target))
+    symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
+    # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
+    slots = symbols + (0,) * (source.slots - len(symbols))
+    scratch = _largest([k.scratch for k in lowered.module.kernels])
+    wanted = tuple((name, entries[name]) for name in (abi.PREPARE, abi.RUN, abi.STEP))
+    program = Program(slots, lowered.arena.bytes, lowered.schedule.table_bytes, scratch,
+                      tuple(k.name for k in lowered.module.kernels), wanted)
+    return Compiled(program, code)
+
+
+def _largest(sizes: list[Dim]) -> Dim:
+    """An upper bound: the largest of fixed sizes plus every symbolic one."""
+    fixed = max((s for s in sizes if isinstance(s, int)), default=0)
+    total: Dim = fixed
+    for size in {s for s in sizes if not isinstance(s, int)}:
+        total = add(total, mul(size, 1))
+    return total

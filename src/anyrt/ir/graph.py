@@ -1,0 +1,141 @@
+"""The graph IR: immutable, interned applications of primitives.
+
+A `Value` is one result of a `Node`; a node applies a primitive (an object that carries its attributes, see ir/prim.py) to
+values. Equal nodes are one object, so common subexpressions cannot exist.
+"""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.enums import DataType
+
+if TYPE_CHECKING:
+    from anyrt.ir.prim import Prim
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Shape and element type of a value."""
+
+    shape: Shape
+    dtype: DataType
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name.lower()}[{', '.join(map(repr, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Node:
+    """A primitive applied to values; made by `apply`, never directly."""
+
+    op: Prim
+    args: tuple[Value, ...]
+    types: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Result number `index` of `node`."""
+
+    node: Node
+    index: int = 0
+
+    @property
+    def type(self) -> Type:
+        """Shape and element type."""
+        return self.node.types[self.index]
+
+    @property
+    def shape(self) -> Shape:
+        """Dimensions."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DataType:
+        """Element type."""
+        return self.type.dtype
+
+    @property
+    def op(self) -> Prim:
+        """The primitive that makes it."""
+        return self.node.op
+
+    @property
+    def args(self) -> tuple[Value, ...]:
+        """What it is made from."""
+        return self.node.args
+
+    def __repr__(self) -> str:
+        return f"<{type(self.op).__name__} {self.type}>"
+
+
+_INTERNED: weakref.WeakValueDictionary[tuple[object, ...], Node] = weakref.WeakValueDictionary()
+
+
+def apply(op: Prim, *args: Value) -> Value:
+    """The first result of `op` on `args`; the same object when it was applied before."""
+    key = (op, args)
+    node = _INTERNED.get(key)
+    if node is None:
+        node = _INTERNED.setdefault(key, Node(op, args, (op.infer(tuple(a.type for a in args)),)))
+    return Value(node)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A network: named inputs and outputs, and for each value the layer or tensor name it goes by in messages."""
+
+    inputs: tuple[tuple[str, Value], ...]
+    outputs: tuple[tuple[str, Value], ...]
+    names: dict[Value, str] = field(default_factory=dict, compare=False)
+    symbols: tuple[Symbol, ...] = ()
+
+    def name(self, value: Value) -> str:
+        """The name a person knows `value` by."""
+        return self.names.get(value, type(value.op).__name__.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """Where the value of a dynamic size comes from: dimension `axis` of input `tensor`, or element `axis` of its values
+    (`is_value`, for shape tensors)."""
+
+    sym: Sym
+    tensor: str
+    axis: int
+    is_value: bool = False
+
+
+def walk(roots: Iterable[Value]) -> Iterator[Value]:
+    """Every value that `roots` need, each once, producers before consumers."""
+    seen: set[Value] = set()
+    todo = [(r, False) for r in reversed(list(roots))]
+    while todo:
+        value, ready = todo.pop()
+        if ready:
+            yield value
+        elif value not in seen:
+            seen.add(value)
+            todo.append((value, True))
+            todo += [(a, False) for a in reversed(value.args) if a not in seen]
+
+
+def users(graph: Graph) -> dict[Value, list[Value]]:
+    """For each value the values computed from it (one entry a use)."""
+    out: dict[Value, list[Value]] = {}
+    for value in walk(v for _, v in graph.outputs):
+        out.setdefault(value, [])
+        for a in value.args:
+            out.setdefault(a, []).append(value)
+    return out

@@ -1,0 +1,468 @@
+"""The kernel IR: loops over buffers with scalar expressions; what fusing makes and what code generation reads.
+
+Two kinds of expression: indices are `Dim`s (core/dims.py), whose algebra knows ranges and strides; values are `Expr`s of
+this file, typed and interned (equal expressions are one object, so sharing costs nothing). `Index(dim)` turns an index into
+a value; `bound(expr)` turns a value into a symbol that indices may use (a table of taps, say).
+
+There are no vector nodes: `For(kind=VECTOR)` is widened by codegen.
+
+    >>> x = Buffer("x", DataType.FLOAT, Space.INPUT, 8)
+    >>> i = Sym("i", extent=8)
+    >>> load(x, i.dim) + const(1.0, Scalar.F32)
+    add(x[i], 1.0)
+"""
+from __future__ import annotations
+
+import enum
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from anyrt.core.dims import Dim, Expr as DimExpr, Sym, rebuild, symbols
+from anyrt.core.enums import DataType
+
+
+class Scalar(enum.Enum):
+    """Machine types of kernel expressions."""
+
+    BOOL = "i1"
+    I8 = "i8"
+    U8 = "u8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    F16 = "f16"
+    BF16 = "bf16"
+    F32 = "f32"
+    F64 = "f64"
+
+    @property
+    def is_float(self) -> bool:
+        """True for the four floating-point types."""
+        return self in FLOATS
+
+
+FLOATS = frozenset({Scalar.F16, Scalar.BF16, Scalar.F32, Scalar.F64})
+BITS = {Scalar.BOOL: 1, Scalar.I8: 8, Scalar.U8: 8, Scalar.I16: 16, Scalar.I32: 32, Scalar.I64: 64, Scalar.F16: 16,
+        Scalar.BF16: 16, Scalar.F32: 32, Scalar.F64: 64}
+
+# What lies in memory (left) and what a kernel computes with (right): narrow types are widened when loaded.
+STORED = {DataType.FLOAT: Scalar.F32, DataType.HALF: Scalar.F16, DataType.BF16: Scalar.BF16, DataType.INT8: Scalar.I8,
+          DataType.UINT8: Scalar.U8, DataType.INT32: Scalar.I32, DataType.INT64: Scalar.I64, DataType.BOOL: Scalar.U8,
+          DataType.FP8: Scalar.U8, DataType.INT4: Scalar.U8, DataType.FP4: Scalar.U8, DataType.E8M0: Scalar.U8}
+COMPUTED = {DataType.FLOAT: Scalar.F32, DataType.HALF: Scalar.F32, DataType.BF16: Scalar.F32, DataType.INT8: Scalar.I32,
+            DataType.UINT8: Scalar.I32, DataType.INT32: Scalar.I32, DataType.INT64: Scalar.I64, DataType.BOOL: Scalar.BOOL,
+            DataType.FP8: Scalar.F32, DataType.INT4: Scalar.I32, DataType.FP4: Scalar.F32, DataType.E8M0: Scalar.F32}
+
+
+class Space(enum.Enum):
+    """Where a buffer lives."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    CONST = "const"
+    ARENA = "arena"        # intermediate tensors, shared by all threads
+    TABLE = "table"        # computed once per shape by `prepare`
+    SCRATCH = "scratch"    # one copy per thread
+    REGISTER = "register"  # accumulators; `size` 1
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A named run of `size` elements; `type` is what lies in memory."""
+
+    name: str
+    type: DataType | Scalar
+    space: Space
+    size: Dim = 1
+    offset: Dim = 0  # bytes from the start of its space (CONST, ARENA, TABLE, SCRATCH)
+
+    @property
+    def stored(self) -> Scalar:
+        """The machine type of one element (a whole byte for 4-bit types)."""
+        return self.type if isinstance(self.type, Scalar) else STORED[self.type]
+
+
+class Op(enum.Enum):
+    """Scalar instructions. Integer ADD, SUB, MUL wrap; DIV truncates and, like MOD (floor), gives 0 for a zero divisor."""
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    FLOORDIV = "floordiv"
+    MOD = "mod"
+    FMA = "fma"
+    NEG = "neg"
+    ABS = "abs"
+    MIN = "min"            # of floats: NaN when either is NaN
+    MAX = "max"
+    SQRT = "sqrt"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    RINT = "rint"          # half to even
+    TRUNC = "trunc"
+    LT = "lt"
+    LE = "le"
+    EQ = "eq"
+    NE = "ne"              # of floats: unordered, true for NaN
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    NOT = "not"
+    SHL = "shl"
+    SHR = "shr"            # arithmetic
+    LSHR = "lshr"          # logical
+    SELECT = "select"
+    BITCAST = "bitcast"    # same width
+
+
+COMPARES = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
+
+
+class Arithmetic:
+    """Operators on expressions, so that scalar functions read like formulas; Python numbers become literals."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Operand) -> Expr:
+        return _binary(Op.ADD, self, other)
+
+    def __radd__(self, other: float) -> Expr:
+        return _binary(Op.ADD, self, other)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return _binary(Op.SUB, self, other)
+
+    def __rsub__(self, other: float) -> Expr:
+        return _binary(Op.SUB, self, other, swapped=True)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return _binary(Op.MUL, self, other)
+
+    def __rmul__(self, other: float) -> Expr:
+        return _binary(Op.MUL, self, other)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return _binary(Op.DIV, self, other)
+
+    def __rtruediv__(self, other: float) -> Expr:
+        return _binary(Op.DIV, self, other, swapped=True)
+
+    def __neg__(self) -> Expr:
+        return alu(Op.NEG, _expr(self))
+
+    def __and__(self, other: Operand) -> Expr:
+        return _binary(Op.AND, self, other)
+
+    def __or__(self, other: Operand) -> Expr:
+        return _binary(Op.OR, self, other)
+
+    def __xor__(self, other: Operand) -> Expr:
+        return _binary(Op.XOR, self, other)
+
+    def __lshift__(self, other: Operand) -> Expr:
+        return _binary(Op.SHL, self, other)
+
+    def __rshift__(self, other: Operand) -> Expr:
+        return _binary(Op.SHR, self, other)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return _binary(Op.LT, self, other)
+
+    def __le__(self, other: Operand) -> Expr:
+        return _binary(Op.LE, self, other)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return _binary(Op.LT, self, other, swapped=True)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return _binary(Op.LE, self, other, swapped=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
+class Const(Arithmetic):
+    """A literal of machine type `type`."""
+
+    value: float | int | bool
+    type: Scalar
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
+class Index(Arithmetic):
+    """An index as a 64-bit value."""
+
+    dim: Dim
+    type: Scalar = Scalar.I64
+
+    def __repr__(self) -> str:
+        return f"index({self.dim!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
+class Load(Arithmetic):
+    """One stored element of `buffer`, as its machine type."""
+
+    buffer: Buffer
+    index: Dim
+
+    @property
+    def type(self) -> Scalar:
+        """The stored machine type."""
+        return self.buffer.stored
+
+    def __repr__(self) -> str:
+        return f"{self.buffer.name}[{self.index!r}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
+class Alu(Arithmetic):
+    """`op` applied to arguments of one type (SELECT: bool, then two of the result's type)."""
+
+    op: Op
+    args: tuple[Expr, ...]
+    type: Scalar
+
+    def __repr__(self) -> str:
+        name = f"bitcast.{self.type.value}" if self.op is Op.BITCAST else self.op.value
+        return f"{name}({', '.join(map(repr, self.args))})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
+class Cast(Arithmetic):
+    """Conversion: float → int truncates and saturates (NaN gives 0); int → int wraps; → bool is x ≠ 0."""
+
+    arg: Expr
+    type: Scalar
+
+    def __repr__(self) -> str:
+        return f"{self.type.value}({self.arg!r})"
+
+
+Expr: TypeAlias = Const | Index | Load | Alu | Cast
+Operand: TypeAlias = Const | Index | Load | Alu | Cast | float | int
+_INTERNED: weakref.WeakValueDictionary[tuple[object, ...], Expr] = weakref.WeakValueDictionary()
+
+
+def _intern(node: Expr, *key: object) -> Expr:
+    return _INTERNED.setdefault((type(node), *key), node)
+
+
+def const(value: float | int | bool, type: Scalar) -> Expr:
+    """A literal; its value is converted to the kind of `type`."""
+    kept: float | int | bool = float(value) if type.is_float else bool(value) if type is Scalar.BOOL else int(value)
+    return _intern(Const(kept, type), repr(kept), type)
+
+
+def index(dim: Dim) -> Expr:
+    """An index as a 64-bit value."""
+    return const(dim, Scalar.I64) if isinstance(dim, int) else _intern(Index(dim), dim)
+
+
+def load(buffer: Buffer, at: Dim) -> Expr:
+    """One element as its stored machine type."""
+    return _intern(Load(buffer, at), buffer, at)
+
+
+def _expr(x: Arithmetic) -> Expr:
+    assert isinstance(x, Const | Index | Load | Alu | Cast), f"{type(x).__name__} is no expression"
+    return x
+
+
+def _binary(op: Op, a: Arithmetic, b: Operand, swapped: bool = False) -> Expr:
+    left = _expr(a)
+    right = const(b, left.type) if isinstance(b, float | int) else b
+    return alu(op, right, left) if swapped else alu(op, left, right)
+
+
+def fma(a: Expr, b: Operand, c: Operand) -> Expr:
+    """a × b + c, rounded once (floats)."""
+    return alu(Op.FMA, a, *(const(x, a.type) if isinstance(x, float | int) else x for x in (b, c)))
+
+
+def select(condition: Expr, then: Operand, otherwise: Operand) -> Expr:
+    """`then` where `condition` holds, else `otherwise`; at most one of them is a Python number."""
+    kind = next(x.type for x in (then, otherwise) if not isinstance(x, float | int))
+    both = (const(x, kind) if isinstance(x, float | int) else x for x in (then, otherwise))
+    return alu(Op.SELECT, condition, *both)
+
+
+def alu(op: Op, *args: Expr) -> Expr:
+    """`op` on arguments; the result type follows from them."""
+    result = Scalar.BOOL if op in COMPARES else args[-1].type
+    typed = args[1:] if op is Op.SELECT else args
+    assert all(a.type is typed[0].type for a in typed), f"{op.value}: argument types differ: {[a.type for a in args]}"
+    return _intern(Alu(op, args, result), op, args)
+
+
+def bitcast(x: Expr, type: Scalar) -> Expr:
+    """The same bits as another type of the same width."""
+    assert BITS[x.type] == BITS[type], f"bitcast from {x.type} to {type}"
+    return _intern(Alu(Op.BITCAST, (x,), type), Op.BITCAST, x, type)
+
+
+def cast(x: Expr, type: Scalar) -> Expr:
+    """`x` converted; nothing when it has the type already."""
+    return x if x.type is type else _intern(Cast(x, type), x, type)
+
+
+def bound(x: Expr, lo: int, hi: int, name: str = "v") -> Dim:
+    """A value as an index symbol known to lie in lo … hi (the kernel is undefined when it does not)."""
+    needs = tuple(sorted(free_symbols(x), key=lambda s: s.name))
+    return Sym(f"{name}{{{x!r}}}", lo, hi, source=x, needs=needs).dim
+
+
+@lru_cache(maxsize=1 << 16)
+def free_symbols(x: Expr) -> frozenset[Sym]:
+    """Loop variables, sizes and bound values that `x` reads."""
+    match x:
+        case Const():
+            return frozenset()
+        case Index(dim=dim) | Load(index=dim):
+            return symbols(dim)
+        case Alu(args=args):
+            return frozenset().union(*map(free_symbols, args))
+        case Cast(arg=arg):
+            return free_symbols(arg)
+
+
+def map_dims(x: Expr, change: Callable[[Dim], Dim], memo: dict[Expr, Expr]) -> Expr:
+    """`x` with every index replaced by `change(index)`; `memo` serves one `change`."""
+    if x not in memo:
+        memo[x] = _map_dims(x, change, memo)
+    return memo[x]
+
+
+def _map_dims(x: Expr, change: Callable[[Dim], Dim], memo: dict[Expr, Expr]) -> Expr:
+    match x:
+        case Const():
+            return x
+        case Index(dim=dim):
+            return index(change(dim))
+        case Load(buffer=buffer, index=at):
+            return load(buffer, change(at))
+        case Cast(arg=arg):
+            return cast(map_dims(arg, change, memo), x.type)
+        case Alu(op=op, args=args):
+            new = tuple(map_dims(a, change, memo) for a in args)
+            return bitcast(new[0], x.type) if op is Op.BITCAST else alu(op, *new)
+
+
+def substitute_expr(x: Expr, values: Mapping[Sym, Dim]) -> Expr:
+    """`x` with symbols replaced, those behind bound symbols too."""
+    memo: dict[Expr, Expr] = {}
+
+    def change(dim: Dim) -> Dim:
+        return rebuild(dim, leaf)
+
+    def leaf(sym: Sym) -> Dim:
+        if sym in values:
+            return values[sym]
+        if isinstance(sym.source, Const | Index | Load | Alu | Cast) and not values.keys().isdisjoint(sym.needs):
+            return bound(map_dims(sym.source, change, memo), sym.lo, sym.hi)
+        return sym.dim
+
+    return map_dims(x, change, memo)
+
+
+def dims_of(x: Expr) -> set[Dim]:
+    """Every index in `x`, those behind bound symbols too."""
+    match x:
+        case Const():
+            return set()
+        case Index(dim=dim) | Load(index=dim):
+            inside = [s.source for s in symbols(dim) if isinstance(s.source, Index | Load | Alu | Cast)]
+            return {dim}.union(*map(dims_of, inside))
+        case Alu(args=args):
+            return set().union(*map(dims_of, args))
+        case Cast(arg=arg):
+            return dims_of(arg)
+
+
+# ---- statements ---------------------------------------------------------------------------------
+
+
+class Loop(enum.Enum):
+    """How a loop runs."""
+
+    SERIAL = "serial"
+    UNROLL = "unroll"
+    VECTOR = "vector"
+    PARALLEL = "parallel"  # the outermost loop of a kernel; its iterations are claimed by threads
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`var` from 0 to var.extent − 1."""
+
+    var: Sym
+    kind: Loop
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`body` where `condition` holds (never inside a vector loop)."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """`buffer` (a REGISTER) begins here with `value`."""
+
+    buffer: Buffer
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """buffer[index] = value, whose type is the buffer's stored type."""
+
+    buffer: Buffer
+    index: Dim
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """register = op(register, value), in an order fixed by the loop's extent: across a vector loop lanes fold first, then
+    one another."""
+
+    buffer: Buffer
+    op: Op
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`var` stands for `value` in what follows; its range is what the symbol says."""
+
+    var: Sym
+    value: Dim
+
+
+Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One parallel region: `body` runs for each value of `var`, in any order, on any thread; `work` estimates the nanoseconds
+    of one iteration; `scratch` is the bytes each thread needs."""
+
+    name: str
+    var: Sym
+    body: tuple[Stmt, ...]
+    work: Dim = 1000
+    scratch: Dim = 0
+
+
+def is_dim_expr(x: Dim) -> bool:
+    """True for a symbolic index."""
+    return isinstance(x, DimExpr)

@@ -1,0 +1,53 @@
+"""What the compiler knows about a primitive: four methods on a frozen dataclass that holds its attributes.
+
+Only primitives have shape rules and lowerings. The subclasses live in prims/, one file each.
+"""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dims import Dim, Requirement
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Expr
+
+Array = NDArray[np.generic]
+Symbolic = NDArray[np.object_]  # an array whose elements are Dims
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An operand as the lowering sees it: its type, and its element at an index as a computed value (see kernel.COMPUTED)."""
+
+    type: Type
+    at: Callable[[Sequence[Dim]], Expr]
+
+
+class Prim(ABC):
+    """A primitive with its attributes; instances are frozen, hashable dataclasses."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The type of the result; raises ShapeError or DTypeError."""
+
+    @abstractmethod
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """The result in NumPy, for concrete arrays; `out` is the concrete shape of the result."""
+
+    @abstractmethod
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """The element at `index` as an expression of operand elements."""
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The result's elements as Dims when the operands' are known (shape arithmetic); None when they are not."""
+        return None
+
+    def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
+        """Conditions on dynamic sizes that `infer` could not decide."""
+        return ()

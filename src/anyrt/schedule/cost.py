@@ -1,0 +1,88 @@
+"""What things cost: instructions of an element, elements at the sizes that the profile calls optimal.
+
+The unit is one vector instruction; moving 64 bytes to and from the last-level cache counts as `MOVE` of them. The figures
+need to be right within a factor of two only: they decide between recomputing and remembering.
+"""
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from anyrt.core.dims import Dim, evaluate, product
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Value
+from anyrt.ir.kernel import COMPUTED, Alu, Buffer, Cast, Expr, Space, load
+from anyrt.prims.const import Const, Param
+from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.reduce import Reduce
+from anyrt.prims.scalar import SCALARS
+from anyrt.prims.taps import Taps
+
+MOVE = 6      # store a vector, load it again later
+CAP = 1000    # a chain that costs more is cut anyway
+HEAVY = 12    # from here an operand of taps is kept rather than recomputed
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Estimates: the value of every size symbol in the shape the engine should be best at."""
+
+    values: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, dim: Dim) -> int:
+        """An estimate of `dim`."""
+        return evaluate(dim, self.values)
+
+    def volume(self, value: Value) -> int:
+        """Elements of `value`."""
+        return self.of(product(value.shape))
+
+
+def weight(value: Value, stored: Container[Value]) -> int:
+    """Instructions for one element of `value` when everything in `stored` is loaded and the rest computed anew."""
+    memo: dict[Value, int] = {}
+
+    def visit(v: Value) -> int:
+        if v in stored or isinstance(v.op, Param | Const | Reduce):
+            return 1  # a load, or an accumulator
+        if v not in memo:
+            below = sum(map(visit, v.args))
+            times = v.op.rule.count if isinstance(v.op, Taps) else 1
+            memo[v] = min(CAP, below * times + op_weight(v))
+        return memo[v]
+
+    return visit(value)
+
+
+def op_weight(value: Value) -> int:
+    """Instructions that the primitive itself adds to an element."""
+    match value.op:
+        case Map(fn=fn):
+            return map_weight(fn, value.args[-1].dtype)
+        case Taps(rule=rule):
+            return 4 * rule.count  # mostly gathers
+        case _:
+            return 0
+
+
+@lru_cache(maxsize=512)
+def map_weight(fn: str, dtype: DataType) -> int:
+    """Instructions in the expansion of a scalar function."""
+    if fn in (CAST, SELECT):
+        return 1
+    operands = [load(Buffer(f"w{k}", COMPUTED[dtype], Space.REGISTER), 0) for k in range(SCALARS[fn].arity)]
+    return _count(SCALARS[fn].expand(*operands), set())
+
+
+def _count(x: Expr, seen: set[Expr]) -> int:
+    if x in seen:
+        return 0
+    seen.add(x)
+    match x:
+        case Alu(args=args):
+            return 1 + sum(_count(a, seen) for a in args)
+        case Cast(arg=arg):
+            return 1 + _count(arg, seen)
+        case _:
+            return 0

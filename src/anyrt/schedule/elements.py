@@ -1,0 +1,120 @@
+"""One element of a value as an expression: producers are inlined by asking them for the element that the consumer reads.
+
+Three things stop the inlining: a value that lies in a buffer is loaded; a reduction becomes a loop before the consumer's inner
+loops, and its accumulator is read; the operand of taps, when computing it again under every tap would cost more than
+remembering it, is kept in a scratch row (see window.py).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from anyrt.core.dims import Dim, Sym, add, mul
+from anyrt.ir.graph import Shape, Value
+from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, fma, load
+from anyrt.ir.prim import Read
+from anyrt.prims.reduce import Reduce
+from anyrt.prims.taps import Taps
+from anyrt.schedule import storage
+from anyrt.schedule.nest import Names
+from anyrt.schedule.tables import Tables
+
+
+class Refusal(Exception):
+    """`value` cannot be part of this kernel, because of `reason`; it gets a buffer of its own, and the build report says so."""
+
+    def __init__(self, value: Value, reason: str) -> None:
+        super().__init__(reason)
+        self.value = value
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A fused reduction: fold `body` over `vars` into `register`; `needs` are the loop variables around it."""
+
+    value: Value
+    index: tuple[Dim, ...]
+    register: Buffer
+    op: Op
+    start: Expr
+    vars: tuple[Sym, ...]
+    body: Expr
+
+
+Tapped = Callable[[Value, tuple[Dim, ...]], Expr]
+
+
+@dataclass(slots=True)
+class Elements:
+    """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values that lie in memory."""
+
+    buffers: Mapping[Value, Buffer]
+    tables: Tables
+    names: Names
+    reductions: dict[tuple[Value, tuple[Dim, ...]], Reduction] = field(default_factory=dict)
+    overrides: dict[Value, Tapped] = field(default_factory=dict)
+    tapped: Tapped | None = None
+    memo: dict[tuple[Value, tuple[Dim, ...]], Expr] = field(default_factory=dict)
+    allow_reductions: bool = True
+
+    def at(self, value: Value, index: Sequence[Dim]) -> Expr:
+        """The element of `value` at `index`, as its computed type."""
+        key = (value, tuple(index))
+        if key not in self.memo:
+            self.memo[key] = self._make(value, key[1])
+        return self.memo[key]
+
+    def _make(self, value: Value, index: tuple[Dim, ...]) -> Expr:
+        if value in self.overrides:
+            return self.overrides[value](value, index)
+        if value in self.buffers:
+            return storage.read(self.buffers[value], value.dtype, flat(value.shape, index))
+        op = value.op
+        if isinstance(op, Reduce):
+            return self._reduction(value, op, index)
+        if isinstance(op, Taps):
+            return (self.tapped or self.taps)(value, index)
+        reads = tuple(Read(a.type, partial(self.at, a)) for a in value.args)
+        return op.lower(value.type, reads, index)
+
+    def _reduction(self, value: Value, op: Reduce, index: tuple[Dim, ...]) -> Expr:
+        if not self.allow_reductions:
+            raise Refusal(value, "it would be folded again for every row of the window")
+        key = (value, index)
+        if key not in self.reductions:
+            arg = value.args[0]
+            inner = {axis: self.names.var(arg.shape[axis], "r") for axis in op.axes if arg.shape[axis] != 1}
+            where = [inner[k].dim if k in inner else i for k, i in enumerate(index)]
+            body = self.at(arg, where)
+            kind = COMPUTED[value.dtype]
+            instruction, start = op.fold(value.dtype)
+            register = Buffer(self.names.name("acc"), kind, Space.REGISTER)
+            self.reductions[key] = Reduction(value, index, register, instruction, const(start, kind), tuple(inner.values()), body)
+        return load(self.reductions[key].register, 0)
+
+    def taps(self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None) -> Expr:
+        """Taps from the table of their rule; `source(t, position)` gives the operand's element when it is kept elsewhere."""
+        op = value.op
+        assert isinstance(op, Taps), f"{value} is not made by taps"
+        (arg,) = value.args
+        table = self.tables.table(op.rule, arg.shape[op.axis], op.size)
+        total: Expr | None = None
+        for t in range(op.rule.count):
+            position, weight = table.tap(t, index[op.axis])
+            element = source(t, position) if source else self.at(arg, (*index[: op.axis], position, *index[op.axis + 1 :]))
+            if weight is None:
+                total = element
+            else:
+                total = weight * element if total is None else fma(weight, element, total)
+        assert total is not None, "a rule has at least one tap"
+        return total
+
+
+def flat(shape: Shape, index: Sequence[Dim]) -> Dim:
+    """Row-major position of `index` in `shape`; an axis of size 1 does not count."""
+    at: Dim = 0
+    for size, i in zip(shape, index, strict=True):
+        at = add(mul(at, size), 0 if size == 1 else i)
+    return at

@@ -1,0 +1,213 @@
+"""Which values get a buffer, and which are computed inside the kernels that use them.
+
+A value needs a buffer when it is an output, when computing it again for each of its users costs more than storing it, or when
+a kernel refuses it. Everything else is inlined. The refusals are kept: they answer "why was this not fused?".
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from anyrt.core.dims import Dim, add, product
+from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.kernel import Buffer, Kernel, Space
+from anyrt.prims.concat import Concat
+from anyrt.prims.const import Const, Param
+from anyrt.prims.map import Map
+from anyrt.prims.reduce import Reduce
+from anyrt.schedule.cost import HEAVY, MOVE, Sizes, weight
+from anyrt.schedule.elements import Refusal
+from anyrt.schedule.kernels import Builder, Group, Part
+from anyrt.schedule.tables import Tables
+
+CHAIN = 400  # instructions: longer chains are cut, so that kernels stay readable and compile fast
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel with the values it computes, for reports."""
+
+    kernel: Kernel
+    makes: tuple[Value, ...]
+    inlined: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a value got a buffer of its own."""
+
+    value: Value
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Kernels in order, the tables they need, where values lie, and what was not fused."""
+
+    launches: tuple[Launch, ...]
+    tables: tuple[Kernel, ...]
+    table_bytes: Dim
+    buffers: Mapping[Value, Buffer]
+    refused: tuple[Refused, ...]
+
+
+@dataclass(slots=True)
+class Fusion:
+    """The decisions for one graph while they are made."""
+
+    graph: Graph
+    sizes: Sizes
+    alone: frozenset[Value]
+    label: Callable[[Value, int], str]
+    tables: Tables = field(default_factory=Tables)
+    buffers: dict[Value, Buffer] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+    unhosted: set[Value] = field(default_factory=set)
+
+    def schedule(self) -> Schedule:
+        """Decide, build, and decide again wherever a kernel refuses a value."""
+        self._leaves()
+        self._outputs()
+        self._choose()
+        launches = self._launches()
+        return Schedule(tuple(launches), tuple(self.tables.kernels()), self.tables.bytes, self.buffers, tuple(self.refused))
+
+    # ---- buffers ------------------------------------------------------------------------------
+
+    def _leaves(self) -> None:
+        for name, value in self.graph.inputs:
+            self.buffers[value] = Buffer(f"in_{ident(name)}", value.dtype, Space.INPUT, product(value.shape))
+        for value in walk(v for _, v in self.graph.outputs):
+            if isinstance(value.op, Const) and value.op.blob.size != 1:
+                self.buffers[value] = Buffer(f"const{len(self.buffers)}", value.dtype, Space.CONST, value.op.blob.size)
+
+    def _outputs(self) -> None:
+        """The first output of a value is its buffer; others, and inputs that are outputs, are copies (see `_copies`)."""
+        for name, value in self.graph.outputs:
+            if value not in self.buffers:
+                self.buffers[value] = self._output(name, value)
+
+    def _output(self, name: str, value: Value) -> Buffer:
+        return Buffer(f"out_{ident(name)}", value.dtype, Space.OUTPUT, product(value.shape))
+
+    def _store(self, value: Value, reason: str) -> None:
+        if value not in self.buffers:
+            self.buffers[value] = Buffer(f"v{len(self.buffers)}", value.dtype, Space.ARENA, product(value.shape))
+            self.refused.append(Refused(value, reason))
+
+    def _choose(self) -> None:
+        """Store what is cheaper stored than computed again, producers first."""
+        uses = users(self.graph)
+        for value in walk(v for _, v in self.graph.outputs):
+            if value in self.buffers or isinstance(value.op, Param | Const | Reduce):
+                continue
+            cost = weight(value, self.buffers)
+            count = len(set(uses[value]))
+            if value in self.alone:
+                self._store(value, "fusing is switched off for it")
+            elif isinstance(value.op, Concat):
+                self._store(value, "its parts are written by loops of their own")
+            elif cost > CHAIN:
+                self._store(value, f"computing it takes more than {CHAIN} instructions an element")
+            elif count > 1 and cost * (count - 1) > 4 * MOVE + HEAVY:
+                self._store(value, f"{count} users would each spend {cost} instructions on it")
+            elif cost >= HEAVY and any(self._repeats(value, u) for u in uses[value]):
+                self._store(value, f"it is repeated, and costs {cost} instructions each time")
+
+    def _repeats(self, value: Value, user: Value) -> bool:
+        """True when a broadcasting user reads the same elements again in an outer loop."""
+        if not isinstance(user.op, Map) or len(user.shape) != len(value.shape):
+            return False
+        wide = [k for k, (a, b) in enumerate(zip(value.shape, user.shape, strict=True)) if a == 1 and b != 1]
+        return any(any(d != 1 for d in value.shape[k + 1 :]) for k in wide)
+
+    # ---- kernels ------------------------------------------------------------------------------
+
+    def _launches(self) -> list[Launch]:
+        while True:
+            try:
+                return [self._build(group, number) for number, group in enumerate(self._groups(self._hosts()))]
+            except Refusal as refusal:
+                assert refusal.value not in self.unhosted, f"refused twice: {refusal}"
+                self._store(refusal.value, refusal.reason)
+                self.unhosted.add(refusal.value)
+
+    def _build(self, group: Group, number: int) -> Launch:
+        own = {v for v, _ in group.also} | ({group.root} if group.part is None and not self._is_copy(group) else set())
+        inside = {v: b for v, b in self.buffers.items() if v not in own}
+        name = self.label(group.root, number)
+        kernel = Builder(group, inside, self.tables, self.sizes, name).build()
+        makes = (group.root, *(v for v, _ in group.also))
+        return Launch(kernel, makes, tuple(v for v in self._inlined(group.root, inside) if v not in makes))
+
+    def _is_copy(self, group: Group) -> bool:
+        return self.buffers.get(group.root) != group.buffer
+
+    def _inlined(self, root: Value, stored: Mapping[Value, Buffer]) -> list[Value]:
+        """What a kernel for `root` computes itself, leaves left out."""
+        seen: dict[Value, None] = {}
+        todo = [root]
+        while todo:
+            v = todo.pop()
+            if v not in seen and (v is root or v not in stored) and not isinstance(v.op, Param | Const):
+                seen[v] = None
+                todo += v.args
+        return list(seen)
+
+    def _hosts(self) -> dict[Value, Value]:
+        """Reductions that several kernels read are folded by the first of them, when that one folds over the same loops."""
+        roots = [v for v in walk(v for _, v in self.graph.outputs) if v in self.buffers and not isinstance(v.op, Param | Const)]
+        readers: dict[Value, list[Value]] = {}
+        for root in roots:
+            stop = {v: b for v, b in self.buffers.items() if v is not root}
+            for v in self._reads(root, stop):
+                if isinstance(v.op, Reduce):
+                    readers.setdefault(v, []).append(root)
+        hosted: dict[Value, Value] = {}
+        for v, found in readers.items():
+            if len(found) > 1 and v not in self.buffers:
+                self._store(v, f"{len(found)} kernels read it")
+            if v in self.buffers and v not in self.unhosted and isinstance(found[0].op, Reduce) and v.shape == found[0].shape:
+                hosted[v] = found[0]
+        return hosted
+
+    def _reads(self, root: Value, stored: Mapping[Value, Buffer]) -> Iterator[Value]:
+        seen: set[Value] = set()
+        todo = list(root.args)
+        while todo:
+            v = todo.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            yield v
+            if v not in stored:
+                todo += v.args
+
+    def _groups(self, hosts: Mapping[Value, Value]) -> Iterator[Group]:
+        for value in walk(v for _, v in self.graph.outputs):
+            buffer = self.buffers.get(value)
+            if buffer is None or buffer.space in (Space.INPUT, Space.CONST) or value in hosts:
+                continue
+            if isinstance(value.op, Concat):
+                yield from self._parts(value, value.op, buffer)
+            else:
+                also = tuple((v, self.buffers[v]) for v, host in hosts.items() if host == value)
+                yield Group(value, buffer, also)
+        yield from self._copies()
+
+    def _parts(self, value: Value, op: Concat, buffer: Buffer) -> Iterator[Group]:
+        start: Dim = 0
+        for arg in value.args:
+            yield Group(arg, buffer, part=Part(value.shape, op.axis, start))
+            start = add(start, arg.shape[op.axis])
+
+    def _copies(self) -> Iterator[Group]:
+        for name, value in self.graph.outputs:
+            buffer = self._output(name, value)
+            if self.buffers[value] != buffer:
+                yield Group(value, buffer)
+
+
+def ident(name: str) -> str:
+    """A name made of letters, digits and underscores."""
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)

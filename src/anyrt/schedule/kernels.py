@@ -1,0 +1,419 @@
+"""One group of fused values to one kernel: which loops, which of them parallel, which one widened.
+
+Three shapes of kernel, told apart by what the group holds:
+
+* points: no reduction and no window. The output's loops, merged where memory allows; tiles where it is read across.
+* rows: reductions. Loops over what they keep are outside; each reduction's own loop and then the output's loops inside, so that
+  the row stays in cache. Where the row is read across memory, the kept innermost axis is widened instead ("columns").
+* window: taps along an outer axis over something worth keeping. A thread takes a band of output rows and remembers the last k
+  rows of the operand in its scratch.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from anyrt.core.dims import Dim, Sym, add, depends, floordiv, minimum, mod, mul, product, substitute, symbols
+from anyrt.ir.graph import Shape, Value
+from anyrt.ir.kernel import (COMPUTED, Alloc, Buffer, Expr, Fold, For, If, Kernel, Let, Loop, Op, Scalar, Space, Stmt, Store,
+                             alu, cast, const, dims_of, index, load, select)
+from anyrt.prims.taps import Taps
+from anyrt.schedule import storage
+from anyrt.schedule.cost import HEAVY, Sizes, weight
+from anyrt.schedule.elements import Elements, Reduction, Refusal, flat
+from anyrt.schedule.nest import BLOCK, Names, Nest, accesses, cut, divided, loads_of, loops, merge, split, stride, unit_loads
+from anyrt.schedule.tables import Tables
+
+ITEM = 8192     # elements that one turn of the parallel loop should hold
+BAND = 32       # output rows of a window kernel that one thread takes at a time
+TILE = 32       # rows and columns of a tile when memory is read across
+MAX_SPLITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a concatenation: the whole's shape, and where along `axis` the piece begins."""
+
+    shape: Shape
+    axis: int
+    start: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels read too."""
+
+    root: Value
+    buffer: Buffer
+    also: tuple[tuple[Value, Buffer], ...] = ()
+    part: Part | None = None
+
+    def place(self, at: Sequence[Dim]) -> Dim:
+        """Where in the buffer the root's element at `at` goes."""
+        if self.part is None:
+            return flat(self.root.shape, at)
+        moved = [add(i, self.part.start) if k == self.part.axis else i for k, i in enumerate(at)]
+        return flat(self.part.shape, moved)
+
+
+@dataclass(slots=True)
+class Builder:
+    """Makes the kernel of one group."""
+
+    group: Group
+    buffers: Mapping[Value, Buffer]
+    tables: Tables
+    sizes: Sizes
+    name: str
+    names: Names = field(default_factory=Names)
+    scratch: Dim = 0
+    vars: list[Sym] = field(default_factory=list)
+    before: list[Stmt | Mark] = field(default_factory=list)
+    window: Sym | None = None
+    inner: frozenset[Sym] = frozenset()
+
+    def build(self) -> Kernel:
+        """The kernel; raises Refusal with the value that needs a buffer of its own."""
+        root = self.group.root
+        if root.dtype in storage.PACKED:
+            return self._packed()
+        elements, store = self._refined()
+        if self.window is not None:
+            return self._window(store)
+        if elements.reductions:
+            return self._rows(elements, store)
+        return self._points(Nest(tuple(self.vars), (store,)))
+
+    # ---- the output's loops -------------------------------------------------------------------
+
+    def _refined(self) -> tuple[Elements, Store]:
+        """The root's store over its own axes, split further until indices are affine."""
+        root = self.group.root
+        axes: list[Dim] = []
+        for size in root.shape:
+            axes.append(0 if size == 1 else self._axis(size))
+        for _ in range(MAX_SPLITS):
+            elements, store = self._lower(axes)
+            found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
+            if found is None:
+                break
+            outer, inner, value = split(found[0], found[1], self.names)
+            at = self.vars.index(found[0])
+            self.vars[at : at + 1] = [outer, inner]
+            axes = [substitute(a, {found[0]: value}) for a in axes]
+        return elements, store
+
+    def _axis(self, size: Dim) -> Dim:
+        var = self.names.var(size)
+        self.vars.append(var)
+        return var.dim
+
+    def _all_dims(self, elements: Elements, store: Store) -> list[list[Dim]]:
+        inside = [list(dims_of(r.body)) for r in elements.reductions.values()]
+        return [accesses([store]), *inside]
+
+    def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
+        self.before, self.window, self.inner, self.scratch = [], None, frozenset(), 0
+        elements = Elements(self.buffers, self.tables, self.names)
+        elements.tapped = lambda value, at: self._tapped(elements, value, at)
+        root = self.group.root
+        value = storage.encode(root.dtype, elements.at(root, axes))
+        return elements, Store(self.group.buffer, self.group.place(axes), value)
+
+    # ---- points -------------------------------------------------------------------------------
+
+    def _points(self, nest: Nest) -> Kernel:
+        nest = merge(nest, self.names)
+        if not nest.vars:
+            return self._kernel((), nest.body, 1)
+        across = self._read_across(nest)
+        if across is not None:
+            return self._tiles(nest, across)
+        return self._spread(nest, nest.vars[-1], list(nest.vars))
+
+    def _read_across(self, nest: Nest) -> Sym | None:
+        """An outer loop along which some load walks memory one by one while the innermost loop makes it jump."""
+        last = nest.vars[-1]
+        for x in loads_of(nest.body):
+            step = stride(x.index, last)
+            if step is not None and step != 0 and not (isinstance(step, int) and abs(step) <= 4):
+                for var in nest.vars[:-1]:
+                    if stride(x.index, var) == 1:
+                        return var
+        return None
+
+    def _tiles(self, nest: Nest, across: Sym) -> Kernel:
+        """Squares of TILE × TILE, so that each cache line read across is used whole."""
+        last = nest.vars[-1]
+        far, near, near_value = cut(across, TILE, self.names)
+        block, within, value = cut(last, TILE * 2, self.names)
+        rest = [v for v in nest.vars if v not in (across, last)]
+        nest = nest.replace({across: near_value, last: value}, [*rest, far, block, near, within])
+        body = loops([near, within], nest.body, within)
+        return self._kernel([*rest, far, block], body, TILE * TILE * 2)
+
+    def _spread(self, nest: Nest, widened: Sym, order: list[Sym]) -> Kernel:
+        """Outer loops become the parallel one, until what is left inside is about ITEM elements."""
+        inside, work = [widened], self._extent(widened)
+        outer = [v for v in order if v is not widened]
+        if work > 2 * BLOCK:
+            block, within, value = cut(widened, BLOCK, self.names)
+            nest = nest.replace({widened: value}, [*outer, block, within])
+            return self._kernel([*outer, block], loops([within], nest.body, within), BLOCK)
+        while outer and work * self._extent(outer[-1]) <= ITEM:
+            work *= self._extent(outer[-1])
+            inside.insert(0, outer.pop())
+        return self._kernel(outer, loops(inside, nest.body, widened), max(work, 1))
+
+    def _extent(self, var: Sym) -> int:
+        return max(1, self.sizes.of(substitute(var.extent or 0, {s: 0 for s in symbols(var.extent or 0) if s.extent is not None})))
+
+    def _kernel(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
+        """The parallel loop counts through `outer`; its counter is taken apart again for each item."""
+        extents = [v.extent if v.extent is not None else 0 for v in outer]
+        item = self.names.var(product(extents), "p")
+        lets: list[Stmt] = []
+        rest: Dim = item.dim
+        for var, below in zip(outer, (product(extents[k + 1 :]) for k in range(len(extents))), strict=True):
+            first = var is outer[0]
+            size = var.extent if var.extent is not None else 0
+            value = floordiv(rest, below)
+            lets.append(Let(var, value if first else mod(value, size)))
+        return Kernel(self.name, item, (*lets, *body), work, self.scratch)
+
+    # ---- rows ---------------------------------------------------------------------------------
+
+    def _rows(self, elements: Elements, store: Store) -> Kernel:
+        reductions = list(elements.reductions.values())
+        kept = self._kept(reductions)
+        inner = [v for v in self.vars if v not in kept]
+        outer = [v for v in self.vars if v in kept]
+        widened = self._column(reductions, outer)
+        if widened is not None:
+            return self._columns(reductions, store, outer, inner, widened)
+        if self._narrow(outer, reductions):
+            raise Refusal(reductions[0].value, "too few rows to share among threads")
+        body: list[Stmt] = []
+        for r in reductions:
+            body += self._folding(r)
+        body += self._also(reductions)
+        nest = merge(Nest(tuple(inner), (store,)), self.names)
+        body += loops(nest.vars, nest.body, nest.vars[-1] if nest.vars else None)
+        work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
+        return self._kernel(outer, body, max(1, work + prod(map(self._extent, inner))))
+
+    def _kept(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
+        """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""
+        needs = [frozenset(v for v in self.vars if any(depends(i, v) for i in r.index)) for r in reductions]
+        widest = max(needs, key=len)
+        for r, n in zip(reductions, needs, strict=True):
+            if n != widest:
+                raise Refusal(r.value, "it is folded over other axes than the rest of the row")
+        return widest
+
+    def _narrow(self, outer: Sequence[Sym], reductions: Sequence[Reduction]) -> bool:
+        """A consumer with hardly any rows would run on one thread: better two kernels."""
+        return not outer and self.group.root is not reductions[-1].value and self.sizes.volume(self.group.root) > 4 * BLOCK
+
+    def _column(self, reductions: Sequence[Reduction], outer: Sequence[Sym]) -> Sym | None:
+        """A kept loop along which the reductions read memory one by one, when their own loops do not."""
+        for var in reversed(outer):
+            along = sum(unit_loads([Fold(r.register, r.op, r.body)], var) for r in reductions)
+            own = sum(unit_loads([Fold(r.register, r.op, r.body)], v) for r in reductions for v in r.vars)
+            if along > own:
+                return var
+        return None
+
+    def _columns(self, reductions: Sequence[Reduction], store: Store, outer: list[Sym], inner: list[Sym], widened: Sym) -> Kernel:
+        block, within, value = cut(widened, 256, self.names)
+        values = {widened: value}
+        body: list[Stmt] = []
+        for r in reductions:
+            fold = Nest(r.vars, (Fold(r.register, r.op, r.body),)).replace(values, r.vars)
+            body += [Alloc(r.register, r.start), *loops(fold.vars, fold.body, None)]
+        body += [s for a in self._also(reductions) for s in Nest((), (a,)).replace(values, ()).body]
+        nest = Nest(tuple(inner), (store,)).replace(values, inner)
+        body += loops(nest.vars, nest.body, None)
+        work = 256 * sum(prod(self._extent(v) for v in r.vars) for r in reductions)
+        rest = [block if v is widened else v for v in outer]
+        return self._kernel(rest, (For(within, Loop.VECTOR, tuple(body)),), max(1, work))
+
+    def _folding(self, r: Reduction) -> list[Stmt]:
+        nest = merge(Nest(r.vars, (Fold(r.register, r.op, r.body),)), self.names)
+        vector = max(nest.vars, key=lambda v: unit_loads(nest.body, v), default=None)
+        return [Alloc(r.register, r.start), *loops(nest.vars, nest.body, vector)]
+
+    def _also(self, reductions: Sequence[Reduction]) -> list[Stmt]:
+        """Stores of fused reductions that other kernels read."""
+        out: list[Stmt] = []
+        for value, buffer in self.group.also:
+            found = [r for r in reductions if r.value == value]
+            if not found:
+                raise Refusal(value, "its consumer does not fold it")
+            out.append(Store(buffer, flat(value.shape, found[0].index), storage.encode(value.dtype, load(found[0].register, 0))))
+        return out
+
+    # ---- window -------------------------------------------------------------------------------
+
+    def _tapped(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
+        """Taps at the level of the output: a heavy operand is kept in rows, a light one read in place."""
+        op, arg = value.op, value.args[0]
+        assert isinstance(op, Taps), f"{value} is not made by taps"
+        if arg in self.buffers or weight(arg, self.buffers) < HEAVY:
+            return elements.taps(value, at)
+        row = next((v for v in self.vars if at[op.axis] == v.dim), None)
+        if row is None or self.window is not None:
+            raise Refusal(arg, "taps read it at positions that are no row of the output")
+        elements.allow_reductions = False
+        self.window = row
+        self.inner = frozenset(self.vars[self.vars.index(row) + 1 :])
+        if not self.inner:
+            self.inner = frozenset({row})
+            return self._row(elements, value, at)
+        return self._ring(elements, value, at)
+
+    def _row(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
+        """Taps along the innermost axis: the whole operand row first."""
+        kept = Kept(self, value.args[0], at, self.inner, 1, also=value.op.axis if isinstance(value.op, Taps) else None)
+        self.before += kept.fill(0, at)
+        return elements.taps(value, at, lambda t, position: kept.read(0, _moved(at, value, position)))
+
+    def _ring(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
+        """Taps along an outer axis: the last k rows of the operand, found by their position modulo k."""
+        op = value.op
+        assert isinstance(op, Taps), "a ring serves taps"
+        count = op.rule.count
+        kept = Kept(self, value.args[0], at, self.inner, count)
+        tags = self.reserve("tags", Scalar.I32, count)
+        for slot in range(count):
+            self.before.append(Mark(Store(tags, slot, const(-1, Scalar.I32))))
+
+        def source(t: int, position: Dim) -> Expr:
+            slot = mod(position, count)
+            here = cast(index(position), Scalar.I32)
+            fill = kept.fill(slot, _moved(at, value, position))
+            self.before.append(If(alu(Op.NE, load(tags, slot), here), (*fill, Store(tags, slot, here))))
+            return kept.read(slot, _moved(at, value, position))
+
+        return elements.taps(value, at, source)
+
+    def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
+        """A buffer in the thread's scratch."""
+        offset = self.scratch
+        self.scratch = add(offset, mul(64, floordiv(add(mul(count, 4), 63), 64)))
+        return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
+
+    def _window(self, store: Store) -> Kernel:
+        """Bands of output rows; within a band rows in order, each after the operand rows that it still misses."""
+        row = self.window
+        assert row is not None, "a window has a row"
+        inner = [v for v in self.vars if v in self.inner and v is not row]
+        outer = [v for v in self.vars if v not in self.inner and v is not row]
+        nest = merge(Nest(tuple(inner if row not in self.inner else [row]), (store,)), self.names)
+        stores = loops(nest.vars, nest.body, nest.vars[-1])
+        starts = [s.stmt for s in self.before if isinstance(s, Mark)]
+        fills = [s for s in self.before if not isinstance(s, Mark)]
+        if row in self.inner:
+            return self._kernel(outer, [*starts, *fills, *stores], ITEM)
+        block, within, value = cut(row, BAND, self.names)
+        turn = [Let(row, value), *fills, *stores]
+        work = max(1, BAND * prod(map(self._extent, inner)) * 2)
+        return self._kernel([*outer, block], [*starts, For(within, Loop.SERIAL, tuple(turn))], work)
+
+    # ---- packed types -------------------------------------------------------------------------
+
+    def _packed(self) -> Kernel:
+        """4-bit results: a loop over bytes, each made of two elements."""
+        root = self.group.root
+        total = product(root.shape)
+        byte = self.names.var(floordiv(add(total, 1), 2))
+        elements = Elements(self.buffers, self.tables, self.names, allow_reductions=False)
+        low = self._nibble(elements, root, mul(byte.dim, 2))
+        second = add(mul(byte.dim, 2), 1)
+        high = self._nibble(elements, root, minimum(second, add(total, -1)))
+        there = alu(Op.LT, index(second), index(total))
+        both = cast(low & 15, Scalar.I32) | (cast(select(there, high, 0) & 15, Scalar.I32) << 4)
+        store = Store(self.group.buffer, byte.dim, cast(both, Scalar.U8))
+        self.vars = [byte]
+        return self._spread(Nest((byte,), (store,)), byte, [byte])
+
+    def _nibble(self, elements: Elements, root: Value, at: Dim) -> Expr:
+        position: list[Dim] = []
+        for size in reversed(root.shape):
+            position.insert(0, mod(at, size))
+            at = floordiv(at, size)
+        return cast(storage.encode(root.dtype, elements.at(root, position)), Scalar.I32)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A statement that belongs before the first row of a band."""
+
+    stmt: Stmt
+
+
+@dataclass(slots=True)
+class Kept:
+    """Rows of `value` in scratch: its axes that move with the inner loops, whole; the others fixed by the outer loops."""
+
+    builder: Builder
+    value: Value
+    at: tuple[Dim, ...]
+    inner: frozenset[Sym]
+    rows: int
+    also: int | None = None
+    axes: tuple[int, ...] = ()
+    buffer: Buffer | None = None
+
+    def __post_init__(self) -> None:
+        free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
+        for k in free:
+            if k != self.also and any(depends(self.at[k], v) for v in self.builder.vars if v not in self.inner):
+                raise Refusal(self.value, "its rows are cut across")
+        self.axes = tuple(free)
+        self.buffer = self.builder.reserve("row", COMPUTED[self.value.dtype], mul(self.length, self.rows))
+
+    @property
+    def length(self) -> Dim:
+        """Elements of one row."""
+        return product(self.value.shape[k] for k in self.axes)
+
+    def _place(self, slot: Dim, at: Sequence[Dim]) -> Dim:
+        inside = flat(tuple(self.value.shape[k] for k in self.axes), [at[k] for k in self.axes])
+        return add(mul(slot, self.length), inside)
+
+    def read(self, slot: Dim, at: Sequence[Dim]) -> Expr:
+        """One element of the row in `slot`."""
+        assert self.buffer is not None, "a row has its buffer from the start"
+        return load(self.buffer, self._place(slot, at))
+
+    def fill(self, slot: Dim, at: Sequence[Dim]) -> list[Stmt]:
+        """Compute the row of `value` at the fixed part of `at` into `slot`."""
+        b = self.builder
+        assert self.buffer is not None, "a row has its buffer from the start"
+        fresh = {k: b.names.var(self.value.shape[k], "x") for k in self.axes if self.value.shape[k] != 1}
+        where = tuple(fresh[k].dim if k in fresh else 0 if k in self.axes else d for k, d in enumerate(at))
+        elements = Elements(b.buffers, b.tables, b.names, allow_reductions=False)
+        before: list[Stmt] = []
+        elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
+        body = (Store(self.buffer, self._place(slot, where), elements.at(self.value, where)),)
+        nest = merge(Nest(tuple(fresh.values()), body), b.names)
+        return [*before, *loops(nest.vars, nest.body, nest.vars[-1] if nest.vars else None)]
+
+    def _below(self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]) -> Expr:
+        """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
+        op, arg = value.op, value.args[0]
+        assert isinstance(op, Taps), f"{value} is not made by taps"
+        moves = any(depends(at[op.axis], v) for v in inner)
+        if arg in self.builder.buffers or weight(arg, self.builder.buffers) < HEAVY or not moves:
+            return elements.taps(value, at)
+        row = Kept(self.builder, arg, at, inner, 1, also=op.axis)
+        before += row.fill(0, at)
+        return elements.taps(value, at, lambda t, position: row.read(0, _moved(at, value, position)))
+
+
+def _moved(at: tuple[Dim, ...], value: Value, position: Dim) -> tuple[Dim, ...]:
+    """`at` with the tapped axis at `position`."""
+    axis = value.op.axis if isinstance(value.op, Taps) else 0
+    return (*at[:axis], position, *at[axis + 1 :])

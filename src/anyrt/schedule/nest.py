@@ -1,0 +1,217 @@
+"""Loop nests: naming loop variables, merging neighbours, splitting, and choosing which loop is widened.
+
+A `Nest` is a list of loop variables (outermost first) around statements that are the same at every point. Everything here is
+decided by how indices move with the variables (their strides), never by what the statements compute.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from anyrt.core.dims import FLOORDIV, MOD, Dim, Expr as DimExpr, Fn, Sym, add, depends, floordiv, linear, minimum, mod, mul, substitute, symbols
+from anyrt.ir.kernel import (Alloc, Alu, Cast, Const, Expr, Fold, For, If, Index, Let, Load, Loop, Space, Stmt, Store, dims_of, index,
+                             substitute_expr)
+
+BLOCK = 4096  # elements of one piece of a flat loop: 16 KB of float32, a few microseconds of work
+
+
+@dataclass(slots=True)
+class Names:
+    """Fresh loop variables and buffers of one kernel."""
+
+    used: int = 0
+
+    def var(self, extent: Dim, stem: str = "i") -> Sym:
+        """A loop variable over 0 … extent − 1."""
+        self.used += 1
+        return Sym(f"{stem}{self.used}", extent=extent)
+
+    def name(self, stem: str) -> str:
+        """A fresh name."""
+        self.used += 1
+        return f"{stem}{self.used}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Statements inside loops over `vars`, outermost first; the statements hold no loops themselves."""
+
+    vars: tuple[Sym, ...]
+    body: tuple[Stmt, ...]
+
+    def replace(self, values: dict[Sym, Dim], vars: Sequence[Sym]) -> Nest:
+        """The same nest over other variables."""
+        return Nest(tuple(vars), tuple(substitute_stmt(s, values) for s in self.body))
+
+
+def substitute_stmt(stmt: Stmt, values: dict[Sym, Dim]) -> Stmt:
+    """`stmt` with symbols replaced."""
+    match stmt:
+        case Store(buffer=b, index=at, value=value):
+            return Store(b, _at(at, values), substitute_expr(value, values))
+        case Fold(buffer=b, op=op, value=value):
+            return Fold(b, op, substitute_expr(value, values))
+        case Alloc(buffer=b, value=value):
+            return Alloc(b, substitute_expr(value, values))
+        case For(var=var, kind=kind, body=body):
+            new = Sym(var.name, extent=substitute(var.extent or 0, values))
+            inner = values | {var: new.dim}
+            return For(new, kind, tuple(substitute_stmt(s, inner) for s in body))
+        case If(condition=condition, body=body):
+            return If(substitute_expr(condition, values), tuple(substitute_stmt(s, values) for s in body))
+        case Let(var=var, value=value):
+            return Let(var, substitute(value, values))
+
+
+def _at(dim: Dim, values: dict[Sym, Dim]) -> Dim:
+    new = substitute_expr(index(dim), values)
+    if isinstance(new, Index):
+        return new.dim
+    assert isinstance(new, Const), f"an index became {new!r}"
+    return int(new.value)
+
+
+def accesses(body: Sequence[Stmt]) -> list[Dim]:
+    """Every index that statements use."""
+    found: dict[Dim, None] = {}
+    for stmt in body:
+        match stmt:
+            case Store(index=at, value=value):
+                found.update(dict.fromkeys([at, *dims_of(value)]))
+            case Fold(value=value) | Alloc(value=value):
+                found.update(dict.fromkeys(dims_of(value)))
+            case _:
+                raise AssertionError(f"a nest holds plain statements, not {type(stmt).__name__}")
+    return list(found)
+
+
+# ---- merging ------------------------------------------------------------------------------------
+
+
+def merge(nest: Nest, names: Names) -> Nest:
+    """Neighbouring loops become one wherever every index moves with both as with one flat counter."""
+    vars, at = list(nest.vars), 0
+    while at + 1 < len(vars):
+        outer, inner = vars[at], vars[at + 1]
+        assert outer.extent is not None and inner.extent is not None
+        if outer.extent == 1 or inner.extent == 1:
+            gone = outer if outer.extent == 1 else inner
+            vars.remove(gone)
+            nest = nest.replace({gone: 0}, vars)
+        elif all(_flat(d, outer, inner) for d in accesses(nest.body)):
+            flat = names.var(mul(outer.extent, inner.extent))
+            vars[at : at + 2] = [flat]
+            nest = nest.replace({outer: 0, inner: flat.dim}, vars)
+            at = max(at - 1, 0)
+        else:
+            at += 1
+    return nest
+
+
+def _flat(dim: Dim, outer: Sym, inner: Sym) -> bool:
+    a, b = linear(dim, outer), linear(dim, inner)
+    return a is not None and b is not None and inner.extent is not None and a[0] == mul(b[0], inner.extent)
+
+
+# ---- splitting where an index divides -----------------------------------------------------------
+
+
+def divided(dims: Sequence[Dim], vars: Sequence[Sym]) -> tuple[Sym, Dim] | None:
+    """A loop variable that some index divides by a divisor of its extent, with that divisor."""
+    for dim in dims:
+        for fn in _functions(dim):
+            if fn.op not in (FLOORDIV, MOD):
+                continue
+            for var in vars:
+                if fn.args[0] == var.dim and var.extent is not None and mod(var.extent, fn.args[1]) == 0:
+                    return var, fn.args[1]
+    return None
+
+
+def _functions(x: Dim) -> Iterator[Fn]:
+    for m, _ in x.terms if isinstance(x, DimExpr) else ():
+        for atom in m:
+            if isinstance(atom, Fn):
+                yield atom
+                for a in atom.args:
+                    yield from _functions(a)
+
+
+def split(var: Sym, inner: Dim, names: Names) -> tuple[Sym, Sym, Dim]:
+    """(outer, inner, value): `var` as outer·inner.extent + inner, for an extent that `inner` divides."""
+    assert var.extent is not None
+    a, b = names.var(floordiv(var.extent, inner)), names.var(inner)
+    return a, b, add(mul(a.dim, inner), b.dim)
+
+
+def cut(var: Sym, size: int, names: Names) -> tuple[Sym, Sym, Dim]:
+    """(block, within, value): pieces of `size`, the last one shorter."""
+    assert var.extent is not None
+    block = names.var(floordiv(add(var.extent, size - 1), size), "b")
+    within = names.var(minimum(size, add(var.extent, mul(block.dim, -size))))
+    return block, within, add(mul(block.dim, size), within.dim)
+
+
+# ---- widening -----------------------------------------------------------------------------------
+
+
+def loads_of(body: Sequence[Stmt]) -> list[Load]:
+    """Loads of memory (not of accumulators) in statements."""
+    found: dict[Load, None] = {}
+    for stmt in body:
+        if isinstance(stmt, Store | Fold | Alloc):
+            _collect(stmt.value, found)
+    return list(found)
+
+
+def _collect(x: Expr, found: dict[Load, None]) -> None:
+    seen: set[Expr] = set()
+    todo = [x]
+    while todo:
+        e = todo.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        match e:
+            case Load(buffer=b):
+                if b.space is not Space.REGISTER:
+                    found[e] = None
+            case Alu(args=args):
+                todo += args
+            case Cast(arg=arg):
+                todo.append(arg)
+            case _:
+                pass
+
+
+def stride(dim: Dim, var: Sym) -> Dim | None:
+    """How far an index moves with `var`; None when not evenly."""
+    moved = linear(dim, var)
+    return None if moved is None else moved[0]
+
+
+def unit_loads(body: Sequence[Stmt], var: Sym) -> int:
+    """How many loads walk memory one element at a time with `var`."""
+    return sum(stride(x.index, var) == 1 for x in loads_of(body))
+
+
+def loops(vars: Sequence[Sym], body: Sequence[Stmt], widened: Sym | None) -> tuple[Stmt, ...]:
+    """Loops over `vars` around `body`; `widened` is moved innermost and becomes the vector loop."""
+    order = [v for v in vars if v is not widened]
+    inner: tuple[Stmt, ...] = tuple(body)
+    if widened is not None:
+        inner = (For(widened, Loop.VECTOR, inner),)
+    for var in reversed(order):
+        inner = (For(var, Loop.SERIAL, inner),)
+    return inner
+
+
+def used(body: Sequence[Stmt], var: Sym) -> bool:
+    """True when an index of `body` moves with `var`."""
+    return any(depends(d, var) for d in accesses(body))
+
+
+def loop_symbols(dims: Sequence[Dim], vars: Sequence[Sym]) -> list[Sym]:
+    """Those of `vars` that occur in `dims`, in order."""
+    found = frozenset().union(*map(symbols, dims)) if dims else frozenset()
+    return [v for v in vars if v in found]

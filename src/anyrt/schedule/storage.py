@@ -1,0 +1,155 @@
+"""How elements lie in memory and what kernels compute with: the conversions between both, as kernel expressions.
+
+Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, bool as one bit; 4-bit types lie
+two to a byte, the low nibble first. Each conversion to a float type rounds half to even; FP8 (E4M3) and FP4 (E2M1) saturate.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim, floordiv, mod
+from anyrt.core.enums import DataType
+from anyrt.ir.kernel import (COMPUTED, STORED, Alu, Buffer, Cast, Const, Expr, Load, Op, Scalar, alu, bitcast, cast, const, index, load,
+                             select)
+
+PACKED = frozenset({DataType.INT4, DataType.FP4})
+
+
+def read(buffer: Buffer, dtype: DataType, at: Dim) -> Expr:
+    """Element `at` of `buffer` as its computed type."""
+    if dtype in PACKED:
+        return _decode(dtype, _nibble(buffer, at))
+    return _decode(dtype, load(buffer, at))
+
+
+def _nibble(buffer: Buffer, at: Dim) -> Expr:
+    byte = cast(load(buffer, floordiv(at, 2)), Scalar.I32)
+    shift = cast(index(mod(at, 2)), Scalar.I32) * 4
+    return alu(Op.AND, alu(Op.LSHR, byte, shift), const(15, Scalar.I32))
+
+
+def _decode(dtype: DataType, stored: Expr) -> Expr:
+    match dtype:
+        case DataType.BOOL:
+            return cast(stored, Scalar.BOOL)
+        case DataType.FP8:
+            return _decode_fp8(cast(stored, Scalar.I32))
+        case DataType.INT4:
+            return ((stored << 28) >> 28)
+        case DataType.FP4:
+            magnitude = bitcast((stored & 7) << 22, Scalar.F32) * 2.0**126
+            return _signed(magnitude, (stored & 8) << 28)
+        case DataType.E8M0:
+            return bitcast(cast(stored, Scalar.I32) << 23, Scalar.F32)
+        case _:
+            return cast(stored, COMPUTED[dtype])
+
+
+def _decode_fp8(bits: Expr) -> Expr:
+    """Exponent and mantissa moved into a float32 that is 2^120 too small; the product is exact, denormals included."""
+    magnitude = bitcast((bits & 0x7F) << 20, Scalar.F32) * 2.0**120
+    nan = alu(Op.EQ, bits & 0x7F, const(0x7F, Scalar.I32))
+    return _signed(select(nan, float("nan"), magnitude), (bits & 0x80) << 24)
+
+
+def _signed(magnitude: Expr, sign_bit: Expr) -> Expr:
+    return bitcast(bitcast(magnitude, Scalar.I32) | sign_bit, Scalar.F32)
+
+
+def encode(dtype: DataType, value: Expr) -> Expr:
+    """A computed value as its stored type (a nibble in the low bits for 4-bit types)."""
+    moved = _moved(dtype, value)
+    if moved is not None:
+        return moved
+    match dtype:
+        case DataType.BOOL:
+            return cast(value, Scalar.U8)
+        case DataType.FP8:
+            return cast(_encode_small(value, SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7)), Scalar.U8)
+        case DataType.FP4:
+            return cast(_encode_small(value, SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3)), Scalar.U8)
+        case DataType.INT4:
+            return cast(value & 15, Scalar.U8)
+        case DataType.INT8:
+            return cast(value, Scalar.I8)
+        case DataType.UINT8:
+            return cast(value, Scalar.U8)
+        case DataType.HALF:
+            return cast(value, Scalar.F16)
+        case DataType.BF16:
+            return cast(value, Scalar.BF16)
+        case _:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFloat:
+    """Largest number, mantissa bits that float32 has more, exponent bias that float32 has more, a number whose last bit is the
+    denormals' step, the least normal number, the bits of NaN (of the largest number where there is none), the sign's bit."""
+
+    top: float
+    drop: int
+    bias: int
+    magic: float
+    normal: float
+    nan: int
+    sign: int
+
+
+def _encode_small(x: Expr, to: SmallFloat) -> Expr:
+    """float32 → a small float: below the least normal number, adding `magic` rounds to the denormals' step; above it, the bits
+    that do not fit are rounded half to even."""
+    size = alu(Op.ABS, x)
+    limited = select(size < to.top, size, to.top)
+    scaled = bitcast(limited * 2.0**-to.bias, Scalar.I32)
+    odd = alu(Op.LSHR, scaled, const(to.drop, Scalar.I32)) & 1
+    rounded = alu(Op.LSHR, scaled + odd + ((1 << (to.drop - 1)) - 1), const(to.drop, Scalar.I32))
+    denormal = bitcast(limited + to.magic, Scalar.I32) - bitcast(const(to.magic, Scalar.F32), Scalar.I32)
+    bits = select(limited < to.normal, denormal, rounded)
+    kept = select(alu(Op.NE, x, x), to.nan, bits)
+    sign = alu(Op.LSHR, bitcast(x, Scalar.I32), const(31, Scalar.I32))
+    return kept | (sign << to.sign)
+
+
+def _moved(dtype: DataType, value: Expr) -> Expr | None:
+    """The stored bits themselves when `value` was only loaded and chosen, never computed with: a move keeps every bit."""
+    if dtype in PACKED:
+        return None
+    match value:
+        case Alu(op=Op.SELECT, args=(condition, a, b)):
+            then, otherwise = _moved(dtype, a), _moved(dtype, b)
+            return None if then is None or otherwise is None else select(condition, then, otherwise)
+        case Const() if dtype not in (DataType.FP8, DataType.E8M0):
+            return _literal(dtype, value)
+        case _:
+            source = _source(value)
+            return source if source is not None and _decode(dtype, source) is value and source.type is _stored(dtype) else None
+
+
+def _source(value: Expr) -> Load | None:
+    """The one load that a decoding reads."""
+    match value:
+        case Load():
+            return value
+        case Cast(arg=arg):
+            return _source(arg)
+        case Alu(args=args):
+            found = [s for s in map(_source, args) if s is not None]
+            return found[0] if found and all(f is found[0] for f in found) else None
+        case _:
+            return None
+
+
+def _stored(dtype: DataType) -> Scalar:
+    return STORED[dtype]
+
+
+def _literal(dtype: DataType, value: Const) -> Expr | None:
+    """A constant that converts without rounding, as its stored type."""
+    match dtype:
+        case DataType.FLOAT | DataType.INT32 | DataType.INT64:
+            return value
+        case DataType.INT8 | DataType.UINT8 | DataType.BOOL:
+            return const(int(value.value), _stored(dtype))
+        case _:
+            return None
