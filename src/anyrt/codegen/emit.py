@@ -64,7 +64,7 @@ class Emitter:
             self._base(buffer, frame)
         self._counted(kernel.var, "%begin", "%end", kernel.body)
         entry = v.scopes.stack[0]
-        head = [f"define void @{kernel.name}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{", "entry:",
+        head = [f"define internal void @{kernel.name}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{", "entry:",
                 f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}"]
         text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
         return Function(text, frozenset(v.declared))

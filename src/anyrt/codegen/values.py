@@ -191,7 +191,14 @@ class Values:
         return self.put(scope, f"trunc i64 {value} to i32")
 
     def _lane_atom(self, atom: Sym | Fn, lanes: Lanes) -> str:
-        scope, width = self.scopes.inner, lanes.width
+        scope = self.scopes.lane_home(self._loop_symbols(atom))
+        key = ("lane", atom)
+        if key not in scope.known:
+            scope.known[key] = self._lane_text(scope, atom, lanes)
+        return scope.known[key]
+
+    def _lane_text(self, scope: Scope, atom: Sym | Fn, lanes: Lanes) -> str:
+        width = lanes.width
         if atom == lanes.var:
             first = self.spread(scope, self.put(scope, f"trunc i64 {lanes.first} to i32"), "i32", width)
             steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
@@ -200,12 +207,12 @@ class Values:
             source = atom.source
             assert isinstance(source, Const | Index | Load | Alu | Cast), f"{atom} is used outside its loop"
             return self.value(cast(source, Scalar.I32))
-        return self._lane_function(atom, lanes)
+        return self._lane_function(scope, atom, lanes)
 
-    def _lane_function(self, fn: Fn, lanes: Lanes) -> str:
+    def _lane_function(self, scope: Scope, fn: Fn, lanes: Lanes) -> str:
         """Functions of an index in a vector loop: written as a value expression over lane indices."""
         a, b = (self.lane_dim(x, lanes) for x in (fn.args * 2)[:2])
-        scope, kind = self.scopes.inner, f"<{lanes.width} x i32>"
+        kind = f"<{lanes.width} x i32>"
         match fn.op:
             case "min" | "max":
                 return self.call(scope, kind, f"llvm.s{fn.op}.v{lanes.width}i32", [(kind, a), (kind, b)])

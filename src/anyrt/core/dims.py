@@ -195,7 +195,24 @@ def add(a: Dim, b: Dim) -> Dim:
     out = dict(_terms(a))
     for m, c in _terms(b):
         out[m] = out.get(m, 0) + c
-    return _poly(out)
+    return _poly(_rejoin(out))
+
+
+def _rejoin(terms: dict[Monomial, int]) -> dict[Monomial, int]:
+    """k·floor(x / k) + (x mod k) is x: what a reshape takes apart, the next one puts together again."""
+    for m in [m for m in terms if any(isinstance(a, Fn) and a.op == MOD for a in m)]:
+        rest = next(a for a in m if isinstance(a, Fn) and a.op == MOD)
+        x, k = rest.args
+        others = list(m)
+        others.remove(rest)
+        left = Expr(((tuple(others), terms[m]),)) if others else terms[m]
+        whole = _terms(mul(mul(left, k), Expr((((Fn(FLOORDIV, (x, k)),), 1),))))
+        if terms[m] and all(terms.get(n) == c for n, c in whole):
+            out = {n: c for n, c in terms.items() if n != m and n not in dict(whole)}
+            for n, c in _terms(mul(left, x)):
+                out[n] = out.get(n, 0) + c
+            return _rejoin({n: c for n, c in out.items() if c})
+    return terms
 
 
 @lru_cache(maxsize=65536)

@@ -128,9 +128,15 @@ class Fusion:
             try:
                 return [self._build(group, number) for number, group in enumerate(self._groups(self._hosts()))]
             except Refusal as refusal:
-                assert refusal.value not in self.unhosted, f"refused twice: {refusal}"
-                self._store(refusal.value, refusal.reason)
-                self.unhosted.add(refusal.value)
+                self._refuse(refusal)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a kernel."""
+        if refusal.value not in self.buffers:
+            self._store(refusal.value, refusal.reason)
+            return
+        assert refusal.value not in self.unhosted, f"refused twice: {refusal}"
+        self.unhosted.add(refusal.value)
 
     def _build(self, group: Group, number: int) -> Launch:
         own = {v for v, _ in group.also} | ({group.root} if group.part is None and not self._is_copy(group) else set())

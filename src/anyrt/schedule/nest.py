@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from anyrt.core.dims import FLOORDIV, MOD, Dim, Expr as DimExpr, Fn, Sym, add, depends, floordiv, linear, minimum, mod, mul, substitute, symbols
+from anyrt.core.dims import FLOORDIV, MOD, Dim, Expr as DimExpr, Fn, Sym, add, always_le, depends, divmod_dim, floordiv, linear, minimum, mod, mul, substitute, symbols
 from anyrt.ir.kernel import (Alloc, Alu, Cast, Const, Expr, Fold, For, If, Index, Let, Load, Loop, Space, Stmt, Store, dims_of, index,
                              substitute_expr)
 
@@ -117,15 +117,26 @@ def _flat(dim: Dim, outer: Sym, inner: Sym) -> bool:
 
 
 def divided(dims: Sequence[Dim], vars: Sequence[Sym]) -> tuple[Sym, Dim] | None:
-    """A loop variable that some index divides by a divisor of its extent, with that divisor."""
+    """A loop variable that some index divides, with the divisor of its extent that would make the division vanish."""
     for dim in dims:
         for fn in _functions(dim):
-            if fn.op not in (FLOORDIV, MOD):
-                continue
-            for var in vars:
-                if fn.args[0] == var.dim and var.extent is not None and mod(var.extent, fn.args[1]) == 0:
-                    return var, fn.args[1]
+            if fn.op in (FLOORDIV, MOD):
+                for var in vars:
+                    part = _divisor(fn, var)
+                    if part is not None:
+                        return var, part
     return None
+
+
+def _divisor(fn: Fn, var: Sym) -> Dim | None:
+    """For floor((q·var + …) / k) with q dividing k: k / q, when that divides the extent and is neither 1 nor all of it."""
+    moved = linear(fn.args[0], var)
+    if moved is None or moved[0] == 0 or var.extent is None or not always_le(1, moved[0]):
+        return None
+    part, rest = divmod_dim(fn.args[1], moved[0])
+    if rest != 0 or part in (1, var.extent) or mod(var.extent, part) != 0:
+        return None
+    return part
 
 
 def _functions(x: Dim) -> Iterator[Fn]:
