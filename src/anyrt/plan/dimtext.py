@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import reduce
 from typing import Final
 
 from anyrt.core import dims
@@ -24,6 +25,7 @@ from anyrt.core.errors import PlanError
 
 MAX_TEXT: Final = 65536
 MAX_DEPTH: Final = 64
+MAX_DEGREE: Final = 64
 MAX_INT: Final = 1 << 62
 
 _FUNCTIONS: Final = frozenset({*dims.BINARY, dims.SCALE})
@@ -111,18 +113,31 @@ class _Reader:
     def expression(self, depth: int) -> Dim:
         if depth > MAX_DEPTH:
             raise PlanError("AR605", self.where, got=f"more than {MAX_DEPTH} nested functions")
-        total = self.term(depth)
+        sums = [self.term(depth)]
         while self.skip("+"):
-            total = dims.add(total, self.term(depth))
-        return total
+            sums.append(self.term(depth))
+        # In pairs, so that hostile text with many terms costs n log n.
+        while len(sums) > 1:
+            sums = [reduce(dims.add, sums[i : i + 2]) for i in range(0, len(sums), 2)]
+        return sums[0]
 
     def term(self, depth: int) -> Dim:
-        product = self.factor(depth)
+        coefficient, atoms = 1, list[Sym | Fn]()
+        factors = [self.factor(depth)]
         while self.skip("*"):
-            product = dims.mul(product, self.factor(depth))
-        return product
+            factors.append(self.factor(depth))
+        for factor in factors:
+            if isinstance(factor, int):
+                coefficient *= factor
+            else:
+                atoms.append(factor)
+            if abs(coefficient) > MAX_INT or len(atoms) > MAX_DEGREE:
+                raise self.error()
+        if not atoms or not coefficient:
+            return coefficient
+        return Expr(((tuple(sorted(atoms, key=lambda a: a.key)), coefficient),))
 
-    def factor(self, depth: int) -> Dim:
+    def factor(self, depth: int) -> int | Sym | Fn:
         if self.skip("-"):
             return -self.integer(self.take())
         token = self.take()
@@ -130,24 +145,24 @@ class _Reader:
             return self.integer(token)
         if self.follows("(") and token in _FUNCTIONS:
             return self.function(token, depth)
-        name = self.unquoted(token) if token[0] == '"' else token
+        name = self.unquoted(token) if token[0] in '"' else token
         if name not in self.symbols:
             raise PlanError(
                 "AR605", self.where, got=f"the unknown symbol {name!r}", wanted="a symbol of the plan"
             )
-        return self.symbols[name].dim
+        return self.symbols[name]
 
-    def function(self, op: str, depth: int) -> Dim:
+    def function(self, op: str, depth: int) -> Fn:
         self.expect("(")
         first = self.expression(depth + 1)
         self.expect(",")
+        # Built as written, not simplified: a plan that is read and written again keeps its bytes.
         if op == dims.SCALE:
             atom = Fn(op, (first,), self.number())
         else:
             atom = Fn(op, (first, self.expression(depth + 1)))
         self.expect(")")
-        # Built as written, not simplified: a plan that is read and written again keeps its bytes.
-        return Expr((((atom,), 1),))
+        return atom
 
     def integer(self, token: str) -> int:
         if not token.isdigit() or len(token) > 19 or int(token) > MAX_INT:

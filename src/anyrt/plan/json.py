@@ -74,6 +74,16 @@ def _no_twins(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return out
 
 
+def _summary(value: Json) -> str:
+    match value:
+        case dict():
+            return f"an object of {len(value)} fields"
+        case list():
+            return f"a list of {len(value)}"
+        case _:
+            return repr(value)[:60]
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """A JSON value and its place; each method gives the value as one type or raises PlanError."""
@@ -81,9 +91,12 @@ class Reader:
     value: Json
     where: str
 
+    def error(self, got: str, wanted: str) -> PlanError:
+        """The error that this value is `got`, for the caller to raise."""
+        return PlanError("AR605", self.where, got=got, wanted=wanted)
+
     def _fail(self, wanted: str) -> NoReturn:
-        shown = json.dumps(self.value)[:60]
-        raise PlanError("AR605", self.where, got=shown, wanted=wanted)
+        raise self.error(_summary(self.value), wanted)
 
     def field(self, name: str) -> Reader:
         """The member `name` of an object."""

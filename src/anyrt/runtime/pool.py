@@ -131,7 +131,7 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
 
 
 def shared_pool(threads: int | None, device: Device, obtain: Callable[[], Compiled]) -> Pool:
-    """The process's pool of so many threads (None: `default_threads`); `obtain` gives the code for a new one."""
+    """The pool of so many threads (None: `default_threads`); `obtain` gives the code of a new one."""
     count = default_threads() if threads is None else threads
     if not 1 <= count <= MAX_THREADS:
         raise ArgumentError("AR304", "threads", got=str(count), wanted=f"a number from 1 to {MAX_THREADS}")

@@ -1,0 +1,37 @@
+"""Files that are complete or absent: written beside their place, then moved into it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from anyrt.core.errors import ResourceError
+
+
+def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Make `path` hold `parts`, or leave it as it was; ResourceError AR803 when it cannot be written."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    try:
+        with open(handle, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        # Gone after the move; still there after an error or an interrupt.
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+
+
+def _cannot_write(path: Path, error: OSError) -> ResourceError:
+    do = "free some space, or choose another place"
+    return ResourceError("AR803", str(path), got=error.strerror or str(error), do=do)

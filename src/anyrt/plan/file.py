@@ -1,0 +1,163 @@
+"""The plan file: a checked preamble, a JSON header, aligned little-endian constants; no code, no pickle.
+
+    0    magic, 8 bytes: text-mode transfers and truncation damage it visibly
+    8    format version, uint32            12   0, uint32
+    16   length of the header, uint64      24   offset of the constants, uint64
+    32   length of the constants, uint64   40   length of the file, uint64
+    64   SHA-256 of bytes 0 to 63 and the header, with the checksum of every constant in it
+    96   0 up to 128, then the header, then 0 up to the constants, each at a multiple of 64, 0 between them
+
+>>> data = write_plan(Plan("net", "graph"), [])
+>>> read_plan(data).plan.name
+'net'
+>>> read_plan(data[:-1])
+Traceback (most recent call last):
+anyrt.core.errors.PlanError: [AR601] plan: ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from anyrt.core.errors import PlanError
+from anyrt.plan.abi import align
+from anyrt.plan.disk import write_atomically
+from anyrt.plan.json import Reader, dump, load
+from anyrt.plan.plan import BlobRecord, Plan, parse_plan
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # in collections.abc from Python 3.12
+
+MAGIC: Final = b"\x89AnyRT\r\n"
+FORMAT: Final = 1
+MAX_HEADER: Final = 256 << 20
+
+_PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
+_HEADER_AT: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan that was read and checked.
+
+    `weights`: the constants, in the buffer that was given. `is_mapped`: it is a mapped file, so that
+    they are aligned and nobody else writes there. `digest`: SHA-256 over all of the plan.
+    """
+
+    plan: Plan
+    weights: memoryview
+    digest: bytes
+    is_mapped: bool = False
+
+
+def plan_parts(plan: Plan, contents: Sequence[Buffer]) -> Iterator[bytes | memoryview]:
+    """The bytes of a plan file in pieces; `contents` holds the constants of `plan.blobs`, in their order."""
+    views = [memoryview(x).cast("B") for x in contents]
+    sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
+    assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
+    header = dump({**plan.as_json(), "checksums": [hashlib.sha256(v).hexdigest() for v in views]})
+    start = align(_HEADER_AT + len(header))
+    fields = (len(header), start, plan.blob_bytes, start + plan.blob_bytes)
+    preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, *fields)
+    yield preamble + _checksum(preamble, header) + bytes(_HEADER_AT - 96)
+    yield header
+    at = _HEADER_AT + len(header)
+    for blob, view in zip(plan.blobs, views, strict=True):
+        yield bytes(start + blob.offset - at)
+        yield view
+        at = start + blob.offset + blob.nbytes
+    yield bytes(start - at if not views else 0)
+
+
+def write_plan(plan: Plan, contents: Sequence[Buffer]) -> bytes:
+    """A plan file in memory."""
+    return b"".join(plan_parts(plan, contents))
+
+
+def write_plan_file(path: Path, plan: Plan, contents: Sequence[Buffer]) -> None:
+    """A plan file on disk, complete or not there; ResourceError AR803 when it cannot be written."""
+    write_atomically(path, plan_parts(plan, contents))
+
+
+def read_plan(data: Buffer, check_weights: bool = True) -> PlanFile:
+    """Everything in `data`, checked before it is used; PlanError names what is wrong.
+
+    Without `check_weights` the values of the constants are taken as they are.
+    """
+    return _read(memoryview(data).cast("B"), check_weights, is_mapped=False)
+
+
+def map_plan(path: Path, check_weights: bool = True) -> PlanFile:
+    """`read_plan` of a file, which is mapped, not copied: nobody may change it in place meanwhile."""
+    with open(path, "rb") as file:
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:  # an empty file
+            return read_plan(b"")
+    return _read(memoryview(mapped), check_weights, is_mapped=True)
+
+
+def _checksum(preamble: bytes | memoryview, header: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(preamble)
+    digest.update(header)
+    return digest.digest()
+
+
+def _read(data: memoryview, check_weights: bool, is_mapped: bool) -> PlanFile:
+    assert sys.byteorder == "little", "plans are little-endian, and this machine is not"
+    header_bytes, start = _check_preamble(data)
+    digest = bytes(data[64:96])
+    if _checksum(data[:64], data[_HEADER_AT : _HEADER_AT + header_bytes]) != digest:
+        raise PlanError("AR602", "plan header", do="get a fresh copy of the plan")
+    _check_zero(data[96:_HEADER_AT], "plan, bytes 96 to 127")
+    _check_zero(data[_HEADER_AT + header_bytes : start], "plan, bytes behind the header")
+    header = Reader(load(bytes(data[_HEADER_AT:][:header_bytes]), "plan header", MAX_HEADER), "")
+    plan, weights = parse_plan(header), data[start:]
+    if plan.blob_bytes != weights.nbytes:
+        got, wanted = f"{plan.blob_bytes} bytes", f"{weights.nbytes}, which the file has"
+        raise PlanError("AR604", "blobs", got=got, wanted=wanted)
+    sums = header.field("checksums").exactly(len(plan.blobs))
+    at = 0
+    for blob, checksum in zip(plan.blobs, sums, strict=True):
+        _check_zero(weights[at : blob.offset], f"plan, bytes before constant {blob.name!r}")
+        at = blob.offset + blob.nbytes
+        _check_blob(blob, weights[blob.offset : at], checksum, check_weights)
+    return PlanFile(plan, weights.toreadonly(), digest, is_mapped)
+
+
+def _check_blob(blob: BlobRecord, content: memoryview, checksum: Reader, check_weights: bool) -> None:
+    stated = checksum.text(64)
+    if check_weights and hashlib.sha256(content).hexdigest() != stated:
+        raise PlanError("AR602", f"constant {blob.name!r}", do="get a fresh copy of the plan")
+
+
+def _check_preamble(data: memoryview) -> tuple[int, int]:
+    """(bytes of the header, offset of the constants), which fit each other and the file."""
+    if data[:8] != MAGIC[: data.nbytes]:
+        raise PlanError("AR606", "plan", got=f"bytes that begin with {bytes(data[:8])!r}")
+    if data.nbytes < _HEADER_AT:
+        raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"at least {_HEADER_AT}")
+    _, version, reserved, header_bytes, start, blob_bytes, total = _PREAMBLE.unpack_from(data)
+    if version > FORMAT:
+        do = "load it with the version that wrote it, or build it again"
+        raise PlanError("AR603", "plan", got=f"format {version}", wanted=f"at most {FORMAT}", do=do)
+    if total > data.nbytes:
+        raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"{total}")
+    fits = start == align(_HEADER_AT + header_bytes) and start + blob_bytes == total == data.nbytes
+    if version != FORMAT or reserved or not fits:
+        got = f"header of {header_bytes} bytes, constants of {blob_bytes} at {start}, {total} in all"
+        raise PlanError("AR604", "plan", got=got, wanted=f"sections that fill {data.nbytes} bytes")
+    _check_zero(data[48:64], "plan, bytes 48 to 63")
+    return header_bytes, start
+
+
+def _check_zero(data: memoryview, where: str) -> None:
+    if any(data):
+        raise PlanError("AR602", where, got="bytes that are not 0")

@@ -1,0 +1,344 @@
+"""What a plan holds: records of plain values, with their JSON forms.
+
+A plan is what a network was compiled to, before native code: the graph (as text, not read here), the places
+of its constants, inputs and outputs, where dynamic sizes come from and what must hold of them, the profiles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from anyrt.core.codes import CODES
+from anyrt.core.dims import Dim, Relation, Requirement, Sym
+from anyrt.core.dtype import parse as parse_dtype
+from anyrt.core.dtype import short_name, storage_bytes
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import DTypeError
+from anyrt.plan.abi import align
+from anyrt.plan.dimtext import parse_dim, print_dim
+from anyrt.plan.json import MAX_INT, Json, Reader
+
+MAX_RANK: Final = 8
+MAX_BINDINGS: Final = 4096
+MAX_SYMBOLS: Final = 65536
+MAX_PROFILES: Final = 1024
+MAX_RECORDS: Final = 1 << 20  # blobs, requirements, layers, settings
+
+T = TypeVar("T")
+_RELATIONS: Final = {r.value: r for r in Relation}
+_FORMATS: Final = {f.name: f for f in TensorFormat}
+_FIELDS: Final = (
+    *("name", "graph", "blobs", "symbols", "bindings", "requirements", "profiles"),
+    *("settings", "layers", "report", "checksums"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRecord:
+    """A constant: `count` elements at `offset` from the start of the blobs; 4-bit elements share bytes."""
+
+    name: str
+    dtype: DataType
+    count: int
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return storage_bytes(self.dtype, self.count)
+
+
+def lay_out(blobs: Iterable[tuple[str, DataType, int]]) -> tuple[BlobRecord, ...]:
+    """Records of (name, type, number of elements), each at the next multiple of ALIGNMENT."""
+    records, offset = [], 0
+    for name, dtype, count in blobs:
+        records.append(BlobRecord(name, dtype, count, offset))
+        offset = align(offset + storage_bytes(dtype, count))
+    return tuple(records)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An input or output. `is_shape`: its values decide sizes; `is_host`: its memory is the host's."""
+
+    name: str
+    is_input: bool
+    dtype: DataType
+    shape: tuple[Dim, ...]
+    is_shape: bool = False
+    is_host: bool = False
+    format: TensorFormat = TensorFormat.LINEAR
+    dim_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRecord:
+    """A dynamic size: dimension `axis` of the input `tensor`, or (`is_value`) its element `axis`."""
+
+    name: str
+    tensor: str
+    axis: int
+    is_value: bool
+    lo: int
+    hi: int
+
+    @property
+    def sym(self) -> Sym:
+        """The symbol as it stands in sizes."""
+        return Sym(self.name, self.lo, self.hi)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A profile's limits for one input: for its dimensions, or (`is_values`) for its elements."""
+
+    tensor: str
+    is_values: bool
+    min: tuple[int, ...]
+    opt: tuple[int, ...]
+    max: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRecord:
+    """What an inspector says of a layer; `details` are pairs in the order to be shown."""
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    details: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything about an engine but its constants' values and its native code.
+
+    `bindings`: inputs, then outputs. `settings`: (key, value) pairs that the compiler wants back when it
+    compiles on load. `report`: what was fused, and why something was not.
+    """
+
+    name: str
+    graph_text: str
+    blobs: tuple[BlobRecord, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    symbols: tuple[SymbolRecord, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    profiles: tuple[tuple[Range, ...], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    layers: tuple[LayerRecord, ...] = ()
+    report: str = ""
+
+    @property
+    def blob_bytes(self) -> int:
+        """The size of all constants with the space between them."""
+        return self.blobs[-1].offset + self.blobs[-1].nbytes if self.blobs else 0
+
+    @property
+    def sym_by_name(self) -> dict[str, Sym]:
+        """The symbols of sizes, for reading a program."""
+        return {s.name: s.sym for s in self.symbols}
+
+    def as_json(self) -> dict[str, Json]:
+        """Plain values that `parse_plan` reads."""
+        return {
+            "name": self.name,
+            "graph": self.graph_text,
+            "blobs": [[b.name, short_name(b.dtype), b.count] for b in self.blobs],
+            "symbols": [[s.name, s.tensor, s.axis, s.is_value, s.lo, s.hi] for s in self.symbols],
+            "bindings": [_print_binding(b) for b in self.bindings],
+            "requirements": [
+                [print_dim(r.left), r.relation.value, print_dim(r.right), r.code, r.where, r.do]
+                for r in self.requirements
+            ],
+            "profiles": [[_print_range(r) for r in profile] for profile in self.profiles],
+            "settings": [[key, value] for key, value in self.settings],
+            "layers": [
+                [x.name, x.kind, list(x.inputs), list(x.outputs), [list(d) for d in x.details]]
+                for x in self.layers
+            ],
+            "report": self.report,
+        }
+
+
+def _print_binding(b: Binding) -> Json:
+    shape: list[Json] = [print_dim(d) for d in b.shape]
+    flags: list[Json] = [b.is_input, b.is_shape, b.is_host]
+    return [b.name, short_name(b.dtype), shape, *flags, b.format.name, list(b.dim_names)]
+
+
+def _print_range(r: Range) -> Json:
+    return [r.tensor, r.is_values, list(r.min), list(r.opt), list(r.max)]
+
+
+def parse_plan(header: Reader) -> Plan:
+    """The plan that `as_json` wrote, each value checked; PlanError names the field."""
+    name, graph, blobs, symbols, bindings, requirements, profiles, *rest = header.fields(*_FIELDS)
+    settings, layers, report, _ = rest
+    records = _list(symbols, MAX_SYMBOLS, _parse_symbol)
+    _distinct(symbols, [s.name for s in records])
+    known = {s.name: s.sym for s in records}
+    tensors = _list(bindings, MAX_BINDINGS, lambda r: _parse_binding(r, known))
+    _distinct(bindings, [b.name for b in tensors])
+    _check_inputs(bindings, tensors)
+    inputs = {b.name: b for b in tensors if b.is_input}
+    for record, place in zip(records, symbols.items(MAX_SYMBOLS), strict=True):
+        _check_symbol(record, inputs, place)
+    return Plan(
+        name=name.text(),
+        graph_text=graph.text(),
+        blobs=lay_out(_list(blobs, MAX_RECORDS, _parse_blob)),
+        bindings=tensors,
+        symbols=records,
+        requirements=_list(requirements, MAX_RECORDS, lambda r: _parse_requirement(r, known)),
+        profiles=_list(profiles, MAX_PROFILES, lambda r: _parse_profile(r, inputs)),
+        settings=_list(settings, MAX_RECORDS, _parse_pair),
+        layers=_list(layers, MAX_RECORDS, _parse_layer),
+        report=report.text(),
+    )
+
+
+def _list(reader: Reader, most: int, parse: Callable[[Reader], T]) -> tuple[T, ...]:
+    return tuple(parse(item) for item in reader.items(most))
+
+
+def _distinct(reader: Reader, names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        ((twin, _),) = Counter(names).most_common(1)
+        raise reader.error(f"{twin!r} twice", "different names")
+
+
+def _dtype(reader: Reader) -> DataType:
+    try:
+        return parse_dtype(reader.text())
+    except DTypeError as error:
+        raise reader.error(error.got, error.wanted) from None
+
+
+def _parse_blob(reader: Reader) -> tuple[str, DataType, int]:
+    name, dtype, count = reader.exactly(3)
+    return name.text(), _dtype(dtype), count.integer()
+
+
+def _parse_symbol(reader: Reader) -> SymbolRecord:
+    name, tensor, axis, is_value, low, high = reader.exactly(6)
+    lo = low.integer(-MAX_INT)
+    return SymbolRecord(
+        name.name(), tensor.name(), axis.integer(), is_value.flag(), lo, high.integer(lo, MAX_INT)
+    )
+
+
+def _parse_binding(reader: Reader, known: Mapping[str, Sym]) -> Binding:
+    name, dtype, shape, is_input, is_shape, is_host, layout, dim_names = reader.exactly(8)
+    dims = _list(shape, MAX_RANK, lambda r: parse_dim(r.text(), known, r.where))
+    if layout.text() not in _FORMATS:
+        raise layout.error(repr(layout.text()[:40]), "a tensor format")
+    return Binding(
+        name=name.name(),
+        is_input=is_input.flag(),
+        dtype=_dtype(dtype),
+        shape=dims,
+        is_shape=is_shape.flag(),
+        is_host=is_host.flag(),
+        format=_FORMATS[layout.text()],
+        dim_names=_list(dim_names, MAX_RANK, lambda r: r.text(4095)),
+    )
+
+
+def _check_inputs(reader: Reader, tensors: tuple[Binding, ...]) -> None:
+    roles = [b.is_input for b in tensors]
+    if roles != sorted(roles, reverse=True):
+        raise reader.error("an output before an input", "inputs, then outputs")
+    for binding, place in zip(tensors, reader.items(MAX_BINDINGS), strict=True):
+        if binding.dim_names and len(binding.dim_names) != len(binding.shape):
+            raise place.error(
+                f"{len(binding.dim_names)} names of dimensions", f"none or {len(binding.shape)}"
+            )
+        if binding.is_input and not all(_is_plain(d) for d in binding.shape):
+            raise place.error("a computed size", "numbers and symbols in the shape of an input")
+
+
+def _is_plain(dim: Dim) -> bool:
+    return dim >= 0 if isinstance(dim, int) else symbol_of(dim) is not None
+
+
+def symbol_of(dim: Dim) -> Sym | None:
+    """The symbol that `dim` is, None when it is a number or computed."""
+    if isinstance(dim, int) or len(dim.terms) != 1:
+        return None
+    ((monomial, coefficient),) = dim.terms
+    alone = coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Sym)
+    return monomial[0] if alone and isinstance(monomial[0], Sym) else None
+
+
+def _check_symbol(record: SymbolRecord, inputs: Mapping[str, Binding], place: Reader) -> None:
+    binding = inputs.get(record.tensor)
+    if binding is None:
+        raise place.error(f"the tensor {record.tensor!r}", "an input")
+    if record.is_value:
+        size = binding.shape[0] if binding.shape else 1
+        if not binding.is_shape or len(binding.shape) > 1 or not isinstance(size, int) or record.axis >= size:
+            raise place.error(f"element {record.axis} of {record.tensor!r}", "an element of a shape tensor")
+    elif record.axis >= len(binding.shape) or binding.shape[record.axis] != record.sym.dim:
+        raise place.error(f"axis {record.axis} of {record.tensor!r}", f"an axis of size {record.name}")
+
+
+def _parse_requirement(reader: Reader, known: Mapping[str, Sym]) -> Requirement:
+    left, relation, right, code, where, do = reader.exactly(6)
+    if relation.text() not in _RELATIONS:
+        raise relation.error(repr(relation.text()[:40]), f"one of {', '.join(_RELATIONS)}")
+    if code.text() not in CODES:
+        raise code.error(repr(code.text()[:40]), "a code of the table")
+    return Requirement(
+        parse_dim(left.text(), known, left.where),
+        _RELATIONS[relation.text()],
+        parse_dim(right.text(), known, right.where),
+        code.text(),
+        where.text(),
+        do.text(),
+    )
+
+
+def _parse_profile(reader: Reader, inputs: Mapping[str, Binding]) -> tuple[Range, ...]:
+    ranges = _list(reader, 2 * MAX_BINDINGS, lambda r: _parse_range(r, inputs))
+    _distinct(reader, [f"{r.tensor} {r.is_values}" for r in ranges])
+    return ranges
+
+
+def _parse_range(reader: Reader, inputs: Mapping[str, Binding]) -> Range:
+    tensor, is_values, *limits = reader.exactly(5)
+    binding, by_value = inputs.get(tensor.name()), is_values.flag()
+    if binding is None:
+        raise tensor.error(repr(tensor.name()), "an input")
+    if by_value:
+        size = binding.shape[0] if binding.shape else 1
+        count, lowest = (size if isinstance(size, int) else 0), -MAX_INT
+    else:
+        count, lowest = len(binding.shape), 0
+    low, opt, high = (_integers(x, count, lowest) for x in limits)
+    if not all(a <= b <= c for a, b, c in zip(low, opt, high, strict=True)):
+        raise reader.error(f"{low}, {opt}, {high}", "minimum <= optimum <= maximum")
+    return Range(tensor.name(), by_value, low, opt, high)
+
+
+def _integers(reader: Reader, count: int, lowest: int) -> tuple[int, ...]:
+    return tuple(x.integer(lowest) for x in reader.exactly(count))
+
+
+def _parse_pair(reader: Reader) -> tuple[str, str]:
+    key, value = reader.exactly(2)
+    return key.text(), value.text()
+
+
+def _parse_layer(reader: Reader) -> LayerRecord:
+    name, kind, inputs, outputs, details = reader.exactly(5)
+    return LayerRecord(
+        name.text(),
+        kind.text(),
+        _list(inputs, MAX_RECORDS, lambda r: r.text()),
+        _list(outputs, MAX_RECORDS, lambda r: r.text()),
+        _list(details, MAX_RECORDS, _parse_pair),
+    )
