@@ -1,0 +1,215 @@
+"""Kernel expressions evaluated with NumPy: the machine semantics of `ir/kernel.py`, node by node.
+
+Tests compare generated code with it, and the errors of the scalar functions are measured with it.
+
+    >>> from anyrt.ir.kernel import Space, load
+    >>> x = load(Buffer("x", Scalar.F32, Space.INPUT, 3), Sym("i", extent=3).dim)
+    >>> evaluate(x * x, {"x": np.float32([1, 2, 3])}, {"i": np.arange(3)})
+    array([1., 4., 9.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dims import EQ, FLOORDIV, MAX, MIN, MOD, SCALE, TDIV, Atom, Dim, Fn, Sym
+from anyrt.ir.kernel import BITS, Alu, Buffer, Cast, Const, Expr, Index, Load, Op, Scalar
+
+Array = NDArray[np.generic]
+Ints = NDArray[np.int64]  # or any other width
+Floats = NDArray[np.float64]
+
+DTYPES: dict[Scalar, np.dtype[np.generic]] = {
+    Scalar.BOOL: np.dtype(np.bool_),
+    Scalar.I8: np.dtype(np.int8),
+    Scalar.U8: np.dtype(np.uint8),
+    Scalar.I16: np.dtype(np.int16),
+    Scalar.I32: np.dtype(np.int32),
+    Scalar.I64: np.dtype(np.int64),
+    Scalar.F16: np.dtype(np.float16),
+    Scalar.BF16: np.dtype(ml_dtypes.bfloat16),
+    Scalar.F32: np.dtype(np.float32),
+    Scalar.F64: np.dtype(np.float64),
+}
+
+
+def evaluate(x: Expr, buffers: Mapping[str, Array], symbols: Mapping[str, Ints]) -> Array:
+    """The value of `x` for flat arrays by buffer name and, of one shape, integer arrays by symbol name."""
+    with np.errstate(all="ignore"):
+        return _Evaluation(buffers, symbols).value(x)
+
+
+def fma_once(a: Array, b: Array, c: Array) -> Array:
+    """a × b + c rounded once to the type of `a`, float32 or narrower.
+
+    The product is exact in float64; its sum with `c` is rounded to odd, which makes the second rounding
+    harmless (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    """
+    p: Floats = a.astype(np.float64) * b.astype(np.float64)
+    wide: Floats = c.astype(np.float64)
+    s = np.asarray(p + wide)
+    shadow = s - p
+    error = (p - (s - shadow)) + (wide - shadow)
+    bits = s.view(np.int64)
+    inexact = ((error > 0) | (error < 0)) & (bits & 1 == 0)
+    outwards = np.where((error > 0) == (s > 0), 1, -1)
+    odd: Floats = (bits + inexact * outwards).view(np.float64)
+    return odd.astype(a.dtype)
+
+
+class _Evaluation:
+    """One call of `evaluate`: every node is computed once, however often it is shared."""
+
+    __slots__ = ("_buffers", "_known", "_symbols")
+
+    def __init__(self, buffers: Mapping[str, Array], symbols: Mapping[str, Ints]) -> None:
+        self._buffers = buffers
+        self._symbols = symbols
+        self._known: dict[Expr, Array] = {}
+
+    def value(self, x: Expr) -> Array:
+        if x not in self._known:
+            self._known[x] = self._compute(x)
+        return self._known[x]
+
+    def _compute(self, x: Expr) -> Array:
+        match x:
+            case Const(value=value, type=type):
+                return np.array(value, DTYPES[type])
+            case Index(dim=dim, type=type):
+                return self._dim(dim).astype(DTYPES[type])
+            case Load(buffer=buffer, index=dim):
+                return self._load(buffer, self._dim(dim))
+            case Cast(arg=arg, type=type):
+                return _cast(self.value(arg), type)
+            case Alu(op=Op.BITCAST, args=(arg,), type=type):
+                return self.value(arg).view(DTYPES[type])
+            case Alu(op=op, args=args, type=type):
+                return np.asarray(_OPS[op](*map(self.value, args))).astype(DTYPES[type], copy=False)
+
+    def _load(self, buffer: Buffer, at: Ints) -> Array:
+        flat = self._buffers[buffer.name].reshape(-1)
+        assert flat.dtype.itemsize == DTYPES[buffer.stored].itemsize, f"{buffer.name}: {flat.dtype} elements"
+        flat = flat.view(DTYPES[buffer.stored])
+        inside = (at >= 0) & (at < flat.size)
+        # A select may discard what lies outside; if it does not, NaN or the smallest integer tells.
+        poison = np.nan if buffer.stored.is_float else _limits(buffer.stored)[0]
+        return np.where(inside, flat[np.where(inside, at, 0)], np.array(poison, flat.dtype))
+
+    def _dim(self, x: Dim) -> Ints:
+        if isinstance(x, int):
+            return np.array(x, np.int64)
+        total = np.zeros((), np.int64)
+        for monomial, coefficient in x.terms:
+            product = np.array(coefficient, np.int64)
+            for atom in monomial:
+                product = np.asarray(product * self._atom(atom))
+            total = total + product
+        return total
+
+    def _atom(self, atom: Atom) -> Ints:
+        match atom:
+            case Sym(name=name) if name in self._symbols:
+                return np.asarray(self._symbols[name], np.int64)
+            case Sym(name=name, source=source):
+                assert isinstance(source, Const | Index | Load | Alu | Cast), f"symbol {name} has no value"
+                return np.asarray(self.value(source), np.int64)
+            case Fn(op=op, args=args, factor=factor) if op == SCALE:
+                scaled = self._dim(args[0]).astype(np.float32) * np.float32(factor)
+                return np.asarray(np.floor(scaled), np.int64)
+            case Fn(op=op, args=(a, b)):
+                return np.asarray(_DIM_OPS[op](self._dim(a), self._dim(b)), np.int64)
+        raise AssertionError(f"unknown atom {atom}")
+
+
+def _cast(x: Array, type: Scalar) -> Array:
+    target = DTYPES[type]
+    if type is Scalar.BOOL:
+        return np.asarray(x != np.zeros((), x.dtype))
+    from_float = x.dtype.kind not in "iub"
+    if type in (Scalar.F16, Scalar.BF16):
+        return x.astype(np.float32).astype(target)
+    if type.is_float or not from_float:
+        return x.astype(target)
+    wide = np.trunc(x.astype(np.float64))
+    low, high = _limits(type)
+    # high + 1 is a power of two and exact in float64; high of 64 bits is not.
+    above, below = wide >= float(high + 1), wide < float(low)
+    inside = np.where(above | below | np.isnan(wide), 0.0, wide).astype(target)
+    return np.where(above, np.array(high, target), np.where(below, np.array(low, target), inside))
+
+
+def _limits(type: Scalar) -> tuple[int, int]:
+    if type in (Scalar.BOOL, Scalar.U8):
+        return 0, (1 << BITS[type]) - 1
+    return -(1 << (BITS[type] - 1)), (1 << (BITS[type] - 1)) - 1
+
+
+def _is_integer(x: Array) -> bool:
+    return np.issubdtype(x.dtype, np.integer)
+
+
+def _fma(a: Floats, b: Floats, c: Floats) -> Array:
+    if _is_integer(a):
+        return np.asarray(a * b + c)
+    if a.dtype == np.float64:
+        # 64-bit significands leave a double rounding in one of 2048 cases; no expansion depends on it.
+        return (a.astype(np.longdouble) * b + c).astype(np.float64)
+    return fma_once(a, b, c)
+
+
+def _divide(a: Ints, b: Ints) -> Array:
+    if not _is_integer(a):
+        return np.asarray(np.divide(a, b))
+    quotient = a // b  # NumPy gives 0 for a zero divisor, as the kernel IR does
+    return np.asarray(quotient + ((quotient * b != a) & ((a < 0) != (b < 0)) & (b != 0)))
+
+
+def _logical_shift(a: Array, n: Array) -> Array:
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    return np.asarray(a.view(unsigned) >> n.astype(unsigned)).view(a.dtype)
+
+
+_OPS: dict[Op, Callable[..., Array]] = {
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.DIV: _divide,
+    Op.FLOORDIV: np.floor_divide,
+    Op.MOD: np.mod,
+    Op.FMA: _fma,
+    Op.NEG: np.negative,
+    Op.ABS: np.abs,
+    Op.MIN: np.minimum,
+    Op.MAX: np.maximum,
+    Op.SQRT: np.sqrt,
+    Op.FLOOR: np.floor,
+    Op.CEIL: np.ceil,
+    Op.RINT: np.rint,
+    Op.TRUNC: np.trunc,
+    Op.LT: np.less,
+    Op.LE: np.less_equal,
+    Op.EQ: np.equal,
+    Op.NE: np.not_equal,
+    Op.AND: np.bitwise_and,
+    Op.OR: np.bitwise_or,
+    Op.XOR: np.bitwise_xor,
+    Op.NOT: np.invert,
+    Op.SHL: np.left_shift,
+    Op.SHR: np.right_shift,
+    Op.LSHR: _logical_shift,
+    Op.SELECT: np.where,
+}
+
+_DIM_OPS: dict[str, Callable[[Ints, Ints], Array]] = {
+    FLOORDIV: np.floor_divide,
+    MOD: np.mod,
+    TDIV: _divide,
+    MIN: np.minimum,
+    MAX: np.maximum,
+    EQ: np.equal,
+}

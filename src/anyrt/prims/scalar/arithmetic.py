@@ -1,0 +1,78 @@
+"""Sums, products, quotients, rounding and signs, of floats and of integers.
+
+Integers follow `Op` of the kernel IR: sums and products wrap, division by zero gives 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anyrt.ir.kernel import Expr, Op, alu, fma, select
+from anyrt.prims.scalar.table import EVERY, NUMBERS, Array, Ints, ScalarFn, equal, flip_sign, sign_of
+
+
+def floordiv(a: Expr, b: Expr) -> Expr:
+    """floor(a / b); a float quotient rounded up to an integer is put right by its exact remainder."""
+    if not a.type.is_float:
+        return alu(Op.FLOORDIV, a, b)
+    quotient = alu(Op.FLOOR, a / b)
+    rest = fma(-quotient, b, a)
+    below = ((rest < 0.0) & (b > 0.0)) | ((rest > 0.0) & (b < 0.0))
+    return select(below, quotient - 1.0, quotient)
+
+
+def mod(a: Expr, b: Expr) -> Expr:
+    """a − b × floor(a / b), with the sign of b; each of two steps takes 24 bits off the quotient."""
+    if not a.type.is_float:
+        return alu(Op.MOD, a, b)
+    rest = a
+    for _ in range(2):
+        quotient = alu(Op.TRUNC, rest / b)
+        # An infinite b has quotient 0 and must not be multiplied.
+        rest = select(equal(quotient, 0.0), rest, fma(-quotient, b, rest))
+    other_sign = ((rest < 0.0) & (b > 0.0)) | ((rest > 0.0) & (b < 0.0))
+    rest = select(other_sign, rest + b, rest)
+    return select(equal(rest, 0.0), flip_sign(rest * 0.0, sign_of(rest * 0.0) ^ sign_of(b)), rest)
+
+
+def sign(x: Expr) -> Expr:
+    """−1, 0 or 1; NaN stays and −0 becomes 0."""
+    return select(x > 0, 1, select(x < 0, -1, x + 0))
+
+
+def _divide(a: Ints, b: Ints) -> Array:
+    """a / b, for integers truncated as in C, with x / 0 = 0; unsigned magnitudes fit −2³¹ too."""
+    if np.issubdtype(a.dtype, np.floating):
+        return np.asarray(np.divide(a, b))
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    magnitude = np.floor_divide(np.abs(a).view(unsigned), np.abs(b).view(unsigned))
+    quotient: Ints = np.asarray(magnitude).view(a.dtype)
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+def _floor_divide(a: Array, b: Array) -> Array:
+    if np.issubdtype(a.dtype, np.floating):
+        return np.asarray(np.floor(np.divide(a, b)))
+    return np.asarray(np.floor_divide(a, b))
+
+
+FUNCTIONS = (
+    ScalarFn("identity", 1, np.copy, lambda x: x, EVERY),
+    ScalarFn("add", 2, np.add, lambda a, b: a + b, NUMBERS, ulp=0.5),
+    ScalarFn("sub", 2, np.subtract, lambda a, b: a - b, NUMBERS, ulp=0.5),
+    ScalarFn("mul", 2, np.multiply, lambda a, b: a * b, NUMBERS, ulp=0.5),
+    ScalarFn("div", 2, _divide, lambda a, b: a / b, NUMBERS, ulp=0.5),
+    ScalarFn("fma", 3, lambda a, b, c: a * b + c, fma, ulp=0.5),
+    ScalarFn("floordiv", 2, _floor_divide, floordiv, NUMBERS, ulp=0.5),
+    ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
+    ScalarFn("min", 2, np.minimum, lambda a, b: alu(Op.MIN, a, b), NUMBERS, note="NaN when either is"),
+    ScalarFn("max", 2, np.maximum, lambda a, b: alu(Op.MAX, a, b), NUMBERS, note="NaN when either is"),
+    ScalarFn("neg", 1, np.negative, lambda x: -x, NUMBERS),
+    ScalarFn("abs", 1, np.abs, lambda x: alu(Op.ABS, x), NUMBERS),
+    ScalarFn("sign", 1, np.sign, sign, NUMBERS),
+    ScalarFn("square", 1, np.square, lambda x: x * x, NUMBERS, ulp=0.5),
+    ScalarFn("ceil", 1, np.ceil, lambda x: alu(Op.CEIL, x)),
+    ScalarFn("floor", 1, np.floor, lambda x: alu(Op.FLOOR, x)),
+    ScalarFn("round", 1, np.rint, lambda x: alu(Op.RINT, x), note="half to even"),
+    ScalarFn("trunc", 1, np.trunc, lambda x: alu(Op.TRUNC, x)),
+)

@@ -1,0 +1,98 @@
+"""xʸ = 2^(y · log2 |x|), with the logarithm and the product carried as sums of two float32.
+
+log2 needs about 33 bits, because y · log2 |x| reaches 128 and its absolute error is the relative error of
+the result. Mantissas far from 1 are multiplied by 13/16 or 5/4, exactly, so that the argument of the series
+stays below 0.141 and its cubic part, which is rounded to float32, below 0.5 % of the logarithm; the atanh
+series would do the same with a division, which costs more.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from anyrt.ir.kernel import Expr, Op, Scalar, alu, cast, const, fma, select
+from anyrt.prims.scalar.exponential import scale, split
+from anyrt.prims.scalar.table import (
+    ScalarFn,
+    absolute,
+    at_least,
+    at_most,
+    equal,
+    flip_sign,
+    nearest,
+    poly,
+    sign_of,
+)
+
+# 2 × (log(1 + f) − f + f²/2) / f³ on −0.141 … 0.117: 2⁻³⁶ of the logarithm.
+_CUBIC = (0.233031467, -0.254991412, 0.285825342, -0.33329761, 0.399995744, -0.50000006, 0.666666687)
+# (2ʳ − 1) / r on |r| ≤ ½: 2⁻²⁸.
+_EXP2 = (0.0001532717, 0.0013391024, 0.0096185049, 0.0555035956, 0.240226477, 0.693147182)
+_LOG2_E = (1.44269502162933350, 1.92596303350e-8)
+# Mantissas are taken from 11/16 … 11/8, and folded towards 1 where they lie outside 0.888 … 1.105.
+_LOWEST_BITS = 0x3F300000
+_HIGH, _LOW = 13 / 16, 5 / 4
+# −log2 of the two factors, each as a part of 14 bits (exact when added to the exponent) and the rest.
+_LOG_HIGH = (0.299560546875, -2.65016097996e-7)
+_LOG_LOW = (-0.3218994140625, -2.86808244709e-5)
+
+
+def _log_pair(f: Expr) -> tuple[Expr, Expr]:
+    """log2(1 + f) as a normalised sum of two."""
+    half = f * 0.5
+    square = half * f
+    linear = f - square
+    lost = ((f - linear) - square) - fma(half, f, -square)
+    cubic = fma(f * square, poly(f, *_CUBIC), lost)
+    head = linear + cubic
+    rest = (linear - head) + cubic
+    product = head * _LOG2_E[0]
+    error = fma(head, _LOG2_E[0], -product)
+    return product, fma(rest, _LOG2_E[0], fma(head, _LOG2_E[1], error))
+
+
+def _log2_pair(x: Expr) -> tuple[Expr, Expr]:
+    """log2 x for finite x > 0 as a sum of two, the second below 2⁻²² of the first."""
+    tiny = x < 2.0**-126
+    k, m = split(select(tiny, x * 2.0**23, x), _LOWEST_BITS)
+    high, low = m > 1.105, m < 0.888
+    one, zero = const(1.0, Scalar.F32), const(0.0, Scalar.F32)
+    factor = select(high, _HIGH, select(low, _LOW, one))
+    head, rest = _log_pair(fma(m, factor, -1.0))
+    exponent = cast(k - select(tiny, const(23, Scalar.I32), 0), Scalar.F32)
+    whole = exponent + select(high, _LOG_HIGH[0], select(low, _LOG_LOW[0], zero))
+    total = whole + head
+    rest = rest + select(high, _LOG_HIGH[1], select(low, _LOG_LOW[1], zero)) + ((whole - total) + head)
+    return total, rest
+
+
+def _positive_power(a: Expr, y: Expr) -> Expr:
+    """aʸ for a ≥ 0 and y ≠ 0."""
+    head, rest = _log2_pair(a)
+    head = select(equal(a, 0.0), -math.inf, select(a < math.inf, head, a))
+    # ∞ would meet log2 1 = 0; the largest finite exponent gives the same results.
+    y = at_least(at_most(y, 3e38), -3e38)
+    product = y * head
+    error = fma(y, rest, fma(y, head, -product))
+    error = select(absolute(product) < 160.0, error, 0.0)
+    product = at_least(at_most(product, 160.0), -160.0)
+    n, bits = nearest(product, 1.0)
+    r = (product - n) + error
+    return scale(fma(r, poly(r, *_EXP2), 1.0), bits)
+
+
+def power(x: Expr, y: Expr) -> Expr:
+    """All special cases of IEEE 754-2019, section 9.2.1 (pow)."""
+    value = _positive_power(absolute(x), y)
+    whole = equal(alu(Op.FLOOR, y), y)
+    half = y * 0.5
+    odd = whole & alu(Op.NE, alu(Op.FLOOR, half), half)
+    value = flip_sign(value, select(odd, sign_of(x), 0))
+    undefined = (x < 0.0) & (x > -math.inf) & alu(Op.NOT, whole)
+    value = select(undefined, math.nan, value)
+    return select(equal(y, 0.0) | equal(x, 1.0), 1.0, value)
+
+
+FUNCTIONS = (ScalarFn("pow", 2, np.power, power, ulp=2.0),)
