@@ -64,6 +64,13 @@ def test_indices_follow_the_algebra_of_dims():
     assert value(index(I.dim * 3 // 2 + I.dim % 3)).tolist() == [0, 2, 5, 4]
 
 
+def test_deep_expressions_need_no_recursion():
+    total = element("x", Scalar.I32)
+    for _ in range(5000):
+        total = total + total
+    assert value(total, x=np.int32([0, 1, 2, 3])).tolist() == [0, 0, 0, 0]
+
+
 def test_a_bound_value_is_an_index():
     taps = element("taps", Scalar.I32)
     x = load(Buffer("x", DataType.INT64, Space.INPUT, 4), bound(taps, 0, 3))

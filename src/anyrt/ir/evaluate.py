@@ -72,8 +72,17 @@ class _Evaluation:
         self._known: dict[Expr, Array] = {}
 
     def value(self, x: Expr) -> Array:
-        if x not in self._known:
-            self._known[x] = self._compute(x)
+        """Operands first, with a stack of our own: fused expressions are deeper than Python recurses."""
+        waiting = [x]
+        while waiting:
+            node = waiting[-1]
+            missing = [a for a in _operands(node) if a not in self._known]
+            if missing:
+                waiting.extend(missing)
+                continue
+            if node not in self._known:
+                self._known[node] = self._compute(node)
+            waiting.pop()
         return self._known[x]
 
     def _compute(self, x: Expr) -> Array:
@@ -124,6 +133,15 @@ class _Evaluation:
             case Fn(op=op, args=(a, b)):
                 return np.asarray(_DIM_OPS[op](self._dim(a), self._dim(b)), np.int64)
         raise AssertionError(f"unknown atom {atom}")
+
+
+def _operands(x: Expr) -> tuple[Expr, ...]:
+    match x:
+        case Alu(args=args):
+            return args
+        case Cast(arg=arg):
+            return (arg,)
+    return ()
 
 
 def _cast(x: Array, type: Scalar) -> Array:
