@@ -30,11 +30,49 @@ import numpy as np
 INF = 1 << 62
 
 
+class Arithmetic:
+    """Operators of symbols and expressions."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Operand) -> Dim:
+        return add(_dim(self), _dim(other))
+
+    def __radd__(self, other: int) -> Dim:
+        return add(other, _dim(self))
+
+    def __sub__(self, other: Operand) -> Dim:
+        return add(_dim(self), mul(_dim(other), -1))
+
+    def __rsub__(self, other: int) -> Dim:
+        return add(other, mul(_dim(self), -1))
+
+    def __neg__(self) -> Dim:
+        return mul(_dim(self), -1)
+
+    def __mul__(self, other: Operand) -> Dim:
+        return mul(_dim(self), _dim(other))
+
+    def __rmul__(self, other: int) -> Dim:
+        return mul(other, _dim(self))
+
+    def __floordiv__(self, other: Operand) -> Dim:
+        return floordiv(_dim(self), _dim(other))
+
+    def __rfloordiv__(self, other: int) -> Dim:
+        return floordiv(other, _dim(self))
+
+    def __mod__(self, other: Operand) -> Dim:
+        return mod(_dim(self), _dim(other))
+
+    def __rmod__(self, other: int) -> Dim:
+        return mod(other, _dim(self))
+
+
 @dataclass(frozen=True, slots=True)
-class Sym:
-    """A named integer: a dynamic dimension (`lo` … `hi`), a loop variable (0 … `extent` − 1) or a
-    value defined by a kernel
-    expression (`source`, opaque here)."""
+class Sym(Arithmetic):
+    """A named integer: a dynamic dimension (`lo` … `hi`), a loop variable (0 … `extent` − 1) or a value
+    that a kernel computes (`source`, opaque here)."""
 
     name: str
     lo: int = 0
@@ -54,30 +92,6 @@ class Sym:
     def dim(self) -> Expr:
         """This symbol as an expression."""
         return Expr((((self,), 1),))
-
-    def __add__(self, other: Dim | Sym) -> Dim:
-        return self.dim + other
-
-    def __radd__(self, other: Dim | Sym) -> Dim:
-        return self.dim + other
-
-    def __sub__(self, other: Dim | Sym) -> Dim:
-        return self.dim - other
-
-    def __rsub__(self, other: Dim) -> Dim:
-        return other - self.dim
-
-    def __mul__(self, other: Dim | Sym) -> Dim:
-        return self.dim * other
-
-    def __rmul__(self, other: Dim | Sym) -> Dim:
-        return self.dim * other
-
-    def __floordiv__(self, other: Dim) -> Dim:
-        return floordiv(self.dim, other)
-
-    def __mod__(self, other: Dim) -> Dim:
-        return mod(self.dim, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +118,7 @@ FLOORDIV, MOD, TDIV, MIN, MAX, EQ, SCALE = "floordiv", "mod", "tdiv", "min", "ma
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Expr:
+class Expr(Arithmetic):
     """A polynomial: ((monomial, coefficient), …), sorted, without zero coefficients; never a plain
     constant."""
 
@@ -125,45 +139,16 @@ class Expr:
     def __repr__(self) -> str:
         return " + ".join(_term_text(m, c) for m, c in self.terms)
 
-    def __add__(self, other: Dim | Sym) -> Dim:
-        return add(self, _dim(other))
-
-    def __radd__(self, other: Dim) -> Dim:
-        return add(self, other)
-
-    def __sub__(self, other: Dim | Sym) -> Dim:
-        return add(self, mul(_dim(other), -1))
-
-    def __rsub__(self, other: Dim) -> Dim:
-        return add(other, mul(self, -1))
-
-    def __neg__(self) -> Dim:
-        return mul(self, -1)
-
-    def __mul__(self, other: Dim | Sym) -> Dim:
-        return mul(self, _dim(other))
-
-    def __rmul__(self, other: Dim) -> Dim:
-        return mul(self, other)
-
-    def __floordiv__(self, other: Dim) -> Dim:
-        return floordiv(self, other)
-
-    def __rfloordiv__(self, other: Dim) -> Dim:
-        return floordiv(other, self)
-
-    def __mod__(self, other: Dim) -> Dim:
-        return mod(self, other)
-
-    def __rmod__(self, other: Dim) -> Dim:
-        return mod(other, self)
-
 
 Dim: TypeAlias = int | Expr
+Operand: TypeAlias = int | Arithmetic
 
 
-def _dim(x: Dim | Sym) -> Dim:
-    return x.dim if isinstance(x, Sym) else x
+def _dim(x: Operand) -> Dim:
+    if isinstance(x, Sym):
+        return x.dim
+    assert isinstance(x, int | Expr), f"{type(x).__name__} is no size"
+    return x
 
 
 def _term_text(m: Monomial, c: int) -> str:
@@ -179,7 +164,8 @@ def _terms(x: Dim) -> tuple[tuple[Monomial, int], ...]:
     return (((), x),) if x else ()
 
 
-def _poly(terms: Mapping[Monomial, int]) -> Dim:
+def polynomial(terms: Mapping[Monomial, int]) -> Dim:
+    """The sum of monomials with their coefficients, nothing simplified."""
     kept = [(m, c) for m, c in terms.items() if c]
     if not kept:
         return 0
@@ -195,7 +181,7 @@ def add(a: Dim, b: Dim) -> Dim:
     out = dict(_terms(a))
     for m, c in _terms(b):
         out[m] = out.get(m, 0) + c
-    return _poly(_rejoin(out))
+    return polynomial(_rejoin(out))
 
 
 def _rejoin(terms: dict[Monomial, int]) -> dict[Monomial, int]:
@@ -225,7 +211,7 @@ def mul(a: Dim, b: Dim) -> Dim:
         for mb, cb in _terms(b):
             m = tuple(sorted(ma + mb, key=lambda t: t.key))
             out[m] = out.get(m, 0) + ca * cb
-    return _poly(out)
+    return polynomial(out)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -242,7 +228,7 @@ def _divide_out(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> tuple[Dim, D
     divisor = _terms(d)
     if len(divisor) != 1:
         whole = _exact_quotient(terms, d)
-        return (0, _poly(dict(terms))) if whole is None else (whole, 0)
+        return (0, polynomial(dict(terms))) if whole is None else (whole, 0)
     dm, dc = divisor[0]
     quotient: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
@@ -258,14 +244,14 @@ def _divide_out(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> tuple[Dim, D
             quotient[tuple(left)] = c // dc
         else:
             rest[m] = c
-    return _poly(quotient), _poly(rest)
+    return polynomial(quotient), polynomial(rest)
 
 
 def _exact_quotient(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> Dim | None:
     """terms ÷ d for a many-term divisor when it divides without remainder (long division by the
     leading term)."""
     lead = _terms(d)[-1]
-    rest: Dim = _poly(dict(terms))
+    rest: Dim = polynomial(dict(terms))
     quotient: Dim = 0
     for _ in range(len(terms)):
         if rest == 0:
@@ -282,6 +268,8 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     """(floor(a / b), a − b·floor(a / b)) for b > 0; each simplified as far as ranges allow."""
     if isinstance(a, int) and isinstance(b, int):
         return (a // b, a % b) if b else (0, 0)
+    if b == 0:
+        return 0, 0
     if b == 1:
         return a, 0
     whole, rest = _divide_out(_terms(a), b)
@@ -298,7 +286,7 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     shared = _common_factor(rest, b)
     if shared != ((), 1):
         quotient, left = divmod_dim(_scale_down(rest, shared), _scale_down(b, shared))
-        return add(whole, quotient), mul(left, _poly(dict([shared])))
+        return add(whole, quotient), mul(left, polynomial(dict([shared])))
     return add(whole, Expr((((Fn(FLOORDIV, (rest, b)),), 1),))), Expr((((Fn(MOD, (rest, b)),), 1),))
 
 
@@ -341,7 +329,7 @@ def _scale_down(x: Dim, factor: tuple[Monomial, int]) -> Dim:
         for atom in factor[0]:
             left.remove(atom)
         out[tuple(left)] = c // factor[1]
-    return _poly(out)
+    return polynomial(out)
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
@@ -414,9 +402,6 @@ def scaled(a: Dim, factor: float) -> Dim:
     if factor == int(factor):
         return mul(a, int(factor))
     return Expr((((Fn(SCALE, (a,), float(np.float32(factor))),), 1),))
-
-
-# ---- ranges -------------------------------------------------------------------------------------
 
 
 def bounds(x: Dim) -> tuple[int, int]:
@@ -495,9 +480,6 @@ def _never_negative(x: Dim) -> bool:
     return False
 
 
-# ---- structure ----------------------------------------------------------------------------------
-
-
 def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
     """(coefficient, rest) with x = coefficient·sym + rest, both free of `sym`; None when x is not
     linear in it."""
@@ -509,7 +491,7 @@ def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
         if n > 1 or any(depends(a, sym) for a in others):
             return None
         (slope if n else rest)[others] = c
-    return _poly(slope), _poly(rest)
+    return polynomial(slope), polynomial(rest)
 
 
 def as_symbol(x: Dim) -> Sym | None:

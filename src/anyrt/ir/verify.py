@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, Sym, symbols
 from anyrt.core.errors import AnyrtError, CompileError
@@ -28,6 +28,7 @@ from anyrt.ir.kernel import (
     If,
     Index,
     Kernel,
+    Let,
     Load,
     Loop,
     Op,
@@ -58,9 +59,6 @@ def _raise_first(faults: Iterator[str], where: str) -> None:
     first = next(faults, None)
     if first is not None:
         raise CompileError("AR807", where, got=first, do="report this as a bug")
-
-
-# ---- graphs -------------------------------------------------------------------------------------
 
 
 def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
@@ -98,14 +96,11 @@ def _type_faults(graph: Graph, value: Value) -> Iterator[str]:
         yield f"{graph.name(value)} has type {value.type}, its rule gives {inferred}"
 
 
-# ---- kernels ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """What may be used at a place: loop variables and registers; whether a vector loop surrounds it."""
 
-    loops: frozenset[Sym]
+    loops: frozenset[Sym]  # and what `Let` names
     registers: frozenset[Buffer] = frozenset()
     vector: bool = False
 
@@ -117,6 +112,7 @@ def kernel_faults(kernel: Kernel) -> Iterator[str]:
         return
     yield from _dim_faults(kernel.var.extent, _Scope(frozenset()), f"extent of {kernel.var}")
     yield from _dim_faults(kernel.work, _Scope(frozenset({kernel.var})), "work")
+    yield from _dim_faults(kernel.scratch, _Scope(frozenset()), "scratch")
     yield from _body_faults(kernel.body, _Scope(frozenset({kernel.var})))
 
 
@@ -124,20 +120,19 @@ def _body_faults(body: Iterable[Stmt], scope: _Scope) -> Iterator[str]:
     for stmt in body:
         yield from _stmt_faults(stmt, scope)
         if isinstance(stmt, Alloc):
-            scope = _Scope(scope.loops, scope.registers | {stmt.buffer}, scope.vector)
+            scope = replace(scope, registers=scope.registers | {stmt.buffer})
+        if isinstance(stmt, Let):
+            scope = replace(scope, loops=scope.loops | {stmt.var})
 
 
 def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
     match stmt:
         case For():
             yield from _loop_faults(stmt, scope)
-        case If(condition=condition, body=body):
-            if scope.vector:
-                yield "an if inside a vector loop"
-            if condition.type is not Scalar.BOOL:
-                yield f"an if on {condition} of type {condition.type.value}"
-            yield from _expr_faults(condition, scope)
-            yield from _body_faults(body, scope)
+        case If():
+            yield from _if_faults(stmt, scope)
+        case Let(var=var, value=dim):
+            yield from _dim_faults(dim, scope, f"value of {var}")
         case Alloc(buffer=buffer, value=value):
             if buffer.space is not Space.REGISTER:
                 yield f"{buffer.name} is allocated in {buffer.space.value}, which is not for registers"
@@ -151,6 +146,15 @@ def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
                 yield f"a fold into {buffer.name}, which is no register"
             yield from _register_faults(buffer, scope)
             yield from _write_faults(buffer, value, scope)
+
+
+def _if_faults(stmt: If, scope: _Scope) -> Iterator[str]:
+    if scope.vector:
+        yield "an if inside a vector loop"
+    if stmt.condition.type is not Scalar.BOOL:
+        yield f"an if on {stmt.condition} of type {stmt.condition.type.value}"
+    yield from _expr_faults(stmt.condition, scope)
+    yield from _body_faults(stmt.body, scope)
 
 
 def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:

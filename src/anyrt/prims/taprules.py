@@ -211,9 +211,6 @@ BORDERS: dict[SampleMode, Callable[[Dim, Dim], Dim]] = {
 }
 
 
-# ---- coordinates --------------------------------------------------------------------------------
-
-
 def coordinate(how: Coordinate, selector: Selector, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim]:
     """(num, den > 0) in lowest terms: output position `o` lies at num / den of the input."""
     match how:

@@ -1,0 +1,260 @@
+"""Sizes as text, parsed back exactly and without trusting the text; and the reader that other text
+forms build on.
+
+>>> n = Sym("n", 1, 64)
+>>> text = print_dim(dims.floordiv(n.dim * 3 + 2, 4)); text
+'floordiv(2 + 3*n, 4)'
+>>> parse_dim(text, {"n": n}, "output y") == dims.floordiv(n.dim * 3 + 2, 4)
+True
+
+Names that are not plain words are quoted as in JSON. There are no parentheses but those of
+functions, so that the number of terms never exceeds the number of characters; nothing is simplified:
+what was printed comes back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from anyrt.core import dims
+from anyrt.core.dims import Atom, Dim, Fn, Monomial, Sym
+from anyrt.core.errors import PlanError
+
+MAX_DEPTH: Final = 64
+MAX_DEGREE: Final = 64
+MAX_INT: Final = 1 << 63
+FUNCTIONS: Final = frozenset({*dims.BINARY, dims.SCALE})
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.#]*")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_SIGNS = re.compile(r"\.\.|[-+*(),:=\[\]{}@<]")
+_TOKEN = re.compile("|".join(p.pattern for p in (_WORD, _NUMBER, _STRING, _SIGNS)))
+_SPACE = re.compile(r"\s*")
+
+
+def print_name(name: str) -> str:
+    """A name as it stands in texts: plain words as they are, others quoted."""
+    return name if _WORD.fullmatch(name) else json.dumps(name)
+
+
+def size_name(sym: Sym) -> str:
+    """The name of a symbol that is a size, not a loop variable or a value that a kernel computes."""
+    assert (sym.extent, sym.source) == (None, None), f"{sym} is not a size"
+    return print_name(sym.name)
+
+
+def print_dim(x: Dim, name: Callable[[Sym], str] = size_name) -> str:
+    """`x` as text that `parse_dim` reads; `name` says what a symbol is called."""
+    if isinstance(x, int):
+        return str(x)
+    return " + ".join(_print_term(m, c, name) for m, c in x.terms)
+
+
+def _print_term(monomial: Monomial, coefficient: int, name: Callable[[Sym], str]) -> str:
+    factors = "*".join(_print_atom(atom, name) for atom in monomial)
+    if not monomial:
+        return str(coefficient)
+    return factors if coefficient == 1 else f"{coefficient}*{factors}"
+
+
+def _print_atom(atom: Atom, name: Callable[[Sym], str]) -> str:
+    if isinstance(atom, Sym):
+        return name(atom)
+    last = [repr(atom.factor)] if atom.op == dims.SCALE else []
+    return f"{atom.op}({', '.join([*(print_dim(a, name) for a in atom.args), *last])})"
+
+
+def parse_dim(text: str, symbols: Mapping[str, Sym], where: str) -> Dim:
+    """The size that `text` says; PlanError at `where` for anything else."""
+    reader = Reader(text, symbols, where)
+    value = reader.dim()
+    reader.finish()
+    return value
+
+
+class Reader:
+    """Tokens of one text, read from the left; every failure is a PlanError that names the line.
+
+    `symbols` is looked up while reading, so that its owner may add to it."""
+
+    def __init__(self, text: str, symbols: Mapping[str, Sym], where: str) -> None:
+        self.where = where
+        self.symbols = symbols
+        self.depth = 0
+        self._tokens: list[str] = []
+        self._lines: list[int] = []
+        self._at = 0
+        self._split(text)
+
+    def _split(self, text: str) -> None:
+        end, line = 0, 1
+        while end < len(text):
+            space = _SPACE.match(text, end)
+            end, line = (space.end(), line + space.group().count("\n")) if space else (end, line)
+            token = _TOKEN.match(text, end)
+            if token is None:
+                break
+            self._tokens.append(token.group())
+            self._lines.append(line)
+            end = token.end()
+        if end < len(text):
+            raise PlanError("AR605", f"{self.where}, line {line}", got=repr(text[end : end + 20]))
+
+    @property
+    def place(self) -> str:
+        """Where the next token stands, for messages."""
+        line = self._lines[min(self._at, len(self._lines) - 1)] if self._lines else 1
+        return f"{self.where}, line {line}"
+
+    @property
+    def next(self) -> str:
+        """The next token, "" at the end."""
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def error(self, wanted: str) -> PlanError:
+        """What to raise when the next token is not what is wanted."""
+        shown = repr(self.next[:40]) if self.next else "the end"
+        return PlanError("AR605", self.place, got=shown, wanted=wanted)
+
+    def finish(self) -> None:
+        """Nothing may follow."""
+        if self.next:
+            raise self.error("the end")
+
+    def take(self) -> str:
+        """The next token, whatever it is."""
+        token = self.next
+        if not token:
+            raise self.error("more text")
+        self._at += 1
+        return token
+
+    def follows(self, token: str) -> bool:
+        """True when `token` is next."""
+        return self.next == token
+
+    def skip(self, token: str) -> bool:
+        """True, and behind it, when `token` is next."""
+        found = self.next == token
+        self._at += found
+        return found
+
+    def expect(self, token: str) -> None:
+        """`token` is next."""
+        if not self.skip(token):
+            raise self.error(repr(token))
+
+    def word(self) -> str:
+        """A plain word."""
+        if not _WORD.fullmatch(self.next):
+            raise self.error("a name")
+        return self.take()
+
+    def name(self) -> str:
+        """A plain word or a quoted name."""
+        return self.string() if self.next.startswith('"') else self.word()
+
+    def string(self) -> str:
+        """A text in quotes."""
+        if not self.next.startswith('"'):
+            raise self.error("a text in quotes")
+        try:
+            value = str(json.loads(self.next))
+        except ValueError:
+            raise self.error("a text in quotes, written as in JSON") from None
+        self._at += 1
+        return value
+
+    def integer(self) -> int:
+        """A number without fraction, 64 bits at most."""
+        sign = -1 if self.skip("-") else 1
+        if not self.next.isdecimal() or len(self.next) > 20 or int(self.next) > MAX_INT:
+            raise self.error("an integer of 64 bits")
+        return sign * int(self.take())
+
+    def number(self) -> float:
+        """A number, inf and nan included."""
+        sign = -1.0 if self.skip("-") else 1.0
+        special = {"inf": math.inf, "nan": math.nan}
+        if self.next in special:
+            return sign * special[self.take()]
+        if not _NUMBER.fullmatch(self.next) or len(self.next) > 400:
+            raise self.error("a number")
+        return sign * float(self.take())
+
+    def enter(self) -> None:
+        """One level deeper; `leave` goes back."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise PlanError("AR605", self.place, got=f"more than {MAX_DEPTH} levels")
+
+    def leave(self) -> None:
+        """One level up."""
+        self.depth -= 1
+
+    def items(self, opening: str, item: Callable[[], object], closing: str) -> None:
+        """What stands between brackets, commas between them; `item` reads one."""
+        self.enter()
+        self.expect(opening)
+        while not self.skip(closing):
+            item()
+            if not self.skip(","):
+                self.expect(closing)
+                break
+        self.leave()
+
+    def dim(self) -> Dim:
+        """A sum of terms."""
+        total: dict[Monomial, int] = {}
+        more = True
+        while more:
+            monomial, coefficient = self._term()
+            total[monomial] = total.get(monomial, 0) + coefficient
+            more = self.skip("+")
+        return dims.polynomial(total)
+
+    def _term(self) -> tuple[Monomial, int]:
+        coefficient, atoms = 1, list[Atom]()
+        factors = [self._factor()]
+        while self.skip("*"):
+            factors.append(self._factor())
+        for factor in factors:
+            if isinstance(factor, int):
+                coefficient *= factor
+            else:
+                atoms.append(factor)
+            if abs(coefficient) > MAX_INT or len(atoms) > MAX_DEGREE:
+                raise self.error(f"at most {MAX_DEGREE} factors, their product below 2^63")
+        return tuple(sorted(atoms, key=lambda a: a.key)), coefficient
+
+    def _factor(self) -> int | Atom:
+        if self.follows("-") or self.next[:1].isdecimal():
+            return self.integer()
+        before, name = self._at, self.name()
+        if name in FUNCTIONS and self.follows("("):
+            return self._function(name)
+        if name not in self.symbols:
+            self._at = before
+            raise self.error("a known symbol")
+        return self.symbols[name]
+
+    def _function(self, op: str) -> Fn:
+        self.enter()
+        self.expect("(")
+        first = self.dim()
+        self.expect(",")
+        found = Fn(op, (first,), self._scale()) if op == dims.SCALE else Fn(op, (first, self.dim()))
+        self.expect(")")
+        self.leave()
+        return found
+
+    def _scale(self) -> float:
+        place, factor = self.place, self.number()
+        if not 0 <= factor < MAX_INT:
+            raise PlanError("AR605", place, got=f"a scale of {factor}", wanted="0 or more, finite")
+        return factor

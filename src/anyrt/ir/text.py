@@ -1,0 +1,309 @@
+"""Graphs as text: printed for people and plans, parsed back to the same interned nodes.
+
+    symbol n 1..64
+    v0: FLOAT[n, 8] = Param(name="x", type=FLOAT[n, 8], dynamic_values=())()
+    v1: FLOAT[n, 1] = Reduce(fn="sum", axes=(1))(v0) "sum of rows"
+    input "x" v0
+    output "y" v1
+    follow n "x" 0
+
+The attributes of a primitive are read by the types that its fields declare, so that text which was
+tampered with cannot make a primitive of the wrong shape; `infer` and the verifier judge the rest.
+Constants stand as `@"name"`.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Final, Union, get_args, get_origin, get_type_hints
+
+from anyrt.core.dims import INF, Expr, Sym, symbols
+from anyrt.core.dimtext import Reader, print_dim, print_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import AnyrtError, PlanError
+from anyrt.ir.graph import Graph, Symbol, Type, Value, apply, walk
+from anyrt.ir.prim import Prim
+from anyrt.ir.verify import graph_faults
+
+MAX_TEXT: Final = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What a text may mention: primitives and the dataclasses in their attributes, the primitive
+    that makes inputs,
+    and named objects that are not printed (constants' elements)."""
+
+    classes: Mapping[str, type]
+    param: type[Prim]
+    blobs: Mapping[str, object]
+
+
+def print_graph(graph: Graph, words: Vocabulary) -> str:
+    """`graph` as text; every blob in it has a name in `words`."""
+    order = list(walk([v for _, v in (*graph.inputs, *graph.outputs)]))
+    names = {value: f"v{k}" for k, value in enumerate(order)}
+    show = _Printer(words)
+    nodes = [show.node(value, names, graph.names.get(value)) for value in order]
+    lines = [f"symbol {symbol_text(s)}" for s in sorted(show.sizes, key=lambda s: s.name)]
+    lines += nodes
+    lines += [f"input {json.dumps(name)} {names[v]}" for name, v in graph.inputs]
+    lines += [f"output {json.dumps(name)} {names[v]}" for name, v in graph.outputs]
+    for s in graph.symbols:
+        kind = "follow value" if s.is_value else "follow"
+        lines.append(f"{kind} {print_name(s.sym.name)} {json.dumps(s.tensor)} {s.axis}")
+    return "\n".join(lines) + "\n"
+
+
+def symbol_text(s: Sym) -> str:
+    """A symbol's name and range."""
+    return f"{print_name(s.name)} {s.lo}..{'' if s.hi == INF else s.hi}"
+
+
+class _Printer:
+    """Text of attributes; collects the symbols that it meets."""
+
+    def __init__(self, words: Vocabulary) -> None:
+        self.names = {id(blob): name for name, blob in words.blobs.items()}
+        self.classes = frozenset(words.classes.values())
+        self.sizes: set[Sym] = set()
+
+    def node(self, value: Value, names: Mapping[Value, str], given: str | None) -> str:
+        assert value.index == 0, f"{value}: only first results are printed"
+        args = ", ".join(names[a] for a in value.args)
+        suffix = "" if given is None else f" {json.dumps(given)}"
+        return f"{names[value]}: {self.attribute(value.type)} = {self.attribute(value.op)}({args}){suffix}"
+
+    def attribute(self, x: object) -> str:
+        match x:
+            case None | bool():
+                return str(x)
+            case enum.Enum():
+                return x.name
+            case int() | Expr():
+                self.sizes |= symbols(x)
+                return print_dim(x)
+            case float():
+                return float.__repr__(x)
+            case str():
+                return json.dumps(x)
+            case tuple():
+                return f"({', '.join(map(self.attribute, x))})"
+            case Sym():
+                self.sizes.add(x)
+                return print_name(x.name)
+            case Type():
+                return f"{x.dtype.name}[{', '.join(map(self.attribute, x.shape))}]"
+        if type(x) in self.classes and is_dataclass(x):
+            parts = (f"{f.name}={self.attribute(getattr(x, f.name))}" for f in fields(x) if f.init)
+            return f"{type(x).__name__}({', '.join(parts)})"
+        assert id(x) in self.names, f"{type(x).__name__} is neither in the vocabulary nor a named blob"
+        return f"@{json.dumps(self.names[id(x)])}"
+
+
+def parse_graph(text: str, words: Vocabulary, where: str = "graph") -> Graph:
+    """The graph that `print_graph` printed; PlanError at `where` for anything else."""
+    if len(text) > MAX_TEXT:
+        raise PlanError("AR605", where, got=f"{len(text)} characters", wanted=f"at most {MAX_TEXT}")
+    parser = _Parser(text, words, where)
+    while parser.reader.next:
+        parser.statement()
+    graph = parser.graph()
+    fault = next(graph_faults(graph, words.param), None)
+    if fault is not None:
+        raise PlanError("AR607", where, got=fault)
+    return graph
+
+
+def read_symbol(reader: Reader) -> Sym:
+    """What `symbol_text` printed."""
+    place, name, lo = reader.place, reader.name(), reader.integer()
+    reader.expect("..")
+    hi = reader.integer() if reader.next.isdecimal() else INF
+    if not -INF <= lo <= hi <= INF:
+        raise PlanError("AR605", place, got=f"the range {lo}..{hi} of {name!r}", wanted="low <= high")
+    return Sym(name, lo, hi)
+
+
+class _Parser:
+    """A graph that grows statement by statement."""
+
+    def __init__(self, text: str, words: Vocabulary, where: str) -> None:
+        self.words = words
+        self.hints = {name: _hints(kind) for name, kind in words.classes.items()}
+        self.sizes: dict[str, Sym] = {}
+        self.reader = Reader(text, self.sizes, where)
+        self.values: dict[str, Value] = {}
+        self.names: dict[Value, str] = {}
+        self.inputs: list[tuple[str, Value]] = []
+        self.outputs: list[tuple[str, Value]] = []
+        self.follows: list[Symbol] = []
+
+    def graph(self) -> Graph:
+        return Graph(tuple(self.inputs), tuple(self.outputs), self.names, tuple(self.follows))
+
+    def statement(self) -> None:
+        place, word = self.reader.place, self.reader.word()
+        if word in STATEMENTS and not self.reader.follows(":"):
+            STATEMENTS[word](self)
+        else:
+            self.node(word, place)
+
+    def symbol(self) -> None:
+        place, sym = self.reader.place, read_symbol(self.reader)
+        if sym.name in self.sizes:
+            raise PlanError("AR605", place, got=f"a second symbol {sym.name!r}", wanted="one of a name")
+        self.sizes[sym.name] = sym
+
+    def input(self) -> None:
+        self.inputs.append((self.reader.string(), self.value()))
+
+    def output(self) -> None:
+        self.outputs.append((self.reader.string(), self.value()))
+
+    def follow(self) -> None:
+        is_value = self.reader.skip("value")
+        sym = self.size()
+        self.follows.append(Symbol(sym, self.reader.string(), self.reader.integer(), is_value))
+
+    def size(self) -> Sym:
+        place, name = self.reader.place, self.reader.name()
+        if name not in self.sizes:
+            raise PlanError("AR605", place, got=repr(name), wanted="a known symbol")
+        return self.sizes[name]
+
+    def value(self) -> Value:
+        place, word = self.reader.place, self.reader.word()
+        if word not in self.values:
+            raise PlanError("AR607", place, got=repr(word), wanted="a value defined above")
+        return self.values[word]
+
+    def node(self, word: str, place: str) -> None:
+        self.reader.expect(":")
+        declared = self.value_type()
+        self.reader.expect("=")
+        op = self.structure(Prim)
+        args: list[Value] = []
+        self.reader.items("(", lambda: args.append(self.value()), ")")
+        assert isinstance(op, Prim), f"{op} was read as a primitive"
+        try:
+            value = apply(op, *args)
+        except AnyrtError as error:
+            raise PlanError("AR607", place, got=str(error)) from None
+        if value.type != declared:
+            raise PlanError("AR607", place, got=f"type {declared}", wanted=f"{value.type}")
+        if word in self.values:
+            raise PlanError("AR607", place, got=f"a second {word}", wanted="every value once")
+        self.values[word] = value
+        if self.reader.next.startswith('"'):
+            self.names[value] = self.reader.string()
+
+    def value_type(self) -> Type:
+        dtype = self.member(DataType)
+        shape: list[int | Expr] = []
+        self.reader.items("[", lambda: shape.append(self.reader.dim()), "]")
+        assert isinstance(dtype, DataType), f"{dtype} was read as an element type"
+        return Type(tuple(shape), dtype)
+
+    def member(self, kind: type[enum.Enum]) -> enum.Enum:
+        if self.reader.next not in kind.__members__:
+            raise self.reader.error(f"a member of {kind.__name__}")
+        return kind[self.reader.take()]
+
+    def attribute(self, hint: object) -> object:
+        """One attribute of the declared type `hint`."""
+        members = get_args(hint)
+        if get_origin(hint) is tuple:
+            return self.items_of(members)
+        if get_origin(hint) in (Union, types.UnionType):
+            if types.NoneType in members and self.reader.skip("None"):
+                return None
+            rest = [m for m in members if m is not types.NoneType]
+            return self.reader.dim() if Expr in rest else self.attribute(rest[0])
+        assert isinstance(hint, type), f"attributes of type {hint} have no text form"
+        return self.atom(hint)
+
+    def atom(self, hint: type) -> object:
+        if hint in ATOMS:
+            return ATOMS[hint](self)
+        if issubclass(hint, enum.Enum):
+            return self.member(hint)
+        if self.reader.skip("@"):
+            return self.blob(hint)
+        return self.structure(hint)
+
+    def flag(self) -> bool:
+        if not self.reader.follows("True") and not self.reader.follows("False"):
+            raise self.reader.error("True or False")
+        return self.reader.take() == str(True)
+
+    def items_of(self, members: tuple[object, ...]) -> tuple[object, ...]:
+        out: list[object] = []
+        place, repeated = self.reader.place, Ellipsis in members
+
+        def item() -> None:
+            if not repeated and len(out) == len(members):
+                raise self.reader.error(repr(")"))
+            out.append(self.attribute(members[0] if repeated else members[len(out)]))
+
+        self.reader.items("(", item, ")")
+        if not repeated and len(out) != len(members):
+            raise PlanError("AR605", place, got=f"{len(out)} items", wanted=f"{len(members)}")
+        return tuple(out)
+
+    def blob(self, hint: type) -> object:
+        place, name = self.reader.place, self.reader.string()
+        if not isinstance(self.words.blobs.get(name), hint):
+            raise PlanError("AR607", place, got=f"@{name!r}", wanted=f"the name of a {hint.__name__}")
+        return self.words.blobs[name]
+
+    def structure(self, base: type) -> object:
+        """A dataclass of the vocabulary that is a `base`, its fields in order."""
+        kind = self.words.classes.get(self.reader.next)
+        if kind is None or not issubclass(kind, base):
+            raise self.reader.error(f"a {base.__name__}")
+        place, wanted, given = self.reader.place, self.hints[kind.__name__], list[object]()
+        self.reader.take()
+
+        def item() -> None:
+            if len(given) == len(wanted):
+                raise self.reader.error(repr(")"))
+            name, hint = wanted[len(given)]
+            self.reader.expect(name)
+            self.reader.expect("=")
+            given.append(self.attribute(hint))
+
+        self.reader.items("(", item, ")")
+        if len(given) < len(wanted):
+            raise PlanError("AR605", place, got=f"{kind.__name__} without {wanted[len(given)][0]}")
+        try:
+            return kind(*given)
+        except AnyrtError as error:
+            raise PlanError("AR607", place, got=str(error)) from None
+
+
+STATEMENTS: Mapping[str, Callable[[_Parser], None]] = {
+    "symbol": _Parser.symbol,
+    "input": _Parser.input,
+    "output": _Parser.output,
+    "follow": _Parser.follow,
+}
+ATOMS: Mapping[type, Callable[[_Parser], object]] = {
+    bool: _Parser.flag,
+    int: lambda p: p.reader.integer(),
+    float: lambda p: p.reader.number(),
+    str: lambda p: p.reader.string(),
+    Sym: _Parser.size,
+    Type: _Parser.value_type,
+}
+
+
+def _hints(kind: type) -> list[tuple[str, object]]:
+    """The declared types of the fields that the constructor takes."""
+    assert is_dataclass(kind), f"{kind.__name__} is no dataclass"
+    hints = get_type_hints(kind)
+    return [(f.name, hints[f.name]) for f in fields(kind) if f.init]

@@ -1,0 +1,59 @@
+"""The primitives by name, for texts; and the names of a graph's constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyrt.core.dims import Requirement
+from anyrt.ir.graph import Graph, walk
+from anyrt.ir.prim import Prim
+from anyrt.ir.text import Vocabulary
+from anyrt.prims.checked import Checked
+from anyrt.prims.concat import Concat
+from anyrt.prims.const import Blob, Const, Iota, Param, Shape
+from anyrt.prims.map import Map
+from anyrt.prims.pad import Pad
+from anyrt.prims.reduce import Reduce
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.taprules import Border, Cubic, Linear, Nearest
+from anyrt.prims.taps import Taps
+from anyrt.prims.view import Axis, View
+
+PRIMITIVES: tuple[type[Prim], ...] = (
+    Const,
+    Param,
+    Shape,
+    Iota,
+    Map,
+    Reduce,
+    Reshape,
+    View,
+    Pad,
+    Concat,
+    Taps,
+    Checked,
+)
+ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement)
+CLASSES: Mapping[str, type] = {c.__name__: c for c in (*PRIMITIVES, *ATTRIBUTES)}
+
+
+def vocabulary(blobs: Mapping[str, Blob]) -> Vocabulary:
+    """What the text of a graph with these constants may mention."""
+    return Vocabulary(CLASSES, Param, blobs)
+
+
+def named_blobs(graph: Graph) -> dict[str, Blob]:
+    """The constants of `graph`, each under its own name, or a numbered one where that is missing or taken."""
+    found: dict[str, Blob] = {}
+    for value in walk(v for _, v in (*graph.inputs, *graph.outputs)):
+        if isinstance(value.op, Const) and not any(value.op.blob is b for b in found.values()):
+            name = value.op.blob.name
+            found[name if name and name not in found else _fresh(found)] = value.op.blob
+    return found
+
+
+def _fresh(taken: Mapping[str, Blob]) -> str:
+    count = len(taken)
+    while f"const{count}" in taken:
+        count += 1
+    return f"const{count}"
