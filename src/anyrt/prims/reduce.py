@@ -88,7 +88,8 @@ class Reduce(Prim):
         entry = FOLDS[self.fn]
         low, high = (-math.inf, math.inf) if x.dtype.kind == "f" else _limits(x.dtype)
         identity = {Op.ADD: 0, Op.MUL: 1, Op.MAX: low, Op.MIN: high}[entry.op]
-        return entry.array(x, axis=self.axes, keepdims=True, initial=identity, dtype=x.dtype)
+        with np.errstate(all="ignore"):
+            return entry.array(x, axis=self.axes, keepdims=True, initial=identity, dtype=x.dtype)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Never called: a reduction is a loop, which the scheduler makes from `fold`."""

@@ -70,8 +70,9 @@ class Taps(Prim):
             return np.take(x, positions[:, 0], axis=self.axis)
         wide, total = x.astype(np.float64), np.zeros(out)
         along = [-1 if k == self.axis else 1 for k in range(x.ndim)]
-        for k in range(self.rule.count):
-            total += np.take(wide, positions[:, k], axis=self.axis) * weights[:, k].reshape(along)
+        with np.errstate(all="ignore"):
+            for k in range(self.rule.count):
+                total += np.take(wide, positions[:, k], axis=self.axis) * weights[:, k].reshape(along)
         return total
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
