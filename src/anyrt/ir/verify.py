@@ -8,7 +8,7 @@ pass does);
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, Sym, symbols
@@ -214,23 +214,27 @@ def _expr_faults(x: Expr, scope: _Scope) -> Iterator[str]:
 
 
 def _alu_faults(node: Alu) -> Iterator[str]:
-    """Numbers of operands and their types, as Op's docstrings have them."""
-    types = [a.type for a in node.args]
-    wanted = ARITY.get(node.op, 2)
-    if len(types) != wanted:
-        yield f"{node.op.value} of {len(types)} operands, wanted {wanted}"
+    fault = operand_fault(node.op, [a.type for a in node.args])
+    if fault is not None:
+        yield fault
         return
-    if node.op is Op.SELECT and types[0] is not Scalar.BOOL:
-        yield f"select on {types[0].value}"
-    operands = types[1:] if node.op is Op.SELECT else types
-    kind = operands[0]
+    kind = node.args[-1].type
     result = Scalar.BOOL if node.op in COMPARES else node.type if node.op is Op.BITCAST else kind
-    if len(set(operands)) > 1 or node.type is not result:
-        yield f"{node.op.value} of {[t.value for t in types]} gives {node.type.value}"
-    if kind in FLOATS and node.op in INTEGER_OPS | BIT_OPS:
-        yield f"{node.op.value} of {kind.value}"
-    if kind not in FLOATS and node.op in FLOAT_OPS:
-        yield f"{node.op.value} of {kind.value}"
+    if node.type is not result:
+        yield f"{node.op.value} of {kind.value} gives {node.type.value}"
+
+
+def operand_fault(op: Op, kinds: Sequence[Scalar]) -> str | None:
+    """What is wrong with operands of these types, if anything."""
+    names = ", ".join(t.value for t in kinds)
+    if len(kinds) != ARITY.get(op, 2):
+        return f"{op.value} of ({names}), wanted {ARITY.get(op, 2)} operands"
+    same = kinds[1:] if op is Op.SELECT else kinds
+    floats_only, bits_only = op in FLOAT_OPS, op in INTEGER_OPS | BIT_OPS
+    suits = not floats_only if same[0] not in FLOATS else not bits_only
+    if len(set(same)) > 1 or not suits or (op is Op.SELECT and kinds[0] is not Scalar.BOOL):
+        return f"{op.value} of ({names})"
+    return None
 
 
 ARITY: dict[Op, int] = {

@@ -1,0 +1,250 @@
+"""Kernels parsed from the text that ir/kerneltext.py prints; every failure is a PlanError that names
+the line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from anyrt.core.dims import Dim, Sym, as_symbol
+from anyrt.core.dimtext import Reader
+from anyrt.core.enums import DataType
+from anyrt.core.errors import PlanError
+from anyrt.ir import kernel
+from anyrt.ir.kernel import (
+    BITS,
+    Alloc,
+    Buffer,
+    Expr,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+)
+from anyrt.ir.text import read_symbol
+from anyrt.ir.verify import kernel_faults, operand_fault
+
+T = TypeVar("T")
+
+
+def parse_kernels(text: str, where: str = "kernels") -> tuple[Kernel, ...]:
+    """The kernels that `print_kernels` printed; PlanError at `where` for anything else."""
+    parser = _Parser(text, where)
+    while parser.reader.next:
+        parser.member(TOP_LEVEL)(parser)
+    return tuple(parser.kernels)
+
+
+class _Parser:
+    """Kernels that grow statement by statement."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self.symbols: dict[str, Sym] = {}
+        self.reader = Reader(text, self.symbols, where)
+        self.buffers: dict[str, Buffer] = {}
+        self.named: dict[str, Expr] = {}
+        self.bounds: dict[str, Sym] = {}
+        self.kernels: list[Kernel] = []
+
+    def member(self, table: Mapping[str, T]) -> T:
+        """The entry of `table` that the next word names."""
+        if self.reader.next not in table:
+            raise self.reader.error(f"one of {', '.join(table)}")
+        return table[self.reader.take()]
+
+    def size(self) -> None:
+        sym = read_symbol(self.reader)
+        self.symbols[sym.name] = sym
+
+    def declare_buffer(self) -> None:
+        read = self.reader
+        name, kind = read.name(), self.member(ELEMENTS)
+        space, size = self.member(SPACES), read.dim()
+        read.expect("offset")
+        self.buffers[name] = Buffer(name, kind, space, size, read.dim())
+
+    def kernel(self) -> None:
+        read, place = self.reader, self.reader.place
+        self.named, self.bounds = {}, {}
+        outside = dict(self.symbols)
+        name, var = read.string(), self.variable()
+        self.symbols[var.name] = var
+        read.expect("work")
+        work = read.dim()
+        read.expect("scratch")
+        found = Kernel(name, var, (), work, read.dim())
+        found = Kernel(name, var, self.body(), work, found.scratch)
+        self.restore(outside)
+        fault = next(kernel_faults(found), None)
+        if fault is not None:
+            raise PlanError("AR607", place, got=fault)
+        self.kernels.append(found)
+
+    def restore(self, outside: Mapping[str, Sym]) -> None:
+        """Loop variables end with their block, bound values do not: they are notation."""
+        self.symbols.clear()
+        self.symbols.update(outside)
+        self.symbols.update(self.bounds)
+
+    def variable(self) -> Sym:
+        sym = read_symbol(self.reader)
+        return Sym(sym.name, sym.lo, sym.hi, self.reader.dim() if self.reader.skip("<") else None)
+
+    def body(self) -> tuple[Stmt, ...]:
+        outside, out = dict(self.symbols), list[Stmt]()
+        self.reader.enter()
+        self.reader.expect("{")
+        while not self.reader.skip("}"):
+            stmt = self.statement()
+            out += [] if stmt is None else [stmt]
+        self.reader.leave()
+        self.restore(outside)
+        return tuple(out)
+
+    def statement(self) -> Stmt | None:
+        """None for a line that only names an expression."""
+        if self.reader.next in STATEMENTS:
+            return STATEMENTS[self.reader.take()](self)
+        name = self.reader.word()
+        self.reader.expect("=")
+        self.named[name] = self.expr()
+        return None
+
+    def bound(self) -> None:
+        read, name, prefix, lo = self.reader, self.reader.word(), self.reader.string(), self.reader.integer()
+        read.expect("..")
+        hi = read.integer()
+        read.expect("=")
+        sym = as_symbol(kernel.bound(self.expr(), lo, hi, prefix))
+        assert sym is not None, f"{name} is no symbol"
+        self.symbols[name] = self.bounds[name] = sym
+
+    def loop(self) -> For:
+        kind, var = self.member(LOOPS), self.variable()
+        outside = dict(self.symbols)
+        self.symbols[var.name] = var
+        body = self.body()
+        self.restore(outside)
+        return For(var, kind, body)
+
+    def branch(self) -> If:
+        return If(self.expr(), self.body())
+
+    def let(self) -> Let:
+        var = self.variable()
+        self.reader.expect("=")
+        value = self.reader.dim()
+        self.symbols[var.name] = var
+        return Let(var, value)
+
+    def alloc(self) -> Alloc:
+        buffer = self.buffer()
+        self.reader.expect("=")
+        return Alloc(buffer, self.expr())
+
+    def store(self) -> Store:
+        buffer, at = self.buffer(), self.subscript()
+        self.reader.expect("=")
+        return Store(buffer, at, self.expr())
+
+    def fold(self) -> Fold:
+        return Fold(self.buffer(), self.member(OPS), self.expr())
+
+    def buffer(self) -> Buffer:
+        place, name = self.reader.place, self.reader.name()
+        if name not in self.buffers:
+            raise PlanError("AR605", place, got=repr(name), wanted="a buffer declared above")
+        return self.buffers[name]
+
+    def subscript(self) -> Dim:
+        self.reader.expect("[")
+        at = self.reader.dim()
+        self.reader.expect("]")
+        return at
+
+    def expr(self) -> Expr:
+        read, place = self.reader, self.reader.place
+        if read.next[:1] in "-0123456789" or read.next in LITERALS:
+            return self.literal()
+        name = read.name()
+        if read.follows("["):
+            return kernel.load(self.known(self.buffers, name, place), self.subscript())
+        if not read.follows("("):
+            return self.known(self.named, name, place)
+        if name in CALLS:
+            return CALLS[name](self)
+        args: list[Expr] = []
+        read.items("(", lambda: args.append(self.expr()), ")")
+        return self.applied(name, args, place)
+
+    def known(self, table: Mapping[str, T], name: str, place: str) -> T:
+        if name not in table:
+            raise PlanError("AR605", place, got=repr(name), wanted="a name defined above")
+        return table[name]
+
+    def literal(self) -> Expr:
+        read, place = self.reader, self.reader.place
+        negative = read.skip("-")
+        value = read.integer() if read.next.isdecimal() else self.fraction()
+        value = -value if negative else value
+        read.expect(":")
+        kind = self.member(SCALARS)
+        if not kind.is_float and value != value // 1:
+            raise PlanError("AR605", place, got=f"{value}", wanted=f"an integer for {kind.value}")
+        return kernel.const(value, kind)
+
+    def fraction(self) -> float:
+        return LITERALS[self.reader.take()] if self.reader.next in LITERALS else self.reader.number()
+
+    def index(self) -> Expr:
+        self.reader.expect("(")
+        dim = self.reader.dim()
+        self.reader.expect(")")
+        return kernel.index(dim)
+
+    def applied(self, name: str, args: list[Expr], place: str) -> Expr:
+        op, _, suffix = name.partition(".")
+        kinds = [a.type for a in args]
+        if name in SCALARS and len(args) == 1:
+            return kernel.cast(args[0], SCALARS[name])
+        if op not in OPS:
+            raise PlanError("AR605", place, got=repr(name), wanted="an instruction")
+        fault = operand_fault(OPS[op], kinds)
+        if fault is not None:
+            raise PlanError("AR607", place, got=fault)
+        if OPS[op] is not Op.BITCAST:
+            return kernel.alu(OPS[op], *args)
+        if suffix not in SCALARS or BITS[SCALARS[suffix]] != BITS[kinds[0]]:
+            raise PlanError("AR607", place, got=f"{name} of {kinds[0].value}", wanted="one width")
+        return kernel.bitcast(args[0], SCALARS[suffix])
+
+
+SCALARS: Mapping[str, Scalar] = {s.value: s for s in Scalar}
+ELEMENTS: Mapping[str, DataType | Scalar] = {**{t.name: t for t in DataType}, **SCALARS}
+SPACES: Mapping[str, Space] = {s.value: s for s in Space}
+LOOPS: Mapping[str, Loop] = {k.value: k for k in Loop}
+OPS: Mapping[str, Op] = {op.value: op for op in Op}
+LITERALS: Mapping[str, float] = {"True": True, "False": False, "inf": math.inf, "nan": math.nan}
+CALLS: Mapping[str, Callable[[_Parser], Expr]] = {"index": _Parser.index}
+TOP_LEVEL: Mapping[str, Callable[[_Parser], None]] = {
+    "symbol": _Parser.size,
+    "buffer": _Parser.declare_buffer,
+    "kernel": _Parser.kernel,
+}
+STATEMENTS: Mapping[str, Callable[[_Parser], Stmt | None]] = {
+    "bound": _Parser.bound,
+    "for": _Parser.loop,
+    "if": _Parser.branch,
+    "let": _Parser.let,
+    "alloc": _Parser.alloc,
+    "store": _Parser.store,
+    "fold": _Parser.fold,
+}

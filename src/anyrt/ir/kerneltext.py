@@ -1,0 +1,234 @@
+"""Kernels printed as text, for people and tests; ir/kernelread.py parses it back to equal kernels.
+
+    buffer x FLOAT input 8*n offset 0
+    kernel "square" i 0.. < n work 1000 scratch 0 {
+      for vector j 0.. < 8 {
+        e0 = add(x[8*i + j], 1.0:f32)
+        store y[8*i + j] = mul(e0, e0)
+      }
+    }
+
+`e0 = …` names an expression that is used more than once or is deep; `bound v0 …` names a value that
+indices use. Both are notation only: the parsed kernel shares the expression, as the printed one does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from anyrt.core.dims import Dim, Sym, symbols
+from anyrt.core.dimtext import print_dim, print_name
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Scalar,
+    Stmt,
+    Store,
+)
+from anyrt.ir.text import symbol_text
+
+MAX_NESTED: Final = 8  # deeper expressions get names
+Node = Const | Index | Load | Alu | Cast
+
+
+def print_kernels(kernels: Iterable[Kernel]) -> str:
+    """`kernels` as text."""
+    parts = [_Printer(k) for k in kernels]
+    texts = [p.kernel() for p in parts]
+    sizes = sorted({s for p in parts for s in p.sizes}, key=lambda s: s.name)
+    buffers = sorted({b for p in parts for b in p.buffers}, key=lambda b: b.name)
+    head = [f"symbol {symbol_text(s)}" for s in sizes] + [_buffer_text(b) for b in buffers]
+    return "\n".join([*head, *texts]) + "\n"
+
+
+def _buffer_text(b: Buffer) -> str:
+    kind = b.type.value if isinstance(b.type, Scalar) else b.type.name
+    where = f"{b.space.value} {print_dim(b.size)} offset {print_dim(b.offset)}"
+    return f"buffer {print_name(b.name)} {kind} {where}"
+
+
+def roots(body: Iterable[Stmt]) -> Iterator[Expr | Dim]:
+    """The expressions and indices in `body`, in order."""
+    for stmt in body:
+        match stmt:
+            case For(var=var, body=inner):
+                yield from () if var.extent is None else (var.extent,)
+                yield from roots(inner)
+            case If(condition=condition, body=inner):
+                yield condition
+                yield from roots(inner)
+            case Let(value=value) | Alloc(value=value) | Fold(value=value):
+                yield value
+            case Store(index=at, value=value):
+                yield at
+                yield value
+
+
+def _children(x: Expr | Dim) -> list[Expr | Dim]:
+    """Operands, indices, and the sources of the values that an index uses."""
+    match x:
+        case Alu(args=args):
+            return list(args)
+        case Cast(arg=arg):
+            return [arg]
+        case Index(dim=dim) | Load(index=dim):
+            return [dim]
+        case Const():
+            return []
+    return [s.source for s in sorted(symbols(x), key=lambda s: s.name) if isinstance(s.source, Node)]
+
+
+class _Printer:
+    """The text of one kernel; collects the sizes and buffers that it meets."""
+
+    def __init__(self, whole: Kernel) -> None:
+        self.whole = whole
+        self.sizes: set[Sym] = set()
+        self.buffers: set[Buffer] = set()
+        self.lines: list[str] = []
+        self.texts: dict[Expr, str] = {}
+        self.depths: dict[Expr, int] = {}
+        self.bounds: dict[Sym, str] = {}
+        self.scope: set[Sym] = set()
+        self.indent = 1
+        self.named = 0
+        self.uses = self._uses()
+
+    def _uses(self) -> Counter[Expr]:
+        uses: Counter[Expr] = Counter()
+        todo = list(roots(self.whole.body))
+        while todo:
+            x = todo.pop()
+            if not isinstance(x, Node):
+                todo += _children(x)
+                continue
+            uses[x] += 1
+            if uses[x] == 1:
+                todo += _children(x)
+        return uses
+
+    def kernel(self) -> str:
+        whole = self.whole
+        head = f"kernel {json.dumps(whole.name)} {self.variable(whole.var)}"
+        rest = f"work {self.dim(whole.work)} scratch {self.dim(whole.scratch)}"
+        self.body(whole.body)
+        return "\n".join([f"{head} {rest} {{", *self.lines, "}"])
+
+    def variable(self, var: Sym) -> str:
+        extent = "" if var.extent is None else f" < {self.dim(var.extent)}"
+        taken = {s.name for s in self.scope}
+        assert var.name not in taken, f"two variables are named {var.name}"
+        self.scope.add(var)
+        return f"{symbol_text(var)}{extent}"
+
+    def body(self, body: Iterable[Stmt]) -> None:
+        before = set(self.scope)
+        for stmt in body:
+            self.statement(stmt)
+        self.scope = before
+
+    def statement(self, stmt: Stmt) -> None:
+        match stmt:
+            case For(var=var, kind=kind, body=body):
+                self.block(f"for {kind.value} {self.variable(var)}", body)
+                self.scope.discard(var)
+            case If(condition=condition, body=body):
+                self.block(f"if {self.expr(condition)}", body)
+            case Let(var=var, value=dim):
+                value = self.dim(dim)
+                self.line(f"let {self.variable(var)} = {value}")
+            case Alloc(buffer=buffer, value=start):
+                self.line(f"alloc {self.buffer(buffer)} = {self.expr(start)}")
+            case Store(buffer=buffer, index=at, value=stored):
+                self.line(f"store {self.buffer(buffer)}[{self.dim(at)}] = {self.expr(stored)}")
+            case Fold(buffer=buffer, op=op, value=folded):
+                self.line(f"fold {self.buffer(buffer)} {op.value} {self.expr(folded)}")
+
+    def block(self, head: str, body: Iterable[Stmt]) -> None:
+        self.line(f"{head} {{")
+        self.indent += 1
+        self.body(body)
+        self.indent -= 1
+        self.line("}")
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.indent + text)
+
+    def buffer(self, b: Buffer) -> str:
+        self.buffers.add(b)
+        return print_name(b.name)
+
+    def dim(self, x: Dim) -> str:
+        for source in _children(x):
+            assert isinstance(source, Node), f"{source} is no expression"
+            self.expr(source)
+        return print_dim(x, self.symbol)
+
+    def symbol(self, s: Sym) -> str:
+        if not isinstance(s.source, Node):
+            if s not in self.scope:
+                self.sizes.add(s)
+            return print_name(s.name)
+        if s not in self.bounds:
+            self.bounds[s] = f"v.{len(self.bounds)}"
+            prefix = json.dumps(s.name.partition("{")[0])
+            self.line(f"bound {self.bounds[s]} {prefix} {s.lo}..{s.hi} = {self.expr(s.source)}")
+        return self.bounds[s]
+
+    def expr(self, x: Expr) -> str:
+        """Operands first, so that the recursion of an expression never goes deep."""
+        todo: list[Expr | Dim] = [x]
+        while todo:
+            top = todo[-1]
+            missing = [c for c in self._operands(top) if c not in self.texts]
+            if missing:
+                todo += missing
+                continue
+            todo.pop()
+            if isinstance(top, Node) and top not in self.texts:
+                self.define(top)
+        return self.texts[x]
+
+    def _operands(self, x: Expr | Dim) -> list[Expr]:
+        inner = _children(x)
+        if isinstance(x, Index | Load):
+            inner = [c for d in inner for c in _children(d)]
+        return [c for c in inner if isinstance(c, Node)]
+
+    def define(self, x: Expr) -> None:
+        text, depth = self.written(x), 1 + max((self.depths[c] for c in self._operands(x)), default=0)
+        if isinstance(x, Alu | Cast) and (self.uses[x] > 1 or depth >= MAX_NESTED):
+            name, depth = f"e{self.named}", 0
+            self.named += 1
+            self.line(f"{name} = {text}")
+            text = name
+        self.texts[x], self.depths[x] = text, depth
+
+    def written(self, x: Expr) -> str:
+        match x:
+            case Const(value=value, type=type):
+                return f"{value!r}:{type.value}"
+            case Index(dim=dim):
+                return f"index({print_dim(dim, self.symbol)})"
+            case Load(buffer=buffer, index=dim):
+                return f"{self.buffer(buffer)}[{print_dim(dim, self.symbol)}]"
+            case Cast(arg=arg, type=type):
+                return f"{type.value}({self.texts[arg]})"
+            case Alu(op=op, args=args, type=type):
+                name = f"{op.value}.{type.value}" if op is Op.BITCAST else op.value
+                return f"{name}({', '.join(self.texts[a] for a in args)})"
