@@ -1,0 +1,37 @@
+"""`Checked`: an identity that carries conditions on dynamic sizes, put there by an operator's expansion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim, Requirement
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read, Symbolic
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(Prim):
+    """Its operand, for sizes that meet `requirements`."""
+
+    requirements: tuple[Requirement, ...]
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The operand's type."""
+        return args[0]
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """The operand."""
+        return args[0]
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """The operand's element."""
+        return args[0].at(index)
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The operand's elements."""
+        return args[0]
+
+    def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
+        """The conditions it carries, which name their own place."""
+        return self.requirements
