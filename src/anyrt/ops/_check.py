@@ -1,0 +1,132 @@
+"""Checks that several operators make, each raising an error that names the layer.
+
+A condition on dynamic sizes that cannot be judged yet becomes a `Requirement`;
+`checked` ties requirements to a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, bounds, mul, product
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, DTypeError, ShapeError, error
+from anyrt.ir.graph import Shape, Value, apply
+from anyrt.ir.symbolic import known
+from anyrt.prims.checked import Checked
+from anyrt.prims.const import Const
+
+Requirements = tuple[Requirement, ...]
+
+
+def need(
+    where: str, left: Dim, relation: Relation, right: Dim, code: str, got: str, wanted: str, do: str
+) -> Requirements:
+    """Nothing when the relation (EQ or LE) always holds, an error when it never does, else the
+    requirement."""
+    difference = add(right, mul(left, -1))
+    low, high = bounds(difference)
+    fails = high < 0 or (relation is Relation.EQ and low > 0)
+    if fails:
+        raise error(code, where, got=got, wanted=wanted, do=do)
+    holds = difference == 0 if relation is Relation.EQ else always_le(left, right)
+    return () if holds else (Requirement(left, relation, right, code, where, do),)
+
+
+def checked(value: Value, requirements: Iterable[Requirement]) -> Value:
+    """`value`, with conditions that must hold where it is computed."""
+    kept = tuple(dict.fromkeys(requirements))
+    return apply(Checked(kept), value) if kept else value
+
+
+def show(shape: Shape | tuple[float, ...]) -> str:
+    """A shape for messages."""
+    return f"({', '.join(map(repr, shape))})"
+
+
+def check_axis(where: str, axis: int, rank: int) -> None:
+    """0 <= axis < rank."""
+    if not 0 <= axis < rank:
+        raise ArgumentError(
+            "AR303", where, f"axis {axis}", f"0 to {rank - 1}", f"the input has {rank} dimensions"
+        )
+
+
+def axes_of(where: str, mask: int, rank: int) -> tuple[int, ...]:
+    """The axes that a bit mask names: at least one, all within the rank."""
+    if mask <= 0 or mask >> rank:
+        got, wanted = f"axes {bin(mask)} for rank {rank}", f"bits 0 to {rank - 1}, at least one of them"
+        raise ArgumentError("AR302", where, got, wanted, "bit i stands for dimension i")
+    return tuple(i for i in range(rank) if mask >> i & 1)
+
+
+def normalized_axes(where: str, axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front; negative ones count from the end, none may be named twice."""
+    given = tuple(axes)
+    for axis in given:
+        if not -rank <= axis < rank:
+            raise ArgumentError(
+                "AR303", where, f"axis {axis}", f"{-rank} to {rank - 1}", "name an axis that exists"
+            )
+    out = tuple(axis % rank for axis in given)
+    if len(set(out)) < len(out):
+        raise ArgumentError(
+            "AR305", where, f"axes {show(given)} for rank {rank}", "every axis once", "drop the repeated axis"
+        )
+    return out
+
+
+def check_dtype(where: str, got: DataType, allowed: frozenset[DataType], what: str) -> None:
+    """`got` is one of the types that `what` takes."""
+    if got not in allowed:
+        names = ", ".join(short_name(t) for t in sorted(allowed, key=int))
+        raise DTypeError("AR202", where, f"{short_name(got)} for {what}", f"one of {names}", "cast the input")
+
+
+def check_same_rank(where: str, values: Iterable[Value]) -> None:
+    """All operands have one rank."""
+    ranks = [v.type.rank for v in values]
+    if len(set(ranks)) > 1:
+        got, do = (
+            f"ranks {', '.join(map(str, ranks))}",
+            "add dimensions of size 1 with a shuffle or unsqueeze",
+        )
+        raise ShapeError("AR122", where, got, "equal ranks", do)
+
+
+def vector(where: str, value: Value, what: str) -> tuple[Dim, ...]:
+    """The elements of a one-dimensional integer operand as sizes."""
+    if value.type.rank != 1:
+        got = f"{what} of rank {value.type.rank}"
+        raise ShapeError("AR123", where, got, "rank 1", "give one element for each dimension")
+    elements = known(value)
+    if elements is None:
+        do = "compute it from shapes and constants, or use an input of 1 to 64 integers"
+        raise ShapeError("AR121", where, f"{what} whose values depend on the run", "a shape tensor", do)
+    return tuple(elements.tolist())
+
+
+def constants(where: str, value: Value, what: str) -> tuple[int, ...]:
+    """The elements of a one-dimensional integer operand that must be known when the network is built."""
+    out = tuple(d for d in vector(where, value, what) if isinstance(d, int))
+    if len(out) != product(value.shape):
+        raise ShapeError(
+            "AR121", where, f"{what} that is not constant", "build-time constants", "use add_constant"
+        )
+    return out
+
+
+def is_constant(value: Value | None) -> bool:
+    """True for an operand made by a constant layer."""
+    return value is not None and isinstance(value.op, Const)
+
+
+def static_shape(where: str, shape: Shape, what: str) -> tuple[int, ...]:
+    """Sizes that must not be dynamic."""
+    out = tuple(d for d in shape if isinstance(d, int))
+    if len(out) < len(shape):
+        raise ShapeError(
+            "AR117", where, f"{what} {show(shape)}", "static dimensions", "fix these sizes in the input"
+        )
+    return out

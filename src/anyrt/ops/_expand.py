@@ -1,0 +1,163 @@
+"""From a layer to primitives: `expand_layer` checks operands, expands, and gives INT8 tensors their meaning.
+
+INT8 with dynamic ranges: an element q of a tensor with scale s (range / 127;
+1 without a range) stands for q·s. Layers that
+compute (`Op.real_int8`) work on these real numbers in float32;
+the result, divided by the output's scale, is rounded half to
+even and saturated to −128 … 127, and NaN becomes −128. Layers that only move elements copy the codes,
+after bringing every
+operand to the output's scale; an output without a range then has the scale of the first INT8 operand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.dims import Relation, always_le, product
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
+from anyrt.ir.graph import Value
+from anyrt.ops._check import check_dtype, checked, need, show
+from anyrt.ops._record import A, Layer, Op
+from anyrt.prims.build import cast, map_, scalar
+
+DLA_TYPES = frozenset({DataType.HALF, DataType.INT8})
+DLA_BATCH, DLA_SIZE = 4096, 8192
+
+
+def expand_layer(
+    op: Op[A],
+    layer: Layer[A],
+    in_scales: tuple[float, ...] = (),
+    out_scale: float | None = None,
+    out_type: DataType | None = None,
+) -> tuple[Value, ...]:
+    """The outputs of `layer` as values of the graph; every error names the layer.
+
+    in_scales: scale of each operand, 1 where missing. out_scale: None when the output has no dynamic range.
+    out_type: the type asked for output 0 (set_output_type of weakly typed networks).
+    """
+    try:
+        _check_operands(op, layer)
+        staged = _stage_int8(op, layer, in_scales, out_scale)
+        outputs = _limited(op, layer, op.expand(staged))
+    except AnyrtError as e:
+        raise e if e.where == layer.name else e.at(layer.name) from e
+    first = outputs[0]
+    wanted = DataType.INT8 if staged.int8 and first.dtype is DataType.FLOAT else first.dtype
+    return (_convert(op, layer, first, out_type or wanted, out_scale or 1.0), *outputs[1:])
+
+
+def output_scale(op: Op[A], layer: Layer[A], in_scales: tuple[float, ...], out_scale: float | None) -> float:
+    """What one step of an INT8 output is worth."""
+    if out_scale is not None:
+        return out_scale
+    if op.real_int8(layer.attrs):
+        return 1.0
+    return next((_scale(in_scales, i) for i, v in enumerate(layer.inputs) if _is_int8(v)), 1.0)
+
+
+def dla_reason(op: Op[A], layer: Layer[A], types: frozenset[DataType] = DLA_TYPES) -> str | None:
+    """Why DLA cannot run `layer`, None when it can; `types`: the element types that the layer may run in."""
+    reason = op.dla(layer)
+    if reason is not None:
+        return reason
+    operands = [v for i, v in enumerate(layer.inputs) if v is not None and not op.operand(i).shape_values]
+    for value in (*operands, *expand_layer(op, layer)):
+        if value.dtype not in types:
+            return f"DLA computes in float16 and int8, not in {short_name(value.dtype)}"
+        if not all(isinstance(d, int) for d in value.shape):
+            return f"DLA takes no dynamic dimensions, got {show(value.shape)}"
+        if any(not always_le(d, DLA_SIZE if i else DLA_BATCH) for i, d in enumerate(value.shape)):
+            return f"DLA takes batches to {DLA_BATCH} and other sizes to {DLA_SIZE}, got {show(value.shape)}"
+    return None
+
+
+def _check_operands(op: Op[A], layer: Layer[A]) -> None:
+    count = len(layer.inputs) if op.methods[0].variadic else len(op.inputs)
+    for i in range(max(count, 1 if op.inputs else 0)):
+        allowed, value = op.operand(i), layer.optional(i)
+        if value is None and allowed.required:
+            raise GraphError("AR406", layer.name, f"no input {i} ({allowed.name})", "a tensor", "connect it")
+        if value is None:
+            continue
+        check_dtype(layer.name, value.dtype, allowed.dtypes, f"input {i} ({allowed.name})")
+        if allowed.same_as is not None:
+            _check_same_type(layer.name, layer.input(allowed.same_as), value, i, allowed.same_as)
+    for value in filter(None, layer.inputs):
+        volume = product(value.shape)
+        if isinstance(volume, int) and volume > op.volume_limit:
+            raise ShapeError(
+                "AR111", layer.name, f"{volume} elements", f"at most {op.volume_limit}", "split the tensor"
+            )
+
+
+def _check_same_type(where: str, first: Value, value: Value, i: int, j: int) -> None:
+    if value.dtype is not first.dtype:
+        got = f"{short_name(value.dtype)} for input {i} and {short_name(first.dtype)} for input {j}"
+        raise DTypeError("AR203", where, got, "one type", "insert a cast")
+
+
+def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The outputs, tied to the limit of elements where they can be larger than every operand."""
+    given = [product(v.shape) for v in layer.inputs if v is not None]
+    out = []
+    for value in outputs:
+        volume = product(value.shape)
+        if any(always_le(volume, size) for size in given):
+            out.append(value)
+            continue
+        got, wanted = f"{volume} elements in {show(value.shape)}", f"at most {op.volume_limit}"
+        rule = need(
+            layer.name, volume, Relation.LE, op.volume_limit, "AR111", got, wanted, "make the output smaller"
+        )
+        out.append(checked(value, rule))
+    return tuple(out)
+
+
+def _stage_int8(
+    op: Op[A], layer: Layer[A], in_scales: tuple[float, ...], out_scale: float | None
+) -> Layer[A]:
+    if not any(map(_is_int8, layer.inputs)):
+        return layer
+    real = op.real_int8(layer.attrs)
+    target = output_scale(op, layer, in_scales, out_scale)
+    inputs = []
+    for i, value in enumerate(layer.inputs):
+        scale = _scale(in_scales, i)
+        if value is None or not _is_int8(value) or (not real and scale == target):
+            inputs.append(value)
+        else:
+            meant = _dequantize(value, scale)
+            inputs.append(meant if real else _quantize(meant, target))
+    return replace(layer, inputs=tuple(inputs), int8=real)
+
+
+def _scale(scales: tuple[float, ...], i: int) -> float:
+    return scales[i] if i < len(scales) else 1.0
+
+
+def _is_int8(value: Value | None) -> bool:
+    return value is not None and value.dtype is DataType.INT8
+
+
+def _convert(op: Op[A], layer: Layer[A], value: Value, wanted: DataType, scale: float) -> Value:
+    if wanted is DataType.INT8 and value.dtype is not DataType.INT8 and op.real_int8(layer.attrs):
+        return _quantize(cast(value, DataType.FLOAT), scale)
+    return cast(value, wanted)
+
+
+def _dequantize(value: Value, scale: float) -> Value:
+    real = cast(value, DataType.FLOAT)
+    return real if scale == 1 else map_("mul", real, scalar(scale, real))
+
+
+def _quantize(real: Value, scale: float) -> Value:
+    steps = real if scale == 1 else map_("div", real, scalar(scale, real))
+    rounded = map_("round", steps)
+    low, high = scalar(-128, rounded), scalar(127, rounded)
+    # A comparison instead of a maximum: NaN fails it and takes the lowest code, as an empty INT8 average
+    # must.
+    kept = map_("select", map_("gt", rounded, low), map_("min", rounded, high), low)
+    return cast(kept, DataType.INT8)

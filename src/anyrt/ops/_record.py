@@ -1,0 +1,248 @@
+"""What an operator's file fills in: one `Op` record; the network method, layer class, docs page and tests
+follow from it.
+
+An operator keeps its attributes in a frozen dataclass whose fields are made with `attr(...)`;
+the API derives the layer's
+properties from them, converting what the user assigns by the field's `Kind`.
+`ops/_expand.py` turns a layer into primitives.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.enums import DataType, LayerType
+from anyrt.ir.graph import Value
+from anyrt.prims.const import Blob
+
+Array = NDArray[np.generic]
+VOLUME_LIMIT = 2**31 - 1
+
+
+class Kind(enum.Enum):
+    """How the API converts a value assigned to an attribute, and how its getter shows it."""
+
+    ENUM = "enum"  # member of `enum`
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+    TEXT = "str"
+    DIMS = "Dims"  # tuple[int, ...] | None when unset; getter: Dims (rank −1 when unset)
+    PERMUTATION = "Permutation"  # tuple[int, ...] | None when unset (identity)
+    FLOATS = "list[float]"  # tuple[float, ...]
+    WEIGHTS = "Weights"  # Blob; the empty Blob when unset
+    AXES = "axes bitmask"  # int
+
+
+@dataclass(frozen=True, slots=True)
+class AttrSpec:
+    """One attribute as the API and the docs see it.
+
+    from_rank: what an attribute that is None stands for, from the rank of the first operand;
+    the getter shows it.
+    clears: attributes that go back to their defaults when this one is assigned (Resize:
+    the last of shape and scales counts).
+    locked_by: while this operand is connected, an assignment is refused (AR310) and changes nothing.
+    drops: this operand is disconnected when the attribute is assigned.
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    enum: type[enum.Enum] | None = None
+    read_only: bool = False
+    from_rank: Callable[[int], int] | None = None
+    clears: tuple[str, ...] = ()
+    locked_by: int | None = None
+    drops: int | None = None
+
+
+REQUIRED = object()
+
+
+def attr(
+    kind: Kind,
+    doc: str,
+    default: object = REQUIRED,
+    *,
+    enum: type[enum.Enum] | None = None,
+    read_only: bool = False,
+    from_rank: Callable[[int], int] | None = None,
+    clears: tuple[str, ...] = (),
+    locked_by: int | None = None,
+    drops: int | None = None,
+) -> Any:  # the field's annotation says the type, as with dataclasses.field
+    """A dataclass field that carries its `AttrSpec`; without `default` the add method must give it."""
+    spec = AttrSpec("", kind, doc, enum, read_only, from_rank, clears, locked_by, drops)
+    meta = {"spec": spec}
+    return field(metadata=meta) if default is REQUIRED else field(default=default, metadata=meta)
+
+
+@dataclass(frozen=True, slots=True)
+class Attrs:
+    """Base of every operator's attribute dataclass."""
+
+
+A = TypeVar("A", bound=Attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An operand: its name, the types allowed, and whether it may be left out.
+
+    shape_values: its *values* decide sizes (Shuffle's reshape_dims);
+    they must be computable from shapes and constants.
+    build_time: its values must be constants.
+    same_as: must have the type of this operand.
+    clears: attributes that go back to their defaults when the operand is connected.
+    """
+
+    name: str
+    dtypes: frozenset[DataType]
+    required: bool = True
+    shape_values: bool = False
+    same_as: int | None = None
+    build_time: bool = False
+    clears: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """An `add_*` method: its Python parameters in order, each the name of an attribute or of a required
+    operand.
+
+    An optional operand is never a parameter, it arrives through set_input.
+    defaults: Python-level defaults by name. fixed: attributes this method sets itself (is_v2=True).
+    renamed: (parameter, attribute) where the names differ (axesMask).
+    variadic: the first parameter is a list of tensors (Concatenation).
+    """
+
+    name: str
+    params: tuple[str, ...]
+    defaults: tuple[tuple[str, object], ...] = ()
+    fixed: tuple[tuple[str, object], ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layer(Generic[A]):
+    """A layer as its operator sees it: frozen attributes and operands.
+
+    int8: operands that were INT8 stand here as the real numbers (FLOAT) they mean.
+    """
+
+    name: str
+    attrs: A
+    inputs: tuple[Value | None, ...]
+    int8: bool = False
+
+    def input(self, i: int) -> Value:
+        """Operand `i`, which `expand_layer` has made sure is there."""
+        value = self.inputs[i]
+        assert value is not None, f"{self.name}: input {i} is missing"
+        return value
+
+    def optional(self, i: int) -> Value | None:
+        """Operand `i`, or None when it was never set."""
+        return self.inputs[i] if i < len(self.inputs) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Generic[A]):
+    """A derived test: attributes and operand shapes; values are random in low … high unless `data` fixes
+    them.
+
+    shapes: None for an operand that is left out. dtypes: one for all operands, or one for each.
+    dynamic: the axes of each operand that the dynamic version leaves open; () = all.
+    int8: scales of the operands and of the output, for INT8 tensors with dynamic ranges.
+    rtol, atol: what native float32 code may add to the rounding of the result.
+    """
+
+    attrs: A
+    shapes: tuple[tuple[int, ...] | None, ...]
+    dtypes: tuple[DataType, ...] = (DataType.FLOAT,)
+    data: tuple[Array | None, ...] = ()
+    dynamic: tuple[tuple[int, ...], ...] = ()
+    low: float = -2.0
+    high: float = 2.0
+    static_only: bool = False  # why a size must be fixed stands beside the case
+    int8: tuple[tuple[float, ...], float] | None = None
+    rtol: float = 1e-6
+    atol: float = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake(Generic[A]):
+    """A layer that must be refused with `code`: when it is built, or (`dynamic`) when the sizes of a run
+    are known.
+
+    The docs list `why`; a derived test tries it."""
+
+    code: str
+    why: str
+    attrs: A
+    shapes: tuple[tuple[int, ...] | None, ...]
+    dtypes: tuple[DataType, ...] = (DataType.FLOAT,)
+    data: tuple[Array | None, ...] = ()
+    dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Op(Generic[A]):
+    """A TensorRT layer: everything the product knows about it.
+
+    expand: meaning in primitives; also gives shape and type of the outputs. Judges attributes:
+    raises AnyrtError naming the
+    layer. Called through `expand_layer`, which has checked that operands are there and have allowed types.
+    ref: independent NumPy answer from float64 (or integer) arrays, used by tests only;
+    an operand that is left out is ABSENT.
+    It may answer an integer output with real numbers, which are then rounded half to even and saturated.
+    dla: None when DLA could run the layer, else the documented reason why not (`dla_reason` adds the rules
+    common to all).
+    real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
+    tensors' scales);
+    otherwise their codes are copied.
+    """
+
+    layer: LayerType
+    cls: str
+    methods: tuple[Method, ...]
+    inputs: tuple[Input, ...]
+    attrs: type[A]
+    expand: Callable[[Layer[A]], tuple[Value, ...]]
+    ref: Callable[[A, tuple[Array, ...]], tuple[Array, ...]]
+    doc: str
+    cases: Callable[[], tuple[Case[A], ...]]
+    mistakes: Callable[[], tuple[Mistake[A], ...]] = tuple
+    dla: Callable[[Layer[A]], str | None] = lambda layer: "DLA does not run this layer"
+    onnx: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ("output",)
+    real_int8: Callable[[A], bool] = lambda attrs: False
+    volume_limit: int = VOLUME_LIMIT
+    source: str = ""
+
+    def specs(self) -> tuple[AttrSpec, ...]:
+        """The attributes in order."""
+        return tuple(replace(f.metadata["spec"], name=f.name) for f in fields(self.attrs))
+
+    def operand(self, i: int) -> Input:
+        """What operand `i` may be; every operand of a variadic layer is like its first."""
+        return self.inputs[0] if self.methods[0].variadic else self.inputs[i]
+
+
+AnyOp: TypeAlias = Op[Any]  # attributes differ by operator
+EMPTY_BLOB = Blob.empty(DataType.FLOAT)
+ABSENT: Array = np.empty(0)  # known by identity: an operand that was left out, for `ref`
+
+
+def weights(*values: float, dtype: DataType = DataType.FLOAT) -> Blob:
+    """A blob of these numbers, for cases."""
+    return Blob(np.array(values, np.float64).astype(numpy_dtype(dtype)), dtype)
