@@ -1,0 +1,240 @@
+"""Shuffle: transpose, reshape, transpose.
+
+layer = add_shuffle(x)                       # x: (1, 224, 224, 3)
+layer.first_transpose, layer.reshape_dims = (0, 3, 1, 2), (0, -1)      # (1, 150528)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim, Relation, add, bounds, choose, equal, floordiv, product
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.ir.graph import Value
+from anyrt.ops._check import Requirements, checked, need, show, vector
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import INTS, PACKED, STORAGE
+from anyrt.prims.build import identity, reshape, transpose
+
+MAX_RANK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleAttrs(Attrs):
+    """Attributes of Shuffle."""
+
+    first_transpose: tuple[int, ...] | None = attr(
+        Kind.PERMUTATION, "applied first: output axis i is input axis perm[i]", None
+    )
+    reshape_dims: tuple[int, ...] | None = attr(
+        Kind.DIMS, "0 copies the size at its position, -1 is inferred; unset: no reshape", None, drops=1
+    )
+    second_transpose: tuple[int, ...] | None = attr(Kind.PERMUTATION, "applied last", None)
+    zero_is_placeholder: bool = attr(Kind.BOOL, "whether a 0 copies a size or is an empty axis", True)
+
+
+def expand(layer: Layer[ShuffleAttrs]) -> tuple[Value, ...]:
+    """Transpose, `Reshape`, transpose."""
+    attrs = layer.attrs
+    y = transpose(
+        layer.input(0), _permutation(layer, "first_transpose", attrs.first_transpose, layer.input(0))
+    )
+    given = layer.optional(1)
+    if given is not None:
+        y = _reshape(layer, y, vector(layer.name, given, "input 1 (the reshape dimensions)"))
+    elif attrs.reshape_dims is not None:
+        y = _reshape(layer, y, attrs.reshape_dims)
+    y = transpose(y, _permutation(layer, "second_transpose", attrs.second_transpose, y))
+    return (identity(y) if y is layer.input(0) or y == layer.input(0) else y,)
+
+
+def _permutation(
+    layer: Layer[ShuffleAttrs], name: str, given: tuple[int, ...] | None, value: Value
+) -> tuple[int, ...]:
+    rank = value.type.rank
+    if given is None:
+        return tuple(range(rank))
+    # A Permutation object always has 8 entries, of which the first `rank` count.
+    order = given[:rank] if len(given) == MAX_RANK else given
+    if sorted(order) != list(range(rank)):
+        got, wanted = f"{name} {show(given)}", f"each of 0 to {rank - 1} once, for shape {show(value.shape)}"
+        raise ArgumentError("AR301", layer.name, got, wanted, "name every axis exactly once")
+    return order
+
+
+def _reshape(layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]) -> Value:
+    sizes, rules = _resolve(layer, y, wanted)
+    if len(sizes) > MAX_RANK:
+        raise ShapeError(
+            "AR115", layer.name, f"{len(sizes)} reshape dimensions", f"at most {MAX_RANK}", "merge axes"
+        )
+    before, after = product(y.shape), product(sizes)
+    if equal(before, after) == 0:
+        got = f"reshape_dims {show(wanted)}, which is {show(sizes)}, for {before} elements in {show(y.shape)}"
+        raise ShapeError("AR103", layer.name, got, f"{before} elements", "use -1 for one of the dimensions")
+    return checked(reshape(y, sizes), rules)
+
+
+def _resolve(
+    layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]
+) -> tuple[tuple[Dim, ...], Requirements]:
+    """The sizes after 0 and −1 are replaced, with what must hold for them.
+
+    A size that is known only at run time may turn out to be 0 or −1 then, so that it is chosen by
+    comparisons."""
+    text, rules = f"reshape_dims {show(wanted)}", list[Requirements]()
+    kept: list[Dim] = []
+    for i, d in enumerate(wanted):
+        rules.append(
+            need(layer.name, -1, Relation.LE, d, "AR120", text, "sizes, 0 or -1", "give sizes of 0 or more")
+        )
+        size, rule = _placeholder(layer, y, i, d, text)
+        kept.append(size)
+        rules.append(rule)
+    inferred = [equal(d, -1) for d in wanted]
+    others = product(choose(flag, 1, size) for flag, size in zip(inferred, kept, strict=True))
+    count: Dim = 0
+    for flag in inferred:
+        count = add(count, flag)
+    rules.append(
+        need(layer.name, count, Relation.LE, 1, "AR104", text, "at most one -1", "give all but one size")
+    )
+    if count != 0:
+        do = "give the size instead of -1"
+        rules.append(
+            need(layer.name, count, Relation.LE, others, "AR105", f"{text} for {show(y.shape)}",
+                 "dimensions beside -1 that are not 0", do)
+        )  # fmt: skip
+    rest = floordiv(product(y.shape), others) if count != 0 else 0
+    sizes = tuple(choose(flag, rest, size) for flag, size in zip(inferred, kept, strict=True))
+    return sizes, tuple(rule for group in rules for rule in group)
+
+
+def _placeholder(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> tuple[Dim, Requirements]:
+    """Dimension `i`, where a 0 copies the size that the reshaped tensor has there."""
+    low, high = bounds(d)
+    if not layer.attrs.zero_is_placeholder or low > 0 or high < 0:
+        return d, ()
+    if i < y.type.rank:
+        return choose(equal(d, 0), y.shape[i], d), ()
+    got = f"{text} with a 0 at position {i} for shape {show(y.shape)}"
+    do = "give the size, or set zero_is_placeholder to False for an empty axis"
+    rule = need(
+        layer.name, equal(d, 0), Relation.EQ, 0, "AR106", got, f"0 at positions below {y.type.rank}", do
+    )
+    return d, rule
+
+
+def ref(attrs: ShuffleAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """NumPy's transpose and reshape."""
+    x = arrays[0]
+    if attrs.first_transpose is not None:
+        x = x.transpose(attrs.first_transpose[: x.ndim])
+    dims = arrays[1].tolist() if len(arrays) > 1 else attrs.reshape_dims
+    if dims is not None:
+        if attrs.zero_is_placeholder:
+            dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
+        known = int(np.prod([d for d in dims if d != -1], dtype=np.int64))
+        x = x.reshape([x.size // known if d == -1 else d for d in dims])
+    if attrs.second_transpose is not None:
+        x = x.transpose(attrs.second_transpose[: x.ndim])
+    return (x,)
+
+
+def cases() -> tuple[Case[ShuffleAttrs], ...]:
+    """Permutations, placeholders, tensors of sizes, every type, ranks 0 to 8, empty tensors."""
+    s = ShuffleAttrs
+    padded = (2, 0, 1, 3, 4, 5, 6, 7)
+    eight = (1, 2, 3, 1, 2, 2, 3, 1)
+    swap = (7, 6, 5, 4, 3, 2, 1, 0)
+    out = [
+        Case(s(), ((2, 3),)),
+        Case(s(), ((),)),
+        Case(s(reshape_dims=()), ((1, 1),)),
+        Case(s(reshape_dims=(1, 1, 1)), ((),)),
+        Case(s(first_transpose=(1, 0)), ((15, 17),)),
+        Case(s(first_transpose=padded), ((2, 3, 5),)),
+        Case(s((0, 3, 1, 2)), ((2, 5, 7, 3),)),
+        Case(s(swap), (eight,)),
+        Case(s(swap, (6, -1), (1, 0)), (eight,)),
+        Case(s((1, 0), (0, 1, -1), (2, 0, 1)), ((3, 4),)),
+        Case(s((1, 0, 2), (2, -1, 3)), ((2, 3, 4),)),
+        Case(s(reshape_dims=(0, -1)), ((2, 3, 5),)),
+        Case(s(reshape_dims=(0, 0, -1)), ((2, 3, 5, 7),)),
+        Case(s(reshape_dims=(-1,)), ((31, 33),)),
+        Case(s(reshape_dims=(-1, 3)), ((4, 6),)),
+        Case(s(reshape_dims=(2, 2, 2, 2, 2, -1)), ((8, 12),)),
+        Case(s(reshape_dims=(0, 5)), ((0, 5),)),
+        Case(s(reshape_dims=(-1, 5)), ((0, 5),)),
+        Case(s(reshape_dims=(0, 7), zero_is_placeholder=False), ((3, 0),)),
+        Case(s(second_transpose=(1, 0)), ((3, 5),)),
+    ]
+    for dims, t in (((0, -1), DataType.INT32), ((-1, 3), DataType.INT64), ((4, 6), DataType.INT64)):
+        out.append(Case(s((1, 0)), ((4, 6), (2,)), (DataType.FLOAT, t), (None, np.array(dims))))
+    out.append(
+        Case(s(zero_is_placeholder=False), ((3, 0), (2,)), (DataType.HALF, DataType.INT64),
+             (None, np.array([0, 9])))
+    )  # fmt: skip
+    out += [Case(s((1, 0), (-1, 3), (1, 0)), ((5, 6),), (t,)) for t in sorted(STORAGE, key=int)]
+    out += [Case(s((1, 0)), ((3, 5),), (t,)) for t in sorted(PACKED, key=int)]
+    out += [
+        Case(s((1, 0)), ((3, 5),), (DataType.INT8,), low=-100, high=100, int8=scales)
+        for scales in (((0.5,), 0.5), ((0.5,), 0.25))
+    ]
+    return tuple(out)
+
+
+def mistakes() -> tuple[Mistake[ShuffleAttrs], ...]:
+    """Permutations, volumes and placeholders."""
+    s, x = ShuffleAttrs, ((3, 4),)
+    types = (DataType.FLOAT, DataType.INT64)
+    at_run = [
+        ("AR103", "another volume at run time", (2, 5)),
+        ("AR104", "two -1 at run time", (-1, -1)),
+        ("AR120", "a size below -1 at run time", (-2, 12)),
+        ("AR106", "a 0 beyond the rank at run time", (3, 4, 0)),
+    ]
+    return (
+        Mistake("AR301", "a permutation that repeats an axis", s((0, 0)), x),
+        Mistake("AR301", "a permutation of another length", s((1, 0, 2)), x),
+        Mistake("AR301", "a second permutation that does not fit", s(None, (12,), (1, 0)), x),
+        Mistake("AR103", "another volume", s(reshape_dims=(5, 2)), x),
+        Mistake("AR103", "-1 that cannot be inferred exactly", s(reshape_dims=(5, -1)), x),
+        Mistake("AR104", "more than one -1", s(reshape_dims=(-1, -1)), x),
+        Mistake("AR105", "-1 beside a 0 that is an empty axis", s(None, (0, -1), None, False), x),
+        Mistake("AR105", "-1 beside a copied 0", s(reshape_dims=(0, -1)), ((0, 4),)),
+        Mistake("AR106", "a 0 placeholder beyond the rank of the input", s(reshape_dims=(3, 4, 0)), x),
+        Mistake("AR120", "a size below -1", s(reshape_dims=(-2, 6)), x),
+        Mistake("AR115", "more than 8 dimensions", s(reshape_dims=(3, 4, 1, 1, 1, 1, 1, 1, 1)), x),
+        Mistake("AR202", "a type that Shuffle does not take", s(), x, (DataType.E8M0,)),
+        Mistake("AR123", "a second input that is not a vector", s(), (*x, (1, 2)), types),
+        Mistake("AR105", "-1 beside a copied 0 when run", s(reshape_dims=(0, -1)), ((0, 4),), dynamic=True),
+        *(Mistake(c, why, s(), (*x, (len(d),)), types, (None, np.array(d)), True) for c, why, d in at_run),
+    )  # fmt: skip
+
+
+OPS = (
+    Op(
+        layer=LayerType.SHUFFLE,
+        cls="IShuffleLayer",
+        methods=(Method("add_shuffle", ("input",)),),
+        inputs=(
+            Input("input", STORAGE),
+            Input("reshape_dims", INTS, required=False, shape_values=True, clears=("reshape_dims",)),
+        ),
+        attrs=ShuffleAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in "
+        "reshape_dims copies the size that the tensor has there after the first transpose; the second "
+        "input gives reshape_dims at run time, by the same rules. int64 and fp4 go beyond the documented "
+        "types.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("Reshape", "Transpose", "Flatten", "TRT_Shuffle"),
+        source="core page Shuffle",
+    ),
+)
