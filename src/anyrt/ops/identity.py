@@ -1,0 +1,64 @@
+"""Identity: a copy.
+
+add_identity(x)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.core.enums import DataType, LayerType
+from anyrt.ir.graph import Value
+from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
+from anyrt.ops._types import STORAGE
+from anyrt.prims.build import identity
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityAttrs(Attrs):
+    """Identity has no attributes."""
+
+
+def expand(layer: Layer[IdentityAttrs]) -> tuple[Value, ...]:
+    """The input, under its own name."""
+    return (identity(layer.input(0)),)
+
+
+def ref(attrs: IdentityAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The array."""
+    return (arrays[0],)
+
+
+def cases() -> tuple[Case[IdentityAttrs], ...]:
+    """Every type, ranks 0 to 8, no elements; a change of scale."""
+    a = IdentityAttrs()
+    shapes = ((), (0, 3), (1, 2, 1, 2, 1, 3, 1, 2))
+    return (
+        *(Case(a, ((3, 17),), (t,)) for t in sorted(STORAGE, key=int)),
+        *(Case(a, (s,)) for s in shapes),
+        Case(a, ((31,),), (DataType.INT8,), low=-128, high=128, int8=((0.5,), 0.2)),
+    )
+
+
+def mistakes() -> tuple[Mistake[IdentityAttrs], ...]:
+    """Types."""
+    why = "a type that Identity does not take"
+    return (Mistake("AR202", why, IdentityAttrs(), ((3,),), (DataType.E8M0,)),)
+
+
+OPS = (
+    Op(
+        layer=LayerType.IDENTITY,
+        cls="IIdentityLayer",
+        methods=(Method("add_identity", ("input",)),),
+        inputs=(Input("input", STORAGE),),
+        attrs=IdentityAttrs,
+        expand=expand,
+        ref=ref,
+        doc="A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("Identity", "Dropout"),
+        source="operator page Identity; int64 and fp4 are extensions",
+    ),
+)
