@@ -1,0 +1,236 @@
+"""ElementWise: fourteen functions of two elements, with broadcasting.
+
+add_elementwise(a, b, ElementWiseOperation.SUM)      # a: (4, 1, 3), b: (1, 5, 3) → (4, 5, 3)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.enums import DataType, ElementWiseOperation, LayerType
+from anyrt.ir.graph import Value
+from anyrt.ops._check import check_dtype, check_same_rank, is_constant
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import map_
+
+E = ElementWiseOperation
+NUMBERS = FLOATS | INTS
+BOOLS = frozenset({DataType.BOOL})
+
+
+@dataclass(frozen=True, slots=True)
+class ElementWiseAttrs(Attrs):
+    """Attributes of ElementWise."""
+
+    op: ElementWiseOperation = attr(Kind.ENUM, "the function", enum=ElementWiseOperation)
+
+
+# The scalar function and the types of each operation.
+TABLE: dict[ElementWiseOperation, tuple[str, frozenset[DataType]]] = {
+    E.SUM: ("add", NUMBERS),
+    E.PROD: ("mul", NUMBERS),
+    E.MAX: ("max", NUMBERS),
+    E.MIN: ("min", NUMBERS),
+    E.SUB: ("sub", NUMBERS),
+    E.DIV: ("div", NUMBERS),
+    E.POW: ("pow", FLOATS),
+    E.FLOOR_DIV: ("floordiv", NUMBERS),
+    E.AND: ("and", BOOLS),
+    E.OR: ("or", BOOLS),
+    E.XOR: ("xor", BOOLS),
+    E.EQUAL: ("eq", NUMBERS),
+    E.GREATER: ("gt", NUMBERS),
+    E.LESS: ("lt", NUMBERS),
+}
+COMPARISONS = frozenset({E.EQUAL, E.GREATER, E.LESS})
+
+
+def expand(layer: Layer[ElementWiseAttrs]) -> tuple[Value, ...]:
+    """One `Map`."""
+    a, b = layer.input(0), layer.input(1)
+    fn, allowed = TABLE[layer.attrs.op]
+    check_dtype(layer.name, a.dtype, allowed, f"operation {layer.attrs.op.name}")
+    check_same_rank(layer.name, (a, b))
+    return (map_(fn, a, b),)
+
+
+def ref(attrs: ElementWiseAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """NumPy for real numbers and truth values, Python's integers, brought back into range, for the others."""
+    a, b = np.broadcast_arrays(*arrays)
+    with np.errstate(all="ignore"):
+        if a.dtype.kind == "i":
+            exact = np.frompyfunc(INTEGERS[attrs.op], 2, 1)(a.astype(object), b.astype(object))
+            return (_wrapped(exact, np.dtype(bool) if attrs.op in COMPARISONS else a.dtype),)
+        return (np.asarray(REALS[attrs.op](a, b)),)
+
+
+def _wrapped(exact: Array, dtype: np.dtype[np.generic]) -> Array:
+    bits = 8 * dtype.itemsize
+    low = 0 if dtype.kind == "b" else -(1 << bits - 1)
+    return np.array([(int(v) - low) % (1 << bits) + low for v in exact.reshape(-1)], dtype).reshape(
+        exact.shape
+    )
+
+
+def _truncated(a: int, b: int) -> int:
+    return 0 if b == 0 else abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+
+
+INTEGERS: dict[ElementWiseOperation, Callable[[int, int], int]] = {
+    E.SUM: operator.add,
+    E.PROD: operator.mul,
+    E.MAX: max,
+    E.MIN: min,
+    E.SUB: operator.sub,
+    E.DIV: _truncated,
+    E.FLOOR_DIV: lambda a, b: a // b if b else 0,
+    E.EQUAL: operator.eq,
+    E.GREATER: operator.gt,
+    E.LESS: operator.lt,
+}
+REALS: dict[ElementWiseOperation, Callable[..., Array]] = {
+    E.SUM: np.add,
+    E.PROD: np.multiply,
+    E.MAX: np.maximum,
+    E.MIN: np.minimum,
+    E.SUB: np.subtract,
+    E.DIV: np.divide,
+    E.POW: np.power,
+    E.FLOOR_DIV: lambda a, b: np.floor(a / b),
+    E.AND: np.logical_and,
+    E.OR: np.logical_or,
+    E.XOR: np.logical_xor,
+    E.EQUAL: np.equal,
+    E.GREATER: np.greater,
+    E.LESS: np.less,
+}
+
+DLA_PLAIN = frozenset({E.SUM, E.SUB, E.PROD, E.MAX, E.MIN})
+
+
+def dla(layer: Layer[ElementWiseAttrs]) -> str | None:
+    """Four dimensions; a division with at most one constant, a power with one, comparisons of int8.
+
+    DLA also wants the result of a comparison to be cast at once, which a layer alone cannot tell."""
+    op, values = layer.attrs.op, (layer.input(0), layer.input(1))
+    constants = sum(map(is_constant, values))
+    if any(v.type.rank != 4 for v in values):
+        return "DLA runs ElementWise on 4 dimensions"
+    if op in DLA_PLAIN:
+        return None
+    if op is E.DIV:
+        return None if constants <= 1 else "DLA divides with at most one constant input"
+    if op is E.POW:
+        return None if constants == 1 else "DLA computes powers with exactly one constant input"
+    if op in COMPARISONS:
+        fits = all(v.dtype is DataType.INT8 and _dla_compares(v) for v in values)
+        return (
+            None
+            if fits
+            else "DLA compares int8 tensors of shapes (N, C, H, W), (N, C, 1, 1) and (N, 1, 1, 1)"
+        )
+    return f"DLA does not run the operation {op.name}"
+
+
+def _dla_compares(value: Value) -> bool:
+    height, width = value.shape[2:]
+    return (height, width) == (1, 1) or 1 not in (height, width)
+
+
+def cases() -> tuple[Case[ElementWiseAttrs], ...]:
+    """Every operation in every type it takes; broadcasting both ways; the edges of integers and floats."""
+    out = [
+        Case(ElementWiseAttrs(op), ((3, 17), (3, 17)), (t,), low=low, high=100 if t in INTS else 2)
+        for op, (_, types) in TABLE.items()
+        for t in sorted(types, key=int)
+        for low in (0.25 if op is E.POW else -100 if t in INTS else -2,)
+    ]
+    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.0, np.inf, -np.inf, np.nan])
+    rows, columns = special.reshape(9, 1), special.reshape(1, 9)
+    out += [
+        Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), data=(rows, columns)) for op in REALS if op not in LOGIC
+    ]
+    for t, low in ((DataType.INT32, -(2**31)), (DataType.INT64, -(2**63))):
+        edges = np.array([low, low + 1, -7, -1, 0, 1, 2, 7, -low - 1], object).astype(np.int64)
+        pair = (edges.reshape(9, 1), edges.reshape(1, 9))
+        out += [Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), (t,), pair) for op in INTEGERS]
+    shapes = (
+        ((), ()),
+        ((2, 0, 3), (1, 1, 3)),
+        ((4, 1, 3), (1, 5, 3)),
+        ((1, 2, 1, 2, 1, 3, 1, 2), (2, 1, 2, 1, 3, 1, 2, 1)),
+    )
+    out += [Case(ElementWiseAttrs(E.SUM), pair) for pair in shapes]
+    out += [
+        Case(
+            ElementWiseAttrs(op),
+            ((3, 5), (3, 5)),
+            (DataType.INT8,),
+            low=-120,
+            high=120,
+            int8=((0.1, 0.2), 0.3),
+        )
+        for op in (E.SUM, E.PROD, E.MAX, E.SUB)
+    ]
+    out.append(
+        Case(
+            ElementWiseAttrs(E.SUM),
+            ((3, 5), (3, 5)),
+            (DataType.INT8,),
+            low=-120,
+            high=120,
+            int8=((1.0, 1.0), 1.0),
+        )
+    )
+    return tuple(out)
+
+
+LOGIC = frozenset({E.AND, E.OR, E.XOR})
+
+
+def mistakes() -> tuple[Mistake[ElementWiseAttrs], ...]:
+    """Ranks, sizes and types."""
+    total, power, both = ElementWiseAttrs(E.SUM), ElementWiseAttrs(E.POW), ElementWiseAttrs(E.AND)
+    same = ((3, 5), (3, 5))
+    mixed = (DataType.FLOAT, DataType.HALF)
+    return (
+        Mistake("AR122", "operands of different rank", total, ((3, 5), (5,))),
+        Mistake("AR112", "sizes that differ and are not 1", total, ((3, 5), (3, 4))),
+        Mistake("AR203", "operands of different types", total, same, mixed),
+        Mistake("AR202", "truth values for arithmetic", total, same, (DataType.BOOL,)),
+        Mistake("AR202", "integers for POW", power, same, (DataType.INT32,)),
+        Mistake("AR202", "numbers for AND, OR, XOR", both, same),
+        Mistake("AR112", "sizes that differ at run time", total, ((3, 5), (3, 4)), dynamic=True),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.ELEMENTWISE,
+        cls="IElementWiseLayer",
+        methods=(Method("add_elementwise", ("input1", "input2", "op")),),
+        inputs=(
+            Input("input1", NUMBERS | BOOLS | {DataType.INT8}),
+            Input("input2", NUMBERS | BOOLS | {DataType.INT8}, same_as=0),
+        ),
+        attrs=ElementWiseAttrs,
+        expand=expand,
+        ref=ref,
+        doc="A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and "
+        "repeated. Integers wrap on overflow, DIV truncates towards zero, FLOOR_DIV rounds down, and both "
+        "give 0 for a zero divisor. MAX and MIN give NaN where either operand is NaN. int8 stands for real "
+        "numbers.",
+        cases=cases,
+        mistakes=mistakes,
+        dla=dla,
+        onnx=("Add", "Mul", "Max", "Min", "Sub", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less",
+              "TRT_FloorDiv"),
+        real_int8=lambda attrs: True,
+        source="operator page ElementWise",
+    ),
+)  # fmt: skip
