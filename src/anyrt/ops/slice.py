@@ -1,0 +1,354 @@
+"""Slice: a strided window, which may reach beyond the input in every mode but STRICT_BOUNDS.
+
+add_slice(x, start=(0, 2), shape=(3, 2), stride=(1, 2))      # x[0:3, 2:6:2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim, Relation, add, always_le, maximum, minimum, mul
+from anyrt.core.enums import DataType, LayerType, SampleMode
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.ir.graph import Value
+from anyrt.ops._check import Requirements, check_axis, checked, need, normalized_axes, show, vector
+from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import INTS, STORAGE
+from anyrt.prims.build import const, identity, map_, pad, reshape, slice_, taps
+from anyrt.prims.build import expand as repeat
+from anyrt.prims.taprules import Border
+
+M = SampleMode
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAttrs(Attrs):
+    """Attributes of Slice; the operands of the same names, when connected, take their places."""
+
+    start: tuple[int, ...] | None = attr(Kind.DIMS, "the first position read on each axis", drops=1)
+    shape: tuple[int, ...] | None = attr(Kind.DIMS, "the size of the output on each axis", drops=2)
+    stride: tuple[int, ...] | None = attr(
+        Kind.DIMS, "the distance of positions; negative: backwards, 0: repeated", drops=3
+    )
+    mode: SampleMode = attr(Kind.ENUM, "what is read outside the input", M.STRICT_BOUNDS, enum=SampleMode)
+    axes: tuple[int, ...] | None = attr(
+        Kind.DIMS, "the axes that start, shape and stride speak of; unset: all", None, drops=5
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What one axis of the output reads: `start + step·i` for `size` positions of an axis of `length`."""
+
+    start: Dim
+    size: Dim
+    step: Dim
+    length: Dim
+
+    @property
+    def last(self) -> Dim:
+        """The last position."""
+        return add(self.start, mul(self.step, add(self.size, -1)))
+
+    @property
+    def low(self) -> Dim:
+        """The lowest position."""
+        return minimum(self.start, self.last)
+
+    @property
+    def high(self) -> Dim:
+        """The highest position."""
+        return maximum(self.start, self.last)
+
+    @property
+    def inside(self) -> bool:
+        """Whether every position is known to lie in the input."""
+        return always_le(0, self.low) and always_le(add(self.high, 1), self.length)
+
+
+def expand(layer: Layer[SliceAttrs]) -> tuple[Value, ...]:
+    """A `View` where positions lie inside, `Taps` where they are brought back, a `Pad` where they are
+    filled."""
+    x, mode = layer.input(0), layer.attrs.mode
+    windows, rules = _windows(layer, x)
+    if layer.optional(4) is not None and mode is not M.FILL:
+        do = "remove input 4 or set mode to FILL"
+        raise ArgumentError("AR304", layer.name, f"a fill value in mode {mode.name}", "mode FILL", do)
+    match mode:
+        case M.STRICT_BOUNDS:
+            y = _strict(layer, x, windows)
+        case M.FILL:
+            y = _filled(layer, x, windows)
+        case _:
+            y, more = _bordered(layer, x, windows)
+            rules += more
+    return (checked(identity(y) if y == x else y, rules),)
+
+
+def _windows(layer: Layer[SliceAttrs], x: Value) -> tuple[list[Window], Requirements]:
+    given = _elements(layer, 5, "axes", layer.attrs.axes)
+    axes = range(x.type.rank) if given is None else _axes(layer, given, x.type.rank)
+    starts, sizes, steps = (
+        _one_each(layer, i, name, value, len(axes))
+        for i, name, value in (
+            (1, "start", layer.attrs.start),
+            (2, "shape", layer.attrs.shape),
+            (3, "stride", layer.attrs.stride),
+        )
+    )
+    windows = [Window(0, d, 1, d) for d in x.shape]
+    rules: Requirements = ()
+    for axis, start, size, step in zip(axes, starts, sizes, steps, strict=True):
+        got, do = f"size {size} for axis {axis}", "give sizes of 0 or more"
+        rules += need(layer.name, 0, Relation.LE, size, "AR120", got, "a size of 0 or more", do)
+        windows[axis] = Window(start, size, step, x.shape[axis])
+    return windows, rules
+
+
+def _elements(
+    layer: Layer[SliceAttrs], i: int, name: str, static: tuple[int, ...] | None
+) -> tuple[Dim, ...] | None:
+    value = layer.optional(i)
+    return static if value is None else vector(layer.name, value, f"input {i} ({name})")
+
+
+def _axes(layer: Layer[SliceAttrs], given: tuple[Dim, ...], rank: int) -> tuple[int, ...]:
+    axes = tuple(a for a in given if isinstance(a, int))
+    if len(axes) < len(given):
+        raise ShapeError(
+            "AR121", layer.name, "axes that are not constant", "build-time constants", "use a constant"
+        )
+    for axis in axes:
+        check_axis(layer.name, axis, rank)
+    return normalized_axes(layer.name, axes, rank)
+
+
+def _one_each(
+    layer: Layer[SliceAttrs], i: int, name: str, static: tuple[int, ...] | None, count: int
+) -> tuple[Dim, ...]:
+    values = _elements(layer, i, name, static)
+    if values is None:
+        raise ArgumentError("AR306", layer.name, f"no {name}", "one value for each axis", f"set {name}")
+    if len(values) != count:
+        got, do = f"{name} {show(values)}", "give one value for each sliced axis"
+        raise ShapeError("AR108", layer.name, got, f"{count} values", do)
+    return values
+
+
+def _strict(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
+    some = all(always_le(1, w.size) for w in windows)  # nothing is read when any axis is empty
+    for axis, w in enumerate(windows):
+        if some and (always_le(w.length, w.high) or always_le(w.low, -1)):
+            got = f"positions {w.start} to {w.last} of axis {axis}, whose size is {w.length}"
+            do = "choose another window, or another mode"
+            raise ShapeError("AR114", layer.name, got, "positions inside the input", do)
+    return slice_(x, [w.start for w in windows], [w.size for w in windows], [w.step for w in windows])
+
+
+def _bordered(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> tuple[Value, Requirements]:
+    """WRAP, CLAMP and REFLECT: a view of the axes that stay inside, one `Taps` for each other."""
+    rules: Requirements = ()
+    viewed = [w if w.inside else Window(0, w.length, 1, w.length) for w in windows]
+    y = slice_(x, [w.start for w in viewed], [w.size for w in viewed], [w.step for w in viewed])
+    for axis, w in enumerate(windows):
+        if w.inside:
+            continue
+        got = f"size {w.size} for the empty axis {axis} in mode {layer.attrs.mode.name}"
+        do = "give the axis size 0, or use mode FILL"
+        some = minimum(w.size, 1)
+        rules += need(layer.name, some, Relation.LE, w.length, "AR114", got, "an axis with elements", do)
+        y = taps(y, axis, w.size, Border(layer.attrs.mode, w.start, w.step))
+    return y, rules
+
+
+def _filled(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
+    """The input within borders just wide enough, viewed; a fill value that is no constant 0 is put in by a
+    mask."""
+    lo = [0 if w.inside else maximum(0, mul(w.low, -1)) for w in windows]
+    hi = [0 if w.inside else maximum(0, add(add(w.high, 1), mul(w.length, -1))) for w in windows]
+
+    def window(value: Value) -> Value:
+        starts = [add(w.start, border) for w, border in zip(windows, lo, strict=True)]
+        return slice_(pad(value, lo, hi, 0.0), starts, [w.size for w in windows], [w.step for w in windows])
+
+    fill = layer.optional(4)
+    if fill is None or all(w.inside for w in windows):
+        return window(x)
+    if fill.type.rank != 0:
+        got = f"a fill value of shape {show(fill.shape)}"
+        raise ShapeError("AR123", layer.name, got, "rank 0", "give a single value")
+    rank = x.type.rank
+    mask = window(repeat(const(np.ones((1,) * rank, bool), DataType.BOOL), x.shape))
+    return map_("select", mask, window(x), reshape(fill, (1,) * rank))
+
+
+def ref(attrs: SliceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Axis by axis: the positions, brought inside, and the fill value where there is none."""
+    x = arrays[0]
+    extra = [*arrays[1:], *(ABSENT,) * 5][:5]
+    static = (attrs.start, attrs.shape, attrs.stride, attrs.axes or tuple(range(x.ndim)))
+    start, shape, stride, axes = (
+        tuple(a.tolist()) if a is not ABSENT else s or ()
+        for a, s in zip((*extra[:3], extra[4]), static, strict=True)
+    )
+    fill = extra[3] if extra[3] is not ABSENT else np.zeros((), x.dtype)
+    for axis, first, size, step in zip(axes, start, shape, stride, strict=True):
+        places = [BRING[attrs.mode](first + step * i, x.shape[axis]) for i in range(size)]
+        nothing = np.take(x, np.array([], np.int64), axis)
+        x = np.concatenate([nothing, *(_row(x, axis, p, fill) for p in places)], axis)
+    return (x,)
+
+
+def _row(x: Array, axis: int, position: int | None, fill: Array) -> Array:
+    if position is not None:
+        return np.take(x, np.array([position]), axis)
+    shape = list(x.shape)
+    shape[axis] = 1
+    return np.full(shape, fill, x.dtype)
+
+
+def _reflect(p: int, n: int) -> int:
+    if n == 1:
+        return 0
+    c = abs(p) % (2 * n - 2)
+    return 2 * n - 2 - c if c >= n else c
+
+
+BRING = {
+    M.STRICT_BOUNDS: lambda p, n: p,
+    M.WRAP: lambda p, n: p % n,
+    M.CLAMP: lambda p, n: min(max(p, 0), n - 1),
+    M.FILL: lambda p, n: p if 0 <= p < n else None,
+    M.REFLECT: _reflect,
+}
+
+
+def dla(layer: Layer[SliceAttrs]) -> str | None:
+    """Four static axes, stride 1, the batch untouched, and float16."""
+    attrs, x = layer.attrs, layer.input(0)
+    if x.dtype is DataType.INT8:
+        return "DLA slices float16 only"
+    if x.type.rank != 4 or any(layer.optional(i) is not None for i in range(1, 6)):
+        return "DLA slices 4 dimensions by constant start, shape and stride, and fills with 0"
+    if attrs.mode not in (M.STRICT_BOUNDS, M.WRAP, M.FILL):
+        return f"DLA does not slice in mode {attrs.mode.name}"
+    windows, _ = _windows(layer, x)
+    if any(w.step != 1 for w in windows):
+        return "DLA slices with stride 1"
+    first = windows[0]
+    return None if (first.start, first.size) == (0, first.length) else "DLA does not slice axis 0"
+
+
+def cases() -> tuple[Case[SliceAttrs], ...]:
+    """Every mode and type; strides of every sign; axes; tensors of positions; fill values; empty tensors."""
+    s = SliceAttrs
+    modes = (M.WRAP, M.CLAMP, M.FILL, M.REFLECT)
+    out = [Case(s((0, 1), (2, 3), (1, 2)), ((3, 7),), (t,)) for t in sorted(STORAGE, key=int)]
+    out += [
+        Case(s((-2, 1), (5, 3), (1, 2), m), ((3, 5),), (t,)) for m in modes for t in sorted(STORAGE, key=int)
+    ]
+    out += [
+        Case(s((start, 0), (size, 2), (step, 1), m), ((n, 2),))
+        for m in modes
+        for n, start, size, step in (
+            (3, 7, 9, -2),
+            (1, -2, 5, 1),
+            (5, -9, 17, 3),
+            (5, 2, 3, 0),
+            (5, 9, 2, 0),
+            (2, 0, 0, 1),
+        )
+    ]
+    plain = [
+        (s((6,), (4,), (-2,)), (7,)),
+        (s((2,), (5,), (0,)), (3,)),
+        (s((0, 0), (0, 2), (1, 1)), (3, 2)),
+        (s((5,), (0,), (1,)), (3,)),
+        (s((), (), ()), ()),
+        (s((1,), (2,), (1,), axes=(1,)), (2, 3)),
+        (s((1, 0), (2, 1), (1, 1), axes=(2, 0)), (2, 3, 5)),
+        (s((0,) * 8, (1,) * 8, (1,) * 8), (1, 2, 1, 2, 1, 3, 1, 2)),
+        (s((-1,), (3,), (1,), M.FILL), (0,)),
+        (s((0, 0), (3, 2), (1, 1)), (3, 2)),
+    ]
+    out += [Case(attrs, (shape,)) for attrs, shape in plain]
+    f, i = DataType.FLOAT, DataType.INT64
+    run = (np.array([1, 0]), np.array([2, 2]), np.array([1, 2]))
+    out += [
+        Case(s(None, None, None, m), ((3, 4), (2,), (2,), (2,)), (f, i, DataType.INT32, i), (None, *run))
+        for m in SampleMode
+    ]
+    below = np.array([-2, 3])
+    out += [Case(s(None, (4, 3), (1, -1), m), ((3, 4), (2,)), (f, i), (None, below)) for m in modes]
+    out += [
+        Case(
+            s((-1, 0), (5, 3), (1, 2), M.FILL), ((3, 4), None, None, None, ()), (t, t, t, t, t), low=1, high=5
+        )
+        for t in (DataType.FLOAT, DataType.INT32, DataType.INT64, DataType.BOOL, DataType.HALF)
+    ]
+    out.append(
+        Case(s((1,), (2,), (1,)), ((2, 3), None, None, None, None, (1,)), (f, i, i, i, f, i),
+             (None,) * 5 + (np.array([1]),), static_only=True)  # axes are constants
+    )  # fmt: skip
+    out.append(Case(s((0,), (3,), (2,)), ((7,),), (DataType.INT8,), low=-100, high=100, int8=((0.5,), 0.25)))
+    return tuple(out)
+
+
+def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
+    """Bounds, counts, axes and fill values."""
+    s, x, f = SliceAttrs, ((3, 4),), DataType.FLOAT
+    fill = ((3, 4), None, None, None, ())
+    run, ints = ((3, 4), (2,)), (f, DataType.INT64)
+    far = (None, np.array([2, 0]))
+    return (
+        Mistake("AR114", "a window beyond the input in STRICT_BOUNDS", s((2, 0), (2, 4), (1, 1)), x),
+        Mistake("AR114", "a negative position in STRICT_BOUNDS", s((1, 0), (3, 4), (-1, 1)), x),
+        Mistake("AR114", "CLAMP, REFLECT or WRAP of nothing", s((0,), (2,), (1,), M.CLAMP), ((0,),)),
+        Mistake("AR108", "start, shape or stride of another length", s((0,), (2, 2), (1, 1)), x),
+        Mistake("AR306", "no start, shape or stride", s(None, (2, 2), (1, 1)), x),
+        Mistake("AR120", "a negative size", s((0, 0), (-1, 2), (1, 1)), x),
+        Mistake("AR303", "an axis outside the rank", s((0,), (1,), (1,), axes=(2,)), x),
+        Mistake("AR305", "an axis named twice", s((0, 0), (1, 1), (1, 1), axes=(1, 1)), x),
+        Mistake("AR304", "a fill value in another mode than FILL", s((0, 0), (1, 1), (1, 1)), fill),
+        Mistake("AR203", "a fill value of another type", s((0, 0), (5, 1), (1, 1), M.FILL), fill,
+                (f, f, f, f, DataType.HALF)),
+        Mistake("AR123", "a fill value that is not a single one", s((0, 0), (5, 1), (1, 1), M.FILL),
+                ((3, 4), None, None, None, (1,))),
+        Mistake("AR202", "a type that Slice does not take", s((0, 0), (1, 1), (1, 1)), x, (DataType.E8M0,)),
+        Mistake("AR114", "a window beyond the input at run time", s(None, (2, 4), (1, 1)), run, ints,
+                far, True),
+        Mistake("AR120", "a negative size at run time", s((0, 0), None, (1, 1)), ((3, 4), None, (2,)),
+                (f, f, DataType.INT64), (None, None, np.array([-1, 2])), True),
+        Mistake("AR114", "WRAP of nothing at run time", s((0,), (2,), (1,), M.WRAP), ((0,),), dynamic=True),
+    )  # fmt: skip
+
+
+OPS = (
+    Op(
+        layer=LayerType.SLICE,
+        cls="ISliceLayer",
+        methods=(Method("add_slice", ("input", "start", "shape", "stride")),),
+        inputs=(
+            Input("input", STORAGE),
+            Input("start", INTS, required=False, shape_values=True),
+            Input("size", INTS, required=False, shape_values=True),
+            Input("stride", INTS, required=False, shape_values=True),
+            Input("fill", STORAGE, required=False, same_as=0),
+            Input("axes", INTS, required=False, shape_values=True, build_time=True),
+        ),
+        attrs=SliceAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Output position i reads start + stride·i on every sliced axis. Outside the input "
+        "STRICT_BOUNDS is an error, WRAP counts on from the other end, CLAMP repeats the edge, REFLECT "
+        "mirrors without repeating the edge, and FILL gives the fill value, or 0. uint8 and fp4, and "
+        "CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.",
+        cases=cases,
+        mistakes=mistakes,
+        dla=dla,
+        onnx=("Slice", "Pad", "Expand", "TRT_Slice"),
+        source="operator page Slice",
+    ),
+)
