@@ -1,0 +1,213 @@
+"""Graphs from the cases of operators, with operands to feed and the answer of the reference:
+what derived tests run.
+
+for op, case in all_cases():
+    run = case_run(op, case, dynamic=True)
+    outputs = my_backend(run.graph, run.feeds, run.sizes)      # by name: y0, y1, …
+    assert not differences(run, outputs)
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dims import INF, Dim, Sym
+from anyrt.core.dtype import cast, is_float, is_integer, numpy_dtype
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Symbol, Value
+from anyrt.ir.reference import widen
+from anyrt.ops import OPS
+from anyrt.ops._expand import expand_layer
+from anyrt.ops._record import ABSENT, AnyOp, Array, Attrs, Case, Layer, Mistake
+from anyrt.prims._convert import limits
+from anyrt.prims.build import const, param
+
+AnyCase = Case[Attrs]
+AnyMistake = Mistake[Attrs]
+# One step between neighbouring numbers, relative to their size.
+STEP = {
+    DataType.FLOAT: 2.0**-23,
+    DataType.HALF: 2.0**-10,
+    DataType.BF16: 2.0**-7,
+    DataType.FP8: 2.0**-3,
+    DataType.FP4: 2.0**-1,
+    DataType.E8M0: 1.0,
+}
+TINY = {DataType.HALF: 2.0**-24, DataType.FP8: 2.0**-9}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A case made runnable. `expected`: real numbers or integers as the reference gave them; `types`:
+    of the outputs."""
+
+    graph: Graph
+    feeds: dict[str, Array]
+    sizes: dict[str, int]
+    expected: tuple[Array, ...]
+    types: tuple[DataType, ...]
+    rtol: float
+    atol: float
+
+
+def all_cases() -> Iterator[tuple[AnyOp, AnyCase]]:
+    """Every case of every operator."""
+    for op in OPS.values():
+        for case in op.cases():
+            yield op, case
+
+
+def all_mistakes() -> Iterator[tuple[AnyOp, AnyMistake]]:
+    """Every mistake that an operator lists."""
+    for op in OPS.values():
+        for mistake in op.mistakes():
+            yield op, mistake
+
+
+def case_run(op: AnyOp, case: AnyCase, dynamic: bool) -> Run:
+    """The case as a graph with its operands; `dynamic` leaves the sizes open that the case allows."""
+    arrays = operands(op, case)
+    scales, out_scale = case.int8 or ((), None)
+    graph, sizes = case_graph(op, case, dynamic and not case.static_only, arrays)
+    feeds = {name: _stored(arrays[int(name[1:])], v.dtype) for name, v in graph.inputs}
+    expected = _expected(op, case, arrays, scales, out_scale)
+    return Run(graph, feeds, sizes, expected, tuple(v.dtype for _, v in graph.outputs), case.rtol, case.atol)
+
+
+def case_graph(
+    op: AnyOp, case: AnyCase | AnyMistake, dynamic: bool, arrays: tuple[Array, ...]
+) -> tuple[Graph, dict[str, int]]:
+    """The layer alone: operand i is input x{i}, output j is y{j}; and the sizes that `arrays` have.
+
+    Operands whose values decide sizes are constants in the static form and inputs with followed elements
+    in the other."""
+    values: list[Value | None] = []
+    symbols: list[Symbol] = []
+    sizes: dict[str, int] = {}
+    inputs: list[tuple[str, Value]] = []
+    for i, array in enumerate(arrays):
+        if array is ABSENT:
+            values.append(None)
+            continue
+        name, dtype = f"x{i}", _dtype(case, i)
+        spec = op.operand(i)
+        if spec.build_time or (spec.shape_values and not dynamic):
+            values.append(const(array, dtype))
+            continue
+        follow = spec.shape_values
+        open_axes = _open_axes(case, i, array.ndim) if dynamic and not follow else ()
+        found = [Symbol(Sym(f"{name}.{a}"), name, a) for a in open_axes]
+        shape: tuple[Dim, ...] = tuple(
+            next((s.sym.dim for s in found if s.axis == a), n) for a, n in enumerate(array.shape)
+        )
+        elements = tuple(Sym(f"{name}#{k}", -INF, INF) for k in range(array.size if follow else 0))
+        found += [Symbol(s, name, k, True) for k, s in enumerate(elements)]
+        sizes |= {f"{name}.{a}": array.shape[a] for a in open_axes}
+        sizes |= {s.name: int(array.reshape(-1)[k]) for k, s in enumerate(elements)}
+        symbols += found
+        inputs.append((name, param(name, shape, dtype, elements)))
+        values.append(inputs[-1][1])
+    scales, out_scale = (isinstance(case, Case) and case.int8) or ((), None)
+    outputs = expand_layer(op, Layer("layer", case.attrs, tuple(values)), scales, out_scale)
+    named = tuple((f"y{j}", v) for j, v in enumerate(outputs))
+    return Graph(tuple(inputs), named, symbols=tuple(symbols)), sizes
+
+
+def operands(op: AnyOp, case: AnyCase | AnyMistake) -> tuple[Array, ...]:
+    """The operands' values as the interpreter holds them: random, by a fixed seed, where the case does not
+    give them."""
+    seed = zlib.crc32(repr((op.layer.name, case.shapes, case.dtypes)).encode())
+    random = np.random.default_rng(seed)
+    low, high = (case.low, case.high) if isinstance(case, Case) else (-2.0, 2.0)
+    out: list[Array] = []
+    for i, shape in enumerate(case.shapes):
+        given = case.data[i] if i < len(case.data) else None
+        if shape is None:
+            out.append(ABSENT)
+            continue
+        drawn = random.uniform(low, high, shape) if given is None else given.reshape(shape)
+        out.append(widen(_stored(np.asarray(drawn), _dtype(case, i)), _dtype(case, i)))
+    return tuple(out)
+
+
+def _dtype(case: AnyCase | AnyMistake, i: int) -> DataType:
+    return case.dtypes[i] if i < len(case.dtypes) else case.dtypes[-1]
+
+
+def _stored(array: Array, dtype: DataType) -> Array:
+    if dtype is DataType.BOOL and array.dtype.kind == "f":
+        return np.greater(array, 0)
+    if dtype is DataType.INT8 and array.dtype.kind == "f":
+        return np.clip(np.rint(array), -128, 127).astype(np.int8)
+    return cast(array, dtype)
+
+
+def _open_axes(case: AnyCase | AnyMistake, i: int, rank: int) -> tuple[int, ...]:
+    chosen = case.dynamic if isinstance(case, Case) else ()
+    return chosen[i] if chosen else tuple(range(rank))
+
+
+# ---- the answer ---------------------------------------------------------------------------------
+
+
+def _expected(
+    op: AnyOp, case: AnyCase, arrays: tuple[Array, ...], scales: tuple[float, ...], out_scale: float | None
+) -> tuple[Array, ...]:
+    int8 = [_dtype(case, i) is DataType.INT8 and a is not ABSENT for i, a in enumerate(arrays)]
+    if not any(int8):
+        return op.ref(case.attrs, arrays)
+    steps = [float(np.float32(scales[i])) if i < len(scales) else 1.0 for i in range(len(arrays))]
+    real = tuple(a.astype(np.float64) * s if q else a for a, s, q in zip(arrays, steps, int8, strict=True))
+    if op.real_int8(case.attrs):
+        return tuple(_coded(y, float(np.float32(out_scale or 1.0))) for y in op.ref(case.attrs, real))
+    if out_scale is None:
+        return op.ref(case.attrs, arrays)
+    return tuple(_coded(y, float(np.float32(out_scale))) for y in op.ref(case.attrs, real))
+
+
+def _coded(y: Array, scale: float) -> Array:
+    """Real numbers in steps of `scale`; NaN is the lowest code."""
+    if y.dtype.kind != "f":
+        return y
+    real = y.astype(np.float64)
+    return np.where(np.isnan(real), -128.0, real / scale)
+
+
+def differences(run: Run, outputs: Mapping[str, Array]) -> list[str]:
+    """What is wrong with `outputs`, one line each; nothing when they are right.
+
+    Floats may be off by one rounding to their type beside the case's tolerances. Integers are exact; where
+    the reference answers with real numbers, those rounded to the integer type, either way near a tie."""
+    lines = []
+    for (name, value), want in zip(run.graph.outputs, run.expected, strict=True):
+        got = outputs[name]
+        if got.shape != want.shape or got.dtype != numpy_dtype(value.dtype):
+            lines.append(f"{name}: {got.dtype}{got.shape} instead of {want.dtype}{want.shape} ({value.type})")
+            continue
+        wrong = np.logical_not(_agrees(run, widen(got, value.dtype), want, value.dtype))
+        if wrong.any():
+            at = tuple(int(k) for k in np.argwhere(wrong)[0])
+            lines.append(
+                f"{name}: {wrong.sum()} of {wrong.size} wrong; at {at} {got[at]!r} instead of {want[at]!r}"
+            )
+    return lines
+
+
+def _agrees(run: Run, got: Array, want: Array, dtype: DataType) -> NDArray[np.bool_]:
+    if want.dtype.kind != "f":
+        return np.asarray(np.equal(got, want), np.bool_)
+    wide, real = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        if is_integer(dtype):
+            low, high = limits(dtype)
+            return np.abs(wide - np.clip(real, low, high)) <= 0.5 + 100 * run.rtol + run.atol
+        assert is_float(dtype), f"a reference of real numbers for {dtype}"
+        rounded = widen(cast(want, dtype), dtype).astype(np.float64)
+        room = (STEP[dtype] + run.rtol) * np.abs(real) + run.atol + TINY.get(dtype, 0.0)
+        near = np.isfinite(real) & (np.abs(wide - real) <= room)
+        return near | np.equal(wide, rounded) | (np.isnan(wide) & np.isnan(rounded))
