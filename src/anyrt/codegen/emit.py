@@ -26,6 +26,7 @@ class Machine:
 
     vector_bits: int
     has_fma: bool
+    has_rounding: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Frame:
 
 def emit(kernel: Kernel, frame: Frame, slots: dict[Dim, int], machine: Machine) -> Function:
     """`kernel` as an LLVM function; `slots` gains the size-only values that it reads."""
-    return Emitter(Values(machine.has_fma, slots), machine).function(kernel, frame)
+    return Emitter(Values(machine.has_fma, machine.has_rounding, slots), machine).function(kernel, frame)
 
 
 @dataclass(slots=True)
@@ -219,7 +220,7 @@ class VectorLoop:
         chains = CHAINS if folded else 1
         if isinstance(var.extent, int):
             width = min(width, max(2, 1 << (var.extent - 1).bit_length()))
-            chains = max(1, min(chains, var.extent // width))
+            chains = min(chains, 1 << max(0, (var.extent // width).bit_length() - 1))
         extent = v.dim(var.extent)
         sums = {b: [self._accumulator(b, op, width) for _ in range(chains)] for b, op in folded}
         saved = {b: v.registers[b.name] for b, _ in folded}

@@ -21,14 +21,28 @@ SERIAL = 16384  # below this a second thread does not pay
 
 
 @dataclass(frozen=True, slots=True)
+class Guarded:
+    """The kernels of an inference in order, for sizes that make `guard` other than 0."""
+
+    guard: Dim
+    kernels: Sequence[Kernel]
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
-    """All kernels of an engine: those that fill tables, and those of an inference in order."""
+    """All kernels of an engine: those that fill tables, and the versions of an inference, of which the first whose guard
+    holds is run."""
 
     tables: Sequence[Kernel]
-    kernels: Sequence[Kernel]
+    versions: Sequence[Guarded]
     places: Mapping[Buffer, tuple[int, Dim]]
     symbols: Sequence[Sym]
     bindings: int
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels of all versions, in the order in which `step` counts them."""
+        return tuple(k for v in self.versions for k in v.kernels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +59,25 @@ def program(module: Module, machine: Machine) -> HostText:
     first = abi.slot_word(module.bindings, 0)
     frame = Frame(module.places, first)
     functions = [emit(k, frame, slots, machine) for k in (*module.tables, *module.kernels)]
-    launches = [_launch_slots(k, slots) for k in (*module.tables, *module.kernels)]
-    split = len(module.tables)
-    entries = [_prepare(module, launches[:split], slots, first), _run(module, launches[split:], first),
-               _step(module, launches[split:], first)]
+    counts = [_operand(k.var.extent or 0, slots) for k in module.tables]
+    versions = [_Version(_operand(v.guard, slots), [_Launch(k, _launch_slots(k, slots)) for k in v.kernels]) for v in module.versions]
+    entries = [_prepare(module, counts, slots, first), _run(versions, first), _step(versions, first)]
     declared = sorted(frozenset().union(*(f.declared for f in functions), *(e.declared for e in entries)))
     attributes = ['attributes #0 = { nounwind "no-builtins" }', "!0 = !{}"]
     text = "\n\n".join([*declared, *(f.text for f in functions), *(e.text for e in entries), *attributes])
     return HostText(text, len(slots))
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    kernel: Kernel
+    operands: tuple[str, str, str]  # items, work in all, items a thread claims at once
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    guard: str
+    launches: Sequence[_Launch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +107,8 @@ def _read(operand: str, lines: list[str], first: int, name: str) -> str:
     return f"%{name}"
 
 
-def _prepare(module: Module, launches: list[tuple[str, str, str]], slots: dict[Dim, int], first: int) -> Entry:
-    values = Values(False, {})
+def _prepare(module: Module, counts: Sequence[str], slots: dict[Dim, int], first: int) -> Entry:
+    values = Values(False, True, {})
     scope = Scope()
     values.scopes.stack.append(scope)
     for n, sym in enumerate(module.symbols):
@@ -95,23 +120,31 @@ def _prepare(module: Module, launches: list[tuple[str, str, str]], slots: dict[D
         scope.lines.append(f"  %d{n}p = getelementptr i64, ptr %args, i64 {first + n}")
         scope.lines.append(f"  store i64 {value}, ptr %d{n}p")
     lines = scope.lines
-    for n, (kernel, (items, _, _)) in enumerate(zip(module.tables, launches, strict=True)):
+    for n, (kernel, items) in enumerate(zip(module.tables, counts, strict=True)):
         count = _read(items, lines, first, f"t{n}")
         lines.append(f"  call void @{kernel.name}(ptr %args, i64 0, i64 {count}, ptr null)")
     text = "\n".join(["define i32 @prepare(ptr %args) #0 {", *lines, "  ret i32 0", "}"])
     return Entry(text, frozenset(values.declared))
 
 
-def _launch(n: int, kernel: Kernel, slots: tuple[str, str, str], first: int) -> list[str]:
+def _launch(n: int, launch: _Launch, first: int) -> list[str]:
     """Small work here, large work through the pool."""
     lines: list[str] = []
-    items, work, chunk = (_read(o, lines, first, f"{stem}{n}_") for o, stem in zip(slots, "iwc", strict=True))
+    items, work, chunk = (_read(o, lines, first, f"{stem}{n}_") for o, stem in zip(launch.operands, "iwc", strict=True))
+    name = launch.kernel.name
     lines += [f"  %small{n} = icmp slt i64 {work}, {SERIAL}",
               f"  br i1 %small{n}, label %here{n}, label %there{n}", f"here{n}:",
-              f"  call void @{kernel.name}(ptr %args, i64 0, i64 {items}, ptr %scratch)", f"  br label %next{n}", f"there{n}:",
-              f"  call void %parallel(ptr %pool, ptr @{kernel.name}, ptr %args, i64 {items}, i64 {chunk})",
+              f"  call void @{name}(ptr %args, i64 0, i64 {items}, ptr %scratch)", f"  br label %next{n}", f"there{n}:",
+              f"  call void %parallel(ptr %pool, ptr @{name}, ptr %args, i64 {items}, i64 {chunk})",
               f"  br label %next{n}", f"next{n}:"]
     return lines
+
+
+def _guard(n: int, version: _Version, first: int, then: str, otherwise: str) -> list[str]:
+    """Jump to `then` when the version's guard holds."""
+    lines: list[str] = []
+    flag = _read(version.guard, lines, first, f"g{n}")
+    return [*lines, f"  %yes{n} = icmp ne i64 {flag}, 0", f"  br i1 %yes{n}, label %{then}, label %{otherwise}"]
 
 
 def _head() -> list[str]:
@@ -119,16 +152,32 @@ def _head() -> list[str]:
             f"  %scratchp = getelementptr i64, ptr %args, i64 {abi.SCRATCH}", "  %scratch = load ptr, ptr %scratchp"]
 
 
-def _run(module: Module, launches: list[tuple[str, str, str]], first: int) -> Entry:
-    body = [line for n, (k, s) in enumerate(zip(module.kernels, launches, strict=True)) for line in _launch(n, k, s, first)]
-    return Entry("\n".join(["define i32 @run(ptr %args) #0 {", *_head(), *body, "  ret i32 0", "}"]), frozenset())
+def _run(versions: Sequence[_Version], first: int) -> Entry:
+    """The first version whose guard holds."""
+    body, count = ["  br label %try0"], 0
+    for n, version in enumerate(versions):
+        body += [f"try{n}:", *_guard(n, version, first, f"version{n}", f"try{n + 1}"), f"version{n}:"]
+        for launch in version.launches:
+            body += _launch(count, launch, first)
+            count += 1
+        body.append("  ret i32 0")
+    end = [f"try{len(versions)}:", f"  ret i32 {int(abi.Status.FAILED)}", "}"]
+    return Entry("\n".join(["define i32 @run(ptr %args) #0 {", *_head(), *body, *end]), frozenset())
 
 
-def _step(module: Module, launches: list[tuple[str, str, str]], first: int) -> Entry:
-    cases = " ".join(f"i64 {n}, label %case{n}" for n in range(len(launches)))
+def _step(versions: Sequence[_Version], first: int) -> Entry:
+    """Kernel number k; one of a version whose guard does not hold does nothing."""
+    flat = [(n, v, x) for n, v in enumerate(versions) for x in v.launches]
+    cases = " ".join(f"i64 {k}, label %case{k}" for k in range(len(flat)))
     body = [f"  switch i64 %k, label %none [ {cases} ]"]
-    for n, (k, s) in enumerate(zip(module.kernels, launches, strict=True)):
-        body += [f"case{n}:", *_launch(n, k, s, first), "  ret i32 0"]
+    for k, (n, version, launch) in enumerate(flat):
+        earlier = [f"try{k}_{m}" for m in range(n)]
+        body.append(f"case{k}:")
+        for m, label in enumerate(earlier):  # not the first whose guard holds
+            body += _guard(10000 * (k + 1) + m, versions[m], first, f"skip{k}", label)
+            body.append(f"{label}:")
+        body += _guard(k, version, first, f"go{k}", f"skip{k}")
+        body += [f"go{k}:", *_launch(k, launch, first), "  ret i32 0", f"skip{k}:", "  ret i32 0"]
     text = ["define i32 @step(ptr %args, i64 %k) #0 {", *_head(), *body, "none:", f"  ret i32 {int(abi.Status.FAILED)}", "}"]
     return Entry("\n".join(text), frozenset())
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Lanes, Scope, Scopes
 from anyrt.core.dims import Dim, Expr as DimExpr, Fn, Monomial, Sym, linear, product, symbols
 from anyrt.ir.kernel import COMPARES, Alu, Buffer, Cast, Const, Expr, Index, Load, Op, Scalar, Space, cast, free_symbols
@@ -30,6 +31,7 @@ class Values:
     """Writes expressions into the scopes of one function."""
 
     has_fma: bool
+    has_rounding: bool  # of floats to integers and to half precision
     slots: dict[Dim, int]
     pointers: dict[Buffer, str] = field(default_factory=dict)
     scopes: Scopes = field(default_factory=Scopes)
@@ -276,6 +278,9 @@ class Values:
         return scope.known[key]
 
     def _write(self, scope: Scope, x: Expr, width: int) -> str:
+        legal = None if self.has_rounding else replacement(x)
+        if legal is not None:
+            return self._operand(legal, width)
         match x:
             case Const(value=v):
                 return ll.splat(v, x.type, width)

@@ -4,13 +4,14 @@
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from anyrt.codegen import host, image, llvm
 from anyrt.codegen.emit import Machine
-from anyrt.codegen.host import HostText, Module
-from anyrt.core.dims import Dim, add, mul
+from anyrt.codegen.host import Guarded, HostText, Module
+from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Space
 from anyrt.plan import abi
@@ -19,31 +20,56 @@ from anyrt.prims.const import Blob, Const
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion, Schedule, ident
+from anyrt.schedule.tables import Tables
+from anyrt.schedule.versions import versions
 
 MAX_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A graph as kernels with places for all buffers; what `anyrt explain` shows before LLVM."""
+    """A graph as kernels with places for all buffers; what `anyrt explain` shows before LLVM. `schedules`: one for each
+    version (see schedule/versions.py); the last one serves all sizes."""
 
     graph: Graph
-    schedule: Schedule
+    schedules: tuple[Schedule, ...]
     module: Module
-    arena: Arena
+    arena_bytes: Dim
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of the first version, which runs nearly always."""
+        return self.schedules[0]
 
 
 def lower(graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozenset[Value] = frozenset()) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan."""
-    schedule = Fusion(graph, sizes, alone, lambda v, n: f"k{n}_{ident(graph.name(v))[:MAX_NAME]}").schedule()
+    tables, made, arenas, places = Tables(), [], [], {}
+    kinds = versions(graph)
+    for n, version in enumerate(kinds):
+        prefix = "k" if n == len(kinds) - 1 else "e"  # e: sizes that meet are equal
+        label = _labels(version.graph, prefix)
+        made.append(Fusion(version.graph, sizes, alone, label, tables).schedule())
+        arenas.append(_arrange(made[-1]))
+        places |= _places(version.graph, made[-1], arenas[-1], blobs)
+    guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
+    fill = tables.kernels()
+    places |= {b: (abi.TABLES, b.offset) for k in (*fill, *(k for g in guarded for k in g.kernels)) for b in host.touched(k)
+               if b.space is Space.TABLE}
+    module = Module(fill, guarded, places, [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs))
+    return Lowered(graph, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))
+
+
+def _labels(graph: Graph, prefix: str) -> Callable[[Value, int], str]:
+    return lambda value, number: f"{prefix}{number}_{ident(graph.name(value))[:MAX_NAME]}"
+
+
+def _arrange(schedule: Schedule) -> Arena:
     steps = []
     for launch in schedule.launches:
         written = [schedule.buffers[v] for v in launch.makes if v in schedule.buffers]
         steps.append((written, sorted(host.touched(launch.kernel), key=lambda b: b.name)))
-    arena = arrange(steps)
-    module = Module(schedule.tables, [x.kernel for x in schedule.launches], _places(graph, schedule, arena, blobs),
-                    [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs))
-    return Lowered(graph, schedule, module, arena)
+    return arrange(steps)
 
 
 def _places(graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob, int]) -> dict[Buffer, tuple[int, Dim]]:
@@ -55,15 +81,12 @@ def _places(graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob,
         buffer = schedule.buffers.get(value)
         if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
             places[buffer] = (abi.CONSTS, blobs[value.op.blob])
-    everything = {b for k in (*schedule.tables, *(x.kernel for x in schedule.launches)) for b in host.touched(k)}
-    for buffer in everything:
+    for buffer in {b for x in schedule.launches for b in host.touched(x.kernel)}:
         match buffer.space:
             case Space.INPUT | Space.OUTPUT:
                 places[buffer] = (words[buffer.name], 0)
             case Space.ARENA:
                 places[buffer] = (abi.ARENA, arena.offsets[buffer])
-            case Space.TABLE:
-                places[buffer] = (abi.TABLES, buffer.offset)
             case _:
                 pass
     return places
@@ -71,7 +94,7 @@ def _places(graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob,
 
 def machine(target: llvm.Target) -> Machine:
     """The processor as the code generator sees it."""
-    return Machine(target.vector_bits, target.has_fma)
+    return Machine(target.vector_bits, target.has_fma, target.has_f16c)
 
 
 def text(lowered: Lowered, target: llvm.Target) -> HostText:
@@ -88,7 +111,7 @@ def compile_lowered(lowered: Lowered, target: llvm.Target) -> Compiled:
     slots = symbols + (0,) * (source.slots - len(symbols))
     scratch = _largest([k.scratch for k in lowered.module.kernels])
     wanted = tuple((name, entries[name]) for name in (abi.PREPARE, abi.RUN, abi.STEP))
-    program = Program(slots, lowered.arena.bytes, lowered.schedule.table_bytes, scratch,
+    program = Program(slots, lowered.arena_bytes, lowered.schedule.tables.bytes, scratch,
                       tuple(k.name for k in lowered.module.kernels), wanted)
     return Compiled(program, code)
 

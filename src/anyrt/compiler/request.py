@@ -1,74 +1,94 @@
-"""What a build is asked for: everything the compiler takes from the API, as frozen values."""
+"""What the API asks the compiler to build: a frozen network with its profiles and settings.
+
+`anyrt.compiler.driver.build(request: BuildRequest) -> bytes` answers with the plan file.
+
+>>> request = BuildRequest("net", Graph((), (), {}, (Symbol(Sym("x.0"), "x", 0),)),
+...                        profiles=((Range("x", False, (1,), (4,), (8,)),),))
+>>> request.sizes(0, Point.MAX)
+{'x.0': 8}
+"""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from anyrt.ir.graph import Graph
-from anyrt.plan.plan import LayerRecord, Range
+from anyrt.core.dims import Sym
+from anyrt.core.enums import ProfilingVerbosity, Severity
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.plan.plan import Binding, LayerRecord, Range
+
+__all__ = ["BuildRequest", "Monitor", "Point", "Settings", "Sym", "Symbol", "Verify"]
 
 
 class Verify(enum.Enum):
-    """How much of the fused code is compared with the interpreter while building."""
+    """How thoroughly kernels are checked against the interpreter while building."""
 
     OFF = "off"
-    SAMPLE = "sample"  # at the smallest shapes of each profile
-    FULL = "full"      # at the smallest, the optimal and the largest
+    SAMPLE = "sample"  # at the profile's minimum
+    FULL = "full"  # at minimum, optimum and maximum
 
 
-class Monitor(Protocol):
-    """Whoever follows a build."""
+class Point(enum.IntEnum):
+    """A corner of a range."""
 
-    def start(self, phase: str, parent: str | None, steps: int) -> None:
-        """A phase of `steps` steps begins."""
-
-    def step(self, phase: str, step: int) -> None:
-        """Step number `step` is done; raises BuildCancelled when the build shall end."""
-
-    def finish(self, phase: str) -> None:
-        """The phase is over."""
-
-
-class Silent:
-    """A monitor that does nothing."""
-
-    def start(self, phase: str, parent: str | None, steps: int) -> None:
-        """Nothing."""
-
-    def step(self, phase: str, step: int) -> None:
-        """Nothing."""
-
-    def finish(self, phase: str) -> None:
-        """Nothing."""
+    MIN, OPT, MAX = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What of the builder's configuration changes the result.
+    """How to build.
 
-    `level`: optimisation level 0–5. `round_each_layer`: half types are rounded after every layer instead of where a value is
-    stored. `memory_limit`: bytes of intermediate memory allowed, None for no limit. `detailed`: the inspector tells everything.
+    `memory_limit`: bytes of intermediate memory, None without limit. `num_threads`: None for the machine's
+    own number. `round_layers`: half types are rounded after every layer, not only where a value is stored.
+    `flags`: every BuilderFlag, as bits.
     """
 
+    optimization_level: int = 3
     verify: Verify = Verify.OFF
-    level: int = 3
-    round_each_layer: bool = False
+    num_threads: int | None = None
     memory_limit: int | None = None
-    detailed: bool = False
+    verbosity: ProfilingVerbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
+    round_layers: bool = False
+    flags: int = 0
+
+
+class Monitor(Protocol):
+    """Follows a build; phases may contain phases."""
+
+    def start(self, phase: str, parent: str | None, steps: int) -> None:
+        """A phase of so many steps begins."""
+
+    def step(self, phase: str, step: int) -> bool:
+        """A step is done; False asks to stop, with BuildCancelled (AR804)."""
+
+    def finish(self, phase: str) -> None:
+        """The phase has ended, finished or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """A graph to compile. `shape_inputs`: inputs whose values decide sizes. `profiles`: for each profile the ranges of the
-    dynamic inputs (empty when everything is static)."""
+    """Everything that decides a plan.
 
+    `profiles`: for each profile, the shapes of every input and the values of every shape tensor.
+    `bindings`: inputs, then outputs, as the plan describes them. `timings`: measurements by key, which a
+    build may add to.
+    """
+
+    name: str
     graph: Graph
-    name: str = ""
     profiles: tuple[tuple[Range, ...], ...] = ()
-    shape_inputs: frozenset[str] = frozenset()
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
+    bindings: tuple[Binding, ...] = ()
     layers: tuple[LayerRecord, ...] = ()
-    dim_names: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    monitor: Monitor = field(default_factory=Silent)
+    monitor: Monitor | None = None
+    cancelled: Callable[[], bool] = lambda: False
+    log: Callable[[Severity, str], None] = lambda severity, text: None
+    timings: MutableMapping[str, tuple[int, float]] = field(default_factory=dict)
+
+    def sizes(self, profile: int, point: Point) -> dict[str, int]:
+        """The value of every symbol of the graph at one corner of a profile."""
+        corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in self.profiles[profile]}
+        return {s.sym.name: corners[s.tensor, s.is_value][s.axis] for s in self.graph.symbols}

@@ -42,11 +42,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Kernels in order, the tables they need, where values lie, and what was not fused."""
+    """Kernels in order, the tables they need (shared with other versions), where values lie, and what was not fused."""
 
     launches: tuple[Launch, ...]
-    tables: tuple[Kernel, ...]
-    table_bytes: Dim
+    tables: Tables
     buffers: Mapping[Value, Buffer]
     refused: tuple[Refused, ...]
 
@@ -70,7 +69,7 @@ class Fusion:
         self._outputs()
         self._choose()
         launches = self._launches()
-        return Schedule(tuple(launches), tuple(self.tables.kernels()), self.tables.bytes, self.buffers, tuple(self.refused))
+        return Schedule(tuple(launches), self.tables, self.buffers, tuple(self.refused))
 
     # ---- buffers ------------------------------------------------------------------------------
 

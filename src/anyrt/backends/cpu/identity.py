@@ -1,0 +1,23 @@
+"""Which processor this is, told without a compiler: part of the name under which compiled code is kept."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+CPUINFO: Final = Path("/proc/cpuinfo")
+TOLD: Final = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part")
+
+
+@cache
+def processor() -> str:
+    """Vendor, model and instruction sets, as far as the system tells; at least the machine type."""
+    found = [platform.machine(), platform.processor(), platform.system()]
+    try:
+        first = CPUINFO.read_text(errors="replace").split("\n\n", 1)[0]
+    except OSError:  # not Linux: the machine type has to do
+        return "|".join(found)
+    found += [line for line in first.splitlines() if line.split("\t", 1)[0].strip() in TOLD]
+    return "|".join(found)

@@ -1,0 +1,73 @@
+"""Native code for a plan or for the thread pool: from the cache when it is there, compiled and kept when it is not.
+
+Nothing here imports the code generator: with a warm cache an engine loads without LLVM.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from anyrt.backends.cpu.identity import processor
+from anyrt.core.flags import read_flags
+from anyrt.plan.cache import KernelCache, cache_key, default_directory
+from anyrt.plan.file import PlanFile
+from anyrt.plan.program import Compiled
+
+PACKAGE: Final = Path(__file__).resolve().parents[1]
+SOURCES: Final = ("core", "ir", "plan", "prims", "codegen", "schedule", "passes", "compiler")
+
+
+class Compiler(Protocol):
+    """What is asked of the code generator."""
+
+    def compile_plan(self, file: PlanFile) -> Compiled:
+        """Native code for a plan."""
+
+    def compile_pool(self) -> Compiled:
+        """Native code of the thread pool."""
+
+
+def kernel_cache() -> KernelCache:
+    """The cache of this user."""
+    return KernelCache(default_directory(), _warn)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(f"kernel cache: {text}", RuntimeWarning, stacklevel=2)
+
+
+def obtain(file: PlanFile) -> Compiled:
+    """Native code for a plan on this machine."""
+    key = plan_key(file.digest)
+    return kernel_cache().obtain(key, file.plan.sym_by_name, lambda: _compiler().compile_plan(file))
+
+
+def obtain_pool() -> Compiled:
+    """Native code of the thread pool on this machine."""
+    return kernel_cache().obtain(cache_key("pool", *_machine()), {}, lambda: _compiler().compile_pool())
+
+
+def plan_key(digest: bytes) -> str:
+    """Where the code of the plan with this digest is kept."""
+    return cache_key("plan", digest, *_machine())
+
+
+def _machine() -> tuple[str, str, str]:
+    return codegen_version(), processor(), read_flags().cpu or ""
+
+
+def _compiler() -> Compiler:
+    return cast(Compiler, import_module("anyrt.compiler.driver"))  # imported only when something must be compiled
+
+
+@cache
+def codegen_version() -> str:
+    """Changes whenever a source file of the compiler does, so that code of an older one is never run."""
+    entries = [e for part in SOURCES for folder, _, _ in os.walk(PACKAGE / part) for e in os.scandir(folder)]
+    stamps = sorted((e.path, e.stat().st_size, e.stat().st_mtime_ns) for e in entries if e.name.endswith(".py"))
+    return cache_key(*(f"{path} {size} {time}" for path, size, time in stamps))

@@ -1,0 +1,247 @@
+"""From a request to a plan, and from a plan to native code.
+
+    build(request)      passes, schedule, verification, code; the plan's bytes; the code goes to the cache
+    compile_plan(file)  the code again, on another machine
+
+Both lower the graph that the plan holds, so that what was verified while building is what runs after loading.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from anyrt.codegen import llvm
+from anyrt.codegen.pool import compile_pool as pool_code
+from anyrt.compiler import native
+from anyrt.compiler.cached import kernel_cache, plan_key
+from anyrt.compiler.report import report_text
+from anyrt.compiler.request import BuildRequest, Point, Verify
+from anyrt.compiler.verify import Mismatch, groups_failed, verify
+from anyrt.core.dims import Requirement
+from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
+from anyrt.core.enums import Severity
+from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
+from anyrt.core.flags import read_flags
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.text import parse_graph, print_graph
+from anyrt.passes import PASSES, requirements
+from anyrt.plan.file import PlanFile, read_plan, write_plan
+from anyrt.plan.plan import Binding, Plan, SymbolRecord, lay_out
+from anyrt.plan.program import Compiled
+from anyrt.prims.const import Blob
+from anyrt.prims.table import named_blobs, vocabulary
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.storage import PACKED
+
+T = TypeVar("T")
+PHASE = "Building engine"
+STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code", "Write plan")
+ALONE = "alone"  # the setting that names values which verification wants unfused
+POLL_SECONDS = 0.1
+
+
+def build(request: BuildRequest) -> bytes:
+    """The plan of a network; BuildCancelled when its monitor or `cancelled` asks to stop.
+
+    The work is done in a thread of its own: while LLVM runs, Ctrl-C would have to wait for it.
+    """
+    return _interruptible(lambda stop: _Build(replace(request, cancelled=lambda: stop() or request.cancelled())).run())
+
+
+def compile_plan(file: PlanFile) -> Compiled:
+    """Native code for a plan on this machine."""
+    return _interruptible(lambda stop: _compile_plan(file))
+
+
+def compile_pool() -> Compiled:
+    """Native code of the thread pool on this machine."""
+    return pool_code(llvm.choose(read_flags().cpu))
+
+
+def lower_plan(file: PlanFile) -> native.Lowered:
+    """The kernels of a plan."""
+    graph, blobs = _graph_of(file)
+    offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
+    order = list(walk(v for _, v in graph.outputs))
+    names = dict(file.plan.settings).get(ALONE, "").split()
+    alone = frozenset(order[int(n)] for n in names if n.isdigit() and int(n) < len(order))
+    return native.lower(graph, offsets, Sizes(plan_sizes(file.plan, Point.OPT)), alone)
+
+
+def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
+    """The value of every size symbol at a corner of a profile."""
+    if not plan.profiles:
+        return {}
+    corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in plan.profiles[profile]}
+    return {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols}
+
+
+def _compile_plan(file: PlanFile) -> Compiled:
+    return native.compile_lowered(lower_plan(file), llvm.choose(read_flags().cpu))
+
+
+def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
+    """`work` in a thread, told to stop when this one is interrupted; its exception is raised here."""
+    stopped, results, errors = threading.Event(), [], []
+
+    def target() -> None:
+        try:
+            results.append(work(stopped.is_set))
+        except BaseException as error:  # carried over to the caller, which raises it
+            errors.append(error)
+
+    thread = threading.Thread(target=target, name="anyrt-build", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+    except BaseException:
+        stopped.set()
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@dataclass(slots=True)
+class _Build:
+    """One build, step by step."""
+
+    request: BuildRequest
+
+    def run(self) -> bytes:
+        """Everything from the network's graph to the plan's bytes."""
+        monitor = self.request.monitor
+        if monitor is not None:
+            monitor.start(PHASE, None, len(STEPS))
+        try:
+            return self._steps()
+        finally:
+            if monitor is not None:
+                monitor.finish(PHASE)
+
+    def _steps(self) -> bytes:
+        request = self.request
+        graph = self._optimised()
+        needs = requirements(graph)
+        self._done(0)
+        target = llvm.choose(read_flags().cpu)
+        blobs = named_blobs(graph)
+        records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
+        offsets = {blobs[r.name]: r.offset for r in records}
+        sizes = Sizes(request.sizes(0, Point.OPT) if request.profiles else {})
+        lowered = native.lower(graph, offsets, sizes)
+        self._done(1)
+        lowered, alone, report = self._verified(lowered, offsets, sizes, target)
+        self._done(2)
+        self._check_memory(lowered)
+        compiled = native.compile_lowered(lowered, target)
+        self._done(3)
+        plan = Plan(
+            name=request.name,
+            graph_text=print_graph(graph, vocabulary(blobs)),
+            blobs=records,
+            bindings=_bindings(request, graph),
+            symbols=tuple(SymbolRecord(s.sym.name, s.tensor, s.axis, s.is_value, s.sym.lo, s.sym.hi) for s in graph.symbols),
+            requirements=needs,
+            profiles=request.profiles,
+            settings=_settings(request, graph, alone),
+            layers=request.layers,
+            report=report_text(lowered, report),
+        )
+        data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
+        kernel_cache().put(plan_key(read_plan(data, check_weights=False).digest), compiled)
+        self._done(4)
+        return data
+
+    def _optimised(self) -> Graph:
+        graph = self.request.graph
+        for step in PASSES:
+            graph = step.run(graph, self.request.settings.round_layers)
+            self._check()
+        return graph
+
+    def _done(self, step: int) -> None:
+        monitor = self.request.monitor
+        if monitor is not None and not monitor.step(PHASE, step):
+            raise BuildCancelled("AR804", self.request.name, got=f"a stop after step {STEPS[step]!r}")
+        self._check()
+
+    def _check(self) -> None:
+        if self.request.cancelled():
+            raise BuildCancelled("AR804", self.request.name)
+
+    def _verified(
+        self, lowered: native.Lowered, offsets: dict[Blob, int], sizes: Sizes, target: llvm.Target
+    ) -> tuple[native.Lowered, frozenset[Value], tuple[str, ...]]:
+        """Compare kernels with the interpreter; what differs is reported and built unfused."""
+        points = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}[self.request.settings.verify]
+        if not points:
+            return lowered, frozenset(), ()
+        profiles = range(len(self.request.profiles))
+        corners = [self.request.sizes(p, at) for p in profiles for at in points] or [{}]
+        found: tuple[Mismatch, ...] = verify(lowered, target, corners)
+        if not found:
+            return lowered, frozenset(), (f"verified at {len(corners)} shapes",)
+        lines = tuple(str(m) for m in found)
+        for line in lines:
+            self.request.log(Severity.WARNING, line)
+        alone = groups_failed(found)
+        return native.lower(lowered.graph, offsets, sizes, alone), alone, lines
+
+    def _check_memory(self, lowered: native.Lowered) -> None:
+        limit = self.request.settings.memory_limit
+        if limit is None:
+            return
+        values = self.request.sizes(0, Point.MAX) if self.request.profiles else {}
+        needed = Sizes(values).of(lowered.arena_bytes)
+        if needed > limit:
+            got, wanted = f"{needed} bytes of intermediate tensors", f"at most {limit}"
+            do = "raise the WORKSPACE limit of the memory pool, or lower the profile's maximum"
+            raise ResourceError("AR801", self.request.name or "network", got=got, wanted=wanted, do=do)
+
+
+def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
+    """The bindings as the API describes them, or plain ones for a bare graph."""
+    if request.bindings:
+        return request.bindings
+    inputs = [Binding(n, True, v.dtype, v.shape) for n, v in graph.inputs]
+    return (*inputs, *(Binding(n, False, v.dtype, v.shape) for n, v in graph.outputs))
+
+
+def _settings(request: BuildRequest, graph: Graph, alone: frozenset[Value]) -> tuple[tuple[str, str], ...]:
+    order = {v: n for n, v in enumerate(walk(v for _, v in graph.outputs))}
+    s = request.settings
+    pairs = [("level", str(s.optimization_level)), ("verify", s.verify.value), ("verbosity", s.verbosity.name)]
+    pairs += [("threads", str(s.num_threads))] if s.num_threads is not None else []
+    pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
+    pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []
+    return tuple(pairs)
+
+
+def blob_bytes(blob: Blob) -> memoryview:
+    """A constant as a plan holds it."""
+    data = pack4(blob.data) if blob.dtype in PACKED else blob.data
+    return memoryview(np.ascontiguousarray(data).view(np.uint8)).cast("B") if data.size else memoryview(b"")
+
+
+def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
+    """The graph of a plan with its constants, which are views of the plan's bytes where their type allows."""
+    blobs: dict[str, Blob] = {}
+    for record in file.plan.blobs:
+        data = file.weights[record.offset : record.offset + storage_bytes(record.dtype, record.count)]
+        raw = np.frombuffer(data, np.uint8)
+        if record.dtype in PACKED:
+            values = unpack4(raw, record.count, record.dtype)
+        else:
+            values = raw.view(numpy_dtype(record.dtype))
+        blobs[record.name] = Blob(values, record.dtype, record.name)
+    return parse_graph(file.plan.graph_text, vocabulary(blobs), "plan"), blobs
+
+
+__all__ = ["AnyrtError", "Requirement", "build", "compile_plan", "compile_pool", "lower_plan", "plan_sizes"]

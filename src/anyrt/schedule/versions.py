@@ -1,0 +1,100 @@
+"""Versions of a graph for sizes that symbols leave open, each with the guard under which it runs.
+
+Where two dynamic sizes meet in a broadcast, each may be 1 or both be equal; code for every case must multiply indices by
+"is it 1?", which no vector load survives. Nearly always the sizes are equal, so there is a version that assumes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TypeVar
+
+from anyrt.core.dims import Dim, Expr, Sym, equal, mul, substitute
+from anyrt.ir.graph import Graph, Type, Value, apply, walk
+from anyrt.ir.prim import Prim
+from anyrt.prims.map import Map
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A graph that computes the right thing where `guard` is not 0 (always, when it is 1)."""
+
+    guard: Dim
+    graph: Graph
+
+
+def versions(graph: Graph) -> tuple[Version, ...]:
+    """The versions to try in order; the last one always holds."""
+    same: dict[Sym, Dim] = {}
+    for value in walk(v for _, v in graph.outputs):
+        if isinstance(value.op, Map):
+            for a, b in _meetings(value):
+                _assume(substitute(a, same), substitute(b, same), same)
+    general = Version(1, graph)
+    if not same:
+        return (general,)
+    guard: Dim = 1
+    for sym, size in same.items():
+        guard = mul(guard, equal(sym.dim, size))
+    return (Version(guard, substituted(graph, same)), general)
+
+
+def _meetings(value: Value) -> list[tuple[Dim, Dim]]:
+    """Pairs of different symbolic sizes on one axis of the operands."""
+    first, *others = value.args
+    pairs = [(a, b) for other in others for a, b in zip(first.shape, other.shape, strict=True)]
+    return [(a, b) for a, b in pairs if a != b and isinstance(a, Expr) and isinstance(b, Expr)]
+
+
+def _assume(a: Dim, b: Dim, same: dict[Sym, Dim]) -> None:
+    """Add "a = b" as a substitution, when one of them is a plain symbol that the other does not contain."""
+    for sym, size in ((_symbol(a), b), (_symbol(b), a)):
+        if a != b and sym is not None and substitute(size, {sym: 1}) == size:
+            for known in same:
+                same[known] = substitute(same[known], {sym: size})
+            same[sym] = size
+            return
+
+
+def _symbol(x: Dim) -> Sym | None:
+    """The symbol that `x` is, if it is nothing else."""
+    if isinstance(x, Expr) and len(x.terms) == 1:
+        (monomial, coefficient), *_ = x.terms
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Sym):
+            return monomial[0]
+    return None
+
+
+def substituted(graph: Graph, sizes: Mapping[Sym, Dim]) -> Graph:
+    """The same graph with symbols replaced in every shape and attribute."""
+    new: dict[Value, Value] = {}
+    for value in walk(v for _, v in (*graph.inputs, *graph.outputs)):
+        new[value] = apply(changed(value.op, sizes), *(new[a] for a in value.args))
+    return Graph(tuple((n, new[v]) for n, v in graph.inputs), tuple((n, new[v]) for n, v in graph.outputs),
+                 {new[v]: name for v, name in graph.names.items() if v in new}, graph.symbols)
+
+
+def changed(op: Prim, sizes: Mapping[Sym, Dim]) -> Prim:
+    """A primitive with symbols replaced in its attributes."""
+    result = _changed(op, sizes)
+    assert isinstance(result, Prim), f"{op} became {result}"
+    return result
+
+
+def _changed(x: object, sizes: Mapping[Sym, Dim]) -> object:
+    if isinstance(x, Expr):
+        return substitute(x, sizes)
+    if isinstance(x, tuple):
+        return tuple(_changed(item, sizes) for item in x)
+    if isinstance(x, Type | Prim) or (is_dataclass(x) and not isinstance(x, type | Sym) and _plain(x)):
+        new = {f.name: _changed(getattr(x, f.name), sizes) for f in fields(x) if f.init}  # type: ignore[arg-type]  # a dataclass
+        return x if all(new[n] is getattr(x, n) for n in new) else replace(x, **new)  # type: ignore[type-var]  # likewise
+    return x
+
+
+def _plain(x: object) -> bool:
+    """A value dataclass (compared by its fields), not an object with an identity such as a blob."""
+    return type(x).__eq__ is not object.__eq__
