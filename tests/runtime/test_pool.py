@@ -153,6 +153,7 @@ def test_a_cancelled_region_stops_claiming(pool, code):
     assert caller.counts.sum() == 0
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # threads exist: that is the point
 def test_a_forked_child_starts_threads_of_its_own(device, pool_code, code):
     pool = Pool(2, device.load(pool_code))
     pool.ensure()

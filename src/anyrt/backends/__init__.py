@@ -1,1 +1,1 @@
-"""One folder per kind of device: `target.py` compiles for it, `device.py` runs on it."""
+"""One folder for each backend: `target.py` is its compile side, `device.py` its run side; loader.py finds them."""

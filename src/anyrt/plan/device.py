@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from anyrt.plan.program import Compiled
 
 
@@ -35,6 +38,9 @@ class Device(Protocol):
 
     def load(self, compiled: Compiled) -> Code:
         """Map code for execution; CompileError when the system refuses."""
+
+    def write(self, memory: Memory, content: npt.NDArray[np.uint8]) -> None:
+        """Copy bytes of the host to the start of `memory`."""
 
     def allocate(self, nbytes: int) -> Memory:
         """New memory, its content undefined; ResourceError AR802 when there is none."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.plan.abi import ALIGNMENT, align
+from anyrt.plan.device import Memory
 from anyrt.plan.program import Compiled
 
 _PROT_READ, _PROT_EXEC = 1, 4
@@ -73,6 +74,11 @@ class CpuDevice:
         base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
         _make_executable(base, size)
         return CpuCode(base, entries, pages)
+
+    def write(self, memory: Memory, content: npt.NDArray[np.uint8]) -> None:
+        """Copy bytes to the start of `memory`."""
+        assert content.size <= memory.nbytes, f"{content.size} bytes for {memory.nbytes}"
+        ctypes.memmove(memory.address, content.ctypes.data, content.size)
 
     def allocate(self, nbytes: int) -> HostMemory:
         """New aligned memory."""

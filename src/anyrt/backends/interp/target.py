@@ -1,0 +1,17 @@
+"""Runs the graph itself, node by node: what compiled code is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyrt.backends.protocol import Answer, Job
+from anyrt.ir.interpret import interpret
+from anyrt.ir.prim import Array
+
+
+class InterpTarget:
+    """The interpreter as a backend."""
+
+    def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
+        """The outputs; kernels are not used."""
+        return Answer(interpret(job.graph, feeds, job.sizes), "computed by the reference interpreter")

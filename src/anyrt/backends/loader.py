@@ -1,0 +1,63 @@
+"""Finds backends: every folder here that has a `target.py` or a `device.py` is one, named as the folder.
+
+Folder `cpu` defines class `CpuDevice` in device.py, folder `null` class `NullTarget` in target.py, and so on. The first
+line of the folder's docstring says what it is. Nothing is imported before it is asked for.
+
+>>> sorted(all_backends())
+['cpu', 'interp', 'null']
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from anyrt import backends
+from anyrt.backends.protocol import Target
+from anyrt.core.errors import NotSupportedError
+from anyrt.plan.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A backend that is there: its name, and what it is in a line."""
+
+    name: str
+    doc: str
+
+    def device(self) -> Device:
+        """Its run side; NotSupportedError when it has none."""
+        made: Device = self._part("device")
+        return made
+
+    def target(self) -> Target:
+        """Its compile side; NotSupportedError when it has none."""
+        made: Target = self._part("target")
+        return made
+
+    def has(self, part: str) -> bool:
+        """Whether it has a `target` or a `device`."""
+        return find_spec(f"{backends.__name__}.{self.name}.{part}") is not None
+
+    def _part(self, part: str) -> Any:  # Any: the class is found by its name
+        if not self.has(part):
+            raise NotSupportedError(
+                "AR901", f"backend {self.name}", got=f"no {part}", wanted="one that has it"
+            )
+        module = import_module(f"{backends.__name__}.{self.name}.{part}")
+        return getattr(module, self.name.capitalize() + part.capitalize())()
+
+
+def all_backends() -> dict[str, Backend]:
+    """Every backend by name."""
+    folders = (m.name for m in pkgutil.iter_modules(backends.__path__) if m.ispkg)
+    found = (Backend(name, _first_line(name)) for name in sorted(folders))
+    return {b.name: b for b in found if b.has("target") or b.has("device")}
+
+
+def _first_line(name: str) -> str:
+    doc = import_module(f"{backends.__name__}.{name}").__doc__ or ""
+    return doc.strip().split("\n", 1)[0].removesuffix(".")

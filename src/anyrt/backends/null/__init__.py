@@ -1,0 +1,1 @@
+"""Computes nothing: counts the kernels and the bytes that they move."""

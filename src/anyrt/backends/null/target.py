@@ -1,0 +1,50 @@
+"""What a network would move through memory, for tests and for people who look for wasted passes.
+
+A kernel counts every tensor that it touches once and whole. Caches may save some of it, nothing can add to it but a
+kernel that does not fit them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from anyrt.backends.protocol import Answer, Job
+from anyrt.codegen.host import touched
+from anyrt.core.dims import evaluate
+from anyrt.core.dtype import storage_bytes
+from anyrt.core.enums import DataType
+from anyrt.ir.kernel import BITS, Buffer, Kernel, Space
+from anyrt.ir.prim import Array
+
+MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How many kernels, and how many bytes of tensors they touch."""
+
+    kernels: int
+    bytes: int
+
+
+def count(kernels: Iterable[Kernel], sizes: Mapping[str, int]) -> Traffic:
+    """The traffic of one inference at these sizes."""
+    moved = [sum(_bytes(b, sizes) for b in touched(k) if b.space in MEMORY) for k in kernels]
+    return Traffic(len(moved), sum(moved))
+
+
+def _bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
+    elems = evaluate(buffer.size, sizes)
+    if isinstance(buffer.type, DataType):
+        return storage_bytes(buffer.type, elems)
+    return elems * BITS[buffer.type] // 8
+
+
+class NullTarget:
+    """Counting as a backend."""
+
+    def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
+        """No outputs; the counts as a note."""
+        traffic = count(job.kernels, job.sizes)
+        return Answer({}, f"{traffic.kernels} kernels move {traffic.bytes} bytes")

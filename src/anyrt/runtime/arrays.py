@@ -1,0 +1,145 @@
+"""The address behind what a user binds: an int, a NumPy array, or anything that speaks DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from typing import (
+    TYPE_CHECKING,
+    NamedTuple,
+    Protocol,
+    SupportsIndex,
+    SupportsInt,
+    TypeAlias,
+    runtime_checkable,
+)
+
+import numpy as np
+import numpy.typing as npt
+
+from anyrt.core.dtype import is_packed, numpy_dtype, short_name
+from anyrt.core.errors import BindingError
+from anyrt.plan.plan import Binding
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType  # in types from Python 3.13
+
+Array: TypeAlias = npt.NDArray[np.generic]
+
+
+@runtime_checkable
+class DLPack(Protocol):
+    """An array of another library."""
+
+    def __dlpack__(self, *, stream: None = None) -> CapsuleType: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+Bindable: TypeAlias = "SupportsIndex | SupportsInt | Array | DLPack"
+
+# Kinds of DLPack devices whose memory the processor reads: CPU, page-locked, managed.
+_READABLE = frozenset({1, 3, 13})
+
+
+class Bound(NamedTuple):
+    """Memory given for a tensor; `shape` and `nbytes` are None for a bare address; `owner` keeps it."""
+
+    address: int
+    shape: tuple[int, ...] | None = None
+    nbytes: int | None = None
+    owner: object = None
+
+
+UNBOUND = Bound(0)
+
+
+def bind(binding: Binding, value: Bindable) -> Bound:
+    """The memory of `value` for `binding`; BindingError says what does not fit."""
+    if type(value) is int:  # first, since asking for a protocol takes microseconds
+        return Bound(_checked(binding, value))
+    if isinstance(value, np.ndarray):
+        return _bind_array(binding, value)
+    if isinstance(value, DLPack):
+        return _bind_array(binding, import_dlpack(binding, value), foreign=value)
+    return Bound(_address(binding, value))
+
+
+def _address(binding: Binding, value: SupportsIndex | SupportsInt) -> int:
+    if isinstance(value, SupportsIndex):
+        return _checked(binding, operator.index(value))
+    if isinstance(value, SupportsInt):  # pointers of other libraries
+        return _checked(binding, int(value))
+    wanted = "an address, a NumPy array or a DLPack object"
+    raise BindingError("AR703", binding.name, got=type(value).__name__, wanted=wanted)
+
+
+def _checked(binding: Binding, address: int) -> int:
+    if not 0 <= address < 1 << 63:
+        raise BindingError(
+            "AR705", binding.name, got=f"address {address}", wanted="an address of this machine"
+        )
+    return address
+
+
+def import_dlpack(binding: Binding, value: DLPack) -> Array:
+    """The memory of another library's array as a NumPy array."""
+    kind = value.__dlpack_device__()[0]
+    if kind not in _READABLE:
+        do = "copy it to the host first"
+        raise BindingError(
+            "AR705", binding.name, got=f"memory of DLPack device {kind}", wanted="host memory", do=do
+        )
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        do = "bind its address as an int"
+        raise BindingError(
+            "AR703", binding.name, got=f"an array that NumPy refuses ({error})", do=do
+        ) from None
+
+
+def _bind_array(binding: Binding, array: Array, foreign: object = None) -> Bound:
+    check_dtype(binding, array)
+    if not array.flags.c_contiguous:
+        do = "use numpy.ascontiguousarray" if binding.is_input else "allocate it with numpy.empty"
+        raise BindingError("AR705", binding.name, got="a strided array", wanted="C-contiguous memory", do=do)
+    if not array.flags.aligned:
+        raise BindingError(
+            "AR705", binding.name, got="an array between two elements", wanted="aligned memory"
+        )
+    # NumPy takes what comes by DLPack for read-only unless the other library says that it may be written.
+    if not binding.is_input and foreign is None and not array.flags.writeable:
+        raise BindingError("AR705", binding.name, got="a read-only array for an output", do="copy it")
+    packed = is_packed(binding.dtype)
+    return Bound(array.ctypes.data, None if packed else array.shape, array.nbytes, (array, foreign))
+
+
+def check_dtype(binding: Binding, array: Array) -> None:
+    """The array's element type against the tensor's; 4-bit types travel as uint8 with two elements each."""
+    if is_packed(binding.dtype):
+        if array.dtype != np.uint8:
+            wanted = f"uint8 with two {short_name(binding.dtype)} in each"
+            raise BindingError("AR703", binding.name, got=f"an array of {array.dtype}", wanted=wanted)
+    elif array.dtype != numpy_dtype(binding.dtype):
+        do = f"convert it with astype({short_name(binding.dtype)!r})"
+        wanted = short_name(binding.dtype)
+        raise BindingError("AR703", binding.name, got=f"an array of {array.dtype}", wanted=wanted, do=do)
+
+
+def read_values(binding: Binding, address: int, count: int) -> tuple[int, ...]:
+    """The elements of a shape tensor, as they stand in host memory now."""
+    dtype = numpy_dtype(binding.dtype)
+    content = ctypes.string_at(address, count * dtype.itemsize)
+    return tuple(int(x) for x in np.frombuffer(content, dtype))
+
+
+_first_byte = ctypes.c_char.from_buffer
+_address_of = ctypes.addressof
+
+
+def address_of(array: Array) -> int:
+    """Where a contiguous array begins: `array.ctypes.data`, eight times as fast if it can be written."""
+    try:
+        return _address_of(_first_byte(array))  # type: ignore[arg-type]  # NumPy says only from 3.12 that it is a buffer
+    except (TypeError, ValueError):  # read-only, empty, or of a type without a buffer format
+        return int(array.ctypes.data)

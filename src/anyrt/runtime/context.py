@@ -1,0 +1,318 @@
+"""One inference at a time: shapes and addresses are set, then run again and again.
+
+All that native code needs lies in one array of words, which the setters keep up to date, so that a run in
+unchanged circumstances is one native call with one pointer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from typing import Protocol
+
+from anyrt.core.errors import AnyrtError, BindingError, CompileError, ResourceError
+from anyrt.plan import abi
+from anyrt.plan.abi import Status
+from anyrt.plan.device import Memory
+from anyrt.plan.plan import Binding
+from anyrt.runtime.arrays import UNBOUND, Bindable, Bound, bind, read_values
+from anyrt.runtime.loaded import Loaded, static_shape
+from anyrt.runtime.memory import EMPTY, Policy, Workspace, adopt, take, workspace_bytes
+from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape
+
+_ALLOCATOR_ALIGNMENT = 256
+
+
+class OutputAllocator(Protocol):
+    """Gives memory for an output when its size is known."""
+
+    def reallocate(self, name: str, current: int, nbytes: int, alignment: int) -> int | None:
+        """An address with room for `nbytes`, `current` if it has; 0 or None refuses."""
+
+    def notify(self, name: str, shape: Shape) -> None:
+        """The shape of the output of this run."""
+
+
+class Context:
+    """Shapes, addresses and memory of one caller; see `Loaded` for what it shares with others."""
+
+    def __init__(self, loaded: Loaded, policy: Policy, profile: int, limit: int | None) -> None:
+        loaded.check_profile(profile)
+        self.loaded, self.policy, self.limit = loaded, policy, limit
+        self.profile = profile
+        count = len(loaded.plan.bindings)
+        words = abi.slot_word(count, len(loaded.program.slots))
+        self.words = array("q", bytes(words * abi.WORD_BYTES))
+        self.address = self.words.buffer_info()[0]
+        self.words[abi.POOL] = loaded.pool.address
+        self.words[abi.CONSTS] = loaded.consts
+        self._bound: list[Bound | None] = [None] * count
+        self._shapes: list[Shape | None] = []
+        self._allocators: dict[int, OutputAllocator] = {}
+        self._prepared: Resolved | None = None
+        self._tables: Memory | None = None
+        self._workspace: Workspace = EMPTY
+        self.is_ready = False
+        self._run = loaded.run
+        self._use_lock()
+        loaded.pool.listeners.add(self)
+        self._enter_profile(profile)
+        if policy is Policy.STATIC:
+            self._use(take(loaded.device, loaded.workspace_bytes(), limit))
+
+    def _use_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
+
+    def after_fork(self) -> None:
+        """Prepare again before the next run, which starts the threads of the new process."""
+        self._use_lock()
+        self._prepared, self.is_ready = None, False
+
+    # ---- shapes -----------------------------------------------------------------------------------------
+
+    def set_profile(self, profile: int) -> None:
+        """Use another profile; the shapes that were set are forgotten."""
+        self.loaded.check_profile(profile)
+        self._check_idle()
+        self._enter_profile(profile)
+
+    def _enter_profile(self, profile: int) -> None:
+        self.profile, self.is_ready = profile, False
+        self._shapes = [self._pinned(b) for b in self.loaded.resolver.inputs]
+        if self.policy is Policy.ON_PROFILE_CHANGE:
+            needed = self.loaded.workspace_bytes(profile)
+            self._use(take(self.loaded.device, needed, self.limit))
+
+    def _pinned(self, binding: Binding) -> Shape | None:
+        """The only shape that is possible, None when there are several."""
+        limits = self.loaded.limits(self.profile, binding.name, is_values=False)
+        if limits is not None and limits.min == limits.max:
+            return limits.min
+        return static_shape(binding)
+
+    def set_shape(self, name: str, shape: Shape) -> None:
+        """The shape of an input from now on."""
+        index = self._input(name)
+        if shape == self._shapes[index]:
+            return
+        self._check_idle()
+        limits = self.loaded.limits(self.profile, name, is_values=False)
+        check_shape(self.loaded.plan.bindings[index], shape, limits)
+        self._shapes[index] = shape
+        self.is_ready = False
+
+    def shape(self, name: str) -> Shape:
+        """The shape of an input or output, −1 for what is not known yet."""
+        index = self.loaded.find(name)
+        known = self._shapes[index] if index < len(self._shapes) else None
+        if known is None and not self.missing():
+            known = self.resolve().shapes[index]
+        if known is not None:
+            return known
+        return tuple(d if isinstance(d, int) else -1 for d in self.loaded.plan.bindings[index].shape)
+
+    def missing(self) -> list[str]:
+        """Inputs without a shape, and shape tensors without an address."""
+        bindings = self.loaded.plan.bindings
+        no_shape = {i for i, shape in enumerate(self._shapes) if shape is None}
+        no_values = {i for i in self.loaded.value_inputs if not (self._bound[i] or UNBOUND).address}
+        return [bindings[i].name for i in sorted(no_shape | no_values)]
+
+    def resolve(self) -> Resolved:
+        """All sizes for the shapes, and the elements of shape tensors, as they are now."""
+        missing = self.missing()
+        if missing:
+            do = "set its shape; a shape tensor needs its address as well"
+            raise BindingError("AR707", missing[0], do=do)
+        shapes = tuple(s for s in self._shapes if s is not None)
+        return self.loaded.resolver.resolve(shapes, self._values())
+
+    def _values(self) -> tuple[Shape | None, ...]:
+        values: list[Shape | None] = [None] * len(self._shapes)
+        for i in self.loaded.value_inputs:
+            bound, binding, shape = self._bound[i], self.loaded.plan.bindings[i], self._shapes[i]
+            assert bound is not None, f"{binding.name} has no address"
+            assert shape is not None, f"{binding.name} has no shape"
+            values[i] = read_values(binding, bound.address, shape[0] if shape else 1)
+            limits = self.loaded.limits(self.profile, binding.name, is_values=True)
+            if limits is not None:
+                check_limits(binding.name, values[i] or (), limits)
+        return tuple(values)
+
+    # ---- memory -----------------------------------------------------------------------------------------
+
+    def set_address(self, name: str, value: Bindable) -> None:
+        """The memory of an input or output: an address, a NumPy array or a DLPack object, which is kept.
+
+        An array gives a dynamic input its shape as well when none was set; the address 0 resets.
+        """
+        index = self.loaded.find(name)
+        if self._lock.locked():
+            self._check_idle()
+        bound = bind(self.loaded.plan.bindings[index], value)
+        if index < len(self._shapes) and self._shapes[index] is None and bound.shape is not None:
+            self.set_shape(name, bound.shape)
+        self._bound[index] = bound
+        self.words[abi.FIRST_BINDING + index] = bound.address
+        if self.is_ready and self._prepared is not None:
+            nbytes = self._prepared.nbytes[index]
+            self.is_ready = bool(bound.address) and bound.nbytes in (None, nbytes)
+
+    def bound_address(self, name: str) -> int:
+        """The address of a tensor, 0 when none is set."""
+        return (self._bound[self.loaded.find(name)] or UNBOUND).address
+
+    def set_allocator(self, name: str, allocator: OutputAllocator | None) -> None:
+        """Who gives memory for an output in each run; None ends that."""
+        index = self.loaded.find(name)
+        if self.loaded.plan.bindings[index].is_input:
+            raise BindingError("AR706", name, got="an input", wanted="an output")
+        self._check_idle()
+        self.is_ready = False
+        self._allocators.pop(index, None)
+        if allocator is not None:
+            self._allocators[index] = allocator
+
+    def set_workspace(self, address: int, nbytes: int) -> None:
+        """The user's memory for a context with `Policy.USER_MANAGED`."""
+        self._check_idle()
+        self._use(adopt(address, nbytes))
+
+    def workspace_bytes(self) -> int:
+        """The workspace that the current shapes need."""
+        return workspace_bytes(self.resolve(), self.loaded.pool.threads)
+
+    def _use(self, workspace: Workspace) -> None:
+        self._workspace, self._prepared, self.is_ready = workspace, None, False
+
+    # ---- runs -------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """One inference; returns when the outputs are written."""
+        if not self._acquire(False):
+            raise self._busy()
+        try:
+            if not self.is_ready:
+                self._make_ready()
+            status = self._run(self.address)
+        finally:
+            self._release()
+        if status:
+            raise _failed(status)
+
+    def run_steps(self, report: Callable[[str, float], None]) -> None:
+        """One inference, kernel by kernel; `report` is told the name of each and its milliseconds."""
+        if not self._acquire(False):
+            raise self._busy()
+        times = []
+        try:
+            self._make_ready()
+            for k, name in enumerate(self.loaded.program.kernels):
+                begin = time.perf_counter()
+                status = self.loaded.step(self.address, k)
+                times.append((name, (time.perf_counter() - begin) * 1e3))
+                if status:
+                    raise _failed(status)
+        finally:
+            self._release()
+        for name, milliseconds in times:
+            report(name, milliseconds)
+
+    def fit(self, resolved: Resolved) -> None:
+        """Memory, slots and tables for `resolved`."""
+        if resolved is self._prepared:
+            return
+        loaded, words = self.loaded, self.words
+        loaded.pool.ensure()
+        needed = workspace_bytes(resolved, loaded.pool.threads)
+        if needed > self._workspace.nbytes:
+            self._grow(needed)
+        if resolved.table_bytes > (self._tables.nbytes if self._tables else 0):
+            self._tables = loaded.device.allocate(resolved.table_bytes)
+        self._prepared = None
+        words[abi.ARENA] = self._workspace.address
+        words[abi.SCRATCH] = self._workspace.address + resolved.arena_bytes
+        words[abi.SCRATCH_STRIDE] = resolved.scratch_bytes
+        words[abi.TABLES] = self._tables.address if self._tables else 0
+        for word, value in enumerate(resolved.slots, abi.slot_word(len(loaded.plan.bindings), 0)):
+            words[word] = value
+        status = loaded.prepare(self.address)
+        if status:
+            raise _failed(status)
+        self._prepared = resolved
+
+    def _grow(self, needed: int) -> None:
+        if self.policy is Policy.USER_MANAGED:
+            got, wanted = f"device memory of {self._workspace.nbytes:,} bytes", f"{needed:,}"
+            raise ResourceError("AR801", "execution context", got=got, wanted=wanted, do="set more memory")
+        self._workspace = EMPTY  # first, so that both need not be there at once
+        self._workspace = take(self.loaded.device, needed, self.limit)
+
+    def execute(self) -> None:
+        """The native call alone, for a caller that keeps everything in order itself."""
+        status = self._run(self.address)
+        if status:
+            raise _failed(status)
+
+    @property
+    def can_stay_ready(self) -> bool:
+        """False when each run looks again: shape values change in place, allocators want to be asked."""
+        return not self.loaded.value_inputs and not self._allocators
+
+    def _make_ready(self) -> None:
+        resolved = self.resolve()
+        self.fit(resolved)
+        for index, allocator in self._allocators.items():
+            self._ask(index, allocator, resolved)
+        for binding, bound, nbytes in zip(
+            self.loaded.plan.bindings, self._bound, resolved.nbytes, strict=True
+        ):
+            _check_bound(binding, bound, nbytes)
+        self.is_ready = self.can_stay_ready
+
+    def _ask(self, index: int, allocator: OutputAllocator, resolved: Resolved) -> None:
+        name, current = self.loaded.plan.bindings[index].name, self._bound[index] or UNBOUND
+        nbytes = max(1, resolved.nbytes[index])
+        address = allocator.reallocate(name, current.address, nbytes, _ALLOCATOR_ALIGNMENT)
+        if not address:
+            raise BindingError("AR709", name, wanted=f"{nbytes} bytes")
+        self._bound[index] = Bound(address)
+        self.words[abi.FIRST_BINDING + index] = address
+        allocator.notify(name, resolved.shapes[index])
+
+    # ---- guards -----------------------------------------------------------------------------------------
+
+    def _input(self, name: str) -> int:
+        index = self.loaded.find(name)
+        if index >= len(self._shapes):
+            raise BindingError("AR706", name, got="an output", wanted="an input")
+        return index
+
+    def _check_idle(self) -> None:
+        if self._lock.locked():
+            raise self._busy()
+
+    def _busy(self) -> BindingError:
+        do = "give each thread a context of its own"
+        return BindingError("AR708", "execution context", got="a call while another runs", do=do)
+
+
+def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:
+    if bound is None:
+        if nbytes:
+            raise BindingError("AR701", binding.name, do="set its address")
+        return
+    if nbytes and not bound.address:
+        raise BindingError("AR702", binding.name, wanted=f"an address of {nbytes} bytes")
+    # A flat array may be a buffer kept for larger shapes; one with dimensions means exactly these.
+    is_buffer = bound.shape is None or len(bound.shape) == 1
+    if bound.nbytes is not None and (bound.nbytes < nbytes or (bound.nbytes > nbytes and not is_buffer)):
+        got = f"an array of {bound.nbytes} bytes, shape {bound.shape}"
+        raise BindingError("AR704", binding.name, got=got, wanted=f"{nbytes} bytes")
+
+
+def _failed(status: int) -> AnyrtError:
+    return CompileError("AR807", "inference", got=f"status {status} ({Status(status).name.lower()})")

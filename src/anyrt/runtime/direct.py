@@ -1,0 +1,122 @@
+"""Arrays in, arrays out: the shortest way through a context, for one thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
+from anyrt.core.enums import DataType
+from anyrt.core.errors import BindingError, ProfileError
+from anyrt.plan import abi
+from anyrt.plan.plan import Binding
+from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack
+from anyrt.runtime.context import Context
+from anyrt.runtime.shapes import Shape
+
+_PLAIN: Final = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
+
+
+class DirectCall:
+    """Calls a context with arrays; what was worked out for their shapes is kept while they stay the same."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._words = context, context.words
+        bindings = context.loaded.plan.bindings
+        self._inputs = [
+            (b.name, abi.FIRST_BINDING + i, numpy_dtype(b.dtype), is_packed(b.dtype), b)
+            for i, b in enumerate(bindings)
+            if b.is_input
+        ]
+        self._results = [(abi.FIRST_BINDING + i, b) for i, b in enumerate(bindings) if not b.is_input]
+        self._shapes: list[Shape] = []
+        self._outputs: list[tuple[str, int, Shape, np.dtype[np.generic]]] = []
+        self._packed: list[tuple[str, DataType, Shape]] = []
+
+    def __call__(self, arrays: Mapping[str, object]) -> dict[str, Array]:
+        """The outputs for `arrays`, which has one array for each input."""
+        words = self._words
+        shapes: list[Shape] = []
+        held = []  # converted copies must live until the run is over
+        for name, word, dtype, packed, binding in self._inputs:
+            array = arrays.get(name)
+            if (
+                type(array) is not np.ndarray
+                or array.dtype is not dtype
+                or array.flags.num & _PLAIN != _PLAIN
+            ):
+                array = _convert(binding, array, dtype)
+            shapes.append(array.shape)
+            if packed:
+                array = pack4(array)
+            words[word] = address_of(array)
+            held.append(array)
+        if len(arrays) != len(held):
+            raise self._too_many(arrays)
+        if shapes != self._shapes or not self._context.is_ready:
+            self._fit(shapes)
+        outputs: dict[str, Array] = {}
+        for name, word, shape, dtype in self._outputs:
+            array = np.empty(shape, dtype)
+            words[word] = address_of(array)
+            outputs[name] = array
+        self._context.execute()
+        for name, kind, shape in self._packed:
+            outputs[name] = unpack4(outputs[name], math.prod(shape), kind).reshape(shape)
+        return outputs
+
+    def _fit(self, shapes: Sequence[Shape]) -> None:
+        context, self._shapes = self._context, []
+        for (name, word, *_), _shape in zip(self._inputs, shapes, strict=True):
+            if context.loaded.position[name] in context.loaded.value_inputs:
+                context.set_address(name, self._words[word])
+        self._set_shapes(shapes)
+        resolved = context.resolve()
+        context.fit(resolved)
+        every = resolved.shapes
+        self._outputs, self._packed = [], []
+        for word, binding in self._results:
+            shape = every[word - abi.FIRST_BINDING]
+            if is_packed(binding.dtype):
+                self._packed.append((binding.name, binding.dtype, shape))
+                size = storage_bytes(binding.dtype, math.prod(shape))
+                self._outputs.append((binding.name, word, (size,), np.dtype(np.uint8)))
+            else:
+                self._outputs.append((binding.name, word, shape, numpy_dtype(binding.dtype)))
+        self._shapes, context.is_ready = list(shapes), context.can_stay_ready
+
+    def _set_shapes(self, shapes: Sequence[Shape]) -> None:
+        """By the profile in force, or else by the first that allows them."""
+        context = self._context
+        others = (p for p in range(len(context.loaded.plan.profiles)) if p != context.profile)
+        while True:
+            try:
+                for (name, *_), shape in zip(self._inputs, shapes, strict=True):
+                    context.set_shape(name, shape)
+            except ProfileError:
+                profile = next(others, None)
+                if profile is None:
+                    raise
+                context.set_profile(profile)
+            else:
+                return
+
+    def _too_many(self, arrays: Mapping[str, object]) -> BindingError:
+        known = [name for name, *_ in self._inputs]
+        extra = ", ".join(repr(n) for n in arrays if n not in known)
+        return BindingError("AR706", "engine", got=extra, wanted=f"the inputs {', '.join(known)}")
+
+
+def _convert(binding: Binding, value: object, dtype: np.dtype[np.generic]) -> Array:
+    """`value` as a flat aligned array; its type is not changed, since that would hide a mistake."""
+    if value is None:
+        raise BindingError("AR701", binding.name, got="no array", wanted="one for every input")
+    if not isinstance(value, np.ndarray):
+        value = import_dlpack(binding, value) if isinstance(value, DLPack) else np.asarray(value, dtype)
+    if value.dtype != dtype:
+        do = f"convert it with astype({dtype.name!r})"
+        raise BindingError("AR703", binding.name, got=f"an array of {value.dtype}", wanted=dtype.name, do=do)
+    return np.require(value, dtype, ["C", "A"])

@@ -1,0 +1,69 @@
+"""A loaded plan: makes contexts, and runs arrays directly.
+
+engine = load(read_plan(data), CpuDevice(), pool, obtain)
+y = engine.infer({"x": x})["y"]
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from anyrt.plan import abi
+from anyrt.plan.device import Device
+from anyrt.plan.file import PlanFile
+from anyrt.plan.program import Compiled
+from anyrt.runtime.arrays import Array
+from anyrt.runtime.context import Context
+from anyrt.runtime.direct import DirectCall
+from anyrt.runtime.loaded import Loaded, place_constants
+from anyrt.runtime.memory import Policy
+from anyrt.runtime.pool import Pool
+from anyrt.runtime.shapes import Resolver
+
+
+class Engine:
+    """Runs one network; any number of threads may use it at once."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self._local = threading.local()
+
+    def create_context(
+        self, policy: Policy = Policy.STATIC, profile: int = 0, limit: int | None = None
+    ) -> Context:
+        """A context; `limit` bounds its workspace in bytes."""
+        return Context(self.loaded, policy, profile, limit)
+
+    def infer(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """New arrays with the outputs for `arrays`, computed in a context that the calling thread keeps."""
+        try:
+            call: DirectCall = self._local.call
+        except AttributeError:
+            call = self._local.call = DirectCall(self.create_context(Policy.ON_DEMAND))
+        return call(arrays)
+
+
+def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile], Compiled]) -> Engine:
+    """An engine from a plan; `obtain` gives its code, from a cache or by compiling it now."""
+    plan, compiled = file.plan, obtain(file)
+    code = device.load(compiled)
+    consts, owner = place_constants(file, device)
+    position = {b.name: i for i, b in enumerate(plan.bindings)}
+    loaded = Loaded(
+        plan=plan,
+        program=compiled.program,
+        code=code,
+        device=device,
+        pool=pool,
+        resolver=Resolver(plan, compiled.program),
+        position=position,
+        value_inputs=tuple(sorted({position[s.tensor] for s in plan.symbols if s.is_value})),
+        consts=consts,
+        owner=owner,
+        prepare=code.function(abi.PREPARE, 1),
+        run=code.function(abi.RUN, 1),
+        step=code.function(abi.STEP, 2),
+    )
+    pool.ensure()
+    return Engine(loaded)

@@ -1,0 +1,197 @@
+"""From the shapes of inputs to everything that depends on them; computed once per combination.
+
+>>> n = Sym("n", 1, 64)
+>>> value_of(dims.floordiv(n.dim * 3 + 2, 4), {"n": 6})
+5
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.core import dims
+from anyrt.core.dims import Dim, Fn, Relation, Requirement, Sym
+from anyrt.core.dtype import storage_bytes
+from anyrt.core.errors import BindingError, ProfileError, ShapeError, error
+from anyrt.plan.abi import align
+from anyrt.plan.plan import Binding, Plan, Range
+from anyrt.plan.program import Program
+
+Shape = tuple[int, ...]
+
+MAX_ELEMENTS: Final = (1 << 31) - 1
+_MAX_SIZE: Final = 1 << 62
+_REMEMBERED: Final = 256
+
+
+def value_of(x: Dim, sizes: Mapping[str, int]) -> int:
+    """`x` for known symbols; ShapeError when a part grows beyond 62 bits: no plan makes it expensive."""
+    if isinstance(x, int):
+        return x
+    total = 0
+    for monomial, coefficient in x.terms:
+        term = coefficient
+        for atom in monomial:
+            term = _checked(term * (sizes[atom.name] if isinstance(atom, Sym) else _call(atom, sizes)))
+        total += term
+    return _checked(total)
+
+
+def _call(fn: Fn, sizes: Mapping[str, int]) -> int:
+    args = [value_of(a, sizes) for a in fn.args]
+    if fn.op == dims.SCALE:
+        if abs(args[0] * fn.factor) > _MAX_SIZE:
+            raise ShapeError("AR111", "sizes", got=f"{args[0]} scaled by {fn.factor}")
+        value = dims.scaled(args[0], fn.factor)
+    else:
+        value = dims.BINARY[fn.op](args[0], args[1])
+    assert isinstance(value, int), f"{fn} of numbers is {value}"
+    return value
+
+
+def _checked(value: int) -> int:
+    if not -_MAX_SIZE <= value <= _MAX_SIZE:
+        raise ShapeError("AR111", "sizes", got=f"a size of {value.bit_length()} bits")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What follows from the shapes of the inputs, tuples in the order of the bindings."""
+
+    shapes: tuple[Shape, ...]
+    nbytes: tuple[int, ...]
+    slots: tuple[int, ...]
+    arena_bytes: int
+    table_bytes: int
+    scratch_bytes: int
+
+
+class Resolver:
+    """Resolves shapes for one engine, for any number of threads."""
+
+    def __init__(self, plan: Plan, program: Program) -> None:
+        self.plan, self.program = plan, program
+        self.inputs = tuple(b for b in plan.bindings if b.is_input)
+        self._memory: OrderedDict[tuple[object, ...], Resolved] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def resolve(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> Resolved:
+        """For the shapes of all inputs, and the elements of shape tensors (None for other inputs)."""
+        key = (shapes, values)
+        with self._lock:
+            found = self._memory.get(key)
+            if found is not None:
+                self._memory.move_to_end(key)
+                return found
+        found = self._compute(shapes, values)
+        with self._lock:
+            self._memory[key] = found
+            if len(self._memory) > _REMEMBERED:
+                self._memory.popitem(last=False)
+        return found
+
+    def sizes(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> dict[str, int]:
+        """The value of every symbol; ProfileError where one lies outside what was compiled for."""
+        by_name = {b.name: (s, v) for b, s, v in zip(self.inputs, shapes, values, strict=True)}
+        sizes: dict[str, int] = {}
+        for record in self.plan.symbols:
+            shape, elements = by_name[record.tensor]
+            source = elements if record.is_value else shape
+            assert source is not None, f"no values for {record.tensor}"
+            value = source[record.axis]
+            if not record.lo <= value <= record.hi:
+                what = "element" if record.is_value else "dimension"
+                wanted = f"{record.lo} to {record.hi}"
+                where = f"{record.tensor}, {what} {record.axis}"
+                raise ProfileError("AR505", where, got=str(value), wanted=wanted)
+            sizes[record.name] = value
+        return sizes
+
+    def _compute(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> Resolved:
+        sizes = self.sizes(shapes, values)
+        for binding, shape in zip(self.inputs, shapes, strict=True):
+            _check_consistent(binding, shape, sizes)
+        for requirement in self.plan.requirements:
+            _check(requirement, sizes)
+        every = tuple(_shape(b, sizes) for b in self.plan.bindings)
+        program = self.program
+        return Resolved(
+            shapes=every,
+            nbytes=tuple(
+                storage_bytes(b.dtype, math.prod(s)) for b, s in zip(self.plan.bindings, every, strict=True)
+            ),
+            slots=tuple(value_of(d, sizes) for d in program.slots),
+            arena_bytes=_bytes(program.arena_bytes, sizes),
+            table_bytes=_bytes(program.table_bytes, sizes),
+            scratch_bytes=_bytes(program.scratch_bytes, sizes),
+        )
+
+
+def _bytes(dim: Dim, sizes: Mapping[str, int]) -> int:
+    value = value_of(dim, sizes)
+    if value < 0:
+        raise ShapeError("AR120", "memory", got=f"{value} bytes")
+    return align(value)
+
+
+def _shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
+    shape = tuple(value_of(d, sizes) for d in binding.shape)
+    if any(d < 0 for d in shape):
+        raise ShapeError("AR120", binding.name, got=f"shape {shape}")
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ShapeError(
+            "AR111", binding.name, got=f"shape {shape}", wanted=f"at most {MAX_ELEMENTS} elements"
+        )
+    return shape
+
+
+def _check_consistent(binding: Binding, shape: Shape, sizes: Mapping[str, int]) -> None:
+    """Two inputs may share a symbol; then their dimensions are equal."""
+    wanted = tuple(value_of(d, sizes) for d in binding.shape)
+    if shape != wanted:
+        raise BindingError(
+            "AR710", binding.name, got=f"shape {shape}", wanted=f"{wanted}, as other inputs have it"
+        )
+
+
+def _check(requirement: Requirement, sizes: Mapping[str, int]) -> None:
+    a, b = value_of(requirement.left, sizes), value_of(requirement.right, sizes)
+    match requirement.relation:
+        case Relation.EQ:
+            holds = a == b
+        case Relation.LE:
+            holds = a <= b
+        case Relation.BROADCAST:
+            holds = a == b or 1 in (a, b)
+    if not holds:
+        got = f"{a} where {requirement.left} {requirement.relation.value} {requirement.right}"
+        raise error(requirement.code, requirement.where, got=got, wanted=str(b), do=requirement.do)
+
+
+def check_shape(binding: Binding, shape: Shape, limits: Range | None) -> None:
+    """An input's shape against its declaration and the profile in force; what is wrong is raised."""
+    if len(shape) != len(binding.shape):
+        wanted = f"{len(binding.shape)} dimensions"
+        raise ShapeError("AR122", binding.name, got=f"shape {shape}", wanted=wanted)
+    for axis, (size, dim) in enumerate(zip(shape, binding.shape, strict=True)):
+        if isinstance(dim, int) and size != dim:
+            raise ShapeError("AR123", f"{binding.name}, dimension {axis}", got=str(size), wanted=str(dim))
+        if size < 0:
+            raise ShapeError("AR120", binding.name, got=f"shape {shape}")
+    if limits is not None:
+        check_limits(binding.name, shape, limits)
+
+
+def check_limits(name: str, numbers: Shape, limits: Range) -> None:
+    """Dimensions or values against a profile."""
+    if not all(lo <= x <= hi for lo, x, hi in zip(limits.min, numbers, limits.max, strict=True)):
+        what = "values" if limits.is_values else "shape"
+        do = "use another profile, or build with a wider one"
+        wanted = f"{limits.min} to {limits.max}, the limits of the profile"
+        raise ProfileError("AR505", name, got=f"{what} {numbers}", wanted=wanted, do=do)
