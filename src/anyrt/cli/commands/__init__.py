@@ -1,0 +1,1 @@
+"""One file for each command; importing one loads nothing heavy, that happens when it runs."""

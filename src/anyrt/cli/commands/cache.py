@@ -1,0 +1,67 @@
+"""`anyrt cache show|clear|path`: the compiled code that is kept for this user."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Final
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import byte_count, print_table
+from anyrt.plan.cache import default_directory
+
+PATTERN: Final = "*.kernel"
+
+
+def options(parser: ArgumentParser) -> None:
+    """What to do with the cache."""
+    parser.add_argument(
+        "action", nargs="?", choices=tuple(ACTIONS), default="show",
+        help="list the entries (default), remove them, or print where they are",
+    )  # fmt: skip
+
+
+def run(args: Namespace) -> None:
+    """Act on the cache's folder."""
+    ACTIONS[args.action](default_directory())
+
+
+def entries(directory: Path) -> list[Path]:
+    """The files of the cache, least recently used first; none when there is no such folder."""
+    return sorted(directory.glob(PATTERN), key=lambda path: path.stat().st_mtime)
+
+
+def show(directory: Path) -> None:
+    """Print every entry with its size and age."""
+    found = entries(directory)
+    now = time.time()
+    rows = [(p.name[:16], byte_count(p.stat().st_size), _age(now - p.stat().st_mtime)) for p in found]
+    print_table(("key", "size", "last used"), rows)
+    total = byte_count(sum(p.stat().st_size for p in found))
+    print(f"{len(found)} entries, {total}, in {directory}")
+
+
+def clear(directory: Path) -> None:
+    """Remove every entry; another process may be doing the same."""
+    found = entries(directory)
+    for path in found:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+    print(f"removed {len(found)} entries from {directory}")
+
+
+def path(directory: Path) -> None:
+    """Print the folder."""
+    print(directory)
+
+
+def _age(seconds: float) -> str:
+    steps = [(86400, "days"), (3600, "hours"), (60, "minutes")]
+    size, unit = next(((s, u) for s, u in steps if seconds >= s), (1, "seconds"))
+    return f"{seconds / size:.0f} {unit} ago"
+
+
+ACTIONS: Final = {"show": show, "clear": clear, "path": path}
+COMMAND = Command("show or clear the cache of compiled code", options, run)

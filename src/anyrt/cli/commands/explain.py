@@ -1,0 +1,47 @@
+"""`anyrt explain NETWORK`: a network at every stage, from the graph to the assembly.
+
+anyrt explain net.py                        all stages of the network that define(network) makes
+anyrt explain net.py:tiny --stage kernels   the fused kernels of the network that tiny(network) makes
+anyrt explain net.plan --node conv1 --stage asm --cpu neon
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import print_heading
+
+STAGES = ("graph", "kernels", "llvm", "asm", "all")
+
+
+def options(parser: ArgumentParser) -> None:
+    """The network, and what of it to print."""
+    parser.description = __doc__
+    parser.add_argument("network", help="FILE.py or FILE.py:FUNCTION (default: define), or a plan file")
+    parser.add_argument("--node", metavar="NAME", help="only this layer or input")
+    parser.add_argument("--stage", choices=STAGES, default="all", help="only this stage (default: all)")
+    parser.add_argument(
+        "--cpu", metavar="LEVEL", help="for this feature level instead of this machine's: avx2 …"
+    )
+
+
+def run(args: Namespace) -> None:
+    """Print the stages that are asked for."""
+    from anyrt.cli.script import build_script, split_place
+    from anyrt.cli.stages import Stages, choose_target
+    from anyrt.compiler.driver import lower_plan
+    from anyrt.plan.file import map_plan, read_plan
+
+    path, function = split_place(args.network)
+    file = read_plan(build_script(path, function)) if path.suffix == ".py" else map_plan(path)
+    stages = Stages(lower_plan(file), choose_target(args.cpu), args.node)
+    texts = dict(zip(STAGES, (stages.graph, stages.kernels, stages.llvm, stages.assembly), strict=False))
+    wanted = tuple(texts) if args.stage not in texts else (args.stage,)
+    for name in wanted:
+        if len(wanted) > 1:
+            print_heading(name)
+        print(texts[name](), end="")
+
+
+COMMAND = Command("print a network as graph, kernels, LLVM text and assembly", options, run)

@@ -1,0 +1,68 @@
+"""`anyrt info`: this machine and this installation, as a bug report needs them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from argparse import ArgumentParser, Namespace
+from importlib.metadata import version
+
+import anyrt
+from anyrt.cli.command import Command
+from anyrt.cli.commands.cache import entries
+from anyrt.cli.show import byte_count, print_table
+from anyrt.core.flags import Flags, read_flags
+from anyrt.plan.cache import default_directory
+
+
+def options(parser: ArgumentParser) -> None:
+    """None."""
+
+
+def run(args: Namespace) -> None:
+    """Print versions, processor, threads, cache and backends."""
+    flags = read_flags()
+    rows = [*_versions(), *_processor(flags), ("threads", _threads(flags)), ("cache", _cache())]
+    print_table(("what", "value"), [*rows, *_backends()])
+
+
+def _versions() -> list[tuple[str, str]]:
+    names = ("numpy", "llvmlite", "ml_dtypes", "onnx")
+    return [
+        ("anyrt", f"{anyrt.__anyrt_version__}, with the API of TensorRT {anyrt.__version__}"),
+        ("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        *((name, version(name)) for name in names),
+    ]
+
+
+def _processor(flags: Flags) -> list[tuple[str, str]]:
+    from anyrt.codegen import llvm
+
+    target = llvm.choose(flags.cpu)
+    forced = ", set by ANYRT_CPU" if flags.cpu else ""
+    return [
+        ("processor", f"{target.cpu} ({target.triple})"),
+        ("feature level", f"{target.level.value}{forced}"),
+        ("vectors", f"{target.vector_bits} bits, {target.registers} registers"),
+    ]
+
+
+def _threads(flags: Flags) -> str:
+    if flags.num_threads is not None:
+        return f"{flags.num_threads}, set by ANYRT_NUM_THREADS"
+    return f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}"
+
+
+def _cache() -> str:
+    directory = default_directory()
+    found = entries(directory)
+    return f"{directory}: {len(found)} entries, {byte_count(sum(p.stat().st_size for p in found))}"
+
+
+def _backends() -> list[tuple[str, str]]:
+    from anyrt.backends.loader import all_backends
+
+    return [(f"backend {b.name}", b.doc) for b in all_backends().values()]
+
+
+COMMAND = Command("show versions, processor, threads, cache and backends", options, run)

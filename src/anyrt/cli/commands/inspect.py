@@ -1,0 +1,160 @@
+"""`anyrt inspect PLAN`: what a plan file holds, as tables or (`--json`) for programs."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import byte_count, print_heading, print_table
+from anyrt.core.dims import Requirement
+from anyrt.core.dtype import short_name
+from anyrt.plan.dimtext import print_dim
+from anyrt.plan.file import PlanFile, map_plan
+from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
+
+JsonValue = str | int | bool | list["JsonValue"] | dict[str, "JsonValue"]
+
+
+def options(parser: ArgumentParser) -> None:
+    """The plan, and the form of the answer."""
+    parser.add_argument("plan", type=Path, help="a plan file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: Namespace) -> None:
+    """Read the plan with all its checks, and print it."""
+    file = map_plan(args.plan)
+    if args.json:
+        print(json.dumps(describe(file, args.plan.stat().st_size), indent=2))
+        return
+    _print_plan(file, args.plan)
+
+
+def describe(file: PlanFile, size: int) -> dict[str, JsonValue]:
+    """The plan as plain values; everything but the constants' elements and the graph."""
+    plan = file.plan
+    return {
+        "name": plan.name,
+        "bytes": size,
+        "digest": file.digest.hex(),
+        "constant_bytes": plan.blob_bytes,
+        "bindings": [_binding(b) for b in plan.bindings],
+        "profiles": [[_range(r) for r in profile] for profile in plan.profiles],
+        "symbols": [_symbol(s) for s in plan.symbols],
+        "conditions": [
+            {"code": r.code, "where": r.where, "condition": _condition(r)} for r in plan.requirements
+        ],
+        "settings": dict(plan.settings),
+        "layers": [
+            {
+                "name": x.name,
+                "kind": x.kind,
+                "inputs": list(x.inputs),
+                "outputs": list(x.outputs),
+                "details": dict(x.details),
+            }
+            for x in plan.layers
+        ],
+        "constants": [
+            {"name": b.name, "dtype": short_name(b.dtype), "count": b.count, "bytes": b.nbytes}
+            for b in plan.blobs
+        ],
+        "report": plan.report,
+    }  # fmt: skip
+
+
+def _symbol(s: SymbolRecord) -> dict[str, JsonValue]:
+    return {
+        "name": s.name,
+        "tensor": s.tensor,
+        "axis": s.axis,
+        "is_value": s.is_value,
+        "min": s.lo,
+        "max": s.hi,
+    }
+
+
+def _binding(b: Binding) -> dict[str, JsonValue]:
+    return {
+        "name": b.name,
+        "is_input": b.is_input,
+        "dtype": short_name(b.dtype),
+        "shape": [d if isinstance(d, int) else print_dim(d) for d in b.shape],
+        "is_shape": b.is_shape,
+        "is_host": b.is_host,
+        "format": b.format.name,
+    }
+
+
+def _condition(r: Requirement) -> str:
+    return f"{print_dim(r.left)} {r.relation.value} {print_dim(r.right)}"
+
+
+def _range(r: Range) -> dict[str, JsonValue]:
+    return {
+        "tensor": r.tensor,
+        "is_values": r.is_values,
+        "min": list(r.min),
+        "opt": list(r.opt),
+        "max": list(r.max),
+    }
+
+
+def _print_plan(file: PlanFile, path: Path) -> None:
+    plan = file.plan
+    size, constants = byte_count(path.stat().st_size), byte_count(plan.blob_bytes)
+    print(f"{path}: {plan.name!r}, {size}, of these {constants} constants")
+    print(f"digest {file.digest.hex()}")
+    print_heading("bindings")
+    rows = [(b.name, _role(b), short_name(b.dtype), _shape(b)) for b in plan.bindings]
+    print_table(("name", "role", "type", "shape"), rows)
+    _print_profiles(plan)
+    for title, columns, lines in _sections(plan):
+        if lines:
+            print_heading(title)
+            print_table(columns, lines)
+    if plan.report:
+        print_heading("report")
+        print(plan.report.rstrip())
+
+
+def _sections(plan: Plan) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    return [
+        ("conditions on sizes", ("code", "where", "condition"), [
+            (r.code, r.where, _condition(r)) for r in plan.requirements
+        ]),
+        ("settings", ("setting", "value"), list(plan.settings)),
+        ("layers", ("name", "kind", "inputs", "outputs"), [
+            (x.name, x.kind, ", ".join(x.inputs), ", ".join(x.outputs)) for x in plan.layers
+        ]),
+        ("constants", ("name", "type", "elements", "size"), [
+            (b.name, short_name(b.dtype), str(b.count), byte_count(b.nbytes)) for b in plan.blobs
+        ]),
+    ]  # fmt: skip
+
+
+def _print_profiles(plan: Plan) -> None:
+    for number, profile in enumerate(plan.profiles):
+        print_heading(f"profile {number}")
+        rows = [
+            (r.tensor, "values" if r.is_values else "shape", *(_sizes(x) for x in (r.min, r.opt, r.max)))
+            for r in profile
+        ]
+        print_table(("tensor", "of its", "minimum", "optimum", "maximum"), rows)
+
+
+def _role(b: Binding) -> str:
+    return ("input" if b.is_input else "output") + (", shape tensor" if b.is_shape else "")
+
+
+def _shape(b: Binding) -> str:
+    return f"({', '.join(map(print_dim, b.shape))})"
+
+
+def _sizes(x: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, x))})"
+
+
+COMMAND = Command("show what a plan file holds", options, run)

@@ -1,0 +1,113 @@
+"""`anyrt run PLAN --input x=x.npy`: one inference with arrays from files.
+
+anyrt run net.plan --input x=photo.npy --output y=result.npy
+anyrt run net.plan --input x=photo.npy --backend interp      the reference interpreter's numbers
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import print_table
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.errors import ArgumentError, BindingError
+from anyrt.plan.file import PlanFile, map_plan
+
+Array = NDArray[Any]  # Any: of whatever element type the file has
+NATIVE: Final = "cpu"
+
+
+def options(parser: ArgumentParser) -> None:
+    """The plan, its inputs, and where outputs go."""
+    parser.description = __doc__
+    parser.add_argument("plan", type=Path, help="a plan file")
+    add = parser.add_argument
+    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input, as a .npy file")
+    add("--output", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file")
+    add("--backend", default=NATIVE, help="what runs it: cpu (default), interp, null, …")
+
+
+def run(args: Namespace) -> None:
+    """Run the plan, print a line for each output, write those that are asked for."""
+    file = map_plan(args.plan)
+    feeds = {name: _read(file, name, Path(path)) for name, path in _pairs("--input", args.input)}
+    missing = [b.name for b in file.plan.bindings if b.is_input and b.name not in feeds]
+    if missing:
+        raise BindingError("AR701", missing[0], got="no array", do=f"give --input {missing[0]}=FILE.npy")
+    targets = dict(_pairs("--output", args.output))
+    known = [b.name for b in file.plan.bindings if not b.is_input]
+    for name in targets:
+        if name not in known:
+            raise BindingError("AR706", "--output", repr(name), f"one of {', '.join(known)}")
+    outputs = _native(args.plan, feeds) if args.backend == NATIVE else _other(file, feeds, args.backend)
+    print_table(
+        ("output", "type", "shape", "minimum", "mean", "maximum"), [_row(*x) for x in outputs.items()]
+    )
+    for name, path in targets.items():
+        np.save(path, outputs[name])
+
+
+def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
+    split = [text.partition("=") for text in given]
+    for name, equals, path in split:
+        if not (name and equals and path):
+            raise ArgumentError("AR304", option, repr(name + equals + path), "NAME=FILE")
+    return [(name, path) for name, _, path in split]
+
+
+def _read(file: PlanFile, name: str, path: Path) -> Array:
+    """The array of a file; types that NumPy does not know, bfloat16 say, come back as raw bytes."""
+    inputs = {b.name: b for b in file.plan.bindings if b.is_input}
+    if name not in inputs:
+        raise BindingError("AR706", "--input", repr(name), f"one of {', '.join(inputs)}")
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise BindingError("AR705", name, f"{path}, which is no .npy file ({error})") from None
+    wanted = numpy_dtype(inputs[name].dtype)
+    return (
+        array.view(wanted) if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize else array
+    )
+
+
+def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+    from anyrt.api.interfaces import Logger
+    from anyrt.api.runtime import Runtime
+    from anyrt.core.enums import Severity
+    from anyrt.core.flags import strict
+
+    with strict():
+        engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan.read_bytes())
+        outputs: Mapping[str, Array] = engine(**feeds)
+    return outputs
+
+
+def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str, Array]:
+    from anyrt.backends.loader import all_backends
+    from anyrt.backends.protocol import Job
+    from anyrt.compiler.driver import lower_plan
+    from anyrt.ir.interpret import infer_sizes
+
+    found = all_backends()
+    if name not in found:
+        raise ArgumentError("AR304", "--backend", repr(name), f"one of {', '.join(found)}")
+    lowered = lower_plan(file)
+    kernels = tuple(x.kernel for x in lowered.schedule.launches)
+    answer = found[name].target().run(Job(lowered.graph, kernels, infer_sizes(lowered.graph, feeds)), feeds)
+    print(answer.notes)
+    return answer.outputs
+
+
+def _row(name: str, x: Array) -> tuple[str, ...]:
+    shown = x.astype(np.float64) if x.size else np.array([np.nan])
+    return name, str(x.dtype), str(x.shape), *(f"{v:.6g}" for v in (shown.min(), shown.mean(), shown.max()))
+
+
+COMMAND = Command("run a plan with arrays from .npy files", options, run)

@@ -1,0 +1,65 @@
+"""Networks that are written in Python files, for commands that take one.
+
+def define(network):                 # or define(network, config), to add optimisation profiles
+    x = network.add_input("x", anyrt.float32, (2, 3))
+    network.mark_output(network.add_identity(x).get_output(0))
+"""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+import traceback
+from pathlib import Path
+from typing import Final
+
+from anyrt.api.builder import Builder
+from anyrt.api.interfaces import Logger
+from anyrt.core.enums import Severity
+from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
+from anyrt.core.flags import strict
+
+FUNCTION: Final = "define"
+
+
+def split_place(place: str) -> tuple[Path, str]:
+    """(file, function) of `FILE.py:function`; the function is `define` where none is named.
+
+    >>> split_place("net.py:tiny")[1]
+    'tiny'
+    """
+    path, colon, name = place.rpartition(":")
+    return (Path(path), name) if colon and name.isidentifier() else (Path(place), FUNCTION)
+
+
+def build_script(path: Path, function: str) -> bytes:
+    """The plan of the network that a function of a Python file adds layers to; every mistake is raised."""
+    with strict():
+        builder = Builder(Logger(Severity.INTERNAL_ERROR))  # errors are raised, need not be printed too
+        network, config = builder.create_network(), builder.create_builder_config()
+        network.name = path.stem
+        _call_user(path, function, network, config)
+        plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise CompileError("AR807", str(path), got="no plan and no reason")
+    return bytes(memoryview(plan))
+
+
+def _call_user(path: Path, function: str, *given: object) -> None:
+    where = f"{path}:{function}"
+    try:
+        define = runpy.run_path(str(path)).get(function)
+        if not callable(define):
+            do = f"add `def {function}(network):`, or name another as {path}:FUNCTION"
+            raise ArgumentError(
+                "AR306", where, "no such function", "a function that adds layers to a network", do
+            )
+        define(*given[: len(inspect.signature(define).parameters)])
+    except (AnyrtError, OSError):
+        raise
+    except Exception as error:  # whatever the user's own file does wrong
+        line = next((f"{f.filename}:{f.lineno}" for f in reversed(traceback.extract_tb(error.__traceback__))
+                     if f.filename == str(path)), where)  # fmt: skip
+        raise ArgumentError(
+            "AR311", line, got=f"{type(error).__name__}: {error}", wanted="a network"
+        ) from error

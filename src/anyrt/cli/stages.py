@@ -1,0 +1,98 @@
+"""The stages of a plan as text, whole or for one node: graph, kernels, LLVM text, assembly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from anyrt.codegen import llvm
+from anyrt.compiler import native
+from anyrt.core.errors import ArgumentError, CompileError
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.ir.text import print_graph
+from anyrt.prims.table import named_blobs, vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """A lowered plan, all of it or what belongs to `node`, the name of a layer or input."""
+
+    lowered: native.Lowered
+    target: llvm.Target
+    node: str | None = None
+
+    def graph(self) -> str:
+        """The graph, or the values that the node stands for."""
+        graph = self.lowered.graph
+        text = print_graph(graph, vocabulary(named_blobs(graph)))
+        if self.node is None:
+            return text
+        order = walk([v for _, v in (*graph.inputs, *graph.outputs)])
+        mine = values_of(graph, self.node)
+        kept = {f"v{k}" for k, value in enumerate(order) if value in mine}
+        return "".join(f"{line}\n" for line in text.splitlines() if line.split(":", 1)[0] in kept)
+
+    def kernels(self) -> str:
+        """The kernels that compute the node, after fusing; tables of taps first."""
+        found = list(self._kernels())
+        return print_kernels(found) if found else "(no kernel: it is an input, or no output needs it)\n"
+
+    def llvm(self) -> str:
+        """The LLVM text of these kernels, as the code generator writes it."""
+        text = native.text(self.lowered, self.target).text
+        return text + "\n" if self.node is None else self._functions(text, r"^define [^\n]*@{}\(.*?^}}$")
+
+    def assembly(self) -> str:
+        """Their assembly, after LLVM's own passes."""
+        text = llvm.assembly(native.text(self.lowered, self.target).text, self.target)
+        return text if self.node is None else self._functions(text, r"^{}:.*?^\t\.size\t{}[^\n]*$")
+
+    def _kernels(self) -> Iterator[Kernel]:
+        schedule = self.lowered.schedule
+        if self.node is None:
+            yield from self.lowered.module.tables
+        mine = None if self.node is None else values_of(self.lowered.graph, self.node)
+        for launch in schedule.launches:
+            if mine is None or mine.intersection((*launch.makes, *launch.inlined)):
+                yield launch.kernel
+
+    def _functions(self, text: str, pattern: str) -> str:
+        names = [re.escape(k.name) for k in self._kernels()]
+        found = (
+            re.search(pattern.replace("{}", name).replace("}}", "}"), text, re.M | re.S) for name in names
+        )
+        return "".join(f"{match[0]}\n\n" for match in found if match is not None)
+
+
+def names_of(graph: Graph) -> list[str]:
+    """What may be asked for: layers and inputs, in the order of the graph."""
+    order = walk([v for _, v in (*graph.inputs, *graph.outputs)])
+    return list(dict.fromkeys(graph.names[v] for v in order if v in graph.names))
+
+
+def values_of(graph: Graph, name: str) -> frozenset[Value]:
+    """The values of a layer: those with its name, and the unnamed ones that they are made from."""
+    todo = [v for v, given in graph.names.items() if given == name]
+    if not todo:
+        raise ArgumentError("AR304", "--node", repr(name), f"one of {', '.join(names_of(graph))}")
+    found: set[Value] = set()
+    while todo:
+        value = todo.pop()
+        if value not in found:
+            found.add(value)
+            todo += [a for a in value.args if a not in graph.names]
+    return frozenset(found)
+
+
+def choose_target(level: str | None) -> llvm.Target:
+    """The host, or the plainest processor of a level, which need not be this machine's."""
+    if level is None:
+        return llvm.host()
+    known: Sequence[llvm.Level] = list(llvm.Level)
+    for candidate in known:
+        if candidate.value == level:
+            return llvm.forced(candidate)
+    raise CompileError("AR809", "--cpu", repr(level), f"one of {', '.join(x.value for x in known)}")
