@@ -1,1 +1,1 @@
-"""One folder for each backend: `target.py` is its compile side, `device.py` its run side; loader.py finds them."""
+"""One folder for each backend: `target.py` is its compile side, `device.py` its run side."""

@@ -1,7 +1,7 @@
 """Finds backends: every folder here that has a `target.py` or a `device.py` is one, named as the folder.
 
-Folder `cpu` defines class `CpuDevice` in device.py, folder `null` class `NullTarget` in target.py, and so on. The first
-line of the folder's docstring says what it is. Nothing is imported before it is asked for.
+Folder `cpu` defines class `CpuDevice` in device.py, folder `null` class `NullTarget` in target.py, and so on.
+The first line of the folder's docstring says what it is. Nothing is imported before it is asked for.
 
 >>> sorted(all_backends())
 ['cpu', 'interp', 'null']

@@ -16,7 +16,7 @@ from anyrt.ir.prim import Array
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A network at particular sizes: its graph, the kernels it was fused into, the value of every size symbol."""
+    """A network at particular sizes: its graph, its kernels in order, the value of every size symbol."""
 
     graph: Graph
     kernels: tuple[Kernel, ...]

@@ -1,7 +1,7 @@
 """What a network would move through memory, for tests and for people who look for wasted passes.
 
-A kernel counts every tensor that it touches once and whole. Caches may save some of it, nothing can add to it but a
-kernel that does not fit them.
+A kernel counts every tensor that it touches once and whole: less moves where caches keep something
+between kernels, more where a kernel reads elements again that have left them.
 """
 
 from __future__ import annotations
