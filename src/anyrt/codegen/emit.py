@@ -91,8 +91,8 @@ class Emitter:
             match stmt:
                 case For(kind=Loop.VECTOR):
                     VectorLoop(self, stmt).emit()
-                case For(var=var, kind=Loop.UNROLL, body=inner):
-                    self._unrolled(var, inner)
+                case For(var=var, kind=Loop.UNROLL | Loop.TILE as kind, body=inner):
+                    self._unrolled(var, inner, self._across(var, inner) if kind is Loop.TILE else {})
                 case For(var=var, body=inner):
                     assert var.extent is not None, f"loop {var} has no extent"
                     self._counted(var, "0", self.values.dim(var.extent), inner)
@@ -130,11 +130,25 @@ class Emitter:
         self.values.scopes.stack.append(scope)
         return scope
 
-    def _unrolled(self, var: Sym, body: tuple[Stmt, ...]) -> None:
+    def _across(self, tile: Sym, body: tuple[Stmt, ...]) -> dict[Load, list[str]]:
+        """Loads that walk memory with `tile` and jump with the lanes: read in rows and transposed, unless lanes are masked."""
+        v, lanes = self.values, self.values.scopes.lanes
+        if lanes is None or lanes.mask is not None:
+            return {}
+        loads = [x for x in parts(expressions(body)) if isinstance(x, Load) and x.buffer.space is not Space.REGISTER]
+        found: dict[Load, list[str]] = {}
+        for x in sorted(loads, key=repr):
+            along, jump = linear(x.index, tile), linear(x.index, lanes.var)
+            if along is not None and along[0] == 1 and jump is not None and jump[0] not in (0, 1):
+                found[x] = v.transpose(x, tile, lanes)
+        return found
+
+    def _unrolled(self, var: Sym, body: tuple[Stmt, ...], given: Mapping[Load, list[str]]) -> None:
         assert isinstance(var.extent, int), f"unrolled loop {var} needs a fixed extent"
-        outer = self.values.scopes.inner
+        v, outer = self.values, self.values.scopes.inner
         for i in range(var.extent):
-            inner = self._open(Scope(syms={var: str(i)}))
+            width = v.scopes.lanes.width if v.scopes.lanes else 1
+            inner = self._open(Scope(syms={var: str(i)}, known={(x, width): rows[i] for x, rows in given.items()}))
             self.block(body)
             self.values.scopes.stack.pop()
             outer.lines += inner.lines

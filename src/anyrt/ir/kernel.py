@@ -393,6 +393,7 @@ class Loop(enum.Enum):
     SERIAL = "serial"
     UNROLL = "unroll"
     VECTOR = "vector"
+    TILE = "tile"          # unrolled inside a vector loop; loads that walk memory with it are transposed in registers
     PARALLEL = "parallel"  # the outermost loop of a kernel; its iterations are claimed by threads
 
 

@@ -27,7 +27,8 @@ from anyrt.schedule.tables import Tables
 
 ITEM = 8192     # elements that one turn of the parallel loop should hold
 BAND = 32       # output rows of a window kernel that one thread takes at a time
-TILE = 32       # rows and columns of a tile when memory is read across
+TILE = 16       # positions of a strip that is read across memory: a cache line of float32
+STRIP = 256     # length of a strip
 MAX_SPLITS = 6
 
 
@@ -144,14 +145,28 @@ class Builder:
         return None
 
     def _tiles(self, nest: Nest, across: Sym) -> Kernel:
-        """Squares of TILE × TILE, so that each cache line read across is used whole."""
+        """Strips of TILE positions read across, so that each cache line is used whole; full strips are transposed in registers."""
+        assert across.extent is not None, f"loop {across} has no extent"
         last = nest.vars[-1]
-        far, near, near_value = cut(across, TILE, self.names)
-        block, within, value = cut(last, TILE * 2, self.names)
+        full = floordiv(across.extent, TILE)
+        strip, block = self.names.var(floordiv(add(across.extent, TILE - 1), TILE), "b"), None
         rest = [v for v in nest.vars if v not in (across, last)]
-        nest = nest.replace({across: near_value, last: value}, [*rest, far, block, near, within])
-        body = loops([near, within], nest.body, within)
-        return self._kernel([*rest, far, block], body, TILE * TILE * 2)
+        if self._extent(last) > STRIP:
+            block, within, value = cut(last, STRIP, self.names)
+            nest = nest.replace({last: value}, nest.vars)
+        else:
+            within = last
+        tile, some = self.names.var(TILE, "t"), self.names.var(add(across.extent, mul(strip.dim, -TILE)), "t")
+        body: list[Stmt] = []
+        for var, kind, test in ((tile, Loop.TILE, alu(Op.LT, index(strip.dim), index(full))),
+                                (some, Loop.SERIAL, alu(Op.LE, index(full), index(strip.dim)))):
+            part = nest.replace({across: add(mul(strip.dim, TILE), var.dim)}, nest.vars)
+            if kind is Loop.TILE:
+                inner: tuple[Stmt, ...] = (For(within, Loop.VECTOR, (For(var, kind, part.body),)),)
+            else:
+                inner = (For(var, kind, (For(within, Loop.VECTOR, part.body),)),)
+            body.append(If(test, inner))
+        return self._kernel([*rest, strip, *([block] if block else [])], body, TILE * min(STRIP, self._extent(last)))
 
     def _spread(self, nest: Nest, widened: Sym, order: list[Sym]) -> Kernel:
         """Outer loops become the parallel one, until what is left inside is about ITEM elements."""
