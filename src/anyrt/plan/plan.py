@@ -18,7 +18,7 @@ from anyrt.core.dtype import short_name, storage_bytes
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import DTypeError
 from anyrt.plan.abi import align
-from anyrt.plan.dimtext import parse_dim, print_dim
+from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.plan.json import MAX_INT, Json, Reader
 
 MAX_RANK: Final = 8

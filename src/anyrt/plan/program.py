@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from anyrt.core.dims import Dim, Sym
-from anyrt.plan.dimtext import parse_dim, print_dim
+from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.plan.json import Json, Reader
 
 MAX_SLOTS: Final = 1 << 20

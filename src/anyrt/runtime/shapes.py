@@ -32,7 +32,7 @@ _REMEMBERED: Final = 256
 def value_of(x: Dim, sizes: Mapping[str, int]) -> int:
     """`x` for known symbols; ShapeError when a part grows beyond 62 bits: no plan makes it expensive."""
     if isinstance(x, int):
-        return x
+        return _checked(x)
     total = 0
     for monomial, coefficient in x.terms:
         term = coefficient
