@@ -5,6 +5,7 @@ add_slice(x, start=(0, 2), shape=(3, 2), stride=(1, 2))      # x[0:3, 2:6:2]
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Me
 from anyrt.ops._types import INTS, STORAGE
 from anyrt.prims.build import const, identity, map_, pad, reshape, slice_, taps
 from anyrt.prims.build import expand as repeat
+from anyrt.prims.const import Const
 from anyrt.prims.taprules import Border
 
 M = SampleMode
@@ -164,24 +166,33 @@ def _bordered(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> tupl
 
 
 def _filled(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
-    """The input within borders just wide enough, viewed; a fill value that is no constant 0 is put in by a
-    mask."""
+    """The input within borders just wide enough, viewed; a fill that no border holds comes by a mask."""
+    fill, rank = layer.optional(4), x.type.rank
+    if fill is not None and fill.type.rank != 0:
+        got = f"a fill value of shape {show(fill.shape)}"
+        raise ShapeError("AR123", layer.name, got, "rank 0", "give a single value")
     lo = [0 if w.inside else maximum(0, mul(w.low, -1)) for w in windows]
     hi = [0 if w.inside else maximum(0, add(add(w.high, 1), mul(w.length, -1))) for w in windows]
 
-    def window(value: Value) -> Value:
-        starts = [add(w.start, border) for w, border in zip(windows, lo, strict=True)]
-        return slice_(pad(value, lo, hi, 0.0), starts, [w.size for w in windows], [w.step for w in windows])
+    def window(value: Value, border: float) -> Value:
+        starts = [add(w.start, before) for w, before in zip(windows, lo, strict=True)]
+        padded = pad(value, lo, hi, border)
+        return slice_(padded, starts, [w.size for w in windows], [w.step for w in windows])
 
-    fill = layer.optional(4)
-    if fill is None or all(w.inside for w in windows):
-        return window(x)
-    if fill.type.rank != 0:
-        got = f"a fill value of shape {show(fill.shape)}"
-        raise ShapeError("AR123", layer.name, got, "rank 0", "give a single value")
-    rank = x.type.rank
-    mask = window(repeat(const(np.ones((1,) * rank, bool), DataType.BOOL), x.shape))
-    return map_("select", mask, window(x), reshape(fill, (1,) * rank))
+    constant = 0.0 if fill is None else _constant(fill)
+    if constant is not None or fill is None or all(w.inside for w in windows):
+        return window(x, constant or 0.0)
+    mask = window(repeat(const(np.ones((1,) * rank, bool), DataType.BOOL), x.shape), 0.0)
+    return map_("select", mask, window(x, 0.0), reshape(fill, (1,) * rank))
+
+
+def _constant(fill: Value) -> float | None:
+    """The number in a constant that a border holds exactly: no NaN, no −0, no great integer."""
+    if not isinstance(fill.op, Const):
+        return None
+    number = fill.op.blob.array.item()
+    exact = float(number) == number and math.copysign(1, float(number)) == (-1 if number < 0 else 1)
+    return float(number) if exact else None
 
 
 def ref(attrs: SliceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
