@@ -60,11 +60,14 @@ def output_scale(op: Op[A], layer: Layer[A], in_scales: tuple[float, ...], out_s
 
 def dla_reason(op: Op[A], layer: Layer[A], types: frozenset[DataType] = DLA_TYPES) -> str | None:
     """Why DLA cannot run `layer`, None when it can; `types`: the element types that the layer may run in."""
-    reason = op.dla(layer)
+    try:
+        reason, outputs = op.dla(layer), expand_layer(op, layer)
+    except AnyrtError as e:
+        return f"the layer has a mistake: {e}"
     if reason is not None:
         return reason
     operands = [v for i, v in enumerate(layer.inputs) if v is not None and not op.operand(i).shape_values]
-    for value in (*operands, *expand_layer(op, layer)):
+    for value in (*operands, *outputs):
         if value.dtype not in types:
             return f"DLA computes in float16 and int8, not in {short_name(value.dtype)}"
         if not all(isinstance(d, int) for d in value.shape):
