@@ -1,0 +1,121 @@
+"""What the documented tables say about DLA."""
+
+import pytest
+
+from anyrt.core.dims import Sym
+from anyrt.core.enums import (
+    ActivationType,
+    DataType,
+    ElementWiseOperation,
+    InterpolationMode,
+    ReduceOperation,
+    ResizeCoordinateTransformation,
+    ResizeRoundMode,
+    ResizeSelector,
+    ScaleMode,
+    UnaryOperation,
+)
+from anyrt.core.enums import LayerType as L
+from anyrt.ops import OPS
+from anyrt.ops._expand import DLA_TYPES, dla_reason
+from anyrt.ops._record import Layer, weights
+from anyrt.prims.build import const, param
+
+NEAREST, LINEAR, CUBIC = InterpolationMode
+ALIGN, ASYM, HALF = ResizeCoordinateTransformation
+FORMULA, UPPER = ResizeSelector
+UP, DOWN, FLOOR, CEIL = ResizeRoundMode
+NCHW = (1, 8, 4, 4)
+
+
+def reason(kind, attrs, shapes=(NCHW,), dtype=DataType.HALF, types=DLA_TYPES):
+    inputs = tuple(param(f"x{i}", s, dtype) for i, s in enumerate(shapes))
+    return dla_reason(OPS[kind], Layer("layer", OPS[kind].attrs(*attrs), inputs), types)
+
+
+@pytest.mark.parametrize("dtype", [DataType.HALF, DataType.INT8])
+@pytest.mark.parametrize("mode", ScaleMode)
+def test_scale_without_power_runs(mode, dtype):
+    assert reason(L.SCALE, (mode,), dtype=dtype) is None
+
+
+def test_scale_with_a_power_does_not_run():
+    assert "power" in reason(L.SCALE, (ScaleMode.UNIFORM, weights(), weights(), weights(2.0)))
+    assert reason(L.SCALE, (ScaleMode.UNIFORM, weights(), weights(), weights(1.0))) is None
+
+
+def test_types_and_sizes_common_to_all_layers():
+    scale = (ScaleMode.UNIFORM,)
+    assert "float16 and int8" in reason(L.SCALE, scale, dtype=DataType.FLOAT)
+    assert reason(L.SCALE, scale, dtype=DataType.FLOAT, types=DLA_TYPES | {DataType.FLOAT}) is None
+    assert reason(L.SCALE, scale, ((4096, 8192, 1, 1),)) is None
+    assert "4096" in reason(L.SCALE, scale, ((4097, 8, 1, 1),))
+    assert "8192" in reason(L.SCALE, scale, ((1, 8, 1, 8193),))
+    assert "dynamic" in reason(L.SCALE, scale, ((Sym("n").dim, 8, 1, 1),))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "runs"),
+    [
+        ((NEAREST, None, (1, 1, 2, 32), ASYM, FORMULA, FLOOR), True),
+        ((NEAREST, None, (1, 1, 2, 2), HALF, FORMULA, DOWN), True),
+        ((NEAREST, None, (1, 1, 2, 2), HALF, FORMULA, UP), True),
+        ((NEAREST, None, (1, 1, 2, 2), ASYM, FORMULA, CEIL), False),
+        ((NEAREST, None, (1, 1, 2, 2), ASYM, UPPER, FLOOR), False),
+        ((NEAREST, None, (1, 1, 2, 33), ASYM, FORMULA, FLOOR), False),
+        ((NEAREST, None, (1, 2, 2, 2), ASYM, FORMULA, FLOOR), False),
+        ((NEAREST, None, (1, 1, 1.5, 2), ASYM, FORMULA, FLOOR), False),
+        ((NEAREST, (1, 8, 8, 8), (), ASYM, FORMULA, FLOOR), False),
+        ((LINEAR, None, (1, 1, 4, 4), HALF, FORMULA), True),
+        ((LINEAR, None, (1, 1, 4, 4), HALF, UPPER), True),
+        ((LINEAR, None, (1, 1, 5, 4), HALF, FORMULA), False),
+        ((LINEAR, None, (1, 1, 4, 4), ALIGN, FORMULA), False),
+        ((CUBIC, None, (1, 1, 2, 2), HALF, FORMULA), False),
+    ],
+)
+def test_resize_runs_in_documented_combinations_only(attrs, runs):
+    assert (reason(L.RESIZE, attrs) is None) == runs
+
+
+def test_activation_list():
+    run = {t for t in ActivationType if reason(L.ACTIVATION, (t,)) is None}
+    listed = {"RELU", "SIGMOID", "TANH", "LEAKY_RELU", "CLIP"}
+    assert {t.name for t in run} == listed
+    assert reason(L.ACTIVATION, (ActivationType.CLIP, 0.0, 128.0)) is not None
+    assert reason(L.ACTIVATION, (ActivationType.CLIP, 1.0, 2.0)) is not None
+
+
+def test_elementwise_list():
+    pair = (NCHW, NCHW)
+    plain = {op.name for op in ElementWiseOperation if op.name not in {"AND", "OR", "XOR"}
+             and reason(L.ELEMENTWISE, (op,), pair) is None}  # fmt: skip
+    assert plain == {"SUM", "SUB", "PROD", "MAX", "MIN", "DIV"}
+    assert reason(L.ELEMENTWISE, (ElementWiseOperation.SUM,), ((8, 4), (8, 4))) is not None
+
+
+def test_power_takes_exactly_one_constant():
+    two = const([[[[2.0]]]], DataType.HALF)
+    attrs = OPS[L.ELEMENTWISE].attrs(ElementWiseOperation.POW)
+    x = param("x", NCHW, DataType.HALF)
+    op = OPS[L.ELEMENTWISE]
+    assert dla_reason(op, Layer("layer", attrs, (x, two))) is None
+    assert dla_reason(op, Layer("layer", attrs, (x, x))) is not None
+
+
+def test_reduce_unary_concatenation_and_the_rest():
+    assert reason(L.REDUCE, (ReduceOperation.MAX, 0b1110, True)) is None
+    assert reason(L.REDUCE, (ReduceOperation.MAX, 0b1, True)) is not None
+    assert reason(L.REDUCE, (ReduceOperation.SUM, 0b10, True)) is not None
+    assert reason(L.UNARY, (UnaryOperation.ABS,)) is None
+    assert reason(L.UNARY, (UnaryOperation.EXP,)) is not None
+    assert reason(L.CONCATENATION, (), (NCHW, NCHW)) is None
+    assert reason(L.CONCATENATION, (2,), (NCHW, NCHW)) is not None
+    assert reason(L.CONCATENATION, (), (NCHW,)) is not None
+    assert "does not run this layer" in reason(L.SHUFFLE, ())
+
+
+def test_slice_keeps_the_batch_and_the_stride():
+    assert reason(L.SLICE, ((0, 0, 1, 1), (1, 8, 2, 2), (1, 1, 1, 1))) is None
+    assert reason(L.SLICE, ((0, 0, 0, 0), (1, 8, 2, 2), (1, 1, 2, 2))) is not None
+    assert reason(L.SLICE, ((0, 0, 1, 1), (1, 8, 2, 2), (1, 1, 1, 1)), dtype=DataType.INT8) is not None
+    assert reason(L.SLICE, ((1, 0, 0, 0), (1, 8, 4, 4), (1, 1, 1, 1)), ((2, 8, 4, 4),)) is not None
