@@ -28,6 +28,22 @@ def integers(x: object, where: str) -> tuple[int, ...]:
     return tuple(out)
 
 
+def sizes(x: object, where: str) -> tuple[int, ...]:
+    """At most 8 ints from whatever converts to `Dims`."""
+    out = integers(x, where)
+    if len(out) > MAX_DIMS:
+        raise WrongValue(f"Input length {len(out)}. Max expected length is {MAX_DIMS}")
+    return out
+
+
+def floats(x: object, where: str) -> tuple[float, ...]:
+    """A sequence of numbers."""
+    try:
+        return tuple(float(f) for f in x)  # type: ignore[attr-defined]  # what is no sequence is a TypeError, as wanted
+    except (TypeError, ValueError):
+        raise wrong_type(where, x, "a sequence of floats") from None
+
+
 class Dims:
     """At most 8 sizes; acts like a tuple, and its elements can be assigned. Rank −1 means "not known"."""
 

@@ -83,7 +83,8 @@ class Channel:
 class HasChannel(Protocol):
     """An object whose errors have somewhere to go."""
 
-    _channel: Channel
+    @property
+    def _channel(self) -> Channel: ...
 
 
 S = TypeVar("S", bound=HasChannel)

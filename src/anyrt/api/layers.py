@@ -1,9 +1,68 @@
-"""Layer classes."""
+"""The layer classes, each made from its operator's record when it is first asked for.
+
+>>> layer_class("IScaleLayer").mode.__doc__
+'how far one coefficient reaches'
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from anyrt.api.convert import show, take
+from anyrt.api.edge import quiet
+from anyrt.api.layer import ILayer
+from anyrt.api.unfinished import CLASSES
+from anyrt.core.errors import ArgumentError
+from anyrt.ops import OPS
+from anyrt.ops._record import AttrSpec
 
 
-def layer_class(name: str) -> type:
+@cache
+def layer_class(name: str) -> type[ILayer]:
+    """The class of that name; AttributeError when no operator has it."""
+    for op in OPS.values():
+        if op.cls == name:
+            body = {"__doc__": op.doc, **{s.name: _property(s) for s in op.specs()}}
+            return _new(name, body)
+    if name in CLASSES:
+        return _new(name, {"__doc__": "A layer that cannot be added yet.", "__anyrt_stub__": True})
     raise AttributeError(f"module 'anyrt' has no attribute {name!r}")
 
 
 def layer_class_names() -> list[str]:
-    return []
+    """Every name that `layer_class` takes."""
+    return sorted({op.cls for op in OPS.values()} | set(CLASSES))
+
+
+def _new(name: str, body: dict[str, object]) -> type[ILayer]:
+    # No slots anywhere: all layer classes have one layout, so that `layer.__class__ = X` is allowed.
+    return type(name, (ILayer,), {"__module__": "anyrt", **body})
+
+
+def _property(spec: AttrSpec) -> property:
+    def get(self: ILayer) -> object:
+        value = self._attributes[spec.name]
+        first = self._inputs[0] if self._inputs else None
+        if value is None and spec.from_rank is not None and first is not None:
+            rank = first.shape.rank
+            return spec.from_rank(rank) if rank >= 0 else 0
+        return show(spec, value)
+
+    @quiet(None)
+    def assign(self: ILayer, value: object) -> None:
+        given = take(spec, value, f"{self._op.cls}.{spec.name}")
+        locked = spec.locked_by
+        if locked is not None and self.get_input(locked) is not None:
+            operand = self._op.operand(locked).name
+            got, do = (
+                f"{spec.name} while input {locked} ({operand}) is connected",
+                "set it before, or not at all",
+            )
+            raise ArgumentError("AR310", self._place, got, "", do)
+        self._attributes[spec.name] = given
+        if spec.drops is not None:
+            self._disconnect(spec.drops)
+            del self._inputs[spec.drops :]
+        self._reset(spec.clears)
+
+    return property(get, None if spec.read_only else assign, doc=spec.doc)

@@ -1,0 +1,176 @@
+"""The builder: makes networks and configurations, and has them compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.api.compile import compile_request
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.edge import Channel, Managed, Reporting, quiet, wrong_type
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.freeze import freeze
+from anyrt.api.host_memory import IHostMemory
+from anyrt.api.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
+from anyrt.api.module import get_plugin_registry
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.profile import IOptimizationProfile
+from anyrt.api.registry import IPluginRegistry
+from anyrt.api.runtime import Runtime
+from anyrt.api.setting import Setting
+from anyrt.api.timing_cache import ITimingCache
+from anyrt.compiler.request import BuildRequest
+from anyrt.core.errors import AnyrtError, ResourceError
+
+CHUNK = 1 << 24
+
+
+class Builder(Reporting, Managed):
+    """Makes networks and configurations, and builds plans from them."""
+
+    max_threads = Setting(int, 1, "Most threads that a build may use.", low=1)
+
+    def __init__(self, logger: ILogger) -> None:
+        if not isinstance(logger, ILogger):
+            raise wrong_type("Builder", logger, "an ILogger")
+        self._channel = Channel(logger)
+        self._gpu_allocator: IGpuAllocator | None = None
+
+    @property
+    def logger(self) -> ILogger:
+        """Where messages go."""
+        return self._channel.logger
+
+    @property
+    def platform_has_tf32(self) -> bool:
+        """Whether the machine computes in TF32: CPUs do not."""
+        return False
+
+    @property
+    def platform_has_fast_fp16(self) -> bool:
+        """Whether float16 is worth choosing: it halves the memory to move."""
+        return True
+
+    @property
+    def platform_has_fast_int8(self) -> bool:
+        """Whether int8 is worth choosing: it quarters the memory to move."""
+        return True
+
+    @property
+    def max_DLA_batch_size(self) -> int:
+        """The largest batch that DLA takes."""
+        return 4096
+
+    @property
+    def num_DLA_cores(self) -> int:
+        """DLA cores of this machine."""
+        return 0
+
+    def _set_allocator(self, allocator: IGpuAllocator | None) -> None:
+        if allocator is not None and not isinstance(allocator, IGpuAllocator):
+            raise wrong_type("gpu_allocator", allocator, "an IGpuAllocator or None")
+        self._gpu_allocator = allocator
+
+    gpu_allocator = property(
+        None, _set_allocator, doc="Gives memory to engines of `build_engine_with_config`."
+    )
+
+    def create_network(self, flags: int = 0) -> INetworkDefinition:
+        """A network without layers; `flags`: NetworkDefinitionCreationFlag members as a bit mask."""
+        if not isinstance(flags, int):
+            raise wrong_type("create_network", flags, "a bit mask, 1 << int(flag)")
+        return INetworkDefinition(self, flags)
+
+    def create_builder_config(self) -> IBuilderConfig:
+        """A configuration with default settings."""
+        return IBuilderConfig(self._channel)
+
+    def create_optimization_profile(self) -> IOptimizationProfile:
+        """A profile without ranges."""
+        return IOptimizationProfile()
+
+    @quiet(None)
+    def build_serialized_network(
+        self, network: INetworkDefinition, config: IBuilderConfig, kernel_text: object = None
+    ) -> IHostMemory:
+        """The plan of the network; None, with the mistakes in the log, when it cannot be built."""
+        return IHostMemory(self._build(network, config))
+
+    @quiet(None)
+    def build_engine_with_config(
+        self, network: INetworkDefinition, config: IBuilderConfig
+    ) -> ICudaEngine | None:
+        """An engine at once; None when the network cannot be built."""
+        runtime = Runtime(self.logger)
+        runtime.error_recorder = self.error_recorder
+        runtime.gpu_allocator = self._gpu_allocator
+        return runtime.deserialize_cuda_engine(self._build(network, config))
+
+    @quiet(False)
+    def build_serialized_network_to_stream(
+        self, network: INetworkDefinition, config: IBuilderConfig, writer: IStreamWriter
+    ) -> bool:
+        """Write the plan to a stream; False when it cannot be built or written."""
+        if not isinstance(writer, IStreamWriter):
+            raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
+        plan = memoryview(self._build(network, config))
+        for start in range(0, len(plan), CHUNK):
+            piece = bytes(plan[start : start + CHUNK])
+            taken = call_user(0, writer.write, piece)
+            if taken != len(piece):
+                raise ResourceError("AR803", "stream writer", f"{taken} bytes taken", f"{len(piece)}")
+        return True
+
+    @quiet(False)
+    def is_network_supported(self, network: INetworkDefinition, config: IBuilderConfig) -> bool:
+        """Whether the network has no mistakes that are found before compiling."""
+        try:
+            _request(network, config)
+        except AnyrtError as error:
+            self._channel.fail(error)
+            return False
+        return True
+
+    def reset(self) -> None:
+        """Settings back to their defaults."""
+        self.max_threads = 1
+        self._channel.recorder = None
+
+    def get_plugin_registry(self) -> IPluginRegistry:
+        """The registry that builds look plug-ins up in."""
+        return get_plugin_registry()
+
+    def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> bytes:
+        request = _request(network, config)
+        if config._timing_cache is None:
+            config._timing_cache = ITimingCache()
+        monitor = config.progress_monitor
+        progress = None if monitor is None else Progress(monitor)
+        if config._timing_cache is None:
+            config._timing_cache = ITimingCache()
+        return compile_request(replace(request, monitor=progress, timings=config._timing_cache._entries))
+
+
+def _request(network: INetworkDefinition, config: IBuilderConfig) -> BuildRequest:
+    if not isinstance(network, INetworkDefinition) or not isinstance(config, IBuilderConfig):
+        bad = config if isinstance(network, INetworkDefinition) else network
+        raise wrong_type("build", bad, "an INetworkDefinition and an IBuilderConfig")
+    return freeze(network, config._profiles, config._build_settings())
+
+
+class Progress:
+    """A user's progress monitor as the compiler sees it."""
+
+    def __init__(self, monitor: IProgressMonitor) -> None:
+        self._monitor = monitor
+
+    def start(self, phase: str, parent: str | None, steps: int) -> None:
+        """A phase begins."""
+        call_user(None, self._monitor.phase_start, phase, parent, steps)
+
+    def step(self, phase: str, step: int) -> bool:
+        """A step is done; False stops the build. A monitor that raises lets it go on."""
+        return bool(call_user(True, self._monitor.step_complete, phase, step))
+
+    def finish(self, phase: str) -> None:
+        """A phase ends."""
+        call_user(None, self._monitor.phase_finish, phase)

@@ -1,0 +1,263 @@
+"""The configuration of a build."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+from anyrt.api.edge import Channel, Managed, quiet, wrong_type
+from anyrt.api.expansion import Expansion
+from anyrt.api.interfaces import IProgressMonitor
+from anyrt.api.layer import ILayer
+from anyrt.api.profile import IOptimizationProfile
+from anyrt.api.setting import Setting, reset_settings
+from anyrt.api.timing_cache import ITimingCache
+from anyrt.compiler.request import Settings, Verify
+from anyrt.core.enums import (
+    BuilderFlag,
+    DataType,
+    DeviceType,
+    EngineCapability,
+    HardwareCompatibilityLevel,
+    MemoryPoolType,
+    PreviewFeature,
+    ProfilingVerbosity,
+    RuntimePlatform,
+    Severity,
+    TacticSource,
+    TilingOptimizationLevel,
+)
+from anyrt.core.enums_more import QuantizationFlag
+from anyrt.core.errors import AnyrtError, ArgumentError
+from anyrt.core.flags import read_flags
+from anyrt.core.trt_enum import TrtEnum
+from anyrt.ops._expand import DLA_TYPES, dla_reason
+
+E = TypeVar("E", bound=TrtEnum)
+SOURCES = 1 << TacticSource.EDGE_MASK_CONVOLUTIONS | 1 << TacticSource.JIT_CONVOLUTIONS
+GIB = 1 << 30
+
+
+class IBuilderConfig(Managed):
+    """How to build; made by `Builder.create_builder_config`. `verify` and `num_threads` are AnyRT's own."""
+
+    avg_timing_iterations = Setting(int, 1, "Runs that a measurement averages.", low=1)
+    int8_calibrator = Setting(object, None, "Kept; INT8 takes its scales from the tensors' dynamic ranges.")
+    engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Restrictions of the engine.")
+    flags = Setting(int, 1 << BuilderFlag.TF32, "All builder flags as a bit mask.", low=0)
+    default_device_type = Setting(DeviceType, DeviceType.GPU, "Where layers run unless they are told.")
+    DLA_core = Setting(int, -1, "The DLA core to build for; none exist here.")
+    quantization_flags = Setting(int, 0, "All quantisation flags as a bit mask.", low=0)
+    profile_stream = Setting(int, 0, "The stream for measurements; ignored, as builds measure on the CPU.")
+    profiling_verbosity = Setting(
+        ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "How much the engine tells about its layers."
+    )
+    algorithm_selector = Setting(
+        object, None, "Kept and never asked: there are no library algorithms to select."
+    )
+    builder_optimization_level = Setting(int, 3, "How much time to spend, 0 to 5.", low=0, high=5)
+    hardware_compatibility_level = Setting(
+        HardwareCompatibilityLevel, HardwareCompatibilityLevel.NONE, "Plans load on any machine in any case."
+    )
+    runtime_platform = Setting(
+        RuntimePlatform, RuntimePlatform.SAME_AS_BUILD, "Plans load on any platform in any case."
+    )
+    plugins_to_serialize = Setting(list, [], "Plug-in libraries to put into the plan: none are.")
+    max_aux_streams = Setting(
+        int, -1, "Most auxiliary streams; kernels use a pool of threads instead.", low=-1
+    )
+    progress_monitor = Setting(IProgressMonitor, None, "Follows builds and may stop them.")
+    max_num_tactics = Setting(
+        int, -1, "Most variants to measure for a kernel; −1: as the level says.", low=-1
+    )
+    tiling_optimization_level = Setting(
+        TilingOptimizationLevel, TilingOptimizationLevel.NONE, "How much time goes into tiling."
+    )
+    l2_limit_for_tiling = Setting(
+        int, -1, "Bytes of cache that tiles may fill; −1: the machine's own size.", low=-1
+    )
+    remote_auto_tuning_config = Setting(str, "", "Where to measure remotely; kept, measuring is local.")
+    build_route = Setting(str, "", 'The route of the build; only the standard one, "", exists.')
+    verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
+    num_threads = Setting(int, None, "Threads of the engine; None: the machine's own number.", low=1)
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.reset()
+
+    def reset(self) -> None:
+        """Every setting back to its default; profiles and caches are forgotten."""
+        reset_settings(self)
+        self._profiles: list[IOptimizationProfile] = []
+        self._calibration_profile: IOptimizationProfile | None = None
+        self._pools: dict[MemoryPoolType, int] = {}
+        self._devices: dict[ILayer, DeviceType] = {}
+        self._previews: set[PreviewFeature] = set()
+        self._sources = SOURCES
+        self._timing_cache: ITimingCache | None = None
+
+    @property
+    def all_build_routes(self) -> str:
+        """Every route that a build can take."""
+        return ""
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        """How many profiles were added."""
+        return len(self._profiles)
+
+    def set_flag(self, flag: BuilderFlag) -> None:
+        """Switch a flag on."""
+        self.flags |= 1 << _member(BuilderFlag, flag)
+
+    def clear_flag(self, flag: BuilderFlag) -> None:
+        """Switch a flag off."""
+        self.flags &= ~(1 << _member(BuilderFlag, flag))
+
+    def get_flag(self, flag: BuilderFlag) -> bool:
+        """Whether a flag is on."""
+        return bool(self.flags & 1 << _member(BuilderFlag, flag))
+
+    def set_quantization_flag(self, flag: QuantizationFlag) -> None:
+        """Switch a quantisation flag on."""
+        self.quantization_flags |= 1 << _member(QuantizationFlag, flag)
+
+    def clear_quantization_flag(self, flag: QuantizationFlag) -> None:
+        """Switch a quantisation flag off."""
+        self.quantization_flags &= ~(1 << _member(QuantizationFlag, flag))
+
+    def get_quantization_flag(self, flag: QuantizationFlag) -> bool:
+        """Whether a quantisation flag is on."""
+        return bool(self.quantization_flags & 1 << _member(QuantizationFlag, flag))
+
+    def set_preview_feature(self, feature: PreviewFeature, enable: bool) -> None:
+        """Switch a preview feature on or off."""
+        change = self._previews.add if enable else self._previews.discard
+        change(_member(PreviewFeature, feature))
+
+    def get_preview_feature(self, feature: PreviewFeature) -> bool:
+        """Whether a preview feature is on."""
+        return _member(PreviewFeature, feature) in self._previews
+
+    @quiet(None)
+    def set_memory_pool_limit(self, pool: MemoryPoolType, pool_size: int) -> None:
+        """Limit a pool; WORKSPACE limits the intermediate memory of an engine, in bytes."""
+        _member(MemoryPoolType, pool)
+        if not isinstance(pool_size, int):
+            raise wrong_type("set_memory_pool_limit", pool_size, "an int")
+        if pool_size < 0:
+            raise ArgumentError("AR304", "set_memory_pool_limit", f"{pool_size} bytes", "0 or more")
+        self._pools[pool] = pool_size
+
+    def get_memory_pool_limit(self, pool: MemoryPoolType) -> int:
+        """The limit of a pool; the memory of the machine where none was set."""
+        default = 0 if _member(MemoryPoolType, pool) is MemoryPoolType.DLA_MANAGED_SRAM else _machine_memory()
+        defaults = {MemoryPoolType.DLA_LOCAL_DRAM: GIB, MemoryPoolType.DLA_GLOBAL_DRAM: GIB // 2}
+        return self._pools.get(pool, defaults.get(pool, default))
+
+    def add_optimization_profile(self, profile: IOptimizationProfile) -> int:
+        """Add a profile and get its index."""
+        if not isinstance(profile, IOptimizationProfile):
+            raise wrong_type("add_optimization_profile", profile, "an IOptimizationProfile")
+        self._profiles.append(profile)
+        return len(self._profiles) - 1
+
+    def set_calibration_profile(self, profile: IOptimizationProfile) -> bool:
+        """Choose the profile for calibration."""
+        if not isinstance(profile, IOptimizationProfile):
+            raise wrong_type("set_calibration_profile", profile, "an IOptimizationProfile")
+        self._calibration_profile = profile
+        return True
+
+    def get_calibration_profile(self) -> IOptimizationProfile | None:
+        """The profile for calibration."""
+        return self._calibration_profile
+
+    def set_device_type(self, layer: ILayer, device_type: DeviceType) -> None:
+        """Say where a layer runs."""
+        self._devices[_layer(layer)] = _member(DeviceType, device_type)
+
+    def get_device_type(self, layer: ILayer) -> DeviceType:
+        """Where a layer runs."""
+        return self._devices.get(_layer(layer), self.default_device_type)
+
+    def is_device_type_set(self, layer: ILayer) -> bool:
+        """Whether `set_device_type` was called for the layer."""
+        return _layer(layer) in self._devices
+
+    def reset_device_type(self, layer: ILayer) -> None:
+        """Undo `set_device_type`."""
+        self._devices.pop(_layer(layer), None)
+
+    @quiet(False)
+    def can_run_on_DLA(self, layer: ILayer) -> bool:
+        """Whether the documented limits of DLA allow the layer; the reason against it goes to the logger."""
+        network = _layer(layer)._network
+        halves = self.get_flag(BuilderFlag.FP16) or self.get_flag(BuilderFlag.INT8)
+        # A weakly typed float32 layer runs in half precision where the flags allow that.
+        types = DLA_TYPES | {DataType.FLOAT} if halves and not network._strongly_typed else DLA_TYPES
+        try:
+            reason = dla_reason(layer._op, Expansion({}).record(layer), types)
+        except AnyrtError as error:
+            reason = str(error)
+        if reason is not None:
+            self._channel.log(Severity.INFO, f"{layer._place} cannot run on DLA: {reason}")
+        return reason is None
+
+    def set_tactic_sources(self, tactic_sources: int) -> bool:
+        """Choose the libraries that kernels may come from, as a bit mask; ours come from none of them."""
+        if not isinstance(tactic_sources, int):
+            raise wrong_type("set_tactic_sources", tactic_sources, "a bit mask of TacticSource")
+        self._sources = tactic_sources
+        return True
+
+    def get_tactic_sources(self) -> int:
+        """The libraries that were chosen."""
+        return self._sources
+
+    @quiet(None)
+    def create_timing_cache(self, serialized_timing_cache: bytes) -> ITimingCache:
+        """A cache from what `ITimingCache.serialize` gave; b"" makes an empty one."""
+        return ITimingCache(serialized_timing_cache)
+
+    def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool:
+        """Use a cache in builds, which read it and add to it."""
+        if not isinstance(cache, ITimingCache):
+            raise wrong_type("set_timing_cache", cache, "an ITimingCache")
+        self._timing_cache = cache
+        return True
+
+    def get_timing_cache(self) -> ITimingCache | None:
+        """The cache in use; after a build there always is one."""
+        return self._timing_cache
+
+    def _build_settings(self) -> Settings:
+        """What the compiler reads of all this."""
+        level = self.verify or read_flags().verify or Verify.OFF.value
+        if level not in {v.value for v in Verify}:
+            raise ArgumentError("AR304", "config.verify", repr(level), "off, sample or full")
+        return Settings(
+            optimization_level=self.builder_optimization_level,
+            verify=Verify(level),
+            num_threads=self.num_threads,
+            memory_limit=self._pools.get(MemoryPoolType.WORKSPACE),
+            verbosity=self.profiling_verbosity,
+            round_layers=self.get_flag(BuilderFlag.OBEY_PRECISION_CONSTRAINTS),
+            flags=self.flags,
+        )
+
+
+def _member(kind: type[E], x: object) -> E:
+    if not isinstance(x, kind):
+        raise wrong_type("IBuilderConfig", x, f"a {kind.__name__}")
+    return x
+
+
+def _layer(x: object) -> ILayer:
+    if not isinstance(x, ILayer):
+        raise wrong_type("IBuilderConfig", x, "an ILayer")
+    return x
+
+
+def _machine_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,302 @@
+"""Execution contexts: shapes and addresses of one caller, and the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from anyrt.api.dims import MAX_DIMS, Dims, integers, unknown_dims
+from anyrt.api.edge import Channel, Managed, Refused, Reporting, quiet, wrong_type
+from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
+from anyrt.api.setting import Setting
+from anyrt.core.dims import INF, bounds, product
+from anyrt.core.dtype import storage_bytes
+from anyrt.core.enums import ProfilingVerbosity
+from anyrt.core.errors import AnyrtError, ArgumentError, BindingError, NotSupportedError
+from anyrt.runtime.arrays import Bindable
+from anyrt.runtime.context import Context
+
+if TYPE_CHECKING:
+    from anyrt.api.engine import ICudaEngine, IRuntimeConfig
+
+
+class IExecutionContext(Reporting, Managed):
+    """Runs an engine; one thread at a time, but several contexts of an engine at once."""
+
+    name = Setting(str, "", "For messages.")
+    debug_sync = Setting(bool, False, "Wait after every kernel; runs always wait.")
+    enqueue_emits_profile = Setting(bool, True, "Report to the profiler in each run, not on demand.")
+    persistent_cache_limit = Setting(int, 0, "Bytes of cache to keep data in; the processor decides.", low=0)
+    nvtx_verbosity = Setting(
+        ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "Detail of trace marks."
+    )
+    profiler = Setting(IProfiler, None, "Is told the time of every kernel.")
+    temporary_allocator = Setting(IGpuAllocator, None, "Kept; temporary memory is part of the workspace.")
+    unfused_tensors_debug_state = Setting(bool, False, "Whether unfused debug tensors are shown.")
+
+    def __init__(
+        self, engine: ICudaEngine, parent: Channel, context: Context, config: IRuntimeConfig
+    ) -> None:
+        self._engine = engine
+        self._channel = Channel(parent.logger, parent)
+        self._context = context
+        self._config = config
+        self._allocators: dict[str, IOutputAllocator] = {}
+        self._times: list[tuple[str, float]] = []
+        self._event = 0
+        self._listener: IDebugListener | None = None
+
+    @property
+    def engine(self) -> ICudaEngine:
+        """The engine that it runs."""
+        return self._engine
+
+    @property
+    def active_optimization_profile(self) -> int:
+        """The profile in force."""
+        return self._context.profile
+
+    @property
+    def all_binding_shapes_specified(self) -> bool:
+        """Whether every input has a shape."""
+        return None not in self._context._shapes
+
+    @property
+    def all_shape_inputs_specified(self) -> bool:
+        """Whether every input whose values are sizes has an address."""
+        bindings = self._context.loaded.plan.bindings
+        return not {bindings[i].name for i in self._context.loaded.value_inputs} & set(
+            self._context.missing()
+        )
+
+    def get_runtime_config(self) -> IRuntimeConfig:
+        """The configuration that it was made with."""
+        return self._config
+
+    # ---- shapes -----------------------------------------------------------------------------------------
+
+    @quiet(False)
+    def set_input_shape(self, name: str, shape: object) -> bool:
+        """The shape of an input from now on; False when the engine or the profile does not allow it."""
+        sizes = integers(shape, "set_input_shape")
+        if len(sizes) > MAX_DIMS:
+            raise Refused(f"set_input_shape: got {len(sizes)} dimensions, wanted at most {MAX_DIMS}")
+        self._context.set_shape(_text(name), sizes)
+        return True
+
+    def get_tensor_shape(self, name: str) -> Dims:
+        """The shape of an input or output, −1 for what is not known yet; rank −1 for an unknown name."""
+        return self._shape(_text(name)) or self._engine.get_tensor_shape(name)
+
+    @quiet(None)
+    def _shape(self, name: str) -> Dims | None:
+        if name not in self._context.loaded.position:
+            return None  # the engine reports it
+        return Dims(self._context.shape(name))
+
+    @quiet(None)
+    def _strides(self, name: str) -> Dims:
+        shape = self._context.shape(_text(name))
+        strides = [1] * len(shape)
+        for i in reversed(range(len(shape) - 1)):
+            strides[i] = -1 if min(shape[i + 1], strides[i + 1]) < 0 else strides[i + 1] * shape[i + 1]
+        return Dims(strides)
+
+    def get_tensor_strides(self, name: str) -> Dims:
+        """Elements from one index to the next in each dimension, −1 for what is not known yet."""
+        return self._strides(name) or unknown_dims()
+
+    def infer_shapes(self) -> list[str]:
+        """Inputs that lack a shape, or an address if their values are sizes; RuntimeError on mistakes."""
+        missing = self._context.missing()
+        if not missing:
+            try:
+                self._context.resolve()
+            except AnyrtError as error:
+                self._channel.fail(error)
+                raise Refused(str(error)) from error
+        return missing
+
+    @quiet(-1)
+    def get_max_output_size(self, name: str) -> int:
+        """An upper bound for the bytes of an output; −1 where there is none."""
+        context = self._context
+        index = context.loaded.find(_text(name))
+        if not context.missing():
+            return context.resolve().nbytes[index]
+        binding = context.loaded.plan.bindings[index]
+        most = bounds(product(binding.shape))[1]
+        return -1 if most >= INF else storage_bytes(binding.dtype, most)
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        """Use another profile, which forgets the shapes that were set; RuntimeError when there is none."""
+        _address(stream_handle, "set_optimization_profile_async")
+        try:
+            self._context.set_profile(_address(profile_index, "set_optimization_profile_async"))
+        except AnyrtError as error:
+            self._channel.fail(error)
+            raise Refused(str(error)) from error
+        return True
+
+    # ---- memory -----------------------------------------------------------------------------------------
+
+    @quiet(False)
+    def set_tensor_address(self, name: str, memory: Bindable) -> bool:
+        """Where a tensor lies: an address, 0 to reset; or an array or DLPack object, which is kept."""
+        self._context.set_address(_text(name), memory)
+        return True
+
+    @quiet(0)
+    def get_tensor_address(self, name: str) -> int:
+        """The address of a tensor; 0 when none is set."""
+        return self._context.bound_address(_text(name))
+
+    @quiet(False)
+    def set_output_allocator(self, name: str, output_allocator: IOutputAllocator | None) -> bool:
+        """Have an output's memory given in each run; None ends that."""
+        if output_allocator is not None and not isinstance(output_allocator, IOutputAllocator):
+            raise wrong_type("set_output_allocator", output_allocator, "an IOutputAllocator or None")
+        adapted = None if output_allocator is None else Allocator(output_allocator)
+        self._context.set_allocator(_text(name), adapted)
+        self._allocators.pop(name, None)
+        if output_allocator is not None:
+            self._allocators[name] = output_allocator
+        return True
+
+    def get_output_allocator(self, name: str) -> IOutputAllocator | None:
+        """Who gives memory for an output."""
+        return self._allocators.get(_text(name))
+
+    @quiet(None)
+    def set_device_memory(self, memory: int, size: int) -> None:
+        """The memory to work in, for a context whose memory the user gives."""
+        self._context.set_workspace(
+            _address(memory, "set_device_memory"), _address(size, "set_device_memory")
+        )
+
+    def _set_device_memory(self, memory: int) -> None:
+        self.set_device_memory(memory, self._engine.device_memory_size_v2)
+
+    device_memory = property(None, _set_device_memory, doc="The same, of `engine.device_memory_size` bytes.")
+
+    @quiet(0)
+    def update_device_memory_size_for_shapes(self) -> int:
+        """Bytes that the current shapes need; 0 when they are not all known."""
+        return self._context.workspace_bytes()
+
+    # ---- runs -------------------------------------------------------------------------------------------
+
+    @quiet(False)
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        """One inference; the outputs are written when it returns, the stream is ignored."""
+        if self.profiler is None:
+            self._context.run()
+            return True
+        self._times = []
+        self._context.run_steps(lambda kernel, ms: self._times.append((kernel, ms)))
+        if self.enqueue_emits_profile:
+            self.report_to_profiler()
+        return True
+
+    @quiet(False)
+    def execute_v2(self, bindings: Sequence[Bindable]) -> bool:
+        """One inference with addresses given in the order of the engine's tensors."""
+        names = list(self._engine)
+        if len(bindings) != len(names):
+            raise BindingError("AR701", "execute_v2", f"{len(bindings)} addresses", f"{len(names)}")
+        for name, memory in zip(names, bindings, strict=True):
+            self._context.set_address(name, memory)
+        return self.execute_async_v3(0)
+
+    @quiet(False)
+    def report_to_profiler(self) -> bool:
+        """Tell the profiler the times of the last run; False when there are none."""
+        profiler = self.profiler
+        if profiler is None or not self._times:
+            do = "set a profiler, then run"
+            raise ArgumentError("AR310", "report_to_profiler", "no times of a run", "", do)
+        times, self._times = self._times, []
+        for kernel, milliseconds in times:
+            call_user(None, profiler.report_layer_time, kernel, milliseconds)
+        return True
+
+    @quiet(False)
+    def set_input_consumed_event(self, event: int) -> bool:
+        """The event to signal when inputs may be overwritten: they may when a run returns."""
+        self._event = _address(event, "set_input_consumed_event")
+        return True
+
+    def get_input_consumed_event(self) -> int:
+        """The event that was set; 0 for none."""
+        return self._event
+
+    @quiet(None)
+    def set_aux_streams(self, aux_streams: Sequence[int]) -> None:
+        """Streams for parallel work, distinct and not the default one; the engine uses its threads instead."""
+        streams = [_address(s, "set_aux_streams") for s in aux_streams]
+        if 0 in streams or len(set(streams)) < len(streams):
+            raise ArgumentError(
+                "AR304", "set_aux_streams", str(streams), "distinct streams, none the default"
+            )
+
+    # ---- debug tensors and devices ----------------------------------------------------------------------
+
+    def set_debug_listener(self, listener: IDebugListener | None) -> bool:
+        """Who is shown debug tensors."""
+        if listener is not None and not isinstance(listener, IDebugListener):
+            raise wrong_type("set_debug_listener", listener, "an IDebugListener or None")
+        self._listener = listener
+        return True
+
+    def get_debug_listener(self) -> IDebugListener | None:
+        """Who is shown debug tensors."""
+        return self._listener
+
+    @quiet(False)
+    def set_tensor_debug_state(self, name: str, flag: bool) -> bool:
+        """Switch a debug tensor on or off; False when the engine has no such debug tensor."""
+        raise BindingError("AR706", _text(name), "a tensor that is no debug tensor", "a debug tensor")
+
+    def get_debug_state(self, name: str) -> bool:
+        """Whether a debug tensor is switched on."""
+        return False
+
+    def set_all_tensors_debug_state(self, flag: bool) -> bool:
+        """Switch all debug tensors on or off."""
+        return True
+
+    @quiet(False)
+    def set_communicator(self, communicator: object) -> bool:
+        """The link to other devices; False, as an engine runs on one."""
+        raise NotSupportedError("AR901", "set_communicator", do="run on one device")
+
+
+class Allocator:
+    """A user's output allocator as the runtime sees it."""
+
+    def __init__(self, user: IOutputAllocator) -> None:
+        self._user = user
+
+    def reallocate(self, name: str, current: int, nbytes: int, alignment: int) -> int | None:
+        """Memory for an output; the form with a stream where the user's class has it."""
+        user = self._user
+        if type(user).reallocate_output_async is not IOutputAllocator.reallocate_output_async:
+            return call_user(None, user.reallocate_output_async, name, current, nbytes, alignment, 0)
+        return call_user(None, user.reallocate_output, name, current, nbytes, alignment)
+
+    def notify(self, name: str, shape: tuple[int, ...]) -> None:
+        """The shape of the output."""
+        call_user(None, self._user.notify_shape, name, Dims(shape))
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise wrong_type("IExecutionContext", name, "the name of a tensor as str")
+    return name
+
+
+def _address(x: object, where: str) -> int:
+    try:
+        return int(x)  # type: ignore[call-overload, no-any-return]  # foreign pointers convert
+    except (TypeError, ValueError):
+        raise wrong_type(where, x, "an int") from None

@@ -1,0 +1,77 @@
+"""Attributes between their two forms: what users assign and see, and what operators read.
+
+A layer keeps the middle form: plain values and tuples, but `Weights` where the operator has a `Blob`, so that
+an array may be edited until the build.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsFloat, SupportsIndex
+
+import numpy as np
+
+from anyrt.api.dims import Dims, Permutation, floats, sizes, unknown_dims
+from anyrt.api.edge import wrong_type
+from anyrt.api.weights import Weights, to_weights
+from anyrt.ops._record import AttrSpec, Kind
+from anyrt.prims.const import Blob
+
+ANNOTATIONS: dict[Kind, str] = {
+    Kind.INT: "int",
+    Kind.FLOAT: "float",
+    Kind.BOOL: "bool",
+    Kind.TEXT: "str",
+    Kind.DIMS: "Dims",
+    Kind.PERMUTATION: "Permutation",
+    Kind.FLOATS: "list[float]",
+    Kind.WEIGHTS: "Weights",
+    Kind.AXES: "int",
+}
+
+
+def annotation(spec: AttrSpec) -> str:
+    """The type of the attribute as signatures show it."""
+    return spec.enum.__name__ if spec.enum else ANNOTATIONS[spec.kind]
+
+
+def take(spec: AttrSpec, x: object, where: str) -> object:
+    """What the user gave, checked and in the layer's form; TypeError where the types do not fit."""
+    match spec.kind:
+        case Kind.ENUM if spec.enum is not None and isinstance(x, spec.enum):
+            return x
+        case Kind.INT | Kind.AXES if isinstance(x, SupportsIndex):
+            return operator.index(x)
+        case Kind.FLOAT if isinstance(x, SupportsFloat) and not isinstance(x, str):
+            return float(x)
+        case Kind.BOOL if isinstance(x, bool | int | np.bool_):
+            return bool(x)
+        case Kind.TEXT if isinstance(x, str):
+            return x
+        case Kind.DIMS:
+            return sizes(x, where)
+        case Kind.PERMUTATION:
+            return x.given if isinstance(x, Permutation) else Permutation(x).given
+        case Kind.FLOATS:
+            return floats(x, where)
+        case Kind.WEIGHTS:
+            return to_weights(x, where)
+    raise wrong_type(where, x, annotation(spec))
+
+
+def show(spec: AttrSpec, x: object) -> object:
+    """What the property's getter answers."""
+    match x:
+        case Weights():
+            return x.flat()
+        case Blob():
+            return Weights(x.dtype).flat()
+        case tuple() if spec.kind is Kind.DIMS:
+            return Dims(x)
+        case None if spec.kind is Kind.DIMS:
+            return unknown_dims()
+        case _ if spec.kind is Kind.PERMUTATION:
+            return Permutation(x or ())
+        case _ if spec.kind is Kind.FLOATS:
+            return list(x) if isinstance(x, tuple) else []
+    return x

@@ -1,0 +1,397 @@
+"""Engines: what a plan is once it is loaded."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.api.context import IExecutionContext
+from anyrt.api.dims import Dims, unknown_dims
+from anyrt.api.edge import Channel, Managed, Refused, Reporting, quiet, wrong_type
+from anyrt.api.host_memory import IHostMemory
+from anyrt.api.inspector import EngineInspector
+from anyrt.api.setting import Setting
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import (
+    DataType,
+    EngineCapability,
+    EngineStat,
+    ExecutionContextAllocationStrategy,
+    HardwareCompatibilityLevel,
+    ProfilingVerbosity,
+    SerializationFlag,
+    TensorFormat,
+    TensorIOMode,
+    TensorLocation,
+)
+from anyrt.core.errors import BindingError, NotSupportedError
+from anyrt.plan.file import write_plan
+from anyrt.plan.plan import Binding, Plan
+from anyrt.runtime.engine import Engine
+from anyrt.runtime.memory import Policy
+
+if TYPE_CHECKING:
+    from anyrt.api.runtime import Runtime
+
+Array = NDArray[np.generic]
+Strategy = ExecutionContextAllocationStrategy
+POLICIES = {
+    Strategy.STATIC: Policy.STATIC,
+    Strategy.ON_PROFILE_CHANGE: Policy.ON_PROFILE_CHANGE,
+    Strategy.USER_MANAGED: Policy.USER_MANAGED,
+}
+
+
+class IRuntimeConfig:
+    """How contexts get their memory; made by `ICudaEngine.create_runtime_config`."""
+
+    def __init__(self) -> None:
+        self._strategy = Strategy.STATIC
+
+    def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
+        """Choose when a context gets its memory."""
+        if not isinstance(strategy, Strategy):
+            raise wrong_type("IRuntimeConfig", strategy, "an ExecutionContextAllocationStrategy")
+        self._strategy = strategy
+
+    def get_execution_context_allocation_strategy(self) -> Strategy:
+        """When a context gets its memory."""
+        return self._strategy
+
+
+class ISerializationConfig:
+    """What serialising keeps; made by `ICudaEngine.create_serialization_config`."""
+
+    def __init__(self) -> None:
+        self._flags = 0
+
+    @property
+    def flags(self) -> int:
+        """All flags as a bit mask; RuntimeError for bits that mean nothing."""
+        return self._flags
+
+    @flags.setter
+    def flags(self, flags: int) -> None:
+        if not isinstance(flags, int):
+            raise wrong_type("ISerializationConfig.flags", flags, "an int")
+        if flags < 0 or flags >> len(SerializationFlag):
+            raise Refused(f"ISerializationConfig: {flags:#x} has bits that are no SerializationFlag")
+        self._flags = flags
+
+    def set_flag(self, flag: SerializationFlag) -> bool:
+        """Switch a flag on."""
+        self._flags |= 1 << _serialization_flag(flag)
+        return True
+
+    def clear_flag(self, flag: SerializationFlag) -> bool:
+        """Switch a flag off."""
+        self._flags &= ~(1 << _serialization_flag(flag))
+        return True
+
+    def get_flag(self, flag: SerializationFlag) -> bool:
+        """Whether a flag is on."""
+        return bool(self._flags & 1 << _serialization_flag(flag))
+
+
+class ICudaEngine(Reporting, Managed):
+    """A loaded plan: `engine(x=array)["y"]` runs it at once, contexts run it step by step."""
+
+    weight_streaming_budget_v2 = Setting(
+        int, 0, "Bytes of weights kept ready; all of them are in any case.", low=0
+    )
+    weight_streaming_budget = Setting(int, 0, "The same, as older programs set it.", low=-1)
+
+    def __init__(self, runtime: Runtime, parent: Channel, engine: Engine, plan: Plan) -> None:
+        self._runtime = runtime
+        self._channel = Channel(parent.logger, parent)
+        self._engine = engine
+        self._loaded = engine.loaded
+        self._plan = plan
+
+    def __call__(self, **inputs: Array) -> dict[str, Array]:
+        """The outputs for arrays given by the names of the inputs; mistakes are raised."""
+        return self._engine.infer(inputs)
+
+    def __getitem__(self, index: int) -> str:
+        return self._plan.bindings[index].name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([b.name for b in self._plan.bindings])
+
+    @property
+    def name(self) -> str:
+        """The name of the network."""
+        return self._plan.name
+
+    @property
+    def num_io_tensors(self) -> int:
+        """Inputs and outputs together."""
+        return len(self._plan.bindings)
+
+    @property
+    def num_layers(self) -> int:
+        """Layers that the inspector tells about."""
+        return len(self._plan.layers)
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        """Profiles that the engine was built for."""
+        return max(1, len(self._plan.profiles))
+
+    @property
+    def has_implicit_batch_dimension(self) -> bool:
+        """False: the batch is a dimension like the others."""
+        return False
+
+    @property
+    def engine_capability(self) -> EngineCapability:
+        """Restrictions that it was built under."""
+        return EngineCapability.STANDARD
+
+    @property
+    def hardware_compatibility_level(self) -> HardwareCompatibilityLevel:
+        """NONE: plans run on any processor in any case."""
+        return HardwareCompatibilityLevel.NONE
+
+    @property
+    def profiling_verbosity(self) -> ProfilingVerbosity:
+        """How much it tells about its layers."""
+        name = dict(self._plan.settings).get("verbosity", "")
+        return ProfilingVerbosity.__members__.get(name, ProfilingVerbosity.LAYER_NAMES_ONLY)
+
+    @property
+    def tactic_sources(self) -> int:
+        """Libraries that its kernels come from: none."""
+        return 0
+
+    @property
+    def num_aux_streams(self) -> int:
+        """Auxiliary streams that it uses: none, it has threads."""
+        return 0
+
+    @property
+    def refittable(self) -> bool:
+        """Whether its weights can be exchanged."""
+        return False
+
+    @property
+    def device_memory_size_v2(self) -> int:
+        """Bytes that a context of any profile needs besides inputs and outputs."""
+        return self._loaded.workspace_bytes()
+
+    @property
+    def device_memory_size(self) -> int:
+        """The same, as older programs ask for it."""
+        return self.device_memory_size_v2
+
+    @quiet(0)
+    def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
+        """Bytes that a context of one profile needs."""
+        self._loaded.check_profile(profile_index)
+        return self._loaded.workspace_bytes(profile_index)
+
+    def get_device_memory_size_for_profile(self, profile_index: int) -> int:
+        """The same, as older programs ask for it."""
+        return self.get_device_memory_size_for_profile_v2(profile_index)
+
+    @property
+    def streamable_weights_size(self) -> int:
+        """Bytes of weights that could be streamed: none, they lie where they are used."""
+        return 0
+
+    @property
+    def minimum_weight_streaming_budget(self) -> int:
+        """The least that `weight_streaming_budget` may be."""
+        return 0
+
+    @property
+    def weight_streaming_scratch_memory_size(self) -> int:
+        """Bytes that streaming needs besides."""
+        return 0
+
+    def get_weight_streaming_automatic_budget(self) -> int:
+        """The budget that suits the machine."""
+        return 0
+
+    def get_engine_stat(self, stat: EngineStat = EngineStat.TOTAL_WEIGHTS_SIZE) -> int:
+        """A figure about the engine."""
+        if not isinstance(stat, EngineStat):
+            raise wrong_type("get_engine_stat", stat, "an EngineStat")
+        return self._plan.blob_bytes if stat is EngineStat.TOTAL_WEIGHTS_SIZE else 0
+
+    def get_tensor_name(self, index: int) -> str | None:
+        """The name of tensor `index`, inputs first; None out of range."""
+        return self._plan.bindings[index].name if 0 <= index < len(self._plan.bindings) else None
+
+    def _binding(self, name: str) -> Binding:
+        if not isinstance(name, str):
+            raise wrong_type("ICudaEngine", name, "the name of a tensor as str")
+        return self._plan.bindings[self._loaded.find(name)]
+
+    @quiet(TensorIOMode.NONE)
+    def get_tensor_mode(self, name: str) -> TensorIOMode:
+        """Whether a tensor is an input or an output; NONE for an unknown name."""
+        return TensorIOMode.INPUT if self._binding(name).is_input else TensorIOMode.OUTPUT
+
+    def get_tensor_shape(self, name: str) -> Dims:
+        """Sizes as the network declares them, −1 where they are dynamic; rank −1 for an unknown name."""
+        return self._declared(name) or unknown_dims()
+
+    @quiet(None)
+    def _declared(self, name: str) -> Dims:
+        return Dims([d if isinstance(d, int) else -1 for d in self._binding(name).shape])
+
+    @quiet(DataType.FLOAT)
+    def get_tensor_dtype(self, name: str) -> DataType:
+        """The element type."""
+        return self._binding(name).dtype
+
+    @quiet(TensorLocation.DEVICE)
+    def get_tensor_location(self, name: str) -> TensorLocation:
+        """HOST for shape tensors; both places are the same memory here."""
+        return TensorLocation.HOST if self._binding(name).is_host else TensorLocation.DEVICE
+
+    @quiet(False)
+    def is_shape_inference_io(self, name: str) -> bool:
+        """Whether the values of a tensor decide sizes, or are computed with them."""
+        return self._binding(name).is_shape
+
+    @quiet(TensorFormat.LINEAR)
+    def get_tensor_format(self, name: str, profile_index: int = 0) -> TensorFormat:
+        """The memory layout."""
+        return self._layout(name, profile_index).format
+
+    @quiet("")
+    def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
+        """The memory layout in words."""
+        kind = short_name(self._layout(name, profile_index).dtype)
+        return f"Row major linear {kind} format (kLINEAR)"
+
+    @quiet(-1)
+    def get_tensor_bytes_per_component(self, name: str, profile_index: int = 0) -> int:
+        """Bytes of one component of a vectorised layout; −1, as LINEAR is not vectorised."""
+        self._layout(name, profile_index)
+        return -1
+
+    @quiet(-1)
+    def get_tensor_components_per_element(self, name: str, profile_index: int = 0) -> int:
+        """Components of an element of a vectorised layout; −1, as LINEAR is not vectorised."""
+        self._layout(name, profile_index)
+        return -1
+
+    @quiet(-1)
+    def get_tensor_vectorized_dim(self, name: str, profile_index: int = 0) -> int:
+        """The dimension that a layout vectorises; −1 for none."""
+        self._layout(name, profile_index)
+        return -1
+
+    def _layout(self, name: str, profile_index: int) -> Binding:
+        self._loaded.check_profile(profile_index)
+        return self._binding(name)
+
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
+        """Minimum, optimum and maximum of an input's shape; [] for anything else."""
+        return self._profile_shape(name, profile_index) or []
+
+    @quiet(None)
+    def _profile_shape(self, name: str, profile_index: int) -> list[Dims]:
+        binding = self._binding(name)
+        self._loaded.check_profile(profile_index)
+        if not binding.is_input:
+            raise BindingError("AR706", name, "an output", "an input")
+        limits = self._loaded.limits(profile_index, name, is_values=False)
+        if limits is None:
+            return [Dims([d if isinstance(d, int) else -1 for d in binding.shape]) for _ in range(3)]
+        return [Dims(limits.min), Dims(limits.opt), Dims(limits.max)]
+
+    def get_tensor_profile_values(self, name: int, profile_index: str) -> list[list[int]]:
+        """Minimum, optimum and maximum of a shape tensor's values, given (profile_index, name) in this order.
+
+        TensorRT's own keyword names are exchanged; pass both by position."""
+        index, tensor = name, profile_index
+        if not isinstance(tensor, str) or not isinstance(index, int):
+            raise wrong_type("get_tensor_profile_values", name, "(profile_index: int, name: str)")
+        found = self._plan.bindings[self._loaded.position.get(tensor, -1)] if self._plan.bindings else None
+        if found is None or found.name != tensor or not found.is_input or not found.is_shape:
+            raise Refused(f"{tensor!r} is not an input shape tensor")
+        limits = self._loaded.limits(index, tensor, is_values=True)
+        return [] if limits is None else [list(limits.min), list(limits.opt), list(limits.max)]
+
+    def get_aliased_input_tensor(self, name: str) -> str | None:
+        """The input whose memory an output shares: none does."""
+        return None
+
+    def is_debug_tensor(self, name: str) -> bool:
+        """Whether a debug listener may see the tensor."""
+        return False
+
+    @quiet(None)
+    def create_execution_context(
+        self,
+        strategy: Strategy | IRuntimeConfig | None = None,
+        runtime_config: IRuntimeConfig | None = None,
+    ) -> IExecutionContext:
+        """A context, which keeps the engine alive; `strategy` says when it gets its memory."""
+        chosen = strategy if strategy is not None else runtime_config
+        if chosen is None:
+            chosen = IRuntimeConfig()
+        if isinstance(chosen, Strategy):
+            config = IRuntimeConfig()
+            config.set_execution_context_allocation_strategy(chosen)
+            chosen = config
+        if not isinstance(chosen, IRuntimeConfig):
+            raise wrong_type("create_execution_context", chosen, "a strategy or an IRuntimeConfig")
+        limit = dict(self._plan.settings).get("memory_limit")
+        policy = POLICIES[chosen.get_execution_context_allocation_strategy()]
+        context = self._engine.create_context(policy, limit=int(limit) if limit else None)
+        return IExecutionContext(self, self._channel, context, chosen)
+
+    def create_execution_context_without_device_memory(self) -> IExecutionContext | None:
+        """A context whose memory the user gives."""
+        return self.create_execution_context(Strategy.USER_MANAGED)
+
+    def create_runtime_config(self) -> IRuntimeConfig:
+        """A configuration of contexts."""
+        return IRuntimeConfig()
+
+    def create_engine_inspector(self) -> EngineInspector:
+        """Tells about layers and tensors."""
+        return EngineInspector(self._plan, self._loaded.program.kernels, self._channel)
+
+    def create_serialization_config(self) -> ISerializationConfig:
+        """A configuration of `serialize_with_config`."""
+        return ISerializationConfig()
+
+    @quiet(None)
+    def serialize(self) -> IHostMemory:
+        """The plan that the engine was made from."""
+        return IHostMemory(self._plan_bytes())
+
+    @quiet(None)
+    def serialize_with_config(self, arg0: ISerializationConfig) -> IHostMemory:
+        """The plan, with what the flags say."""
+        if not isinstance(arg0, ISerializationConfig):
+            raise wrong_type("serialize_with_config", arg0, "an ISerializationConfig")
+        if arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS):
+            raise NotSupportedError(
+                "AR901", "serialize_with_config", "EXCLUDE_WEIGHTS", do="keep the weights"
+            )
+        return IHostMemory(self._plan_bytes())
+
+    def _plan_bytes(self) -> bytes:
+        """Written again from what is loaded, so that no copy of the plan is kept for it."""
+        start, blobs = self._loaded.consts, self._plan.blobs
+        held = [
+            (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs
+        ]
+        return write_plan(self._plan, held)
+
+
+def _serialization_flag(flag: object) -> SerializationFlag:
+    if not isinstance(flag, SerializationFlag):
+        raise wrong_type("ISerializationConfig", flag, "a SerializationFlag")
+    return flag

@@ -1,0 +1,175 @@
+"""What the layers of a network mean, as they stand: values of the graph, made when they are asked for.
+
+A layer is judged once; changing it forgets it and what depends on it. A mistake is kept beside its layer and
+told once, and everything that depends on it is simply unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from anyrt.api.layer import ILayer
+from anyrt.api.tensor import ITensor
+from anyrt.api.weights import Weights
+from anyrt.core.dims import INF, Dim, Sym
+from anyrt.core.dtype import is_integer
+from anyrt.core.enums import DataType
+from anyrt.core.errors import AnyrtError, GraphError
+from anyrt.ir.graph import Symbol, Type, Value, apply
+from anyrt.ops._expand import expand_layer, output_scale
+from anyrt.ops._record import Attrs, Layer
+from anyrt.prims._check import VALUE_LIMIT
+from anyrt.prims.build import cast
+from anyrt.prims.const import Blob, Param
+
+Limits = Mapping[
+    tuple[str, int, bool], tuple[int, int]
+]  # (input, axis or element, whether element) -> (low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a layer: values and the scale of an INT8 output, or the mistake that prevents them."""
+
+    values: tuple[Value, ...] = ()
+    scale: float = 1.0
+    error: AnyrtError | None = None
+
+
+class Expansion:
+    """Values of the tensors of one network. `limits`: ranges of dynamic sizes, where profiles give them.
+
+    `report` is told the mistakes that `type_of` meets. `all_values`: give every short integer input
+    symbols for its elements; otherwise only shape tensors get them.
+    """
+
+    def __init__(
+        self, limits: Limits, report: Callable[[AnyrtError], None] | None = None, all_values: bool = True
+    ) -> None:
+        self._limits = limits
+        self._report = report
+        self._all_values = all_values
+        self._layers: dict[ILayer, Outcome] = {}
+        self._inputs: dict[ITensor, Value] = {}
+        self._blobs: dict[int, tuple[Weights, Blob]] = {}
+        self.symbols: dict[str, Symbol] = {}
+
+    def value(self, tensor: ITensor) -> Value:
+        """The value of `tensor`; raises the mistake that makes it unknown."""
+        if tensor._layer is None:
+            return self._input(tensor)
+        outcome = self._outcome(tensor._layer)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.values[tensor._index]
+
+    def type_of(self, tensor: ITensor) -> Type | None:
+        """Shape and type of `tensor`; None when a mistake makes them unknown, which is reported once."""
+        if tensor._layer is None:
+            return self._input(tensor).type
+        known = tensor._layer in self._layers
+        outcome = self._outcome(tensor._layer)
+        if outcome.error is not None and not known and self._report is not None:
+            self._report(outcome.error)
+        return None if outcome.error is not None else outcome.values[tensor._index].type
+
+    def record(self, layer: ILayer) -> Layer[Attrs]:
+        """`layer` as its operator sees it."""
+        inputs = tuple(None if t is None else self.value(t) for t in layer._inputs)
+        attributes = {n: self.blob(x) if isinstance(x, Weights) else x for n, x in layer._attributes.items()}
+        return Layer(layer._name, layer._op.attrs(**attributes), inputs)
+
+    def scale(self, tensor: ITensor) -> float:
+        """What one step of an INT8 tensor is worth."""
+        if tensor._scale is not None:
+            return tensor._scale
+        return 1.0 if tensor._layer is None else self._outcome(tensor._layer).scale
+
+    def forget(self, layer: ILayer) -> None:
+        """`layer` has changed: what was computed from it counts no longer."""
+        todo = [layer]
+        self._layers.pop(layer, None)
+        while todo:
+            for tensor in todo.pop()._outputs:
+                # A layer that was never judged has no judged successors.
+                todo += [c for c in tensor._consumers if self._layers.pop(c, None) is not None]
+
+    def forget_tensor(self, tensor: ITensor) -> None:
+        """`tensor` has changed."""
+        self._inputs.pop(tensor, None)
+        for layer in [tensor._layer] if tensor._layer is not None else tensor._consumers:
+            self.forget(layer)
+
+    def _outcome(self, wanted: ILayer) -> Outcome:
+        # By hand instead of by recursion: networks may be thousands of layers deep.
+        todo, open_ = [wanted], set[ILayer]()
+        while todo:
+            layer = todo[-1]
+            waiting = [w for w in _producers(layer) if w not in self._layers]
+            if layer not in self._layers and waiting and layer not in open_:
+                open_.add(layer)
+                todo += waiting
+                continue
+            todo.pop()
+            if layer not in self._layers:
+                self._layers[layer] = self._cycle(layer) if waiting else self._judge(layer)
+        return self._layers[wanted]
+
+    def _cycle(self, layer: ILayer) -> Outcome:
+        do = "connect no layer to what follows from it"
+        return Outcome(error=GraphError("AR408", layer._place, "a layer that depends on itself", "", do))
+
+    def _judge(self, layer: ILayer) -> Outcome:
+        scales = tuple(1.0 if t is None else self.scale(t) for t in layer._inputs)
+        first = layer._outputs[0]
+        try:
+            record = self.record(layer)
+            values = expand_layer(layer._op, record, scales, first._scale, first._dtype)
+            rest = (cast(v, t._dtype or v.dtype) for v, t in zip(values[1:], layer._outputs[1:], strict=True))
+            scale = output_scale(layer._op, record, scales, first._scale)
+            return Outcome((values[0], *rest), scale)
+        except AnyrtError as error:
+            return Outcome(error=error.at(layer._place) if error.where == layer._name else error)
+
+    def _input(self, tensor: ITensor) -> Value:
+        if tensor not in self._inputs:
+            shape = tuple(self._size(tensor, axis) for axis in range(len(tensor._shape)))
+            of = Type(shape, tensor._dtype or DataType.FLOAT)
+            self._inputs[tensor] = apply(Param(tensor._name, of, self._elements(tensor, of)))
+        return self._inputs[tensor]
+
+    def _size(self, tensor: ITensor, axis: int) -> Dim:
+        if tensor._shape[axis] >= 0:
+            return tensor._shape[axis]
+        shared = tensor._dim_names.get(axis)
+        return self._symbol(shared or f"{tensor._name}.{axis}", tensor._name, axis, False).dim
+
+    def _elements(self, tensor: ITensor, of: Type) -> tuple[Sym, ...]:
+        """Symbols for the elements of an input whose values may decide sizes."""
+        sizes = [d for d in of.shape if isinstance(d, int)]
+        if not is_integer(of.dtype) or of.rank > 1 or len(sizes) < of.rank or sizes > [VALUE_LIMIT]:
+            return ()
+        if not self._all_values and not tensor.is_shape_tensor:
+            return ()
+        return tuple(
+            self._symbol(f"{tensor._name}#{i}", tensor._name, i, True)
+            for i in range(sizes[0] if sizes else 1)
+        )
+
+    def _symbol(self, key: str, tensor: str, axis: int, is_value: bool) -> Sym:
+        """The symbol named `key`; one that several dimensions share has the range that all of them allow."""
+        low, high = self._limits.get((tensor, axis, is_value), (-INF if is_value else 0, INF))
+        if key not in self.symbols:
+            self.symbols[key] = Symbol(Sym(key, low, high), tensor, axis, is_value)
+        return self.symbols[key].sym
+
+    def blob(self, weights: Weights) -> Blob:
+        """The constant that `weights` are."""
+        if id(weights) not in self._blobs:
+            self._blobs[id(weights)] = (weights, Blob(weights.elements(), weights.dtype))
+        return self._blobs[id(weights)][1]
+
+
+def _producers(layer: ILayer) -> list[ILayer]:
+    return [t._layer for t in layer._inputs if t is not None and t._layer is not None]

@@ -1,0 +1,203 @@
+"""The network as the user left it, frozen: a graph with symbols for dynamic sizes, ready for the compiler.
+
+Here every mistake that was only looked at so far becomes final; names, profiles and outputs are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from anyrt.api.expansion import Expansion, Limits
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.profile import IOptimizationProfile
+from anyrt.api.tensor import ITensor
+from anyrt.api.weights import Weights
+from anyrt.compiler.request import BuildRequest, Settings
+from anyrt.core.enums import Severity, TensorLocation
+from anyrt.core.errors import AnyrtError, GraphError, ProfileError
+from anyrt.ir.graph import Graph, Value
+from anyrt.plan.plan import Binding, LayerRecord, Range
+from anyrt.prims.const import Blob
+
+Profile = tuple[Range, ...]
+
+
+def freeze(
+    network: INetworkDefinition, profiles: Sequence[IOptimizationProfile], settings: Settings
+) -> BuildRequest:
+    """The request that builds `network`; the monitor is the caller's to add."""
+    outputs = _outputs(network)
+    _check_names([*network._inputs, *outputs])
+    ranges = _profiles(network, profiles)
+    expansion = Expansion(_limits(network, ranges), all_values=False)
+    _judge(network, expansion)
+    graph = Graph(
+        tuple((t._name, expansion.value(t)) for t in network._inputs),
+        tuple((t._name, expansion.value(t)) for t in outputs),
+        _names(network, expansion),
+        tuple(expansion.symbols.values()),
+    )
+    return BuildRequest(
+        name=network.name,
+        graph=graph,
+        profiles=ranges,
+        settings=settings,
+        bindings=tuple(_binding(t, expansion.value(t)) for t in (*network._inputs, *outputs)),
+        layers=tuple(_layers(network)),
+        log=network._channel.log,
+    )
+
+
+def _outputs(network: INetworkDefinition) -> list[ITensor]:
+    marked = [*network._outputs, *network._shape_outputs]
+    if not marked:
+        raise GraphError("AR401", network.name, do="call network.mark_output")
+    return list(dict.fromkeys(marked))
+
+
+def _check_names(tensors: Iterable[ITensor]) -> None:
+    seen: set[str] = set()
+    for tensor in tensors:
+        if tensor._name in seen:
+            raise GraphError("AR402", tensor._name, "a second input or output of this name", "another name")
+        seen.add(tensor._name)
+
+
+def _judge(network: INetworkDefinition, expansion: Expansion) -> None:
+    """Judge every layer, those that nothing reads included; log all mistakes, raise the first."""
+    mistakes: dict[AnyrtError, None] = {}
+    for layer in network._layers:
+        try:
+            expansion.value(layer._outputs[0])
+        except AnyrtError as error:
+            mistakes[error] = None
+    for mistake in [*mistakes][1:]:
+        network._channel.log(Severity.ERROR, str(mistake))
+    for mistake in mistakes:
+        raise mistake
+
+
+def _names(network: INetworkDefinition, expansion: Expansion) -> dict[Value, str]:
+    names = {expansion.value(t): t._name for t in network._inputs}
+    for layer in network._layers:
+        for tensor in layer._outputs:
+            names.setdefault(expansion.value(tensor), layer._name)
+    return names
+
+
+def _binding(tensor: ITensor, value: Value) -> Binding:
+    is_shape = tensor.is_shape_tensor
+    return Binding(
+        name=tensor._name,
+        is_input=tensor._layer is None,
+        dtype=value.dtype,
+        shape=value.shape,
+        is_shape=is_shape,
+        is_host=is_shape or tensor._location is TensorLocation.HOST,
+        dim_names=_dim_names(tensor),
+    )
+
+
+def _dim_names(tensor: ITensor) -> tuple[str, ...]:
+    return tuple(tensor.get_dimension_name(i) for i in range(len(tensor._shape) if tensor._dim_names else 0))
+
+
+def _layers(network: INetworkDefinition) -> Iterator[LayerRecord]:
+    for layer in network._layers:
+        details = [("source", layer._source), ("metadata", layer._metadata)]
+        details += [(n, _shown(x)) for n, x in layer._attributes.items()]
+        inputs = tuple(t._name for t in layer._inputs if t is not None)
+        outputs = tuple(t._name for t in layer._outputs)
+        kind = layer._op.cls.removeprefix("I").removesuffix("Layer")
+        yield LayerRecord(layer._name, kind, inputs, outputs, tuple((k, v) for k, v in details if v))
+
+
+def _shown(x: object) -> str:
+    match x:
+        case Weights() | Blob():
+            return f"{x.size} of {x.dtype.name}" if x.size else ""
+        case None:
+            return ""
+    return str(x)
+
+
+def _profiles(network: INetworkDefinition, profiles: Sequence[IOptimizationProfile]) -> tuple[Profile, ...]:
+    """For every profile the ranges of every input, in the order of inputs; a static network needs none."""
+    known = {t._name for t in network._inputs}
+    for profile in profiles:
+        for name in [*profile._shapes, *profile._values]:
+            if name not in known:
+                raise ProfileError("AR506", name, "a profile for it", f"one of {', '.join(sorted(known))}")
+    return tuple(tuple(_ranges(network, p)) for p in profiles or [IOptimizationProfile()])
+
+
+def _ranges(network: INetworkDefinition, profile: IOptimizationProfile) -> Iterator[Range]:
+    for tensor in network._inputs:
+        yield _shapes(tensor, profile._shapes.get(tensor._name))
+    for tensor in network._inputs:
+        if tensor.is_shape_tensor:
+            yield _values(tensor, profile._values.get(tensor._name))
+
+
+def _shapes(tensor: ITensor, given: Range | None) -> Range:
+    name, shape = tensor._name, tensor._shape
+    if given is None:
+        if -1 in shape:
+            do = f"profile.set_shape({name!r}, min, opt, max) and config.add_optimization_profile(profile)"
+            raise ProfileError("AR501", name, f"shape {shape} and no profile", "a profile", do)
+        return Range(name, False, shape, shape, shape)
+    if len(given.min) != len(shape):
+        raise ProfileError("AR502", name, f"a profile of rank {len(given.min)}", f"rank {len(shape)}")
+    for axis, size in enumerate(shape):
+        if size >= 0 and (given.min[axis], given.max[axis]) != (size, size):
+            got = f"{given.min[axis]} to {given.max[axis]} for dimension {axis}"
+            raise ProfileError("AR504", name, got, f"{size}, as the network says")
+    return given
+
+
+def _values(tensor: ITensor, given: Range | None) -> Range:
+    count = tensor._shape[0] if tensor._shape else 1
+    if given is None:
+        got, do = (
+            "values that decide sizes, and no range for them",
+            f"profile.set_shape_input({tensor._name!r}, …)",
+        )
+        raise ProfileError("AR501", tensor._name, got, "a profile", do)
+    if len(given.min) != count:
+        raise ProfileError("AR502", tensor._name, f"{len(given.min)} values", f"{count}")
+    return given
+
+
+def _limits(network: INetworkDefinition, profiles: tuple[Profile, ...]) -> Limits:
+    """The range of each dynamic size and shape value over all profiles; named dimensions share theirs."""
+    limits: dict[tuple[str, int, bool], tuple[int, int]] = {}
+    for group in _groups(network):
+        spans = [_span(group, profile) for profile in profiles]
+        span = min(low for low, _ in spans), max(high for _, high in spans)
+        limits |= dict.fromkeys(group, span)
+    return limits
+
+
+def _groups(network: INetworkDefinition) -> list[list[tuple[str, int, bool]]]:
+    groups: dict[str, list[tuple[str, int, bool]]] = {}
+    for tensor in network._inputs:
+        for axis, size in enumerate(tensor._shape):
+            if size < 0:
+                name = tensor._dim_names.get(axis) or f"{tensor._name}.{axis}"
+                groups.setdefault(name, []).append((tensor._name, axis, False))
+        if tensor.is_shape_tensor:
+            for i in range(tensor._shape[0] if tensor._shape else 1):
+                groups[f"{tensor._name}#{i}"] = [(tensor._name, i, True)]
+    return list(groups.values())
+
+
+def _span(group: list[tuple[str, int, bool]], profile: Profile) -> tuple[int, int]:
+    """What every member of the group allows in one profile."""
+    ranges = {(r.tensor, r.is_values): r for r in profile}
+    lows = [ranges[tensor, is_value].min[axis] for tensor, axis, is_value in group]
+    highs = [ranges[tensor, is_value].max[axis] for tensor, axis, is_value in group]
+    if max(lows) > min(highs):
+        where = ", ".join(f"{tensor} dimension {axis}" for tensor, axis, _ in group)
+        got = f"ranges from {max(lows)} and to {min(highs)}"
+        raise ProfileError("AR503", where, got, "a size that all of them allow, as they share a name")
+    return max(lows), min(highs)

@@ -1,0 +1,223 @@
+"""What every layer has. The classes of particular layers are derived from operators, see `layers`."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, SupportsIndex
+
+from anyrt.api.edge import Channel, quiet, wrong_type
+from anyrt.api.tensor import ITensor, checked_name
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.errors import ArgumentError, GraphError
+from anyrt.ops._record import AnyOp
+
+if TYPE_CHECKING:
+    from anyrt.api.network import INetworkDefinition
+
+
+class ILayer:
+    """A layer of a network; made by the network's `add_*` methods."""
+
+    def __init__(
+        self,
+        network: INetworkDefinition,
+        op: AnyOp,
+        name: str,
+        inputs: tuple[ITensor, ...],
+        attributes: dict[str, object],
+        source: str,
+    ) -> None:
+        self._network = network
+        self._op = op
+        self._name = name
+        self._source = source
+        self._attributes = attributes
+        self._inputs: list[ITensor | None] = list(inputs)
+        self._outputs = [ITensor(network, _output_name(name, i), self, i) for i in range(len(op.outputs))]
+        self._precision: DataType | None = None
+        self._metadata = ""
+        self._num_ranks = 1
+        for tensor in inputs:
+            tensor._consumers.append(self)
+
+    @property
+    def _channel(self) -> Channel:
+        return self._network._channel
+
+    @property
+    def _place(self) -> str:
+        """How messages name it: with the line of the user's program that added it."""
+        return f"{self._name} ({self._source})"
+
+    @property
+    def _passes_values(self) -> bool:
+        """Whether values of the outputs depend on values of the inputs, not on their sizes alone."""
+        return self._op.layer is not LayerType.SHAPE
+
+    def _changed(self) -> None:
+        self._network._expansion.forget(self)
+
+    @property
+    def name(self) -> str:
+        """The name, for messages and profiles."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._rename(name)
+
+    @quiet(None)
+    def _rename(self, name: str) -> None:
+        self._name = checked_name(name, f"layer {self._name}")
+        self._changed()
+
+    @property
+    def metadata(self) -> str:
+        """Text of the user's own, shown by the engine inspector."""
+        return self._metadata
+
+    @metadata.setter
+    def metadata(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise wrong_type("ILayer.metadata", text, "a str")
+        self._metadata = text
+
+    @property
+    def type(self) -> LayerType:
+        """The kind of layer."""
+        return self._op.layer
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs it has now."""
+        return len(self._inputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs it has."""
+        return len(self._outputs)
+
+    @property
+    def num_ranks(self) -> int:
+        """Devices that take part in running the layer."""
+        return self._num_ranks
+
+    @num_ranks.setter
+    def num_ranks(self, count: int) -> None:
+        self._set_ranks(count)
+
+    @quiet(None)
+    def _set_ranks(self, count: int) -> None:
+        if not isinstance(count, int):
+            raise wrong_type("ILayer.num_ranks", count, "an int")
+        if count < 1:
+            raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more")
+        self._num_ranks = count
+
+    def get_input(self, index: int) -> ITensor | None:
+        """Input `index`; None out of range, or when it was never set."""
+        return self._inputs[index] if 0 <= _index(index) < len(self._inputs) else None
+
+    def get_output(self, index: int) -> ITensor | None:
+        """Output `index`, the same object each time; None out of range."""
+        return self._outputs[index] if 0 <= _index(index) < len(self._outputs) else None
+
+    @quiet(None)
+    def set_input(self, index: int, tensor: ITensor) -> None:
+        """Connect an input; an optional one may be connected here for the first time."""
+        if not isinstance(tensor, ITensor):
+            raise wrong_type("set_input", tensor, "an ITensor")
+        if tensor._network is not self._network:
+            raise GraphError("AR403", self._place, f"tensor {tensor._name} of another network", "its own")
+        limit = len(self._inputs) if self._op.methods[0].variadic else len(self._op.inputs)
+        if not 0 <= _index(index) < limit:
+            raise ArgumentError("AR312", self._place, f"input {index}", f"below {limit}")
+        self._inputs += [None] * (index + 1 - len(self._inputs))
+        self._disconnect(index)
+        self._inputs[index] = tensor
+        tensor._consumers.append(self)
+        self._reset(self._op.operand(index).clears)
+
+    def _disconnect(self, index: int) -> None:
+        """Take the tensor away from an input, and drop unconnected inputs from the end."""
+        if index < len(self._inputs) and (old := self._inputs[index]) is not None:
+            old._consumers.remove(self)
+            self._inputs[index] = None
+
+    def _reset(self, names: tuple[str, ...]) -> None:
+        """Put attributes back to their defaults, and forget what was computed."""
+        defaults = {f.name: f.default for f in self._op.attrs.__dataclass_fields__.values()}
+        self._attributes.update({name: defaults[name] for name in names})
+        self._changed()
+
+    @property
+    def precision(self) -> DataType:
+        """The type that the layer computes in, where one was asked for; FLOAT otherwise."""
+        return self._precision or DataType.FLOAT
+
+    @precision.setter
+    def precision(self, dtype: DataType) -> None:
+        self._set_precision(dtype)
+
+    @quiet(None)
+    def _set_precision(self, dtype: DataType) -> None:
+        if not isinstance(dtype, DataType):
+            raise wrong_type("ILayer.precision", dtype, "a DataType")
+        self._refuse_when_strong("precision")
+        self._precision = dtype
+
+    def _refuse_when_strong(self, what: str) -> None:
+        if self._network._strongly_typed:
+            do = "add a cast layer instead"
+            raise ArgumentError("AR310", self._place, f"{what} in a strongly typed network", "", do)
+
+    @property
+    def precision_is_set(self) -> bool:
+        """Whether `precision` was assigned."""
+        return self._precision is not None
+
+    def reset_precision(self) -> None:
+        """Forget the precision."""
+        self._precision = None
+
+    @quiet(None)
+    def set_output_type(self, index: int, dtype: DataType) -> None:
+        """Ask for the type of an output; its values are converted."""
+        if not isinstance(dtype, DataType):
+            raise wrong_type("set_output_type", dtype, "an int and a DataType")
+        self._refuse_when_strong("set_output_type")
+        self._output(index)._dtype = dtype
+        self._changed()
+
+    def _output(self, index: int) -> ITensor:
+        found = self.get_output(index)
+        if found is None:
+            raise ArgumentError("AR312", self._place, f"output {index}", f"below {len(self._outputs)}")
+        return found
+
+    @quiet(DataType.FLOAT)
+    def get_output_type(self, index: int) -> DataType:
+        """The type of an output."""
+        tensor = self._output(index)
+        return tensor._dtype or tensor.dtype
+
+    @quiet(False)
+    def output_type_is_set(self, index: int) -> bool:
+        """Whether `set_output_type` was called."""
+        return self._output(index)._dtype is not None
+
+    @quiet(None)
+    def reset_output_type(self, index: int) -> None:
+        """Forget the type that was asked for."""
+        self._output(index)._dtype = None
+        self._changed()
+
+
+def _index(index: object) -> int:
+    if not isinstance(index, SupportsIndex):
+        raise wrong_type("index", index, "an int")
+    return operator.index(index)
+
+
+def _output_name(layer: str, index: int) -> str:
+    return f"{layer}_output" if index == 0 else f"{layer}_output_{index}"

@@ -1,0 +1,154 @@
+"""The `add_*` methods of a network, derived from the operators' records.
+
+>>> list(inspect.signature(add_methods()["add_unary"]).parameters)
+['self', 'input', 'op']
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anyrt.api.convert import annotation, take
+from anyrt.api.edge import HasChannel, WrongType, quiet, wrong_type
+from anyrt.api.layer import ILayer
+from anyrt.api.layers import layer_class
+from anyrt.api.tensor import ITensor
+from anyrt.api.unfinished import signatures
+from anyrt.core.errors import GraphError, NotSupportedError
+from anyrt.ops import OPS
+from anyrt.ops._record import AnyOp, AttrSpec, Method
+
+Adder = Callable[..., Any]  # Any: the signature is the method's own, see __signature__
+EMPTY = inspect.Parameter.empty
+PACKAGE = str(Path(__file__).parents[1])
+
+
+class _Required:
+    """Stands for the default of a parameter that must be given though it comes after ones that need not."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+REQUIRED = _Required()
+
+
+def add_methods() -> dict[str, Adder]:
+    """Every `add_*` method that makes a layer; those without an operator are marked stubs."""
+    done = {m.name: _adder(op, m) for op in OPS.values() for m in op.methods}
+    return {name: _stub(name, s) for name, s in signatures().items()} | done
+
+
+def user_line() -> str:
+    """File and line of the nearest caller outside this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _adder(op: AnyOp, method: Method) -> Adder:
+    specs = {s.name: s for s in op.specs()}
+    renamed = dict(method.renamed)
+    signature = _signature(op, method, specs)
+
+    def add(
+        self: Any, *args: object, **named: object
+    ) -> ILayer:  # Any: the network, whose class this becomes a part of
+        given = _bind(method.name, signature, args, named)
+        tensors = _operands(op, method, given, self)
+        attributes = _defaults(op) | dict(method.fixed)
+        for name, value in given.items():
+            spec = specs.get(renamed.get(name, name))
+            if spec is not None and name not in _operand_names(op, method):
+                attributes[spec.name] = take(spec, value, f"{method.name}: {name}")
+        kind = op.cls.removeprefix("I").removesuffix("Layer")
+        label = f"(Unnamed Layer* {len(self._layers)}) [{kind}]"
+        layer = layer_class(op.cls)(self, op, label, tensors, attributes, user_line())
+        self._layers.append(layer)
+        return layer
+
+    return _dressed(add, method.name, signature, f"{op.doc}\n\nNone when the call is refused.")
+
+
+def _dressed(add: Adder, name: str, signature: inspect.Signature, doc: str) -> Adder:
+    add.__name__, add.__qualname__, add.__doc__ = name, f"INetworkDefinition.{name}", doc
+    wrapped = quiet(None)(add)
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    shown = signature.replace(parameters=[first, *signature.parameters.values()])
+    vars(wrapped)["__signature__"] = shown
+    return wrapped
+
+
+def _signature(op: AnyOp, method: Method, specs: Mapping[str, AttrSpec]) -> inspect.Signature:
+    defaults, renamed, operands = dict(method.defaults), dict(method.renamed), _operand_names(op, method)
+    parameters, optional = [], False
+    for name in method.params:
+        default = defaults.get(name, REQUIRED if optional else EMPTY)
+        optional = default is not EMPTY
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        shown = annotation(specs[renamed.get(name, name)]) if name not in operands else operands[name]
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=shown))
+    return inspect.Signature(parameters, return_annotation=op.cls)
+
+
+def _operand_names(op: AnyOp, method: Method) -> dict[str, str]:
+    """The parameters that are tensors, with their annotation."""
+    if method.variadic:
+        return {method.params[0]: "list[ITensor]"}
+    return {i.name: "ITensor" for i in op.inputs if i.required and i.name in method.params}
+
+
+def _bind(
+    name: str, signature: inspect.Signature, args: tuple[object, ...], named: dict[str, object]
+) -> dict[str, object]:
+    try:
+        bound = signature.bind(*args, **named)
+    except TypeError as error:
+        raise WrongType(f"{name}(): incompatible function arguments: {error}; wanted {signature}") from None
+    bound.apply_defaults()
+    missing = [n for n, x in bound.arguments.items() if x is REQUIRED]
+    if missing:
+        raise WrongType(
+            f"{name}(): incompatible function arguments: missing {missing[0]!r}; wanted {signature}"
+        )
+    return bound.arguments
+
+
+def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: object) -> tuple[ITensor, ...]:
+    if method.variadic:
+        listed = given[method.params[0]]
+        if not isinstance(listed, list | tuple):
+            raise wrong_type(method.name, listed, "a list of ITensor")
+        found = [(method.params[0], x) for x in listed]
+    else:
+        found = [(name, given[name]) for name in _operand_names(op, method)]
+    return tuple(_tensor(method.name, name, x, network) for name, x in found)
+
+
+def _tensor(method: str, name: str, x: object, network: object) -> ITensor:
+    if not isinstance(x, ITensor):
+        raise wrong_type(f"{method}: {name}", x, "an ITensor")
+    if x._network is not network:
+        raise GraphError("AR403", method, f"tensor {x.name} of another network", "a tensor of this network")
+    return x
+
+
+def _defaults(op: AnyOp) -> dict[str, object]:
+    return {f.name: f.default for f in op.attrs.__dataclass_fields__.values()}
+
+
+def _stub(name: str, signature: inspect.Signature) -> Adder:
+    def add(self: HasChannel, *args: object, **named: object) -> None:
+        _bind(name, signature, args, named)
+        raise NotSupportedError("AR902", name, do="use layers that are there, or wait for this one")
+
+    stub = _dressed(
+        add, name, signature, "A layer that cannot be added yet: None, and an error to the logger."
+    )
+    vars(stub)["__anyrt_stub__"] = True
+    return stub

@@ -1,0 +1,260 @@
+"""The network that a user describes, layer by layer. Its `add_*` methods are derived, see `methods`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from anyrt.api.dims import sizes
+from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.expansion import Expansion
+from anyrt.api.layer import ILayer
+from anyrt.api.methods import add_methods, user_line
+from anyrt.api.tensor import ITensor, checked_name, checked_shape
+from anyrt.api.weights import Weights, to_weights
+from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorLocation
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+
+if TYPE_CHECKING:
+    from anyrt.api.builder import Builder
+
+_COUNT = itertools.count()
+
+
+class INetworkDefinition(Reporting):
+    """Inputs, layers and marked outputs; made by `Builder.create_network`."""
+
+    def __init__(self, builder: Builder, flags: int) -> None:
+        self._builder = builder
+        self._flags = flags
+        self._channel = Channel(builder._channel.logger, builder._channel)
+        self._expansion = Expansion({}, self._channel.fail)
+        self._inputs: list[ITensor] = []
+        self._layers: list[ILayer] = []
+        self._outputs: list[ITensor] = []
+        self._shape_outputs: list[ITensor] = []
+        self._debug: list[ITensor] = []
+        self._debug_unfused = False
+        self._refittable: set[str] = set()
+        self._weight_names: dict[int, str] = {}
+        self._name = f"Unnamed Network {next(_COUNT)}"
+
+    @property
+    def name(self) -> str:
+        """The name, which the engine takes over."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise wrong_type("INetworkDefinition.name", name, "a str")
+        self._name = name
+
+    @property
+    def builder(self) -> Builder:
+        """The builder that made it."""
+        return self._builder
+
+    @property
+    def flags(self) -> int:
+        """The creation flags as a bit mask."""
+        return self._flags
+
+    @property
+    def has_implicit_batch_dimension(self) -> bool:
+        """False: the batch is a dimension like the others."""
+        return False
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+        return len(self._layers)
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs there are."""
+        return len(self._inputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors are marked as outputs."""
+        return len(self._outputs)
+
+    @property
+    def _strongly_typed(self) -> bool:
+        return self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+
+    def get_flag(self, flag: NetworkDefinitionCreationFlag) -> bool:
+        """Whether the network was created with `flag`."""
+        if not isinstance(flag, NetworkDefinitionCreationFlag):
+            raise wrong_type("get_flag", flag, "a NetworkDefinitionCreationFlag")
+        return bool(self._flags & 1 << flag)
+
+    def get_layer(self, index: int) -> ILayer | None:
+        """Layer `index` in the order of adding; None out of range."""
+        return self._layers[index] if 0 <= index < len(self._layers) else None
+
+    def get_input(self, index: int) -> ITensor | None:
+        """Input `index`; None out of range."""
+        return self._inputs[index] if 0 <= index < len(self._inputs) else None
+
+    def get_output(self, index: int) -> ITensor | None:
+        """Output `index`; None out of range."""
+        return self._outputs[index] if 0 <= index < len(self._outputs) else None
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, index: int) -> ILayer:
+        return self._layers[index]
+
+    def __iter__(self) -> Iterator[ILayer]:
+        return iter(tuple(self._layers))
+
+    @quiet(None)
+    def add_input(self, name: str, dtype: DataType, shape: object) -> ITensor:
+        """A new input; −1 stands for a size that is given later, inside the range of the profiles."""
+        if not isinstance(name, str) or not isinstance(dtype, DataType):
+            raise wrong_type(
+                "add_input", name if not isinstance(name, str) else dtype, "a str and a DataType"
+            )
+        where = f"add_input ({user_line()})"
+        checked_name(name, where)
+        if any(t._name == name for t in self._inputs):
+            raise GraphError("AR402", where, f"a second input {name!r}", "another name")
+        tensor = ITensor(self, name, None, 0)
+        tensor._shape = checked_shape(sizes(shape, "add_input: shape"), f"{where}: {name}")
+        tensor._dtype = dtype
+        self._inputs.append(tensor)
+        return tensor
+
+    @quiet(None)
+    def mark_output(self, tensor: ITensor) -> None:
+        """Make a tensor an output of the engine."""
+        self._own("mark_output", tensor)
+        if tensor._layer is None:
+            do = "pass it through add_identity first"
+            raise GraphError("AR404", tensor._name, "a network input", "an output of a layer", do)
+        if tensor in self._outputs:
+            self._channel.log(Severity.WARNING, f"{tensor._name} is marked as an output already")
+            return
+        self._outputs.append(tensor)
+
+    @quiet(None)
+    def unmark_output(self, tensor: ITensor) -> None:
+        """Undo `mark_output`."""
+        self._own("unmark_output", tensor)
+        self._remove(self._outputs, tensor)
+
+    @quiet(False)
+    def mark_output_for_shapes(self, tensor: ITensor) -> bool:
+        """Have the engine compute the values of a shape tensor while it infers shapes."""
+        self._own("mark_output_for_shapes", tensor)
+        if is_float(tensor.dtype):
+            raise DTypeError("AR202", tensor._name, f"{tensor.dtype}", "an integer or bool tensor")
+        if tensor.shape.rank > 1:
+            raise ShapeError("AR123", tensor._name, f"rank {tensor.shape.rank}", "rank 0 or 1")
+        if tensor not in self._shape_outputs:
+            self._shape_outputs.append(tensor)
+        tensor._location = TensorLocation.HOST
+        return True
+
+    @quiet(False)
+    def unmark_output_for_shapes(self, tensor: ITensor) -> bool:
+        """Undo `mark_output_for_shapes`."""
+        self._own("unmark_output_for_shapes", tensor)
+        self._remove(self._shape_outputs, tensor)
+        return True
+
+    @quiet(False)
+    def mark_debug(self, tensor: ITensor) -> bool:
+        """Let a debug listener see the tensor while the engine runs."""
+        self._own("mark_debug", tensor)
+        if tensor._layer is None or tensor in self._debug:
+            raise GraphError("AR402", tensor._name, "an input or debug tensor", "another output of a layer")
+        self._debug.append(tensor)
+        return True
+
+    @quiet(False)
+    def unmark_debug(self, tensor: ITensor) -> bool:
+        """Undo `mark_debug`."""
+        self._own("unmark_debug", tensor)
+        self._remove(self._debug, tensor)
+        return True
+
+    def is_debug_tensor(self, tensor: ITensor) -> bool:
+        """Whether `mark_debug` was called for it."""
+        return tensor in self._debug
+
+    def mark_unfused_tensors_as_debug_tensors(self) -> bool:
+        """Let a debug listener see every tensor that is stored between kernels."""
+        self._debug_unfused = True
+        return True
+
+    def unmark_unfused_tensors_as_debug_tensors(self) -> bool:
+        """Undo `mark_unfused_tensors_as_debug_tensors`."""
+        self._debug_unfused = False
+        return True
+
+    @quiet(None)
+    def remove_tensor(self, tensor: ITensor) -> None:
+        """Take away an input that nothing uses."""
+        self._own("remove_tensor", tensor)
+        if tensor._layer is not None or tensor._consumers:
+            raise GraphError("AR407", tensor._name, "a tensor that a layer reads or makes", "an unused input")
+        self._remove(self._inputs, tensor)
+
+    @quiet(False)
+    def set_weights_name(self, weights: Weights, name: str) -> bool:
+        """Name weights that were given to this network, for refitting."""
+        memory = to_weights(weights, "set_weights_name")
+        checked_name(name, "set_weights_name")
+        held = (w for layer in self._layers for w in layer._attributes.values() if isinstance(w, Weights))
+        if memory.address not in {w.address for w in held if w.size}:
+            raise ArgumentError(
+                "AR304", name, "weights that no layer holds", "weights of a layer of this network"
+            )
+        self._weight_names[memory.address] = name
+        return True
+
+    @quiet(False)
+    def mark_weights_refittable(self, name: str) -> bool:
+        """Allow refitting the weights of that name, with BuilderFlag.REFIT_INDIVIDUAL."""
+        self._refittable.add(self._weights(name))
+        return True
+
+    @quiet(False)
+    def unmark_weights_refittable(self, name: str) -> bool:
+        """Undo `mark_weights_refittable`."""
+        self._refittable.discard(self._weights(name))
+        return True
+
+    def are_weights_marked_refittable(self, name: str) -> bool:
+        """Whether the weights of that name were marked."""
+        return name in self._refittable
+
+    def _weights(self, name: str) -> str:
+        if name not in self._weight_names.values():
+            do = "name them with set_weights_name first"
+            raise ArgumentError("AR304", "mark_weights_refittable", repr(name), "the name of weights", do)
+        return name
+
+    def _own(self, method: str, tensor: object) -> None:
+        if not isinstance(tensor, ITensor):
+            raise wrong_type(method, tensor, "an ITensor")
+        if tensor._network is not self:
+            raise GraphError("AR403", method, f"tensor {tensor._name} of another network", "its own tensor")
+
+    def _remove(self, marked: list[ITensor], tensor: ITensor) -> None:
+        if tensor not in marked:
+            raise GraphError("AR407", tensor._name, "a tensor that is not marked", "a marked one")
+        marked.remove(tensor)
+
+
+for _name, _method in add_methods().items():
+    setattr(INetworkDefinition, _name, _method)

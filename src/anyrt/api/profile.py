@@ -1,0 +1,83 @@
+"""Optimization profiles: the ranges of shapes that an engine is built for.
+
+>>> profile = IOptimizationProfile()
+>>> profile.set_shape("x", (1, 3), (4, 3), (8, 3))
+>>> profile.get_shape("x"), profile.get_shape("y"), bool(profile)
+([(1, 3), (4, 3), (8, 3)], [], True)
+"""
+
+from __future__ import annotations
+
+from anyrt.api.dims import Dims, integers, sizes
+from anyrt.api.edge import Refused, WrongValue, wrong_type
+from anyrt.core.errors import ProfileError
+from anyrt.plan.plan import Range
+
+
+class IOptimizationProfile:
+    """Minimum, optimum and maximum for every dynamic input; made by `Builder.create_optimization_profile`."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, Range] = {}
+        self._values: dict[str, Range] = {}
+        self._extra_memory_target = 1.0
+
+    def set_shape(self, input: str, min: object, opt: object, max: object) -> None:
+        """Give the shapes of an input; RuntimeError unless 0 <= min <= opt <= max and all ranks agree."""
+        given = [sizes(s, f"set_shape({input!r})") for s in (min, opt, max)]
+        self._shapes[_name(input)] = _ordered(input, given, is_values=False)
+
+    def get_shape(self, input: str) -> list[Dims]:
+        """The three shapes of an input; [] when they were not set."""
+        found = self._shapes.get(_name(input))
+        return [] if found is None else [Dims(s) for s in (found.min, found.opt, found.max)]
+
+    def set_shape_input(self, input: str, min: object, opt: object, max: object) -> None:
+        """Give the values of an input whose values are sizes; RuntimeError unless min <= opt <= max."""
+        given = [integers(v, f"set_shape_input({input!r})") for v in (min, opt, max)]
+        self._values[_name(input)] = _ordered(input, given, is_values=True)
+
+    def get_shape_input(self, input: str) -> list[list[int]]:
+        """The three lists of values of an input; [] when they were not set."""
+        found = self._values.get(_name(input))
+        return [] if found is None else [list(v) for v in (found.min, found.opt, found.max)]
+
+    @property
+    def extra_memory_target(self) -> float:
+        """How much memory beyond need, from 0 to 1, the profile may take; kept and without effect here."""
+        return self._extra_memory_target
+
+    @extra_memory_target.setter
+    def extra_memory_target(self, target: float) -> None:
+        if not isinstance(target, float | int):
+            raise wrong_type("extra_memory_target", target, "a float")
+        if not 0 <= target <= 1:
+            raise WrongValue(f"extra_memory_target: got {target}, wanted 0 to 1")
+        self._extra_memory_target = float(target)
+
+    def __bool__(self) -> bool:
+        return True  # what would make a profile invalid is refused when it is set
+
+    def __nonzero__(self) -> bool:
+        return bool(self)
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise wrong_type("IOptimizationProfile", name, "the name of an input as str")
+    return name
+
+
+def _ordered(name: str, given: list[tuple[int, ...]], is_values: bool) -> Range:
+    low, best, high = given
+    if not len(low) == len(best) == len(high):
+        got = f"{len(low)}, {len(best)} and {len(high)} numbers"
+        raise Refused(str(ProfileError("AR502", name, got, "as many in all three")))
+    in_order = all(a <= b <= c for a, b, c in zip(low, best, high, strict=True))
+    if not in_order or (not is_values and min(low, default=0) < 0):
+        got, wanted = (
+            f"min {low}, opt {best}, max {high}",
+            "min <= opt <= max" + ", 0 <= min" * (not is_values),
+        )
+        raise Refused(str(ProfileError("AR503", name, got, wanted)))
+    return Range(name, is_values, low, best, high)

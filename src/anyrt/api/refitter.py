@@ -1,0 +1,53 @@
+"""Exchanging weights of a loaded engine: not there yet, every method is a marked stub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.interfaces import ILogger
+from anyrt.api.setting import Setting
+from anyrt.core.errors import NotSupportedError
+
+
+class Refitter(Reporting):
+    """Would exchange weights of `engine`; engines are not refittable yet, `engine.refittable` says so."""
+
+    __anyrt_stub__ = True
+    max_threads = Setting(int, 1, "Most threads that refitting may use.", low=1)
+    weights_validation = Setting(bool, True, "Whether weights are looked through for nan and infinity.")
+
+    def __init__(self, engine: ICudaEngine, logger: ILogger) -> None:
+        if not isinstance(engine, ICudaEngine) or not isinstance(logger, ILogger):
+            raise wrong_type("Refitter", engine, "an ICudaEngine and an ILogger")
+        self._engine = engine
+        self._channel = Channel(logger)
+
+    @property
+    def logger(self) -> ILogger:
+        """Where messages go."""
+        return self._channel.logger
+
+
+def _stub(name: str, answer: object) -> Callable[..., object]:
+    @quiet(answer)
+    def method(self: Refitter, *args: Any) -> None:  # Any: arguments of many kinds, all refused
+        raise NotSupportedError("AR901", f"Refitter.{name}", do="build the engine again with the new weights")
+
+    method.__name__, method.__doc__ = name, "Not there yet."
+    vars(method)["__anyrt_stub__"] = True
+    return method
+
+
+_ANSWERS: dict[str, object] = {
+    **dict.fromkeys(("set_weights", "set_named_weights", "unset_named_weights", "set_dynamic_range"), False),
+    **dict.fromkeys(("refit_cuda_engine", "refit_cuda_engine_async"), False),
+    **dict.fromkeys(("get_missing", "get_all"), ([], [])),
+    **dict.fromkeys(("get_missing_weights", "get_all_weights", "get_tensors_with_dynamic_range"), []),
+    **dict.fromkeys(("get_named_weights", "get_weights_location", "get_weights_prototype"), None),
+    "get_dynamic_range": (),
+}
+for _name, _answer in _ANSWERS.items():
+    setattr(Refitter, _name, _stub(_name, _answer))

@@ -1,0 +1,111 @@
+"""The runtime: makes engines from plans."""
+
+from __future__ import annotations
+
+from anyrt.api.allocator import AllocatedDevice
+from anyrt.api.edge import Channel, Managed, Reporting, quiet, wrong_type
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.interfaces import IGpuAllocator, ILogger, IStreamReader, IStreamReaderV2, call_user
+from anyrt.api.module import get_plugin_registry
+from anyrt.api.registry import IPluginRegistry
+from anyrt.api.setting import Setting
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.compiler.cached import obtain, obtain_pool
+from anyrt.core.enums import Severity, TempfileControlFlag
+from anyrt.core.errors import NotSupportedError, PlanError
+from anyrt.plan.device import Device
+from anyrt.plan.file import PlanFile, read_plan
+from anyrt.runtime.engine import load
+from anyrt.runtime.pool import shared_pool
+
+CHUNK = 1 << 24
+TEMPFILES = 1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES
+
+
+class Runtime(Reporting, Managed):
+    """Makes engines from plans; an engine keeps its runtime alive."""
+
+    max_threads = Setting(int, 1, "Most threads that loading may use.", low=1)
+    DLA_core = Setting(int, -1, "The DLA core for engines; none exist here.")
+    temporary_directory = Setting(str, "", "Where temporary files may go; none are made.")
+    tempfile_control_flags = Setting(
+        int, TEMPFILES, "Which temporary files are allowed, as a bit mask.", low=0
+    )
+    engine_host_code_allowed = Setting(bool, False, "Whether plans may bring code; ours never do.")
+
+    def __init__(self, logger: ILogger) -> None:
+        if not isinstance(logger, ILogger):
+            raise wrong_type("Runtime", logger, "an ILogger")
+        self._channel = Channel(logger)
+        self._gpu_allocator: IGpuAllocator | None = None
+
+    @property
+    def logger(self) -> ILogger:
+        """Where messages go."""
+        return self._channel.logger
+
+    @property
+    def num_DLA_cores(self) -> int:
+        """DLA cores of this machine."""
+        return 0
+
+    def _set_allocator(self, allocator: IGpuAllocator | None) -> None:
+        if allocator is not None and not isinstance(allocator, IGpuAllocator):
+            raise wrong_type("gpu_allocator", allocator, "an IGpuAllocator or None")
+        self._gpu_allocator = allocator
+
+    gpu_allocator = property(
+        None, _set_allocator, doc="Gives the memory that engines loaded from now on work in."
+    )
+
+    @quiet(None)
+    def deserialize_cuda_engine(self, serialized_engine: object) -> ICudaEngine:
+        """The engine of a plan, given as a buffer or a stream reader; None when it is no plan."""
+        if isinstance(serialized_engine, IStreamReader | IStreamReaderV2):
+            serialized_engine = _read_all(serialized_engine)
+        try:
+            data = memoryview(serialized_engine)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
+        except TypeError:
+            raise wrong_type(
+                "deserialize_cuda_engine", serialized_engine, "a buffer or a stream reader"
+            ) from None
+        if not data.c_contiguous:
+            raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes")
+        return self._load(read_plan(data))
+
+    def _load(self, file: PlanFile) -> ICudaEngine:
+        device: Device = CpuDevice()
+        if self._gpu_allocator is not None:
+            device = AllocatedDevice(device, self._gpu_allocator)
+        threads = dict(file.plan.settings).get("threads")
+        pool = shared_pool(int(threads) if threads else None, CpuDevice(), obtain_pool)
+        engine = load(file, device, pool, obtain)
+        self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
+        return ICudaEngine(self, self._channel, engine, file.plan)
+
+    @quiet(None)
+    def load_runtime(self, path: str) -> None:
+        """A runtime from a library: none can be loaded, and none is needed for plans of any version."""
+        if not isinstance(path, str):
+            raise wrong_type("load_runtime", path, "a path as str")
+        raise NotSupportedError(
+            "AR901", "load_runtime", repr(path), do="use this runtime, which loads every plan"
+        )
+
+    def get_plugin_registry(self) -> IPluginRegistry:
+        """The registry that loading looks plug-ins up in."""
+        return get_plugin_registry()
+
+
+def _read_all(reader: IStreamReader | IStreamReaderV2) -> bytes:
+    """Everything that a user's reader hands out."""
+    pieces: list[bytes] = []
+    while True:
+        match reader:
+            case IStreamReader():
+                piece = call_user(b"", reader.read, CHUNK)
+            case IStreamReaderV2():
+                piece = call_user(b"", reader.read, CHUNK, 0)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(bytes(piece))

@@ -1,0 +1,64 @@
+"""Plain settings of an object: a typed value with a default.
+
+>>> class Box:
+...     count = Setting(int, 1, "how many", low=1)
+>>> box = Box(); box.count = 5; box.count
+5
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Self, TypeVar, overload
+
+from anyrt.api.edge import HasChannel, type_name, wrong_type
+from anyrt.core.errors import ArgumentError
+
+T = TypeVar("T")
+
+
+class Setting(Generic[T]):
+    """Keeps what it is given: TypeError for another type, a logged error outside `low` … `high`."""
+
+    def __init__(
+        self, kind: type[T], default: T, doc: str, *, low: float | None = None, high: float | None = None
+    ) -> None:
+        self.kind = kind
+        self.default = default
+        self.low = low
+        self.high = high
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, owner: None, cls: type) -> Self: ...
+    @overload
+    def __get__(self, owner: object, cls: type) -> T: ...
+    def __get__(self, owner: object | None, cls: type) -> Self | T:
+        if owner is None:
+            return self
+        kept: T = vars(owner).get("_settings", {}).get(self.name, self.default)
+        return kept
+
+    def __set__(self, owner: HasChannel, value: T) -> None:
+        fits = isinstance(value, self.kind) and not (isinstance(value, bool) and self.kind is int)
+        if self.kind is float and isinstance(value, int):
+            fits = True
+        if not fits and not (value is None and self.default is None):
+            raise wrong_type(f"{type_name(owner)}.{self.name}", value, self.kind.__name__)
+        if self._outside(value):
+            got, wanted = f"{self.name} = {value}", f"{self.low} to {self.high}"
+            owner._channel.fail(ArgumentError("AR304", type_name(owner), got, wanted))
+            return
+        vars(owner).setdefault("_settings", {})[self.name] = value
+
+    def _outside(self, value: object) -> bool:
+        if not isinstance(value, int | float):
+            return False
+        return (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
+
+
+def reset_settings(owner: object) -> None:
+    """Every setting of `owner` back to its default."""
+    vars(owner).pop("_settings", None)

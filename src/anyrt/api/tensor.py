@@ -1,0 +1,241 @@
+"""Tensors of a network: its inputs, and the outputs of its layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anyrt.api.dims import Dims, floats, sizes, unknown_dims
+from anyrt.api.edge import Channel, quiet, wrong_type
+from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType, TensorFormat, TensorLocation
+from anyrt.core.errors import ArgumentError, GraphError, ShapeError
+from anyrt.ir.graph import Type
+
+if TYPE_CHECKING:
+    from anyrt.api.layer import ILayer
+    from anyrt.api.network import INetworkDefinition
+
+MAX_NAME = 4096
+
+
+class ITensor:
+    """One tensor. Its shape and type follow from the layers before it, as these stand when asked."""
+
+    def __init__(self, network: INetworkDefinition, name: str, layer: ILayer | None, index: int) -> None:
+        self._network = network
+        self._name = name
+        self._layer = layer
+        self._index = index
+        self._consumers: list[ILayer] = []
+        self._shape: tuple[int, ...] = ()
+        self._dtype: DataType | None = None
+        self._range: tuple[float, float] | None = None
+        self._dim_names: dict[int, str] = {}
+        self._location = TensorLocation.DEVICE
+        self._formats = 1 << TensorFormat.LINEAR
+        self._broadcast = False
+
+    @property
+    def _channel(self) -> Channel:
+        return self._network._channel
+
+    def _type(self) -> Type | None:
+        return self._network._expansion.type_of(self)
+
+    @property
+    def name(self) -> str:
+        """The name, unique among inputs and outputs."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._rename(name)
+
+    @quiet(None)
+    def _rename(self, name: str) -> None:
+        self._name = checked_name(name, f"tensor {self._name}")
+        self._network._expansion.forget_tensor(self)
+
+    @property
+    def shape(self) -> Dims:
+        """The sizes, −1 where they are dynamic; of rank −1 while the layer before it has a mistake."""
+        found = self._type()
+        return (
+            unknown_dims() if found is None else Dims([d if isinstance(d, int) else -1 for d in found.shape])
+        )
+
+    @shape.setter
+    def shape(self, shape: object) -> None:
+        self._reshape(sizes(shape, "ITensor.shape"))
+
+    @quiet(None)
+    def _reshape(self, shape: tuple[int, ...]) -> None:
+        if self._layer is not None:
+            wanted = "a network input"
+            raise ArgumentError(
+                "AR310", self._name, "an output of a layer", wanted, "set attributes of the layer"
+            )
+        self._shape = checked_shape(shape, self._name)
+        self._network._expansion.forget_tensor(self)
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type."""
+        found = self._type()
+        return found.dtype if found is not None else self._dtype or DataType.FLOAT
+
+    @dtype.setter
+    def dtype(self, dtype: DataType) -> None:
+        if not isinstance(dtype, DataType):
+            raise wrong_type("ITensor.dtype", dtype, "a DataType")
+        self._dtype = dtype
+        self._network._expansion.forget_tensor(self)
+
+    @property
+    def location(self) -> TensorLocation:
+        """Where its memory lies; on this machine both places are the same."""
+        return self._location
+
+    @location.setter
+    def location(self, location: TensorLocation) -> None:
+        if not isinstance(location, TensorLocation):
+            raise wrong_type("ITensor.location", location, "a TensorLocation")
+        self._location = location
+
+    @property
+    def allowed_formats(self) -> int:
+        """Bit mask of the memory layouts that an input or output may have; LINEAR is the one that is used."""
+        return self._formats
+
+    @allowed_formats.setter
+    def allowed_formats(self, formats: int) -> None:
+        self._allow(formats)
+
+    @quiet(None)
+    def _allow(self, formats: int) -> None:
+        if not isinstance(formats, int):
+            raise wrong_type("ITensor.allowed_formats", formats, "a bit mask of TensorFormat")
+        if not formats & 1 << TensorFormat.LINEAR:
+            got, do = f"formats {bin(formats)}", "allow 1 << TensorFormat.LINEAR"
+            raise ArgumentError("AR304", self._name, got, "LINEAR among them", do)
+        self._formats = formats
+
+    @property
+    def broadcast_across_batch(self) -> bool:
+        """A remnant of implicit batches, kept and without effect."""
+        return self._broadcast
+
+    @broadcast_across_batch.setter
+    def broadcast_across_batch(self, value: bool) -> None:
+        self._broadcast = bool(value)
+
+    @property
+    def is_network_input(self) -> bool:
+        """Whether it was made by `add_input`."""
+        return self._layer is None
+
+    @property
+    def is_network_output(self) -> bool:
+        """Whether it is marked as an output."""
+        return self in self._network._outputs
+
+    @property
+    def is_shape_tensor(self) -> bool:
+        """Whether its values decide the size of some tensor."""
+        return self in self._network._shape_outputs or self._sizes_depend()
+
+    @property
+    def is_execution_tensor(self) -> bool:
+        """Whether its values are computed while running: every tensor that is more than a shape tensor."""
+        return not self.is_shape_tensor or self in self._network._outputs or self._feeds_values()
+
+    def _feeds_values(self) -> bool:
+        uses = [(c, i) for c in self._consumers for i, t in enumerate(c._inputs) if t is self]
+        return any(not c._op.operand(i).shape_values for c, i in uses)
+
+    def _sizes_depend(self) -> bool:
+        """Whether a chain of layers leads from here to an operand whose values are sizes."""
+        todo, seen = [self], {self}
+        while todo:
+            tensor = todo.pop()
+            for layer in tensor._consumers:
+                if any(
+                    t is tensor and layer._op.operand(i).shape_values for i, t in enumerate(layer._inputs)
+                ):
+                    return True
+                new = [t for t in layer._outputs if layer._passes_values and t not in seen]
+                seen.update(new)
+                todo += new
+        return False
+
+    @property
+    def dynamic_range(self) -> tuple[float, float] | None:
+        """(min, max) of the numbers that an INT8 tensor stands for; the larger magnitude gives the scale."""
+        return self._range
+
+    @dynamic_range.setter
+    def dynamic_range(self, limits: object) -> None:
+        if limits is None:
+            self.reset_dynamic_range()
+            return
+        given = floats(limits, "ITensor.dynamic_range")
+        if len(given) != 2:
+            raise wrong_type("ITensor.dynamic_range", limits, "a pair (min, max)")
+        self.set_dynamic_range(*given)
+
+    @quiet(False)
+    def set_dynamic_range(self, min: float, max: float) -> bool:
+        """Set the range; False, and nothing changed, when it is not one."""
+        low, high = floats((min, max), "set_dynamic_range")
+        if not -float("inf") < low <= high < float("inf") or low == high == 0:
+            got, wanted = f"({low}, {high})", "finite numbers, min <= max, not both 0"
+            raise ArgumentError("AR308", self._name, got, wanted)
+        self._range = (low, high)
+        self._network._expansion.forget_tensor(self)
+        return True
+
+    def reset_dynamic_range(self) -> None:
+        """Forget the range."""
+        self._range = None
+        self._network._expansion.forget_tensor(self)
+
+    @property
+    def _scale(self) -> float | None:
+        return None if self._range is None else max(abs(v) for v in self._range) / 127
+
+    @quiet(None)
+    def set_dimension_name(self, index: int, name: str) -> None:
+        """Name a dimension of a network input; dynamic dimensions of one name are equal in every run."""
+        if not isinstance(index, int) or not isinstance(name, str):
+            raise wrong_type("set_dimension_name", name, "an int and a str")
+        if self._layer is not None:
+            raise ArgumentError("AR310", self._name, "an output of a layer", "a network input")
+        if not 0 <= index < len(self._shape):
+            raise ArgumentError("AR312", self._name, f"dimension {index}", f"below {len(self._shape)}")
+        self._dim_names[index] = name
+        self._network._expansion.forget_tensor(self)
+
+    def get_dimension_name(self, index: int) -> str:
+        """The name of a dimension; "" when it has none."""
+        return self._dim_names.get(index, "")
+
+    def _holds_floats(self) -> bool:
+        return is_float(self.dtype)
+
+
+def checked_name(name: object, where: str) -> str:
+    """`name` when it can name a tensor or layer."""
+    if not isinstance(name, str):
+        raise wrong_type(where, name, "a str")
+    if not 0 < len(name.encode()) < MAX_NAME or "\0" in name:
+        got = f"a name of {len(name.encode())} bytes" + (" with a NUL" if "\0" in name else "")
+        raise GraphError("AR405", where, got, f"1 to {MAX_NAME - 1} bytes without NUL")
+    return name
+
+
+def checked_shape(shape: tuple[int, ...], where: str) -> tuple[int, ...]:
+    """`shape` when an input can have it."""
+    for size in shape:
+        if size < -1:
+            raise ShapeError("AR120", where, f"shape {shape}", "sizes of 0 or more, or -1")
+    return shape

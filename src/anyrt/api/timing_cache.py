@@ -1,0 +1,103 @@
+"""Timing caches: what measuring kernels has taught, kept between builds.
+
+>>> cache = ITimingCache()
+>>> key = TimingCacheKey.parse("k1")
+>>> cache.update(key, TimingCacheValue(7, 0.5)), [str(k) for k in cache.queryKeys()]
+(True, ['k1'])
+>>> ITimingCache(cache.serialize()).query(key).tacticHash
+7
+"""
+
+from __future__ import annotations
+
+import json
+
+from anyrt.api.edge import wrong_type
+from anyrt.api.host_memory import IHostMemory
+from anyrt.core.errors import PlanError
+
+MAGIC = b"anyrt timing cache 1\n"
+MAX_BYTES = 1 << 28
+
+
+class TimingCacheKey:
+    """The name of one measured choice."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @classmethod
+    def parse(cls, text: str) -> TimingCacheKey:
+        """The key that prints as `text`."""
+        if not isinstance(text, str):
+            raise wrong_type("TimingCacheKey.parse", text, "a str")
+        return cls(text)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TimingCacheKey) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+class TimingCacheValue:
+    """The choice that was best, as a hash, and its time in milliseconds."""
+
+    def __init__(self, tacticHash: int, timingMSec: float) -> None:
+        self.tacticHash = tacticHash
+        self.timingMSec = timingMSec
+
+
+class ITimingCache:
+    """Measurements by key; made by `IBuilderConfig.create_timing_cache`, filled by builds."""
+
+    def __init__(self, serialized: bytes | bytearray | memoryview = b"") -> None:
+        self._entries = read(bytes(serialized)) if memoryview(serialized).nbytes else {}
+
+    def serialize(self) -> IHostMemory:
+        """The cache as bytes for `create_timing_cache`."""
+        return IHostMemory(MAGIC + json.dumps(self._entries, sort_keys=True).encode())
+
+    def combine(self, input_cache: ITimingCache, ignore_mismatch: bool) -> bool:
+        """Take over what another cache has and this one has not."""
+        if not isinstance(input_cache, ITimingCache):
+            raise wrong_type("combine", input_cache, "an ITimingCache")
+        self._entries = input_cache._entries | self._entries
+        return True
+
+    def reset(self) -> bool:
+        """Forget everything."""
+        self._entries.clear()
+        return True
+
+    def queryKeys(self) -> list[TimingCacheKey]:
+        """Every key."""
+        return [TimingCacheKey(text) for text in self._entries]
+
+    def query(self, key: TimingCacheKey) -> TimingCacheValue | None:
+        """What is known for `key`; None when nothing is."""
+        found = self._entries.get(str(key))
+        return None if found is None else TimingCacheValue(*found)
+
+    def update(self, key: TimingCacheKey, value: TimingCacheValue) -> bool:
+        """Set what is known for `key`."""
+        if not isinstance(key, TimingCacheKey) or not isinstance(value, TimingCacheValue):
+            raise wrong_type("update", key, "a TimingCacheKey and a TimingCacheValue")
+        self._entries[str(key)] = (int(value.tacticHash), float(value.timingMSec))
+        return True
+
+
+def read(data: bytes) -> dict[str, tuple[int, float]]:
+    """The entries that `serialize` wrote; PlanError for anything else."""
+    if not data.startswith(MAGIC):
+        raise PlanError("AR606", "timing cache", "bytes of another kind", "what ITimingCache.serialize gave")
+    if len(data) > MAX_BYTES:
+        raise PlanError("AR604", "timing cache", f"{len(data)} bytes", f"at most {MAX_BYTES}")
+    try:
+        loaded = json.loads(data[len(MAGIC) :])
+        return {str(k): (int(tactic), float(ms)) for k, (tactic, ms) in loaded.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise PlanError("AR605", "timing cache", str(error), "keys with a number and a time") from None
