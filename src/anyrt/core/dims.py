@@ -119,8 +119,7 @@ FLOORDIV, MOD, TDIV, MIN, MAX, EQ, SCALE = "floordiv", "mod", "tdiv", "min", "ma
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr(Arithmetic):
-    """A polynomial: ((monomial, coefficient), …), sorted, without zero coefficients; never a plain
-    constant."""
+    """A polynomial: ((monomial, coefficient), …), sorted, no coefficient 0; never a plain constant."""
 
     terms: tuple[tuple[Monomial, int], ...]
     hashed: int = field(init=False, repr=False, default=0)
@@ -223,8 +222,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def _divide_out(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> tuple[Dim, Dim]:
-    """(q, r) with terms = q·d + r, where q takes every term that the single-term divisor `d` divides
-    exactly."""
+    """(q, r) with terms = q·d + r, where q takes every term that the divisor `d` divides exactly."""
     divisor = _terms(d)
     if len(divisor) != 1:
         whole = _exact_quotient(terms, d)
@@ -248,8 +246,7 @@ def _divide_out(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> tuple[Dim, D
 
 
 def _exact_quotient(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> Dim | None:
-    """terms ÷ d for a many-term divisor when it divides without remainder (long division by the
-    leading term)."""
+    """terms ÷ d for a many-term divisor that leaves no remainder: long division by the leading term."""
     lead = _terms(d)[-1]
     rest: Dim = polynomial(dict(terms))
     quotient: Dim = 0
@@ -291,8 +288,7 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
 
 def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
-    """Split off the constant's whole multiples of b, and decide by range when only the constant
-    stood in the way."""
+    """Split off the constant's whole multiples of b where only the constant stood in the way."""
     constant = dict(rest.terms).get((), 0)
     for k in {constant // b, -(-constant // b)} - {0}:
         shifted = add(rest, -k * b)
@@ -313,8 +309,7 @@ def cancel(num: Dim, den: Dim) -> tuple[Dim, Dim]:
 
 
 def _common_factor(a: Dim, b: Dim) -> tuple[Monomial, int]:
-    """What divides every term of both: atoms that cannot be negative (b > 0 makes them positive) and
-    a number."""
+    """What divides every term of both: a number, and atoms that b > 0 makes positive."""
     terms = _terms(a) + _terms(b)
     number = reduce(math.gcd, (c for _, c in terms), 0)
     shared = reduce(operator.and_, (Counter(m) for m, _ in terms), Counter(terms[0][0] if terms else ()))
@@ -351,7 +346,7 @@ def tdiv(a: Dim, b: Dim) -> Dim:
     """a / b rounded towards zero, as C divides integers (0 where b is 0)."""
     if isinstance(a, int) and isinstance(b, int):
         return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    if always_le(0, a) and always_le(1, b):
+    if b == 0 or (always_le(0, a) and always_le(1, b)):
         return floordiv(a, b)
     return Expr((((Fn(TDIV, (a, b)),), 1),))
 
@@ -397,11 +392,15 @@ def clamp(x: Dim, lo: Dim, hi: Dim) -> Dim:
 
 def scaled(a: Dim, factor: float) -> Dim:
     """floor(float32(a) × float32(factor)): how Resize turns scales into sizes."""
-    if isinstance(a, int):
-        return math.floor(np.float32(a) * np.float32(factor))
     if factor == int(factor):
         return mul(a, int(factor))
+    if isinstance(a, int):
+        return _scaled(a, factor)
     return Expr((((Fn(SCALE, (a,), float(np.float32(factor))),), 1),))
+
+
+def _scaled(a: int, factor: float) -> int:
+    return math.floor(np.float32(a) * np.float32(factor))
 
 
 def bounds(x: Dim) -> tuple[int, int]:
@@ -448,8 +447,9 @@ def _atom_bounds(atom: Atom) -> tuple[int, int]:
             return min(lo // low, lo // high), max(hi // low, hi // high)
         case "eq":
             return 0, 1
-        case "scale" if lo >= 0 and atom.factor >= 0:
-            return int(lo * atom.factor), min(INF, int(hi * atom.factor) + 1)
+        case "scale":
+            ends = _scaled(lo, atom.factor), _scaled(hi, atom.factor)
+            return max(min(ends), -INF), min(max(ends), INF)
         case _:
             return -INF, INF
 
@@ -481,8 +481,7 @@ def _never_negative(x: Dim) -> bool:
 
 
 def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
-    """(coefficient, rest) with x = coefficient·sym + rest, both free of `sym`; None when x is not
-    linear in it."""
+    """(coefficient, rest) with x = coefficient·sym + rest, both free of `sym`; None when that fails."""
     slope: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for m, c in _terms(x):
@@ -576,8 +575,7 @@ class Relation(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition on sizes that can be judged only when they are known; broken, it is the error
-    `code` at `where`."""
+    """A condition judged when sizes are known; broken, it is the error `code` at `where`."""
 
     left: Dim
     relation: Relation
