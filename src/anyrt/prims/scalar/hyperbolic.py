@@ -73,10 +73,10 @@ def atanh(x: Expr) -> Expr:
 
 
 FUNCTIONS = (
-    ScalarFn("sinh", 1, np.sinh, sinh, ulp=4.0),
-    ScalarFn("cosh", 1, np.cosh, cosh, ulp=4.0),
-    ScalarFn("tanh", 1, np.tanh, tanh, ulp=2.0),
-    ScalarFn("asinh", 1, np.arcsinh, asinh, ulp=4.0),
-    ScalarFn("acosh", 1, np.arccosh, acosh, ulp=4.0),
-    ScalarFn("atanh", 1, np.arctanh, atanh, ulp=4.0),
+    ScalarFn("sinh", 1, np.sinh, sinh, ulp=1.7),
+    ScalarFn("cosh", 1, np.cosh, cosh, ulp=1.4),
+    ScalarFn("tanh", 1, np.tanh, tanh, ulp=1.4),
+    ScalarFn("asinh", 1, np.arcsinh, asinh, ulp=1.8),
+    ScalarFn("acosh", 1, np.arccosh, acosh, ulp=2.0),
+    ScalarFn("atanh", 1, np.arctanh, atanh, ulp=2.1),
 )

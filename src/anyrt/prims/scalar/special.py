@@ -40,6 +40,6 @@ def sigmoid(x: Expr) -> Expr:
 
 
 FUNCTIONS = (
-    ScalarFn("erf", 1, np.vectorize(math.erf, otypes=[np.float64]), erf, ulp=2.0),
-    ScalarFn("sigmoid", 1, lambda x: 1.0 / (1.0 + np.exp(-x)), sigmoid, ulp=2.0),
+    ScalarFn("erf", 1, np.vectorize(math.erf, otypes=[np.float64]), erf, ulp=1.2),
+    ScalarFn("sigmoid", 1, lambda x: 1.0 / (1.0 + np.exp(-x)), sigmoid, ulp=1.7),
 )
