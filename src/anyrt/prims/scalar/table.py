@@ -51,8 +51,8 @@ class ScalarFn:
     two's complement. Call it within `np.errstate(all="ignore")`.
     `expand` gets expressions that are all F32, or all I32, I64 or BOOL, but the first `conditions` are BOOL.
     `ulp` bounds the error of the float32 expansion against `ref`, in units of the last place of the exact
-    result (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern, `pow`
-    on 10⁹ random pairs, and rounded up.
+    result (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern,
+    `pow` on 10⁹ random pairs, and rounded up.
     """
 
     name: str
