@@ -27,6 +27,7 @@ _STB_LOCAL: Final = 0
 _PC32, _PLT32, _PC64 = 2, 4, 24
 _WIDTHS: Final = {_PC32: "<i", _PLT32: "<i", _PC64: "<q"}
 _ALIGNMENT: Final = 64
+_PAGE: Final = 4096  # images are mapped at pages, no section can ask for more
 _DO: Final = (
     "define functions and constants whose address is taken as internal, or LLVM asks for a table of addresses"
 )
@@ -63,7 +64,7 @@ def flatten(obj: bytes) -> tuple[bytes, dict[str, int]]:
     """An x86-64 ELF object as (image, offset by function); CompileError where it cannot stand alone."""
     try:
         return _flatten(obj)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise CompileError("AR806", "object file", got=f"a malformed file ({error})") from None
 
 
@@ -101,16 +102,14 @@ def _place(obj: bytes, sections: list[_Section]) -> tuple[bytearray, dict[int, i
     for i, section in enumerate(sections):
         if not section.is_code_or_constant:
             continue
-        if section.flags & _SHF_WRITE and not section.title.startswith(".data.rel.ro"):
+        is_variable = section.flags & _SHF_WRITE and not section.title.startswith(".data.rel.ro")
+        if is_variable or section.kind == _SHT_NOBITS or section.align > _PAGE:
             raise CompileError(
                 "AR806", f"section {section.title}", got="data that can change", wanted="constants only"
             )
         image += bytes(-len(image) % max(_ALIGNMENT, section.align))
         base[i] = len(image)
-        content = (
-            bytes(section.size) if section.kind == _SHT_NOBITS else obj[section.offset :][: section.size]
-        )
-        image += content
+        image += obj[section.offset :][: section.size]
     return image, base
 
 

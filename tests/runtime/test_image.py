@@ -1,0 +1,106 @@
+"""Images: what may become one, what is refused, and what mapping them gives."""
+
+import random
+
+import pytest
+
+from anyrt.codegen.image import flatten
+from anyrt.codegen.llvm import Level, assembly, choose, compile_text, forced, host, optimised
+from anyrt.core.errors import CompileError
+from anyrt.plan.program import Compiled, Program
+
+TABLE = """
+@table = private constant [4 x i32] [i32 10, i32 20, i32 30, i32 40]
+define internal i32 @twice(i32 %x) noinline {
+  %y = mul i32 %x, 2
+  ret i32 %y
+}
+define i32 @get(i64 %i) {
+  %p = getelementptr i32, ptr @table, i64 %i
+  %v = load i32, ptr %p
+  %w = call i32 @twice(i32 %v)
+  ret i32 %w
+}
+"""
+
+
+def refusal(text):
+    with pytest.raises(CompileError) as caught:
+        flatten(compile_text(text, host()))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("level", [Level.AVX512, Level.AVX2, Level.SSE2])
+def test_code_with_constants_and_calls_runs(device, level):
+    image, entries = flatten(compile_text(TABLE, forced(level)))
+    code = device.load(Compiled(Program((), 0, 0, 0, (), tuple(entries.items())), image))
+    assert [code.function("get", 1)(i) for i in range(4)] == [20, 40, 60, 80]
+    assert list(entries) == ["get"]
+
+
+def test_undefined_symbols_are_refused_by_name():
+    text = "declare float @outside(float)\ndefine float @f() {\n %y = call float @outside(float 1.0)\n ret float %y\n}"
+    assert "AR806" in refusal(text)
+    assert "outside" in refusal(text)
+
+
+def test_variables_are_refused():
+    text = "@v = global i32 4\ndefine i32 @f() {\n store volatile i32 5, ptr @v\n ret i32 0\n}"
+    assert "data that can change" in refusal(text)
+
+
+def test_references_that_need_a_table_of_addresses_are_refused():
+    text = "define void @g() {\n ret void\n}\ndefine ptr @f() {\n ret ptr @g\n}"
+    assert "internal" in refusal(text)
+
+
+def test_tables_of_pointers_are_refused():
+    text = (
+        "define internal void @g() {\n ret void\n}\n@t = internal constant [2 x ptr] [ptr @g, ptr null]\n"
+        "define ptr @f(i64 %i) {\n %p = getelementptr ptr, ptr @t, i64 %i\n"
+        " %v = load ptr, ptr %p\n ret ptr %v\n}"
+    )
+    assert "relocation type 1" in refusal(text)
+
+
+def test_objects_for_other_processors_are_not_flattened():
+    obj = compile_text(TABLE, forced(Level.NEON))
+    with pytest.raises(CompileError, match="wanted ELF for x86-64"):
+        flatten(obj)
+
+
+def test_damaged_objects_are_refused_not_crashed_on():
+    chance, obj = random.Random(1), compile_text(TABLE, host())
+    for _ in range(300):
+        broken = bytearray(obj)
+        broken[chance.randrange(len(obj))] = chance.randrange(256)
+        try:
+            image, _ = flatten(bytes(broken[: chance.randrange(len(obj))]))
+        except CompileError:
+            continue
+        assert len(image) < 1 << 20
+
+
+def test_broken_text_is_refused_with_its_line():
+    with pytest.raises(CompileError, match=r"AR808.*line 2 column 6 \(ret i64 0\)"):
+        compile_text("define i32 @f() {\n ret i64 0\n}", host())
+
+
+def test_text_can_be_seen_optimised_and_as_assembly():
+    assert "@get" in optimised(TABLE, host())
+    assert "get:" in assembly(TABLE, host())
+    assert "ldr" in assembly(TABLE, forced(Level.NEON))
+
+
+def test_a_level_that_is_unknown_or_missing_is_refused():
+    assert choose(None) == host()
+    assert choose("sse2").vector_bits == 128
+    with pytest.raises(CompileError, match="AR809"):
+        choose("mmx")
+    with pytest.raises(CompileError, match="AR809"):
+        choose("neon")
+
+
+def test_entries_outside_the_image_are_refused(device):
+    with pytest.raises(CompileError, match="outside"):
+        device.load(Compiled(Program((), 0, 0, 0, (), (("run", 99),)), b"\xc3"))
