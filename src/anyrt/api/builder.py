@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from anyrt.api.compile import compile_request
 from anyrt.api.config import IBuilderConfig
-from anyrt.api.edge import Channel, Managed, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.freeze import freeze
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
+from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.profile import IOptimizationProfile

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from anyrt.api.edge import Channel, Managed, quiet, wrong_type
+from anyrt.api.edge import Channel, quiet, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.interfaces import IProgressMonitor
 from anyrt.api.layer import ILayer
+from anyrt.api.managed import Managed
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.setting import Setting, reset_settings
 from anyrt.api.timing_cache import ITimingCache

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from anyrt.api.debug import DebugTensors
 from anyrt.api.dims import MAX_DIMS, Dims, integers, unknown_dims
-from anyrt.api.edge import Channel, Managed, Refused, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Refused, Reporting, quiet, stub, wrong_type
 from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
+from anyrt.api.managed import Managed
 from anyrt.api.setting import Setting
 from anyrt.core.dims import INF, bounds, product
-from anyrt.core.dtype import storage_bytes
+from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.core.enums import ProfilingVerbosity
 from anyrt.core.errors import AnyrtError, ArgumentError, BindingError, NotSupportedError
 from anyrt.runtime.arrays import Bindable
 from anyrt.runtime.context import Context
+from anyrt.runtime.shapes import value_of
 
 if TYPE_CHECKING:
     from anyrt.api.engine import ICudaEngine, IRuntimeConfig
@@ -44,7 +50,7 @@ class IExecutionContext(Reporting, Managed):
         self._allocators: dict[str, IOutputAllocator] = {}
         self._times: list[tuple[str, float]] = []
         self._event = 0
-        self._listener: IDebugListener | None = None
+        self._debug = DebugTensors(context, engine._marks.debug, engine._marks.hidden)
 
     @property
     def engine(self) -> ICudaEngine:
@@ -111,11 +117,23 @@ class IExecutionContext(Reporting, Managed):
         missing = self._context.missing()
         if not missing:
             try:
-                self._context.resolve()
+                self._write_shape_outputs()
             except AnyrtError as error:
                 self._channel.fail(error)
                 raise Refused(str(error)) from error
         return missing
+
+    def _write_shape_outputs(self) -> None:
+        """Values of the outputs that have an address and are made of sizes alone."""
+        loaded, context = self._context.loaded, self._context
+        context.resolve()
+        sizes = loaded.resolver.sizes(tuple(s for s in context._shapes if s is not None), context._values())
+        for name, elements in self._engine._marks.values:
+            address = context.bound_address(name)
+            if address:
+                dtype = numpy_dtype(loaded.plan.bindings[loaded.find(name)].dtype)
+                values = np.array([value_of(x, sizes) for x in elements], dtype)
+                ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     @quiet(-1)
     def get_max_output_size(self, name: str) -> int:
@@ -189,12 +207,17 @@ class IExecutionContext(Reporting, Managed):
     @quiet(False)
     def execute_async_v3(self, stream_handle: int) -> bool:
         """One inference; the outputs are written when it returns, the stream is ignored."""
-        if self.profiler is None:
+        if self.profiler is None and not self._debug.states:
             self._context.run()
             return True
+        self._debug.prepare()
         self._times = []
-        self._context.run_steps(lambda kernel, ms: self._times.append((kernel, ms)))
-        if self.enqueue_emits_profile:
+        if self.profiler is None:
+            self._context.run()
+        else:
+            self._context.run_steps(lambda kernel, ms: self._times.append((kernel, ms)))
+        self._debug.show(_address(stream_handle, "execute_async_v3"))
+        if self._times and self.enqueue_emits_profile:
             self.report_to_profiler()
         return True
 
@@ -232,7 +255,7 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(None)
     def set_aux_streams(self, aux_streams: Sequence[int]) -> None:
-        """Streams for parallel work, distinct and not the default one; the engine uses its threads instead."""
+        """Streams for parallel work, distinct, not the default one; the engine uses its threads instead."""
         streams = [_address(s, "set_aux_streams") for s in aux_streams]
         if 0 in streams or len(set(streams)) < len(streams):
             raise ArgumentError(
@@ -245,26 +268,29 @@ class IExecutionContext(Reporting, Managed):
         """Who is shown debug tensors."""
         if listener is not None and not isinstance(listener, IDebugListener):
             raise wrong_type("set_debug_listener", listener, "an IDebugListener or None")
-        self._listener = listener
+        self._debug.listener = listener
         return True
 
     def get_debug_listener(self) -> IDebugListener | None:
         """Who is shown debug tensors."""
-        return self._listener
+        return self._debug.listener
 
     @quiet(False)
     def set_tensor_debug_state(self, name: str, flag: bool) -> bool:
         """Switch a debug tensor on or off; False when the engine has no such debug tensor."""
-        raise BindingError("AR706", _text(name), "a tensor that is no debug tensor", "a debug tensor")
+        self._debug.switch(_text(name), flag)
+        return True
 
     def get_debug_state(self, name: str) -> bool:
         """Whether a debug tensor is switched on."""
-        return False
+        return self._debug.states.get(_text(name), False)
 
     def set_all_tensors_debug_state(self, flag: bool) -> bool:
         """Switch all debug tensors on or off."""
+        self._debug.states = dict.fromkeys(self._debug.states, bool(flag))
         return True
 
+    @stub
     @quiet(False)
     def set_communicator(self, communicator: object) -> bool:
         """The link to other devices; False, as an engine runs on one."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import traceback
-import warnings
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
 from anyrt.core.enums import Severity
@@ -111,6 +110,12 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
     return wrap
 
 
+def stub(method: F) -> F:
+    """Mark a method that is there and not finished."""
+    vars(method)["__anyrt_stub__"] = True
+    return method
+
+
 class Reporting:
     """Base of the objects that have an `error_recorder`."""
 
@@ -126,16 +131,3 @@ class Reporting:
         if recorder is not None and not isinstance(recorder, IErrorRecorder):
             raise wrong_type("error_recorder", recorder, "an IErrorRecorder or None")
         self._channel.recorder = recorder
-
-
-class Managed:
-    """`with` on an object, which TensorRT allows, warns about and does nothing for."""
-
-    def __enter__(self) -> Self:
-        warnings.warn(
-            "`with` on this object does nothing; it lives as long as it is used", DeprecationWarning, 2
-        )
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        return None

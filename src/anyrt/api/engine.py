@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from anyrt.api.context import IExecutionContext
 from anyrt.api.dims import Dims, unknown_dims
-from anyrt.api.edge import Channel, Managed, Refused, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Refused, Reporting, quiet, wrong_type
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.inspector import EngineInspector
+from anyrt.api.managed import Managed
+from anyrt.api.marks import marks_of
 from anyrt.api.setting import Setting
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import (
@@ -111,16 +113,19 @@ class ICudaEngine(Reporting, Managed):
         self._engine = engine
         self._loaded = engine.loaded
         self._plan = plan
+        self._marks = marks_of(plan)
+        self._io = tuple(b for b in plan.bindings if b.name not in self._marks.hidden)
 
     def __call__(self, **inputs: Array) -> dict[str, Array]:
         """The outputs for arrays given by the names of the inputs; mistakes are raised."""
-        return self._engine.infer(inputs)
+        outputs = self._engine.infer(inputs)
+        return {n: x for n, x in outputs.items() if n not in self._marks.hidden}
 
     def __getitem__(self, index: int) -> str:
-        return self._plan.bindings[index].name
+        return self._io[index].name
 
     def __iter__(self) -> Iterator[str]:
-        return iter([b.name for b in self._plan.bindings])
+        return iter([b.name for b in self._io])
 
     @property
     def name(self) -> str:
@@ -130,7 +135,7 @@ class ICudaEngine(Reporting, Managed):
     @property
     def num_io_tensors(self) -> int:
         """Inputs and outputs together."""
-        return len(self._plan.bindings)
+        return len(self._io)
 
     @property
     def num_layers(self) -> int:
@@ -225,7 +230,7 @@ class ICudaEngine(Reporting, Managed):
 
     def get_tensor_name(self, index: int) -> str | None:
         """The name of tensor `index`, inputs first; None out of range."""
-        return self._plan.bindings[index].name if 0 <= index < len(self._plan.bindings) else None
+        return self._io[index].name if 0 <= index < len(self._io) else None
 
     def _binding(self, name: str) -> Binding:
         if not isinstance(name, str):
@@ -327,7 +332,7 @@ class ICudaEngine(Reporting, Managed):
 
     def is_debug_tensor(self, name: str) -> bool:
         """Whether a debug listener may see the tensor."""
-        return False
+        return name in self._marks.debug
 
     @quiet(None)
     def create_execution_context(

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from anyrt.api.expansion import Expansion, Limits
+from anyrt.api.marks import DEBUG, HIDDEN, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.enums import Severity, TensorLocation
-from anyrt.core.errors import AnyrtError, GraphError, ProfileError
+from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
 from anyrt.ir.graph import Graph, Value
+from anyrt.ir.symbolic import known
 from anyrt.plan.plan import Binding, LayerRecord, Range
 from anyrt.prims.const import Blob
 
@@ -43,7 +45,7 @@ def freeze(
         profiles=ranges,
         settings=settings,
         bindings=tuple(_binding(t, expansion.value(t)) for t in (*network._inputs, *outputs)),
-        layers=tuple(_layers(network)),
+        layers=tuple(_layers(network, expansion)),
         log=network._channel.log,
     )
 
@@ -52,7 +54,7 @@ def _outputs(network: INetworkDefinition) -> list[ITensor]:
     marked = [*network._outputs, *network._shape_outputs]
     if not marked:
         raise GraphError("AR401", network.name, do="call network.mark_output")
-    return list(dict.fromkeys(marked))
+    return list(dict.fromkeys([*marked, *network._debug]))
 
 
 def _check_names(tensors: Iterable[ITensor]) -> None:
@@ -102,14 +104,29 @@ def _dim_names(tensor: ITensor) -> tuple[str, ...]:
     return tuple(tensor.get_dimension_name(i) for i in range(len(tensor._shape) if tensor._dim_names else 0))
 
 
-def _layers(network: INetworkDefinition) -> Iterator[LayerRecord]:
+def _layers(network: INetworkDefinition, expansion: Expansion) -> Iterator[LayerRecord]:
     for layer in network._layers:
         details = [("source", layer._source), ("metadata", layer._metadata)]
         details += [(n, _shown(x)) for n, x in layer._attributes.items()]
+        for tensor in layer._outputs:
+            details += _marks(network, expansion, tensor)
         inputs = tuple(t._name for t in layer._inputs if t is not None)
         outputs = tuple(t._name for t in layer._outputs)
         kind = layer._op.cls.removeprefix("I").removesuffix("Layer")
         yield LayerRecord(layer._name, kind, inputs, outputs, tuple((k, v) for k, v in details if v))
+
+
+def _marks(network: INetworkDefinition, expansion: Expansion, tensor: ITensor) -> Iterator[tuple[str, str]]:
+    """What the engine must know of a tensor besides the bindings, see `marks`."""
+    if tensor in network._debug:
+        shown = tensor in network._outputs + network._shape_outputs
+        yield (DEBUG if shown else HIDDEN), tensor._name
+    if tensor in network._shape_outputs:
+        elements = known(expansion.value(tensor))
+        if elements is None:
+            do = "compute it from shapes, constants and shape tensors"
+            raise ShapeError("AR121", tensor._name, "values that depend on the run", "shape arithmetic", do)
+        yield VALUES, print_values(tensor._name, elements.reshape(-1).tolist())
 
 
 def _shown(x: object) -> str:

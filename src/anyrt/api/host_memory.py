@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType
 
 
-class IHostMemory(bytearray):
+class IHostMemory(bytearray, Managed):
     """A one-dimensional buffer: `bytes(m)`, `memoryview(m)`, `f.write(m)`, `np.frombuffer(m, np.uint8)`.
 
     A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its length

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
+from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
 from anyrt.core.enums import Severity as SeverityLevel
 from anyrt.core.enums_more import APILanguage, SeekPosition
@@ -84,7 +85,7 @@ class IVersionedInterface(Interface):
         return InterfaceInfo(base.__name__)
 
 
-class ILogger(Interface):
+class ILogger(Interface, Managed):
     """Takes every message; override `log`."""
 
     Severity = SeverityLevel

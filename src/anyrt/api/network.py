@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anyrt.api.dims import sizes
-from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, quiet, stub, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.layer import ILayer
+from anyrt.api.managed import Managed
 from anyrt.api.methods import add_methods, user_line
 from anyrt.api.tensor import ITensor, checked_name, checked_shape
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorLocation
-from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, NotSupportedError, ShapeError
 
 if TYPE_CHECKING:
     from anyrt.api.builder import Builder
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _COUNT = itertools.count()
 
 
-class INetworkDefinition(Reporting):
+class INetworkDefinition(Reporting, Managed):
     """Inputs, layers and marked outputs; made by `Builder.create_network`."""
 
     def __init__(self, builder: Builder, flags: int) -> None:
@@ -36,7 +37,6 @@ class INetworkDefinition(Reporting):
         self._outputs: list[ITensor] = []
         self._shape_outputs: list[ITensor] = []
         self._debug: list[ITensor] = []
-        self._debug_unfused = False
         self._refittable: set[str] = set()
         self._weight_names: dict[int, str] = {}
         self._name = f"Unnamed Network {next(_COUNT)}"
@@ -191,15 +191,16 @@ class INetworkDefinition(Reporting):
         """Whether `mark_debug` was called for it."""
         return tensor in self._debug
 
+    @stub
+    @quiet(False)
     def mark_unfused_tensors_as_debug_tensors(self) -> bool:
-        """Let a debug listener see every tensor that is stored between kernels."""
-        self._debug_unfused = True
-        return True
+        """Let a debug listener see every tensor that is stored between kernels: not there yet."""
+        raise NotSupportedError("AR901", "mark_unfused_tensors_as_debug_tensors", do="use mark_debug")
 
+    @stub
     def unmark_unfused_tensors_as_debug_tensors(self) -> bool:
         """Undo `mark_unfused_tensors_as_debug_tensors`."""
-        self._debug_unfused = False
-        return True
+        return False
 
     @quiet(None)
     def remove_tensor(self, tensor: ITensor) -> None:

@@ -41,13 +41,15 @@ def _stub(name: str, answer: object) -> Callable[..., object]:
     return method
 
 
-_ANSWERS: dict[str, object] = {
-    **dict.fromkeys(("set_weights", "set_named_weights", "unset_named_weights", "set_dynamic_range"), False),
-    **dict.fromkeys(("refit_cuda_engine", "refit_cuda_engine_async"), False),
-    **dict.fromkeys(("get_missing", "get_all"), ([], [])),
-    **dict.fromkeys(("get_missing_weights", "get_all_weights", "get_tensors_with_dynamic_range"), []),
-    **dict.fromkeys(("get_named_weights", "get_weights_location", "get_weights_prototype"), None),
-    "get_dynamic_range": (),
+_ANSWERS: dict[object, tuple[str, ...]] = {
+    False: (
+        *("set_weights", "set_named_weights", "unset_named_weights", "set_dynamic_range"),
+        *("refit_cuda_engine", "refit_cuda_engine_async"),
+    ),
+    (): ("get_missing_weights", "get_all_weights", "get_tensors_with_dynamic_range", "get_dynamic_range"),
+    ((), ()): ("get_missing", "get_all"),
+    None: ("get_named_weights", "get_weights_location", "get_weights_prototype"),
 }
-for _name, _answer in _ANSWERS.items():
-    setattr(Refitter, _name, _stub(_name, _answer))
+for _answer, _names in _ANSWERS.items():
+    for _name in _names:
+        setattr(Refitter, _name, _stub(_name, _answer))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from anyrt.api.allocator import AllocatedDevice
-from anyrt.api.edge import Channel, Managed, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, quiet, stub, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IStreamReader, IStreamReaderV2, call_user
+from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
 from anyrt.api.registry import IPluginRegistry
 from anyrt.api.setting import Setting
@@ -83,6 +84,7 @@ class Runtime(Reporting, Managed):
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
 
+    @stub
     @quiet(None)
     def load_runtime(self, path: str) -> None:
         """A runtime from a library: none can be loaded, and none is needed for plans of any version."""

@@ -1,0 +1,19 @@
+"""`with` on objects that need none."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Self
+
+
+class Managed:
+    """`with` on an object, which TensorRT allows, warns about and does nothing for."""
+
+    def __enter__(self) -> Self:
+        warnings.warn(
+            "`with` on this object does nothing; it lives as long as it is used", DeprecationWarning, 2
+        )
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        return None
