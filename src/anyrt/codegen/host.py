@@ -121,7 +121,7 @@ def _prepare(module: Module, counts: Sequence[str], slots: dict[Dim, int], first
         scope.lines.append(f"  store i64 {value}, ptr %d{n}p")
     lines = scope.lines
     for n, (kernel, items) in enumerate(zip(module.tables, counts, strict=True)):
-        count = _read(items, lines, first, f"t{n}")
+        count = _read(items, lines, first, f"items{n}_")
         lines.append(f"  call void @{kernel.name}(ptr %args, i64 0, i64 {count}, ptr null)")
     text = "\n".join(["define i32 @prepare(ptr %args) #0 {", *lines, "  ret i32 0", "}"])
     return Entry(text, frozenset(values.declared))

@@ -145,6 +145,8 @@ class Shape(Prim):
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The size at a constant position, or a chain of selects."""
         (at,) = index
+        if not self.dims:
+            return kernel.index(0)  # nothing is read of the sizes of a scalar
         if isinstance(at, int):
             return kernel.index(self.dims[at])
         result = kernel.index(self.dims[-1])

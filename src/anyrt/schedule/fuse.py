@@ -142,8 +142,7 @@ class Fusion:
         inside = {v: b for v, b in self.buffers.items() if v not in own}
         name = self.label(group.root, number)
         kernel = Builder(group, inside, self.tables, self.sizes, name).build()
-        makes = (group.root, *(v for v, _ in group.also))
-        return Launch(kernel, makes, tuple(v for v in self._inlined(group.root, inside) if v not in makes))
+        return Launch(kernel, group.makes, tuple(v for v in self._inlined(group.root, inside) if v not in group.makes))
 
     def _is_copy(self, group: Group) -> bool:
         return self.buffers.get(group.root) != group.buffer
@@ -203,7 +202,7 @@ class Fusion:
     def _parts(self, value: Value, op: Concat, buffer: Buffer) -> Iterator[Group]:
         start: Dim = 0
         for arg in value.args:
-            yield Group(arg, buffer, part=Part(value.shape, op.axis, start))
+            yield Group(arg, buffer, part=Part(value.shape, op.axis, start), whole=value)
             start = add(start, arg.shape[op.axis])
 
     def _copies(self) -> Iterator[Group]:

@@ -49,6 +49,12 @@ class Group:
     buffer: Buffer
     also: tuple[tuple[Value, Buffer], ...] = ()
     part: Part | None = None
+    whole: Value | None = None  # the concatenation that a part belongs to
+
+    @property
+    def makes(self) -> tuple[Value, ...]:
+        """The values that the kernel writes (a part of)."""
+        return (self.whole or self.root, *(v for v, _ in self.also))
 
     def place(self, at: Sequence[Dim]) -> Dim:
         """Where in the buffer the root's element at `at` goes."""
