@@ -1,6 +1,8 @@
 """The run path, driven with hand-written code."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from anyrt.core.dims import Relation, Requirement, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, BindingError, ProfileError, ResourceError, ShapeError
+from anyrt.plan.cache import KernelCache
 from anyrt.plan.file import map_plan, read_plan, write_plan, write_plan_file
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
 from anyrt.plan.program import Compiled, Program
@@ -47,6 +50,7 @@ def test_infer_takes_strided_arrays_and_lists(engine):
 def test_infer_refuses_other_types_and_names(engine):
     assert code_of(lambda: engine.infer({"x": ramp(2).astype(np.float64)})) == "AR703"
     assert code_of(lambda: engine.infer({"z": ramp(2)})) == "AR701"
+    assert code_of(lambda: engine.infer({"x": [[1], [2, 3]]})) == "AR703"
     assert code_of(lambda: engine.infer({"x": ramp(2), "z": ramp(2)})) == "AR706"
     assert code_of(lambda: engine.infer({"x": ramp(2)[:, :2]})) == "AR123"
     assert np.array_equal(engine.infer({"x": ramp(2)})["y"], ramp(2) + 1)
@@ -333,3 +337,32 @@ def test_errors_are_of_their_class(engine):
         context.set_shape("x", (1,))
     with pytest.raises(ResourceError):
         engine.create_context(limit=1)
+
+
+WARM = """
+import sys, numpy as np
+from pathlib import Path
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.plan.cache import KernelCache
+from anyrt.plan.cache import KernelCache
+from anyrt.plan.file import map_plan
+from anyrt.runtime.engine import load
+from anyrt.runtime.pool import shared_pool
+folder, device = Path(sys.argv[1]), CpuDevice()
+cache = KernelCache(folder / "cache", print)
+pool = shared_pool(2, device, lambda: cache.get("pool", {}))
+engine = load(map_plan(folder / "p"), device, pool, lambda f: cache.get("net", f.plan.sym_by_name))
+print(engine.infer({"x": np.zeros((500, 3), np.float32)})["y"].sum())
+print([m for m in sys.modules if m.startswith(("llvmlite", "anyrt.ir", "anyrt.codegen", "ml_dtypes"))])
+"""
+
+
+def test_a_warm_cache_needs_no_compiler(tmp_path, plan, add_one, pool_code):
+    (tmp_path / "p").write_bytes(plan)
+    cache = KernelCache(tmp_path / "cache", print)
+    cache.put("pool", pool_code)
+    cache.put("net", add_one)
+    out = subprocess.run(
+        [sys.executable, "-c", WARM, tmp_path], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert out.stdout == "1500.0\n[]\n"

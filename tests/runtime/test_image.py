@@ -1,6 +1,7 @@
 """Images: what may become one, what is refused, and what mapping them gives."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_code_with_constants_and_calls_runs(device, level):
 
 
 def test_undefined_symbols_are_refused_by_name():
-    text = "declare float @outside(float)\ndefine float @f() {\n %y = call float @outside(float 1.0)\n ret float %y\n}"
+    text = "declare float @outside()\ndefine float @f() {\n %y = call float @outside()\n ret float %y\n}"
     assert "AR806" in refusal(text)
     assert "outside" in refusal(text)
 
@@ -79,6 +80,12 @@ def test_damaged_objects_are_refused_not_crashed_on():
         except CompileError:
             continue
         assert len(image) < 1 << 20
+
+
+def test_threads_may_compile_at_once():
+    with ThreadPoolExecutor(4) as pool:
+        objects = set(pool.map(lambda _: compile_text(TABLE, host()), range(16)))
+    assert objects == {compile_text(TABLE, host())}
 
 
 def test_broken_text_is_refused_with_its_line():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from anyrt.core.errors import ResourceError
 
 def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Make `path` hold `parts`, or leave it as it was; ResourceError AR803 when it cannot be written."""
+    name = path.parent / f".{path.name[:64]}.{secrets.token_hex(8)}"
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+        # Not mkstemp: the file shall have the rights that the user gives to new files.
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as error:
         raise _cannot_write(path, error) from None
     try:

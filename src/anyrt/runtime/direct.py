@@ -114,8 +114,14 @@ def _convert(binding: Binding, value: object, dtype: np.dtype[np.generic]) -> Ar
     """`value` as a flat aligned array; its type is not changed, since that would hide a mistake."""
     if value is None:
         raise BindingError("AR701", binding.name, got="no array", wanted="one for every input")
-    if not isinstance(value, np.ndarray):
-        value = import_dlpack(binding, value) if isinstance(value, DLPack) else np.asarray(value, dtype)
+    if isinstance(value, DLPack) and not isinstance(value, np.ndarray):
+        value = import_dlpack(binding, value)
+    elif not isinstance(value, np.ndarray):
+        try:
+            value = np.asarray(value, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            got = f"{type(value).__name__} that makes no array ({error})"
+            raise BindingError("AR703", binding.name, got=got, wanted=dtype.name) from None
     if value.dtype != dtype:
         do = f"convert it with astype({dtype.name!r})"
         raise BindingError("AR703", binding.name, got=f"an array of {value.dtype}", wanted=dtype.name, do=do)

@@ -8,10 +8,9 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from anyrt.core import dims
@@ -78,23 +77,12 @@ class Resolver:
     def __init__(self, plan: Plan, program: Program) -> None:
         self.plan, self.program = plan, program
         self.inputs = tuple(b for b in plan.bindings if b.is_input)
-        self._memory: OrderedDict[tuple[object, ...], Resolved] = OrderedDict()
-        self._lock = threading.Lock()
+        # Takes no Python lock, which a forked child could find taken for ever.
+        self._remembered = lru_cache(_REMEMBERED)(self._compute)
 
     def resolve(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> Resolved:
         """For the shapes of all inputs, and the elements of shape tensors (None for other inputs)."""
-        key = (shapes, values)
-        with self._lock:
-            found = self._memory.get(key)
-            if found is not None:
-                self._memory.move_to_end(key)
-                return found
-        found = self._compute(shapes, values)
-        with self._lock:
-            self._memory[key] = found
-            if len(self._memory) > _REMEMBERED:
-                self._memory.popitem(last=False)
-        return found
+        return self._remembered(shapes, values)
 
     def sizes(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> dict[str, int]:
         """The value of every symbol; ProfileError where one lies outside what was compiled for."""
