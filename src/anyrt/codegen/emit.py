@@ -1,10 +1,12 @@
 """Kernels to LLVM functions: statements, loops, and the widening of vector loops.
 
-A vector loop becomes a main loop over whole vectors and one masked step for what is left. Accumulators folded inside it get
-`CHAINS` vectors each in the main loop, so that their latency overlaps; lanes are combined at the end, in a fixed order.
+A vector loop becomes a main loop over whole vectors and one masked step for what is left. Accumulators folded
+inside it get `CHAINS` vectors each in the main loop, so that their latency overlaps; lanes are combined at
+the end, in a fixed order.
 
     define void @k(ptr %args, i64 %begin, i64 %end, ptr %scratch)
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -14,8 +16,28 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.core.dims import Dim, Sym, linear
-from anyrt.ir.kernel import (BITS, Alloc, Alu, Buffer, Cast, Expr, Fold, For, If, Kernel, Let, Load, Loop, Op, Scalar, Space,
-                             Stmt, Store, free_symbols, index)
+from anyrt.ir.kernel import (
+    BITS,
+    Alloc,
+    Alu,
+    Buffer,
+    Cast,
+    Expr,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+    free_symbols,
+    index,
+)
 
 CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
 
@@ -39,8 +61,8 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a function finds its data: for each buffer the word of the argument array with its base and the bytes from there;
-    and the word of the first slot."""
+    """Where a function finds its data: for each buffer the word of the argument array with its base and the
+    bytes from there; and the word of the first slot."""
 
     places: Mapping[Buffer, tuple[int, Dim]]
     first_slot: int
@@ -65,13 +87,17 @@ class Emitter:
             self._base(buffer, frame)
         self._counted(kernel.var, "%begin", "%end", kernel.body)
         entry = v.scopes.stack[0]
-        head = [f"define internal void @{kernel.name}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{", "entry:",
-                f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}"]
+        head = [
+            f"define internal void @{kernel.name}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{",
+            "entry:",
+            f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}",
+        ]
         text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
         return Function(text, frozenset(v.declared))
 
     def _base(self, buffer: Buffer, frame: Frame) -> None:
-        """A buffer's first byte: a binding's address, or a place in the arena, the constants, the tables or the scratch."""
+        """A buffer's first byte: a binding's address, or a place in the arena, the constants, the tables or
+        the scratch."""
         v, entry = self.values, self.values.scopes.stack[0]
         if buffer.space is Space.REGISTER:
             return
@@ -81,7 +107,9 @@ class Emitter:
             number, offset = frame.places[buffer]
             word = v.put(entry, f"getelementptr i64, ptr %args, i64 {number}")
             start = v.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
-        v.pointers[buffer] = start if offset == 0 else v.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
+        v.pointers[buffer] = (
+            start if offset == 0 else v.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
+        )
 
     # ---- statements ---------------------------------------------------------------------------
 
@@ -120,9 +148,17 @@ class Emitter:
         last = v.scopes.name("end")
         v.scopes.stack.pop()
         enter = v.put(outer, f"icmp slt i64 {first}, {end}")
-        outer.lines += [f"  br i1 {enter}, label %{before}, label %{done}", f"{before}:", f"  br label %{head}", f"{head}:",
-                        f"  {i} = phi i64 [{first}, %{before}], [{after}, %{last}]", *inner.lines, f"  br label %{last}",
-                        f"{last}:", f"  {after} = add nuw nsw i64 {i}, 1"]
+        outer.lines += [
+            f"  br i1 {enter}, label %{before}, label %{done}",
+            f"{before}:",
+            f"  br label %{head}",
+            f"{head}:",
+            f"  {i} = phi i64 [{first}, %{before}], [{after}, %{last}]",
+            *inner.lines,
+            f"  br label %{last}",
+            f"{last}:",
+            f"  {after} = add nuw nsw i64 {i}, 1",
+        ]
         again = v.put(outer, f"icmp slt i64 {after}, {end}")
         outer.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
 
@@ -131,11 +167,16 @@ class Emitter:
         return scope
 
     def _across(self, tile: Sym, body: tuple[Stmt, ...]) -> dict[Load, list[str]]:
-        """Loads that walk memory with `tile` and jump with the lanes: read in rows and transposed, unless lanes are masked."""
+        """Loads that walk memory with `tile` and jump with the lanes: read in rows and transposed, unless
+        lanes are masked."""
         v, lanes = self.values, self.values.scopes.lanes
         if lanes is None or lanes.mask is not None:
             return {}
-        loads = [x for x in parts(expressions(body)) if isinstance(x, Load) and x.buffer.space is not Space.REGISTER]
+        loads = [
+            x
+            for x in parts(expressions(body))
+            if isinstance(x, Load) and x.buffer.space is not Space.REGISTER
+        ]
         found: dict[Load, list[str]] = {}
         for x in sorted(loads, key=repr):
             along, jump = linear(x.index, tile), linear(x.index, lanes.var)
@@ -148,7 +189,9 @@ class Emitter:
         v, outer = self.values, self.values.scopes.inner
         for i in range(var.extent):
             width = v.scopes.lanes.width if v.scopes.lanes else 1
-            inner = self._open(Scope(syms={var: str(i)}, known={(x, width): rows[i] for x, rows in given.items()}))
+            inner = self._open(
+                Scope(syms={var: str(i)}, known={(x, width): rows[i] for x, rows in given.items()})
+            )
             self.block(body)
             self.values.scopes.stack.pop()
             outer.lines += inner.lines
@@ -161,7 +204,13 @@ class Emitter:
         inner = self._open(Scope())
         self.block(body)
         v.scopes.stack.pop()
-        outer.lines += [f"  br i1 {flag}, label %{then}, label %{done}", f"{then}:", *inner.lines, f"  br label %{done}", f"{done}:"]
+        outer.lines += [
+            f"  br i1 {flag}, label %{then}, label %{done}",
+            f"{then}:",
+            *inner.lines,
+            f"  br label %{done}",
+            f"{done}:",
+        ]
 
     def _alloc(self, buffer: Buffer, value: Expr) -> None:
         v = self.values
@@ -198,13 +247,20 @@ class Emitter:
             self._scatter(stmt, value, lanes)
 
     def _store_run(self, type: Scalar, value: str, where: str, lanes: Lanes) -> None:
-        v, scope, kind, size = self.values, self.values.scopes.inner, ll.vector(type, lanes.width), ll.BYTES[type]
+        v, scope, kind, size = (
+            self.values,
+            self.values.scopes.inner,
+            ll.vector(type, lanes.width),
+            ll.BYTES[type],
+        )
         if lanes.mask is None:
             scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
             return
         name = f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0"
         v.declared.add(f"declare void @{name}({kind}, ptr, i32, <{lanes.width} x i1>)")
-        scope.lines.append(f"  call void @{name}({kind} {value}, ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask})")
+        scope.lines.append(
+            f"  call void @{name}({kind} {value}, ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask})"
+        )
 
     def _scatter(self, stmt: Store, value: str, lanes: Lanes) -> None:
         v, scope, type, width = self.values, self.values.scopes.inner, stmt.buffer.stored, lanes.width
@@ -215,7 +271,9 @@ class Emitter:
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
         name, kind = f"llvm.masked.scatter.{ll.suffix(type, width)}.v{width}p0", ll.vector(type, width)
         v.declared.add(f"declare void @{name}({kind}, <{width} x ptr>, i32, <{width} x i1>)")
-        scope.lines.append(f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, <{width} x i1> {mask})")
+        scope.lines.append(
+            f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, <{width} x i1> {mask})"
+        )
 
 
 @dataclass(slots=True)
@@ -230,7 +288,10 @@ class VectorLoop:
         v, outer, var = self.emitter.values, self.emitter.values.scopes.inner, self.loop.var
         assert var.extent is not None and v.scopes.lanes is None, f"vector loop {var} stands in another one"
         width = lanes_for(self.loop.body, self.emitter.machine.vector_bits)
-        folded = sorted({f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(), key=lambda x: x[0].name)
+        folded = sorted(
+            {f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(),
+            key=lambda x: x[0].name,
+        )
         chains = CHAINS if folded else 1
         if isinstance(var.extent, int):
             width = min(width, max(2, 1 << (var.extent - 1).bit_length()))
@@ -254,7 +315,9 @@ class VectorLoop:
         v.scopes.inner.lines.append(f"  store {kind} {start}, ptr {pointer}")
         return Register(pointer, width)
 
-    def _main(self, width: int, chains: int, extent: str, sums: dict[Buffer, list[Register]], first: str = "0") -> str:
+    def _main(
+        self, width: int, chains: int, extent: str, sums: dict[Buffer, list[Register]], first: str = "0"
+    ) -> str:
         """Whole vectors, `chains` of them a turn; gives the index after the last one done."""
         v, outer = self.emitter.values, self.emitter.values.scopes.inner
         step = width * chains
@@ -268,14 +331,25 @@ class VectorLoop:
         limit = v.put(outer, f"sub i64 {extent}, {step}")
         enter = v.put(outer, f"icmp sle i64 {first}, {limit}")
         here = v.scopes.name("from")
-        outer.lines += [f"  br label %{here}", f"{here}:",
-                        f"  br i1 {enter}, label %{names['vpre']}, label %{names['vdone']}", f"{names['vpre']}:",
-                        f"  br label %{names['vec']}", f"{names['vec']}:",
-                        f"  {i} = phi i64 [{first}, %{names['vpre']}], [{after}, %{names['vend']}]", *texts,
-                        f"  br label %{names['vend']}", f"{names['vend']}:", f"  {after} = add nuw nsw i64 {i}, {step}"]
+        outer.lines += [
+            f"  br label %{here}",
+            f"{here}:",
+            f"  br i1 {enter}, label %{names['vpre']}, label %{names['vdone']}",
+            f"{names['vpre']}:",
+            f"  br label %{names['vec']}",
+            f"{names['vec']}:",
+            f"  {i} = phi i64 [{first}, %{names['vpre']}], [{after}, %{names['vend']}]",
+            *texts,
+            f"  br label %{names['vend']}",
+            f"{names['vend']}:",
+            f"  {after} = add nuw nsw i64 {i}, {step}",
+        ]
         again = v.put(outer, f"icmp sle i64 {after}, {limit}")
-        outer.lines += [f"  br i1 {again}, label %{names['vec']}, label %{names['vdone']}", f"{names['vdone']}:",
-                        f"  {last} = phi i64 [{first}, %{here}], [{after}, %{names['vend']}]"]
+        outer.lines += [
+            f"  br i1 {again}, label %{names['vec']}, label %{names['vdone']}",
+            f"{names['vdone']}:",
+            f"  {last} = phi i64 [{first}, %{here}], [{after}, %{names['vend']}]",
+        ]
         return last
 
     def _copy(self, lanes: Lanes, sums: dict[Buffer, Register]) -> Scope:
@@ -302,14 +376,23 @@ class VectorLoop:
         steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
         mask = v.put(outer, f"icmp slt <{width} x i32> {steps}, {count}")
         inner = self._copy(Lanes(var, width, first, mask), {b: r[0] for b, r in sums.items()})
-        outer.lines += [f"  br i1 {some}, label %{then}, label %{done}", f"{then}:", *inner.lines, f"  br label %{done}", f"{done}:"]
+        outer.lines += [
+            f"  br i1 {some}, label %{then}, label %{done}",
+            f"{then}:",
+            *inner.lines,
+            f"  br label %{done}",
+            f"{done}:",
+        ]
 
     def _join(self, scope: Scope, buffer: Buffer, op: Op, width: int, parts: list[Register]) -> None:
         """Chains, then lanes in halves, then the register that was there before."""
         v, type, kind = self.emitter.values, buffer.stored, ll.vector(buffer.stored, width)
         vectors = [v.put(scope, f"load {kind}, ptr {r.pointer}") for r in parts]
         while len(vectors) > 1:
-            vectors = [combine(v, scope, op, type, width, *pair) for pair in zip(vectors[::2], vectors[1::2], strict=True)]
+            vectors = [
+                combine(v, scope, op, type, width, *pair)
+                for pair in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
         total, lanes = vectors[0], width
         while lanes > 1:
             lanes //= 2
@@ -318,11 +401,16 @@ class VectorLoop:
             if lanes == 1:
                 a, b = (v.put(scope, f"extractelement {source} {total}, i64 {h}") for h in (0, 1))
             else:
-                a, b = (v.put(scope, f"shufflevector {source} {total}, {source} poison, <{lanes} x i32> <{h}>") for h in halves)
+                a, b = (
+                    v.put(scope, f"shufflevector {source} {total}, {source} poison, <{lanes} x i32> <{h}>")
+                    for h in halves
+                )
             total = combine(v, scope, op, type, lanes, a, b)
         pointer = v.registers[buffer.name].pointer
         old = v.put(scope, f"load {ll.NAMES[type]}, ptr {pointer}")
-        scope.lines.append(f"  store {ll.NAMES[type]} {combine(v, scope, op, type, 1, old, total)}, ptr {pointer}")
+        scope.lines.append(
+            f"  store {ll.NAMES[type]} {combine(v, scope, op, type, 1, old, total)}, ptr {pointer}"
+        )
 
 
 def combine(v: Values, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b: str) -> str:

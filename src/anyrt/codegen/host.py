@@ -1,9 +1,10 @@
 """The host program: one native call runs the whole inference.
 
-`prepare(args)` computes every value that depends on sizes only (the slots behind those the caller fills) and the tables of
-taps; `run(args)` launches the kernels in order; `step(args, k)` launches one. A launch whose estimated work is small runs in
-the calling thread: waking another costs more.
+`prepare(args)` computes every value that depends on sizes only (the slots behind those the caller fills) and
+the tables of taps; `run(args)` launches the kernels in order; `step(args, k)` launches one. A launch whose
+estimated work is small runs in the calling thread: waking another costs more.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from anyrt.core.dims import Dim, Sym, maximum, mul
 from anyrt.ir.kernel import Buffer, Kernel
 from anyrt.plan import abi
 
-CHUNK = 32768   # work (elements, roughly) that a thread claims at once
+CHUNK = 32768  # work (elements, roughly) that a thread claims at once
 SERIAL = 16384  # below this a second thread does not pay
 
 
@@ -30,8 +31,8 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """All kernels of an engine: those that fill tables, and the versions of an inference, of which the first whose guard
-    holds is run."""
+    """All kernels of an engine: those that fill tables, and the versions of an inference, of which the first
+    whose guard holds is run."""
 
     tables: Sequence[Kernel]
     versions: Sequence[Guarded]
@@ -60,7 +61,10 @@ def program(module: Module, machine: Machine) -> HostText:
     frame = Frame(module.places, first)
     functions = [emit(k, frame, slots, machine) for k in (*module.tables, *module.kernels)]
     counts = [_operand(k.var.extent or 0, slots) for k in module.tables]
-    versions = [_Version(_operand(v.guard, slots), [_Launch(k, _launch_slots(k, slots)) for k in v.kernels]) for v in module.versions]
+    versions = [
+        _Version(_operand(v.guard, slots), [_Launch(k, _launch_slots(k, slots)) for k in v.kernels])
+        for v in module.versions
+    ]
     entries = [_prepare(module, counts, slots, first), _run(versions, first), _step(versions, first)]
     declared = sorted(frozenset().union(*(f.declared for f in functions), *(e.declared for e in entries)))
     attributes = ['attributes #0 = { nounwind "no-builtins" }', "!0 = !{}"]
@@ -115,7 +119,7 @@ def _prepare(module: Module, counts: Sequence[str], slots: dict[Dim, int], first
         scope.lines.append(f"  %s{n}p = getelementptr i64, ptr %args, i64 {first + n}")
         scope.lines.append(f"  %s{n} = load i64, ptr %s{n}p")
         scope.syms[sym] = f"%s{n}"
-    for dim, n in list(slots.items())[len(module.symbols):]:
+    for dim, n in list(slots.items())[len(module.symbols) :]:
         value = values.dim(dim)
         scope.lines.append(f"  %d{n}p = getelementptr i64, ptr %args, i64 {first + n}")
         scope.lines.append(f"  store i64 {value}, ptr %d{n}p")
@@ -130,13 +134,21 @@ def _prepare(module: Module, counts: Sequence[str], slots: dict[Dim, int], first
 def _launch(n: int, launch: _Launch, first: int) -> list[str]:
     """Small work here, large work through the pool."""
     lines: list[str] = []
-    items, work, chunk = (_read(o, lines, first, f"{stem}{n}_") for o, stem in zip(launch.operands, "iwc", strict=True))
+    items, work, chunk = (
+        _read(o, lines, first, f"{stem}{n}_") for o, stem in zip(launch.operands, "iwc", strict=True)
+    )
     name = launch.kernel.name
-    lines += [f"  %small{n} = icmp slt i64 {work}, {SERIAL}",
-              f"  br i1 %small{n}, label %here{n}, label %there{n}", f"here{n}:",
-              f"  call void @{name}(ptr %args, i64 0, i64 {items}, ptr %scratch)", f"  br label %next{n}", f"there{n}:",
-              f"  call void %parallel(ptr %pool, ptr @{name}, ptr %args, i64 {items}, i64 {chunk})",
-              f"  br label %next{n}", f"next{n}:"]
+    lines += [
+        f"  %small{n} = icmp slt i64 {work}, {SERIAL}",
+        f"  br i1 %small{n}, label %here{n}, label %there{n}",
+        f"here{n}:",
+        f"  call void @{name}(ptr %args, i64 0, i64 {items}, ptr %scratch)",
+        f"  br label %next{n}",
+        f"there{n}:",
+        f"  call void %parallel(ptr %pool, ptr @{name}, ptr %args, i64 {items}, i64 {chunk})",
+        f"  br label %next{n}",
+        f"next{n}:",
+    ]
     return lines
 
 
@@ -144,12 +156,20 @@ def _guard(n: int, version: _Version, first: int, then: str, otherwise: str) -> 
     """Jump to `then` when the version's guard holds."""
     lines: list[str] = []
     flag = _read(version.guard, lines, first, f"g{n}")
-    return [*lines, f"  %yes{n} = icmp ne i64 {flag}, 0", f"  br i1 %yes{n}, label %{then}, label %{otherwise}"]
+    return [
+        *lines,
+        f"  %yes{n} = icmp ne i64 {flag}, 0",
+        f"  br i1 %yes{n}, label %{then}, label %{otherwise}",
+    ]
 
 
 def _head() -> list[str]:
-    return ["  %pool = load ptr, ptr %args", "  %parallel = load ptr, ptr %pool",
-            f"  %scratchp = getelementptr i64, ptr %args, i64 {abi.SCRATCH}", "  %scratch = load ptr, ptr %scratchp"]
+    return [
+        "  %pool = load ptr, ptr %args",
+        "  %parallel = load ptr, ptr %pool",
+        f"  %scratchp = getelementptr i64, ptr %args, i64 {abi.SCRATCH}",
+        "  %scratch = load ptr, ptr %scratchp",
+    ]
 
 
 def _run(versions: Sequence[_Version], first: int) -> Entry:
@@ -178,7 +198,14 @@ def _step(versions: Sequence[_Version], first: int) -> Entry:
             body.append(f"{label}:")
         body += _guard(k, version, first, f"go{k}", f"skip{k}")
         body += [f"go{k}:", *_launch(k, launch, first), "  ret i32 0", f"skip{k}:", "  ret i32 0"]
-    text = ["define i32 @step(ptr %args, i64 %k) #0 {", *_head(), *body, "none:", f"  ret i32 {int(abi.Status.FAILED)}", "}"]
+    text = [
+        "define i32 @step(ptr %args, i64 %k) #0 {",
+        *_head(),
+        *body,
+        "none:",
+        f"  ret i32 {int(abi.Status.FAILED)}",
+        "}",
+    ]
     return Entry("\n".join(text), frozenset())
 
 

@@ -1,6 +1,7 @@
 """Instructions that an old processor lacks, written with those it has.
 
-Without F16C and SSE4.1, LLVM would call functions for half conversions and rounding that an image cannot link.
+Without F16C and SSE4.1, LLVM would call functions for half conversions and rounding that an image cannot
+link.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def _from_half(x: Expr) -> Expr:
 
 
 def _to_half(x: Expr) -> Expr:
-    """Half to even; below 2^-14 adding 0.5 rounds to the step of the denormals; from 65520 on it is infinite."""
+    """Half to even; below 2^-14 adding 0.5 rounds to the step of the denormals; from 65520 on it is
+    infinite."""
     size = alu(Op.ABS, x)
     scaled = bitcast(size * 2.0**-112, Scalar.I32)
     odd = alu(Op.LSHR, scaled, const(13, Scalar.I32)) & 1
@@ -51,7 +53,8 @@ def _to_half(x: Expr) -> Expr:
 
 
 def _rounded(op: Op, x: Expr) -> Expr:
-    """Adding and taking away 2^23 rounds half to even; the others step from there; the sign stays, also of zero."""
+    """Adding and taking away 2^23 rounds half to even; the others step from there; the sign stays, also of
+    zero."""
     size = alu(Op.ABS, x)
     nearest = (size + INTEGRAL) - INTEGRAL
     sign = bitcast(x, Scalar.I32) & -0x80000000

@@ -1,21 +1,59 @@
 """LLVM's spelling of machine types, literals and instructions."""
+
 from __future__ import annotations
 
 import struct
 
 from anyrt.ir.kernel import Op, Scalar
 
-NAMES = {Scalar.BOOL: "i1", Scalar.I8: "i8", Scalar.U8: "i8", Scalar.I16: "i16", Scalar.I32: "i32", Scalar.I64: "i64",
-         Scalar.F16: "half", Scalar.BF16: "i16", Scalar.F32: "float", Scalar.F64: "double"}
-BYTES = {Scalar.I8: 1, Scalar.U8: 1, Scalar.I16: 2, Scalar.I32: 4, Scalar.I64: 8, Scalar.F16: 2, Scalar.BF16: 2,
-         Scalar.F32: 4, Scalar.F64: 8}
+NAMES = {
+    Scalar.BOOL: "i1",
+    Scalar.I8: "i8",
+    Scalar.U8: "i8",
+    Scalar.I16: "i16",
+    Scalar.I32: "i32",
+    Scalar.I64: "i64",
+    Scalar.F16: "half",
+    Scalar.BF16: "i16",
+    Scalar.F32: "float",
+    Scalar.F64: "double",
+}
+BYTES = {
+    Scalar.I8: 1,
+    Scalar.U8: 1,
+    Scalar.I16: 2,
+    Scalar.I32: 4,
+    Scalar.I64: 8,
+    Scalar.F16: 2,
+    Scalar.BF16: 2,
+    Scalar.F32: 4,
+    Scalar.F64: 8,
+}
 FLOAT_OPS = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}
-INT_OPS = {Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul", Op.AND: "and", Op.OR: "or", Op.XOR: "xor", Op.SHL: "shl",
-           Op.SHR: "ashr", Op.LSHR: "lshr"}
+INT_OPS = {
+    Op.ADD: "add",
+    Op.SUB: "sub",
+    Op.MUL: "mul",
+    Op.AND: "and",
+    Op.OR: "or",
+    Op.XOR: "xor",
+    Op.SHL: "shl",
+    Op.SHR: "ashr",
+    Op.LSHR: "lshr",
+}
 FLOAT_COMPARES = {Op.LT: "olt", Op.LE: "ole", Op.EQ: "oeq", Op.NE: "une"}
 INT_COMPARES = {Op.LT: "slt", Op.LE: "sle", Op.EQ: "eq", Op.NE: "ne"}
-INTRINSICS = {Op.SQRT: "sqrt", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.RINT: "roundeven", Op.TRUNC: "trunc", Op.ABS: "fabs",
-              Op.MIN: "minimum", Op.MAX: "maximum", Op.FMA: "fma"}
+INTRINSICS = {
+    Op.SQRT: "sqrt",
+    Op.FLOOR: "floor",
+    Op.CEIL: "ceil",
+    Op.RINT: "roundeven",
+    Op.TRUNC: "trunc",
+    Op.ABS: "fabs",
+    Op.MIN: "minimum",
+    Op.MAX: "maximum",
+    Op.FMA: "fma",
+}
 INT_INTRINSICS = {Op.MIN: "smin", Op.MAX: "smax"}
 
 

@@ -1,9 +1,11 @@
-"""Where an instruction may stand: nested scopes of LLVM text, one for each loop, with what was computed in each.
+"""Where an instruction may stand: nested scopes of LLVM text, one for each loop, with what was computed in
+each.
 
-A loop's text is written into a list of its own and appended to its parent's when it is complete. So an expression that does
-not depend on the loop can still be placed before it, simply by writing into the parent's list: loop-invariant code is never
-inside a loop to begin with.
+A loop's text is written into a list of its own and appended to its parent's when it is complete. So an
+expression that does not depend on the loop can still be placed before it, simply by writing into the parent's
+list: loop-invariant code is never inside a loop to begin with.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -13,7 +15,8 @@ from anyrt.core.dims import Sym
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """A vector loop while its body is written: the loop variable's value in lane 0, the width, and in the tail the mask."""
+    """A vector loop while its body is written: the loop variable's value in lane 0, the width, and in the
+    tail the mask."""
 
     var: Sym
     width: int

@@ -1,8 +1,9 @@
 """Kernel expressions to LLVM instructions, scalar or widened over the lanes of the open vector loop.
 
-An expression that does not depend on the vector loop's variable is computed once as a scalar and broadcast; a load becomes a
-plain vector load, a strided one or a gather by how its index moves with that variable.
+An expression that does not depend on the vector loop's variable is computed once as a scalar and broadcast; a
+load becomes a plain vector load, a strided one or a gather by how its index moves with that variable.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -11,11 +12,27 @@ from functools import lru_cache
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Lanes, Scope, Scopes
-from anyrt.core.dims import Dim, Expr as DimExpr, Fn, Monomial, Sym, linear, product, substitute, symbols
-from anyrt.ir.kernel import COMPARES, Alu, Buffer, Cast, Const, Expr, Index, Load, Op, Scalar, Space, cast, free_symbols
+from anyrt.core.dims import Dim, Fn, Monomial, Sym, linear, product, substitute, symbols
+from anyrt.core.dims import Expr as DimExpr
+from anyrt.ir.kernel import (
+    COMPARES,
+    Alu,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Load,
+    Op,
+    Scalar,
+    Space,
+    cast,
+    free_symbols,
+)
 
-# Indices within a vector loop are 32 bits wide: no tensor has more than 2³¹ elements, and gathers are twice as fast.
-STRIDED = 4              # strides up to here are loaded whole and shuffled
+# Indices within a vector loop are 32 bits wide: no tensor has more than 2³¹ elements, and gathers are twice
+# as fast.
+STRIDED = 4  # strides up to here are loaded whole and shuffled
 
 
 @dataclass(slots=True)
@@ -56,7 +73,10 @@ class Values:
     def spread(self, scope: Scope, value: str, kind: str, lanes: int) -> str:
         """A scalar in every lane."""
         first = self.put(scope, f"insertelement <{lanes} x {kind}> poison, {kind} {value}, i64 0")
-        return self.put(scope, f"shufflevector <{lanes} x {kind}> {first}, <{lanes} x {kind}> poison, <{lanes} x i32> zeroinitializer")
+        return self.put(
+            scope,
+            f"shufflevector <{lanes} x {kind}> {first}, <{lanes} x {kind}> poison, <{lanes} x i32> zeroinitializer",
+        )
 
     # ---- indices ------------------------------------------------------------------------------
 
@@ -73,7 +93,9 @@ class Values:
         return scope.known[x]
 
     def _loop_symbols(self, x: Dim | Sym | Fn) -> frozenset[Sym]:
-        return frozenset(s for s in symbols(x) if s.extent is not None or s.source is not None or self.scopes.value_of(s))
+        return frozenset(
+            s for s in symbols(x) if s.extent is not None or s.source is not None or self.scopes.value_of(s)
+        )
 
     def _slot(self, x: DimExpr) -> str:
         """A value that depends on sizes only: `prepare` has computed it."""
@@ -85,7 +107,8 @@ class Values:
         return entry.known[x]
 
     def _sum(self, x: DimExpr, loops: frozenset[Sym]) -> str:
-        """Loop-variable products times size-only coefficients, outermost first, so that partial sums leave inner loops."""
+        """Loop-variable products times size-only coefficients, outermost first, so that partial sums leave
+        inner loops."""
         groups: dict[Monomial, dict[Monomial, int]] = {}
         for m, c in x.terms:
             moving = tuple(a for a in m if self._loop_symbols(a))
@@ -97,7 +120,11 @@ class Values:
             coefficient = _poly(groups[moving])
             part = product([coefficient, *(_single(a) for a in moving)])
             total = total + part
-            scope = self.scopes.home(self._loop_symbols(total)) if isinstance(total, DimExpr) else self.scopes.stack[0]
+            scope = (
+                self.scopes.home(self._loop_symbols(total))
+                if isinstance(total, DimExpr)
+                else self.scopes.stack[0]
+            )
             value = self._product(scope, coefficient, moving)
             text = value if not text else self.put(scope, f"add i64 {text}, {value}", "i")
         return text
@@ -168,7 +195,9 @@ class Values:
             lower = self.put(scope, f"sub i64 {quotient}, {self.put(scope, f'zext i1 {fix} to i64')}")
             return self.put(scope, f"select i1 {none}, i64 0, i64 {lower}")
         wrapped = self.put(scope, f"select i1 {fix}, i64 {safe}, i64 0")
-        return self.put(scope, f"select i1 {none}, i64 0, i64 {self.put(scope, f'add i64 {rest}, {wrapped}')}")
+        return self.put(
+            scope, f"select i1 {none}, i64 0, i64 {self.put(scope, f'add i64 {rest}, {wrapped}')}"
+        )
 
     def lane_dim(self, x: Dim, lanes: Lanes) -> str:
         """An index that differs by lane, as a vector of i32."""
@@ -222,7 +251,12 @@ class Values:
                 same = self.put(scope, f"icmp eq {kind} {a}, {b}")
                 return self.put(scope, f"zext <{lanes.width} x i1> {same} to {kind}")
             case "floordiv" | "mod":
-                divisor = self.call(scope, kind, f"llvm.smax.v{lanes.width}i32", [(kind, b), (kind, ll.splat(1, Scalar.I32, lanes.width))])
+                divisor = self.call(
+                    scope,
+                    kind,
+                    f"llvm.smax.v{lanes.width}i32",
+                    [(kind, b), (kind, ll.splat(1, Scalar.I32, lanes.width))],
+                )
                 rest = self.put(scope, f"srem {kind} {a}, {divisor}")
                 negative = self.put(scope, f"ashr {kind} {rest}, {ll.splat(31, Scalar.I32, lanes.width)}")
                 up = self.put(scope, f"and {kind} {negative}, {divisor}")
@@ -308,7 +342,11 @@ class Values:
 
     def address(self, scope: Scope, buffer: Buffer, at: str) -> str:
         """Pointer to element `at` of `buffer`."""
-        return self.put(scope, f"getelementptr inbounds {ll.NAMES[buffer.stored]}, ptr {self.pointers[buffer]}, i64 {at}", "p")
+        return self.put(
+            scope,
+            f"getelementptr inbounds {ll.NAMES[buffer.stored]}, ptr {self.pointers[buffer]}, i64 {at}",
+            "p",
+        )
 
     def _load(self, scope: Scope, x: Load) -> str:
         kind = ll.NAMES[x.type]
@@ -342,7 +380,10 @@ class Values:
             return self.put(scope, f"load {kind}, ptr {where}, align {size}")
         name = f"llvm.masked.load.{ll.suffix(type, lanes.width)}.p0"
         self.declared.add(f"declare {kind} @{name}(ptr, i32, <{lanes.width} x i1>, {kind})")
-        return self.put(scope, f"call {kind} @{name}(ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask}, {kind} zeroinitializer)")
+        return self.put(
+            scope,
+            f"call {kind} @{name}(ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask}, {kind} zeroinitializer)",
+        )
 
     def _strided(self, scope: Scope, type: Scalar, where: str, stride: int, width: int) -> str:
         """All elements from the first to the last one read, then the wanted ones picked out."""
@@ -361,7 +402,10 @@ class Values:
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
         name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
         self.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
-        return self.put(scope, f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, {kind} zeroinitializer)")
+        return self.put(
+            scope,
+            f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, {kind} zeroinitializer)",
+        )
 
     def split(self, x: Dim, lanes: Lanes) -> tuple[Dim, Dim]:
         """(what all lanes share, what moves)."""
@@ -372,8 +416,9 @@ class Values:
         return x - moving, moving
 
     def transpose(self, x: Load, tile: Sym, lanes: Lanes) -> list[str]:
-        """The load for each turn of `tile`, along which it walks memory: a row of the tile for each lane, read whole, then
-        transposed by perfect shuffles of all elements (each turns the bits of an element's place by one)."""
+        """The load for each turn of `tile`, along which it walks memory: a row of the tile for each lane,
+        read whole, then transposed by perfect shuffles of all elements (each turns the bits of an element's
+        place by one)."""
         scope, columns, name = self.scopes.inner, tile.extent, ll.NAMES[x.type]
         assert isinstance(columns, int), f"tile {tile} needs a fixed extent"
         moved = linear(x.index, lanes.var)
@@ -385,11 +430,18 @@ class Values:
             at = self.put(scope, f"add i64 {lanes.first}, {lane}")
             at = self.put(scope, f"add i64 {start}, {self.put(scope, f'mul i64 {at}, {step}')}")
             kind = f"<{columns} x {name}>"
-            rows.append(self.put(scope, f"load {kind}, ptr {self.address(scope, x.buffer, at)}, align {ll.BYTES[x.type]}"))
+            rows.append(
+                self.put(
+                    scope, f"load {kind}, ptr {self.address(scope, x.buffer, at)}, align {ll.BYTES[x.type]}"
+                )
+            )
         for _ in range(lanes.width.bit_length() - 1):
             half = len(rows) // 2
-            rows = [self._interleave(scope, a, b, name, columns, part)
-                    for a, b in zip(rows[:half], rows[half:], strict=True) for part in (0, 1)]
+            rows = [
+                self._interleave(scope, a, b, name, columns, part)
+                for a, b in zip(rows[:half], rows[half:], strict=True)
+                for part in (0, 1)
+            ]
         return self._recut(scope, rows, name, columns, lanes.width)
 
     def _interleave(self, scope: Scope, a: str, b: str, name: str, length: int, part: int) -> str:
@@ -408,20 +460,29 @@ class Values:
                     size = length * (width // length) // len(group)
                     picks = ", ".join(f"i32 {i}" for i in range(2 * size))
                     both = f"<{size} x {name}>"
-                    group = [self.put(scope, f"shufflevector {both} {a}, {both} {b}, <{2 * size} x i32> <{picks}>")
-                             for a, b in zip(group[::2], group[1::2], strict=True)]
+                    group = [
+                        self.put(scope, f"shufflevector {both} {a}, {both} {b}, <{2 * size} x i32> <{picks}>")
+                        for a, b in zip(group[::2], group[1::2], strict=True)
+                    ]
                 out += group
             return out
         for row in rows:
             for k in range(length // width):
                 picks = ", ".join(f"i32 {k * width + i}" for i in range(width))
-                out.append(row if width == length else
-                           self.put(scope, f"shufflevector {kind} {row}, {kind} poison, <{width} x i32> <{picks}>"))
+                out.append(
+                    row
+                    if width == length
+                    else self.put(
+                        scope, f"shufflevector {kind} {row}, {kind} poison, <{width} x i32> <{picks}>"
+                    )
+                )
         return out
 
     # ---- arithmetic ---------------------------------------------------------------------------
 
-    def _alu(self, scope: Scope, op: Op, args: tuple[Expr, ...], texts: list[str], result: Scalar, width: int) -> str:
+    def _alu(
+        self, scope: Scope, op: Op, args: tuple[Expr, ...], texts: list[str], result: Scalar, width: int
+    ) -> str:
         type = args[-1].type
         kind = ll.vector(type, width)
         if op in COMPARES:
@@ -445,7 +506,9 @@ class Values:
         if op is Op.FMA and not self.has_fma:
             return self._wide_fma(scope, texts, width)
         assert op in ll.INTRINSICS, f"{op.value} has no floating-point form"
-        return self.call(scope, kind, f"llvm.{ll.INTRINSICS[op]}.{ll.suffix(type, width)}", [(kind, t) for t in texts])
+        return self.call(
+            scope, kind, f"llvm.{ll.INTRINSICS[op]}.{ll.suffix(type, width)}", [(kind, t) for t in texts]
+        )
 
     def _wide_fma(self, scope: Scope, texts: list[str], width: int) -> str:
         """Without the instruction: the product of two floats is exact in double precision."""
@@ -488,14 +551,24 @@ class Values:
         quotient = self.put(scope, f"sdiv {kind} {a}, {safe}")
         rest = self.put(scope, f"sub {kind} {a}, {self.put(scope, f'mul {kind} {quotient}, {safe}')}")
         if op is not Op.DIV:
-            crossed = self.put(scope, f"icmp slt {kind} {self.put(scope, f'xor {kind} {rest}, {safe}')}, {zero}")
+            crossed = self.put(
+                scope, f"icmp slt {kind} {self.put(scope, f'xor {kind} {rest}, {safe}')}, {zero}"
+            )
             uneven = self.put(scope, f"icmp ne {kind} {rest}, {zero}")
             fix = self.put(scope, f"and {flag} {crossed}, {uneven}")
-            quotient = self.put(scope, f"select {flag} {fix}, {kind} {self.put(scope, f'sub {kind} {quotient}, {one}')}, {kind} {quotient}")
-            rest = self.put(scope, f"select {flag} {fix}, {kind} {self.put(scope, f'add {kind} {rest}, {safe}')}, {kind} {rest}")
+            quotient = self.put(
+                scope,
+                f"select {flag} {fix}, {kind} {self.put(scope, f'sub {kind} {quotient}, {one}')}, {kind} {quotient}",
+            )
+            rest = self.put(
+                scope,
+                f"select {flag} {fix}, {kind} {self.put(scope, f'add {kind} {rest}, {safe}')}, {kind} {rest}",
+            )
         negated = self.put(scope, f"sub {kind} {zero}, {a}")
         other = zero if op is Op.MOD else negated
-        result = self.put(scope, f"select {flag} {minus}, {kind} {other}, {kind} {rest if op is Op.MOD else quotient}")
+        result = self.put(
+            scope, f"select {flag} {minus}, {kind} {other}, {kind} {rest if op is Op.MOD else quotient}"
+        )
         return self.put(scope, f"select {flag} {none}, {kind} {zero}, {kind} {result}")
 
     # ---- conversions --------------------------------------------------------------------------
@@ -524,20 +597,33 @@ class Values:
         return self.put(scope, f"{name} {source} {text} to {target}")
 
     def _bf16(self, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
-        """bfloat16 as integer code: the instruction flushes denormals, and without it LLVM calls a function that is not there."""
+        """bfloat16 as integer code: the instruction flushes denormals, and without it LLVM calls a function
+        that is not there."""
         half, full, real = (ll.vector(t, width) for t in (Scalar.I16, Scalar.I32, Scalar.F32))
         if arg.type is Scalar.BF16:
-            wide = self.put(scope, f"shl {full} {self.put(scope, f'zext {half} {text} to {full}')}, {ll.splat(16, Scalar.I32, width)}")
+            wide = self.put(
+                scope,
+                f"shl {full} {self.put(scope, f'zext {half} {text} to {full}')}, {ll.splat(16, Scalar.I32, width)}",
+            )
             value = self.put(scope, f"bitcast {full} {wide} to {real}")
             assert to is Scalar.F32, f"bf16 converts to f32 first, not to {to.value}"
             return value
         assert arg.type is Scalar.F32, f"only f32 converts to bf16, not {arg.type.value}"
         bits = self.put(scope, f"bitcast {real} {text} to {full}")
-        even = self.put(scope, f"and {full} {self.put(scope, f'lshr {full} {bits}, {ll.splat(16, Scalar.I32, width)}')}, {ll.splat(1, Scalar.I32, width)}")
+        even = self.put(
+            scope,
+            f"and {full} {self.put(scope, f'lshr {full} {bits}, {ll.splat(16, Scalar.I32, width)}')}, {ll.splat(1, Scalar.I32, width)}",
+        )
         bias = self.put(scope, f"add {full} {even}, {ll.splat(0x7FFF, Scalar.I32, width)}")
-        rounded = self.put(scope, f"lshr {full} {self.put(scope, f'add {full} {bits}, {bias}')}, {ll.splat(16, Scalar.I32, width)}")
+        rounded = self.put(
+            scope,
+            f"lshr {full} {self.put(scope, f'add {full} {bits}, {bias}')}, {ll.splat(16, Scalar.I32, width)}",
+        )
         nan = self.put(scope, f"fcmp uno {real} {text}, {text}")
-        kept = self.put(scope, f"select {ll.vector(Scalar.BOOL, width)} {nan}, {full} {ll.splat(0x7FC0, Scalar.I32, width)}, {full} {rounded}")
+        kept = self.put(
+            scope,
+            f"select {ll.vector(Scalar.BOOL, width)} {nan}, {full} {ll.splat(0x7FC0, Scalar.I32, width)}, {full} {rounded}",
+        )
         return self.put(scope, f"trunc {full} {kept} to {half}")
 
 
@@ -578,4 +664,3 @@ def is_pure(x: Expr) -> bool:
             return is_pure(arg)
         case _:
             return True
-

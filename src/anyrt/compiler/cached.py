@@ -1,4 +1,5 @@
-"""Native code for a plan or for the thread pool: from the cache when it is there, compiled and kept when it is not.
+"""Native code for a plan or for the thread pool: from the cache when it is there, compiled and kept when it
+is not.
 
 Nothing here imports the code generator: with a warm cache an engine loads without LLVM.
 """
@@ -62,12 +63,16 @@ def _machine() -> tuple[str, str, str]:
 
 
 def _compiler() -> Compiler:
-    return cast(Compiler, import_module("anyrt.compiler.driver"))  # imported only when something must be compiled
+    return cast(
+        Compiler, import_module("anyrt.compiler.driver")
+    )  # imported only when something must be compiled
 
 
 @cache
 def codegen_version() -> str:
     """Changes whenever a source file of the compiler does, so that code of an older one is never run."""
     entries = [e for part in SOURCES for folder, _, _ in os.walk(PACKAGE / part) for e in os.scandir(folder)]
-    stamps = sorted((e.path, e.stat().st_size, e.stat().st_mtime_ns) for e in entries if e.name.endswith(".py"))
+    stamps = sorted(
+        (e.path, e.stat().st_size, e.stat().st_mtime_ns) for e in entries if e.name.endswith(".py")
+    )
     return cache_key(*(f"{path} {size} {time}" for path, size, time in stamps))

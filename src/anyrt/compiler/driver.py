@@ -50,7 +50,9 @@ def build(request: BuildRequest) -> bytes:
 
     The work is done in a thread of its own: while LLVM runs, Ctrl-C would have to wait for it.
     """
-    return _interruptible(lambda stop: _Build(replace(request, cancelled=lambda: stop() or request.cancelled())).run())
+    return _interruptible(
+        lambda stop: _Build(replace(request, cancelled=lambda: stop() or request.cancelled())).run()
+    )
 
 
 def compile_plan(file: PlanFile) -> Compiled:
@@ -147,7 +149,10 @@ class _Build:
             graph_text=print_graph(graph, vocabulary(blobs)),
             blobs=records,
             bindings=_bindings(request, graph),
-            symbols=tuple(SymbolRecord(s.sym.name, s.tensor, s.axis, s.is_value, s.sym.lo, s.sym.hi) for s in graph.symbols),
+            symbols=tuple(
+                SymbolRecord(s.sym.name, s.tensor, s.axis, s.is_value, s.sym.lo, s.sym.hi)
+                for s in graph.symbols
+            ),
             requirements=needs,
             profiles=request.profiles,
             settings=_settings(request, graph, alone),
@@ -180,7 +185,9 @@ class _Build:
         self, lowered: native.Lowered, offsets: dict[Blob, int], sizes: Sizes, target: llvm.Target
     ) -> tuple[native.Lowered, frozenset[Value], tuple[str, ...]]:
         """Compare kernels with the interpreter; what differs is reported and built unfused."""
-        points = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}[self.request.settings.verify]
+        points = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}[
+            self.request.settings.verify
+        ]
         if not points:
             return lowered, frozenset(), ()
         profiles = range(len(self.request.profiles))
@@ -217,7 +224,11 @@ def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
 def _settings(request: BuildRequest, graph: Graph, alone: frozenset[Value]) -> tuple[tuple[str, str], ...]:
     order = {v: n for n, v in enumerate(walk(v for _, v in graph.outputs))}
     s = request.settings
-    pairs = [("level", str(s.optimization_level)), ("verify", s.verify.value), ("verbosity", s.verbosity.name)]
+    pairs = [
+        ("level", str(s.optimization_level)),
+        ("verify", s.verify.value),
+        ("verbosity", s.verbosity.name),
+    ]
     pairs += [("threads", str(s.num_threads))] if s.num_threads is not None else []
     pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
     pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []

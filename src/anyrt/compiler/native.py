@@ -1,7 +1,8 @@
 """Graph to native code: schedule, LLVM text, object, flat image.
 
-    compiled = compile_graph(graph, Machine, target, sizes)
+compiled = compile_graph(graph, Machine, target, sizes)
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -28,8 +29,8 @@ MAX_NAME = 40
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A graph as kernels with places for all buffers; what `anyrt explain` shows before LLVM. `schedules`: one for each
-    version (see schedule/versions.py); the last one serves all sizes."""
+    """A graph as kernels with places for all buffers; what `anyrt explain` shows before LLVM. `schedules`:
+    one for each version (see schedule/versions.py); the last one serves all sizes."""
 
     graph: Graph
     schedules: tuple[Schedule, ...]
@@ -42,7 +43,9 @@ class Lowered:
         return self.schedules[0]
 
 
-def lower(graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozenset[Value] = frozenset()) -> Lowered:
+def lower(
+    graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozenset[Value] = frozenset()
+) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan."""
     tables, made, arenas, places = Tables(), [], [], {}
     kinds = versions(graph)
@@ -54,9 +57,15 @@ def lower(graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozense
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
     fill = tables.kernels()
-    places |= {b: (abi.TABLES, b.offset) for k in (*fill, *(k for g in guarded for k in g.kernels)) for b in host.touched(k)
-               if b.space is Space.TABLE}
-    module = Module(fill, guarded, places, [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs))
+    places |= {
+        b: (abi.TABLES, b.offset)
+        for k in (*fill, *(k for g in guarded for k in g.kernels))
+        for b in host.touched(k)
+        if b.space is Space.TABLE
+    }
+    module = Module(
+        fill, guarded, places, [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
+    )
     return Lowered(graph, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))
 
 
@@ -72,7 +81,9 @@ def _arrange(schedule: Schedule) -> Arena:
     return arrange(steps)
 
 
-def _places(graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob, int]) -> dict[Buffer, tuple[int, Dim]]:
+def _places(
+    graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob, int]
+) -> dict[Buffer, tuple[int, Dim]]:
     """For each buffer the word of the argument array that holds its base, and the bytes from there."""
     names = [f"in_{ident(n)}" for n, _ in graph.inputs] + [f"out_{ident(n)}" for n, _ in graph.outputs]
     words = {name: abi.FIRST_BINDING + n for n, name in enumerate(names)}
@@ -111,8 +122,14 @@ def compile_lowered(lowered: Lowered, target: llvm.Target) -> Compiled:
     slots = symbols + (0,) * (source.slots - len(symbols))
     scratch = _largest([k.scratch for k in lowered.module.kernels])
     wanted = tuple((name, entries[name]) for name in (abi.PREPARE, abi.RUN, abi.STEP))
-    program = Program(slots, lowered.arena_bytes, lowered.schedule.tables.bytes, scratch,
-                      tuple(k.name for k in lowered.module.kernels), wanted)
+    program = Program(
+        slots,
+        lowered.arena_bytes,
+        lowered.schedule.tables.bytes,
+        scratch,
+        tuple(k.name for k in lowered.module.kernels),
+        wanted,
+    )
     return Compiled(program, code)
 
 

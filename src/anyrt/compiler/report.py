@@ -1,4 +1,5 @@
-"""The build report: which layers each kernel computes, what it moves, and why something got a buffer of its own."""
+"""The build report: which layers each kernel computes, what it moves, and why something got a buffer of its
+own."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 def report_text(lowered: Lowered, extra: Iterable[str] = ()) -> str:
     """The report as lines of text."""
     graph, schedule = lowered.graph, lowered.schedule
-    lines = [f"{len(schedule.launches)} kernels, {len(schedule.tables.made)} tables of taps, "
-             f"{lowered.arena_bytes} bytes of intermediate tensors"]
+    lines = [
+        f"{len(schedule.launches)} kernels, {len(schedule.tables.made)} tables of taps, "
+        f"{lowered.arena_bytes} bytes of intermediate tensors"
+    ]
     for launch in schedule.launches:
         names = ", ".join(layer_names(graph, launch))
         lines.append(f"  {launch.kernel.name}: {names}; touches {moved_bytes(launch)} bytes")
@@ -46,5 +49,3 @@ def moved_bytes(launch: Launch) -> Dim:
         if buffer.space in MEMORY:
             total = add(total, buffer_bytes(buffer))
     return total
-
-

@@ -1,8 +1,9 @@
 """The graph IR: immutable, interned applications of primitives.
 
-A `Value` is one result of a `Node`; a node applies a primitive (an object that carries its attributes, see ir/prim.py) to
-values. Equal nodes are one object, so common subexpressions cannot exist.
+A `Value` is one result of a `Node`; a node applies a primitive (an object that carries its attributes, see
+ir/prim.py) to values. Equal nodes are one object, so common subexpressions cannot exist.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -94,7 +95,8 @@ def apply(op: Prim, *args: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A network: named inputs and outputs, and for each value the layer or tensor name it goes by in messages."""
+    """A network: named inputs and outputs, and for each value the layer or tensor name it goes by in
+    messages."""
 
     inputs: tuple[tuple[str, Value], ...]
     outputs: tuple[tuple[str, Value], ...]
@@ -108,8 +110,8 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Where the value of a dynamic size comes from: dimension `axis` of input `tensor`, or element `axis` of its values
-    (`is_value`, for shape tensors)."""
+    """Where the value of a dynamic size comes from: dimension `axis` of input `tensor`, or element `axis` of
+    its values (`is_value`, for shape tensors)."""
 
     sym: Sym
     tensor: str

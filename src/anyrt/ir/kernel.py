@@ -1,8 +1,10 @@
-"""The kernel IR: loops over buffers with scalar expressions; what fusing makes and what code generation reads.
+"""The kernel IR: loops over buffers with scalar expressions; what fusing makes and what code generation
+reads.
 
-Two kinds of expression: indices are `Dim`s (core/dims.py), whose algebra knows ranges and strides; values are `Expr`s of
-this file, typed and interned (equal expressions are one object, so sharing costs nothing). `Index(dim)` turns an index into
-a value; `bound(expr)` turns a value into a symbol that indices may use (a table of taps, say).
+Two kinds of expression: indices are `Dim`s (core/dims.py), whose algebra knows ranges and strides; values are
+`Expr`s of this file, typed and interned (equal expressions are one object, so sharing costs nothing).
+`Index(dim)` turns an index into a value; `bound(expr)` turns a value into a symbol that indices may use (a
+table of taps, say).
 
 There are no vector nodes: `For(kind=VECTOR)` is widened by codegen.
 
@@ -11,6 +13,7 @@ There are no vector nodes: `For(kind=VECTOR)` is widened by codegen.
     >>> load(x, i.dim) + const(1.0, Scalar.F32)
     add(x[i], 1.0)
 """
+
 from __future__ import annotations
 
 import enum
@@ -20,7 +23,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from anyrt.core.dims import Dim, Expr as DimExpr, Sym, rebuild, symbols
+from anyrt.core.dims import Dim, Sym, rebuild, symbols
+from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.enums import DataType
 
 
@@ -45,16 +49,48 @@ class Scalar(enum.Enum):
 
 
 FLOATS = frozenset({Scalar.F16, Scalar.BF16, Scalar.F32, Scalar.F64})
-BITS = {Scalar.BOOL: 1, Scalar.I8: 8, Scalar.U8: 8, Scalar.I16: 16, Scalar.I32: 32, Scalar.I64: 64, Scalar.F16: 16,
-        Scalar.BF16: 16, Scalar.F32: 32, Scalar.F64: 64}
+BITS = {
+    Scalar.BOOL: 1,
+    Scalar.I8: 8,
+    Scalar.U8: 8,
+    Scalar.I16: 16,
+    Scalar.I32: 32,
+    Scalar.I64: 64,
+    Scalar.F16: 16,
+    Scalar.BF16: 16,
+    Scalar.F32: 32,
+    Scalar.F64: 64,
+}
 
 # What lies in memory (left) and what a kernel computes with (right): narrow types are widened when loaded.
-STORED = {DataType.FLOAT: Scalar.F32, DataType.HALF: Scalar.F16, DataType.BF16: Scalar.BF16, DataType.INT8: Scalar.I8,
-          DataType.UINT8: Scalar.U8, DataType.INT32: Scalar.I32, DataType.INT64: Scalar.I64, DataType.BOOL: Scalar.U8,
-          DataType.FP8: Scalar.U8, DataType.INT4: Scalar.U8, DataType.FP4: Scalar.U8, DataType.E8M0: Scalar.U8}
-COMPUTED = {DataType.FLOAT: Scalar.F32, DataType.HALF: Scalar.F32, DataType.BF16: Scalar.F32, DataType.INT8: Scalar.I32,
-            DataType.UINT8: Scalar.I32, DataType.INT32: Scalar.I32, DataType.INT64: Scalar.I64, DataType.BOOL: Scalar.BOOL,
-            DataType.FP8: Scalar.F32, DataType.INT4: Scalar.I32, DataType.FP4: Scalar.F32, DataType.E8M0: Scalar.F32}
+STORED = {
+    DataType.FLOAT: Scalar.F32,
+    DataType.HALF: Scalar.F16,
+    DataType.BF16: Scalar.BF16,
+    DataType.INT8: Scalar.I8,
+    DataType.UINT8: Scalar.U8,
+    DataType.INT32: Scalar.I32,
+    DataType.INT64: Scalar.I64,
+    DataType.BOOL: Scalar.U8,
+    DataType.FP8: Scalar.U8,
+    DataType.INT4: Scalar.U8,
+    DataType.FP4: Scalar.U8,
+    DataType.E8M0: Scalar.U8,
+}
+COMPUTED = {
+    DataType.FLOAT: Scalar.F32,
+    DataType.HALF: Scalar.F32,
+    DataType.BF16: Scalar.F32,
+    DataType.INT8: Scalar.I32,
+    DataType.UINT8: Scalar.I32,
+    DataType.INT32: Scalar.I32,
+    DataType.INT64: Scalar.I64,
+    DataType.BOOL: Scalar.BOOL,
+    DataType.FP8: Scalar.F32,
+    DataType.INT4: Scalar.I32,
+    DataType.FP4: Scalar.F32,
+    DataType.E8M0: Scalar.F32,
+}
 
 
 class Space(enum.Enum):
@@ -63,9 +99,9 @@ class Space(enum.Enum):
     INPUT = "input"
     OUTPUT = "output"
     CONST = "const"
-    ARENA = "arena"        # intermediate tensors, shared by all threads
-    TABLE = "table"        # computed once per shape by `prepare`
-    SCRATCH = "scratch"    # one copy per thread
+    ARENA = "arena"  # intermediate tensors, shared by all threads
+    TABLE = "table"  # computed once per shape by `prepare`
+    SCRATCH = "scratch"  # one copy per thread
     REGISTER = "register"  # accumulators; `size` 1
 
 
@@ -86,7 +122,8 @@ class Buffer:
 
 
 class Op(enum.Enum):
-    """Scalar instructions. Integer ADD, SUB, MUL wrap; DIV truncates and, like MOD (floor), gives 0 for a zero divisor."""
+    """Scalar instructions. Integer ADD, SUB, MUL wrap; DIV truncates and, like MOD (floor), gives 0 for a
+    zero divisor."""
 
     ADD = "add"
     SUB = "sub"
@@ -97,33 +134,34 @@ class Op(enum.Enum):
     FMA = "fma"
     NEG = "neg"
     ABS = "abs"
-    MIN = "min"            # of floats: NaN when either is NaN
+    MIN = "min"  # of floats: NaN when either is NaN
     MAX = "max"
     SQRT = "sqrt"
     FLOOR = "floor"
     CEIL = "ceil"
-    RINT = "rint"          # half to even
+    RINT = "rint"  # half to even
     TRUNC = "trunc"
     LT = "lt"
     LE = "le"
     EQ = "eq"
-    NE = "ne"              # of floats: unordered, true for NaN
+    NE = "ne"  # of floats: unordered, true for NaN
     AND = "and"
     OR = "or"
     XOR = "xor"
     NOT = "not"
     SHL = "shl"
-    SHR = "shr"            # arithmetic
-    LSHR = "lshr"          # logical
+    SHR = "shr"  # arithmetic
+    LSHR = "lshr"  # logical
     SELECT = "select"
-    BITCAST = "bitcast"    # same width
+    BITCAST = "bitcast"  # same width
 
 
 COMPARES = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 
 
 class Arithmetic:
-    """Operators on expressions, so that scalar functions read like formulas; Python numbers become literals."""
+    """Operators on expressions, so that scalar functions read like formulas; Python numbers become
+    literals."""
 
     __slots__ = ()
 
@@ -255,7 +293,9 @@ def _intern(node: Expr, *key: object) -> Expr:
 
 def const(value: float | int | bool, type: Scalar) -> Expr:
     """A literal; its value is converted to the kind of `type`."""
-    kept: float | int | bool = float(value) if type.is_float else bool(value) if type is Scalar.BOOL else int(value)
+    kept: float | int | bool = (
+        float(value) if type.is_float else bool(value) if type is Scalar.BOOL else int(value)
+    )
     return _intern(Const(kept, type), repr(kept), type)
 
 
@@ -296,7 +336,9 @@ def alu(op: Op, *args: Expr) -> Expr:
     """`op` on arguments; the result type follows from them."""
     result = Scalar.BOOL if op in COMPARES else args[-1].type
     typed = args[1:] if op is Op.SELECT else args
-    assert all(a.type is typed[0].type for a in typed), f"{op.value}: argument types differ: {[a.type for a in args]}"
+    assert all(a.type is typed[0].type for a in typed), (
+        f"{op.value}: argument types differ: {[a.type for a in args]}"
+    )
     return _intern(Alu(op, args, result), op, args)
 
 
@@ -363,7 +405,9 @@ def substitute_expr(x: Expr, values: Mapping[Sym, Dim]) -> Expr:
     def leaf(sym: Sym) -> Dim:
         if sym in values:
             return values[sym]
-        if isinstance(sym.source, Const | Index | Load | Alu | Cast) and not values.keys().isdisjoint(sym.needs):
+        if isinstance(sym.source, Const | Index | Load | Alu | Cast) and not values.keys().isdisjoint(
+            sym.needs
+        ):
             return bound(map_dims(sym.source, change, memo), sym.lo, sym.hi)
         return sym.dim
 
@@ -393,7 +437,7 @@ class Loop(enum.Enum):
     SERIAL = "serial"
     UNROLL = "unroll"
     VECTOR = "vector"
-    TILE = "tile"          # unrolled inside a vector loop; loads that walk memory with it are transposed in registers
+    TILE = "tile"  # unrolled inside a vector loop; loads that walk memory with it are transposed in registers
     PARALLEL = "parallel"  # the outermost loop of a kernel; its iterations are claimed by threads
 
 
@@ -433,8 +477,8 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """register = op(register, value), in an order fixed by the loop's extent: across a vector loop lanes fold first, then
-    one another."""
+    """register = op(register, value), in an order fixed by the loop's extent: across a vector loop lanes fold
+    first, then one another."""
 
     buffer: Buffer
     op: Op
@@ -454,8 +498,8 @@ Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One parallel region: `body` runs for each value of `var`, in any order, on any thread; `work` estimates the nanoseconds
-    of one iteration; `scratch` is the bytes each thread needs."""
+    """One parallel region: `body` runs for each value of `var`, in any order, on any thread; `work` estimates
+    the nanoseconds of one iteration; `scratch` is the bytes each thread needs."""
 
     name: str
     var: Sym

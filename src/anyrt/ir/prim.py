@@ -2,6 +2,7 @@
 
 Only primitives have shape rules and lowerings. The subclasses live in prims/, one file each.
 """
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -21,7 +22,8 @@ Symbolic = NDArray[np.object_]  # an array whose elements are Dims
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An operand as the lowering sees it: its type, and its element at an index as a computed value (see kernel.COMPUTED)."""
+    """An operand as the lowering sees it: its type, and its element at an index as a computed value (see
+    kernel.COMPUTED)."""
 
     type: Type
     at: Callable[[Sequence[Dim]], Expr]
@@ -45,7 +47,8 @@ class Prim(ABC):
         """The element at `index` as an expression of operand elements."""
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
-        """The result's elements as Dims when the operands' are known (shape arithmetic); None when they are not."""
+        """The result's elements as Dims when the operands' are known (shape arithmetic); None when they are
+        not."""
         return None
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:

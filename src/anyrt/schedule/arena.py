@@ -1,8 +1,9 @@
 """Places for intermediate tensors: a buffer's bytes are used again once its last reader has run.
 
-Sizes may be symbolic, so two sizes can only be told equal or not; a freed place serves a buffer of the same size, or (static
-sizes) of a smaller one.
+Sizes may be symbolic, so two sizes can only be told equal or not; a freed place serves a buffer of the same
+size, or (static sizes) of a smaller one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -33,13 +34,17 @@ def buffer_bytes(buffer: Buffer) -> Dim:
 
 def arrange(steps: Sequence[tuple[Sequence[Buffer], Sequence[Buffer]]]) -> Arena:
     """Offsets for the arena buffers of a run of kernels, each given as (written, read)."""
-    last = {b: n for n, (written, read) in enumerate(steps) for b in (*written, *read) if b.space is Space.ARENA}
+    last = {
+        b: n for n, (written, read) in enumerate(steps) for b in (*written, *read) if b.space is Space.ARENA
+    }
     offsets: dict[Buffer, Dim] = {}
     free: list[tuple[Dim, Dim]] = []
     held: dict[Buffer, tuple[Dim, Dim]] = {}
     top: Dim = 0
     for n, (written, _) in enumerate(steps):
-        for b in sorted({w for w in written if w.space is Space.ARENA and w not in offsets}, key=lambda b: b.name):
+        for b in sorted(
+            {w for w in written if w.space is Space.ARENA and w not in offsets}, key=lambda b: b.name
+        ):
             need = buffer_bytes(b)
             place = next((p for p in free if always_le(need, p[1])), None)
             if place is None:

@@ -1,8 +1,9 @@
 """What things cost: instructions of an element, elements at the sizes that the profile calls optimal.
 
-The unit is one vector instruction; moving 64 bytes to and from the last-level cache counts as `MOVE` of them. The figures
-need to be right within a factor of two only: they decide between recomputing and remembering.
+The unit is one vector instruction; moving 64 bytes to and from the last-level cache counts as `MOVE` of them.
+The figures need to be right within a factor of two only: they decide between recomputing and remembering.
 """
+
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
@@ -19,9 +20,9 @@ from anyrt.prims.reduce import Reduce
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.taps import Taps
 
-MOVE = 6      # store a vector, load it again later
-CAP = 1000    # a chain that costs more is cut anyway
-HEAVY = 12    # from here an operand of taps is kept rather than recomputed
+MOVE = 6  # store a vector, load it again later
+CAP = 1000  # a chain that costs more is cut anyway
+HEAVY = 12  # from here an operand of taps is kept rather than recomputed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Sizes:
 
 
 def weight(value: Value, stored: Container[Value]) -> int:
-    """Instructions for one element of `value` when everything in `stored` is loaded and the rest computed anew."""
+    """Instructions for one element of `value` when everything in `stored` is loaded and the rest computed
+    anew."""
     memo: dict[Value, int] = {}
 
     def visit(v: Value) -> int:

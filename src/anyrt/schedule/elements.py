@@ -1,9 +1,11 @@
-"""One element of a value as an expression: producers are inlined by asking them for the element that the consumer reads.
+"""One element of a value as an expression: producers are inlined by asking them for the element that the
+consumer reads.
 
-Three things stop the inlining: a value that lies in a buffer is loaded; a reduction becomes a loop before the consumer's inner
-loops, and its accumulator is read; the operand of taps, when computing it again under every tap would cost more than
-remembering it, is kept in a scratch row (see window.py).
+Three things stop the inlining: a value that lies in a buffer is loaded; a reduction becomes a loop before the
+consumer's inner loops, and its accumulator is read; the operand of taps, when computing it again under every
+tap would cost more than remembering it, is kept in a scratch row (see window.py).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +24,8 @@ from anyrt.schedule.tables import Tables
 
 
 class Refusal(Exception):
-    """`value` cannot be part of this kernel, because of `reason`; it gets a buffer of its own, and the build report says so."""
+    """`value` cannot be part of this kernel, because of `reason`; it gets a buffer of its own, and the build
+    report says so."""
 
     def __init__(self, value: Value, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +35,8 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A fused reduction: fold `body` over `vars` into `register`; `needs` are the loop variables around it."""
+    """A fused reduction: fold `body` over `vars` into `register`; `needs` are the loop variables around
+    it."""
 
     value: Value
     index: tuple[Dim, ...]
@@ -91,11 +95,16 @@ class Elements:
             kind = COMPUTED[value.dtype]
             instruction, start = op.fold(value.dtype)
             register = Buffer(self.names.name("acc"), kind, Space.REGISTER)
-            self.reductions[key] = Reduction(value, index, register, instruction, const(start, kind), tuple(inner.values()), body)
+            self.reductions[key] = Reduction(
+                value, index, register, instruction, const(start, kind), tuple(inner.values()), body
+            )
         return load(self.reductions[key].register, 0)
 
-    def taps(self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None) -> Expr:
-        """Taps from the table of their rule; `source(t, position)` gives the operand's element when it is kept elsewhere."""
+    def taps(
+        self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None
+    ) -> Expr:
+        """Taps from the table of their rule; `source(t, position)` gives the operand's element when it is
+        kept elsewhere."""
         op = value.op
         assert isinstance(op, Taps), f"{value} is not made by taps"
         (arg,) = value.args
@@ -103,7 +112,11 @@ class Elements:
         total: Expr | None = None
         for t in range(op.rule.count):
             position, weight = table.tap(t, index[op.axis])
-            element = source(t, position) if source else self.at(arg, (*index[: op.axis], position, *index[op.axis + 1 :]))
+            element = (
+                source(t, position)
+                if source
+                else self.at(arg, (*index[: op.axis], position, *index[op.axis + 1 :]))
+            )
             if weight is None:
                 total = element
             else:

@@ -1,8 +1,10 @@
 """Which values get a buffer, and which are computed inside the kernels that use them.
 
-A value needs a buffer when it is an output, when computing it again for each of its users costs more than storing it, or when
-a kernel refuses it. Everything else is inlined. The refusals are kept: they answer "why was this not fused?".
+A value needs a buffer when it is an output, when computing it again for each of its users costs more than
+storing it, or when a kernel refuses it. Everything else is inlined. The refusals are kept: they answer "why
+was this not fused?".
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +44,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Kernels in order, the tables they need (shared with other versions), where values lie, and what was not fused."""
+    """Kernels in order, the tables they need (shared with other versions), where values lie, and what was not
+    fused."""
 
     launches: tuple[Launch, ...]
     tables: Tables
@@ -78,10 +81,13 @@ class Fusion:
             self.buffers[value] = Buffer(f"in_{ident(name)}", value.dtype, Space.INPUT, product(value.shape))
         for value in walk(v for _, v in self.graph.outputs):
             if isinstance(value.op, Const) and value.op.blob.size != 1:
-                self.buffers[value] = Buffer(f"const{len(self.buffers)}", value.dtype, Space.CONST, value.op.blob.size)
+                self.buffers[value] = Buffer(
+                    f"const{len(self.buffers)}", value.dtype, Space.CONST, value.op.blob.size
+                )
 
     def _outputs(self) -> None:
-        """The first output of a value is its buffer; others, and inputs that are outputs, are copies (see `_copies`)."""
+        """The first output of a value is its buffer; others, and inputs that are outputs, are copies (see
+        `_copies`)."""
         for name, value in self.graph.outputs:
             if value not in self.buffers:
                 self.buffers[value] = self._output(name, value)
@@ -91,7 +97,9 @@ class Fusion:
 
     def _store(self, value: Value, reason: str) -> None:
         if value not in self.buffers:
-            self.buffers[value] = Buffer(f"v{len(self.buffers)}", value.dtype, Space.ARENA, product(value.shape))
+            self.buffers[value] = Buffer(
+                f"v{len(self.buffers)}", value.dtype, Space.ARENA, product(value.shape)
+            )
             self.refused.append(Refused(value, reason))
 
     def _choose(self) -> None:
@@ -125,12 +133,15 @@ class Fusion:
     def _launches(self) -> list[Launch]:
         while True:
             try:
-                return [self._build(group, number) for number, group in enumerate(self._groups(self._hosts()))]
+                return [
+                    self._build(group, number) for number, group in enumerate(self._groups(self._hosts()))
+                ]
             except Refusal as refusal:
                 self._refuse(refusal)
 
     def _refuse(self, refusal: Refusal) -> None:
-        """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a kernel."""
+        """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a
+        kernel."""
         if refusal.value not in self.buffers:
             self._store(refusal.value, refusal.reason)
             return
@@ -138,11 +149,15 @@ class Fusion:
         self.unhosted.add(refusal.value)
 
     def _build(self, group: Group, number: int) -> Launch:
-        own = {v for v, _ in group.also} | ({group.root} if group.part is None and not self._is_copy(group) else set())
+        own = {v for v, _ in group.also} | (
+            {group.root} if group.part is None and not self._is_copy(group) else set()
+        )
         inside = {v: b for v, b in self.buffers.items() if v not in own}
         name = self.label(group.root, number)
         kernel = Builder(group, inside, self.tables, self.sizes, name).build()
-        return Launch(kernel, group.makes, tuple(v for v in self._inlined(group.root, inside) if v not in group.makes))
+        return Launch(
+            kernel, group.makes, tuple(v for v in self._inlined(group.root, inside) if v not in group.makes)
+        )
 
     def _is_copy(self, group: Group) -> bool:
         return self.buffers.get(group.root) != group.buffer
@@ -159,8 +174,13 @@ class Fusion:
         return list(seen)
 
     def _hosts(self) -> dict[Value, Value]:
-        """Reductions that several kernels read are folded by the first of them, when that one folds over the same loops."""
-        roots = [v for v in walk(v for _, v in self.graph.outputs) if v in self.buffers and not isinstance(v.op, Param | Const)]
+        """Reductions that several kernels read are folded by the first of them, when that one folds over the
+        same loops."""
+        roots = [
+            v
+            for v in walk(v for _, v in self.graph.outputs)
+            if v in self.buffers and not isinstance(v.op, Param | Const)
+        ]
         readers: dict[Value, list[Value]] = {}
         for root in roots:
             stop = {v: b for v, b in self.buffers.items() if v is not root}
@@ -171,7 +191,12 @@ class Fusion:
         for v, found in readers.items():
             if len(found) > 1 and v not in self.buffers:
                 self._store(v, f"{len(found)} kernels read it")
-            if v in self.buffers and v not in self.unhosted and isinstance(found[0].op, Reduce) and v.shape == found[0].shape:
+            if (
+                v in self.buffers
+                and v not in self.unhosted
+                and isinstance(found[0].op, Reduce)
+                and v.shape == found[0].shape
+            ):
                 hosted[v] = found[0]
         return hosted
 

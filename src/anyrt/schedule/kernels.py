@@ -2,12 +2,15 @@
 
 Three shapes of kernel, told apart by what the group holds:
 
-* points: no reduction and no window. The output's loops, merged where memory allows; tiles where it is read across.
-* rows: reductions. Loops over what they keep are outside; each reduction's own loop and then the output's loops inside, so that
-  the row stays in cache. Where the row is read across memory, the kept innermost axis is widened instead ("columns").
-* window: taps along an outer axis over something worth keeping. A thread takes a band of output rows and remembers the last k
-  rows of the operand in its scratch.
+* points: no reduction and no window. The output's loops, merged where memory allows; tiles where it is read
+  across.
+* rows: reductions. Loops over what they keep are outside; each reduction's own loop and then the output's
+  loops inside, so that the row stays in cache. Where the row is read across memory, the kept innermost axis
+  is widened instead ("columns").
+* window: taps along an outer axis over something worth keeping. A thread takes a band of output rows and
+  remembers the last k rows of the operand in its scratch.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -16,19 +19,54 @@ from math import prod
 
 from anyrt.core.dims import Dim, Sym, add, depends, floordiv, minimum, mod, mul, product, substitute, symbols
 from anyrt.ir.graph import Shape, Value
-from anyrt.ir.kernel import (COMPUTED, Alloc, Buffer, Expr, Fold, For, If, Kernel, Let, Loop, Op, Scalar, Space, Stmt, Store,
-                             alu, cast, const, dims_of, index, load, select)
+from anyrt.ir.kernel import (
+    COMPUTED,
+    Alloc,
+    Buffer,
+    Expr,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+    alu,
+    cast,
+    const,
+    dims_of,
+    index,
+    load,
+    select,
+)
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import Elements, Reduction, Refusal, flat
-from anyrt.schedule.nest import BLOCK, Names, Nest, accesses, cut, divided, loads_of, loops, merge, split, stride, unit_loads
+from anyrt.schedule.nest import (
+    BLOCK,
+    Names,
+    Nest,
+    accesses,
+    cut,
+    divided,
+    loads_of,
+    loops,
+    merge,
+    split,
+    stride,
+    unit_loads,
+)
 from anyrt.schedule.tables import Tables
 
-ITEM = 8192     # elements that one turn of the parallel loop should hold
-BAND = 32       # output rows of a window kernel that one thread takes at a time
-TILE = 16       # positions of a strip that is read across memory: a cache line of float32
-STRIP = 256     # length of a strip
+ITEM = 8192  # elements that one turn of the parallel loop should hold
+BAND = 32  # output rows of a window kernel that one thread takes at a time
+TILE = 16  # positions of a strip that is read across memory: a cache line of float32
+STRIP = 256  # length of a strip
 MAX_SPLITS = 6
 
 
@@ -43,7 +81,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels read too."""
+    """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
+    read too."""
 
     root: Value
     buffer: Buffer
@@ -140,7 +179,8 @@ class Builder:
         return self._spread(nest, nest.vars[-1], list(nest.vars))
 
     def _read_across(self, nest: Nest) -> Sym | None:
-        """An outer loop along which some load walks memory one by one while the innermost loop makes it jump."""
+        """An outer loop along which some load walks memory one by one while the innermost loop makes it
+        jump."""
         last = nest.vars[-1]
         for x in loads_of(nest.body):
             step = stride(x.index, last)
@@ -151,7 +191,8 @@ class Builder:
         return None
 
     def _tiles(self, nest: Nest, across: Sym) -> Kernel:
-        """Strips of TILE positions read across, so that each cache line is used whole; full strips are transposed in registers."""
+        """Strips of TILE positions read across, so that each cache line is used whole; full strips are
+        transposed in registers."""
         assert across.extent is not None, f"loop {across} has no extent"
         last = nest.vars[-1]
         full = floordiv(across.extent, TILE)
@@ -164,15 +205,19 @@ class Builder:
             within = last
         tile, some = self.names.var(TILE, "t"), self.names.var(add(across.extent, mul(strip.dim, -TILE)), "t")
         body: list[Stmt] = []
-        for var, kind, test in ((tile, Loop.TILE, alu(Op.LT, index(strip.dim), index(full))),
-                                (some, Loop.SERIAL, alu(Op.LE, index(full), index(strip.dim)))):
+        for var, kind, test in (
+            (tile, Loop.TILE, alu(Op.LT, index(strip.dim), index(full))),
+            (some, Loop.SERIAL, alu(Op.LE, index(full), index(strip.dim))),
+        ):
             part = nest.replace({across: add(mul(strip.dim, TILE), var.dim)}, nest.vars)
             if kind is Loop.TILE:
                 inner: tuple[Stmt, ...] = (For(within, Loop.VECTOR, (For(var, kind, part.body),)),)
             else:
                 inner = (For(var, kind, (For(within, Loop.VECTOR, part.body),)),)
             body.append(If(test, inner))
-        return self._kernel([*rest, strip, *([block] if block else [])], body, TILE * min(STRIP, self._extent(last)))
+        return self._kernel(
+            [*rest, strip, *([block] if block else [])], body, TILE * min(STRIP, self._extent(last))
+        )
 
     def _spread(self, nest: Nest, widened: Sym, order: list[Sym]) -> Kernel:
         """Outer loops become the parallel one, until what is left inside is about ITEM elements."""
@@ -188,7 +233,12 @@ class Builder:
         return self._kernel(outer, loops(inside, nest.body, widened), max(work, 1))
 
     def _extent(self, var: Sym) -> int:
-        return max(1, self.sizes.of(substitute(var.extent or 0, {s: 0 for s in symbols(var.extent or 0) if s.extent is not None})))
+        return max(
+            1,
+            self.sizes.of(
+                substitute(var.extent or 0, {s: 0 for s in symbols(var.extent or 0) if s.extent is not None})
+            ),
+        )
 
     def _kernel(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
         """The parallel loop counts through `outer`; its counter is taken apart again for each item."""
@@ -235,7 +285,11 @@ class Builder:
 
     def _narrow(self, outer: Sequence[Sym], reductions: Sequence[Reduction]) -> bool:
         """A consumer with hardly any rows would run on one thread: better two kernels."""
-        return not outer and self.group.root is not reductions[-1].value and self.sizes.volume(self.group.root) > 4 * BLOCK
+        return (
+            not outer
+            and self.group.root is not reductions[-1].value
+            and self.sizes.volume(self.group.root) > 4 * BLOCK
+        )
 
     def _column(self, reductions: Sequence[Reduction], outer: Sequence[Sym]) -> Sym | None:
         """A kept loop along which the reductions read memory one by one, when their own loops do not."""
@@ -246,7 +300,9 @@ class Builder:
                 return var
         return None
 
-    def _columns(self, reductions: Sequence[Reduction], store: Store, outer: list[Sym], inner: list[Sym], widened: Sym) -> Kernel:
+    def _columns(
+        self, reductions: Sequence[Reduction], store: Store, outer: list[Sym], inner: list[Sym], widened: Sym
+    ) -> Kernel:
         block, within, value = cut(widened, 256, self.names)
         values = {widened: value}
         body: list[Stmt] = []
@@ -272,7 +328,13 @@ class Builder:
             found = [r for r in reductions if r.value == value]
             if not found:
                 raise Refusal(value, "its consumer does not fold it")
-            out.append(Store(buffer, flat(value.shape, found[0].index), storage.encode(value.dtype, load(found[0].register, 0))))
+            out.append(
+                Store(
+                    buffer,
+                    flat(value.shape, found[0].index),
+                    storage.encode(value.dtype, load(found[0].register, 0)),
+                )
+            )
         return out
 
     # ---- window -------------------------------------------------------------------------------
@@ -296,7 +358,9 @@ class Builder:
 
     def _row(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along the innermost axis: the whole operand row first."""
-        kept = Kept(self, value.args[0], at, self.inner, 1, also=value.op.axis if isinstance(value.op, Taps) else None)
+        kept = Kept(
+            self, value.args[0], at, self.inner, 1, also=value.op.axis if isinstance(value.op, Taps) else None
+        )
         self.before += kept.fill(0, at)
         return elements.taps(value, at, lambda t, position: kept.read(0, _moved(at, value, position)))
 
@@ -326,7 +390,8 @@ class Builder:
         return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
 
     def _window(self, store: Store) -> Kernel:
-        """Bands of output rows; within a band rows in order, each after the operand rows that it still misses."""
+        """Bands of output rows; within a band rows in order, each after the operand rows that it still
+        misses."""
         row = self.window
         assert row is not None, "a window has a row"
         inner = [v for v in self.vars if v in self.inner and v is not row]
@@ -376,7 +441,8 @@ class Mark:
 
 @dataclass(slots=True)
 class Kept:
-    """Rows of `value` in scratch: its axes that move with the inner loops, whole; the others fixed by the outer loops."""
+    """Rows of `value` in scratch: its axes that move with the inner loops, whole; the others fixed by the
+    outer loops."""
 
     builder: Builder
     value: Value
@@ -390,7 +456,9 @@ class Kept:
     def __post_init__(self) -> None:
         free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
         for k in free:
-            if k != self.also and any(depends(self.at[k], v) for v in self.builder.vars if v not in self.inner):
+            if k != self.also and any(
+                depends(self.at[k], v) for v in self.builder.vars if v not in self.inner
+            ):
                 raise Refusal(self.value, "its rows are cut across")
         self.axes = tuple(free)
         self.buffer = self.builder.reserve("row", COMPUTED[self.value.dtype], mul(self.length, self.rows))
@@ -422,7 +490,9 @@ class Kept:
         nest = merge(Nest(tuple(fresh.values()), body), b.names)
         return [*before, *loops(nest.vars, nest.body, nest.vars[-1] if nest.vars else None)]
 
-    def _below(self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]) -> Expr:
+    def _below(
+        self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]
+    ) -> Expr:
         """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
         op, arg = value.op, value.args[0]
         assert isinstance(op, Taps), f"{value} is not made by taps"

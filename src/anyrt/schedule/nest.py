@@ -1,16 +1,56 @@
 """Loop nests: naming loop variables, merging neighbours, splitting, and choosing which loop is widened.
 
-A `Nest` is a list of loop variables (outermost first) around statements that are the same at every point. Everything here is
-decided by how indices move with the variables (their strides), never by what the statements compute.
+A `Nest` is a list of loop variables (outermost first) around statements that are the same at every point.
+Everything here is decided by how indices move with the variables (their strides), never by what the
+statements compute.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from anyrt.core.dims import FLOORDIV, MOD, Dim, Expr as DimExpr, Fn, Sym, add, always_le, depends, divmod_dim, floordiv, linear, minimum, mod, mul, substitute, symbols
-from anyrt.ir.kernel import (Alloc, Alu, Cast, Const, Expr, Fold, For, If, Index, Let, Load, Loop, Space, Stmt, Store, dims_of, index,
-                             substitute_expr)
+from anyrt.core.dims import (
+    FLOORDIV,
+    MOD,
+    Dim,
+    Fn,
+    Sym,
+    add,
+    always_le,
+    depends,
+    divmod_dim,
+    floordiv,
+    linear,
+    minimum,
+    mod,
+    mul,
+    substitute,
+    symbols,
+)
+from anyrt.core.dims import (
+    Expr as DimExpr,
+)
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    For,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Space,
+    Stmt,
+    Store,
+    dims_of,
+    index,
+    substitute_expr,
+)
 
 BLOCK = 4096  # elements of one piece of a flat loop: 16 KB of float32, a few microseconds of work
 
@@ -117,7 +157,8 @@ def _flat(dim: Dim, outer: Sym, inner: Sym) -> bool:
 
 
 def divided(dims: Sequence[Dim], vars: Sequence[Sym]) -> tuple[Sym, Dim] | None:
-    """A loop variable that some index divides, with the divisor of its extent that would make the division vanish."""
+    """A loop variable that some index divides, with the divisor of its extent that would make the division
+    vanish."""
     for dim in dims:
         for fn in _functions(dim):
             if fn.op in (FLOORDIV, MOD):
@@ -129,7 +170,8 @@ def divided(dims: Sequence[Dim], vars: Sequence[Sym]) -> tuple[Sym, Dim] | None:
 
 
 def _divisor(fn: Fn, var: Sym) -> Dim | None:
-    """For floor((q·var + …) / k) with q dividing k: k / q, when that divides the extent and is neither 1 nor all of it."""
+    """For floor((q·var + …) / k) with q dividing k: k / q, when that divides the extent and is neither 1 nor
+    all of it."""
     moved = linear(fn.args[0], var)
     if moved is None or moved[0] == 0 or var.extent is None or not always_le(1, moved[0]):
         return None

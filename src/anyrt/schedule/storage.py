@@ -1,16 +1,36 @@
-"""How elements lie in memory and what kernels compute with: the conversions between both, as kernel expressions.
+"""How elements lie in memory and what kernels compute with: the conversions between both, as kernel
+expressions.
 
-Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, bool as one bit; 4-bit types lie
-two to a byte, the low nibble first. Each conversion to a float type rounds half to even; FP8 (E4M3) and FP4 (E2M1) saturate.
+Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, bool as one bit;
+4-bit types lie two to a byte, the low nibble first. Each conversion to a float type rounds half to even; FP8
+(E4M3) and FP4 (E2M1) saturate.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, floordiv, mod
 from anyrt.core.enums import DataType
-from anyrt.ir.kernel import (COMPUTED, STORED, Alu, Buffer, Cast, Const, Expr, Load, Op, Scalar, alu, bitcast, cast, const, index, load,
-                             select)
+from anyrt.ir.kernel import (
+    COMPUTED,
+    STORED,
+    Alu,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Op,
+    Scalar,
+    alu,
+    bitcast,
+    cast,
+    const,
+    index,
+    load,
+    select,
+)
 
 PACKED = frozenset({DataType.INT4, DataType.FP4})
 
@@ -35,7 +55,7 @@ def _decode(dtype: DataType, stored: Expr) -> Expr:
         case DataType.FP8:
             return _decode_fp8(cast(stored, Scalar.I32))
         case DataType.INT4:
-            return ((stored << 28) >> 28)
+            return (stored << 28) >> 28
         case DataType.FP4:
             magnitude = bitcast((stored & 7) << 22, Scalar.F32) * 2.0**126
             return _signed(magnitude, (stored & 8) << 28)
@@ -46,7 +66,8 @@ def _decode(dtype: DataType, stored: Expr) -> Expr:
 
 
 def _decode_fp8(bits: Expr) -> Expr:
-    """Exponent and mantissa moved into a float32 that is 2^120 too small; the product is exact, denormals included."""
+    """Exponent and mantissa moved into a float32 that is 2^120 too small; the product is exact, denormals
+    included."""
     magnitude = bitcast((bits & 0x7F) << 20, Scalar.F32) * 2.0**120
     nan = alu(Op.EQ, bits & 0x7F, const(0x7F, Scalar.I32))
     return _signed(select(nan, float("nan"), magnitude), (bits & 0x80) << 24)
@@ -65,7 +86,9 @@ def encode(dtype: DataType, value: Expr) -> Expr:
         case DataType.BOOL:
             return cast(value, Scalar.U8)
         case DataType.FP8:
-            return cast(_encode_small(value, SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7)), Scalar.U8)
+            return cast(
+                _encode_small(value, SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7)), Scalar.U8
+            )
         case DataType.FP4:
             return cast(_encode_small(value, SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3)), Scalar.U8)
         case DataType.INT4:
@@ -84,8 +107,9 @@ def encode(dtype: DataType, value: Expr) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """Largest number, mantissa bits that float32 has more, exponent bias that float32 has more, a number whose last bit is the
-    denormals' step, the least normal number, the bits of NaN (of the largest number where there is none), the sign's bit."""
+    """Largest number, mantissa bits that float32 has more, exponent bias that float32 has more, a number
+    whose last bit is the denormals' step, the least normal number, the bits of NaN (of the largest number
+    where there is none), the sign's bit."""
 
     top: float
     drop: int
@@ -97,8 +121,8 @@ class SmallFloat:
 
 
 def _encode_small(x: Expr, to: SmallFloat) -> Expr:
-    """float32 → a small float: below the least normal number, adding `magic` rounds to the denormals' step; above it, the bits
-    that do not fit are rounded half to even."""
+    """float32 → a small float: below the least normal number, adding `magic` rounds to the denormals' step;
+    above it, the bits that do not fit are rounded half to even."""
     size = alu(Op.ABS, x)
     limited = select(size < to.top, size, to.top)
     scaled = bitcast(limited * 2.0**-to.bias, Scalar.I32)
@@ -112,7 +136,8 @@ def _encode_small(x: Expr, to: SmallFloat) -> Expr:
 
 
 def _moved(dtype: DataType, value: Expr) -> Expr | None:
-    """The stored bits themselves when `value` was only loaded and chosen, never computed with: a move keeps every bit."""
+    """The stored bits themselves when `value` was only loaded and chosen, never computed with: a move keeps
+    every bit."""
     if dtype in PACKED:
         return None
     match value:
@@ -123,7 +148,11 @@ def _moved(dtype: DataType, value: Expr) -> Expr | None:
             return _literal(dtype, value)
         case _:
             source = _source(value)
-            return source if source is not None and _decode(dtype, source) is value and source.type is _stored(dtype) else None
+            return (
+                source
+                if source is not None and _decode(dtype, source) is value and source.type is _stored(dtype)
+                else None
+            )
 
 
 def _source(value: Expr) -> Load | None:

@@ -2,6 +2,7 @@
 
 Layout: tap-major, so that a vector of neighbouring output positions reads neighbouring entries.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
 """Versions of a graph for sizes that symbols leave open, each with the guard under which it runs.
 
-Where two dynamic sizes meet in a broadcast, each may be 1 or both be equal; code for every case must multiply indices by
-"is it 1?", which no vector load survives. Nearly always the sizes are equal, so there is a version that assumes it.
+Where two dynamic sizes meet in a broadcast, each may be 1 or both be equal; code for every case must multiply
+indices by "is it 1?", which no vector load survives. Nearly always the sizes are equal, so there is a version
+that assumes it.
 """
 
 from __future__ import annotations
@@ -73,8 +74,12 @@ def substituted(graph: Graph, sizes: Mapping[Sym, Dim]) -> Graph:
     new: dict[Value, Value] = {}
     for value in walk(v for _, v in (*graph.inputs, *graph.outputs)):
         new[value] = apply(changed(value.op, sizes), *(new[a] for a in value.args))
-    return Graph(tuple((n, new[v]) for n, v in graph.inputs), tuple((n, new[v]) for n, v in graph.outputs),
-                 {new[v]: name for v, name in graph.names.items() if v in new}, graph.symbols)
+    return Graph(
+        tuple((n, new[v]) for n, v in graph.inputs),
+        tuple((n, new[v]) for n, v in graph.outputs),
+        {new[v]: name for v, name in graph.names.items() if v in new},
+        graph.symbols,
+    )
 
 
 def changed(op: Prim, sizes: Mapping[Sym, Dim]) -> Prim:
