@@ -150,7 +150,8 @@ def ref(attrs: ScaleAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         base = x * spread(attrs.scale)
         if attrs.shift.size:
             base = base + spread(attrs.shift)
-        return (np.power(base, spread(attrs.power)),)
+        # Not np.power: for a single exponent of 0.5 it takes the square root, which differs at −∞ and −0.
+        return (np.float_power(base, spread(attrs.power)),)
 
 
 def dla(layer: Layer[ScaleAttrs]) -> str | None:

@@ -95,4 +95,4 @@ def power(x: Expr, y: Expr) -> Expr:
     return select(equal(y, 0.0) | equal(x, 1.0), 1.0, value)
 
 
-FUNCTIONS = (ScalarFn("pow", 2, np.power, power, ulp=1.5),)
+FUNCTIONS = (ScalarFn("pow", 2, np.float_power, power, ulp=1.5),)
