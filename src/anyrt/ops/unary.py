@@ -102,7 +102,7 @@ def cases() -> tuple[Case[UnaryAttrs], ...]:
         edges = np.array([lowest, lowest + 1, -1, 0, 1, -lowest - 1], object).astype(np.int64)
         out += [Case(UnaryAttrs(op), ((6,),), (t,), (edges,)) for op in (U.ABS, U.NEG, U.SIGN)]
     out += [
-        Case(UnaryAttrs(op), ((15,),), (DataType.INT8,), low=-128, high=128, int8=((0.05,), 0.1))
+        Case(UnaryAttrs(op), ((15,),), (DataType.INT8,), low=-128, high=128, int8=((0.25,), 0.125))
         for op in (U.ABS, U.SIN, U.ROUND, U.NEG)
     ]
     out += [Case(UnaryAttrs(U.EXP), (shape,)) for shape in ((), (0,), (1, 2, 1, 2, 1, 3, 1, 2))]
