@@ -1,0 +1,68 @@
+"""Sizes as text: exact round trips, and clean errors for everything else."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyrt.core import dims
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimtext import parse_dim, print_dim
+from anyrt.core.errors import PlanError
+
+SYMBOLS = {s.name: s for s in (Sym("n"), Sym("x:0#1"), Sym("max"), Sym('a "b"\\'), Sym("größe", 1, 8))}
+OPERATIONS = [dims.add, dims.mul, dims.minimum, dims.maximum, dims.floordiv, dims.mod, dims.tdiv, dims.equal]
+SIZES = st.recursive(
+    st.integers(-9, 99) | st.sampled_from([s.dim for s in SYMBOLS.values()]),
+    lambda inner: (
+        st.builds(lambda f, a, b: f(a, b), st.sampled_from(OPERATIONS), inner, inner)
+        | st.builds(dims.scaled, inner, st.sampled_from([0.5, 1.7, 0.1]))
+    ),
+    max_leaves=8,
+)
+
+
+@given(SIZES)
+def test_what_is_printed_comes_back(size: Dim):
+    assert parse_dim(print_dim(size), SYMBOLS, "here") == size
+
+
+def test_names_that_are_no_words_are_quoted():
+    assert print_dim(Sym("x:0#1") * 3 + Sym("max")) == 'max + 3*"x:0#1"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1 +",
+        "n n",
+        "(n)",
+        "unknown",
+        "min(n)",
+        "min(n, 1, 2)",
+        "scale(n, -1)",
+        "scale(n, inf)",
+        "1.5",
+        '"n',
+        "99999999999999999999",
+        "9223372036854775807*9223372036854775807",
+        "*".join(["n"] * 65),
+        "min(n, " * 65 + "1" + ")" * 65,
+        "n & 1",
+        '"\\x"',
+    ],
+)
+def test_bad_text_is_refused_with_its_place(text: str):
+    with pytest.raises(PlanError, match=r"AR605.*output y, line 1"):
+        parse_dim(text, SYMBOLS, "output y")
+
+
+@given(st.text(alphabet='n"max(),*+-0123456789. einf', max_size=30))
+def test_any_text_parses_or_is_refused(text: str):
+    with contextlib.suppress(PlanError):
+        size = parse_dim(text, SYMBOLS, "x")
+        assert parse_dim(print_dim(size), SYMBOLS, "x") == size

@@ -1,0 +1,140 @@
+"""Kernels as text: what is printed comes back equal; tampered text gives clean errors."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anyrt.core.dims import Sym, floordiv, minimum
+from anyrt.core.enums import DataType
+from anyrt.core.errors import PlanError
+from anyrt.ir import kernel as k
+from anyrt.ir.kernel import Alloc, Buffer, Expr, Fold, For, If, Kernel, Let, Loop, Op, Scalar, Space, Store
+from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.kerneltext import print_kernels
+
+N = Sym("n", 1, 64)
+ROW, COL, BLOCK = Sym("i", extent=N.dim), Sym("j", extent=8), Sym("b 1", 0, 9, extent=minimum(N.dim, 9))
+X, Y = (
+    Buffer("x", DataType.FLOAT, Space.INPUT, N * 8),
+    Buffer("my y", DataType.HALF, Space.OUTPUT, N * 8, N * 64),
+)
+ACC, POS = Buffer("acc", Scalar.F32, Space.REGISTER), Buffer("pos", Scalar.I32, Space.TABLE, 8)
+AT = ROW * 8 + COL
+TAP = k.bound(k.load(POS, COL.dim), 0, 7, "tap")
+
+
+def stored(x: Expr) -> Store:
+    return Store(Y, AT, k.cast(x, Scalar.F16))
+
+
+def one(*body: k.Stmt) -> Kernel:
+    return Kernel("k", ROW, (For(COL, Loop.VECTOR, body),), N * 3, 128)
+
+
+def deep() -> Expr:
+    x = k.load(X, AT)
+    for step in range(40):
+        x = k.fma(x, x, float(step))
+    return x
+
+
+KERNELS = [
+    one(stored(k.load(X, AT) + 1.5)),
+    one(stored(deep())),
+    one(stored(k.load(X, ROW * 8 + TAP) * k.load(X, ROW * 8 + TAP))),
+    one(stored(k.load(X, k.bound(k.load(POS, TAP), 1, 5)))),
+    one(stored(k.bitcast(k.bitcast(k.load(X, AT), Scalar.I32) ^ -(1 << 31), Scalar.F32))),
+    one(stored(k.select(k.index(AT) < (1 << 62), k.const(float("-inf"), Scalar.F32), float("nan")))),
+    one(stored(k.cast(k.const(True, Scalar.BOOL), Scalar.F32) + k.const(-0.0, Scalar.F32))),
+    Kernel(
+        "with branch",
+        ROW,
+        (If(k.index(ROW.dim) < k.index(N // 2), (Store(Y, ROW * 8, k.const(1.0, Scalar.F16)),)),),
+    ),
+    Kernel(
+        "sum",
+        ROW,
+        (
+            Alloc(ACC, k.const(0.0, Scalar.F32)),
+            For(COL, Loop.SERIAL, (Fold(ACC, Op.ADD, k.load(X, AT)),)),
+            For(COL, Loop.UNROLL, (stored(k.load(X, AT) / k.load(ACC, 0)),)),
+        ),
+    ),
+    Kernel("let", ROW, (Let(BLOCK, floordiv(ROW.dim, 8)), Store(Y, BLOCK.dim, k.const(2.0, Scalar.F16)))),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_printed_kernels_come_back_equal(kernel: Kernel):
+    assert parse_kernels(print_kernels([kernel])) == (kernel,)
+
+
+def test_several_kernels_share_declarations():
+    assert parse_kernels(print_kernels(KERNELS)) == tuple(KERNELS)
+
+
+def test_the_text_of_a_kernel():
+    square = k.load(X, AT) + 1.0
+    assert print_kernels([one(stored(square * square))]).splitlines() == [
+        "symbol n 1..64",
+        'buffer "my y" HALF output 8*n offset 64*n',
+        "buffer x FLOAT input 8*n offset 0",
+        'kernel "k" i 0.. < n work 3*n scratch 128 {',
+        "  for vector j 0.. < 8 {",
+        "    e0 = add(x[8*i + j], 1.0:f32)",
+        '    store "my y"[8*i + j] = f16(mul(e0, e0))',
+        "  }",
+        "}",
+    ]
+
+
+def test_shared_expressions_print_in_linear_size():
+    assert len(print_kernels([one(stored(deep()))])) < 3000
+
+
+GOOD = print_kernels([KERNELS[2], KERNELS[8]])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "said"),
+    [
+        ("buffer x FLOAT", "buffer x FLAT", "AR605", "one of FLOAT"),
+        ("input", "inputs", "AR605", "one of input"),
+        ("for vector", "for each", "AR605", "one of serial"),
+        ("fold acc add", "fold acc plus", "AR605", "one of add"),
+        ("fold acc", "fold abc", "AR605", "a buffer declared above"),
+        ("mul(", "mule(", "AR605", "an instruction"),
+        ("f16(mul", "f32(mul", "AR607", "holds f16 and is given f32"),
+        ("mul(", "sqrt(", "AR607", "wanted 1 operands"),
+        ("0.0:f32", "0.5:i32", "AR605", "an integer for i32"),
+        ("0.0:f32", "0:i32", "AR607", "acc holds f32 and is given i32"),
+        ("+ v.0]", "+ v.1]", "AR605", "a known symbol"),
+        ("x[8*i + j]", "e9", "AR605", "a name defined above"),
+        ("kernel", "colonel", "AR605", "one of symbol"),
+        ("}", "", "AR605", ""),
+        ("alloc acc = 0.0:f32", "", "AR607", "before it is allocated"),
+    ],
+)
+def test_tampered_text_is_refused(old: str, new: str, code: str, said: str):
+    assert old in GOOD
+    with pytest.raises(PlanError) as caught:
+        parse_kernels(GOOD.replace(old, new, 1), "dump")
+    assert caught.value.code == code
+    assert "dump, line" in caught.value.where
+    assert said in str(caught.value)
+
+
+@settings(max_examples=300)
+@given(
+    st.integers(0, len(GOOD) - 1),
+    st.integers(0, 6),
+    st.sampled_from(["0", "i", "(", "]", "f32", "{", "e0", "min"]),
+)
+def test_mutated_text_parses_or_is_refused(at: int, length: int, word: str):
+    with contextlib.suppress(PlanError):
+        kernels = parse_kernels(GOOD[:at] + word + GOOD[at + length :])
+        assert parse_kernels(print_kernels(kernels)) == kernels

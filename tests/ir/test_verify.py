@@ -1,0 +1,126 @@
+"""The verifiers: whole graphs and kernels pass, each broken rule is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.errors import CompileError
+from anyrt.ir.graph import Graph, Node, Symbol, Type, Value
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Buffer,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+    bound,
+    cast,
+    const,
+    index,
+    load,
+)
+from anyrt.ir.verify import assert_graph, assert_kernel, graph_faults, kernel_faults
+from anyrt.prims import build as b
+from anyrt.prims.const import Param
+
+F, I32 = DataType.FLOAT, DataType.INT32
+X = b.param("x", (4,), F)
+Y = b.map_("exp", X)
+
+
+def test_a_good_graph_has_no_faults():
+    assert list(graph_faults(Graph((("x", X),), (("y", Y),)), Param)) == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        (Graph((("x", X),), ()), "no outputs"),
+        (Graph((("x", X), ("x", X)), (("y", Y),)), "2 inputs named 'x'"),
+        (Graph((("x", X),), (("y", Y), ("y", X))), "2 outputs named 'y'"),
+        (Graph((("x", X), ("z", Y)), (("y", Y),)), "is made by Map"),
+        (Graph((), (("y", Y),)), "is no input"),
+        (Graph((("x", X),), (("y", Y),), {}, (Symbol(Sym("n"), "q", 0),)), "'q', which is no input"),
+        (Graph((("x", X),), (("y", Value(Node(Y.op, (X,), (Type((5,), F),)))),)), "its rule gives float[4]"),
+        (Graph((("x", X),), (("y", Value(Node(Y.op, (), (Type((5,), F),)))),)), "AR406"),
+    ],
+)
+def test_broken_graphs(graph: Graph, said: str):
+    faults = list(graph_faults(graph, Param))
+    assert any(said in f for f in faults), faults
+    with pytest.raises(CompileError, match=r"AR807.*fold"):
+        assert_graph(graph, Param, "fold")
+
+
+N, ROW = Sym("n", 1), Sym("i", extent=Sym("n", 1).dim)
+COL = Sym("j", extent=8)
+IN, OUT = Buffer("x", F, Space.INPUT, N * 8), Buffer("y", F, Space.OUTPUT, N * 8)
+ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
+AT = ROW * 8 + COL
+ONE = const(1.0, Scalar.F32)
+
+
+def kernel(*body: Stmt) -> Kernel:
+    return Kernel("k", ROW, body)
+
+
+def vector(*body: Stmt) -> For:
+    return For(COL, Loop.VECTOR, body)
+
+
+GOOD = [
+    kernel(vector(Store(OUT, AT, load(IN, AT) + ONE))),
+    kernel(Alloc(ACC, ONE), vector(Fold(ACC, Op.ADD, load(IN, AT))), Store(OUT, ROW * 8, load(ACC, 0))),
+    kernel(Let(Sym("k", 0, 9), ROW + 1), Store(OUT, Sym("k", 0, 9).dim, ONE)),
+    kernel(If(index(ROW.dim) < 3, (Store(OUT, ROW.dim, ONE),))),
+    kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7), ONE)),
+]
+BAD = [
+    (kernel(Store(OUT, AT, ONE)), "index of y uses j outside its loop"),
+    (kernel(Store(OUT, ROW.dim, load(IN, AT))), "index of x uses j outside its loop"),
+    (kernel(Store(OUT, ROW.dim, cast(index(AT), Scalar.F32))), "an index uses j"),
+    (kernel(Store(IN, ROW.dim, ONE)), "a write to x, which is in input"),
+    (kernel(Store(OUT, ROW.dim, const(1, Scalar.I32))), "y holds f32 and is given i32"),
+    (kernel(Fold(ACC, Op.ADD, ONE)), "acc is used before it is allocated"),
+    (kernel(Store(OUT, ROW.dim, load(ACC, 0))), "acc is used before it is allocated"),
+    (kernel(vector(Alloc(ACC, ONE)), Store(OUT, ROW.dim, load(ACC, 0))), "used before"),
+    (kernel(Fold(OUT, Op.ADD, ONE)), "which is no register"),
+    (kernel(Alloc(OUT, ONE)), "which is not for registers"),
+    (kernel(For(COL, Loop.PARALLEL, ())), "parallel inside"),
+    (kernel(For(ROW, Loop.SERIAL, ())), "inside a loop of the same variable"),
+    (kernel(For(Sym("q"), Loop.SERIAL, ())), "q has no extent"),
+    (kernel(vector(If(index(COL.dim) < 3, ()))), "an if inside a vector loop"),
+    (kernel(If(index(ROW.dim), ())), "an if on"),
+    (kernel(Store(OUT, ROW.dim, Alu(Op.ADD, (ONE, index(ROW.dim)), Scalar.F32))), "add of (f32, i64)"),
+    (kernel(Store(OUT, ROW.dim, Alu(Op.ADD, (ONE,), Scalar.F32))), "wanted 2 operands"),
+    (kernel(Store(OUT, ROW.dim, Alu(Op.XOR, (ONE, ONE), Scalar.F32))), "xor of (f32, f32)"),
+    (kernel(Store(OUT, ROW.dim, Alu(Op.SELECT, (ONE, ONE, ONE), Scalar.F32))), "select of"),
+    (kernel(Store(OUT, ROW.dim, Alu(Op.LT, (ONE, ONE), Scalar.F32))), "gives f32"),
+    (Kernel("k", Sym("p"), ()), "variable p has no extent"),
+    (kernel(Let(Sym("k"), COL.dim)), "value of k uses j"),
+    (Kernel("k", ROW, (), COL.dim), "work uses j"),
+]
+
+
+@pytest.mark.parametrize("good", GOOD)
+def test_good_kernels_have_no_faults(good: Kernel):
+    assert list(kernel_faults(good)) == []
+    assert_kernel(good)
+
+
+@pytest.mark.parametrize(("bad", "said"), BAD)
+def test_broken_kernels(bad: Kernel, said: str):
+    faults = list(kernel_faults(bad))
+    assert any(said in f for f in faults), faults
+    with pytest.raises(CompileError, match="AR807"):
+        assert_kernel(bad)
