@@ -8,12 +8,17 @@ from dataclasses import dataclass
 
 from anyrt.codegen import llvm
 from anyrt.compiler import native
+from anyrt.core.dims import Dim
+from anyrt.core.dimtext import print_dim
 from anyrt.core.errors import ArgumentError, CompileError
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.text import print_graph
 from anyrt.prims.table import named_blobs, vocabulary
+from anyrt.schedule.versions import versions
+
+NO_KERNEL = "(no kernel: it is an input or a constant, or no output needs it)\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,18 @@ class Stages:
         return "".join(f"{line}\n" for line in text.splitlines() if line.split(":", 1)[0] in kept)
 
     def kernels(self) -> str:
-        """The kernels that compute the node, after fusing; tables of taps first."""
-        found = list(self._kernels())
-        return print_kernels(found) if found else "(no kernel: it is an input, or no output needs it)\n"
+        """The kernels that compute the node, after fusing; those that fill tables of taps first.
+
+        Where sizes may meet in several ways there are several versions, each with its guard.
+        """
+        parts = (
+            [] if self.node or not self.lowered.module.tables else [print_kernels(self.lowered.module.tables)]
+        )
+        found = list(self._versions())
+        for guard, kernels in found:
+            parts += [f"version for {print_dim(guard)}\n"] if len(found) > 1 else []
+            parts.append(print_kernels(kernels) if kernels else NO_KERNEL)
+        return "\n".join(parts)
 
     def llvm(self) -> str:
         """The LLVM text of these kernels, as the code generator writes it."""
@@ -50,17 +64,21 @@ class Stages:
         text = llvm.assembly(native.text(self.lowered, self.target).text, self.target)
         return text if self.node is None else self._functions(text, r"^{}:.*?^\t\.size\t{}[^\n]*$")
 
-    def _kernels(self) -> Iterator[Kernel]:
-        schedule = self.lowered.schedule
-        if self.node is None:
-            yield from self.lowered.module.tables
-        mine = None if self.node is None else values_of(self.lowered.graph, self.node)
-        for launch in schedule.launches:
-            if mine is None or mine.intersection((*launch.makes, *launch.inlined)):
-                yield launch.kernel
+    def _versions(self) -> Iterator[tuple[Dim, list[Kernel]]]:
+        """For each version its guard, 1 where it always holds, and the kernels of the node."""
+        for version, schedule in zip(versions(self.lowered.graph), self.lowered.schedules, strict=True):
+            mine = None if self.node is None else values_of(version.graph, self.node)
+            yield (
+                version.guard,
+                [
+                    x.kernel
+                    for x in schedule.launches
+                    if mine is None or mine.intersection((*x.makes, *x.inlined))
+                ],
+            )
 
     def _functions(self, text: str, pattern: str) -> str:
-        names = [re.escape(k.name) for k in self._kernels()]
+        names = [re.escape(k.name) for _, kernels in self._versions() for k in kernels]
         found = (
             re.search(pattern.replace("{}", name).replace("}}", "}"), text, re.M | re.S) for name in names
         )

@@ -29,13 +29,15 @@ def options(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Print the stages that are asked for."""
     from anyrt.cli.script import build_script, split_place
-    from anyrt.cli.stages import Stages, choose_target
+    from anyrt.cli.stages import Stages, choose_target, values_of
     from anyrt.compiler.driver import lower_plan
     from anyrt.plan.file import map_plan, read_plan
 
     path, function = split_place(args.network)
     file = read_plan(build_script(path, function)) if path.suffix == ".py" else map_plan(path)
     stages = Stages(lower_plan(file), choose_target(args.cpu), args.node)
+    if args.node is not None:
+        values_of(stages.lowered.graph, args.node)  # an unknown name is an error before anything is printed
     texts = dict(zip(STAGES, (stages.graph, stages.kernels, stages.llvm, stages.assembly), strict=False))
     wanted = tuple(texts) if args.stage not in texts else (args.stage,)
     for name in wanted:

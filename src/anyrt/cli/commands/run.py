@@ -51,6 +51,10 @@ def run(args: Namespace) -> None:
         ("output", "type", "shape", "minimum", "mean", "maximum"), [_row(*x) for x in outputs.items()]
     )
     for name, path in targets.items():
+        if name not in outputs:
+            raise BindingError(
+                "AR706", "--output", f"{name!r} of backend {args.backend}, which computes nothing"
+            )
         np.save(path, outputs[name])
 
 
@@ -70,7 +74,7 @@ def _read(file: PlanFile, name: str, path: Path) -> Array:
     try:
         array: Array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise BindingError("AR705", name, f"{path}, which is no .npy file ({error})") from None
+        raise BindingError("AR705", name, f"{path}, which NumPy cannot read", "a .npy file") from error
     wanted = numpy_dtype(inputs[name].dtype)
     return (
         array.view(wanted) if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize else array
@@ -85,8 +89,8 @@ def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
 
     with strict():
         engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan.read_bytes())
-        outputs: Mapping[str, Array] = engine(**feeds)
-    return outputs
+        assert engine is not None, "strict() makes it an error"
+        return engine(**feeds)
 
 
 def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str, Array]:
