@@ -1,0 +1,203 @@
+"""The reference with error bounds: every value as float64, and how far a right kernel may be from it.
+
+Kernels compute in float32 and in another order than the reference, so no single tolerance fits: after a
+cancellation all digits may differ, and a comparison of nearly equal numbers flips. Therefore each value
+carries a bound for every element, to first order (Higham, "Accuracy and Stability of Numerical Algorithms",
+2002, section 3.3). With u = 2^-24:
+
+* a scalar function moves by as much as moving each operand by its own bound moves it, and rounds:
+  ulp × 2u × |result|, where `ulp` is what its record states;
+* a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
+  rounding errors of either sign in any order;
+* a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well;
+* what only moves elements moves the bounds.
+
+A bound of infinity means "not to be compared": beyond the range of float32, outside a function's domain, or
+where the operands' bounds reach across a place where the function is not defined. Bools are bounded by 0 or
+1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dtype import cast, is_float
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Value
+from anyrt.ir.interpret import compute, concrete
+from anyrt.ir.kernel import Op
+from anyrt.ir.prim import Array, Prim
+from anyrt.ir.reference import widen
+from anyrt.prims.map import CAST, Map
+from anyrt.prims.reduce import FOLDS, Reduce
+from anyrt.prims.scalar import SCALARS
+from anyrt.prims.taps import Taps
+
+Errors = NDArray[np.float64]
+
+UNIT: Final = 2.0**-24
+TINY: Final = 2.0**-148  # two steps of float32 below its normal range
+LARGEST: Final = 3.4e38
+WEIGHED: Final = 16
+SAFETY: Final = 2.0
+EXACT: Final[Errors] = np.zeros(())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounded:
+    """An array of the interpreter, and how far a kernel's may be from it (0-d: the same everywhere)."""
+
+    array: Array
+    error: Errors
+
+    @property
+    def exact(self) -> bool:
+        """True when a kernel must agree in every element."""
+        return not self.error.any()
+
+
+def exact(array: Array, dtype: DataType) -> Bounded:
+    """A stored array of `dtype`."""
+    return Bounded(widen(array, dtype), EXACT)
+
+
+def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -> Bounded:
+    """One value for its operands."""
+    with np.errstate(all="ignore"):
+        array = compute(value, tuple(a.array for a in args), sizes)
+        op = concrete(value.op, sizes)
+        match op:
+            case Map():
+                error = _mapped(op, args, array) + _rounding(op, args, array)
+            case Reduce():
+                error = _reduced(op, args[0])
+            case Taps() if op.rule.weighs:
+                error = _tapped(op, args[0], array)
+            case _:
+                error = _shaken(op, args, array)
+        return Bounded(array, _outside(array, error))
+
+
+def stored(value: Bounded, dtype: DataType) -> Bounded:
+    """The same where a kernel may have rounded it to `dtype` and another one read it again."""
+    with np.errstate(all="ignore"):
+        low, high = (widen(x, dtype) for x in range_of(value, dtype, 1.0))
+        error = np.maximum(_distance(low, value.array), _distance(high, value.array))
+        error = np.maximum(error, value.error)
+        return Bounded(value.array, np.where(np.isinf(value.error), np.inf, error))
+
+
+def differing(got: Array, want: Bounded, dtype: DataType) -> NDArray[np.bool_]:
+    """Where a kernel's result lies outside what its bound allows; rounding is monotone, so ends suffice."""
+    with np.errstate(all="ignore"):
+        low, high = range_of(want, dtype, SAFETY)
+        both_nan = np.not_equal(got, got) & np.not_equal(want.array, want.array)
+        inside = np.greater_equal(got, low) & np.less_equal(got, high)
+        return np.asarray(~(inside | both_nan | np.isinf(want.error)))
+
+
+def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
+    """The least and the greatest stored value that a kernel may give."""
+    low, high = (_moved(x, sign * factor) for sign in (-1.0, 1.0))
+    if dtype is DataType.BOOL:
+        return np.logical_and(low, high), np.logical_or(low, high)
+    return cast(low, dtype), cast(high, dtype)
+
+
+def _mapped(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
+    # A comparison flips when both operands move towards each other; each is moved alone, and twice as far.
+    return _shaken(op, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
+
+
+def _shaken(op: Prim, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:
+    """How far the result moves when the operands do, one after the other."""
+    total: Errors = EXACT
+    for k, arg in enumerate(args):
+        if arg.exact:
+            continue
+        moved = (_distance(_with(op, args, k, sign * factor, result.shape), result) for sign in (-1.0, 1.0))
+        total = total + np.maximum(*moved)
+    return total
+
+
+def _with(op: Prim, args: tuple[Bounded, ...], k: int, factor: float, shape: tuple[int, ...]) -> Array:
+    arrays = [a.array for a in args]
+    arrays[k] = _moved(args[k], factor)
+    return op.ref(tuple(arrays), shape)
+
+
+def _moved(x: Bounded, factor: float) -> Array:
+    """Every element at the end of its range; a bool that is not sure, negated at one of them."""
+    error = np.broadcast_to(x.error, x.array.shape)
+    if x.array.dtype.kind == "b":
+        return np.logical_xor(x.array, error > 0) if factor > 0 else x.array
+    if x.array.dtype.kind == "f":
+        return np.add(x.array, factor * error)
+    limits = np.iinfo(x.array.dtype.name)
+    steps = np.sign(factor) * np.ceil(np.minimum(np.abs(factor) * error, 2.0**31))
+    moved = x.array.astype(np.int64) + steps.astype(np.int64)
+    return np.asarray(np.clip(moved, limits.min, limits.max)).astype(x.array.dtype)
+
+
+def _distance(a: Array, b: Array) -> Errors:
+    """|a - b|, 0 for equal infinities and for two NaNs, infinity when one is NaN."""
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    found = np.where((wide == other) | ((wide != wide) & (other != other)), 0.0, np.abs(wide - other))
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def _rounding(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
+    if not is_float(op.dtype):
+        return EXACT
+    if op.fn == CAST:
+        return EXACT if args[0].array.dtype.kind == "f" else UNIT * np.abs(result)
+    fn = SCALARS[op.fn]
+    if fn.ulp == 0:
+        return EXACT
+    low, high = fn.domain
+    outside = [np.less(a.array, low) | np.greater(a.array, high) for a in args if a.array.dtype.kind == "f"]
+    error: Errors = fn.ulp * 2 * UNIT * np.abs(result) + TINY
+    for away in outside:
+        error = np.where(away, np.inf, error)
+    return error
+
+
+def _reduced(op: Reduce, x: Bounded) -> Errors:
+    instruction = FOLDS[op.fn].op
+    error = np.broadcast_to(x.error, x.array.shape)
+    if instruction in (Op.MAX, Op.MIN):
+        return np.asarray(error.max(axis=op.axes, keepdims=True, initial=0.0))
+    total = error.sum(axis=op.axes, keepdims=True)
+    if x.array.dtype.kind != "f":
+        return np.asarray(total if instruction is Op.ADD else np.where(total > 0, np.inf, 0.0))
+    size = np.abs(x.array)
+    unit = UNIT * (8 + 2 * np.sqrt(np.prod([x.array.shape[k] for k in op.axes], dtype=np.float64)))
+    if instruction is Op.ADD:
+        return np.asarray(total + unit * size.sum(axis=op.axes, keepdims=True))
+    grown = (size + error).prod(axis=op.axes, keepdims=True)
+    return np.asarray(grown - size.prod(axis=op.axes, keepdims=True) + unit * grown + TINY)
+
+
+def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
+    positions, weights = op.rule.table(x.array.shape[op.axis], result.shape[op.axis])
+    along = [-1 if k == op.axis else 1 for k in range(x.array.ndim)]
+    error, size = np.broadcast_to(x.error, x.array.shape), np.abs(x.array.astype(np.float64))
+    total = np.zeros(result.shape)
+    for t in range(op.rule.count):
+        here, weight = positions[:, t], np.abs(weights[:, t]).reshape(along)
+        total += np.take(error, here, axis=op.axis) * weight
+        total += np.take(size, here, axis=op.axis) * (WEIGHED * UNIT)
+    return total
+
+
+def _outside(array: Array, error: Errors) -> Errors:
+    """Infinity where float32 has no such number, or where the bound is not one."""
+    unknown = np.isnan(error)
+    if array.dtype.kind == "f":
+        unknown = unknown | (np.isfinite(array) & (np.abs(array) > LARGEST))
+    return np.where(unknown, np.inf, error) if unknown.any() else error

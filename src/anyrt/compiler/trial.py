@@ -1,0 +1,172 @@
+"""A lowered graph run in this thread, kernel by kernel or whole: what verification and tests stand on.
+
+    trial = Trial(load(lowered, target), {"x.0": 5})
+    trial.write(buffer, array, dtype)
+    trial.step(3)
+    trial.read(buffer, dtype, (5, 7))
+
+Behind every block of memory lies a strip that no kernel may touch; `overrun` names the blocks whose strip
+changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.backends.cpu.device import CpuCode, CpuDevice, HostMemory, allocate
+from anyrt.codegen import llvm
+from anyrt.compiler import native
+from anyrt.core.dims import evaluate
+from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
+from anyrt.core.enums import DataType
+from anyrt.core.errors import CompileError
+from anyrt.ir.graph import Graph, walk
+from anyrt.ir.kernel import Buffer, Space
+from anyrt.ir.prim import Array
+from anyrt.plan import abi
+from anyrt.plan.program import Compiled
+from anyrt.prims.const import Blob, Const
+
+STRIP: Final = 64  # bytes behind each block that must stay as they are
+FILL: Final = 0xA5
+
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_PARALLEL = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """Native code in memory, with what it was made from."""
+
+    lowered: native.Lowered
+    compiled: Compiled
+    code: CpuCode
+
+
+def load(lowered: native.Lowered, target: llvm.Target) -> Loaded:
+    """Compile and map a lowered graph."""
+    compiled = native.compile_lowered(lowered, target)
+    return Loaded(lowered, compiled, CpuDevice().load(compiled))
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """The memory of one run at given sizes."""
+
+    loaded: Loaded
+    sizes: Mapping[str, int]
+    args: NDArray[np.int64] = field(init=False)
+    blocks: dict[str, HostMemory] = field(init=False)
+    _kept: list[object] = field(init=False)
+
+    def __post_init__(self) -> None:
+        program, graph = self.loaded.compiled.program, self.loaded.lowered.graph
+        bindings = (*graph.inputs, *graph.outputs)
+        self.blocks, self._kept = {}, []
+        self.args = np.zeros(abi.slot_word(len(bindings), len(program.slots)), np.int64)
+        self.args[abi.POOL] = self._pool()
+        self._block(abi.ARENA, "arena", evaluate(program.arena_bytes, self.sizes))
+        self._block(abi.TABLES, "tables", evaluate(program.table_bytes, self.sizes))
+        self._block(abi.SCRATCH, "scratch", evaluate(program.scratch_bytes, self.sizes))
+        self._constants()
+        for n, (name, value) in enumerate(bindings):
+            count = int(np.prod([evaluate(d, self.sizes) for d in value.shape], dtype=np.int64))
+            self._block(abi.FIRST_BINDING + n, f"tensor {name}", storage_bytes(value.dtype, count))
+        for n, slot in enumerate(program.slots):
+            self.args[abi.slot_word(len(bindings), n)] = evaluate(slot, self.sizes)
+        self._call(abi.PREPARE)
+
+    def run(self) -> None:
+        """The whole inference."""
+        self._call(abi.RUN)
+
+    def step(self, k: int) -> None:
+        """Kernel number `k` alone."""
+        self._call(abi.STEP, k)
+
+    def read(self, buffer: Buffer, dtype: DataType, shape: tuple[int, ...]) -> Array:
+        """What lies in a buffer, a copy."""
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = self._bytes(buffer, storage_bytes(dtype, count))
+        flat = unpack4(raw, count, dtype) if is_packed(dtype) else raw.copy().view(numpy_dtype(dtype))
+        return flat.reshape(shape)
+
+    def write(self, buffer: Buffer, array: Array, dtype: DataType) -> None:
+        """Put the elements of `array`, which has the NumPy type of `dtype`, into a buffer."""
+        data = stored_bytes(array, dtype)
+        self._bytes(buffer, data.size)[:] = data
+
+    def overrun(self) -> tuple[str, ...]:
+        """The blocks whose strip was written to."""
+        return tuple(n for n, block in self.blocks.items() if (block.bytes[-STRIP:] != FILL).any())
+
+    def _call(self, entry: str, *numbers: int) -> None:
+        call = self.loaded.code.function(entry, 1 + len(numbers))
+        status = call(self.args.ctypes.data, *numbers)
+        if status != abi.Status.OK:
+            raise CompileError("AR807", entry, got=f"status {status}", do="report this as a bug")
+
+    def _bytes(self, buffer: Buffer, count: int) -> NDArray[np.uint8]:
+        word, offset = self.loaded.lowered.module.places[buffer]
+        start = evaluate(offset, self.sizes)
+        memory = next(b for b in self.blocks.values() if b.address == self.args[word])
+        assert start + count <= memory.nbytes - STRIP, f"{buffer.name} reaches beyond its block"
+        return memory.bytes[start : start + count]
+
+    def _block(self, word: int, name: str, nbytes: int) -> None:
+        memory = allocate(nbytes + STRIP)
+        memory.bytes[:] = FILL
+        self.blocks[name] = memory
+        self.args[word] = memory.address
+
+    def _constants(self) -> None:
+        places, pieces = self.loaded.lowered.module.places, {}
+        for buffer, value in self._constant_values():
+            assert isinstance(value, Const), f"{buffer.name} holds no constant"
+            offset = places[buffer][1]
+            assert isinstance(offset, int), f"constant {buffer.name} has no fixed place"
+            pieces[offset] = stored_bytes(value.blob.data, value.blob.dtype)
+        self._block(abi.CONSTS, "constants", max((at + p.size for at, p in pieces.items()), default=0))
+        for at, piece in pieces.items():
+            self.blocks["constants"].bytes[at : at + piece.size] = piece
+
+    def _constant_values(self) -> list[tuple[Buffer, object]]:
+        found = (pair for s in self.loaded.lowered.schedules for pair in s.buffers.items())
+        return [(b, v.op) for v, b in found if b.space is Space.CONST]
+
+    def _pool(self) -> int:
+        """A pool without threads: its `parallel` runs all items here."""
+
+        def parallel(pool: int, function: int, args: int, items: int, grain: int) -> None:
+            _KERNEL(function)(args, 0, items, int(self.args[abi.SCRATCH]))
+
+        callback = _PARALLEL(parallel)
+        pool = np.zeros(abi.ALIGNMENT // abi.WORD_BYTES, np.int64)
+        pool[0] = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        self._kept += [callback, pool]
+        return pool.ctypes.data
+
+
+def stored_bytes(array: Array, dtype: DataType) -> NDArray[np.uint8]:
+    """Elements as they lie in memory."""
+    data = pack4(array) if is_packed(dtype) else array
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+
+
+def constant_offsets(graph: Graph) -> dict[Blob, int]:
+    """A place for each constant of a graph, as a plan would give it."""
+    offsets: dict[Blob, int] = {}
+    at = 0
+    for value in walk(v for _, v in graph.outputs):
+        if isinstance(value.op, Const) and value.op.blob not in offsets:
+            offsets[value.op.blob] = at
+            at = abi.align(at + storage_bytes(value.op.blob.dtype, value.op.blob.size))
+    return offsets

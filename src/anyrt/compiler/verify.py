@@ -1,0 +1,286 @@
+"""Every fused kernel against the interpreter, while building: `verify` says which ones differ, and where.
+
+Kernels run one by one, natively and in this thread, each on the interpreter's values of what it loads
+(rounded to their types), so that one wrong kernel does not make its successors look wrong. The inputs of the
+graph are random, with zeros and both signs. What a kernel may differ by follows from types, scalar functions
+and lengths of reductions (compiler/bounds.py).
+
+    found = verify(lowered, target, [{"x.0": 1}])
+    lower(graph, offsets, sizes, alone=groups_failed(found))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.codegen import host, llvm
+from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
+from anyrt.compiler.native import Lowered
+from anyrt.compiler.trial import Loaded, Trial, load
+from anyrt.core.dims import evaluate
+from anyrt.core.dtype import cast, is_float, numpy_dtype, short_name
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kernel import Buffer, For, If, Space, Stmt, Store
+from anyrt.ir.prim import Array
+from anyrt.prims.concat import Concat
+from anyrt.prims.const import Const, Param
+from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.versions import versions
+
+SEED: Final = 20
+MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
+INTEGERS: Final = 100  # random int32 and int64 lie below: products of a few of them do not wrap
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A kernel that differs from its reference. `values`: what it computes, values of the lowered graph;
+    `inputs`: types of the graph's inputs, which `seed` fills; `index`: the first element that is wrong."""
+
+    kernel: str
+    text: str
+    layers: tuple[str, ...]
+    values: frozenset[Value]
+    inputs: tuple[str, ...]
+    seed: int
+    sizes: tuple[tuple[str, int], ...]
+    index: tuple[int, ...]
+    got: str
+    wanted: str
+    count: int
+    total: int
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name} = {n}" for name, n in self.sizes)
+        where = f"kernel {self.kernel} ({', '.join(self.layers)})" + (f" at {sizes}" if sizes else "")
+        element = f"element {list(self.index)}: got {self.got}, wanted {self.wanted}"
+        inputs = f"inputs (seed {self.seed}): {', '.join(self.inputs)}"
+        return (
+            f"[AR805] {where}: {self.count} of {self.total} elements differ; {element}; {inputs}\n{self.text}"
+        )
+
+
+def verify(
+    lowered: Lowered, target: llvm.Target, sizes_list: Sequence[Mapping[str, int]], seed: int = SEED
+) -> tuple[Mismatch, ...]:
+    """The kernels that differ from the interpreter at some of the sizes, each reported once."""
+    loaded = load(lowered, target)
+    found: dict[str, Mismatch] = {}
+    for sizes in sizes_list:
+        for mismatch in _Check(loaded, sizes, seed).run():
+            found.setdefault(mismatch.kernel, mismatch)
+    return tuple(found.values())
+
+
+def groups_failed(found: Iterable[Mismatch]) -> frozenset[Value]:
+    """Every value that a wrong kernel computes: what to build unfused (`alone` of native.lower)."""
+    return frozenset().union(*(m.values for m in found))
+
+
+def random_array(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]) -> Array:
+    """Elements of either sign and some zeros, of moderate size; small integers over their whole range."""
+    count = prod(shape)
+    if is_float(dtype):
+        numbers = rng.standard_normal(count) * rng.choice(
+            [0.0, 0.5, 2.0, 8.0], count, p=[0.05, 0.4, 0.5, 0.05]
+        )
+        return cast(numbers, dtype).reshape(shape)
+    if dtype in (DataType.INT32, DataType.INT64):
+        return rng.integers(-INTEGERS, INTEGERS, count).astype(numpy_dtype(dtype)).reshape(shape)
+    return cast(rng.integers(0, 256, count) - 128, dtype).reshape(shape)
+
+
+def random_inputs(graph: Graph, sizes: Mapping[str, int], seed: int = SEED) -> dict[str, Array]:
+    """Random arrays for the inputs of a graph; those whose values are sizes get these sizes."""
+    rng, feeds = np.random.default_rng(seed), dict[str, Array]()
+    for name, value in graph.inputs:
+        shape = tuple(evaluate(d, sizes) for d in value.shape)
+        feeds[name] = random_array(rng, value.dtype, shape)
+        if isinstance(value.op, Param) and value.op.dynamic_values:
+            known = [sizes[s.name] for s in value.op.dynamic_values]
+            feeds[name] = np.array(known, numpy_dtype(value.dtype)).reshape(shape)
+    return feeds
+
+
+@dataclass(frozen=True, eq=False)
+class _Check:
+    """One run through the kernels of the version that serves `sizes`."""
+
+    loaded: Loaded
+    sizes: Mapping[str, int]
+    seed: int
+
+    def run(self) -> Iterator[Mismatch]:
+        held = self._leaves()
+        number = sum(len(v.kernels) for v in self._versions[: self.version])
+        for launches in _writers(self.schedule.launches):
+            made = self._made(launches)
+            stops = {v: a for v, a in held.items() if v not in made.values() or self._is_copy(launches)}
+            references = {v: reference(v, stops, self.sizes) for v in made.values()}
+            self._feed(launches, held)
+            for _ in launches:
+                self.trial.step(number)
+                number += 1
+            for buffer, value in made.items():
+                yield from self._compare(launches, buffer, value, references[value])
+                held[value] = cast(references[value].array, value.dtype)
+
+    @cached_property
+    def trial(self) -> Trial:
+        return Trial(self.loaded, self.sizes)
+
+    @cached_property
+    def version(self) -> int:
+        return next(n for n, v in enumerate(self._versions) if evaluate(v.guard, self.sizes))
+
+    @property
+    def _versions(self) -> Sequence[host.Guarded]:
+        return self.loaded.lowered.module.versions
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.loaded.lowered.schedules[self.version]
+
+    @cached_property
+    def graph(self) -> Graph:
+        return versions(self.loaded.lowered.graph)[self.version].graph
+
+    def _leaves(self) -> dict[Value, Array]:
+        """Inputs and constants, as stored."""
+        feeds = random_inputs(self.graph, self.sizes, self.seed)
+        held = {value: feeds[name] for name, value in self.graph.inputs}
+        for value in walk(v for _, v in self.graph.outputs):
+            if isinstance(value.op, Const):
+                held[value] = value.op.blob.data.reshape(value.op.shape)
+        return held
+
+    def _made(self, launches: Sequence[Launch]) -> dict[Buffer, Value]:
+        """The buffers that kernels write, with what lies in each."""
+        owners = {b: v for v, b in self.schedule.buffers.items()}
+        buffers = {b: None for x in launches for b in written(x.kernel.body) if b.space in MEMORY}
+        return {b: owners.get(b, launches[0].makes[0]) for b in buffers}
+
+    def _is_copy(self, launches: Sequence[Launch]) -> bool:
+        return any(b not in self.schedule.buffers.values() for b in self._made(launches))
+
+    def _feed(self, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
+        touched = frozenset().union(*(host.touched(x.kernel) for x in launches))
+        for value, buffer in self.schedule.buffers.items():
+            if buffer in touched and value in held and buffer.space is not Space.CONST:
+                self.trial.write(buffer, held[value], value.dtype)
+
+    def _compare(
+        self, launches: Sequence[Launch], buffer: Buffer, value: Value, wanted: Bounded
+    ) -> Iterator[Mismatch]:
+        got = self.trial.read(buffer, value.dtype, wanted.array.shape)
+        wrong = differing(got, wanted, value.dtype)
+        if wrong.any():
+            first = tuple(int(i) for i in np.argwhere(wrong)[0])
+            yield self._mismatch(_maker(launches, value, first, self.sizes), got, wanted, wrong)
+
+    def _mismatch(self, launch: Launch, got: Array, wanted: Bounded, wrong: NDArray[np.bool_]) -> Mismatch:
+        graph, first = self.loaded.lowered.graph, tuple(int(i) for i in np.argwhere(wrong)[0])
+        origin = _originals(graph, self.graph)
+        values = frozenset(origin[v] for v in (*launch.makes, *launch.inlined) if v in origin)
+        allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
+        return Mismatch(
+            kernel=launch.kernel.name,
+            text=repr(launch.kernel),
+            layers=tuple(dict.fromkeys(graph.name(v) for v in values)),
+            values=values,
+            inputs=tuple(_describe(n, v, self.sizes) for n, v in graph.inputs),
+            seed=self.seed,
+            sizes=tuple(self.sizes.items()),
+            index=first,
+            got=str(got[first]),
+            wanted=f"{wanted.array[first]} ± {allowed:.3g}",
+            count=int(wrong.sum()),
+            total=wrong.size,
+        )
+
+
+def reference(
+    value: Value,
+    held: Mapping[Value, Array],
+    sizes: Mapping[str, int],
+    rounded: Container[DataType] = frozenset(),
+) -> Bounded:
+    """A value with its bound, computed from the stored arrays `held`; values of the types `rounded` may have
+    been stored on the way."""
+    found: dict[Value, Bounded] = {}
+    todo = [value]
+    while todo:
+        top = todo[-1]
+        if top in held and top not in found:
+            found[top] = exact(held[top], top.dtype)
+        missing = [] if top in found else [a for a in top.args if a not in found]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        if top not in found:
+            made = bounded(top, tuple(found[a] for a in top.args), sizes)
+            found[top] = stored(made, top.dtype) if top.dtype in rounded else made
+    return found[value]
+
+
+def written(body: Iterable[Stmt]) -> Iterator[Buffer]:
+    """The buffers that statements store to."""
+    for stmt in body:
+        match stmt:
+            case Store(buffer=buffer):
+                yield buffer
+            case For(body=inner) | If(body=inner):
+                yield from written(inner)
+            case _:
+                pass
+
+
+def _writers(launches: Sequence[Launch]) -> list[list[Launch]]:
+    """Kernels in order, those together that write parts of one buffer."""
+    groups: list[list[Launch]] = []
+    last: frozenset[Buffer] = frozenset()
+    for launch in launches:
+        buffers = frozenset(b for b in written(launch.kernel.body) if b.space in MEMORY)
+        if groups and buffers & last:
+            groups[-1].append(launch)
+        else:
+            groups.append([launch])
+        last = buffers
+    return groups
+
+
+def _maker(
+    launches: Sequence[Launch], value: Value, index: tuple[int, ...], sizes: Mapping[str, int]
+) -> Launch:
+    """The kernel that wrote an element of `value`: of a concatenation, that of the part it lies in."""
+    if len(launches) == 1 or not isinstance(value.op, Concat):
+        return launches[0]
+    axis = value.op.axis
+    ends = np.cumsum([evaluate(a.shape[axis], sizes) for a in value.args])
+    return launches[int(np.searchsorted(ends, index[axis], side="right"))]
+
+
+def _originals(graph: Graph, version: Graph) -> dict[Value, Value]:
+    """For each value of a version the value of the graph that it came from."""
+    found: dict[Value, Value] = {}
+    todo = [(new, old) for (_, new), (_, old) in zip(version.outputs, graph.outputs, strict=True)]
+    while todo:
+        new, old = todo.pop()
+        if new not in found:
+            found[new] = old
+            todo += zip(new.args, old.args, strict=True)
+    return found
+
+
+def _describe(name: str, value: Value, sizes: Mapping[str, int]) -> str:
+    shape = ", ".join(str(evaluate(d, sizes)) for d in value.shape)
+    return f"{name} {short_name(value.dtype)}[{shape}]"
