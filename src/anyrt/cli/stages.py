@@ -61,8 +61,12 @@ class Stages:
 
     def assembly(self) -> str:
         """Their assembly, after LLVM's own passes."""
-        text = llvm.assembly(native.text(self.lowered, self.target).text, self.target)
-        return text if self.node is None else self._functions(text, r"^{}:.*?^\t\.size\t{}[^\n]*$")
+        text = native.text(self.lowered, self.target).text
+        if self.node is None:
+            return llvm.assembly(text, self.target)
+        # Visible from outside, a kernel stands on its own even where it is small enough to be inlined.
+        text = text.replace("define internal void", "define void")
+        return self._functions(llvm.assembly(text, self.target), r"^{}:.*?^\t\.size\t{}[^\n]*$")
 
     def _versions(self) -> Iterator[tuple[Dim, list[Kernel]]]:
         """For each version its guard, 1 where it always holds, and the kernels of the node."""
