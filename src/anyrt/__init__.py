@@ -20,7 +20,8 @@ _HOME: dict[str, tuple[str, ...]] = {
     "api.config": ("IBuilderConfig",),
     "api.context": ("IExecutionContext",),
     "api.dims": ("Dims", "Dims2", "Dims3", "Dims4", "DimsHW", "Permutation"),
-    "api.engine": ("ICudaEngine", "IRuntimeConfig", "ISerializationConfig"),
+    "api.engine": ("ICudaEngine",),
+    "api.engine_config": ("IRuntimeConfig", "ISerializationConfig"),
     "api.host_memory": ("IHostMemory",),
     "api.inspector": ("EngineInspector",),
     "api.interfaces": (

@@ -11,26 +11,6 @@ F = trt.float32
 UNIFORM = trt.ScaleMode.UNIFORM
 
 
-class Collect(trt.ILogger):
-    def __init__(self):
-        trt.ILogger.__init__(self)
-        self.lines = []
-
-    def log(self, severity, msg):
-        if severity <= trt.Logger.WARNING:
-            self.lines.append(msg)
-
-
-@pytest.fixture
-def log():
-    return Collect()
-
-
-@pytest.fixture
-def net(log):
-    return trt.Builder(log).create_network()
-
-
 def ones(n):
     return np.ones(n, np.float32)
 
@@ -371,7 +351,7 @@ def test_unfinished_methods_answer_none_and_say_why(net, log):
     assert "AR902" in log.lines[0]
 
 
-def test_error_recorder_of_the_builder_hears_of_the_network():
+def test_error_recorder_of_the_builder_hears_of_the_network(log):
     class Recorder(trt.IErrorRecorder):
         def __init__(self):
             trt.IErrorRecorder.__init__(self)
@@ -381,7 +361,15 @@ def test_error_recorder_of_the_builder_hears_of_the_network():
             self.found.append(code)
             return False
 
-    builder = trt.Builder(Collect())
+    builder = trt.Builder(log)
     builder.error_recorder = Recorder()
     builder.create_network().add_input("", F, (1,))
     assert builder.error_recorder.found == [trt.ErrorCodeTRT.INVALID_STATE]
+
+
+def test_compute_precision_belongs_to_weak_typing(log):
+    net = trt.Builder(log).create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    x, one = net.add_input("x", F, (1, 1, 2, 2)), net.add_input("s", F, (1, 1, 1, 1))
+    layer = net.add_normalization(x, one, one, 12)
+    layer.compute_precision = trt.float16
+    assert (layer.compute_precision, "AR310" in log.lines[0]) == (F, True)

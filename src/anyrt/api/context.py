@@ -13,6 +13,7 @@ from anyrt.api.dims import MAX_DIMS, Dims, integers, unknown_dims
 from anyrt.api.edge import Channel, Refused, Reporting, quiet, stub, wrong_type
 from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
 from anyrt.api.managed import Managed
+from anyrt.api.output import Allocator
 from anyrt.api.setting import Setting
 from anyrt.core.dims import INF, bounds, product
 from anyrt.core.dtype import numpy_dtype, storage_bytes
@@ -295,24 +296,6 @@ class IExecutionContext(Reporting, Managed):
     def set_communicator(self, communicator: object) -> bool:
         """The link to other devices; False, as an engine runs on one."""
         raise NotSupportedError("AR901", "set_communicator", do="run on one device")
-
-
-class Allocator:
-    """A user's output allocator as the runtime sees it."""
-
-    def __init__(self, user: IOutputAllocator) -> None:
-        self._user = user
-
-    def reallocate(self, name: str, current: int, nbytes: int, alignment: int) -> int | None:
-        """Memory for an output; the form with a stream where the user's class has it."""
-        user = self._user
-        if type(user).reallocate_output_async is not IOutputAllocator.reallocate_output_async:
-            return call_user(None, user.reallocate_output_async, name, current, nbytes, alignment, 0)
-        return call_user(None, user.reallocate_output, name, current, nbytes, alignment)
-
-    def notify(self, name: str, shape: tuple[int, ...]) -> None:
-        """The shape of the output."""
-        call_user(None, self._user.notify_shape, name, Dims(shape))
 
 
 def _text(name: object) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anyrt.api.context import IExecutionContext
 from anyrt.api.dims import Dims, unknown_dims
 from anyrt.api.edge import Channel, Refused, Reporting, quiet, wrong_type
+from anyrt.api.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.inspector import EngineInspector
 from anyrt.api.managed import Managed
@@ -22,7 +23,6 @@ from anyrt.core.enums import (
     DataType,
     EngineCapability,
     EngineStat,
-    ExecutionContextAllocationStrategy,
     HardwareCompatibilityLevel,
     ProfilingVerbosity,
     SerializationFlag,
@@ -40,63 +40,11 @@ if TYPE_CHECKING:
     from anyrt.api.runtime import Runtime
 
 Array = NDArray[np.generic]
-Strategy = ExecutionContextAllocationStrategy
 POLICIES = {
     Strategy.STATIC: Policy.STATIC,
     Strategy.ON_PROFILE_CHANGE: Policy.ON_PROFILE_CHANGE,
     Strategy.USER_MANAGED: Policy.USER_MANAGED,
 }
-
-
-class IRuntimeConfig:
-    """How contexts get their memory; made by `ICudaEngine.create_runtime_config`."""
-
-    def __init__(self) -> None:
-        self._strategy = Strategy.STATIC
-
-    def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
-        """Choose when a context gets its memory."""
-        if not isinstance(strategy, Strategy):
-            raise wrong_type("IRuntimeConfig", strategy, "an ExecutionContextAllocationStrategy")
-        self._strategy = strategy
-
-    def get_execution_context_allocation_strategy(self) -> Strategy:
-        """When a context gets its memory."""
-        return self._strategy
-
-
-class ISerializationConfig:
-    """What serialising keeps; made by `ICudaEngine.create_serialization_config`."""
-
-    def __init__(self) -> None:
-        self._flags = 0
-
-    @property
-    def flags(self) -> int:
-        """All flags as a bit mask; RuntimeError for bits that mean nothing."""
-        return self._flags
-
-    @flags.setter
-    def flags(self, flags: int) -> None:
-        if not isinstance(flags, int):
-            raise wrong_type("ISerializationConfig.flags", flags, "an int")
-        if flags < 0 or flags >> len(SerializationFlag):
-            raise Refused(f"ISerializationConfig: {flags:#x} has bits that are no SerializationFlag")
-        self._flags = flags
-
-    def set_flag(self, flag: SerializationFlag) -> bool:
-        """Switch a flag on."""
-        self._flags |= 1 << _serialization_flag(flag)
-        return True
-
-    def clear_flag(self, flag: SerializationFlag) -> bool:
-        """Switch a flag off."""
-        self._flags &= ~(1 << _serialization_flag(flag))
-        return True
-
-    def get_flag(self, flag: SerializationFlag) -> bool:
-        """Whether a flag is on."""
-        return bool(self._flags & 1 << _serialization_flag(flag))
 
 
 class ICudaEngine(Reporting, Managed):
@@ -119,7 +67,9 @@ class ICudaEngine(Reporting, Managed):
     def __call__(self, **inputs: Array) -> dict[str, Array]:
         """The outputs for arrays given by the names of the inputs; mistakes are raised."""
         outputs = self._engine.infer(inputs)
-        return {n: x for n, x in outputs.items() if n not in self._marks.hidden}
+        for name in self._marks.hidden:
+            del outputs[name]
+        return outputs
 
     def __getitem__(self, index: int) -> str:
         return self._io[index].name
@@ -394,9 +344,3 @@ class ICudaEngine(Reporting, Managed):
             (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs
         ]
         return write_plan(self._plan, held)
-
-
-def _serialization_flag(flag: object) -> SerializationFlag:
-    if not isinstance(flag, SerializationFlag):
-        raise wrong_type("ISerializationConfig", flag, "a SerializationFlag")
-    return flag

@@ -16,6 +16,9 @@ from anyrt.core.errors import ArgumentError
 from anyrt.ops import OPS
 from anyrt.ops._record import AttrSpec
 
+# Attributes of weak typing, which TensorRT refuses on strongly typed networks.
+WEAK_ONLY = frozenset({"compute_precision"})
+
 
 @cache
 def layer_class(name: str) -> type[ILayer]:
@@ -51,6 +54,8 @@ def _property(spec: AttrSpec) -> property:
     @quiet(None)
     def assign(self: ILayer, value: object) -> None:
         given = take(spec, value, f"{self._op.cls}.{spec.name}")
+        if spec.name in WEAK_ONLY:
+            self._refuse_when_strong(spec.name)
         locked = spec.locked_by
         if locked is not None and self.get_input(locked) is not None:
             operand = self._op.operand(locked).name

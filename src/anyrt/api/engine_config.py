@@ -1,0 +1,65 @@
+"""How contexts get their memory, and what serialising an engine keeps."""
+
+from __future__ import annotations
+
+from anyrt.api.edge import Refused, wrong_type
+from anyrt.core.enums import ExecutionContextAllocationStrategy, SerializationFlag
+
+Strategy = ExecutionContextAllocationStrategy
+
+
+class IRuntimeConfig:
+    """How contexts get their memory; made by `ICudaEngine.create_runtime_config`."""
+
+    def __init__(self) -> None:
+        self._strategy = Strategy.STATIC
+
+    def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
+        """Choose when a context gets its memory."""
+        if not isinstance(strategy, Strategy):
+            raise wrong_type("IRuntimeConfig", strategy, "an ExecutionContextAllocationStrategy")
+        self._strategy = strategy
+
+    def get_execution_context_allocation_strategy(self) -> Strategy:
+        """When a context gets its memory."""
+        return self._strategy
+
+
+class ISerializationConfig:
+    """What serialising keeps; made by `ICudaEngine.create_serialization_config`."""
+
+    def __init__(self) -> None:
+        self._flags = 0
+
+    @property
+    def flags(self) -> int:
+        """All flags as a bit mask; RuntimeError for bits that mean nothing."""
+        return self._flags
+
+    @flags.setter
+    def flags(self, flags: int) -> None:
+        if not isinstance(flags, int):
+            raise wrong_type("ISerializationConfig.flags", flags, "an int")
+        if flags < 0 or flags >> len(SerializationFlag):
+            raise Refused(f"ISerializationConfig: {flags:#x} has bits that are no SerializationFlag")
+        self._flags = flags
+
+    def set_flag(self, flag: SerializationFlag) -> bool:
+        """Switch a flag on."""
+        self._flags |= 1 << _serialization_flag(flag)
+        return True
+
+    def clear_flag(self, flag: SerializationFlag) -> bool:
+        """Switch a flag off."""
+        self._flags &= ~(1 << _serialization_flag(flag))
+        return True
+
+    def get_flag(self, flag: SerializationFlag) -> bool:
+        """Whether a flag is on."""
+        return bool(self._flags & 1 << _serialization_flag(flag))
+
+
+def _serialization_flag(flag: object) -> SerializationFlag:
+    if not isinstance(flag, SerializationFlag):
+        raise wrong_type("ISerializationConfig", flag, "a SerializationFlag")
+    return flag
