@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
+from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, linear
 from anyrt.ir.kernel import (
     BITS,
@@ -70,7 +71,9 @@ class Frame:
 
 def emit(kernel: Kernel, frame: Frame, slots: dict[Dim, int], machine: Machine) -> Function:
     """`kernel` as an LLVM function; `slots` gains the size-only values that it reads."""
-    return Emitter(Values(machine.has_fma, machine.has_rounding, slots), machine).function(kernel, frame)
+    return Emitter(Values(Writer(machine.has_fma), machine.has_rounding, slots), machine).function(
+        kernel, frame
+    )
 
 
 @dataclass(slots=True)
@@ -86,29 +89,32 @@ class Emitter:
         for buffer in sorted(buffers_of(kernel.body), key=lambda b: (b.space.value, b.name)):
             self._base(buffer, frame)
         self._counted(kernel.var, "%begin", "%end", kernel.body)
-        entry = v.scopes.stack[0]
+        entry = v.out.scopes.stack[0]
         head = [
-            f"define internal void @{kernel.name}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{",
+            f"define internal void @{kernel.name}"
+            "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {",
             "entry:",
             f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}",
         ]
         text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
-        return Function(text, frozenset(v.declared))
+        return Function(text, frozenset(v.out.declared))
 
     def _base(self, buffer: Buffer, frame: Frame) -> None:
         """A buffer's first byte: a binding's address, or a place in the arena, the constants, the tables or
         the scratch."""
-        v, entry = self.values, self.values.scopes.stack[0]
+        v, entry = self.values, self.values.out.scopes.stack[0]
         if buffer.space is Space.REGISTER:
             return
         if buffer.space is Space.SCRATCH:
             start, offset = "%scratch", buffer.offset
         else:
             number, offset = frame.places[buffer]
-            word = v.put(entry, f"getelementptr i64, ptr %args, i64 {number}")
-            start = v.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
+            word = v.out.put(entry, f"getelementptr i64, ptr %args, i64 {number}")
+            start = v.out.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
         v.pointers[buffer] = (
-            start if offset == 0 else v.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
+            start
+            if offset == 0
+            else v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
         )
 
     # ---- statements ---------------------------------------------------------------------------
@@ -127,7 +133,7 @@ class Emitter:
                 case If(condition=condition, body=inner):
                     self._branch(condition, inner)
                 case Let(var=var, value=value):
-                    scope = self.values.scopes.inner
+                    scope = self.values.out.scopes.inner
                     scope.syms[var] = self.values.dim(value)
                 case Alloc(buffer=buffer, value=value):
                     self._alloc(buffer, value)
@@ -139,15 +145,15 @@ class Emitter:
     def _counted(self, var: Sym, first: str, end: str, body: Iterable[Stmt]) -> None:
         """A scalar loop, first … end − 1, entered only when it has a turn to run."""
         v = self.values
-        head, done = v.scopes.name("loop"), v.scopes.name("done")
-        i, after = f"%{v.scopes.name('i')}", f"%{v.scopes.name('i')}"
-        before = v.scopes.name("pre")
-        outer = v.scopes.inner
+        head, done = v.out.scopes.name("loop"), v.out.scopes.name("done")
+        i, after = f"%{v.out.scopes.name('i')}", f"%{v.out.scopes.name('i')}"
+        before = v.out.scopes.name("pre")
+        outer = v.out.scopes.inner
         inner = self._open(Scope(syms={var: i}))
         self.block(body)
-        last = v.scopes.name("end")
-        v.scopes.stack.pop()
-        enter = v.put(outer, f"icmp slt i64 {first}, {end}")
+        last = v.out.scopes.name("end")
+        v.out.scopes.stack.pop()
+        enter = v.out.put(outer, f"icmp slt i64 {first}, {end}")
         outer.lines += [
             f"  br i1 {enter}, label %{before}, label %{done}",
             f"{before}:",
@@ -159,17 +165,17 @@ class Emitter:
             f"{last}:",
             f"  {after} = add nuw nsw i64 {i}, 1",
         ]
-        again = v.put(outer, f"icmp slt i64 {after}, {end}")
+        again = v.out.put(outer, f"icmp slt i64 {after}, {end}")
         outer.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
 
     def _open(self, scope: Scope) -> Scope:
-        self.values.scopes.stack.append(scope)
+        self.values.out.scopes.stack.append(scope)
         return scope
 
     def _across(self, tile: Sym, body: tuple[Stmt, ...]) -> dict[Load, list[str]]:
         """Loads that walk memory with `tile` and jump with the lanes: read in rows and transposed, unless
         lanes are masked."""
-        v, lanes = self.values, self.values.scopes.lanes
+        v, lanes = self.values, self.values.out.scopes.lanes
         if lanes is None or lanes.mask is not None:
             return {}
         loads = [
@@ -186,24 +192,24 @@ class Emitter:
 
     def _unrolled(self, var: Sym, body: tuple[Stmt, ...], given: Mapping[Load, list[str]]) -> None:
         assert isinstance(var.extent, int), f"unrolled loop {var} needs a fixed extent"
-        v, outer = self.values, self.values.scopes.inner
+        v, outer = self.values, self.values.out.scopes.inner
         for i in range(var.extent):
-            width = v.scopes.lanes.width if v.scopes.lanes else 1
+            width = v.out.scopes.lanes.width if v.out.scopes.lanes else 1
             inner = self._open(
                 Scope(syms={var: str(i)}, known={(x, width): rows[i] for x, rows in given.items()})
             )
             self.block(body)
-            self.values.scopes.stack.pop()
+            self.values.out.scopes.stack.pop()
             outer.lines += inner.lines
 
     def _branch(self, condition: Expr, body: tuple[Stmt, ...]) -> None:
         v = self.values
-        assert v.scopes.lanes is None, "a branch cannot stand inside a vector loop"
+        assert v.out.scopes.lanes is None, "a branch cannot stand inside a vector loop"
         flag = v.scalar(condition)
-        outer, then, done = v.scopes.inner, v.scopes.name("then"), v.scopes.name("done")
+        outer, then, done = v.out.scopes.inner, v.out.scopes.name("then"), v.out.scopes.name("done")
         inner = self._open(Scope())
         self.block(body)
-        v.scopes.stack.pop()
+        v.out.scopes.stack.pop()
         outer.lines += [
             f"  br i1 {flag}, label %{then}, label %{done}",
             f"{then}:",
@@ -214,24 +220,24 @@ class Emitter:
 
     def _alloc(self, buffer: Buffer, value: Expr) -> None:
         v = self.values
-        lanes = v.scopes.lanes.width if v.scopes.lanes else 1
-        pointer = f"%{v.scopes.name('r')}"
+        lanes = v.out.scopes.lanes.width if v.out.scopes.lanes else 1
+        pointer = f"%{v.out.scopes.name('r')}"
         kind = ll.vector(buffer.stored, lanes)
         v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
         v.registers[buffer.name] = Register(pointer, lanes)
-        v.scopes.inner.lines.append(f"  store {kind} {v.value(value)}, ptr {pointer}")
+        v.out.scopes.inner.lines.append(f"  store {kind} {v.value(value)}, ptr {pointer}")
 
     def _fold(self, stmt: Fold) -> None:
         v = self.values
         register = v.registers[stmt.buffer.name]
-        scope, kind = v.scopes.inner, ll.vector(stmt.buffer.stored, register.lanes)
-        value = v.value(stmt.value) if register.lanes > 1 or v.scopes.lanes else v.scalar(stmt.value)
-        old = v.put(scope, f"load {kind}, ptr {register.pointer}")
+        scope, kind = v.out.scopes.inner, ll.vector(stmt.buffer.stored, register.lanes)
+        value = v.value(stmt.value) if register.lanes > 1 or v.out.scopes.lanes else v.scalar(stmt.value)
+        old = v.out.put(scope, f"load {kind}, ptr {register.pointer}")
         new = combine(v, scope, stmt.op, stmt.buffer.stored, register.lanes, old, value)
         scope.lines.append(f"  store {kind} {new}, ptr {register.pointer}")
 
     def _store(self, stmt: Store) -> None:
-        v, scope, lanes = self.values, self.values.scopes.inner, self.values.scopes.lanes
+        v, scope, lanes = self.values, self.values.out.scopes.inner, self.values.out.scopes.lanes
         buffer, type = stmt.buffer, stmt.buffer.stored
         assert stmt.value.type is type, f"storing {stmt.value.type} into {buffer.name}, which holds {type}"
         if lanes is None:
@@ -249,7 +255,7 @@ class Emitter:
     def _store_run(self, type: Scalar, value: str, where: str, lanes: Lanes) -> None:
         v, scope, kind, size = (
             self.values,
-            self.values.scopes.inner,
+            self.values.out.scopes.inner,
             ll.vector(type, lanes.width),
             ll.BYTES[type],
         )
@@ -257,22 +263,23 @@ class Emitter:
             scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
             return
         name = f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0"
-        v.declared.add(f"declare void @{name}({kind}, ptr, i32, <{lanes.width} x i1>)")
+        v.out.declared.add(f"declare void @{name}({kind}, ptr, i32, <{lanes.width} x i1>)")
         scope.lines.append(
             f"  call void @{name}({kind} {value}, ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask})"
         )
 
     def _scatter(self, stmt: Store, value: str, lanes: Lanes) -> None:
-        v, scope, type, width = self.values, self.values.scopes.inner, stmt.buffer.stored, lanes.width
+        v, scope, type, width = self.values, self.values.out.scopes.inner, stmt.buffer.stored, lanes.width
         base, moving = v.split(stmt.index, lanes)
         start = v.address(scope, stmt.buffer, v.dim(base))
-        offsets = v.put(scope, f"sext <{width} x i32> {v.lane_dim(moving, lanes)} to <{width} x i64>")
-        where = v.put(scope, f"getelementptr {ll.NAMES[type]}, ptr {start}, <{width} x i64> {offsets}")
+        offsets = v.out.put(scope, f"sext <{width} x i32> {v.lane_dim(moving, lanes)} to <{width} x i64>")
+        where = v.out.put(scope, f"getelementptr {ll.NAMES[type]}, ptr {start}, <{width} x i64> {offsets}")
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
         name, kind = f"llvm.masked.scatter.{ll.suffix(type, width)}.v{width}p0", ll.vector(type, width)
-        v.declared.add(f"declare void @{name}({kind}, <{width} x ptr>, i32, <{width} x i1>)")
+        v.out.declared.add(f"declare void @{name}({kind}, <{width} x ptr>, i32, <{width} x i1>)")
         scope.lines.append(
-            f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, <{width} x i1> {mask})"
+            f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, "
+            f"<{width} x i1> {mask})"
         )
 
 
@@ -285,8 +292,9 @@ class VectorLoop:
 
     def emit(self) -> None:
         """Main loop, masked rest, and the accumulators' last combination."""
-        v, outer, var = self.emitter.values, self.emitter.values.scopes.inner, self.loop.var
-        assert var.extent is not None and v.scopes.lanes is None, f"vector loop {var} stands in another one"
+        v, outer, var = self.emitter.values, self.emitter.values.out.scopes.inner, self.loop.var
+        assert var.extent is not None, f"vector loop {var} has no extent"
+        assert v.out.scopes.lanes is None, f"vector loop {var} stands in another one"
         width = lanes_for(self.loop.body, self.emitter.machine.vector_bits)
         folded = sorted(
             {f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(),
@@ -309,28 +317,28 @@ class VectorLoop:
 
     def _accumulator(self, buffer: Buffer, op: Op, width: int) -> Register:
         v, kind = self.emitter.values, ll.vector(buffer.stored, width)
-        pointer = f"%{v.scopes.name('acc')}"
+        pointer = f"%{v.out.scopes.name('acc')}"
         v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
         start = ll.splat(neutral(op, buffer.stored), buffer.stored, width)
-        v.scopes.inner.lines.append(f"  store {kind} {start}, ptr {pointer}")
+        v.out.scopes.inner.lines.append(f"  store {kind} {start}, ptr {pointer}")
         return Register(pointer, width)
 
     def _main(
         self, width: int, chains: int, extent: str, sums: dict[Buffer, list[Register]], first: str = "0"
     ) -> str:
         """Whole vectors, `chains` of them a turn; gives the index after the last one done."""
-        v, outer = self.emitter.values, self.emitter.values.scopes.inner
+        v, outer = self.emitter.values, self.emitter.values.out.scopes.inner
         step = width * chains
-        names = {n: v.scopes.name(n) for n in ("vec", "vpre", "vend", "vdone")}
-        i, after, last = (f"%{v.scopes.name('v')}" for _ in range(3))
+        names = {n: v.out.scopes.name(n) for n in ("vec", "vpre", "vend", "vdone")}
+        i, after, last = (f"%{v.out.scopes.name('v')}" for _ in range(3))
         texts: list[str] = []
         for c in range(chains):
-            lane0 = i if c == 0 else f"%{v.scopes.name('v')}"
+            lane0 = i if c == 0 else f"%{v.out.scopes.name('v')}"
             inner = self._copy(Lanes(self.loop.var, width, lane0, None), {b: r[c] for b, r in sums.items()})
             texts += ([f"  {lane0} = add nuw nsw i64 {i}, {c * width}"] if c else []) + inner.lines
-        limit = v.put(outer, f"sub i64 {extent}, {step}")
-        enter = v.put(outer, f"icmp sle i64 {first}, {limit}")
-        here = v.scopes.name("from")
+        limit = v.out.put(outer, f"sub i64 {extent}, {step}")
+        enter = v.out.put(outer, f"icmp sle i64 {first}, {limit}")
+        here = v.out.scopes.name("from")
         outer.lines += [
             f"  br label %{here}",
             f"{here}:",
@@ -344,7 +352,7 @@ class VectorLoop:
             f"{names['vend']}:",
             f"  {after} = add nuw nsw i64 {i}, {step}",
         ]
-        again = v.put(outer, f"icmp sle i64 {after}, {limit}")
+        again = v.out.put(outer, f"icmp sle i64 {after}, {limit}")
         outer.lines += [
             f"  br i1 {again}, label %{names['vec']}, label %{names['vdone']}",
             f"{names['vdone']}:",
@@ -358,9 +366,9 @@ class VectorLoop:
         for b, register in sums.items():
             v.registers[b.name] = register
         inner = Scope(lanes=lanes, syms={lanes.var: lanes.first})
-        v.scopes.stack.append(inner)
+        v.out.scopes.stack.append(inner)
         self.emitter.block(self.loop.body)
-        v.scopes.stack.pop()
+        v.out.scopes.stack.pop()
         return inner
 
     def _rest(self, width: int, first: str, extent: str, sums: dict[Buffer, list[Register]]) -> None:
@@ -368,13 +376,13 @@ class VectorLoop:
         var = self.loop.var
         if isinstance(var.extent, int) and var.extent % width == 0:
             return
-        v, outer = self.emitter.values, self.emitter.values.scopes.inner
-        then, done = v.scopes.name("tail"), v.scopes.name("tdone")
-        left = v.put(outer, f"sub i64 {extent}, {first}")
-        some = v.put(outer, f"icmp sgt i64 {left}, 0")
-        count = v.spread(outer, v.put(outer, f"trunc i64 {left} to i32"), "i32", width)
+        v, outer = self.emitter.values, self.emitter.values.out.scopes.inner
+        then, done = v.out.scopes.name("tail"), v.out.scopes.name("tdone")
+        left = v.out.put(outer, f"sub i64 {extent}, {first}")
+        some = v.out.put(outer, f"icmp sgt i64 {left}, 0")
+        count = v.out.spread(outer, v.out.put(outer, f"trunc i64 {left} to i32"), "i32", width)
         steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
-        mask = v.put(outer, f"icmp slt <{width} x i32> {steps}, {count}")
+        mask = v.out.put(outer, f"icmp slt <{width} x i32> {steps}, {count}")
         inner = self._copy(Lanes(var, width, first, mask), {b: r[0] for b, r in sums.items()})
         outer.lines += [
             f"  br i1 {some}, label %{then}, label %{done}",
@@ -387,7 +395,7 @@ class VectorLoop:
     def _join(self, scope: Scope, buffer: Buffer, op: Op, width: int, parts: list[Register]) -> None:
         """Chains, then lanes in halves, then the register that was there before."""
         v, type, kind = self.emitter.values, buffer.stored, ll.vector(buffer.stored, width)
-        vectors = [v.put(scope, f"load {kind}, ptr {r.pointer}") for r in parts]
+        vectors = [v.out.put(scope, f"load {kind}, ptr {r.pointer}") for r in parts]
         while len(vectors) > 1:
             vectors = [
                 combine(v, scope, op, type, width, *pair)
@@ -399,15 +407,17 @@ class VectorLoop:
             halves = [", ".join(f"i32 {i + h * lanes}" for i in range(lanes)) for h in (0, 1)]
             source = ll.vector(type, lanes * 2) if lanes > 1 else f"<2 x {ll.NAMES[type]}>"
             if lanes == 1:
-                a, b = (v.put(scope, f"extractelement {source} {total}, i64 {h}") for h in (0, 1))
+                a, b = (v.out.put(scope, f"extractelement {source} {total}, i64 {h}") for h in (0, 1))
             else:
                 a, b = (
-                    v.put(scope, f"shufflevector {source} {total}, {source} poison, <{lanes} x i32> <{h}>")
+                    v.out.put(
+                        scope, f"shufflevector {source} {total}, {source} poison, <{lanes} x i32> <{h}>"
+                    )
                     for h in halves
                 )
             total = combine(v, scope, op, type, lanes, a, b)
         pointer = v.registers[buffer.name].pointer
-        old = v.put(scope, f"load {ll.NAMES[type]}, ptr {pointer}")
+        old = v.out.put(scope, f"load {ll.NAMES[type]}, ptr {pointer}")
         scope.lines.append(
             f"  store {ll.NAMES[type]} {combine(v, scope, op, type, 1, old, total)}, ptr {pointer}"
         )
@@ -418,14 +428,14 @@ def combine(v: Values, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b
     kind = ll.vector(type, lanes)
     table = ll.FLOAT_OPS if type.is_float else ll.INT_OPS
     if op in table:
-        result = v.put(scope, f"{table[op]} {kind} {a}, {b}")
+        result = v.out.put(scope, f"{table[op]} {kind} {a}, {b}")
     else:
         names = ll.INTRINSICS if type.is_float else ll.INT_INTRINSICS
-        result = v.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])
-    open_lanes = v.scopes.lanes
+        result = v.out.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])
+    open_lanes = v.out.scopes.lanes
     if open_lanes is None or open_lanes.mask is None or lanes == 1:
         return result
-    return v.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {a}")
+    return v.out.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {a}")
 
 
 def neutral(op: Op, type: Scalar) -> float | int | bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from anyrt.codegen.emit import Frame, Machine, buffers_of, emit
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
+from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, maximum, mul
 from anyrt.ir.kernel import Buffer, Kernel
 from anyrt.plan import abi
@@ -112,9 +113,9 @@ def _read(operand: str, lines: list[str], first: int, name: str) -> str:
 
 
 def _prepare(module: Module, counts: Sequence[str], slots: dict[Dim, int], first: int) -> Entry:
-    values = Values(False, True, {})
+    values = Values(Writer(has_fma=False), True, {})
     scope = Scope()
-    values.scopes.stack.append(scope)
+    values.out.scopes.stack.append(scope)
     for n, sym in enumerate(module.symbols):
         scope.lines.append(f"  %s{n}p = getelementptr i64, ptr %args, i64 {first + n}")
         scope.lines.append(f"  %s{n} = load i64, ptr %s{n}p")
@@ -128,7 +129,7 @@ def _prepare(module: Module, counts: Sequence[str], slots: dict[Dim, int], first
         count = _read(items, lines, first, f"items{n}_")
         lines.append(f"  call void @{kernel.name}(ptr %args, i64 0, i64 {count}, ptr null)")
     text = "\n".join(["define i32 @prepare(ptr %args) #0 {", *lines, "  ret i32 0", "}"])
-    return Entry(text, frozenset(values.declared))
+    return Entry(text, frozenset(values.out.declared))
 
 
 def _launch(n: int, launch: _Launch, first: int) -> list[str]:

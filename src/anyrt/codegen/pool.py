@@ -1,7 +1,8 @@
 """The thread pool as LLVM IR: parallel regions without OpenMP, without a compiled extension, without libc.
 
 Workers are threads that call worker() once and stay in it. A caller offers a region by publishing its job and
-a number of seats; workers take seats, then all claim chunks from one counter until none is left.
+a number of seats; workers take seats. The chunks are cut into one part per thread; each thread claims those
+of its own part, so that it meets the same memory in every region, then those that others have left.
 The caller closes the seats and waits only for those who sat down, so that a worker the operating system has
 suspended delays nobody. A caller that finds the pool busy runs its region alone instead of waiting.
 
@@ -23,7 +24,7 @@ from typing import Final
 from anyrt.codegen.image import flatten
 from anyrt.codegen.llvm import Arch, Target, compile_text, host
 from anyrt.plan import abi
-from anyrt.plan.pool import PoolWord
+from anyrt.plan.pool import PART_WORDS, PoolWord
 from anyrt.plan.program import Compiled, Program
 
 VERSION: Final = 1
@@ -77,7 +78,7 @@ define internal void @wake(ptr %pool, i64 %count) noinline {{
   ret void
 }}
 
-; Claims chunks until none is left or somebody cancels.
+; Claims chunks, first those of the thread's own part, then what others have left, or until somebody cancels.
 define internal void @work(ptr %pool, i64 %thread) {{
 enter:
   %fn.at = getelementptr i64, ptr %pool, i64 {FUNCTION}
@@ -88,21 +89,50 @@ enter:
   %items = load i64, ptr %items.at
   %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
   %grain = load i64, ptr %grain.at
-  %next.at = getelementptr i64, ptr %pool, i64 {NEXT}
+  %chunks.at = getelementptr i64, ptr %pool, i64 {CHUNKS}
+  %chunks = load i64, ptr %chunks.at
+  %parts.at = getelementptr i64, ptr %pool, i64 {PARTS}
+  %parts = load i64, ptr %parts.at
   %scratch = call ptr @scratch(ptr %args, i64 %thread)
+  %first = urem i64 %thread, %parts
+  br label %visit
+visit:
+  %visited = phi i64 [0, %enter], [%visited1, %next]
+  %part = phi i64 [%first, %enter], [%part1, %next]
+  %following = add i64 %part, 1
+  %low.of = mul i64 %part, %chunks
+  %low = udiv i64 %low.of, %parts
+  %high.of = mul i64 %following, %chunks
+  %high = udiv i64 %high.of, %parts
+  %size = sub i64 %high, %low
+  %line = mul i64 %part, {part_words}
+  %word = add i64 %line, {NEXT}
+  %next.at = getelementptr i64, ptr %pool, i64 %word
   br label %claim
 claim:
-  %begin = atomicrmw add ptr %next.at, i64 %grain monotonic
-  %left = icmp ult i64 %begin, %items
-  br i1 %left, label %check, label %leave
+  %seen = load atomic i64, ptr %next.at monotonic, align 8
+  %some = icmp ult i64 %seen, %size
+  br i1 %some, label %take, label %next
+take:
+  %index = atomicrmw add ptr %next.at, i64 1 monotonic
+  %mine = icmp ult i64 %index, %size
+  br i1 %mine, label %check, label %next
 check:
   %stop = call i1 @cancelled(ptr %args)
   br i1 %stop, label %leave, label %chunk
 chunk:
+  %number = add i64 %low, %index
+  %begin = mul i64 %number, %grain
   %after = add i64 %begin, %grain
   %end = call i64 @llvm.umin.i64(i64 %after, i64 %items)
   call void %fn(ptr %args, i64 %begin, i64 %end, ptr %scratch)
   br label %claim
+next:
+  %visited1 = add i64 %visited, 1
+  %wraps = icmp eq i64 %following, %parts
+  %part1 = select i1 %wraps, i64 0, i64 %following
+  %all = icmp eq i64 %visited1, %parts
+  br i1 %all, label %leave, label %visit
 leave:
   ret void
 }}
@@ -183,16 +213,30 @@ publish:
   store i64 %items, ptr %items.at
   %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
   store i64 %grain, ptr %grain.at
-  %next.at = getelementptr i64, ptr %pool, i64 {NEXT}
+  %chunks.at = getelementptr i64, ptr %pool, i64 {CHUNKS}
+  store i64 %chunks, ptr %chunks.at
+  %parts = add i64 %seats, 1
+  %parts.at = getelementptr i64, ptr %pool, i64 {PARTS}
+  store i64 %parts, ptr %parts.at
+  br label %reset
+reset:
+  %part = phi i64 [0, %publish], [%part1, %reset]
+  %line = mul i64 %part, {part_words}
+  %word = add i64 %line, {NEXT}
+  %next.at = getelementptr i64, ptr %pool, i64 %word
   store atomic i64 0, ptr %next.at monotonic, align 8
+  %part1 = add i64 %part, 1
+  %more = icmp ult i64 %part1, %parts
+  br i1 %more, label %reset, label %offer
+offer:
   %state.at = getelementptr i64, ptr %pool, i64 {STATE}
   %old = load atomic i64, ptr %state.at monotonic, align 8
   %gen = lshr i64 %old, 32
   %gen1 = add i64 %gen, 1
   %high = shl i64 %gen1, 32
   %middle = shl i64 %seats, 16
-  %offer = or i64 %high, %middle
-  %unused = atomicrmw xchg ptr %state.at, i64 %offer seq_cst
+  %open = or i64 %high, %middle
+  %unused = atomicrmw xchg ptr %state.at, i64 %open seq_cst
   %sleepers.at = getelementptr i64, ptr %pool, i64 {SLEEPERS}
   %sleepers = load atomic i64, ptr %sleepers.at seq_cst, align 8
   %awake = icmp eq i64 %sleepers, 0
@@ -310,6 +354,7 @@ def pool_text(target: Target) -> str:
     words = {word.name: int(word) for word in PoolWord}
     return _TEXT.format(
         **words,
+        part_words=PART_WORDS,
         gen32=2 * PoolWord.STATE + 1,  # the upper half of a little-endian word
         scratch=abi.SCRATCH,
         stride=abi.SCRATCH_STRIDE,

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.legal import replacement
-from anyrt.codegen.scope import Lanes, Scope, Scopes
+from anyrt.codegen.scope import Lanes, Scope
+from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Fn, Monomial, Sym, linear, product, substitute, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.kernel import (
-    COMPARES,
     Alu,
     Buffer,
     Cast,
@@ -23,7 +24,6 @@ from anyrt.ir.kernel import (
     Expr,
     Index,
     Load,
-    Op,
     Scalar,
     Space,
     cast,
@@ -47,36 +47,12 @@ class Register:
 class Values:
     """Writes expressions into the scopes of one function."""
 
-    has_fma: bool
+    out: Writer
     has_rounding: bool  # of floats to integers and to half precision
     slots: dict[Dim, int]
     pointers: dict[Buffer, str] = field(default_factory=dict)
-    scopes: Scopes = field(default_factory=Scopes)
     registers: dict[str, Register] = field(default_factory=dict)
-    declared: set[str] = field(default_factory=set)
     allocas: list[str] = field(default_factory=list)
-
-    # ---- small tools --------------------------------------------------------------------------
-
-    def put(self, scope: Scope, text: str, stem: str = "t") -> str:
-        """Write `%name = text` into `scope` and give the name."""
-        name = "%" + self.scopes.name(stem)
-        scope.lines.append(f"  {name} = {text}")
-        return name
-
-    def call(self, scope: Scope, result: str, intrinsic: str, args: list[tuple[str, str]]) -> str:
-        """Call an LLVM intrinsic, declaring it once."""
-        types = ", ".join(t for t, _ in args)
-        self.declared.add(f"declare {result} @{intrinsic}({types})")
-        return self.put(scope, f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})")
-
-    def spread(self, scope: Scope, value: str, kind: str, lanes: int) -> str:
-        """A scalar in every lane."""
-        first = self.put(scope, f"insertelement <{lanes} x {kind}> poison, {kind} {value}, i64 0")
-        return self.put(
-            scope,
-            f"shufflevector <{lanes} x {kind}> {first}, <{lanes} x {kind}> poison, <{lanes} x i32> zeroinitializer",
-        )
 
     # ---- indices ------------------------------------------------------------------------------
 
@@ -87,23 +63,25 @@ class Values:
         loops = self._loop_symbols(x)
         if not loops:
             return self._slot(x)
-        scope = self.scopes.home(loops)
+        scope = self.out.scopes.home(loops)
         if x not in scope.known:
             scope.known[x] = self._sum(x, loops)
         return scope.known[x]
 
     def _loop_symbols(self, x: Dim | Sym | Fn) -> frozenset[Sym]:
         return frozenset(
-            s for s in symbols(x) if s.extent is not None or s.source is not None or self.scopes.value_of(s)
+            s
+            for s in symbols(x)
+            if s.extent is not None or s.source is not None or self.out.scopes.value_of(s)
         )
 
     def _slot(self, x: DimExpr) -> str:
         """A value that depends on sizes only: `prepare` has computed it."""
-        entry = self.scopes.stack[0]
+        entry = self.out.scopes.stack[0]
         if x not in entry.known:
             at = self.slots.setdefault(x, len(self.slots))
-            where = self.put(entry, f"getelementptr i64, ptr %slots, i64 {at}")
-            entry.known[x] = self.put(entry, f"load i64, ptr {where}, !invariant.load !0", "n")
+            where = self.out.put(entry, f"getelementptr i64, ptr %slots, i64 {at}")
+            entry.known[x] = self.out.put(entry, f"load i64, ptr {where}, !invariant.load !0", "n")
         return entry.known[x]
 
     def _sum(self, x: DimExpr, loops: frozenset[Sym]) -> str:
@@ -121,24 +99,24 @@ class Values:
             part = product([coefficient, *(_single(a) for a in moving)])
             total = total + part
             scope = (
-                self.scopes.home(self._loop_symbols(total))
+                self.out.scopes.home(self._loop_symbols(total))
                 if isinstance(total, DimExpr)
-                else self.scopes.stack[0]
+                else self.out.scopes.stack[0]
             )
             value = self._product(scope, coefficient, moving)
-            text = value if not text else self.put(scope, f"add i64 {text}, {value}", "i")
+            text = value if not text else self.out.put(scope, f"add i64 {text}, {value}", "i")
         return text
 
     def _depth(self, moving: Monomial) -> tuple[int, str]:
         needs = frozenset().union(*map(self._loop_symbols, moving)) if moving else frozenset()
-        scope = self.scopes.home(needs)
-        return self.scopes.stack.index(scope), repr(moving)
+        scope = self.out.scopes.home(needs)
+        return self.out.scopes.stack.index(scope), repr(moving)
 
     def _product(self, scope: Scope, coefficient: Dim, moving: Monomial) -> str:
         text = "" if coefficient == 1 and moving else self.dim(coefficient)
         for a in moving:
             value = self._atom(a)
-            text = value if not text else self.put(scope, f"mul i64 {text}, {value}", "i")
+            text = value if not text else self.out.put(scope, f"mul i64 {text}, {value}", "i")
         return text
 
     def _atom(self, atom: Sym | Fn) -> str:
@@ -146,12 +124,12 @@ class Values:
             return self._function(atom)
         if atom.source is not None:
             return self._bound(atom)
-        value = self.scopes.value_of(atom)
+        value = self.out.scopes.value_of(atom)
         assert value is not None, f"symbol {atom} is used outside its loop"
         return value
 
     def _bound(self, sym: Sym) -> str:
-        scope = self.scopes.home(self._loop_symbols(sym) - {sym})
+        scope = self.out.scopes.home(self._loop_symbols(sym) - {sym})
         if sym not in scope.known:
             source = sym.source
             assert isinstance(source, Const | Index | Load | Alu | Cast)
@@ -159,7 +137,7 @@ class Values:
         return scope.known[sym]
 
     def _function(self, fn: Fn) -> str:
-        scope = self.scopes.home(self._loop_symbols(fn))
+        scope = self.out.scopes.home(self._loop_symbols(fn))
         if fn not in scope.known:
             scope.known[fn] = self._function_text(scope, fn)
         return scope.known[fn]
@@ -169,39 +147,39 @@ class Values:
         b = rest[0] if rest else ""
         match fn.op:
             case "min" | "max":
-                return self.call(scope, "i64", f"llvm.s{fn.op}.i64", [("i64", a), ("i64", b)])
+                return self.out.call(scope, "i64", f"llvm.s{fn.op}.i64", [("i64", a), ("i64", b)])
             case "eq":
-                return self.put(scope, f"zext i1 {self.put(scope, f'icmp eq i64 {a}, {b}')} to i64")
+                return self.out.put(scope, f"zext i1 {self.out.put(scope, f'icmp eq i64 {a}, {b}')} to i64")
             case "scale":
-                x = self.put(scope, f"sitofp i64 {a} to float")
-                y = self.put(scope, f"fmul float {x}, {ll.literal(fn.factor, Scalar.F32)}")
-                floor = self.call(scope, "float", "llvm.floor.f32", [("float", y)])
-                return self.put(scope, f"fptosi float {floor} to i64")
+                x = self.out.put(scope, f"sitofp i64 {a} to float")
+                y = self.out.put(scope, f"fmul float {x}, {ll.literal(fn.factor, Scalar.F32)}")
+                floor = self.out.call(scope, "float", "llvm.floor.f32", [("float", y)])
+                return self.out.put(scope, f"fptosi float {floor} to i64")
             case _:
                 return self._division(scope, fn.op, a, b)
 
     def _division(self, scope: Scope, op: str, a: str, b: str) -> str:
         """Rounded down (or towards zero: tdiv), 0 where the divisor is 0."""
-        none = self.put(scope, f"icmp eq i64 {b}, 0")
-        safe = self.put(scope, f"select i1 {none}, i64 1, i64 {b}")
-        quotient = self.put(scope, f"sdiv i64 {a}, {safe}")
+        none = self.out.put(scope, f"icmp eq i64 {b}, 0")
+        safe = self.out.put(scope, f"select i1 {none}, i64 1, i64 {b}")
+        quotient = self.out.put(scope, f"sdiv i64 {a}, {safe}")
         if op == "tdiv":
-            return self.put(scope, f"select i1 {none}, i64 0, i64 {quotient}")
-        rest = self.put(scope, f"srem i64 {a}, {safe}")
-        below = self.put(scope, f"icmp slt i64 {self.put(scope, f'xor i64 {rest}, {safe}')}, 0")
-        uneven = self.put(scope, f"icmp ne i64 {rest}, 0")
-        fix = self.put(scope, f"and i1 {below}, {uneven}")
+            return self.out.put(scope, f"select i1 {none}, i64 0, i64 {quotient}")
+        rest = self.out.put(scope, f"srem i64 {a}, {safe}")
+        below = self.out.put(scope, f"icmp slt i64 {self.out.put(scope, f'xor i64 {rest}, {safe}')}, 0")
+        uneven = self.out.put(scope, f"icmp ne i64 {rest}, 0")
+        fix = self.out.put(scope, f"and i1 {below}, {uneven}")
         if op == "floordiv":
-            lower = self.put(scope, f"sub i64 {quotient}, {self.put(scope, f'zext i1 {fix} to i64')}")
-            return self.put(scope, f"select i1 {none}, i64 0, i64 {lower}")
-        wrapped = self.put(scope, f"select i1 {fix}, i64 {safe}, i64 0")
-        return self.put(
-            scope, f"select i1 {none}, i64 0, i64 {self.put(scope, f'add i64 {rest}, {wrapped}')}"
+            lower = self.out.put(scope, f"sub i64 {quotient}, {self.out.put(scope, f'zext i1 {fix} to i64')}")
+            return self.out.put(scope, f"select i1 {none}, i64 0, i64 {lower}")
+        wrapped = self.out.put(scope, f"select i1 {fix}, i64 {safe}, i64 0")
+        return self.out.put(
+            scope, f"select i1 {none}, i64 0, i64 {self.out.put(scope, f'add i64 {rest}, {wrapped}')}"
         )
 
     def lane_dim(self, x: Dim, lanes: Lanes) -> str:
         """An index that differs by lane, as a vector of i32."""
-        scope = self.scopes.lane_home(self._loop_symbols(x))
+        scope = self.out.scopes.lane_home(self._loop_symbols(x))
         key = ("lanes", x)
         if key in scope.known:
             return scope.known[key]
@@ -210,19 +188,19 @@ class Values:
         for m, c in x.terms if isinstance(x, DimExpr) else (((), x),):
             still = tuple(a for a in m if lanes.var not in symbols(a))
             uniform = self.dim(product([c, *map(_single, still)]))
-            part = self.spread(scope, self._narrow(scope, uniform), "i32", lanes.width)
+            part = self.out.spread(scope, self._narrow(scope, uniform), "i32", lanes.width)
             for a in m:
                 if a not in still:
-                    part = self.put(scope, f"mul {kind} {part}, {self._lane_atom(a, lanes)}")
-            total = part if not total else self.put(scope, f"add {kind} {total}, {part}")
+                    part = self.out.put(scope, f"mul {kind} {part}, {self._lane_atom(a, lanes)}")
+            total = part if not total else self.out.put(scope, f"add {kind} {total}, {part}")
         scope.known[key] = total
         return total
 
     def _narrow(self, scope: Scope, value: str) -> str:
-        return self.put(scope, f"trunc i64 {value} to i32")
+        return self.out.put(scope, f"trunc i64 {value} to i32")
 
     def _lane_atom(self, atom: Sym | Fn, lanes: Lanes) -> str:
-        scope = self.scopes.lane_home(self._loop_symbols(atom))
+        scope = self.out.scopes.lane_home(self._loop_symbols(atom))
         key = ("lane", atom)
         if key not in scope.known:
             scope.known[key] = self._lane_text(scope, atom, lanes)
@@ -231,9 +209,11 @@ class Values:
     def _lane_text(self, scope: Scope, atom: Sym | Fn, lanes: Lanes) -> str:
         width = lanes.width
         if atom == lanes.var:
-            first = self.spread(scope, self.put(scope, f"trunc i64 {lanes.first} to i32"), "i32", width)
+            first = self.out.spread(
+                scope, self.out.put(scope, f"trunc i64 {lanes.first} to i32"), "i32", width
+            )
             steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
-            return self.put(scope, f"add <{width} x i32> {first}, {steps}")
+            return self.out.put(scope, f"add <{width} x i32> {first}, {steps}")
         if isinstance(atom, Sym):
             source = atom.source
             assert isinstance(source, Const | Index | Load | Alu | Cast), f"{atom} is used outside its loop"
@@ -246,24 +226,26 @@ class Values:
         kind = f"<{lanes.width} x i32>"
         match fn.op:
             case "min" | "max":
-                return self.call(scope, kind, f"llvm.s{fn.op}.v{lanes.width}i32", [(kind, a), (kind, b)])
+                return self.out.call(scope, kind, f"llvm.s{fn.op}.v{lanes.width}i32", [(kind, a), (kind, b)])
             case "eq":
-                same = self.put(scope, f"icmp eq {kind} {a}, {b}")
-                return self.put(scope, f"zext <{lanes.width} x i1> {same} to {kind}")
+                same = self.out.put(scope, f"icmp eq {kind} {a}, {b}")
+                return self.out.put(scope, f"zext <{lanes.width} x i1> {same} to {kind}")
             case "floordiv" | "mod":
-                divisor = self.call(
+                divisor = self.out.call(
                     scope,
                     kind,
                     f"llvm.smax.v{lanes.width}i32",
                     [(kind, b), (kind, ll.splat(1, Scalar.I32, lanes.width))],
                 )
-                rest = self.put(scope, f"srem {kind} {a}, {divisor}")
-                negative = self.put(scope, f"ashr {kind} {rest}, {ll.splat(31, Scalar.I32, lanes.width)}")
-                up = self.put(scope, f"and {kind} {negative}, {divisor}")
-                left = self.put(scope, f"add {kind} {rest}, {up}")
+                rest = self.out.put(scope, f"srem {kind} {a}, {divisor}")
+                negative = self.out.put(scope, f"ashr {kind} {rest}, {ll.splat(31, Scalar.I32, lanes.width)}")
+                up = self.out.put(scope, f"and {kind} {negative}, {divisor}")
+                left = self.out.put(scope, f"add {kind} {rest}, {up}")
                 if fn.op == "mod":
                     return left
-                return self.put(scope, f"sdiv {kind} {self.put(scope, f'sub {kind} {a}, {left}')}, {divisor}")
+                return self.out.put(
+                    scope, f"sdiv {kind} {self.out.put(scope, f'sub {kind} {a}, {left}')}, {divisor}"
+                )
             case _:
                 raise AssertionError(f"{fn.op} of a vector loop's variable")
 
@@ -271,20 +253,20 @@ class Values:
 
     def value(self, x: Expr) -> str:
         """`x` as the open vector loop needs it: a vector inside one, else a scalar."""
-        lanes = self.scopes.lanes
+        lanes = self.out.scopes.lanes
         if lanes is None:
             return self.scalar(x)
         if self.varies(x, lanes):
-            scope = self.scopes.lane_home(self._needs(x)) if is_pure(x) else self.scopes.inner
+            scope = self.out.scopes.lane_home(self._needs(x)) if is_pure(x) else self.out.scopes.inner
             return self._known(scope, x, lanes.width)
         if isinstance(x, Const):
             return ll.splat(x.value, x.type, lanes.width)
         pure = is_pure(x)
-        scope = self.scopes.home(self._needs(x)) if pure else self.scopes.inner
+        scope = self.out.scopes.home(self._needs(x)) if pure else self.out.scopes.inner
         key = ("splat", x, lanes.width)
         if pure and key in scope.known:
             return scope.known[key]
-        text = self.spread(scope, self.scalar(x), ll.NAMES[x.type], lanes.width)
+        text = self.out.spread(scope, self.scalar(x), ll.NAMES[x.type], lanes.width)
         if pure:
             scope.known[key] = text
         return text
@@ -293,7 +275,7 @@ class Values:
         """`x` as a scalar, written in the outermost scope that has what it needs."""
         if isinstance(x, Const):
             return ll.literal(x.value, x.type)
-        scope = self.scopes.home(self._needs(x)) if is_pure(x) else self.scopes.inner
+        scope = self.out.scopes.home(self._needs(x)) if is_pure(x) else self.out.scopes.inner
         return self._known(scope, x, 1)
 
     def varies(self, x: Expr, lanes: Lanes) -> bool:
@@ -322,16 +304,20 @@ class Values:
                 return self.dim(dim)
             case Index(dim=dim):
                 lanes = self._open()
-                return self.put(scope, f"sext <{width} x i32> {self.lane_dim(dim, lanes)} to <{width} x i64>")
+                return self.out.put(
+                    scope, f"sext <{width} x i32> {self.lane_dim(dim, lanes)} to <{width} x i64>"
+                )
             case Load():
                 return self._load(scope, x) if width == 1 else self._load_lanes(scope, x, self._open())
             case Cast(arg=arg):
-                return self._cast(scope, arg, x.type, self._operand(arg, width), width)
+                return arithmetic.cast(self.out, scope, arg, x.type, self._operand(arg, width), width)
             case Alu(op=op, args=args):
-                return self._alu(scope, op, args, [self._operand(a, width) for a in args], x.type, width)
+                return arithmetic.alu(
+                    self.out, scope, op, args, [self._operand(a, width) for a in args], x.type, width
+                )
 
     def _open(self) -> Lanes:
-        lanes = self.scopes.lanes
+        lanes = self.out.scopes.lanes
         assert lanes is not None, "no vector loop is open"
         return lanes
 
@@ -342,7 +328,7 @@ class Values:
 
     def address(self, scope: Scope, buffer: Buffer, at: str) -> str:
         """Pointer to element `at` of `buffer`."""
-        return self.put(
+        return self.out.put(
             scope,
             f"getelementptr inbounds {ll.NAMES[buffer.stored]}, ptr {self.pointers[buffer]}, i64 {at}",
             "p",
@@ -351,14 +337,14 @@ class Values:
     def _load(self, scope: Scope, x: Load) -> str:
         kind = ll.NAMES[x.type]
         if x.buffer.space is Space.REGISTER:
-            return self.put(scope, f"load {kind}, ptr {self.registers[x.buffer.name].pointer}")
+            return self.out.put(scope, f"load {kind}, ptr {self.registers[x.buffer.name].pointer}")
         where = self.address(scope, x.buffer, self.dim(x.index))
-        return self.put(scope, f"load {kind}, ptr {where}, align {ll.BYTES[x.type]}")
+        return self.out.put(scope, f"load {kind}, ptr {where}, align {ll.BYTES[x.type]}")
 
     def _load_lanes(self, scope: Scope, x: Load, lanes: Lanes) -> str:
         kind = ll.vector(x.type, lanes.width)
         if x.buffer.space is Space.REGISTER:
-            return self.put(scope, f"load {kind}, ptr {self.registers[x.buffer.name].pointer}")
+            return self.out.put(scope, f"load {kind}, ptr {self.registers[x.buffer.name].pointer}")
         moved = linear(x.index, lanes.var)
         stride = moved[0] if moved else None
         if moved and isinstance(stride, int) and 1 <= stride <= STRIDED:
@@ -371,40 +357,46 @@ class Values:
 
     def lane_zero(self, scope: Scope, stride: int, rest: Dim, lanes: Lanes) -> str:
         """The index that lane 0 reads or writes."""
-        first = lanes.first if stride == 1 else self.put(scope, f"mul i64 {lanes.first}, {stride}")
-        return first if rest == 0 else self.put(scope, f"add i64 {self.dim(rest)}, {first}", "i")
+        first = lanes.first if stride == 1 else self.out.put(scope, f"mul i64 {lanes.first}, {stride}")
+        return first if rest == 0 else self.out.put(scope, f"add i64 {self.dim(rest)}, {first}", "i")
 
     def _contiguous(self, scope: Scope, type: Scalar, where: str, lanes: Lanes) -> str:
         kind, size = ll.vector(type, lanes.width), ll.BYTES[type]
         if lanes.mask is None:
-            return self.put(scope, f"load {kind}, ptr {where}, align {size}")
+            return self.out.put(scope, f"load {kind}, ptr {where}, align {size}")
         name = f"llvm.masked.load.{ll.suffix(type, lanes.width)}.p0"
-        self.declared.add(f"declare {kind} @{name}(ptr, i32, <{lanes.width} x i1>, {kind})")
-        return self.put(
+        self.out.declared.add(f"declare {kind} @{name}(ptr, i32, <{lanes.width} x i1>, {kind})")
+        return self.out.put(
             scope,
-            f"call {kind} @{name}(ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask}, {kind} zeroinitializer)",
+            f"call {kind} @{name}(ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask}, "
+            f"{kind} zeroinitializer)",
         )
 
     def _strided(self, scope: Scope, type: Scalar, where: str, stride: int, width: int) -> str:
         """All elements from the first to the last one read, then the wanted ones picked out."""
         span = stride * (width - 1) + 1
-        whole = self.put(scope, f"load <{span} x {ll.NAMES[type]}>, ptr {where}, align {ll.BYTES[type]}")
+        whole = self.out.put(scope, f"load <{span} x {ll.NAMES[type]}>, ptr {where}, align {ll.BYTES[type]}")
         picks = ", ".join(f"i32 {i * stride}" for i in range(width))
         kind = f"<{span} x {ll.NAMES[type]}>"
-        return self.put(scope, f"shufflevector {kind} {whole}, {kind} poison, <{width} x i32> <{picks}>")
+        return self.out.put(scope, f"shufflevector {kind} {whole}, {kind} poison, <{width} x i32> <{picks}>")
 
     def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
         width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.type]
         base, moving = self.split(x.index, lanes)
         start = self.address(scope, x.buffer, self.dim(base))
-        offsets = self.put(scope, f"sext <{width} x i32> {self.lane_dim(moving, lanes)} to <{width} x i64>")
-        where = self.put(scope, f"getelementptr {ll.NAMES[x.type]}, ptr {start}, <{width} x i64> {offsets}")
+        offsets = self.out.put(
+            scope, f"sext <{width} x i32> {self.lane_dim(moving, lanes)} to <{width} x i64>"
+        )
+        where = self.out.put(
+            scope, f"getelementptr {ll.NAMES[x.type]}, ptr {start}, <{width} x i64> {offsets}"
+        )
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
         name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
-        self.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
-        return self.put(
+        self.out.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
+        return self.out.put(
             scope,
-            f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, {kind} zeroinitializer)",
+            f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, "
+            f"{kind} zeroinitializer)",
         )
 
     def split(self, x: Dim, lanes: Lanes) -> tuple[Dim, Dim]:
@@ -419,7 +411,7 @@ class Values:
         """The load for each turn of `tile`, along which it walks memory: a row of the tile for each lane,
         read whole, then transposed by perfect shuffles of all elements (each turns the bits of an element's
         place by one)."""
-        scope, columns, name = self.scopes.inner, tile.extent, ll.NAMES[x.type]
+        scope, columns, name = self.out.scopes.inner, tile.extent, ll.NAMES[x.type]
         assert isinstance(columns, int), f"tile {tile} needs a fixed extent"
         moved = linear(x.index, lanes.var)
         assert moved is not None, f"{x} does not move evenly with {lanes.var}"
@@ -427,11 +419,11 @@ class Values:
         step = self.dim(moved[0])
         rows = []
         for lane in range(lanes.width):
-            at = self.put(scope, f"add i64 {lanes.first}, {lane}")
-            at = self.put(scope, f"add i64 {start}, {self.put(scope, f'mul i64 {at}, {step}')}")
+            at = self.out.put(scope, f"add i64 {lanes.first}, {lane}")
+            at = self.out.put(scope, f"add i64 {start}, {self.out.put(scope, f'mul i64 {at}, {step}')}")
             kind = f"<{columns} x {name}>"
             rows.append(
-                self.put(
+                self.out.put(
                     scope, f"load {kind}, ptr {self.address(scope, x.buffer, at)}, align {ll.BYTES[x.type]}"
                 )
             )
@@ -448,7 +440,7 @@ class Values:
         first = part * length // 2
         picks = ", ".join(f"i32 {first + k // 2 + (k % 2) * length}" for k in range(length))
         kind = f"<{length} x {name}>"
-        return self.put(scope, f"shufflevector {kind} {a}, {kind} {b}, <{length} x i32> <{picks}>")
+        return self.out.put(scope, f"shufflevector {kind} {a}, {kind} {b}, <{length} x i32> <{picks}>")
 
     def _recut(self, scope: Scope, rows: list[str], name: str, length: int, width: int) -> list[str]:
         """The same elements in vectors of `width` instead of `length`."""
@@ -461,7 +453,9 @@ class Values:
                     picks = ", ".join(f"i32 {i}" for i in range(2 * size))
                     both = f"<{size} x {name}>"
                     group = [
-                        self.put(scope, f"shufflevector {both} {a}, {both} {b}, <{2 * size} x i32> <{picks}>")
+                        self.out.put(
+                            scope, f"shufflevector {both} {a}, {both} {b}, <{2 * size} x i32> <{picks}>"
+                        )
                         for a, b in zip(group[::2], group[1::2], strict=True)
                     ]
                 out += group
@@ -472,159 +466,11 @@ class Values:
                 out.append(
                     row
                     if width == length
-                    else self.put(
+                    else self.out.put(
                         scope, f"shufflevector {kind} {row}, {kind} poison, <{width} x i32> <{picks}>"
                     )
                 )
         return out
-
-    # ---- arithmetic ---------------------------------------------------------------------------
-
-    def _alu(
-        self, scope: Scope, op: Op, args: tuple[Expr, ...], texts: list[str], result: Scalar, width: int
-    ) -> str:
-        type = args[-1].type
-        kind = ll.vector(type, width)
-        if op in COMPARES:
-            name = f"fcmp {ll.FLOAT_COMPARES[op]}" if type.is_float else f"icmp {ll.INT_COMPARES[op]}"
-            return self.put(scope, f"{name} {kind} {texts[0]}, {texts[1]}")
-        if op is Op.SELECT:
-            flag = ll.vector(Scalar.BOOL, width)
-            return self.put(scope, f"select {flag} {texts[0]}, {kind} {texts[1]}, {kind} {texts[2]}")
-        if op is Op.BITCAST:
-            return self.put(scope, f"bitcast {kind} {texts[0]} to {ll.vector(result, width)}")
-        if type.is_float:
-            return self._float(scope, op, texts, type, width)
-        return self._integer(scope, op, texts, type, width)
-
-    def _float(self, scope: Scope, op: Op, texts: list[str], type: Scalar, width: int) -> str:
-        kind = ll.vector(type, width)
-        if op in ll.FLOAT_OPS:
-            return self.put(scope, f"{ll.FLOAT_OPS[op]} {kind} {texts[0]}, {texts[1]}")
-        if op is Op.NEG:
-            return self.put(scope, f"fneg {kind} {texts[0]}")
-        if op is Op.FMA and not self.has_fma:
-            return self._wide_fma(scope, texts, width)
-        assert op in ll.INTRINSICS, f"{op.value} has no floating-point form"
-        return self.call(
-            scope, kind, f"llvm.{ll.INTRINSICS[op]}.{ll.suffix(type, width)}", [(kind, t) for t in texts]
-        )
-
-    def _wide_fma(self, scope: Scope, texts: list[str], width: int) -> str:
-        """Without the instruction: the product of two floats is exact in double precision."""
-        kind, wide = ll.vector(Scalar.F32, width), ll.vector(Scalar.F64, width)
-        a, b, c = (self.put(scope, f"fpext {kind} {t} to {wide}") for t in texts)
-        total = self.put(scope, f"fadd {wide} {self.put(scope, f'fmul {wide} {a}, {b}')}, {c}")
-        return self.put(scope, f"fptrunc {wide} {total} to {kind}")
-
-    def _integer(self, scope: Scope, op: Op, texts: list[str], type: Scalar, width: int) -> str:
-        kind = ll.vector(type, width)
-        if op in ll.INT_OPS:
-            return self.put(scope, f"{ll.INT_OPS[op]} {kind} {texts[0]}, {texts[1]}")
-        if op in ll.INT_INTRINSICS:
-            name = f"llvm.{ll.INT_INTRINSICS[op]}.{ll.suffix(type, width)}"
-            return self.call(scope, kind, name, [(kind, t) for t in texts])
-        zero, ones = ll.splat(0, type, width), ll.splat(-1 if type is not Scalar.BOOL else True, type, width)
-        match op:
-            case Op.NEG:
-                return self.put(scope, f"sub {kind} {zero}, {texts[0]}")
-            case Op.NOT:
-                return self.put(scope, f"xor {kind} {texts[0]}, {ones}")
-            case Op.ABS:
-                negative = self.put(scope, f"sub {kind} {zero}, {texts[0]}")
-                below = self.put(scope, f"icmp slt {kind} {texts[0]}, {zero}")
-                flag = ll.vector(Scalar.BOOL, width)
-                return self.put(scope, f"select {flag} {below}, {kind} {negative}, {kind} {texts[0]}")
-            case Op.DIV | Op.FLOORDIV | Op.MOD:
-                return self._divide(scope, op, texts[0], texts[1], type, width)
-            case _:
-                raise AssertionError(f"{op.value} has no integer form")
-
-    def _divide(self, scope: Scope, op: Op, a: str, b: str, type: Scalar, width: int) -> str:
-        """Integer division that cannot trap: 0 for a zero divisor, and −x instead of x / −1."""
-        kind, flag = ll.vector(type, width), ll.vector(Scalar.BOOL, width)
-        zero, one, ones = (ll.splat(v, type, width) for v in (0, 1, -1))
-        none = self.put(scope, f"icmp eq {kind} {b}, {zero}")
-        minus = self.put(scope, f"icmp eq {kind} {b}, {ones}")
-        odd = self.put(scope, f"or {flag} {none}, {minus}")
-        safe = self.put(scope, f"select {flag} {odd}, {kind} {one}, {kind} {b}")
-        quotient = self.put(scope, f"sdiv {kind} {a}, {safe}")
-        rest = self.put(scope, f"sub {kind} {a}, {self.put(scope, f'mul {kind} {quotient}, {safe}')}")
-        if op is not Op.DIV:
-            crossed = self.put(
-                scope, f"icmp slt {kind} {self.put(scope, f'xor {kind} {rest}, {safe}')}, {zero}"
-            )
-            uneven = self.put(scope, f"icmp ne {kind} {rest}, {zero}")
-            fix = self.put(scope, f"and {flag} {crossed}, {uneven}")
-            quotient = self.put(
-                scope,
-                f"select {flag} {fix}, {kind} {self.put(scope, f'sub {kind} {quotient}, {one}')}, {kind} {quotient}",
-            )
-            rest = self.put(
-                scope,
-                f"select {flag} {fix}, {kind} {self.put(scope, f'add {kind} {rest}, {safe}')}, {kind} {rest}",
-            )
-        negated = self.put(scope, f"sub {kind} {zero}, {a}")
-        other = zero if op is Op.MOD else negated
-        result = self.put(
-            scope, f"select {flag} {minus}, {kind} {other}, {kind} {rest if op is Op.MOD else quotient}"
-        )
-        return self.put(scope, f"select {flag} {none}, {kind} {zero}, {kind} {result}")
-
-    # ---- conversions --------------------------------------------------------------------------
-
-    def _cast(self, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
-        source, target = ll.vector(arg.type, width), ll.vector(to, width)
-        if Scalar.BF16 in (arg.type, to):
-            return self._bf16(scope, arg, to, text, width)
-        if to is Scalar.BOOL:
-            test = "fcmp une" if arg.type.is_float else "icmp ne"
-            return self.put(scope, f"{test} {source} {text}, {ll.splat(0, arg.type, width)}")
-        if arg.type.is_float and to.is_float:
-            name = "fpext" if ll.BYTES[to] > ll.BYTES[arg.type] else "fptrunc"
-            return self.put(scope, f"{name} {source} {text} to {target}")
-        if arg.type.is_float:
-            sign = "u" if to is Scalar.U8 else "s"
-            name = f"llvm.fpto{sign}i.sat.{ll.suffix(to, width)}.{ll.suffix(arg.type, width)}"
-            return self.call(scope, target, name, [(source, text)])
-        unsigned = arg.type in (Scalar.BOOL, Scalar.U8)
-        if to.is_float:
-            return self.put(scope, f"{'ui' if unsigned else 'si'}tofp {source} {text} to {target}")
-        if ll.NAMES[arg.type] == ll.NAMES[to]:
-            return text
-        narrow = arg.type is not Scalar.BOOL and ll.BYTES[to] < ll.BYTES[arg.type]
-        name = "trunc" if narrow else "zext" if unsigned else "sext"
-        return self.put(scope, f"{name} {source} {text} to {target}")
-
-    def _bf16(self, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
-        """bfloat16 as integer code: the instruction flushes denormals, and without it LLVM calls a function
-        that is not there."""
-        half, full, real = (ll.vector(t, width) for t in (Scalar.I16, Scalar.I32, Scalar.F32))
-        if arg.type is Scalar.BF16:
-            wide = self.put(
-                scope,
-                f"shl {full} {self.put(scope, f'zext {half} {text} to {full}')}, {ll.splat(16, Scalar.I32, width)}",
-            )
-            value = self.put(scope, f"bitcast {full} {wide} to {real}")
-            assert to is Scalar.F32, f"bf16 converts to f32 first, not to {to.value}"
-            return value
-        assert arg.type is Scalar.F32, f"only f32 converts to bf16, not {arg.type.value}"
-        bits = self.put(scope, f"bitcast {real} {text} to {full}")
-        even = self.put(
-            scope,
-            f"and {full} {self.put(scope, f'lshr {full} {bits}, {ll.splat(16, Scalar.I32, width)}')}, {ll.splat(1, Scalar.I32, width)}",
-        )
-        bias = self.put(scope, f"add {full} {even}, {ll.splat(0x7FFF, Scalar.I32, width)}")
-        rounded = self.put(
-            scope,
-            f"lshr {full} {self.put(scope, f'add {full} {bits}, {bias}')}, {ll.splat(16, Scalar.I32, width)}",
-        )
-        nan = self.put(scope, f"fcmp uno {real} {text}, {text}")
-        kept = self.put(
-            scope,
-            f"select {ll.vector(Scalar.BOOL, width)} {nan}, {full} {ll.splat(0x7FC0, Scalar.I32, width)}, {full} {rounded}",
-        )
-        return self.put(scope, f"trunc {full} {kept} to {half}")
 
 
 def _poly(terms: dict[Monomial, int]) -> Dim:

@@ -47,7 +47,8 @@ def lower(
     graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozenset[Value] = frozenset()
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan."""
-    tables, made, arenas, places = Tables(), [], [], {}
+    tables, made, arenas = Tables(), [], []
+    places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
     for n, version in enumerate(kinds):
         prefix = "k" if n == len(kinds) - 1 else "e"  # e: sizes that meet are equal

@@ -53,6 +53,5 @@ def arrange(steps: Sequence[tuple[Sequence[Buffer], Sequence[Buffer]]]) -> Arena
             else:
                 free.remove(place)
             offsets[b], held[b] = place[0], place
-        for b in [b for b in held if last[b] == n]:
-            free.append(held.pop(b))
+        free += [held.pop(b) for b in list(held) if last[b] == n]
     return Arena(offsets, top)

@@ -136,9 +136,7 @@ class Builder:
     def _refined(self) -> tuple[Elements, Store]:
         """The root's store over its own axes, split further until indices are affine."""
         root = self.group.root
-        axes: list[Dim] = []
-        for size in root.shape:
-            axes.append(0 if size == 1 else self._axis(size))
+        axes: list[Dim] = [0 if size == 1 else self._axis(size) for size in root.shape]
         for _ in range(MAX_SPLITS):
             elements, store = self._lower(axes)
             found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)

@@ -133,7 +133,8 @@ def merge(nest: Nest, names: Names) -> Nest:
     vars, at = list(nest.vars), 0
     while at + 1 < len(vars):
         outer, inner = vars[at], vars[at + 1]
-        assert outer.extent is not None and inner.extent is not None
+        assert outer.extent is not None, f"loop {outer} has no extent"
+        assert inner.extent is not None, f"loop {inner} has no extent"
         if outer.extent == 1 or inner.extent == 1:
             gone = outer if outer.extent == 1 else inner
             vars.remove(gone)
