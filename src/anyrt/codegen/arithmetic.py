@@ -1,0 +1,148 @@
+"""Arithmetic and conversions as LLVM instructions, for operands already written, scalar or vector."""
+
+from __future__ import annotations
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.writer import Writer
+from anyrt.ir.kernel import COMPARES, Expr, Op, Scalar
+
+
+def alu(
+    w: Writer, scope: Scope, op: Op, args: tuple[Expr, ...], texts: list[str], result: Scalar, width: int
+) -> str:
+    """`op` on operands written as `texts`; the types are those of `args`."""
+    type = args[-1].type
+    kind = ll.vector(type, width)
+    if op in COMPARES:
+        name = f"fcmp {ll.FLOAT_COMPARES[op]}" if type.is_float else f"icmp {ll.INT_COMPARES[op]}"
+        return w.put(scope, f"{name} {kind} {texts[0]}, {texts[1]}")
+    if op is Op.SELECT:
+        flag = ll.vector(Scalar.BOOL, width)
+        return w.put(scope, f"select {flag} {texts[0]}, {kind} {texts[1]}, {kind} {texts[2]}")
+    if op is Op.BITCAST:
+        return w.put(scope, f"bitcast {kind} {texts[0]} to {ll.vector(result, width)}")
+    if type.is_float:
+        return _float(w, scope, op, texts, type, width)
+    return _integer(w, scope, op, texts, type, width)
+
+
+def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, width: int) -> str:
+    kind = ll.vector(type, width)
+    if op in ll.FLOAT_OPS:
+        return w.put(scope, f"{ll.FLOAT_OPS[op]} {kind} {texts[0]}, {texts[1]}")
+    if op is Op.NEG:
+        return w.put(scope, f"fneg {kind} {texts[0]}")
+    if op is Op.FMA and not w.has_fma:
+        return _wide_fma(w, scope, texts, width)
+    assert op in ll.INTRINSICS, f"{op.value} has no floating-point form"
+    return w.call(
+        scope, kind, f"llvm.{ll.INTRINSICS[op]}.{ll.suffix(type, width)}", [(kind, t) for t in texts]
+    )
+
+
+def _wide_fma(w: Writer, scope: Scope, texts: list[str], width: int) -> str:
+    """Without the instruction: the product of two floats is exact in double precision."""
+    kind, wide = ll.vector(Scalar.F32, width), ll.vector(Scalar.F64, width)
+    a, b, c = (w.put(scope, f"fpext {kind} {t} to {wide}") for t in texts)
+    total = w.put(scope, f"fadd {wide} {w.put(scope, f'fmul {wide} {a}, {b}')}, {c}")
+    return w.put(scope, f"fptrunc {wide} {total} to {kind}")
+
+
+def _integer(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, width: int) -> str:
+    kind = ll.vector(type, width)
+    if op in ll.INT_OPS:
+        return w.put(scope, f"{ll.INT_OPS[op]} {kind} {texts[0]}, {texts[1]}")
+    if op in ll.INT_INTRINSICS:
+        name = f"llvm.{ll.INT_INTRINSICS[op]}.{ll.suffix(type, width)}"
+        return w.call(scope, kind, name, [(kind, t) for t in texts])
+    zero, ones = ll.splat(0, type, width), ll.splat(-1 if type is not Scalar.BOOL else True, type, width)
+    match op:
+        case Op.NEG:
+            return w.put(scope, f"sub {kind} {zero}, {texts[0]}")
+        case Op.NOT:
+            return w.put(scope, f"xor {kind} {texts[0]}, {ones}")
+        case Op.ABS:
+            negative = w.put(scope, f"sub {kind} {zero}, {texts[0]}")
+            below = w.put(scope, f"icmp slt {kind} {texts[0]}, {zero}")
+            flag = ll.vector(Scalar.BOOL, width)
+            return w.put(scope, f"select {flag} {below}, {kind} {negative}, {kind} {texts[0]}")
+        case Op.DIV | Op.FLOORDIV | Op.MOD:
+            return _divide(w, scope, op, texts[0], texts[1], type, width)
+        case _:
+            raise AssertionError(f"{op.value} has no integer form")
+
+
+def _divide(w: Writer, scope: Scope, op: Op, a: str, b: str, type: Scalar, width: int) -> str:
+    """Integer division that cannot trap: 0 for a zero divisor, and −x instead of x / −1."""
+    kind, flag = ll.vector(type, width), ll.vector(Scalar.BOOL, width)
+    zero, one, ones = (ll.splat(v, type, width) for v in (0, 1, -1))
+    none = w.put(scope, f"icmp eq {kind} {b}, {zero}")
+    minus = w.put(scope, f"icmp eq {kind} {b}, {ones}")
+    odd = w.put(scope, f"or {flag} {none}, {minus}")
+    safe = w.put(scope, f"select {flag} {odd}, {kind} {one}, {kind} {b}")
+    quotient = w.put(scope, f"sdiv {kind} {a}, {safe}")
+    rest = w.put(scope, f"sub {kind} {a}, {w.put(scope, f'mul {kind} {quotient}, {safe}')}")
+    if op is not Op.DIV:
+        crossed = w.put(scope, f"icmp slt {kind} {w.put(scope, f'xor {kind} {rest}, {safe}')}, {zero}")
+        uneven = w.put(scope, f"icmp ne {kind} {rest}, {zero}")
+        fix = w.put(scope, f"and {flag} {crossed}, {uneven}")
+        quotient = w.put(
+            scope,
+            f"select {flag} {fix}, {kind} {w.put(scope, f'sub {kind} {quotient}, {one}')}, {kind} {quotient}",
+        )
+        rest = w.put(
+            scope,
+            f"select {flag} {fix}, {kind} {w.put(scope, f'add {kind} {rest}, {safe}')}, {kind} {rest}",
+        )
+    negated = w.put(scope, f"sub {kind} {zero}, {a}")
+    other = zero if op is Op.MOD else negated
+    result = w.put(
+        scope, f"select {flag} {minus}, {kind} {other}, {kind} {rest if op is Op.MOD else quotient}"
+    )
+    return w.put(scope, f"select {flag} {none}, {kind} {zero}, {kind} {result}")
+
+
+def cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
+    """`text`, of the type of `arg`, converted."""
+    source, target = ll.vector(arg.type, width), ll.vector(to, width)
+    if Scalar.BF16 in (arg.type, to):
+        return _bf16(w, scope, arg, to, text, width)
+    if to is Scalar.BOOL:
+        test = "fcmp une" if arg.type.is_float else "icmp ne"
+        return w.put(scope, f"{test} {source} {text}, {ll.splat(0, arg.type, width)}")
+    if arg.type.is_float and to.is_float:
+        name = "fpext" if ll.BYTES[to] > ll.BYTES[arg.type] else "fptrunc"
+        return w.put(scope, f"{name} {source} {text} to {target}")
+    if arg.type.is_float:
+        sign = "u" if to is Scalar.U8 else "s"
+        name = f"llvm.fpto{sign}i.sat.{ll.suffix(to, width)}.{ll.suffix(arg.type, width)}"
+        return w.call(scope, target, name, [(source, text)])
+    unsigned = arg.type in (Scalar.BOOL, Scalar.U8)
+    if to.is_float:
+        return w.put(scope, f"{'ui' if unsigned else 'si'}tofp {source} {text} to {target}")
+    if ll.NAMES[arg.type] == ll.NAMES[to]:
+        return text
+    narrow = arg.type is not Scalar.BOOL and ll.BYTES[to] < ll.BYTES[arg.type]
+    name = "trunc" if narrow else "zext" if unsigned else "sext"
+    return w.put(scope, f"{name} {source} {text} to {target}")
+
+
+def _bf16(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
+    """bfloat16 as integer code: the instruction flushes denormals, and without it LLVM calls a function
+    that is not there."""
+    half, full, real = (ll.vector(t, width) for t in (Scalar.I16, Scalar.I32, Scalar.F32))
+    sixteen, one = (ll.splat(n, Scalar.I32, width) for n in (16, 1))
+    if arg.type is Scalar.BF16:
+        assert to is Scalar.F32, f"bf16 converts to f32 first, not to {to.value}"
+        wide = w.put(scope, f"zext {half} {text} to {full}")
+        return w.put(scope, f"bitcast {full} {w.put(scope, f'shl {full} {wide}, {sixteen}')} to {real}")
+    assert arg.type is Scalar.F32, f"only f32 converts to bf16, not {arg.type.value}"
+    bits = w.put(scope, f"bitcast {real} {text} to {full}")
+    even = w.put(scope, f"and {full} {w.put(scope, f'lshr {full} {bits}, {sixteen}')}, {one}")
+    bias = w.put(scope, f"add {full} {even}, {ll.splat(0x7FFF, Scalar.I32, width)}")
+    rounded = w.put(scope, f"lshr {full} {w.put(scope, f'add {full} {bits}, {bias}')}, {sixteen}")
+    nan = w.put(scope, f"fcmp uno {real} {text}, {text}")
+    flag, quiet = ll.vector(Scalar.BOOL, width), ll.splat(0x7FC0, Scalar.I32, width)
+    kept = w.put(scope, f"select {flag} {nan}, {full} {quiet}, {full} {rounded}")
+    return w.put(scope, f"trunc {full} {kept} to {half}")

@@ -1,0 +1,37 @@
+"""Writing LLVM instructions: fresh names, intrinsics declared once, scalars spread over lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from anyrt.codegen.scope import Scope, Scopes
+
+
+@dataclass(slots=True)
+class Writer:
+    """The text of one function while it grows."""
+
+    has_fma: bool
+    scopes: Scopes = field(default_factory=Scopes)
+    declared: set[str] = field(default_factory=set)
+
+    def put(self, scope: Scope, text: str, stem: str = "t") -> str:
+        """Write `%name = text` into `scope` and give the name."""
+        name = "%" + self.scopes.name(stem)
+        scope.lines.append(f"  {name} = {text}")
+        return name
+
+    def call(self, scope: Scope, result: str, intrinsic: str, args: list[tuple[str, str]]) -> str:
+        """Call an LLVM intrinsic, declaring it once."""
+        types = ", ".join(t for t, _ in args)
+        self.declared.add(f"declare {result} @{intrinsic}({types})")
+        return self.put(scope, f"call {result} @{intrinsic}({', '.join(f'{t} {v}' for t, v in args)})")
+
+    def spread(self, scope: Scope, value: str, kind: str, lanes: int) -> str:
+        """A scalar in every lane."""
+        first = self.put(scope, f"insertelement <{lanes} x {kind}> poison, {kind} {value}, i64 0")
+        return self.put(
+            scope,
+            f"shufflevector <{lanes} x {kind}> {first}, <{lanes} x {kind}> poison, "
+            f"<{lanes} x i32> zeroinitializer",
+        )
