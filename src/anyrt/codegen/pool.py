@@ -27,8 +27,6 @@ from anyrt.plan import abi
 from anyrt.plan.pool import PART_WORDS, PoolWord
 from anyrt.plan.program import Compiled, Program
 
-VERSION: Final = 1
-
 
 @dataclass(frozen=True, slots=True)
 class _Machine:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-POOL_BYTES: Final = 1024
+PART_WORDS: Final = 16
 SPIN_TICKS: Final = 100_000  # of the processor's clock, 20 to 50 microseconds
 
 PARALLEL: Final = "parallel"
@@ -28,6 +28,13 @@ class PoolWord(enum.IntEnum):
     ARGS = 49
     ITEMS = 50
     GRAIN = 51
-    NEXT = 64  # first item that nobody has claimed
-    SLEEPERS = 80
-    STOP = 96
+    CHUNKS = 52
+    PARTS = 53
+    SLEEPERS = 64
+    STOP = 80
+    NEXT = 96  # per part, PART_WORDS apart: chunks of it that were claimed
+
+
+def pool_words(threads: int) -> int:
+    """The size of a pool's memory."""
+    return PoolWord.NEXT + PART_WORDS * threads

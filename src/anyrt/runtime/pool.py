@@ -21,7 +21,7 @@ from anyrt.core.flags import read_flags
 from anyrt.plan import pool as native
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.device import Code, Device
-from anyrt.plan.pool import POOL_BYTES, PoolWord
+from anyrt.plan.pool import PoolWord, pool_words
 from anyrt.plan.program import Compiled
 
 MAX_THREADS: Final = 4096
@@ -44,7 +44,7 @@ class Pool:
         self.listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self._code = code
         self._worker = code.function(native.WORKER, 2)
-        self._raw = np.zeros(POOL_BYTES // 8 + 2 * ALIGNMENT, np.int64)
+        self._raw = np.zeros(pool_words(threads) + 2 * ALIGNMENT, np.int64)
         start = -self._raw.ctypes.data % (2 * ALIGNMENT) // 8
         self._words = self._raw[start:]
         self.address = int(self._words.ctypes.data)
