@@ -66,3 +66,9 @@ def test_any_text_parses_or_is_refused(text: str):
     with contextlib.suppress(PlanError):
         size = parse_dim(text, SYMBOLS, "x")
         assert parse_dim(print_dim(size), SYMBOLS, "x") == size
+
+
+@pytest.mark.parametrize("text", [3, None, "1 + " * 20000 + "1"])
+def test_what_is_no_text_or_too_long_is_refused(text: object):
+    with pytest.raises(PlanError, match=r"AR605.*output y.*at most"):
+        parse_dim(text, SYMBOLS, "output y")

@@ -17,6 +17,7 @@ from anyrt.core.enums import (
 )
 from anyrt.core.errors import PlanError
 from anyrt.ir.graph import Graph, Symbol, Value, apply
+from anyrt.ir.symbolic import known
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.prims import build as b
 from anyrt.prims.checked import Checked
@@ -189,3 +190,20 @@ def test_mutated_text_parses_or_is_refused(data: st.DataObject):
 def test_deep_nesting_is_refused():
     with pytest.raises(PlanError, match="more than 64 levels"):
         parse_graph("v0: FLOAT[" + "min(1, " * 70 + "1" + ")" * 70 + "] = ", vocabulary({}))
+
+
+def test_sizes_whose_product_would_explode_are_refused():
+    names = [f"s{k}" for k in range(40)]
+    symbols = "".join(f"symbol {name} 1..9\n" for name in names)
+    shape = ", ".join([" + ".join(names)] * 8)
+    with pytest.raises(PlanError, match=r"AR605.*terms"):
+        parse_graph(
+            f'{symbols}v0: FLOAT[{shape}] = Param(name="x", type=FLOAT[1], dynamic_values=())()',
+            vocabulary({}),
+        )
+
+
+def test_empty_tensors_with_enormous_sizes_are_harmless():
+    text = "v0: INT64[0, 4611686018427387904] = Iota(shape=(0, 4611686018427387904), axis=0, dtype=INT64)()"
+    graph = parse_graph(f'{text}\noutput "y" v0', vocabulary({}))
+    assert known(graph.outputs[0][1]) is None

@@ -24,6 +24,7 @@ from anyrt.core import dims
 from anyrt.core.dims import Atom, Dim, Fn, Monomial, Sym
 from anyrt.core.errors import PlanError
 
+MAX_TEXT: Final = 65536
 MAX_DEPTH: Final = 64
 MAX_DEGREE: Final = 64
 MAX_INT: Final = 1 << 63
@@ -69,8 +70,11 @@ def _print_atom(atom: Atom, name: Callable[[Sym], str]) -> str:
     return f"{atom.op}({', '.join([*(print_dim(a, name) for a in atom.args), *last])})"
 
 
-def parse_dim(text: str, symbols: Mapping[str, Sym], where: str) -> Dim:
+def parse_dim(text: object, symbols: Mapping[str, Sym], where: str) -> Dim:
     """The size that `text` says; PlanError at `where` for anything else."""
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        got = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
+        raise PlanError("AR605", where, got=got, wanted=f"a size as text of at most {MAX_TEXT} characters")
     reader = Reader(text, symbols, where)
     value = reader.dim()
     reader.finish()

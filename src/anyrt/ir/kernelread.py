@@ -119,7 +119,7 @@ class _Parser:
         return None
 
     def bound(self) -> None:
-        read, name, prefix, lo = self.reader, self.reader.word(), self.reader.string(), self.reader.integer()
+        read, name, prefix, lo = self.reader, self.reader.word(), self.reader.word(), self.reader.integer()
         read.expect("..")
         hi = read.integer()
         read.expect("=")

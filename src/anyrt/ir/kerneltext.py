@@ -186,7 +186,7 @@ class _Printer:
             return print_name(s.name)
         if s not in self.bounds:
             self.bounds[s] = f"v.{len(self.bounds)}"
-            prefix = json.dumps(s.name.partition("{")[0])
+            prefix = s.name.partition("{")[0]
             self.line(f"bound {self.bounds[s]} {prefix} {s.lo}..{s.hi} = {self.expr(s.source)}")
         return self.bounds[s]
 

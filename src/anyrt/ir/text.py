@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Final, Union, get_args, get_origin, get_type_hints
 
@@ -29,7 +30,8 @@ from anyrt.ir.graph import Graph, Symbol, Type, Value, apply, walk
 from anyrt.ir.prim import Prim
 from anyrt.ir.verify import graph_faults
 
-MAX_TEXT: Final = 1 << 28
+MAX_TEXT: Final = 1 << 24
+MAX_VOLUME_TERMS: Final = 4096  # sizes with more terms than any network has make products explode
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,7 @@ class _Parser:
         shape: list[int | Expr] = []
         self.reader.items("[", lambda: shape.append(self.reader.dim()), "]")
         assert isinstance(dtype, DataType), f"{dtype} was read as an element type"
+        self.limit(shape)
         return Type(tuple(shape), dtype)
 
     def member(self, kind: type[enum.Enum]) -> enum.Enum:
@@ -253,7 +256,15 @@ class _Parser:
         self.reader.items("(", item, ")")
         if not repeated and len(out) != len(members):
             raise PlanError("AR605", place, got=f"{len(out)} items", wanted=f"{len(members)}")
+        self.limit(out)
         return tuple(out)
+
+    def limit(self, items: Sequence[object]) -> None:
+        """The product of sizes read together stays small."""
+        terms = math.prod(len(x.terms) for x in items if isinstance(x, Expr))
+        if terms > MAX_VOLUME_TERMS:
+            got = f"sizes whose product has {terms} terms"
+            raise PlanError("AR605", self.reader.place, got=got, wanted=f"at most {MAX_VOLUME_TERMS}")
 
     def blob(self, hint: type) -> object:
         place, name = self.reader.place, self.reader.string()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from anyrt.core.dims import Dim, always_le, equal
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
@@ -61,6 +63,12 @@ def known_size(d: Dim) -> int:
     """A size that is a number by now: references run after the interpreter has put sizes in."""
     assert isinstance(d, int), f"size {d} should have been replaced by a number"
     return d
+
+
+def short_shape(shape: Shape) -> tuple[int, ...] | None:
+    """`shape` when it is static and of few enough elements to follow each of them."""
+    sizes = tuple(d for d in shape if isinstance(d, int) and d <= VALUE_LIMIT)
+    return sizes if len(sizes) == len(shape) and prod(sizes) <= VALUE_LIMIT else None
 
 
 def show(shape: Shape) -> str:

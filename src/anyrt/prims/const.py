@@ -21,7 +21,7 @@ from anyrt.ir.graph import Shape as Dims
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import COMPUTED, Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import VALUE_LIMIT, check_axis, check_shape, check_type, expect, show
+from anyrt.prims._check import VALUE_LIMIT, check_axis, check_shape, check_type, expect, short_shape, show
 
 INDEX_TYPES = frozenset(DataType) - {DataType.BOOL, DataType.E8M0}
 
@@ -85,7 +85,7 @@ class Const(Prim):
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The elements of a short integer constant."""
-        if self.blob.size > VALUE_LIMIT or is_float(self.blob.dtype):
+        if short_shape(self.shape) is None or is_float(self.blob.dtype):
             return None
         return _symbolic([int(v) for v in self.blob.array], self.shape)
 
@@ -187,10 +187,10 @@ class Iota(Prim):
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The indices of a short integer vector or array."""
-        sizes = [d for d in self.shape if isinstance(d, int)]
-        if len(sizes) < len(self.shape) or prod(sizes) > VALUE_LIMIT or not is_integer(self.dtype):
+        shape = short_shape(self.shape)
+        if shape is None or not is_integer(self.dtype):
             return None
-        counts: Symbolic = np.indices(tuple(sizes))[self.axis].astype(object)
+        counts: Symbolic = np.indices(shape)[self.axis].astype(object)
         return counts
 
 

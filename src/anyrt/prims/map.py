@@ -8,7 +8,6 @@ bool[4, 3]
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import reduce
 
@@ -21,7 +20,7 @@ from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import VALUE_LIMIT, check_type, differ, expect, same_types, show
+from anyrt.prims._check import check_type, differ, expect, same_types, short_shape, show
 from anyrt.prims._convert import convert, convert_array, wrap, wrap_array
 from anyrt.prims._sizes import size_function
 from anyrt.prims.scalar import SCALARS
@@ -94,11 +93,8 @@ class Map(Prim):
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The function of sizes, where it is one that sizes know."""
-        fn, known = size_function(self.fn), [a for a in args if a is not None]
-        shape = tuple(d for d in out.shape if isinstance(d, int))
-        if fn is None or len(known) < len(args) or len(shape) < len(out.shape):
-            return None
-        if is_float(self.dtype) or math.prod(shape) > VALUE_LIMIT:
+        fn, known, shape = size_function(self.fn), [a for a in args if a is not None], short_shape(out.shape)
+        if fn is None or len(known) < len(args) or shape is None or is_float(self.dtype):
             return None
         result = np.empty(shape, dtype=object)
         operands = [np.broadcast_to(a, shape) for a in known]

@@ -17,7 +17,7 @@ from anyrt.ir import kernel
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import COMPUTED, Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import VALUE_LIMIT, check_shape, expect, known_size
+from anyrt.prims._check import check_shape, expect, known_size, short_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,6 @@ class Pad(Prim):
         (x,) = args
         borders = zip(self.lo, self.hi, strict=True)
         widths = [(lo, hi) for lo, hi in borders if isinstance(lo, int) and isinstance(hi, int)]
-        volume = np.prod([d for d in out.shape if isinstance(d, int)])
-        if x is None or len(widths) < len(self.lo) or volume > VALUE_LIMIT:
+        if x is None or len(widths) < len(self.lo) or short_shape(out.shape) is None:
             return None
         return np.pad(x, widths, constant_values=int(self.value)) if widths else x

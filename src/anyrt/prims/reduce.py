@@ -21,7 +21,7 @@ from anyrt.core.errors import ArgumentError
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr, Op
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import VALUE_LIMIT, check_axis, check_type, expect
+from anyrt.prims._check import check_axis, check_type, expect, short_shape
 
 NARROW = frozenset({DataType.FP8, DataType.INT4, DataType.FP4, DataType.E8M0})
 FOLDED = frozenset(DataType) - NARROW - {DataType.BOOL}
@@ -98,9 +98,9 @@ class Reduce(Prim):
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The folded sizes."""
         (x,) = args
-        if x is None or x.size > VALUE_LIMIT:
+        shape = short_shape(out.shape)
+        if x is None or shape is None:
             return None
-        shape = [d for d in out.shape if isinstance(d, int)]
         kept = [k for k in range(x.ndim) if k not in self.axes]
         rows = x.transpose([*kept, *self.axes]).reshape(math.prod(shape), -1)
         op, identity = self.fold(out.dtype)

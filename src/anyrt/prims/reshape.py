@@ -17,7 +17,7 @@ from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import check_shape, differ, expect, show
+from anyrt.prims._check import check_shape, differ, expect, short_shape, show
 
 Piece = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -67,8 +67,8 @@ class Reshape(Prim):
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The same sizes, when the new shape is static."""
         (x,) = args
-        shape = [d for d in self.shape if isinstance(d, int)]
-        return None if x is None or len(shape) < len(self.shape) else x.reshape(shape)
+        shape = short_shape(self.shape)
+        return None if x is None or shape is None else x.reshape(shape)
 
 
 def pieces(before: Shape, after: Shape) -> tuple[Piece, ...]:

@@ -19,7 +19,7 @@ from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import VALUE_LIMIT, check_axis, check_shape, expect, known_size, show
+from anyrt.prims._check import check_axis, check_shape, expect, known_size, short_shape, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ class View(Prim):
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The same elements of the symbolic operand, when every position is known."""
         (x,) = args
-        shape = tuple(d for d in self.shape if isinstance(d, int))
+        shape = short_shape(self.shape)
         static = all(isinstance(a.start, int) and isinstance(a.step, int) for a in self.axes)
-        if x is None or not static or len(shape) < len(self.shape) or np.prod(shape) > VALUE_LIMIT:
+        if x is None or not static or shape is None:
             return None
         picked = np.empty(shape, dtype=object)
         for at in np.ndindex(shape):
