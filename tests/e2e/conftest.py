@@ -1,0 +1,102 @@
+"""What end-to-end tests share: a cache of their own, a logger and a recorder that remember, a short build."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+collect_ignore = ["programs"]  # executed by test_programs.py, not imported
+
+
+class Log(trt.ILogger):
+    """Keeps what is at least a warning."""
+
+    def __init__(self):
+        trt.ILogger.__init__(self)
+        self.lines = []
+
+    def log(self, severity, msg):
+        if severity <= trt.Logger.WARNING:
+            self.lines.append(msg)
+
+
+class Recorder(trt.IErrorRecorder):
+    """Keeps the pairs of code and text."""
+
+    def __init__(self):
+        trt.IErrorRecorder.__init__(self)
+        self.errors = []
+
+    def report_error(self, code, text):
+        self.errors.append((code, text))
+        return False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_dir(tmp_path_factory):
+    """The kernel cache of all tests of a process, and of the processes that they start."""
+    path = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYRT_CACHE_DIR", str(path))
+        patch.setenv("ANYRT_NUM_THREADS", "2")
+        yield path
+
+
+@pytest.fixture
+def log():
+    return Log()
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture
+def builder(log, recorder):
+    builder = trt.Builder(log)
+    builder.error_recorder = recorder
+    return builder
+
+
+@pytest.fixture
+def net(builder):
+    return builder.create_network()
+
+
+@pytest.fixture
+def plan_of(builder):
+    """plan_of(network, outputs, **profiles): outputs become `y`, `y1`, …; a profile is (min, opt, max)."""
+
+    def build(network, *outputs, verify="", threads=None, **profiles):
+        for number, tensor in enumerate(outputs):
+            tensor.name = f"y{number}" if number else "y"
+            network.mark_output(tensor)
+        config = builder.create_builder_config()
+        config.verify, config.num_threads = verify, threads
+        if profiles:
+            profile = builder.create_optimization_profile()
+            for name, shapes in profiles.items():
+                profile.set_shape(name, *shapes)
+            config.add_optimization_profile(profile)
+        with trt.strict():
+            return builder.build_serialized_network(network, config)
+
+    return build
+
+
+@pytest.fixture
+def engine_of(plan_of, log):
+    """The same, loaded."""
+
+    def build(network, *outputs, **settings):
+        plan = plan_of(network, *outputs, **settings)
+        with trt.strict():
+            return trt.Runtime(log).deserialize_cuda_engine(plan)
+
+    return build
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(7)
