@@ -6,6 +6,7 @@ import pytest
 import anyrt as trt
 from anyrt.api import builder as builder_module
 from anyrt.compiler.request import Point, Verify
+from anyrt.ir.interpret import interpret
 
 F = trt.float32
 
@@ -403,3 +404,24 @@ def test_profiles_keep_shapes_and_values(builder):
 def test_profiles_out_of_order_are_runtime_errors(builder, shapes):
     with pytest.raises(RuntimeError, match="AR50"):
         builder.create_optimization_profile().set_shape("x", *shapes)
+
+
+def test_int8_tensors_take_their_scales_from_dynamic_ranges(builder, config, asked):
+    net = builder.create_network()
+    x = net.add_input("x", trt.int8, (1, 1, 1, 3))
+    layer = net.add_scale(x, trt.ScaleMode.UNIFORM, scale=np.float32([2]))
+    y = layer.get_output(0)
+    x.dynamic_range, y.dynamic_range, y.name = (-12.7, 12.7), (-127, 127), "y"
+    net.mark_output(y)
+    builder.build_serialized_network(net, config)
+    outputs = interpret(asked[0].graph, {"x": np.int8([[[[10, -20, 100]]]])}, {})
+    assert outputs["y"].reshape(-1).tolist() == [2, -4, 20]
+
+
+def test_output_types_convert_values(builder, config, asked):
+    net = builder.create_network()
+    layer = identity(net)
+    layer.set_output_type(0, trt.int32)
+    builder.build_serialized_network(net, config)
+    outputs = interpret(asked[0].graph, {"x": np.full((2, 3), 2.7, np.float32)}, {})
+    assert outputs["y"].tolist() == [[2, 2, 2]] * 2

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api import builder as builder_module
+from anyrt.api.compile import stored_layers
 from anyrt.api.runtime import Runtime
 
 X = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
@@ -494,3 +496,44 @@ def test_the_refitter_says_that_it_is_not_there_yet(engine, log):
     refitter = trt.Refitter(engine, log)
     assert refitter.refit_cuda_engine() is False
     assert "AR901" in log.lines[0]
+
+
+def test_unfused_tensors_can_be_shown(log, plan, monkeypatch):
+    class Listener(trt.IDebugListener):
+        def process_debug_tensor(self, addr, location, type, shape, name, stream):
+            seen[name] = np.frombuffer(ctypes.string_at(addr, 8), np.float32).tolist()
+            return True
+
+    seen = {}
+    assert stored_layers(bytes(plan)) <= {"twice", "(Unnamed Layer* 1) [Shuffle]"}
+    monkeypatch.setattr(builder_module, "stored_layers", lambda plan: frozenset({"doubled"}))
+    builder = trt.Builder(log)
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (2,))
+    doubled = network.add_elementwise(x, x, trt.ElementWiseOperation.SUM)
+    doubled.name, doubled.get_output(0).name = "doubled", "between"
+    last = network.add_unary(doubled.get_output(0), trt.UnaryOperation.NEG)
+    network.mark_output(last.get_output(0))
+    assert network.mark_unfused_tensors_as_debug_tensors()
+    engine = builder.build_engine_with_config(network, builder.create_builder_config())
+    context, y = engine.create_execution_context(), np.empty(2, np.float32)
+    for name, array in zip(engine, [np.float32([1, 2]), y], strict=True):
+        context.set_tensor_address(name, array)
+    context.set_debug_listener(Listener())
+    assert context.execute_async_v3(0)
+    assert seen == {}
+    context.unfused_tensors_debug_state = True
+    assert context.execute_async_v3(0)
+    assert (seen, y.tolist()) == ({"between": [2, 4]}, [-2, -4])
+    assert network.unmark_unfused_tensors_as_debug_tensors()
+
+
+def test_load_runtime_gives_a_runtime_and_runs_no_file(tmp_path, plan, log):
+    (tmp_path / "lean.so").write_bytes(b"")
+    runtime = trt.Runtime(log).load_runtime(str(tmp_path / "lean.so"))
+    assert runtime.deserialize_cuda_engine(plan).name == "little"
+    assert runtime.load_runtime(str(tmp_path / "none.so")) is None
+
+
+def test_a_communicator_is_kept(context):
+    assert context.set_communicator(object())

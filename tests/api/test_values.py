@@ -139,3 +139,9 @@ def test_versions_are_numeric_and_dotted():
     assert [int(x) for x in trt.__version__.split(".")][:2] == [10, 16]
     assert trt.__anyrt_version__ == "0.1.0"
     assert trt.errors.ShapeError.__mro__[1] is trt.errors.AnyrtError
+
+
+def test_weights_of_memory_that_is_gone_are_refused():
+    weights = trt.Weights(trt.float32, 1 << 40, 4)
+    with pytest.raises(ValueError, match="AR307"):
+        weights.numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyrt.api.compile import compile_request
+from anyrt.api.compile import compile_request, stored_layers
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
@@ -141,21 +141,25 @@ class Builder(Reporting, Managed):
         return get_plugin_registry()
 
     def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> bytes:
-        request = _request(network, config)
-        if config._timing_cache is None:
-            config._timing_cache = ITimingCache()
-        monitor = config.progress_monitor
-        progress = None if monitor is None else Progress(monitor)
-        if config._timing_cache is None:
-            config._timing_cache = ITimingCache()
-        return compile_request(replace(request, monitor=progress, timings=config._timing_cache._entries))
+        plan = compile_request(_request(network, config))
+        if network._debug_unfused:
+            # Only a build tells which tensors are stored; being stored, they cost no fusion as outputs.
+            plan = compile_request(_request(network, config, stored_layers(plan)))
+        return plan
 
 
-def _request(network: INetworkDefinition, config: IBuilderConfig) -> BuildRequest:
+def _request(
+    network: INetworkDefinition, config: IBuilderConfig, unfused: frozenset[str] = frozenset()
+) -> BuildRequest:
     if not isinstance(network, INetworkDefinition) or not isinstance(config, IBuilderConfig):
         bad = config if isinstance(network, INetworkDefinition) else network
         raise wrong_type("build", bad, "an INetworkDefinition and an IBuilderConfig")
-    return freeze(network, config._profiles, config._build_settings())
+    monitor = config.progress_monitor
+    progress = None if monitor is None else Progress(monitor)
+    if config._timing_cache is None:
+        config._timing_cache = ITimingCache()
+    request = freeze(network, config._profiles, config._build_settings(), unfused)
+    return replace(request, monitor=progress, timings=config._timing_cache._entries)
 
 
 class Progress:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 
 from anyrt.compiler.request import BuildRequest
+from anyrt.ir.kernel import Space
+from anyrt.plan.file import read_plan
 
 
 def compile_request(request: BuildRequest) -> bytes:
     """The plan file of a network."""
     built: bytes = import_module("anyrt.compiler.driver").build(request)
     return built
+
+
+def stored_layers(plan: bytes) -> frozenset[str]:
+    """The layers whose outputs are stored between kernels."""
+    lowered = import_module("anyrt.compiler.driver").lower_plan(read_plan(plan, check_weights=False))
+    stored = (v for v, b in lowered.schedule.buffers.items() if b.space is Space.ARENA)
+    return frozenset(lowered.graph.names[v] for v in stored if v in lowered.graph.names)

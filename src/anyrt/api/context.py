@@ -10,7 +10,8 @@ import numpy as np
 
 from anyrt.api.debug import DebugTensors
 from anyrt.api.dims import MAX_DIMS, Dims, integers, unknown_dims
-from anyrt.api.edge import Channel, Refused, Reporting, quiet, stub, wrong_type
+from anyrt.api.edge import Channel, Refused, Reporting, quiet, wrong_type
+from anyrt.api.engine_config import IRuntimeConfig
 from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
 from anyrt.api.managed import Managed
 from anyrt.api.output import Allocator
@@ -18,13 +19,13 @@ from anyrt.api.setting import Setting
 from anyrt.core.dims import INF, bounds, product
 from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.core.enums import ProfilingVerbosity
-from anyrt.core.errors import AnyrtError, ArgumentError, BindingError, NotSupportedError
+from anyrt.core.errors import AnyrtError, ArgumentError, BindingError
 from anyrt.runtime.arrays import Bindable
 from anyrt.runtime.context import Context
 from anyrt.runtime.shapes import value_of
 
 if TYPE_CHECKING:
-    from anyrt.api.engine import ICudaEngine, IRuntimeConfig
+    from anyrt.api.engine import ICudaEngine
 
 
 class IExecutionContext(Reporting, Managed):
@@ -51,7 +52,8 @@ class IExecutionContext(Reporting, Managed):
         self._allocators: dict[str, IOutputAllocator] = {}
         self._times: list[tuple[str, float]] = []
         self._event = 0
-        self._debug = DebugTensors(context, engine._marks.debug, engine._marks.hidden)
+        self._communicator: object = None
+        self._debug = DebugTensors(context, engine._marks)
 
     @property
     def engine(self) -> ICudaEngine:
@@ -208,7 +210,7 @@ class IExecutionContext(Reporting, Managed):
     @quiet(False)
     def execute_async_v3(self, stream_handle: int) -> bool:
         """One inference; the outputs are written when it returns, the stream is ignored."""
-        if self.profiler is None and not self._debug.states:
+        if self.profiler is None and not self._debug.any:
             self._context.run()
             return True
         self._debug.prepare()
@@ -217,7 +219,7 @@ class IExecutionContext(Reporting, Managed):
             self._context.run()
         else:
             self._context.run_steps(lambda kernel, ms: self._times.append((kernel, ms)))
-        self._debug.show(_address(stream_handle, "execute_async_v3"))
+        self._debug.show(_address(stream_handle, "execute_async_v3"), self.unfused_tensors_debug_state)
         if self._times and self.enqueue_emits_profile:
             self.report_to_profiler()
         return True
@@ -291,11 +293,10 @@ class IExecutionContext(Reporting, Managed):
         self._debug.states = dict.fromkeys(self._debug.states, bool(flag))
         return True
 
-    @stub
-    @quiet(False)
     def set_communicator(self, communicator: object) -> bool:
-        """The link to other devices; False, as an engine runs on one."""
-        raise NotSupportedError("AR901", "set_communicator", do="run on one device")
+        """The link to other devices, which is kept: an engine runs on one and never uses it."""
+        self._communicator = communicator
+        return True
 
 
 def _text(name: object) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.api.dims import Dims
 from anyrt.api.interfaces import IDebugListener, call_user
+from anyrt.api.marks import Marks
 from anyrt.core.enums import TensorLocation
 from anyrt.core.errors import BindingError
 from anyrt.runtime.context import Context
@@ -17,11 +16,13 @@ from anyrt.runtime.context import Context
 class DebugTensors:
     """The debug tensors of one context: switched on or off by name."""
 
-    def __init__(self, context: Context, debug: Iterable[str], hidden: Iterable[str]) -> None:
+    def __init__(self, context: Context, marks: Marks) -> None:
         self._context = context
-        self._hidden = tuple(hidden)
+        self._hidden = marks.hidden
+        self._unfused = marks.unfused
+        self.any = bool(marks.debug or marks.unfused)
         self._memory: dict[str, NDArray[np.uint8]] = {}
-        self.states = dict.fromkeys(debug, False)
+        self.states = dict.fromkeys(marks.debug, False)
         self.listener: IDebugListener | None = None
 
     def switch(self, name: str, on: bool) -> None:
@@ -41,10 +42,11 @@ class DebugTensors:
                 self._memory[name] = np.empty(needed, np.uint8)
                 self._context.set_address(name, int(self._memory[name].ctypes.data))
 
-    def show(self, stream: int) -> None:
-        """Let the listener see what is switched on."""
+    def show(self, stream: int, unfused: bool) -> None:
+        """Let the listener see what is switched on, and with `unfused` what is stored in any case."""
         listener = self.listener
-        for name in [n for n, on in self.states.items() if on and listener is not None]:
+        names = [n for n, on in self.states.items() if on] + (list(self._unfused) if unfused else [])
+        for name in names if listener is not None else ():
             binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
             shape, address = Dims(self._context.shape(name)), self._context.bound_address(name)
             assert listener is not None, "nothing is shown without a listener"

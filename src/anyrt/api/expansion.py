@@ -89,6 +89,7 @@ class Expansion:
     def forget(self, layer: ILayer) -> None:
         """`layer` has changed: what was computed from it counts no longer."""
         todo = [layer]
+        self._blobs.clear()  # else arrays that were replaced would stay in memory
         self._layers.pop(layer, None)
         while todo:
             for tensor in todo.pop()._outputs:

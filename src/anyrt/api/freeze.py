@@ -5,10 +5,10 @@ Here every mistake that was only looked at so far becomes final; names, profiles
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from anyrt.api.expansion import Expansion, Limits
-from anyrt.api.marks import DEBUG, HIDDEN, VALUES, print_values
+from anyrt.api.marks import DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
@@ -25,10 +25,14 @@ Profile = tuple[Range, ...]
 
 
 def freeze(
-    network: INetworkDefinition, profiles: Sequence[IOptimizationProfile], settings: Settings
+    network: INetworkDefinition,
+    profiles: Sequence[IOptimizationProfile],
+    settings: Settings,
+    unfused: Collection[str] = (),
 ) -> BuildRequest:
-    """The request that builds `network`; the monitor is the caller's to add."""
-    outputs = _outputs(network)
+    """The request that builds `network`, without a monitor. `unfused`: layers to show besides."""
+    shown = [t for layer in network._layers if layer._name in unfused for t in layer._outputs]
+    outputs = list(dict.fromkeys([*_outputs(network), *shown]))
     _check_names([*network._inputs, *outputs])
     ranges = _profiles(network, profiles)
     expansion = Expansion(_limits(network, ranges), all_values=False)
@@ -45,7 +49,7 @@ def freeze(
         profiles=ranges,
         settings=settings,
         bindings=tuple(_binding(t, expansion.value(t)) for t in (*network._inputs, *outputs)),
-        layers=tuple(_layers(network, expansion)),
+        layers=tuple(_layers(network, expansion, outputs)),
         log=network._channel.log,
     )
 
@@ -104,23 +108,27 @@ def _dim_names(tensor: ITensor) -> tuple[str, ...]:
     return tuple(tensor.get_dimension_name(i) for i in range(len(tensor._shape) if tensor._dim_names else 0))
 
 
-def _layers(network: INetworkDefinition, expansion: Expansion) -> Iterator[LayerRecord]:
+def _layers(
+    network: INetworkDefinition, expansion: Expansion, outputs: Collection[ITensor]
+) -> Iterator[LayerRecord]:
     for layer in network._layers:
         details = [("source", layer._source), ("metadata", layer._metadata)]
         details += [(n, _shown(x)) for n, x in layer._attributes.items()]
         for tensor in layer._outputs:
-            details += _marks(network, expansion, tensor)
+            details += _marks(network, expansion, tensor) if tensor in outputs else ()
         inputs = tuple(t._name for t in layer._inputs if t is not None)
-        outputs = tuple(t._name for t in layer._outputs)
+        makes = tuple(t._name for t in layer._outputs)
         kind = layer._op.cls.removeprefix("I").removesuffix("Layer")
-        yield LayerRecord(layer._name, kind, inputs, outputs, tuple((k, v) for k, v in details if v))
+        yield LayerRecord(layer._name, kind, inputs, makes, tuple((k, v) for k, v in details if v))
 
 
 def _marks(network: INetworkDefinition, expansion: Expansion, tensor: ITensor) -> Iterator[tuple[str, str]]:
     """What the engine must know of a tensor besides the bindings, see `marks`."""
+    shown = tensor in network._outputs + network._shape_outputs
     if tensor in network._debug:
-        shown = tensor in network._outputs + network._shape_outputs
         yield (DEBUG if shown else HIDDEN), tensor._name
+    elif not shown:
+        yield UNFUSED, tensor._name
     if tensor in network._shape_outputs:
         elements = known(expansion.value(tensor))
         if elements is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
@@ -61,13 +62,13 @@ def pure(owner: object, method: str) -> NoReturn:
     raise NotImplementedError(f"{type(owner).__name__} must override {method}")
 
 
+@dataclass
 class InterfaceInfo:
     """Name and version of an interface."""
 
-    def __init__(self, kind: str = "", major: int = 1, minor: int = 0) -> None:
-        self.kind = kind
-        self.major = major
-        self.minor = minor
+    kind: str = ""
+    major: int = 1
+    minor: int = 0
 
 
 class IVersionedInterface(Interface):

@@ -19,16 +19,19 @@ from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.plan.plan import Plan
 
 DEBUG, HIDDEN, VALUES = "debug tensor", "hidden debug tensor", "shape values"
+UNFUSED = "unfused tensor"
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """`debug`: tensors that a listener may see; `hidden`: those of them that are no outputs otherwise.
+    """`debug`: tensors that a listener may see. `unfused`: tensors stored in any case, seen on demand.
 
-    `values`: the elements of outputs that are computed while shapes are inferred."""
+    `hidden`: those of both that are no outputs otherwise. `values`: the elements of outputs that are computed
+    while shapes are inferred."""
 
     debug: tuple[str, ...]
-    hidden: frozenset[str]
+    unfused: tuple[str, ...]
+    hidden: tuple[str, ...]
     values: tuple[tuple[str, tuple[Dim, ...]], ...]
 
 
@@ -47,7 +50,9 @@ def marks_of(plan: Plan) -> Marks:
     """The marks in a plan; names that are no outputs of it are ignored."""
     outputs = {b.name for b in plan.bindings if not b.is_input}
     details = [detail for layer in plan.layers for detail in layer.details]
-    hidden = [v for k, v in details if k == HIDDEN and v in outputs]
-    shown = [v for k, v in details if k == DEBUG and v in outputs]
+    shown, hidden, unfused = (
+        tuple(v for k, v in details if k == kind and v in outputs) for kind in (DEBUG, HIDDEN, UNFUSED)
+    )
     values = [parse_values(v, plan.sym_by_name) for k, v in details if k == VALUES]
-    return Marks((*shown, *hidden), frozenset(hidden), tuple(v for v in values if v[0] in outputs))
+    known = tuple(v for v in values if v[0] in outputs)
+    return Marks((*shown, *hidden), unfused, (*hidden, *unfused), known)

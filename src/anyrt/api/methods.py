@@ -145,7 +145,9 @@ def _defaults(op: AnyOp) -> dict[str, object]:
 def _stub(name: str, signature: inspect.Signature) -> Adder:
     def add(self: HasChannel, *args: object, **named: object) -> None:
         _bind(name, signature, args, named)
-        raise NotSupportedError("AR902", name, do="use layers that are there, or wait for this one")
+        raise NotSupportedError(
+            "AR902", f"{name} ({user_line()})", do="use other layers until this one is there"
+        )
 
     stub = _dressed(
         add, name, signature, "A layer that cannot be added yet: None, and an error to the logger."

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anyrt.api.dims import sizes
-from anyrt.api.edge import Channel, Reporting, quiet, stub, wrong_type
+from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.layer import ILayer
 from anyrt.api.managed import Managed
@@ -16,7 +16,7 @@ from anyrt.api.tensor import ITensor, checked_name, checked_shape
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorLocation
-from anyrt.core.errors import ArgumentError, DTypeError, GraphError, NotSupportedError, ShapeError
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 
 if TYPE_CHECKING:
     from anyrt.api.builder import Builder
@@ -37,6 +37,7 @@ class INetworkDefinition(Reporting, Managed):
         self._outputs: list[ITensor] = []
         self._shape_outputs: list[ITensor] = []
         self._debug: list[ITensor] = []
+        self._debug_unfused = False
         self._refittable: set[str] = set()
         self._weight_names: dict[int, str] = {}
         self._name = f"Unnamed Network {next(_COUNT)}"
@@ -191,16 +192,15 @@ class INetworkDefinition(Reporting, Managed):
         """Whether `mark_debug` was called for it."""
         return tensor in self._debug
 
-    @stub
-    @quiet(False)
     def mark_unfused_tensors_as_debug_tensors(self) -> bool:
-        """Let a debug listener see every tensor that is stored between kernels: not there yet."""
-        raise NotSupportedError("AR901", "mark_unfused_tensors_as_debug_tensors", do="use mark_debug")
+        """Let a debug listener see every tensor that is stored between kernels; fusion stays as it is."""
+        self._debug_unfused = True
+        return True
 
-    @stub
     def unmark_unfused_tensors_as_debug_tensors(self) -> bool:
         """Undo `mark_unfused_tensors_as_debug_tensors`."""
-        return False
+        self._debug_unfused = False
+        return True
 
     @quiet(None)
     def remove_tensor(self, tensor: ITensor) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from anyrt.api.allocator import AllocatedDevice
-from anyrt.api.edge import Channel, Reporting, quiet, stub, wrong_type
+from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IStreamReader, IStreamReaderV2, call_user
 from anyrt.api.managed import Managed
@@ -13,7 +15,7 @@ from anyrt.api.setting import Setting
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.compiler.cached import obtain, obtain_pool
 from anyrt.core.enums import Severity, TempfileControlFlag
-from anyrt.core.errors import NotSupportedError, PlanError
+from anyrt.core.errors import ArgumentError, PlanError
 from anyrt.plan.device import Device
 from anyrt.plan.file import PlanFile, read_plan
 from anyrt.runtime.engine import load
@@ -84,15 +86,16 @@ class Runtime(Reporting, Managed):
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
 
-    @stub
     @quiet(None)
-    def load_runtime(self, path: str) -> None:
-        """A runtime from a library: none can be loaded, and none is needed for plans of any version."""
+    def load_runtime(self, path: str) -> Runtime:
+        """A runtime for plans of other versions: one like this, which loads all; the file is not run."""
         if not isinstance(path, str):
             raise wrong_type("load_runtime", path, "a path as str")
-        raise NotSupportedError(
-            "AR901", "load_runtime", repr(path), do="use this runtime, which loads every plan"
-        )
+        if not Path(path).is_file():
+            raise ArgumentError("AR304", "load_runtime", repr(path), "a file that exists")
+        runtime = Runtime(self.logger)
+        runtime._channel.parent = self._channel
+        return runtime
 
     def get_plugin_registry(self) -> IPluginRegistry:
         """The registry that loading looks plug-ins up in."""

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from anyrt.api.edge import wrong_type
 from anyrt.api.host_memory import IHostMemory
@@ -43,12 +44,12 @@ class TimingCacheKey:
         return hash(self._text)
 
 
+@dataclass
 class TimingCacheValue:
     """The choice that was best, as a hash, and its time in milliseconds."""
 
-    def __init__(self, tacticHash: int, timingMSec: float) -> None:
-        self.tacticHash = tacticHash
-        self.timingMSec = timingMSec
+    tacticHash: int
+    timingMSec: float
 
 
 class ITimingCache:

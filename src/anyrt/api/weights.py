@@ -10,17 +10,19 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.api.edge import wrong_type
+from anyrt.api.edge import WrongType, wrong_type
 from anyrt.core.dtype import from_numpy, is_packed, numpy_dtype, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError
 
 Array = NDArray[np.generic]
+PAGE = mmap.PAGESIZE
 # The types that NumPy knows by itself; the others are shown as `Weights`.
 PLAIN = frozenset(
     {
@@ -123,9 +125,24 @@ class Weights:
         """Every element in one dimension, as `numpy_dtype(dtype)`; a view but for packed memory."""
         return self._view() if self._array is None else self._array.reshape(-1)
 
+    def _check_memory(self) -> None:
+        """Refuse an address whose pages the system has taken back, which would end the process when read."""
+        first, last = self._ptr // PAGE, (self._ptr + self.nbytes - 1) // PAGE
+        try:
+            with open("/proc/self/mem", "rb", 0) as memory:
+                for page in range(first, last + 1):
+                    memory.seek(max(page * PAGE, self._ptr))
+                    memory.read(1)
+        except FileNotFoundError:  # no such view of memory on this system
+            return
+        except (OSError, OverflowError, ValueError):
+            got, do = f"{self.nbytes} bytes at address {self._ptr:#x}", "keep the array alive until the build"
+            raise ArgumentError("AR307", "Weights", got, "memory that can be read", do) from None
+
     def _view(self) -> Array:
         data = np.empty(0, np.uint8)
         if self._count:
+            self._check_memory()
             data = np.ctypeslib.as_array((ctypes.c_ubyte * self.nbytes).from_address(self._ptr))
         if is_packed(self._dtype):
             return unpack4(data, self._count, self._dtype)
@@ -143,4 +160,5 @@ def to_weights(x: object, where: str, empty: DataType = DataType.FLOAT) -> Weigh
     try:
         return Weights(x)
     except ArgumentError as error:
-        raise wrong_type(f"{where}: {error}", x, "an array that converts to Weights") from None
+        wrong = ArgumentError("AR311", where, error.got, error.wanted or "Weights", error.do)
+        raise WrongType(str(wrong)) from None
