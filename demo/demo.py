@@ -9,6 +9,7 @@ demo/out/before.png and after.png.
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import time
@@ -106,9 +107,9 @@ def main() -> int:
     start = time.perf_counter()
     plan = build_plan(logger)
     print(f"built in {time.perf_counter() - start:.2f} s, plan of {plan.nbytes} bytes\n")
-    print(trt.build_report(plan))
-
     engine = trt.Runtime(logger).deserialize_cuda_engine(plan)
+    inspector = engine.create_engine_inspector()
+    print(json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))["Report"])
     context = engine.create_execution_context()
     assert context.set_input_shape("x", photo.shape)
     y = np.empty(tuple(context.get_tensor_shape("y")), np.float32)
