@@ -5,7 +5,7 @@ import pytest
 
 import anyrt as trt
 
-collect_ignore = ["programs"]  # executed by test_programs.py, not imported
+collect_ignore = ["programs", "photo_chain.py"]  # executed, not imported by pytest
 
 
 class Log(trt.ILogger):

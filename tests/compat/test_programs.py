@@ -1,0 +1,30 @@
+"""Programs that were written for the original, in a process each, as their users start them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    return {**os.environ, "ANYRT_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("build_and_run.py", ["{tmp}/engine.plan"]),
+        ("engine_loader.py", ["{tmp}/engine.plan"]),
+        ("timing_script.py", ["--iterations", "5"]),
+    ],
+)
+def test_program_runs_unchanged(program, arguments, tmp_path, environment):
+    command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / program]
+    command += [a.format(tmp=tmp_path) for a in arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
