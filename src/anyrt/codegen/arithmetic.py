@@ -33,7 +33,7 @@ def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, widt
         return w.put(scope, f"{ll.FLOAT_OPS[op]} {kind} {texts[0]}, {texts[1]}")
     if op is Op.NEG:
         return w.put(scope, f"fneg {kind} {texts[0]}")
-    if op is Op.FMA and not w.has_fma:
+    if op is Op.FMA and not w.machine.has_fma:
         return _wide_fma(w, scope, texts, width)
     assert op in ll.INTRINSICS, f"{op.value} has no floating-point form"
     return w.call(

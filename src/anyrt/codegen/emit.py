@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.writer import Writer
@@ -44,15 +45,6 @@ CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start 
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What code generation needs to know of a processor."""
-
-    vector_bits: int
-    has_fma: bool
-    has_rounding: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Function:
     """A kernel as LLVM text, and the intrinsics it declares."""
 
@@ -71,9 +63,7 @@ class Frame:
 
 def emit(kernel: Kernel, frame: Frame, slots: dict[Dim, int], machine: Machine) -> Function:
     """`kernel` as an LLVM function; `slots` gains the size-only values that it reads."""
-    return Emitter(Values(Writer(machine.has_fma), machine.has_rounding, slots), machine).function(
-        kernel, frame
-    )
+    return Emitter(Values(Writer(machine), slots), machine).function(kernel, frame)
 
 
 @dataclass(slots=True)
@@ -194,10 +184,7 @@ class Emitter:
         assert isinstance(var.extent, int), f"unrolled loop {var} needs a fixed extent"
         v, outer = self.values, self.values.out.scopes.inner
         for i in range(var.extent):
-            width = v.out.scopes.lanes.width if v.out.scopes.lanes else 1
-            inner = self._open(
-                Scope(syms={var: str(i)}, known={(x, width): rows[i] for x, rows in given.items()})
-            )
+            inner = self._open(Scope(syms={var: str(i)}, given={x: rows[i] for x, rows in given.items()}))
             self.block(body)
             self.values.out.scopes.stack.pop()
             outer.lines += inner.lines

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anyrt.codegen.emit import Frame, Machine, buffers_of, emit
+from anyrt.codegen.emit import Frame, buffers_of, emit
+from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
@@ -113,7 +114,7 @@ def _read(operand: str, lines: list[str], first: int, name: str) -> str:
 
 
 def _prepare(module: Module, counts: Sequence[str], slots: dict[Dim, int], first: int) -> Entry:
-    values = Values(Writer(has_fma=False), True, {})
+    values = Values(Writer(Machine(128, has_fma=False)), {})
     scope = Scope()
     values.out.scopes.stack.append(scope)
     for n, sym in enumerate(module.symbols):

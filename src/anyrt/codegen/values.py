@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from anyrt.codegen import arithmetic
+from anyrt.codegen import arithmetic, permute
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Lanes, Scope
@@ -48,7 +48,6 @@ class Values:
     """Writes expressions into the scopes of one function."""
 
     out: Writer
-    has_rounding: bool  # of floats to integers and to half precision
     slots: dict[Dim, int]
     pointers: dict[Buffer, str] = field(default_factory=dict)
     registers: dict[str, Register] = field(default_factory=dict)
@@ -256,6 +255,9 @@ class Values:
         lanes = self.out.scopes.lanes
         if lanes is None:
             return self.scalar(x)
+        given = self.out.scopes.given(x)
+        if given is not None:
+            return given
         if self.varies(x, lanes):
             scope = self.out.scopes.lane_home(self._needs(x)) if is_pure(x) else self.out.scopes.inner
             return self._known(scope, x, lanes.width)
@@ -294,7 +296,7 @@ class Values:
         return scope.known[key]
 
     def _write(self, scope: Scope, x: Expr, width: int) -> str:
-        legal = None if self.has_rounding else replacement(x)
+        legal = None if self.out.machine.has_rounding else replacement(x)
         if legal is not None:
             return self._operand(legal, width)
         match x:
@@ -353,7 +355,46 @@ class Values:
                 return self._contiguous(scope, x.type, where, lanes)
             if lanes.mask is None:
                 return self._strided(scope, x.type, where, stride, lanes.width)
-        return self._gather(scope, x, lanes)
+        followed = self._followed(x, lanes)
+        return self._gather(scope, x, lanes) if followed is None else self._pick(scope, x, *followed, lanes)
+
+    def _followed(self, x: Load, lanes: Lanes) -> tuple[Sym, Load, int] | None:
+        """(position, its table's entry, elements a position) when lanes read near positions of a table and
+        the processor can permute that."""
+        for sym in symbols(x.index):
+            entry, moved = sym.source, linear(x.index, sym)
+            if not isinstance(entry, Load) or not entry.buffer.near or moved is None:
+                continue
+            step, along, size = moved[0], linear(entry.index, lanes.var), ll.BYTES[x.type]
+            if not isinstance(step, int) or along is None or along[0] != 1 or lanes.var in symbols(moved[1]):
+                continue
+            count = permute.registers(entry.buffer.near, step, lanes.width, size)
+            if step > 0 and size in self.out.machine.permutes and count <= permute.MOST:
+                return sym, entry, step
+        return None
+
+    def _pick(self, scope: Scope, x: Load, sym: Sym, entry: Load, step: int, lanes: Lanes) -> str:
+        """Registers from the first lane's element on, but none beyond the buffer's end."""
+        w, size = self.out, ll.BYTES[x.type]
+        count = permute.registers(entry.buffer.near, step, lanes.width, size)
+        along, moved = linear(entry.index, lanes.var), linear(x.index, sym)
+        assert along is not None, f"{entry} does not move with {lanes.var}"
+        assert moved is not None, f"{x} does not move with {sym}"
+        first = self.address(scope, entry.buffer, self.lane_zero(scope, 1, along[1], lanes))
+        position = w.put(scope, f"sext i32 {w.put(scope, f'load i32, ptr {first}')} to i64")
+        rest = self.dim(moved[1])
+        wanted = w.put(scope, f"add i64 {rest}, {w.put(scope, f'mul i64 {position}, {step}')}")
+        last = self.dim(x.buffer.size - count * permute.REGISTER // size)
+        start = w.call(scope, "i64", "llvm.smin.i64", [("i64", wanted), ("i64", last)])
+        shift = w.put(scope, f"trunc i64 {w.put(scope, f'sub i64 {rest}, {start}')} to i32")
+        kind = f"<{lanes.width} x i32>"
+        places = w.put(
+            scope, f"mul {kind} {self._lane_atom(sym, lanes)}, {ll.splat(step, Scalar.I32, lanes.width)}"
+        )
+        places = w.put(scope, f"add {kind} {places}, {w.spread(scope, shift, 'i32', lanes.width)}")
+        return permute.pick(
+            w, scope, x.type, self.address(scope, x.buffer, start), places, lanes.width, count
+        )
 
     def lane_zero(self, scope: Scope, stride: int, rest: Dim, lanes: Lanes) -> str:
         """The index that lane 0 reads or writes."""

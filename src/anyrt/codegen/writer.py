@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Scope, Scopes
 
 
@@ -11,7 +12,7 @@ from anyrt.codegen.scope import Scope, Scopes
 class Writer:
     """The text of one function while it grows."""
 
-    has_fma: bool
+    machine: Machine
     scopes: Scopes = field(default_factory=Scopes)
     declared: set[str] = field(default_factory=set)
 

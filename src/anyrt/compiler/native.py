@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from anyrt.codegen import host, image, llvm
-from anyrt.codegen.emit import Machine
 from anyrt.codegen.host import Guarded, HostText, Module
+from anyrt.codegen.machine import Machine
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Space
@@ -25,6 +25,7 @@ from anyrt.schedule.tables import Tables
 from anyrt.schedule.versions import versions
 
 MAX_NAME = 40
+REGISTER_BITS = 512  # of the registers that codegen/permute.py picks from
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,9 @@ def _places(
 
 def machine(target: llvm.Target) -> Machine:
     """The processor as the code generator sees it."""
-    return Machine(target.vector_bits, target.has_fma, target.has_f16c)
+    permutes = {2, 4} if target.vector_bits == REGISTER_BITS else set()
+    permutes |= {1} if target.vector_bits == REGISTER_BITS and "+avx512vbmi," in target.features else set()
+    return Machine(target.vector_bits, target.has_fma, target.has_f16c, frozenset(permutes))
 
 
 def text(lowered: Lowered, target: llvm.Target) -> HostText:

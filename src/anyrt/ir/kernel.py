@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -114,6 +114,9 @@ class Buffer:
     space: Space
     size: Dim = 1
     offset: Dim = 0  # bytes from the start of its space (CONST, ARENA, TABLE, SCRATCH)
+    # Of a table of positions: neighbouring entries ascend, by at most `near` each on average, so that what a
+    # vector of them reads lies in a few registers. 0: nothing is known.
+    near: int = 0
 
     @property
     def stored(self) -> Scalar:
@@ -373,45 +376,47 @@ def free_symbols(x: Expr) -> frozenset[Sym]:
             return free_symbols(arg)
 
 
-def map_dims(x: Expr, change: Callable[[Dim], Dim], memo: dict[Expr, Expr]) -> Expr:
-    """`x` with every index replaced by `change(index)`; `memo` serves one `change`."""
-    if x not in memo:
-        memo[x] = _map_dims(x, change, memo)
-    return memo[x]
+@dataclass(slots=True)
+class _Substitution:
+    """Symbols and buffers to replace, and the expressions done so far."""
 
+    values: Mapping[Sym, Dim]
+    buffers: Mapping[Buffer, Buffer]
+    memo: dict[Expr, Expr] = field(default_factory=dict)
 
-def _map_dims(x: Expr, change: Callable[[Dim], Dim], memo: dict[Expr, Expr]) -> Expr:
-    match x:
-        case Const():
-            return x
-        case Index(dim=dim):
-            return index(change(dim))
-        case Load(buffer=buffer, index=at):
-            return load(buffer, change(at))
-        case Cast(arg=arg):
-            return cast(map_dims(arg, change, memo), x.type)
-        case Alu(op=op, args=args):
-            new = tuple(map_dims(a, change, memo) for a in args)
-            return bitcast(new[0], x.type) if op is Op.BITCAST else alu(op, *new)
+    def expr(self, x: Expr) -> Expr:
+        if x not in self.memo:
+            self.memo[x] = self._expr(x)
+        return self.memo[x]
 
+    def _expr(self, x: Expr) -> Expr:
+        match x:
+            case Const():
+                return x
+            case Index(dim=dim):
+                return index(rebuild(dim, self._symbol))
+            case Load(buffer=buffer, index=at):
+                return load(self.buffers.get(buffer, buffer), rebuild(at, self._symbol))
+            case Cast(arg=arg):
+                return cast(self.expr(arg), x.type)
+            case Alu(op=op, args=args):
+                new = tuple(map(self.expr, args))
+                return bitcast(new[0], x.type) if op is Op.BITCAST else alu(op, *new)
 
-def substitute_expr(x: Expr, values: Mapping[Sym, Dim]) -> Expr:
-    """`x` with symbols replaced, those behind bound symbols too."""
-    memo: dict[Expr, Expr] = {}
-
-    def change(dim: Dim) -> Dim:
-        return rebuild(dim, leaf)
-
-    def leaf(sym: Sym) -> Dim:
-        if sym in values:
-            return values[sym]
-        if isinstance(sym.source, Const | Index | Load | Alu | Cast) and not values.keys().isdisjoint(
-            sym.needs
-        ):
-            return bound(map_dims(sym.source, change, memo), sym.lo, sym.hi)
+    def _symbol(self, sym: Sym) -> Dim:
+        if sym in self.values:
+            return self.values[sym]
+        if isinstance(sym.source, Const | Index | Load | Alu | Cast):
+            new = self.expr(sym.source)
+            return sym.dim if new is sym.source else bound(new, sym.lo, sym.hi)
         return sym.dim
 
-    return map_dims(x, change, memo)
+
+def substitute_expr(
+    x: Expr, values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
+) -> Expr:
+    """`x` with symbols (and buffers) replaced, those behind bound symbols too."""
+    return _Substitution(values, buffers or {}).expr(x)
 
 
 def dims_of(x: Expr) -> set[Dim]:

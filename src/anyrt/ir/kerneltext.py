@@ -59,7 +59,8 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
 def _buffer_text(b: Buffer) -> str:
     kind = b.type.value if isinstance(b.type, Scalar) else b.type.name
     where = f"{b.space.value} {print_dim(b.size)} offset {print_dim(b.offset)}"
-    return f"buffer {print_name(b.name)} {kind} {where}"
+    near = f" near {b.near}" if b.near else ""
+    return f"buffer {print_name(b.name)} {kind} {where}{near}"
 
 
 def roots(body: Iterable[Stmt]) -> Iterator[Expr | Dim]:

@@ -22,7 +22,7 @@ from anyrt.prims.taps import Taps
 
 MOVE = 6  # store a vector, load it again later
 CAP = 1000  # a chain that costs more is cut anyway
-HEAVY = 12  # from here an operand of taps is kept rather than recomputed
+HEAVY = 8  # from here an operand of taps is kept rather than recomputed
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from anyrt.core.dims import Dim, Sym, add, depends, floordiv, minimum, mod, mul, product, substitute, symbols
+from anyrt.core.dims import (
+    Dim,
+    Sym,
+    add,
+    depends,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    product,
+    substitute,
+    symbols,
+)
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import (
     COMPUTED,
@@ -47,6 +60,7 @@ from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import Elements, Reduction, Refusal, flat
+from anyrt.schedule.near import LEAST, variants
 from anyrt.schedule.nest import (
     BLOCK,
     Names,
@@ -189,32 +203,30 @@ class Builder:
         return None
 
     def _tiles(self, nest: Nest, across: Sym) -> Kernel:
-        """Strips of TILE positions read across, so that each cache line is used whole; full strips are
-        transposed in registers."""
+        """Strips as items of the parallel loop."""
+        outer, body = self._strips(nest, across)
+        return self._kernel(outer, body, TILE * min(STRIP, self._extent(nest.vars[-1])))
+
+    def _strips(self, nest: Nest, across: Sym) -> tuple[list[Sym], tuple[Stmt, ...]]:
+        """(loops, what they hold): strips of TILE positions read across memory, so that each cache line is
+        used whole; full strips are transposed in registers."""
         assert across.extent is not None, f"loop {across} has no extent"
-        last = nest.vars[-1]
-        full = floordiv(across.extent, TILE)
-        strip, block = self.names.var(floordiv(add(across.extent, TILE - 1), TILE), "b"), None
-        rest = [v for v in nest.vars if v not in (across, last)]
+        last, rest = nest.vars[-1], [v for v in nest.vars if v not in (across, nest.vars[-1])]
+        strip = self.names.var(floordiv(add(across.extent, TILE - 1), TILE), "b")
+        outer, within = [*rest, strip], last
         if self._extent(last) > STRIP:
             block, within, value = cut(last, STRIP, self.names)
             nest = nest.replace({last: value}, nest.vars)
-        else:
-            within = last
-        tile, some = self.names.var(TILE, "t"), self.names.var(add(across.extent, mul(strip.dim, -TILE)), "t")
-        body: list[Stmt] = []
-        for var, kind, test in (
-            (tile, Loop.TILE, alu(Op.LT, index(strip.dim), index(full))),
-            (some, Loop.SERIAL, alu(Op.LE, index(full), index(strip.dim))),
-        ):
-            part = nest.replace({across: add(mul(strip.dim, TILE), var.dim)}, nest.vars)
-            if kind is Loop.TILE:
-                inner: tuple[Stmt, ...] = (For(within, Loop.VECTOR, (For(var, kind, part.body),)),)
-            else:
-                inner = (For(var, kind, (For(within, Loop.VECTOR, part.body),)),)
-            body.append(If(test, inner))
-        return self._kernel(
-            [*rest, strip, *([block] if block else [])], body, TILE * min(STRIP, self._extent(last))
+            outer.append(block)
+        full = alu(Op.LT, index(strip.dim), index(floordiv(across.extent, TILE)))
+        tile = self.names.var(TILE, "t")
+        some = self.names.var(add(across.extent, mul(strip.dim, -TILE)), "t")
+        whole, part = (
+            nest.replace({across: add(mul(strip.dim, TILE), v.dim)}, nest.vars).body for v in (tile, some)
+        )
+        return outer, (
+            If(full, (For(within, Loop.VECTOR, (For(tile, Loop.TILE, whole),)),)),
+            If(alu(Op.NOT, full), (For(some, Loop.SERIAL, (For(within, Loop.VECTOR, part),)),)),
         )
 
     def _spread(self, nest: Nest, widened: Sym, order: list[Sym]) -> Kernel:
@@ -224,11 +236,11 @@ class Builder:
         if work > 2 * BLOCK:
             block, within, value = cut(widened, BLOCK, self.names)
             nest = nest.replace({widened: value}, [*outer, block, within])
-            return self._kernel([*outer, block], loops([within], nest.body, within), BLOCK)
+            return self._kernel([*outer, block], self.loops(Nest((within,), nest.body), within), BLOCK)
         while outer and work * self._extent(outer[-1]) <= ITEM:
             work *= self._extent(outer[-1])
             inside.insert(0, outer.pop())
-        return self._kernel(outer, loops(inside, nest.body, widened), max(work, 1))
+        return self._kernel(outer, self.loops(Nest(tuple(inside), nest.body), widened), max(work, 1))
 
     def _extent(self, var: Sym) -> int:
         return max(
@@ -237,6 +249,12 @@ class Builder:
                 substitute(var.extent or 0, {s: 0 for s in symbols(var.extent or 0) if s.extent is not None})
             ),
         )
+
+    def loops(self, nest: Nest, widened: Sym | None) -> tuple[Stmt, ...]:
+        """The nest's loops, `widened` innermost, in versions for what it reads through tables."""
+        if widened is None:
+            return loops(nest.vars, nest.body, None)
+        return variants(nest, widened, self.tables, lambda n: loops(n.vars, n.body, widened))
 
     def _kernel(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
         """The parallel loop counts through `outer`; its counter is taken apart again for each item."""
@@ -268,7 +286,7 @@ class Builder:
             body += self._folding(r)
         body += self._also(reductions)
         nest = merge(Nest(tuple(inner), (store,)), self.names)
-        body += loops(nest.vars, nest.body, nest.vars[-1] if nest.vars else None)
+        body += self.loops(nest, nest.vars[-1] if nest.vars else None)
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         return self._kernel(outer, body, max(1, work + prod(map(self._extent, inner))))
 
@@ -276,7 +294,10 @@ class Builder:
         """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""
         needs = [frozenset(v for v in self.vars if any(depends(i, v) for i in r.index)) for r in reductions]
         widest = max(needs, key=len)
+        folded = [v for r in reductions for v in r.vars]
         for r, n in zip(reductions, needs, strict=True):
+            if any(depends(i, v) for i in r.index for v in folded):
+                raise Refusal(r.value, "it would be folded again for every element of another fold")
             if n != widest:
                 raise Refusal(r.value, "it is folded over other axes than the rest of the row")
         return widest
@@ -317,7 +338,7 @@ class Builder:
     def _folding(self, r: Reduction) -> list[Stmt]:
         nest = merge(Nest(r.vars, (Fold(r.register, r.op, r.body),)), self.names)
         vector = max(nest.vars, key=lambda v: unit_loads(nest.body, v), default=None)
-        return [Alloc(r.register, r.start), *loops(nest.vars, nest.body, vector)]
+        return [Alloc(r.register, r.start), *self.loops(nest, vector)]
 
     def _also(self, reductions: Sequence[Reduction]) -> list[Stmt]:
         """Stores of fused reductions that other kernels read."""
@@ -395,7 +416,11 @@ class Builder:
         inner = [v for v in self.vars if v in self.inner and v is not row]
         outer = [v for v in self.vars if v not in self.inner and v is not row]
         nest = merge(Nest(tuple(inner if row not in self.inner else [row]), (store,)), self.names)
-        stores = loops(nest.vars, nest.body, nest.vars[-1])
+        across = self._read_across(nest)
+        if across is None:
+            stores = self.loops(nest, nest.vars[-1])
+        else:
+            stores = loops(*self._strips(nest, across), None)
         starts = [s.stmt for s in self.before if isinstance(s, Mark)]
         fills = [s for s in self.before if not isinstance(s, Mark)]
         if row in self.inner:
@@ -459,7 +484,8 @@ class Kept:
             ):
                 raise Refusal(self.value, "its rows are cut across")
         self.axes = tuple(free)
-        self.buffer = self.builder.reserve("row", COMPUTED[self.value.dtype], mul(self.length, self.rows))
+        length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere
+        self.buffer = self.builder.reserve("row", COMPUTED[self.value.dtype], length)
 
     @property
     def length(self) -> Dim:
@@ -486,7 +512,7 @@ class Kept:
         elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
         body = (Store(self.buffer, self._place(slot, where), elements.at(self.value, where)),)
         nest = merge(Nest(tuple(fresh.values()), body), b.names)
-        return [*before, *loops(nest.vars, nest.body, nest.vars[-1] if nest.vars else None)]
+        return [*before, *b.loops(nest, nest.vars[-1] if nest.vars else None)]
 
     def _below(
         self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]

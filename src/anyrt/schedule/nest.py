@@ -7,7 +7,7 @@ statements compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import (
@@ -34,6 +34,7 @@ from anyrt.core.dims import (
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
+    Buffer,
     Cast,
     Const,
     Expr,
@@ -84,31 +85,36 @@ class Nest:
         return Nest(tuple(vars), tuple(substitute_stmt(s, values) for s in self.body))
 
 
-def substitute_stmt(stmt: Stmt, values: dict[Sym, Dim]) -> Stmt:
-    """`stmt` with symbols replaced."""
+def substitute_stmt(
+    stmt: Stmt, values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
+) -> Stmt:
+    """`stmt` with symbols (and buffers) replaced."""
+
+    def expr(x: Expr) -> Expr:
+        return substitute_expr(x, values, buffers)
+
     match stmt:
         case Store(buffer=b, index=at, value=value):
-            return Store(b, _at(at, values), substitute_expr(value, values))
+            return Store(b, _at(expr(index(at))), expr(value))
         case Fold(buffer=b, op=op, value=value):
-            return Fold(b, op, substitute_expr(value, values))
+            return Fold(b, op, expr(value))
         case Alloc(buffer=b, value=value):
-            return Alloc(b, substitute_expr(value, values))
+            return Alloc(b, expr(value))
         case For(var=var, kind=kind, body=body):
             new = Sym(var.name, extent=substitute(var.extent or 0, values))
-            inner = values | {var: new.dim}
-            return For(new, kind, tuple(substitute_stmt(s, inner) for s in body))
+            inner = {**values, var: new.dim}
+            return For(new, kind, tuple(substitute_stmt(s, inner, buffers) for s in body))
         case If(condition=condition, body=body):
-            return If(substitute_expr(condition, values), tuple(substitute_stmt(s, values) for s in body))
+            return If(expr(condition), tuple(substitute_stmt(s, values, buffers) for s in body))
         case Let(var=var, value=value):
             return Let(var, substitute(value, values))
 
 
-def _at(dim: Dim, values: dict[Sym, Dim]) -> Dim:
-    new = substitute_expr(index(dim), values)
-    if isinstance(new, Index):
-        return new.dim
-    assert isinstance(new, Const), f"an index became {new!r}"
-    return int(new.value)
+def _at(x: Expr) -> Dim:
+    if isinstance(x, Index):
+        return x.dim
+    assert isinstance(x, Const), f"an index became {x!r}"
+    return int(x.value)
 
 
 def accesses(body: Sequence[Stmt]) -> list[Dim]:

@@ -1,0 +1,74 @@
+"""Reading near positions: a few whole registers and lane permutes instead of a gather.
+
+For positions p₀ ≤ p₁ ≤ … of one vector that lie within a few registers from p₀ on, the registers are loaded
+as they are, and each lane picks its element: one instruction for two registers, three for four. (A gather of
+16 elements takes about 17 cycles on Zen 5, this 2 to 6.)
+"""
+
+from __future__ import annotations
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.writer import Writer
+from anyrt.ir.kernel import Scalar
+
+REGISTER = 64  # bytes
+MOST = 4  # registers
+
+# LLVM's names of "pick from two registers" by element size.
+PICKS = {1: "vpermi2var.qi.512", 2: "vpermi2var.hi.512", 4: "vpermi2var.d.512"}
+
+
+def registers(near: int, step: int, lanes: int, size: int) -> int:
+    """How many registers hold what `lanes` lanes read, `step` elements of `size` bytes apart for positions
+    that ascend by `near` on average."""
+    return -(-step * (near * (lanes - 1) + 1) * size // REGISTER)
+
+
+def pick(w: Writer, scope: Scope, type: Scalar, start: str, places: str, lanes: int, count: int) -> str:
+    """Lanes of `type` at `places` (a vector of i32, counted from address `start`) out of `count`
+    registers."""
+    size = ll.BYTES[type]
+    each = REGISTER // size
+    whole, element = f"<{each} x i{8 * size}>", f"i{8 * size}"
+    parts = []
+    for k in range(count):
+        at = w.put(scope, f"getelementptr i8, ptr {start}, i64 {k * REGISTER}") if k else start
+        parts.append(w.put(scope, f"load {whole}, ptr {at}, align {size}"))
+    wanted = _widened(w, scope, places, lanes, each, element)
+    pairs = [_two(w, scope, size, whole, parts[k : k + 2], wanted) for k in range(0, count, 2)]
+    picked = pairs[0]
+    if len(pairs) == 2:
+        high = w.put(scope, f"and {whole} {wanted}, {_splat(2 * each, element, each)}")
+        upper = w.put(scope, f"icmp ne {whole} {high}, zeroinitializer")
+        picked = w.put(scope, f"select <{each} x i1> {upper}, {whole} {pairs[1]}, {whole} {pairs[0]}")
+    narrow = f"<{lanes} x {element}>"
+    if lanes != each:
+        order = ", ".join(f"i32 {i}" for i in range(lanes))
+        picked = w.put(scope, f"shufflevector {whole} {picked}, {whole} poison, <{lanes} x i32> <{order}>")
+    kind = ll.vector(type, lanes)
+    return picked if kind == narrow else w.put(scope, f"bitcast {narrow} {picked} to {kind}")
+
+
+def _widened(w: Writer, scope: Scope, places: str, lanes: int, each: int, element: str) -> str:
+    """The places as the permute wants them: one of the element's size for each lane of a whole register."""
+    short = places
+    if element != "i32":
+        short = w.put(scope, f"trunc <{lanes} x i32> {places} to <{lanes} x {element}>")
+    if lanes == each:
+        return short
+    order = ", ".join(f"i32 {i if i < lanes else 'poison'}" for i in range(each))
+    kind = f"<{lanes} x {element}>"
+    return w.put(scope, f"shufflevector {kind} {short}, {kind} poison, <{each} x i32> <{order}>")
+
+
+def _two(w: Writer, scope: Scope, size: int, whole: str, parts: list[str], wanted: str) -> str:
+    first, second = parts[0], parts[-1]
+    return w.call(
+        scope, whole, f"llvm.x86.avx512.{PICKS[size]}", [(whole, first), (whole, wanted), (whole, second)]
+    )
+
+
+def _splat(value: int, element: str, each: int) -> str:
+    signed = value - (1 << int(element[1:])) if value >= 1 << (int(element[1:]) - 1) else value
+    return "<" + ", ".join([f"{element} {signed}"] * each) + ">"

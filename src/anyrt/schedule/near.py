@@ -1,0 +1,78 @@
+"""Vector loops that read at positions from a table: versions for tables whose neighbours lie close together.
+
+Upsampling, and downsampling by a small factor, reads a few registers' worth of memory for a whole vector of
+output positions: loading those and permuting lanes is several times faster than gathering. Where sizes are
+open, the loop is written for each class of table, with the test in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from anyrt.core.dims import Sym, always_le, linear, symbols
+from anyrt.ir.kernel import Buffer, Expr, If, Load, Op, Scalar, Space, Stmt, alu, const, index
+from anyrt.schedule.nest import Nest, loads_of, substitute_stmt
+from anyrt.schedule.tables import NEAR, Table, Tables
+
+LEAST = 256  # elements that a buffer must have to be read in whole registers near any of them
+
+
+def variants(
+    nest: Nest, widened: Sym, tables: Tables, make: Callable[[Nest], tuple[Stmt, ...]]
+) -> tuple[Stmt, ...]:
+    """`make(nest)`, in versions for the classes of the tables that the widened loop reads."""
+    reads = [(x, t) for x in loads_of(nest.body) if (t := _table(x, widened, tables)) is not None]
+    if all(t.positions.near and always_le(LEAST, x.buffer.size) for x, t in reads):
+        return make(nest)
+    buffers = {x.buffer for x, _ in reads}
+    used = {t.positions.name: t for _, t in reads}
+    out: list[Stmt] = []
+    before: Expr | None = None
+    for near in NEAR:
+        here = _all([_holds(t, near) for t in used.values()] + [_large(b) for b in buffers])
+        out += [_guarded(here, before, make(_with(nest, used.values(), near)))]
+        before = here if before is None else alu(Op.OR, before, here)
+    return (*out, _guarded(None, before, make(_with(nest, used.values(), 0))))
+
+
+def _table(x: Load, widened: Sym, tables: Tables) -> Table | None:
+    """The table whose entries the lanes of `x` follow, when it does so one position for one."""
+    for sym in symbols(x.index):
+        if isinstance(sym.source, Load) and sym.source.buffer.space is Space.TABLE:
+            moved = linear(sym.source.index, widened)
+            if moved is not None and moved[0] == 1:
+                return tables.of(sym.source.buffer)
+    return None
+
+
+def _holds(table: Table, near: int) -> Expr:
+    if table.positions.near and table.positions.near <= near:
+        return const(True, Scalar.BOOL)
+    return table.condition(near)
+
+
+def _large(buffer: Buffer) -> Expr:
+    return alu(Op.LE, const(LEAST, Scalar.I64), index(buffer.size))
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    total = conditions[0]
+    for c in conditions[1:]:
+        total = alu(Op.AND, total, c)
+    return total
+
+
+def _guarded(here: Expr | None, before: Expr | None, body: tuple[Stmt, ...]) -> Stmt:
+    """`body` where its own class holds and no earlier one."""
+    if before is None:
+        assert here is not None, "the first version has a condition"
+        return If(here, body)
+    other = alu(Op.NOT, before)
+    return If(other if here is None else alu(Op.AND, here, other), body)
+
+
+def _with(nest: Nest, tables: Iterable[Table], near: int) -> Nest:
+    """The nest reading tables of another class."""
+    swap = {t.positions: replace(t.positions, name=f"{t.positions.name}.{near}", near=near) for t in tables}
+    return Nest(nest.vars, tuple(substitute_stmt(s, {}, swap) for s in nest.body))
