@@ -15,6 +15,7 @@ from anyrt.prims.scalar import (
     exponential,
     hyperbolic,
     power,
+    rounding,
     special,
     trigonometric,
 )
@@ -22,7 +23,7 @@ from anyrt.prims.scalar.table import Kind, ResultKind, ScalarFn
 
 __all__ = ["SCALARS", "Kind", "ResultKind", "ScalarFn", "ulp_table"]
 
-_FAMILIES = (arithmetic, compare, exponential, power, trigonometric, hyperbolic, special)
+_FAMILIES = (arithmetic, compare, exponential, power, trigonometric, hyperbolic, rounding, special)
 SCALARS: dict[str, ScalarFn] = {f.name: f for family in _FAMILIES for f in family.FUNCTIONS}
 
 

@@ -1,0 +1,208 @@
+"""Rewrite rules as data, and the one function that applies them.
+
+A rule finds a pattern of primitives and makes a value of the same type that may take its place:
+
+    Rule(
+        "negation twice",
+        find=lambda x: op(Map, op(Map, x, fn="neg"), fn="neg"),
+        make=lambda x: x,
+        example=lambda draw: ...,
+    )
+
+The parameters of `find` stand for any value; `Bind("shape")` binds an attribute, any other attribute must be
+equal. `make` and `guard` name what they need of all that was bound; `out` is the matched value itself. Both
+refuse with `Fail(reason)`. Rules are exact, bit for bit in the interpreter, unless they state a `tolerance`;
+a fuzz test holds them to it with the values that `example` makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from anyrt.ir.graph import Graph, Value, apply, walk
+from anyrt.ir.prim import Prim
+
+OUT: Final = "out"
+MOST: Final = 1000  # rewrites of one value: more are a circle
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Why something was refused."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Matches every value; the same name twice means the same value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Matches every attribute."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """Matches a primitive applied to what the patterns `args` match; attributes not named may be anything."""
+
+    kind: type[Prim]
+    args: tuple[Pattern, ...]
+    attributes: tuple[tuple[str, object], ...]
+    name: str | None = None
+
+
+Pattern: TypeAlias = Hole | Op
+Found: TypeAlias = dict[str, object]
+
+
+def op(kind: type[Prim], *args: Pattern, **attributes: object) -> Op:
+    """A primitive's pattern: attributes by value, or bound by `Bind`."""
+    return Op(kind, args, tuple(attributes.items()))
+
+
+def named(name: str, pattern: Op) -> Op:
+    """The same pattern; what it matches is bound to `name`."""
+    return replace(pattern, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`make` in place of what `find` finds, unless `guard` refuses; `example` makes a value that it applies
+    to, from a function that gives a random number below its argument."""
+
+    name: str
+    find: Callable[..., Pattern]
+    make: Callable[..., Value | Fail]
+    example: Callable[[Callable[[int], int]], Value]
+    guard: Callable[..., Fail | None] = lambda: None
+    tolerance: float = 0.0
+
+    def apply(self, value: Value) -> Value | Fail:
+        """What takes the place of `value`, or why nothing does."""
+        found = matches(_pattern(self.find), value)
+        if found is None:
+            return Fail("another pattern")
+        found[OUT] = value
+        refused = self.guard(**_needed(self.guard, found))
+        if refused is not None:
+            return refused
+        made = self.make(**_needed(self.make, found))
+        if isinstance(made, Value):
+            assert made.type == value.type, f"{self.name}: {value.type} became {made.type}"
+        return made
+
+
+@lru_cache(maxsize=256)
+def _pattern(find: Callable[..., Pattern]) -> Pattern:
+    return find(*map(Hole, inspect.signature(find).parameters))
+
+
+def _needed(function: Callable[..., object], found: Found) -> Found:
+    return {name: found[name] for name in _parameters(function)}
+
+
+@lru_cache(maxsize=1024)
+def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
+def matches(pattern: Pattern, value: Value) -> Found | None:
+    """What the names in `pattern` stand for when it matches `value`; None when it does not."""
+    found: Found = {}
+    return found if _match(pattern, value, found) else None
+
+
+def _match(pattern: Pattern, value: Value, found: Found) -> bool:
+    match pattern:
+        case Hole(name=name):
+            return found.setdefault(name, value) == value
+        case Op(kind=kind, args=args, attributes=attributes, name=given):
+            if not isinstance(value.op, kind) or len(args) != len(value.args):
+                return False
+            if given is not None:
+                found[given] = value
+            fits = all(_attribute(wanted, getattr(value.op, n), found) for n, wanted in attributes)
+            return fits and all(_match(p, a, found) for p, a in zip(args, value.args, strict=True))
+
+
+def _attribute(wanted: object, value: object, found: Found) -> bool:
+    if isinstance(wanted, Bind):
+        return found.setdefault(wanted.name, value) == value
+    return wanted == value
+
+
+def rewrite(graph: Graph, rules: Sequence[Rule]) -> Graph:
+    """`graph` with the rules applied, operands first, until none applies; `graph` itself when none does."""
+    by_kind: dict[type[Prim], list[Rule]] = {}
+    for rule in rules:
+        pattern = _pattern(rule.find)
+        assert isinstance(pattern, Op), f"rule {rule.name!r} would match everything"
+        by_kind.setdefault(pattern.kind, []).append(rule)
+
+    done: dict[Value, Value] = {}
+    for _, value in graph.outputs:
+        _settle(value, lambda v: _first(by_kind.get(type(v.op), ()), v), done)
+    return _moved(graph, done)
+
+
+def _first(rules: Iterable[Rule], value: Value) -> Value:
+    for rule in rules:
+        made = rule.apply(value)
+        if isinstance(made, Value) and made != value:
+            return made
+    return value
+
+
+def transformed(graph: Graph, change: Callable[[Value, Value], Value]) -> Graph:
+    """`graph` with `change(value, the same on changed operands)` in place of every value; `graph` itself when
+    nothing changes."""
+    done: dict[Value, Value] = {}
+    for value in walk(v for _, v in graph.outputs):
+        done[value] = change(value, with_args(value, [done[a] for a in value.args]))
+    return _moved(graph, done)
+
+
+def _moved(graph: Graph, done: Mapping[Value, Value]) -> Graph:
+    """The graph whose values became `done`; a name moves to what takes its value's place."""
+    outputs = tuple((name, done[value]) for name, value in graph.outputs)
+    if outputs == graph.outputs:
+        return graph
+    names = {v: name for v, name in graph.names.items() if done.get(v, v) == v}
+    for value, name in graph.names.items():
+        names.setdefault(done.get(value, value), name)
+    return Graph(graph.inputs, outputs, names, graph.symbols)
+
+
+def _settle(root: Value, change: Callable[[Value], Value], done: dict[Value, Value]) -> None:
+    """Fill `done` for `root` and what it needs, with a stack: graphs are deeper than Python recurses."""
+    todo, now, turns = [root], dict[Value, Value](), dict[Value, int]()
+    while todo:
+        value = todo[-1]
+        form = now.get(value, value)  # what it became so far
+        missing = [a for a in form.args if a not in done]
+        if value in done or missing:
+            todo = todo[:-1] if value in done else todo + missing
+            continue
+        rebuilt = with_args(form, [done[a] for a in form.args])
+        next_form = change(rebuilt)
+        turns[value] = turns.get(value, 0) + 1
+        assert turns[value] < MOST, f"rewriting {value} does not end"
+        if next_form == form or next_form in done:
+            done[value] = done.get(next_form, next_form)
+            done.setdefault(done[value], done[value])
+        now[value] = next_form
+
+
+def with_args(value: Value, args: Sequence[Value]) -> Value:
+    """The same primitive on other operands."""
+    return value if tuple(args) == value.args else apply(value.op, *args)

@@ -1,0 +1,46 @@
+"""The one list of passes: each takes a graph and gives one that computes the same, or the same object.
+
+>>> [p.name for p in PASSES]
+['round layers', 'fold constants', 'simplify']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.ir.graph import Graph
+from anyrt.ir.verify import assert_graph
+from anyrt.passes.fold_constants import fold_constants
+from anyrt.passes.requirements import requirements
+from anyrt.passes.round_layers import round_layers
+from anyrt.passes.simplify import simplify
+from anyrt.prims.const import Param
+
+__all__ = ["PASSES", "Pass", "requirements"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A change of the graph; `rounds` marks what is only done where every layer shall round."""
+
+    name: str
+    change: Callable[[Graph], Graph]
+    rounds: bool = False
+
+    def run(self, graph: Graph, round_each_layer: bool) -> Graph:
+        """The graph after this pass, checked."""
+        if self.rounds and not round_each_layer:
+            return graph
+        after = self.change(graph)
+        if after is not graph:
+            assert_graph(after, Param, self.name)
+        return after
+
+
+PASSES: Final = (
+    Pass("round layers", round_layers, rounds=True),
+    Pass("fold constants", fold_constants),
+    Pass("simplify", simplify),
+)

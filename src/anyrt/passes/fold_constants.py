@@ -1,0 +1,70 @@
+"""Compute while building what depends on constants only.
+
+Folded are the last values of constant subgraphs, computed by the primitives' references in float64 and
+rounded once, to their own type. What would only grow the weights stays: results of more than `SMALL` elements
+that are also larger than all the constants they come from, and constants that are merely repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Final
+
+from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.interpret import compute
+from anyrt.ir.prim import Array
+from anyrt.ir.rewrite import transformed
+from anyrt.prims import build
+from anyrt.prims.const import Const, Iota, Param, Shape
+from anyrt.prims.view import View
+
+SMALL: Final = 1 << 16
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """`graph` with constants in place of what is computed from constants."""
+    sizes = _constant(graph)
+    uses, outputs = users(graph), {v for _, v in graph.outputs}
+    folded: dict[Value, Value] = {}
+    for value in sizes:
+        last = value in outputs or any(u not in sizes for u in uses[value])
+        if last and not isinstance(value.op, Const | Iota):
+            folded[value] = build.const(_evaluate(value), value.dtype)
+    return transformed(graph, lambda old, new: folded.get(old, new))
+
+
+def _constant(graph: Graph) -> dict[Value, int]:
+    """The values worth folding, with the elements of the constants below each (counted once a use)."""
+    sizes: dict[Value, int] = {}
+    for value in walk(v for _, v in graph.outputs):
+        if isinstance(value.op, Param) or not _is_static(value) or any(a not in sizes for a in value.args):
+            continue
+        below = sum(sizes[a] for a in value.args)
+        count = prod(d for d in value.shape if isinstance(d, int))
+        if isinstance(value.op, Const):
+            sizes[value] = count
+        elif isinstance(value.op, Shape | Iota):
+            sizes[value] = 0
+        elif count <= max(below, 1) or (count <= SMALL and not _repeats(value)):
+            sizes[value] = below
+    return sizes
+
+
+def _is_static(value: Value) -> bool:
+    dims: Iterable[object] = value.op.dims if isinstance(value.op, Shape) else value.shape
+    return all(isinstance(d, int) for d in dims)
+
+
+def _repeats(value: Value) -> bool:
+    """True for a view that reads some elements more than once."""
+    return isinstance(value.op, View) and len({a.out for a in value.op.axes if a.out is not None}) < sum(
+        d != 1 for d in value.shape
+    )
+
+
+def _evaluate(root: Value) -> Array:
+    arrays: dict[Value, Array] = {}
+    for value in walk([root]):
+        arrays[value] = compute(value, tuple(arrays[a] for a in value.args), {})
+    return arrays[root]

@@ -1,0 +1,46 @@
+"""The conditions on dynamic sizes that a graph leaves to the run: checked when shapes are set.
+
+Those that always hold are dropped, those that never hold are the error that they name.
+"""
+
+from __future__ import annotations
+
+from anyrt.core.dims import Relation, Requirement, add, always_le, equal
+from anyrt.core.errors import error
+from anyrt.ir.graph import Graph, walk
+
+
+def requirements(graph: Graph) -> tuple[Requirement, ...]:
+    """What a run must check, each condition once; for the graph as it was given, before passes."""
+    found: dict[Requirement, None] = {}
+    for value in walk(v for _, v in graph.outputs):
+        for rule in value.op.requires(tuple(a.type for a in value.args), graph.name(value)):
+            if never_holds(rule):
+                wanted = f"{rule.relation.value} {rule.right}"
+                raise error(rule.code, rule.where, got=str(rule.left), wanted=wanted, do=rule.do)
+            if not always_holds(rule):
+                found[rule] = None
+    return tuple(found)
+
+
+def always_holds(rule: Requirement) -> bool:
+    """True when the condition is met at all sizes."""
+    match rule.relation:
+        case Relation.EQ:
+            return rule.left == rule.right
+        case Relation.LE:
+            return always_le(rule.left, rule.right)
+        case Relation.BROADCAST:
+            return rule.left == rule.right or 1 in (rule.left, rule.right)
+
+
+def never_holds(rule: Requirement) -> bool:
+    """True when the condition is met at no size."""
+    match rule.relation:
+        case Relation.EQ:
+            return equal(rule.left, rule.right) == 0
+        case Relation.LE:
+            return always_le(add(rule.right, 1), rule.left)
+        case Relation.BROADCAST:
+            pairs = ((rule.left, rule.right), (rule.left, 1), (rule.right, 1))
+            return all(equal(a, b) == 0 for a, b in pairs)

@@ -1,0 +1,271 @@
+"""The rewrite rules of `simplify`: what can be left out or joined without changing a bit of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dims import add, mul
+from anyrt.core.dtype import bits, is_float, is_signed
+from anyrt.core.enums import (
+    DataType,
+    ResizeCoordinateTransformation,
+    ResizeRoundMode,
+    ResizeSelector,
+    SampleMode,
+)
+from anyrt.ir.graph import Shape, Value, apply
+from anyrt.ir.rewrite import Bind, Fail, Rule, named, op
+from anyrt.prims import build
+from anyrt.prims.checked import Checked
+from anyrt.prims.concat import Concat
+from anyrt.prims.const import Const
+from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.pad import Pad
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.taps import Border, Nearest, TapRule, Taps
+from anyrt.prims.view import Axis, View
+
+Below = Callable[[int], int]
+
+# Bits of the significand, least and greatest exponent: which values a float type holds.
+_FLOATS: Final = {
+    DataType.FLOAT: (24, -149, 127),
+    DataType.HALF: (11, -24, 15),
+    DataType.BF16: (8, -133, 127),
+    DataType.FP8: (4, -9, 8),
+    DataType.FP4: (2, -1, 2),
+}
+IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", "to_half", "to_bf16")
+
+
+def holds(wide: DataType, narrow: DataType) -> bool:
+    """True when casting any value of `narrow` to `wide` keeps it, infinities and NaN too.
+
+    >>> holds(DataType.FLOAT, DataType.HALF), holds(DataType.FLOAT, DataType.INT32)
+    (True, False)
+    """
+    if narrow is DataType.BOOL or wide is narrow:
+        return True
+    if DataType.BOOL is wide or DataType.E8M0 in (wide, narrow):
+        return False
+    if is_float(narrow):
+        if not is_float(wide):
+            return False
+        (digits, low, high), (need_digits, need_low, need_high) = _FLOATS[wide], _FLOATS[narrow]
+        return digits >= need_digits and low <= need_low and high >= need_high
+    needed = bits(narrow) - is_signed(narrow)
+    if is_float(wide):
+        return needed <= min(_FLOATS[wide][0], _FLOATS[wide][2])
+    return is_signed(wide) >= is_signed(narrow) and bits(wide) - is_signed(wide) >= needed
+
+
+def _without_middle(x: Value, middle: Value, dtype: DataType) -> Value | Fail:
+    if not holds(middle.dtype, x.dtype):
+        return Fail(f"{middle.dtype.name} does not hold every {x.dtype.name}")
+    return build.cast(x, dtype)
+
+
+def _joined(x: Value, inner: tuple[Axis, ...], shape: Shape, axes: tuple[Axis, ...]) -> Value:
+    """in = start + step × middle and middle = start' + step' × out, put into each other."""
+    both = (_after(a, axes) for a in inner)
+    return apply(View(shape, tuple(both)), x)
+
+
+def _after(first: Axis, axes: tuple[Axis, ...]) -> Axis:
+    if first.out is None:
+        return first
+    then = axes[first.out]
+    return Axis(add(first.start, mul(first.step, then.start)), then.out, mul(first.step, then.step))
+
+
+def _same_shape(x: Value, out: Value) -> Fail | None:
+    return None if x.type == out.type else Fail(f"{x.type} becomes {out.type}")
+
+
+def _unmoved(x: Value, out: Value, axes: tuple[Axis, ...]) -> Fail | None:
+    moved = next((k for k, a in enumerate(axes) if a != Axis(0, k)), None)
+    return _same_shape(x, out) if moved is None else Fail(f"axis {moved} is read elsewhere")
+
+
+def _nothing_added(lo: Shape, hi: Shape) -> Fail | None:
+    return Fail("there is a border") if any(d != 0 for d in (*lo, *hi)) else None
+
+
+def _reads_in_place(x: Value, out: Value, rule: TapRule) -> Fail | None:
+    """Positions are their own index; weights would multiply neighbours by 0, which infinity minds."""
+    match rule:
+        case Nearest():
+            return _same_shape(x, out)
+        case Border(start=0, step=1):
+            return _same_shape(x, out)
+    return Fail(f"{type(rule).__name__} computes with neighbours")
+
+
+def _all_are(number: float) -> Callable[..., Fail | None]:
+    """A guard: the constant `c` holds nothing but `number`, with its sign, and `x` has the result's type."""
+
+    def guard(x: Value, c: Value, out: Value) -> Fail | None:
+        if not isinstance(c.op, Const):
+            return Fail("no constant")
+        held = c.op.blob.array.astype(np.float64)
+        if (held != number).any() or (np.signbit(held) != np.signbit(number)).any():
+            return Fail(f"not all are {number}")
+        return _same_shape(x, out)
+
+    return guard
+
+
+def _neutral(fn: str, number: float) -> Rule:
+    """`fn` with a constant on its right that changes nothing."""
+
+    def example(draw: Below) -> Value:
+        x = _input(draw, *NUMBERS)
+        return build.map_(fn, x, build.const(np.full((1, x.shape[1]), number), x.dtype))
+
+    return Rule(
+        f"{fn} by {number:g}",
+        find=lambda x, c: op(Map, x, c, fn=fn),
+        make=lambda x: x,
+        guard=_all_are(number),
+        example=example,
+    )
+
+
+def _twice(fn: str, once: bool, *types: DataType) -> Rule:
+    """`fn` of `fn`: as good as once, or as not at all."""
+    return Rule(
+        f"{fn} twice",
+        find=lambda x: op(Map, named("inner", op(Map, x, fn=fn)), fn=fn),
+        make=(lambda inner: inner) if once else (lambda x: x),
+        example=lambda draw: build.map_(fn, build.map_(fn, _input(draw, *types))),
+    )
+
+
+FLOATS: Final = (DataType.FLOAT, DataType.HALF, DataType.BF16)
+NUMBERS: Final = (*FLOATS, DataType.INT32, DataType.INT64, DataType.INT8, DataType.UINT8)
+EVERY: Final = (*NUMBERS, DataType.BOOL, DataType.FP8)
+
+
+def _input(draw: Below, *types: DataType) -> Value:
+    return build.param("x", (1 + draw(4), 1 + draw(4)), types[draw(len(types))])
+
+
+def _cast_example(draw: Below) -> Value:
+    while True:
+        x, middle = _input(draw, *EVERY), EVERY[draw(len(EVERY))]
+        if middle is not x.dtype and holds(middle, x.dtype):
+            wide = build.cast(x, middle)
+            return apply(Map(CAST, EVERY[draw(len(EVERY))]), wide)
+
+
+def _slice_example(draw: Below) -> Value:
+    """Every second element backwards, then transposed, from the second row on."""
+    x = build.param("x", (3 + draw(3), 5), EVERY[draw(len(EVERY))])
+    back = build.slice_(x, (0, 4), (3, 3), (1, -2))
+    return build.slice_(build.transpose(back, (1, 0)), (1, 0), (2, 1 + draw(3)), (1, 1))
+
+
+def _taps_example(draw: Below) -> Value:
+    x = _input(draw, *EVERY)
+    size, axis = x.shape[1], 1
+    if draw(2):
+        return build.taps(x, axis, size, Border(SampleMode.WRAP, 0, 1))
+    how, selector = tuple(ResizeCoordinateTransformation)[draw(3)], tuple(ResizeSelector)[draw(2)]
+    return build.taps(x, axis, size, Nearest(how, selector, tuple(ResizeRoundMode)[draw(4)]))
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        "cast to the same type",
+        find=lambda x: op(Map, x, fn=CAST),
+        make=lambda x: x,
+        guard=_same_shape,
+        example=lambda draw: (lambda x: apply(Map(CAST, x.dtype), x))(_input(draw, *EVERY)),
+    ),
+    Rule(
+        "cast of a cast that keeps every value",
+        find=lambda x: op(Map, named("middle", op(Map, x, fn=CAST)), fn=CAST, dtype=Bind("dtype")),
+        make=_without_middle,
+        example=_cast_example,
+    ),
+    Rule(
+        "identity",
+        find=lambda x: op(Map, x, fn="identity"),
+        make=lambda x: x,
+        example=lambda draw: build.identity(_input(draw, *EVERY)),
+    ),
+    Rule(
+        "conditions that are collected elsewhere",
+        find=lambda x: op(Checked, x),
+        make=lambda x: x,
+        example=lambda draw: apply(Checked(()), _input(draw, *EVERY)),
+    ),
+    _twice("neg", False, *NUMBERS),
+    _twice("not", False, DataType.BOOL),
+    *(_twice(fn, True, *FLOATS) for fn in IDEMPOTENT),
+    _neutral("mul", 1.0),
+    _neutral("div", 1.0),
+    _neutral("sub", 0.0),
+    Rule(
+        "select between equals",
+        find=lambda c, x: op(Map, c, x, x, fn=SELECT),
+        make=lambda x: x,
+        guard=_same_shape,
+        example=lambda draw: (lambda x: build.map_(SELECT, build.cast(x, DataType.BOOL), x, x))(
+            _input(draw, *EVERY)
+        ),
+    ),
+    Rule(
+        "reshape of a reshape",
+        find=lambda x: op(Reshape, op(Reshape, x), shape=Bind("shape")),
+        make=lambda x, shape: build.reshape(x, shape),
+        example=lambda draw: build.reshape(
+            build.reshape(build.param("x", (4, 6), DataType.INT32), (3, 8)), ((12, 2), (24,), (4, 6))[draw(3)]
+        ),
+    ),
+    Rule(
+        "reshape to the same shape",
+        find=lambda x: op(Reshape, x),
+        make=lambda x: x,
+        guard=_same_shape,
+        example=lambda draw: (lambda x: apply(Reshape(x.shape), x))(_input(draw, *EVERY)),
+    ),
+    Rule(
+        "view of a view",
+        find=lambda x: op(View, op(View, x, axes=Bind("inner")), shape=Bind("shape"), axes=Bind("axes")),
+        make=_joined,
+        example=_slice_example,
+    ),
+    Rule(
+        "view of everything",
+        find=lambda x: op(View, x, axes=Bind("axes")),
+        make=lambda x: x,
+        guard=_unmoved,
+        example=lambda draw: (lambda x: apply(View(x.shape, (Axis(0, 0), Axis(0, 1))), x))(
+            _input(draw, *EVERY)
+        ),
+    ),
+    Rule(
+        "concatenation of one",
+        find=lambda x: op(Concat, x),
+        make=lambda x: x,
+        example=lambda draw: apply(Concat(draw(2)), _input(draw, *EVERY)),
+    ),
+    Rule(
+        "padding with nothing",
+        find=lambda x: op(Pad, x, lo=Bind("lo"), hi=Bind("hi")),
+        make=lambda x: x,
+        guard=_nothing_added,
+        example=lambda draw: apply(Pad((0, 0), (0, 0), 1.0), _input(draw, *EVERY)),
+    ),
+    Rule(
+        "taps that read every position in place",
+        find=lambda x: op(Taps, x, rule=Bind("rule")),
+        make=lambda x: x,
+        guard=_reads_in_place,
+        example=_taps_example,
+    ),
+)

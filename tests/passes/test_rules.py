@@ -1,0 +1,91 @@
+"""Every rule on operands with special values: bit for bit the same before and after, in the interpreter."""
+
+import random
+
+import numpy as np
+import pytest
+
+from anyrt.core.dtype import cast, is_float, numpy_dtype
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.interpret import interpret
+from anyrt.ir.rewrite import Fail, rewrite
+from anyrt.passes.rules import RULES, holds
+from anyrt.prims.const import Param
+
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 1.0, -1.0, 0.5, -2.5, 300.7, 3.3e38, 127.5]
+TYPES = [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.FP8, DataType.FP4, DataType.INT64]
+TYPES += [DataType.INT32, DataType.INT8, DataType.UINT8, DataType.INT4, DataType.BOOL]
+
+
+def operands(value: Value, rng: random.Random) -> dict[str, np.ndarray]:
+    found = [v for v in walk([value]) if isinstance(v.op, Param)]
+    return {v.op.name: special(v, rng) for v in found}
+
+
+def special(value: Value, rng: random.Random) -> np.ndarray:
+    count = int(np.prod(value.shape))
+    if is_float(value.dtype):
+        with np.errstate(all="ignore"):
+            return cast(np.array(rng.choices(SPECIAL, k=count)), value.dtype).reshape(value.shape)
+    ends = np.array([0, 1, -1, 127, 128, -128, 255, 2**31 - 1, -(2**31), 2**40])
+    return cast(np.array(rng.choices(ends.tolist(), k=count)), value.dtype).reshape(value.shape)
+
+
+def bits(x: np.ndarray) -> bytes:
+    """The elements, every NaN the same one."""
+    if x.dtype.kind in "iub":
+        return x.tobytes()
+    wide = x.astype(np.float64)
+    return np.where(wide != wide, np.nan, wide).tobytes()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_rule_is_exact(rule):
+    for seed in range(60):
+        rng = random.Random(seed)
+        value = rule.example(rng.randrange)
+        made = rule.apply(value)
+        assert isinstance(made, Value), f"the example does not fit: {made}"
+        feeds = operands(value, rng)
+        inputs = tuple((v.op.name, v) for v in walk([value]) if isinstance(v.op, Param))
+        before, after = (interpret(Graph(inputs, (("y", v),)), feeds)["y"] for v in (value, made))
+        assert bits(before) == bits(after), (feeds, before, after)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_rule_is_applied_wherever_its_example_stands(rule):
+    value = rule.example(random.Random(1).randrange)
+    graph = Graph((), (("y", value),))
+    assert rewrite(graph, RULES).outputs[0][1] != value
+
+
+@pytest.mark.parametrize("wide", TYPES, ids=lambda t: t.name)
+@pytest.mark.parametrize("narrow", TYPES, ids=lambda t: t.name)
+def test_a_type_that_holds_another_keeps_all_its_values(narrow, wide):
+    if not holds(wide, narrow):
+        return
+    if narrow is DataType.BOOL:
+        every = np.array([False, True])
+    elif narrow in (DataType.FLOAT, DataType.INT32, DataType.INT64):
+        every = special_of(narrow)
+    else:
+        size = numpy_dtype(narrow).itemsize * 8
+        raw = np.arange(1 << size, dtype=np.uint16 if size == 16 else np.uint8)
+        with np.errstate(all="ignore"):
+            every = cast(raw.view(numpy_dtype(narrow)).astype(np.float64), narrow)
+    assert bits(cast(cast(every, wide), narrow)) == bits(every)
+
+
+def special_of(t: DataType) -> np.ndarray:
+    if is_float(t):
+        with np.errstate(all="ignore"):
+            return cast(np.array(SPECIAL), t)
+    limits = np.iinfo(numpy_dtype(t))
+    return np.array([limits.min, -1, 0, 1, 2**24 + 1, limits.max], numpy_dtype(t))
+
+
+def test_a_guard_says_why_it_refuses():
+    by_name = {r.name: r for r in RULES}
+    value = by_name["cast to the same type"].example(random.Random(0).randrange)
+    assert by_name["identity"].apply(value) == Fail("another pattern")
