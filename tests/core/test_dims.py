@@ -175,6 +175,20 @@ def test_symbolic_factors_cancel_in_divisions():
     assert floordiv(2 * o * h - h, 4 * h) == floordiv(2 * o - 1, 4)
 
 
+def test_factors_that_may_be_negative_do_not_cancel():
+    s, n = Sym("s", -3, -1), Sym("n", 1)
+    num, den = dims.cancel(n * s, s * -2)
+    assert evaluate(den, {"s": -1, "n": 5}) > 0
+    assert evaluate(floordiv(n * s, s * -2), {"s": -1, "n": 5}) == -5 // 2
+    assert (num, den) == (n * s, s * -2)
+
+
+def test_a_constant_moves_out_of_a_division_that_ranges_decide():
+    s, j = Sym("s", 3, 6), Sym("j", extent=3)
+    assert dims.divmod_dim(s + 1, 4) == (1, s - 3)
+    assert dims.divmod_dim(j - 3, 4) == (-1, j + 1)
+
+
 def test_a_divisor_of_many_terms_divides_its_multiples():
     n, m = Sym("n", 1), Sym("m", 1)
     assert floordiv((n + m) * (n + 3), n + m) == n + 3

@@ -42,7 +42,16 @@ def deep() -> Expr:
     return x
 
 
+ROW_TAP = k.bound(k.load(POS, ROW.dim), 0, 7, "tap")
 KERNELS = [
+    Kernel(
+        "a tap in two loops",
+        ROW,
+        (
+            For(COL, Loop.SERIAL, (stored(k.load(X, ROW_TAP)),)),
+            For(COL, Loop.UNROLL, (stored(k.load(X, ROW_TAP + 1)),)),
+        ),
+    ),
     one(stored(k.load(X, AT) + 1.5)),
     one(stored(deep())),
     one(stored(k.load(X, ROW * 8 + TAP) * k.load(X, ROW * 8 + TAP))),
@@ -96,7 +105,7 @@ def test_shared_expressions_print_in_linear_size():
     assert len(print_kernels([one(stored(deep()))])) < 3000
 
 
-GOOD = print_kernels([KERNELS[2], KERNELS[8]])
+GOOD = print_kernels([KERNELS[3], KERNELS[9]])
 
 
 @pytest.mark.parametrize(
