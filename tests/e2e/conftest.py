@@ -5,7 +5,7 @@ import pytest
 
 import anyrt as trt
 
-collect_ignore = ["programs", "photo_chain.py"]  # executed, not imported by pytest
+collect_ignore = ["programs", "photo_chain.py", "lives.py"]  # executed, not imported by pytest
 
 
 class Log(trt.ILogger):

@@ -1,0 +1,90 @@
+"""What happens to a process around an inference: `python lives.py fork|exit|idle|interrupt …`."""
+
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+
+import anyrt as trt
+
+LOGGER = trt.Logger(trt.Logger.WARNING)
+X = np.random.default_rng(0).standard_normal((4, 64, 64, 8), np.float32)
+
+
+def engine():
+    """y: x normalised over its last three axes, by a pool of three threads."""
+    builder = trt.Builder(LOGGER)
+    net = builder.create_network()
+    x, one = (net.add_input(n, trt.float32, s) for n, s in (("x", X.shape), ("one", (1, 1, 1, 8))))
+    layer = net.add_normalization(x, one, one, 0b1110)
+    layer.get_output(0).name = "y"
+    net.mark_output(layer.get_output(0))
+    config = builder.create_builder_config()
+    config.num_threads = 3
+    return builder.build_engine_with_config(net, config)
+
+
+def fork():
+    """The child of a process that has run goes on running, and so does the parent."""
+    run, one = engine(), np.ones((1, 1, 1, 8), np.float32)
+    before = run(x=X, one=one)["y"]
+    child = os.fork()
+    same = all(np.array_equal(run(x=X, one=one)["y"], before) for _ in range(20))
+    if child == 0:
+        os._exit(0 if same else 3)
+    status = os.waitpid(child, 0)[1]
+    assert (same, status) == (True, 0)
+
+
+def leave():
+    """The interpreter ends while workers sleep and other threads are busy with inferences."""
+    run, one = engine(), np.ones((1, 1, 1, 8), np.float32)
+
+    def forever():
+        while True:
+            run(x=X, one=one)
+
+    for _ in range(2):
+        threading.Thread(target=forever, daemon=True).start()
+    run(x=X, one=one)
+
+
+def idle():
+    """Prints the processor time of half a second in which nothing runs."""
+    run = engine()
+    run(x=X, one=np.ones((1, 1, 1, 8), np.float32))
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.5)
+    print(time.process_time() - before)
+
+
+def interrupt(plan_file):
+    """Builds something slow and is interrupted from outside."""
+    builder = trt.Builder(LOGGER)
+    net = builder.create_network()
+    tensor = net.add_input("x", trt.float32, (-1, -1, -1, -1))
+    outputs = []
+    for _ in range(60):
+        layer = net.add_resize(tensor)
+        layer.resize_mode = trt.InterpolationMode.CUBIC
+        layer.scales = (1, 1, 1.5, 1.5)
+        outputs.append(layer.get_output(0))
+        tensor = net.add_reduce(outputs[-1], trt.ReduceOperation.SUM, 0b1000, True).get_output(0)
+        tensor = net.add_elementwise(tensor, outputs[-1], trt.ElementWiseOperation.DIV).get_output(0)
+        tensor = net.add_slice(tensor, (0,) * 4, (1, 2, 5, 7), (1,) * 4).get_output(0)
+    net.mark_output(tensor)
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 2, 5, 7), (2, 3, 9, 9), (4, 4, 16, 16))
+    config = builder.create_builder_config()
+    config.add_optimization_profile(profile)
+    print("building", flush=True)
+    plan = builder.build_serialized_network(net, config)
+    with open(plan_file, "wb") as file:
+        file.write(plan)
+
+
+if __name__ == "__main__":
+    {"fork": fork, "exit": leave, "idle": idle, "interrupt": interrupt}[sys.argv[1]](*sys.argv[2:])
