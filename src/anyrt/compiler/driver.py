@@ -130,7 +130,7 @@ class _Build:
     def _steps(self) -> bytes:
         request = self.request
         graph = self._optimised()
-        needs = requirements(graph)
+        needs = requirements(request.graph)  # passes drop what asks for them
         self._done(0)
         target = llvm.choose(read_flags().cpu)
         blobs = named_blobs(graph)
