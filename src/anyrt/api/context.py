@@ -95,7 +95,8 @@ class IExecutionContext(Reporting, Managed):
 
     def get_tensor_shape(self, name: str) -> Dims:
         """The shape of an input or output, −1 for what is not known yet; rank −1 for an unknown name."""
-        return self._shape(_text(name)) or self._engine.get_tensor_shape(name)
+        shape = self._shape(_text(name))
+        return self._engine.get_tensor_shape(name) if shape is None else shape
 
     @quiet(None)
     def _shape(self, name: str) -> Dims | None:
@@ -113,7 +114,8 @@ class IExecutionContext(Reporting, Managed):
 
     def get_tensor_strides(self, name: str) -> Dims:
         """Elements from one index to the next in each dimension, −1 for what is not known yet."""
-        return self._strides(name) or unknown_dims()
+        strides = self._strides(name)
+        return unknown_dims() if strides is None else strides
 
     def infer_shapes(self) -> list[str]:
         """Inputs that lack a shape, or an address if their values are sizes; RuntimeError on mistakes."""

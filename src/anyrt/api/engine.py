@@ -194,7 +194,8 @@ class ICudaEngine(Reporting, Managed):
 
     def get_tensor_shape(self, name: str) -> Dims:
         """Sizes as the network declares them, −1 where they are dynamic; rank −1 for an unknown name."""
-        return self._declared(name) or unknown_dims()
+        shape = self._declared(name)
+        return unknown_dims() if shape is None else shape
 
     @quiet(None)
     def _declared(self, name: str) -> Dims:
