@@ -1,0 +1,52 @@
+"""The masked last step of vector loops: every length, nothing written behind the last element."""
+
+import numpy as np
+import pytest
+
+from anyrt.codegen.llvm import Level, choose
+from anyrt.compiler import native
+from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+
+LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
+NARROWING = [
+    (DataType.INT64, DataType.INT32),
+    (DataType.INT32, DataType.INT8),
+    (DataType.FLOAT, DataType.BF16),
+    (DataType.FLOAT, DataType.HALF),
+    (DataType.FLOAT, DataType.BOOL),
+]
+
+
+def trial_of(graph: Graph, level: str | None, sizes: dict[str, int]) -> Trial:
+    trial = Trial(load(native.lower(graph, constant_offsets(graph), Sizes(sizes)), choose(level)), sizes)
+    for block in trial.blocks.values():
+        block.bytes[:-64] = 0
+    return trial
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("wide", "narrow"), NARROWING, ids=lambda t: t.name)
+def test_one_narrow_element_behind_whole_vectors_is_stored_alone(wide, narrow, level):
+    for length in (1, 3, 17, 33):
+        x = b.param("x", (3, length), wide)
+        row = b.const(np.ones((3, 1)), DataType.BOOL)  # keeps the two loops apart
+        graph = Graph((("x", x),), (("y", b.cast(b.map_("select", row, x, b.scalar(1, x)), narrow)),))
+        trial = trial_of(graph, level, {})
+        trial.run()
+        assert trial.overrun() == ()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_dynamic_length_stores_no_more_than_its_elements(level):
+    n = Sym("x.0", 0, 100)
+    x = b.param("x", (n.dim,), DataType.INT64)
+    graph = Graph((("x", x),), (("y", b.cast(x, DataType.INT8)),), {}, (Symbol(n, "x", 0),))
+    for length in (0, 1, 2, 15, 16, 17, 33, 64, 65):
+        trial = trial_of(graph, level, {"x.0": length})
+        trial.run()
+        assert trial.overrun() == ()
