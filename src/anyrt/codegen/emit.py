@@ -17,7 +17,7 @@ from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Sym, linear
+from anyrt.core.dims import Dim, Sym, linear, substitute
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
@@ -41,6 +41,7 @@ from anyrt.ir.kernel import (
     index,
 )
 
+PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
 CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
 
 
@@ -86,7 +87,8 @@ class Emitter:
             "entry:",
             f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}",
         ]
-        text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
+        fence = ["  fence seq_cst"] if any(b.stream for b in v.pointers) else []
+        text = "\n".join(head + v.allocas + entry.lines + fence + ["  ret void", "}"])
         return Function(text, frozenset(v.out.declared))
 
     def _base(self, buffer: Buffer, frame: Frame) -> None:
@@ -235,25 +237,41 @@ class Emitter:
         value = v.value(stmt.value)
         if moved and moved[0] == 1:
             where = v.address(scope, buffer, v.lane_zero(scope, 1, moved[1], lanes))
-            self._store_run(type, value, where, lanes)
+            self._store_run(buffer, value, where, lanes)
         else:
             self._scatter(stmt, value, lanes)
 
-    def _store_run(self, type: Scalar, value: str, where: str, lanes: Lanes) -> None:
-        v, scope, kind, size = (
-            self.values,
-            self.values.out.scopes.inner,
-            ll.vector(type, lanes.width),
-            ll.BYTES[type],
-        )
-        if lanes.mask is None:
+    def _store_run(self, buffer: Buffer, value: str, where: str, lanes: Lanes) -> None:
+        v, type = self.values, buffer.stored
+        scope, kind, size = v.out.scopes.inner, ll.vector(type, lanes.width), ll.BYTES[type]
+        if lanes.mask is None and buffer.stream:
+            self._store_past(kind, value, where, lanes.width * size, size)
+        elif lanes.mask is None:
             scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
-            return
-        name = f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0"
-        v.out.declared.add(f"declare void @{name}({kind}, ptr, i32, <{lanes.width} x i1>)")
-        scope.lines.append(
-            f"  call void @{name}({kind} {value}, ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask})"
-        )
+        else:
+            name = f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0"
+            flags = f"<{lanes.width} x i1>"
+            v.out.declared.add(f"declare void @{name}({kind}, ptr, i32, {flags})")
+            args = f"{kind} {value}, ptr {where}, i32 {size}, {flags} {lanes.mask}"
+            scope.lines.append(f"  call void @{name}({args})")
+
+    def _store_past(self, kind: str, value: str, where: str, whole: int, size: int) -> None:
+        """Past the caches where the address allows it: such stores exist for aligned vectors only."""
+        v, scope = self.values, self.values.out.scopes.inner
+        past, plain, done = (v.out.scopes.name(stem) for stem in ("past", "plain", "stored"))
+        address = v.out.put(scope, f"ptrtoint ptr {where} to i64")
+        odd = v.out.put(scope, f"and i64 {address}, {whole - 1}")
+        even = v.out.put(scope, f"icmp eq i64 {odd}, 0")
+        scope.lines += [
+            f"  br i1 {even}, label %{past}, label %{plain}",
+            f"{past}:",
+            f"  store {kind} {value}, ptr {where}, align {whole}, !nontemporal !1",
+            f"  br label %{done}",
+            f"{plain}:",
+            f"  store {kind} {value}, ptr {where}, align {size}",
+            f"  br label %{done}",
+            f"{done}:",
+        ]
 
     def _scatter(self, stmt: Store, value: str, lanes: Lanes) -> None:
         v, scope, type, width = self.values, self.values.out.scopes.inner, stmt.buffer.stored, lanes.width
@@ -294,13 +312,36 @@ class VectorLoop:
         extent = v.dim(var.extent)
         sums = {b: [self._accumulator(b, op, width) for _ in range(chains)] for b, op in folded}
         saved = {b: v.registers[b.name] for b, _ in folded}
-        done = self._main(width, chains, extent, sums)
+        done = self._main(width, chains, extent, sums, self._peel(width, extent))
         if chains > 1:
             done = self._main(width, 1, extent, sums, done)
         self._rest(width, done, extent, sums)
         for b, op in folded:
             v.registers[b.name] = saved[b]
             self._join(outer, b, op, width, sums[b])
+
+    def _peel(self, width: int, extent: str) -> str:
+        """Lanes up to the first aligned vector of a buffer that is written past the caches, in one masked step."""
+        store = next((s for s in stores(self.loop.body) if s.buffer.stream), None)
+        v, outer, var = self.emitter.values, self.emitter.values.out.scopes.inner, self.loop.var
+        short_loop = isinstance(var.extent, int) and var.extent < PEEL * width
+        if (
+            store is None
+            or short_loop
+            or folds(self.loop.body)
+            or any(isinstance(x, For) for x in self.loop.body)
+        ):
+            return "0"
+        moved, size = linear(store.index, var), ll.BYTES[store.buffer.stored]
+        if moved is None or moved[0] != 1:
+            return "0"
+        at = substitute(store.index, {var: 0})
+        address = v.out.put(outer, f"ptrtoint ptr {v.address(outer, store.buffer, v.dim(at))} to i64")
+        short = v.out.put(outer, f"and i64 {v.out.put(outer, f'sub i64 0, {address}')}, {width * size - 1}")
+        lanes = v.out.put(outer, f"udiv i64 {short}, {size}")
+        count = v.out.call(outer, "i64", "llvm.umin.i64", [("i64", lanes), ("i64", extent)])
+        self._masked(width, "0", count, {})
+        return count
 
     def _accumulator(self, buffer: Buffer, op: Op, width: int) -> Register:
         v, kind = self.emitter.values, ll.vector(buffer.stored, width)
@@ -360,9 +401,12 @@ class VectorLoop:
 
     def _rest(self, width: int, first: str, extent: str, sums: dict[Buffer, list[Register]]) -> None:
         """What is left, in one masked step."""
-        var = self.loop.var
-        if isinstance(var.extent, int) and var.extent % width == 0:
-            return
+        extends = self.loop.var.extent
+        if first != "0" or not isinstance(extends, int) or extends % width:
+            self._masked(width, first, extent, {b: r[0] for b, r in sums.items()})
+
+    def _masked(self, width: int, first: str, extent: str, sums: dict[Buffer, Register]) -> None:
+        """One step for the lanes from `first` to `extent`, fewer than a whole vector."""
         v, outer = self.emitter.values, self.emitter.values.out.scopes.inner
         then, done = v.out.scopes.name("tail"), v.out.scopes.name("tdone")
         left = v.out.put(outer, f"sub i64 {extent}, {first}")
@@ -373,7 +417,7 @@ class VectorLoop:
         count = v.out.spread(outer, v.out.put(outer, f"trunc i64 {hidden} to i32"), "i32", width)
         steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
         mask = v.out.put(outer, f"icmp slt <{width} x i32> {steps}, {count}")
-        inner = self._copy(Lanes(var, width, first, mask), {b: r[0] for b, r in sums.items()})
+        inner = self._copy(Lanes(self.loop.var, width, first, mask), sums)
         outer.lines += [
             f"  br i1 {some}, label %{then}, label %{done}",
             f"{then}:",
@@ -440,6 +484,20 @@ def neutral(op: Op, type: Scalar) -> float | int | bool:
         return op is Op.AND
     top = (1 << (BITS[type] - 1)) - 1
     return top if op is Op.MIN else -top - 1
+
+
+def stores(body: Iterable[Stmt]) -> list[Store]:
+    """Every store in `body`, nested loops included."""
+    out: list[Store] = []
+    for stmt in body:
+        match stmt:
+            case Store():
+                out.append(stmt)
+            case For(body=inner) | If(body=inner):
+                out += stores(inner)
+            case _:
+                pass
+    return out
 
 
 def folds(body: Iterable[Stmt]) -> list[Fold]:

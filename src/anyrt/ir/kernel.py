@@ -117,6 +117,8 @@ class Buffer:
     # Of a table of positions: neighbouring entries ascend, by at most `near` each on average, so that what a
     # vector of them reads lies in a few registers. 0: nothing is known.
     near: int = 0
+    # So large that nothing of it stays in the caches: written past them, which saves reading it first.
+    stream: bool = False
 
     @property
     def stored(self) -> Scalar:

@@ -69,7 +69,10 @@ class _Parser:
         name, kind = read.name(), self.member(ELEMENTS)
         space, size = self.member(SPACES), read.dim()
         read.expect("offset")
-        self.buffers[name] = Buffer(name, kind, space, size, read.dim())
+        offset, near = read.dim(), 0
+        if read.skip("near"):
+            near = read.integer()
+        self.buffers[name] = Buffer(name, kind, space, size, offset, near, read.skip("stream"))
 
     def kernel(self) -> None:
         read, place = self.reader, self.reader.place
