@@ -301,9 +301,8 @@ class ICudaEngine(Reporting, Managed):
             chosen = config
         if not isinstance(chosen, IRuntimeConfig):
             raise wrong_type("create_execution_context", chosen, "a strategy or an IRuntimeConfig")
-        limit = dict(self._plan.settings).get("memory_limit")
         policy = POLICIES[chosen.get_execution_context_allocation_strategy()]
-        context = self._engine.create_context(policy, limit=int(limit) if limit else None)
+        context = self._engine.create_context(policy, limit=self._plan.number("memory_limit"))
         return IExecutionContext(self, self._channel, context, chosen)
 
     def create_execution_context_without_device_memory(self) -> IExecutionContext | None:

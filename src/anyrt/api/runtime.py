@@ -80,8 +80,7 @@ class Runtime(Reporting, Managed):
         device: Device = CpuDevice()
         if self._gpu_allocator is not None:
             device = AllocatedDevice(device, self._gpu_allocator)
-        threads = dict(file.plan.settings).get("threads")
-        pool = shared_pool(int(threads) if threads else None, CpuDevice(), obtain_pool)
+        pool = shared_pool(file.plan.number("threads"), CpuDevice(), obtain_pool)
         engine = load(file, device, pool, obtain)
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)

@@ -17,7 +17,7 @@ from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.core.dtype import parse as parse_dtype
 from anyrt.core.dtype import short_name, storage_bytes
 from anyrt.core.enums import DataType, TensorFormat
-from anyrt.core.errors import DTypeError
+from anyrt.core.errors import DTypeError, PlanError
 from anyrt.plan.abi import align
 from anyrt.plan.json import MAX_INT, Json, Reader
 
@@ -28,6 +28,7 @@ MAX_PROFILES: Final = 1024
 MAX_RECORDS: Final = 1 << 20  # blobs, requirements, layers, settings
 
 T = TypeVar("T")
+_MAX_DIGITS: Final = 18
 _RELATIONS: Final = {r.value: r for r in Relation}
 _FORMATS: Final = {f.name: f for f in TensorFormat}
 _FIELDS: Final = (
@@ -141,6 +142,15 @@ class Plan:
     def sym_by_name(self) -> dict[str, Sym]:
         """The symbols of sizes, for reading a program."""
         return {s.name: s.sym for s in self.symbols}
+
+    def number(self, setting: str) -> int | None:
+        """A setting that counts something; None when it is not there."""
+        text = dict(self.settings).get(setting)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+            raise PlanError("AR605", f"settings, {setting}", got=repr(text[:40]), wanted="a number")
+        return int(text)
 
     def as_json(self) -> dict[str, Json]:
         """Plain values that `parse_plan` reads."""
