@@ -1,7 +1,7 @@
 """The chain of the first example: a uint8 photograph of any size to normalised planes of 640 x 640.
 
-    python photo_chain.py build plan_file       write the plan
-    python photo_chain.py run plan_file output  run it without a compiler, write the numbers
+python photo_chain.py build plan_file       write the plan
+python photo_chain.py run plan_file output  run it without a compiler, write the numbers
 """
 
 import sys

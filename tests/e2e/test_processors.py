@@ -38,7 +38,9 @@ def chain(net, dtype):
         y = net.add_normalization(x, *ones, 1 << 2 | 1 << 3).get_output(0)
         y = net.add_activation(y, trt.ActivationType.SIGMOID).get_output(0)
     resize = net.add_resize(y)
-    resize.resize_mode = trt.InterpolationMode.CUBIC if dtype is not trt.int8 else trt.InterpolationMode.LINEAR
+    resize.resize_mode = (
+        trt.InterpolationMode.CUBIC if dtype is not trt.int8 else trt.InterpolationMode.LINEAR
+    )
     resize.scales = (1, 1, 1.5, 2.25)
     resize.get_output(0).set_dynamic_range(-20, 20)
     shuffle = net.add_shuffle(resize.get_output(0))

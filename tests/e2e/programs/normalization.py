@@ -1,5 +1,7 @@
 """Each row to mean 0 and variance 1, then scaled and moved."""
 
+# ruff: noqa: F821  # the harness gives network, inputs, outputs, expected, trt and np
+
 x = network.add_input("x", dtype=trt.float32, shape=(2, 5))
 scale = network.add_input("scale", dtype=trt.float32, shape=(1, 5))
 bias = network.add_input("bias", dtype=trt.float32, shape=(1, 5))

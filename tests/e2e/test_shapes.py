@@ -1,0 +1,140 @@
+"""Shapes: several profiles, values that are sizes, nothing at all, no and eight dimensions."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+F = trt.float32
+
+
+def floats(*shape):
+    return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) / 4 - 3
+
+
+def double(net, shape, dtype=F):
+    x = net.add_input("x", dtype, shape)
+    return net.add_elementwise(x, x, trt.ElementWiseOperation.SUM).get_output(0)
+
+
+def test_profiles_allow_different_shapes(net, builder, log):
+    y = double(net, (-1, 3))
+    y.name = "y"
+    net.mark_output(y)
+    config = builder.create_builder_config()
+    for low, high in ((1, 4), (100, 1000)):
+        profile = builder.create_optimization_profile()
+        profile.set_shape("x", (low, 3), (low, 3), (high, 3))
+        config.add_optimization_profile(profile)
+    engine = trt.Runtime(log).deserialize_cuda_engine(builder.build_serialized_network(net, config))
+    context = engine.create_execution_context()
+    for profile, rows, fits in ((0, 4, True), (0, 100, False), (1, 1000, True), (1, 4, False), (0, 1, True)):
+        context.set_optimization_profile_async(profile, 0)
+        assert context.set_input_shape("x", (rows, 3)) == fits
+        x, out = floats(rows, 3), np.empty((rows, 3), np.float32)
+        if fits:
+            assert context.execute_v2([x.ctypes.data, out.ctypes.data])
+            assert np.array_equal(out, 2 * x)
+    assert [np.array_equal(engine(x=floats(n, 3))["y"], 2 * floats(n, 3)) for n in (2, 200, 3)] == [True] * 3
+    with pytest.raises(trt.errors.ProfileError):
+        engine(x=floats(50, 3))
+
+
+def test_values_in_host_memory_decide_sizes(net, builder, log):
+    x, size = net.add_input("x", F, (2, -1)), net.add_input("size", trt.int32, (3,))
+    shuffle = net.add_shuffle(x)
+    shuffle.set_input(1, size)
+    shuffle.get_output(0).name = "y"
+    net.mark_output(shuffle.get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (2, 1), (2, 6), (2, 50))
+    profile.set_shape_input("size", (1, 1, 1), (2, 2, 3), (100, 100, 100))
+    config = builder.create_builder_config()
+    config.add_optimization_profile(profile)
+    engine = trt.Runtime(log).deserialize_cuda_engine(builder.build_serialized_network(net, config))
+    context = engine.create_execution_context()
+    values, data, out = np.int32([3, 2, 4]), floats(2, 12), np.empty(24, np.float32)
+    context.set_input_shape("x", data.shape)
+    for name, array in (("size", values), ("x", data), ("y", out)):
+        assert context.set_tensor_address(name, array.ctypes.data)
+    for sizes in ((3, 2, 4), (1, 24, 1), (24, 1, 1)):
+        values[:] = sizes
+        assert context.get_tensor_shape("y") == sizes
+        out[:] = 0
+        assert context.execute_async_v3(0)
+        assert np.array_equal(out, data.ravel())
+    values[:] = (5, 5, 1)
+    assert not context.execute_async_v3(0)
+    assert "AR103" in log.lines[-1]
+
+
+def test_sizes_travel_through_shape_arithmetic(net, engine_of):
+    x = net.add_input("x", F, (-1, 4))
+    sizes = net.add_shape(x).get_output(0)
+    halves = net.add_constant((2,), np.int64([2, 1])).get_output(0)
+    half = net.add_elementwise(sizes, halves, trt.ElementWiseOperation.FLOOR_DIV).get_output(0)
+    first = net.add_slice(x, (0, 0), (1, 1), (1, 1))
+    first.set_input(2, half)
+    engine = engine_of(net, first.get_output(0), sizes, x=[(n, 4) for n in (1, 5, 9)])
+    for rows in (1, 2, 7, 9):
+        got = engine(x=floats(rows, 4))
+        assert np.array_equal(got["y"], floats(rows, 4)[: rows // 2])
+        assert got["y1"].tolist() == [rows, 4]
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3), (0, 0), (1, 3, 0, 5)])
+def test_tensors_without_elements_run(shape, builder, engine_of):
+    dynamic = (-1, *shape[1:])
+    most = (4, *shape[1:])
+    for declared, settings in ((shape, {}), (dynamic, {"x": [shape, shape, most]})):
+        net = builder.create_network()
+        y = double(net, declared)
+        total = net.add_reduce(y, trt.ReduceOperation.SUM, (1 << len(shape)) - 1, False)
+        got = engine_of(net, y, total.get_output(0), **settings)(x=np.empty(shape, np.float32))
+        assert (got["y"].shape, got["y1"].shape, float(got["y1"])) == (shape, (), 0)
+
+
+def test_tensors_without_elements_need_no_address(net, engine_of):
+    context = engine_of(net, double(net, (-1, 3)), x=[(0, 3), (1, 3), (4, 3)]).create_execution_context()
+    assert context.set_input_shape("x", (0, 3))
+    assert context.execute_async_v3(0)
+
+
+def test_a_scalar_has_no_dimensions(net, engine_of):
+    x = net.add_input("x", F, ())
+    engine = engine_of(net, net.add_unary(x, trt.UnaryOperation.NEG).get_output(0))
+    context = engine.create_execution_context()
+    assert (engine.get_tensor_shape("x"), context.get_tensor_shape("y")) == ((), ())
+    assert (context.get_tensor_strides("y"), context.get_tensor_shape("z").rank) == ((), -1)
+    assert engine(x=np.array(2.5, np.float32))["y"] == np.float32(-2.5)
+
+
+def test_eight_dimensions_are_transposed(net, engine_of):
+    shape, order = (2, 1, 3, 2, 1, 2, 3, 2), (7, 0, 6, 1, 5, 2, 4, 3)
+    layer = net.add_shuffle(net.add_input("x", F, (-1, *shape[1:-1], -1)))
+    layer.first_transpose = order
+    most = (5, *shape[1:-1], 5)
+    engine = engine_of(net, layer.get_output(0), x=[(1, *shape[1:-1], 1), shape, most])
+    for given in (shape, most):
+        assert np.array_equal(engine(x=floats(*given))["y"], floats(*given).transpose(order))
+
+
+def test_named_dimensions_are_one_size(net, engine_of):
+    a, b = net.add_input("a", F, (-1, 2)), net.add_input("b", F, (-1, 2))
+    for tensor in (a, b):
+        tensor.set_dimension_name(0, "batch")
+    y = net.add_elementwise(a, b, trt.ElementWiseOperation.PROD).get_output(0)
+    engine = engine_of(net, y, a=[(1, 2), (2, 2), (9, 2)], b=[(1, 2), (2, 2), (9, 2)])
+    assert np.array_equal(engine(a=floats(3, 2), b=floats(3, 2))["y"], floats(3, 2) ** 2)
+    with pytest.raises(trt.errors.BindingError, match="AR710"):
+        engine(a=floats(3, 2), b=floats(4, 2))
+
+
+def test_dimensions_broadcast_at_run_time(net, engine_of):
+    a, b = net.add_input("a", F, (-1, 3)), net.add_input("b", F, (-1, 3))
+    y = net.add_elementwise(a, b, trt.ElementWiseOperation.SUM).get_output(0)
+    engine = engine_of(net, y, a=[(1, 3), (1, 3), (9, 3)], b=[(1, 3), (4, 3), (9, 3)])
+    for m, n in ((1, 1), (1, 5), (5, 1), (6, 6)):
+        assert np.array_equal(engine(a=floats(m, 3), b=floats(n, 3))["y"], floats(m, 3) + floats(n, 3))
+    with pytest.raises(trt.errors.ShapeError, match="AR112"):
+        engine(a=floats(2, 3), b=floats(3, 3))
