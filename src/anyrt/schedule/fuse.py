@@ -21,6 +21,7 @@ from anyrt.prims.reduce import Reduce
 from anyrt.schedule.cost import HEAVY, MOVE, Sizes, weight
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.kernels import Builder, Group, Part
+from anyrt.schedule.storage import PACKED
 from anyrt.schedule.tables import Tables
 
 # Inputs and outputs together, from here on: with less, the next inference finds the output in the last-level
@@ -113,13 +114,13 @@ class Fusion:
         """Store what is cheaper stored than computed again, producers first."""
         uses = users(self.graph)
         for value in walk(v for _, v in self.graph.outputs):
+            if value in self.alone and not isinstance(value.op, Param | Const):
+                self._store(value, "fusing is switched off for it")
             if value in self.buffers or isinstance(value.op, Param | Const | Reduce):
                 continue
             cost = weight(value, self.buffers)
             count = len(set(uses[value]))
-            if value in self.alone:
-                self._store(value, "fusing is switched off for it")
-            elif isinstance(value.op, Concat):
+            if isinstance(value.op, Concat):
                 self._store(value, "its parts are written by loops of their own")
             elif cost > CHAIN:
                 self._store(value, f"computing it takes more than {CHAIN} instructions an element")
@@ -200,7 +201,7 @@ class Fusion:
                 self._store(v, f"{len(found)} kernels read it")
             if (
                 v in self.buffers
-                and v not in self.unhosted
+                and v not in self.unhosted | self.alone
                 and isinstance(found[0].op, Reduce)
                 and v.shape == found[0].shape
             ):
@@ -224,7 +225,8 @@ class Fusion:
             buffer = self.buffers.get(value)
             if buffer is None or buffer.space in (Space.INPUT, Space.CONST) or value in hosts:
                 continue
-            if isinstance(value.op, Concat):
+            # Parts of 4-bit elements may share a byte, so that no kernel could write one alone.
+            if isinstance(value.op, Concat) and value.dtype not in PACKED:
                 yield from self._parts(value, value.op, buffer)
             else:
                 also = tuple((v, self.buffers[v]) for v, host in hosts.items() if host == value)

@@ -1,0 +1,20 @@
+"""4-bit elements, two to a byte."""
+
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+
+
+@pytest.mark.parametrize("dtype", [DataType.INT4, DataType.FP4])
+def test_concatenated_parts_that_share_bytes_all_arrive(dtype):
+    x = b.param("x", (3, 5), dtype)
+    both = b.concat([x, b.slice_(x, (0, 1), (3, 2), (1, 1)), x], 1)
+    graph = Graph((("x", x),), (("y", both),))
+    assert verify(native.lower(graph, constant_offsets(graph), Sizes({})), host(), [{}]) == ()
