@@ -22,7 +22,7 @@ from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion, Schedule, ident
 from anyrt.schedule.tables import Tables
-from anyrt.schedule.versions import versions
+from anyrt.schedule.versions import originals, versions
 
 MAX_NAME = 40
 REGISTER_BITS = 512  # of the registers that codegen/permute.py picks from
@@ -54,7 +54,8 @@ def lower(
     for n, version in enumerate(kinds):
         prefix = "k" if n == len(kinds) - 1 else "e"  # e: sizes that meet are equal
         label = _labels(version.graph, prefix)
-        made.append(Fusion(version.graph, sizes, alone, label, tables).schedule())
+        apart = frozenset(new for new, old in originals(graph, version.graph).items() if old in alone)
+        made.append(Fusion(version.graph, sizes, apart, label, tables).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]

@@ -33,7 +33,7 @@ from anyrt.ir.prim import Array
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.schedule.fuse import Launch, Schedule
-from anyrt.schedule.versions import versions
+from anyrt.schedule.versions import originals, versions
 
 SEED: Final = 20
 MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
@@ -188,7 +188,7 @@ class _Check:
 
     def _mismatch(self, launch: Launch, got: Array, wanted: Bounded, wrong: NDArray[np.bool_]) -> Mismatch:
         graph, first = self.loaded.lowered.graph, tuple(int(i) for i in np.argwhere(wrong)[0])
-        origin = _originals(graph, self.graph)
+        origin = originals(graph, self.graph)
         values = frozenset(origin[v] for v in (*launch.makes, *launch.inlined) if v in origin)
         allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
         return Mismatch(
@@ -267,18 +267,6 @@ def _maker(
     axis = value.op.axis
     ends = np.cumsum([evaluate(a.shape[axis], sizes) for a in value.args])
     return launches[int(np.searchsorted(ends, index[axis], side="right"))]
-
-
-def _originals(graph: Graph, version: Graph) -> dict[Value, Value]:
-    """For each value of a version the value of the graph that it came from."""
-    found: dict[Value, Value] = {}
-    todo = [(new, old) for (_, new), (_, old) in zip(version.outputs, graph.outputs, strict=True)]
-    while todo:
-        new, old = todo.pop()
-        if new not in found:
-            found[new] = old
-            todo += zip(new.args, old.args, strict=True)
-    return found
 
 
 def _describe(name: str, value: Value, sizes: Mapping[str, int]) -> str:

@@ -43,6 +43,18 @@ def versions(graph: Graph) -> tuple[Version, ...]:
     return (Version(guard, substituted(graph, same)), general)
 
 
+def originals(graph: Graph, version: Graph) -> dict[Value, Value]:
+    """For each value of a version the value of `graph` that it came from."""
+    found: dict[Value, Value] = {}
+    todo = [(new, old) for (_, new), (_, old) in zip(version.outputs, graph.outputs, strict=True)]
+    while todo:
+        new, old = todo.pop()
+        if new not in found:
+            found[new] = old
+            todo += zip(new.args, old.args, strict=True)
+    return found
+
+
 def _meetings(value: Value) -> list[tuple[Dim, Dim]]:
     """Pairs of different symbolic sizes on one axis of the operands."""
     first, *others = value.args

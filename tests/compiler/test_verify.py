@@ -1,0 +1,78 @@
+"""Verification finds a kernel that is wrong, says where, and the build goes on without fusing it."""
+
+from dataclasses import replace
+
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.driver import build
+from anyrt.compiler.request import BuildRequest, Settings, Verify
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import groups_failed, verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kernel import select
+from anyrt.plan.file import read_plan
+from anyrt.plan.plan import Range
+from anyrt.prims import build as b
+from anyrt.prims.scalar import SCALARS
+from anyrt.schedule.cost import Sizes
+
+N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
+
+
+def chain() -> Graph:
+    """relu(x) + y, then the mean of each row: two dynamic sizes that meet."""
+    x, y = b.param("x", (N.dim, 40), DataType.FLOAT), b.param("y", (M.dim, 40), DataType.FLOAT)
+    total = b.map_("add", b.map_("abs", x), y)
+    row = b.reduce_("sum", total, (1,))
+    symbols = (Symbol(N, "x", 0), Symbol(M, "y", 0))
+    return Graph((("x", x), ("y", y)), (("z", row),), {total: "sum", row: "mean"}, symbols)
+
+
+def lowered(graph: Graph, alone: frozenset = frozenset()) -> native.Lowered:
+    return native.lower(graph, constant_offsets(graph), Sizes({"x.0": 5, "y.0": 5}), alone)
+
+
+@pytest.fixture
+def wrong_abs(monkeypatch):
+    """Absolute values of numbers above 1 are negative."""
+    right = SCALARS["abs"]
+    monkeypatch.setitem(SCALARS, "abs", replace(right, expand=lambda x: select(x > 1.0, -x, right.expand(x))))
+
+
+def test_right_kernels_pass_at_all_sizes():
+    sizes = [{"x.0": n, "y.0": m} for n, m in ((1, 1), (7, 7), (1, 9))]
+    assert verify(lowered(chain()), host(), sizes) == ()
+
+
+@pytest.mark.usefixtures("wrong_abs")
+def test_a_wrong_kernel_is_reported_with_its_inputs_and_first_element():
+    (found,) = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
+    assert found.kernel == "e0_mean"
+    assert found.inputs == ("x float32[3, 40]", "y float32[3, 40]")
+    assert (found.index, found.count, found.total) == ((0, 0), 3, 3)
+    assert str(found).startswith("[AR805] kernel e0_mean (")
+    assert "at x.0 = 3, y.0 = 3: 3 of 3 elements differ; element [0, 0]: got " in str(found)
+
+
+@pytest.mark.usefixtures("wrong_abs")
+@pytest.mark.parametrize("rows", [(3, 3), (1, 3)], ids=["equal", "broadcast"])
+def test_what_failed_is_built_unfused_in_every_version(rows):
+    graph, sizes = chain(), dict(zip(("x.0", "y.0"), rows, strict=True))
+    alone = groups_failed(verify(lowered(graph), host(), [sizes]))
+    assert [len(s.launches) for s in lowered(graph, alone).schedules] == [3, 3]
+
+
+@pytest.mark.usefixtures("wrong_abs")
+def test_a_build_reports_the_mismatch_and_keeps_its_kernels_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    ranges = tuple(Range(name, False, (2, 40), (4, 40), (8, 40)) for name in ("x", "y"))
+    messages: list[str] = []
+    request = BuildRequest("net", chain(), (ranges,), Settings(verify=Verify.SAMPLE))
+    plan = read_plan(build(replace(request, log=lambda severity, text: messages.append(text)))).plan
+    assert [m[:24] for m in messages] == ["[AR805] kernel e0_mean ("]
+    assert "3 kernels" in plan.report
+    assert "[AR805] kernel e0_mean" in plan.report
