@@ -29,6 +29,7 @@ from anyrt.core.dtype import cast, is_float, numpy_dtype, short_name
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, For, If, Space, Stmt, Store
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
@@ -193,7 +194,7 @@ class _Check:
         allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
         return Mismatch(
             kernel=launch.kernel.name,
-            text=repr(launch.kernel),
+            text=print_kernels([launch.kernel]),
             layers=tuple(dict.fromkeys(graph.name(v) for v in values)),
             values=values,
             inputs=tuple(_describe(n, v, self.sizes) for n, v in graph.inputs),
