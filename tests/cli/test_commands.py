@@ -1,0 +1,203 @@
+"""Every command: what it prints, what it writes, and how it refuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from anyrt.cli.command import all_commands
+from anyrt.cli.main import main
+from anyrt.cli.script import build_script, split_place
+from anyrt.core.codes import CODES
+from anyrt.core.errors import ShapeError
+from anyrt.plan.cache import KernelCache, default_directory
+from anyrt.plan.program import Compiled, Program
+
+
+def printed(capsys, *words: str, status: int = 0) -> str:
+    """What a command prints: results when it succeeds, its one line of error when it does not."""
+    assert main(words) == status
+    out, err = capsys.readouterr()
+    assert err.count("\n") == (status != 0)
+    return err if status else out
+
+
+def test_every_file_is_a_command():
+    assert list(all_commands()) == ["cache", "codes", "explain", "info", "inspect", "run"]
+
+
+def test_module_runs_as_a_program():
+    done = subprocess.run([sys.executable, "-m", "anyrt", "codes", "AR101"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "AR101: rank too small for the layer")
+
+
+def test_wrong_command_is_one_line_and_status_2(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["bogus"])
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_codes_lists_the_table(capsys):
+    lines = printed(capsys, "codes").splitlines()
+    assert len(lines) == 1 + len(CODES)
+    assert lines[1].split(maxsplit=2) == ["AR101", "ShapeError", "rank too small for the layer"]
+
+
+def test_codes_refuses_an_unknown_code(capsys):
+    assert printed(capsys, "codes", "AR1", status=2).startswith("anyrt codes: [AR304] code: got 'AR1'")
+
+
+def test_info_names_versions_and_backends(capsys):
+    rows = dict(line.split(maxsplit=1) for line in printed(capsys, "info").splitlines())
+    assert rows["numpy"].strip() == np.__version__
+    assert {"anyrt", "python", "processor", "threads", "cache", "backend"} <= set(rows)
+
+
+def test_cache_shows_and_clears_what_the_cache_keeps(capsys):
+    compiled = Compiled(Program((), 0, 0, 0, (), (("run", 0),)), b"code")
+    KernelCache(default_directory(), print).put("a" * 64, compiled)
+    assert printed(capsys, "cache").splitlines()[1].startswith("aaaaaaaaaaaaaaaa  ")
+    assert printed(capsys, "cache", "clear").startswith("removed 1 entries")
+    assert not list(default_directory().iterdir())
+
+
+def test_cache_path_is_where_the_environment_says(capsys, folder):
+    assert printed(capsys, "cache", "path") == f"{folder}/cache\n"
+
+
+def test_cache_that_is_not_there_is_empty(capsys, folder):
+    assert printed(capsys, "cache", "show") == f"0 entries, 0 B, in {folder}/cache\n"
+
+
+def test_explain_prints_every_stage(capsys):
+    text = printed(capsys, "explain", "net.py")
+    headings = [
+        a for a, b in zip(text.splitlines(), text.splitlines()[1:], strict=False) if b == "-" * len(a)
+    ]
+    assert [h for h in headings if h] == ["graph", "kernels", "llvm", "asm"]
+    assert 'Map(fn="mul", dtype=FLOAT)(v0, v1) "double"' in text
+    assert "define i32 @run(" in text
+
+
+def test_explain_of_a_plan_equals_that_of_its_network(capsys, plan):
+    of_plan = printed(capsys, "explain", plan, "--stage", "llvm")
+    assert of_plan == printed(capsys, "explain", "net.py", "--stage", "llvm")
+
+
+def test_explain_shows_one_node(capsys):
+    graph = printed(capsys, "explain", "net.py", "--node", "relu", "--stage", "graph").splitlines()
+    assert len(graph) == 2
+    assert graph[1].endswith('Map(fn="max", dtype=FLOAT)(v2, v3) "relu"')
+    kernels = printed(capsys, "explain", "net.py", "--node", "double", "--stage", "kernels")
+    assert kernels.count('kernel "') == 1
+
+
+@pytest.mark.parametrize(("level", "instruction"), [("avx2", "vmaxps"), ("sse2", "maxps"), ("neon", "fmax")])
+def test_explain_shows_assembly_of_any_processor(capsys, level, instruction):
+    words = ("explain", "net.py", "--node", "relu", "--stage", "asm", "--cpu", level)
+    assert instruction in printed(capsys, *words)
+
+
+def test_explain_shows_every_version_of_a_dynamic_network(capsys):
+    text = printed(capsys, "explain", "net.py:dynamic", "--stage", "kernels", "--node", "total")
+    assert [line for line in text.splitlines() if line.startswith("version")] == [
+        "version for eq(x.0, y.0)",
+        "version for 1",
+    ]
+    assembly = printed(capsys, "explain", "net.py:dynamic", "--stage", "asm", "--node", "total")
+    assert [line for line in assembly.splitlines() if line.endswith("_total:")] == ["e0_total:", "k0_total:"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nope.plan",), "nope.plan: No such file or directory"),
+        (("net.py:nope",), "[AR306] net.py:nope: got no such function"),
+        (("net.py:wrong",), "[AR311] net.py:29: got AttributeError"),
+        (("net.py:refused",), "[AR101] (Unnamed Layer* 0) [Scale] (net.py:34): got rank 2"),
+        (("net.py", "--node", "foo"), "[AR304] --node: got 'foo', wanted one of x, double, relu"),
+        (("net.py", "--cpu", "foo"), "[AR809] --cpu: got 'foo', wanted one of avx512"),
+        (("x.npy",), "[AR606] plan: got bytes that begin with"),
+    ],
+)
+def test_explain_refuses_in_one_line(capsys, words, message):
+    assert printed(capsys, "explain", *words, status=2).startswith(f"anyrt explain: {message}")
+
+
+def test_scripts_may_name_a_function():
+    assert split_place("a/net.py:tiny") == (Path("a/net.py"), "tiny")
+    assert split_place("a/net.py") == (Path("a/net.py"), "define")
+
+
+def test_a_script_raises_the_mistakes_of_its_network():
+    with pytest.raises(ShapeError, match="AR101"):
+        build_script(Path("net.py"), "refused")
+
+
+def test_inspect_prints_tables(capsys, plan):
+    lines = [line.split() for line in printed(capsys, "inspect", plan).splitlines()]
+    assert ["x", "input", "float32", "(1,", "2,", "2,", "2)"] in lines
+    assert ["relu", "Activation"] in [line[:2] for line in lines]
+    assert ["k0_relu:", "double,", "relu;"] in [line[:3] for line in lines]
+
+
+def test_inspect_gives_json(capsys, plan):
+    told = json.loads(printed(capsys, "inspect", plan, "--json"))
+    assert [b["name"] for b in told["bindings"]] == ["x", "y"]
+    assert [x["kind"] for x in told["layers"]] == ["Scale", "Activation"]
+    assert told["bytes"] == Path(plan).stat().st_size
+
+
+def test_inspect_refuses_a_damaged_plan(capsys, plan):
+    data = bytearray(Path(plan).read_bytes())
+    data[200] ^= 1
+    Path(plan).write_bytes(data)
+    assert printed(capsys, "inspect", plan, status=2).startswith("anyrt inspect: [AR602] plan header")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_run_writes_outputs(capsys, plan, backend):
+    text = printed(capsys, "run", plan, "--input", "x=x.npy", "--output", "y=y.npy", "--backend", backend)
+    assert np.load("y.npy").ravel().tolist() == [0, 2, 0, 4, 0, 6, 0, 8]
+    assert text.splitlines()[-1].split() == ["y", "float32", "(1,", "2,", "2,", "2)", "0", "2.5", "8"]
+
+
+def test_run_on_null_counts(capsys, plan):
+    text = printed(capsys, "run", plan, "--input", "x=x.npy", "--backend", "null")
+    assert text.startswith("1 kernels move ")
+
+
+def test_run_reads_types_that_numpy_does_not_know(capsys):
+    Path("half.py").write_text(
+        "import anyrt as trt\n\n\ndef define(network):\n"
+        "    x = network.add_input('x', trt.bfloat16, (3,))\n"
+        "    network.mark_output(network.add_cast(x, trt.float32).get_output(0))\n"
+    )
+    Path("half.plan").write_bytes(build_script(Path("half.py"), "define"))
+    np.save("half.npy", np.array([1, 2, 6], ml_dtypes.bfloat16))
+    text = printed(capsys, "run", "half.plan", "--input", "x=half.npy")
+    assert text.splitlines()[1].split()[-3:] == ["1", "3", "6"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "[AR701] x: got no array"),
+        (("--input", "x"), "[AR304] --input: got 'x', wanted NAME=FILE"),
+        (("--input", "z=x.npy"), "[AR706] --input: got 'z', wanted one of x"),
+        (("--input", "x=net.py"), "[AR705] x: got net.py, which NumPy cannot read"),
+        (("--input", "x=x.npy", "--output", "z=z.npy"), "[AR706] --output: got 'z', wanted one of y"),
+        (("--input", "x=x.npy", "--backend", "foo"), "[AR304] --backend: got 'foo', wanted one of cpu"),
+    ],
+)
+def test_run_refuses_in_one_line(capsys, plan, words, message):
+    assert printed(capsys, "run", plan, *words, status=2).startswith(f"anyrt run: {message}")
+
+
+def test_run_refuses_an_array_of_the_wrong_shape(capsys, plan):
+    np.save("x.npy", np.zeros((1, 2, 2, 3), np.float32))
+    assert "[AR" in printed(capsys, "run", plan, "--input", "x=x.npy", status=2)

@@ -1,0 +1,32 @@
+"""Tables: plain where output is piped, drawn on a terminal."""
+
+import re
+import sys
+
+from anyrt.cli.show import byte_count, print_heading, print_table
+
+
+def test_plain_tables_have_aligned_columns(capsys):
+    print_table(("a", "long"), [("1", "2"), ("333", "")])
+    assert capsys.readouterr().out == "a    long\n1    2\n333\n"
+
+
+def test_no_rows_print_nothing(capsys):
+    print_table(("a",), [])
+    assert capsys.readouterr().out == ""
+
+
+def test_terminals_get_the_same_cells(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_table(("name", "note"), [("x[0]", ":smile: [b]")])
+    plain = re.sub("\x1b[^m]*m", "", capsys.readouterr().out)
+    assert plain.split() == ["name", "note", "x[0]", ":smile:", "[b]"]
+
+
+def test_headings_are_underlined(capsys):
+    print_heading("graph")
+    assert capsys.readouterr().out == "\ngraph\n-----\n"
+
+
+def test_sizes_are_read_by_people():
+    assert [byte_count(n) for n in (0, 1023, 1024, 3 << 29)] == ["0 B", "1023 B", "1.0 KiB", "1.5 GiB"]

@@ -1,0 +1,188 @@
+"""What the README says of adding things, done: each test touches the places named there, and no others."""
+
+from anyrt.core.enums import LayerType
+from anyrt.ops import OPS
+
+FREE = next(t.name for t in LayerType if t not in OPS)
+
+OPERATOR = f'''"""Dummy: x + bonus."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.core.enums import DataType, LayerType
+from anyrt.ir.graph import Value
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Op, attr
+from anyrt.prims.build import map_, scalar
+
+
+@dataclass(frozen=True, slots=True)
+class DummyAttrs(Attrs):
+    bonus: float = attr(Kind.FLOAT, "what is added", 1.0)
+
+
+def expand(layer: Layer[DummyAttrs]) -> tuple[Value, ...]:
+    """One `Map`."""
+    x = layer.input(0)
+    return (map_("add", x, scalar(layer.attrs.bonus, x)),)
+
+
+def ref(attrs: DummyAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    return (arrays[0] + attrs.bonus,)
+
+
+OPS = (
+    Op(
+        layer=LayerType.{FREE},
+        cls="IDummyLayer",
+        methods=(Method("add_dummy", ("input",)),),
+        inputs=(Input("input", frozenset({{DataType.FLOAT}})),),
+        attrs=DummyAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Adds a number.",
+        cases=lambda: (Case(DummyAttrs(2.5), ((3, 4),)),),
+    ),
+)
+'''
+USE_OPERATOR = """
+import numpy as np, anyrt as trt
+from anyrt.ops import OPS
+from anyrt.ops._cases import all_cases
+from docgen import operators, stubs, tables
+builder = trt.Builder(trt.Logger(trt.Logger.WARNING))
+network = builder.create_network()
+layer = network.add_dummy(network.add_input("x", trt.float32, (2,)))
+layer.bonus = 4
+layer.get_output(0).name = "y"
+network.mark_output(layer.get_output(0))
+engine = builder.build_engine_with_config(network, builder.create_builder_config())
+print(engine(x=np.float32([1, 2]))["y"], isinstance(layer, trt.IDummyLayer))
+stub = stubs.stub()["src/anyrt/__init__.pyi"]
+print("IDummyLayer" in [op.cls for op, case in all_cases()], "def add_dummy(" in stub)
+op, = (op for op in OPS.values() if op.cls == "IDummyLayer")
+page = operators.pages()[f"docs/operators/{operators.page_name(op)}.md"]
+print("| `bonus` | float |" in page, "add_dummy" in tables.works())
+"""
+RUN_GRAPH = """
+import sys, numpy as np, anyrt as trt
+from anyrt.compiler.driver import build
+from anyrt.compiler.request import BuildRequest
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, apply
+from anyrt.ir.interpret import interpret
+from anyrt.plan.file import read_plan
+from anyrt.prims.build import *
+x = param("x", (2, 3), DataType.FLOAT)
+graph = Graph((("x", x),), (("y", {value}),))
+plan = build(BuildRequest("net", graph))
+engine = trt.Runtime(trt.Logger(trt.Logger.WARNING)).deserialize_cuda_engine(plan)
+feeds = {{"x": np.float32([[1, 2, 3], [-1, -2, 4]])}}
+print(engine(**feeds)["y"].tolist(), interpret(graph, feeds)["y"].tolist())
+print("PLAN", read_plan(plan).plan.graph_text)
+open("net.plan", "wb").write(plan)
+np.save("x.npy", feeds["x"])
+"""
+PRIMITIVE = '''"""Twice the operand."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read
+
+
+@dataclass(frozen=True, slots=True)
+class Twice(Prim):
+    """Every element doubled."""
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        return args[0]
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        return args[0] * 2
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        return args[0].at(index) * 2.0
+'''
+RULE = """RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        "minimum of equals",
+        find=lambda x: op(Map, x, x, fn="min"),
+        make=lambda x: x,
+        example=lambda draw: (lambda x: build.map_("min", x, x))(_input(draw, *NUMBERS)),
+    ),
+"""
+TARGET = '''"""Names what it is given."""
+from anyrt.backends.protocol import Answer
+
+
+class EchoTarget:
+    def run(self, job, feeds):
+        return Answer({}, f"{len(job.kernels)} kernels for {', '.join(feeds)}")
+'''
+COMMAND = '''"""`anyrt hello`: a greeting."""
+from anyrt.cli.command import Command
+
+COMMAND = Command("greet", lambda parser: parser.add_argument("name"), lambda args: print("hello", args.name))
+'''
+
+
+def test_an_operator_is_one_file(copy):
+    (copy.package / "ops/dummy.py").write_text(OPERATOR)
+    assert copy.run("-c", USE_OPERATOR).splitlines() == ["[5. 6.] True", "True True", "True True"]
+
+
+def test_a_scalar_function_is_one_line(copy):
+    line = '    ScalarFn("cube", 1, lambda x: x * x * x, lambda x: x * x * x, ulp=1.5),\n'
+    copy.replace("prims/scalar/special.py", "FUNCTIONS = (\n", "FUNCTIONS = (\n" + line)
+    printed = copy.run("-c", RUN_GRAPH.format(value='map_("cube", x)')).splitlines()[0]
+    assert printed == " ".join(["[[1.0, 8.0, 27.0], [-1.0, -8.0, 64.0]]"] * 2)
+
+
+def test_a_primitive_is_a_file_and_its_name(copy):
+    (copy.package / "prims/twice.py").write_text(PRIMITIVE)
+    copy.replace("prims/table.py", "(\n    Const,", "(\n    Twice,\n    Const,")
+    copy.replace(
+        "prims/table.py",
+        "from anyrt.prims.view",
+        "from anyrt.prims.twice import Twice\nfrom anyrt.prims.view",
+    )
+    program = "from anyrt.prims.twice import Twice\n" + RUN_GRAPH.format(value="apply(Twice(), x)")
+    printed = copy.run("-c", program)
+    assert printed.splitlines()[0] == " ".join(["[[2.0, 4.0, 6.0], [-2.0, -4.0, 8.0]]"] * 2)
+    assert "Twice()(v0)" in printed
+
+
+def test_a_rewrite_rule_is_one_record(copy):
+    program = RUN_GRAPH.format(value='map_("neg", map_("min", x, x))')
+    assert 'fn="min"' in copy.run("-c", program)
+    copy.replace("passes/rules.py", RULE.splitlines()[0] + "\n", RULE)
+    printed = copy.run("-c", program)
+    assert 'fn="min"' not in printed
+    assert printed.startswith("[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]")
+
+
+def test_a_backend_is_one_folder(copy):
+    (copy.package / "backends/echo").mkdir()
+    (copy.package / "backends/echo/__init__.py").write_text('"""Names what it is given."""\n')
+    (copy.package / "backends/echo/target.py").write_text(TARGET)
+    copy.run("-c", RUN_GRAPH.format(value='map_("neg", x)'))
+    assert "backend echo    Names what it is given\n" in copy.anyrt("info")
+    assert copy.anyrt("run", "net.plan", "--input", "x=x.npy", "--backend", "echo") == "1 kernels for x\n"
+
+
+def test_a_device_is_found_by_its_name(copy):
+    (copy.package / "backends/tiny").mkdir()
+    (copy.package / "backends/tiny/__init__.py").write_text('"""Runs nothing."""\n')
+    (copy.package / "backends/tiny/device.py").write_text("class TinyDevice:\n    pass\n")
+    program = "from anyrt.backends.loader import all_backends; print(type(all_backends()['tiny'].device()))"
+    assert copy.run("-c", program) == "<class 'anyrt.backends.tiny.device.TinyDevice'>\n"
+
+
+def test_a_command_is_one_file(copy):
+    (copy.package / "cli/commands/hello.py").write_text(COMMAND)
+    assert copy.anyrt("hello", "world") == "hello world\n"
+    assert ["hello", "greet"] in [line.split() for line in copy.anyrt("--help").splitlines()]
