@@ -1,0 +1,48 @@
+"""Generated documents and the type stub are current; what documents name and link exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from anyrt.ops import OPS
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+
+
+def test_generated_tables_are_current():
+    from docgen.tables import codes, scalars
+
+    for name, text in {**codes(), **scalars()}.items():
+        assert (ROOT / name).read_text() == text, f"run `make docs`: {name}"
+
+
+def test_stub_and_list_of_operators_are_current():
+    from docgen.stubs import stub
+    from gen_docs import generated_table
+
+    for name, text in stub().items():
+        assert (ROOT / name).read_text() == text, f"run `make docs`: {name}"
+    assert generated_table() in (ROOT / "README.md").read_text(), "run `make docs`"
+
+
+def test_every_operator_has_a_page():
+    pages = {p.stem for p in (ROOT / "docs/operators").glob("*.md")} - {"index"}
+    assert pages == {op.layer.name.lower() for op in OPS.values()}
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.stem
+)
+def test_links_lead_somewhere(path):
+    lost = [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()]
+    assert lost == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md"])
+def test_files_and_folders_that_are_named_exist(name):
+    named = re.findall(r"`((?:src/anyrt/)?[a-z_]+/(?:[a-z_]+/)*(?:[a-z_]+\.py)?)`", (ROOT / name).read_text())
+    places = {n: [ROOT / n, ROOT / "src/anyrt" / n] for n in named}
+    absent = {"ops/softmax.py", "backends/cpu/target.py"}  # said not to be there
+    assert {n for n, found in places.items() if not any(p.exists() for p in found)} <= absent

@@ -1,0 +1,18 @@
+"""The programs in documents (the tour, the README, the pages of operators) print what stands below them."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(p for p in (ROOT / "docs/operators").glob("*.md") if p.stem != "index")
+PROGRAMS = [ROOT / "docs/tour.md", ROOT / "README.md", *PAGES]
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_programs_print_what_stands_below_them(path):
+    from docgen.blocks import programs, with_outputs
+
+    text = path.read_text()
+    assert len(list(programs(path))) >= 1
+    assert with_outputs(text, path.name) == text

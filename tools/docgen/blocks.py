@@ -1,0 +1,44 @@
+"""Code blocks of Markdown that are programs: run in order in one namespace, each followed by what it prints.
+
+A fenced block marked `python` is run; if the next fenced block is marked `text`, that is its output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.M | re.S)
+
+
+def with_outputs(text: str, name: str) -> str:
+    """`text` with every `text` block replaced by what the `python` block before it prints."""
+    namespace: dict[str, object] = {"__name__": name}
+    parts, at, printed = [], 0, ""
+    for match in BLOCK.finditer(text):
+        parts.append(text[at : match.start()])
+        at = match.end()
+        if match[1] == "python":
+            printed = _run(match[2], namespace, f"{name}:{text.count(chr(10), 0, match.start()) + 2}")
+            parts.append(match[0])
+        else:
+            parts.append(f"```text\n{printed}```")
+    return "".join([*parts, text[at:]])
+
+
+def programs(path: Path) -> Iterator[str]:
+    """The `python` blocks of a file."""
+    for match in BLOCK.finditer(path.read_text()):
+        if match[1] == "python":
+            yield match[2]
+
+
+def _run(code: str, namespace: dict[str, object], name: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, name, "exec"), namespace)
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    return "".join(f"{line}\n" for line in lines)
