@@ -69,7 +69,7 @@ def program(module: Module, machine: Machine) -> HostText:
     ]
     entries = [_prepare(module, counts, slots, first), _run(versions, first), _step(versions, first)]
     declared = sorted(frozenset().union(*(f.declared for f in functions), *(e.declared for e in entries)))
-    attributes = ['attributes #0 = { nounwind "no-builtins" }', "!0 = !{}", "!1 = !{i32 1}"]
+    attributes = ['attributes #0 = { nounwind "no-builtins" "no-jump-tables"="true" }', "!0 = !{}", "!1 = !{i32 1}"]
     text = "\n\n".join([*declared, *(f.text for f in functions), *(e.text for e in entries), *attributes])
     return HostText(text, len(slots))
 
