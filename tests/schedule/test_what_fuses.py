@@ -1,0 +1,169 @@
+"""What becomes one kernel, and which loops it has: statements without their expressions, written out."""
+
+import re
+
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.prims.const import Param
+from anyrt.prims.taps import Linear
+from anyrt.schedule.cost import Sizes
+
+BILINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
+
+
+def kernels(out: Value) -> list[str]:
+    """The kernels that compute `out`: loops as kind and length, stores and folds by the buffer's name."""
+    inputs = tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param))
+    graph = Graph(inputs, (("y", out),))
+    text = print_kernels(native.lower(graph, constant_offsets(graph), Sizes({})).module.kernels)
+    text = re.sub(r"(for \w+) \w+ 0\.\. < (.*) {", r"\1 \2", text)
+    text = re.sub(r"(store \w+|fold \w+ \w+)\b.*", r"\1", text)
+    text = re.sub(r"kernel \"(\w+)\" \w+ 0\.\. < (.*) work .*", r"kernel \1: \2", text)
+    text = re.sub(r"(row|acc|tags|[a-z])\d+\b", r"\1", text)
+    lines = [line for line in text.splitlines() if re.match(r" *(kernel|for|if|store|fold)", line)]
+    return [line for k, line in enumerate(lines) if line not in lines[max(0, k - 1) : k]]
+
+
+def centred(x: Value, axis: int, n: int) -> tuple[Value, Value]:
+    """x − mean and 1 / standard deviation."""
+    mean = b.map_("mul", b.reduce_("sum", x, (axis,)), b.scalar(1 / n, x))
+    d = b.map_("sub", x, mean)
+    variance = b.map_("mul", b.reduce_("sum", b.map_("mul", d, d), (axis,)), b.scalar(1 / n, x))
+    return d, b.map_("rsqrt", b.map_("add", variance, b.scalar(1e-5, x)))
+
+
+def resized(x: Value, height: int, width: int) -> Value:
+    return b.taps(b.taps(x, 3, width, BILINEAR), 2, height, BILINEAR)
+
+
+def test_scale_and_activation_are_one_pass_over_memory():
+    x = b.param("x", (2, 8, 4, 6), DataType.FLOAT)
+    factor = b.const([[[[k]] for k in range(8)]], DataType.FLOAT)
+    y = b.map_("max", b.map_("add", b.map_("mul", x, factor), factor), b.scalar(0.0, x))
+    assert kernels(y) == [
+        'kernel k0_map: 1',
+        '  for serial 2',
+        '    for serial 8',
+        '      for vector 24',
+        '        store out_y',
+    ]  # fmt: skip
+
+
+def test_layer_normalisation_keeps_a_row_in_cache_and_folds_it_twice():
+    d, inverse = centred(b.param("x", (64, 512), DataType.FLOAT), 1, 512)
+    assert kernels(b.map_("mul", d, inverse)) == [
+        'kernel k0_map: 64',
+        '  for vector 512',
+        '    fold acc add',
+        '  for vector 512',
+        '    fold acc add',
+        '  for vector 512',
+        '    store out_y',
+    ]  # fmt: skip
+
+
+def test_group_normalisation_folds_its_groups_and_stores_through_both_reshapes():
+    x = b.reshape(b.param("x", (2, 8, 16, 16), DataType.FLOAT), (2, 4, 512))
+    d, inverse = centred(x, 2, 512)
+    assert kernels(b.reshape(b.map_("mul", d, inverse), (2, 8, 16, 16))) == [
+        'kernel k0_reshape: 8',
+        '  for vector 512',
+        '    fold acc add',
+        '  for vector 512',
+        '    fold acc add',
+        '  for vector 512',
+        '    store out_y',
+    ]  # fmt: skip
+
+
+def test_statistics_that_a_resize_reads_are_folded_in_a_kernel_of_their_own():
+    x = b.reshape(b.param("x", (1, 8, 16, 16), DataType.FLOAT), (1, 4, 512))
+    d, inverse = centred(x, 2, 512)
+    found = kernels(resized(b.reshape(b.map_("mul", d, inverse), (1, 8, 16, 16)), 32, 32))
+    assert [line for line in found if line.startswith(("kernel", "  store v", "  for vector 512"))] == [
+        'kernel k0_reduce: 4',
+        '  for vector 512',
+        '  for vector 512',
+        '  store v',
+        'kernel k1_taps: 16',
+    ]  # fmt: skip
+
+
+def test_a_bilinear_resize_keeps_the_rows_that_it_reads_again():
+    found = kernels(resized(b.param("x", (1, 3, 20, 30), DataType.FLOAT), 40, 60))
+    assert [line for line in found if "for serial" not in line and "kernel" not in line] == [
+        '  store tags',
+        '    if ne(tags[mod(v.0, 2)], e) {',
+        '      for vector 60',
+        '        store row',
+        '      store tags',
+        '    if ne(tags[mod(v.3, 2)], e) {',
+        '      for vector 60',
+        '        store row',
+        '      store tags',
+        '    for vector 60',
+        '      store out_y',
+    ]  # fmt: skip
+
+
+def test_a_heavy_operand_of_a_resize_is_computed_once_for_each_row():
+    x = b.param("x", (1, 3, 20, 30), DataType.FLOAT)
+    found = kernels(resized(b.map_("mul", x, b.map_("sigmoid", x)), 40, 60))
+    assert [line for line in found if "for vector" in line] == [
+        '      for vector 30',
+        '      for vector 60',
+        '      for vector 30',
+        '      for vector 60',
+        '    for vector 60',
+    ]  # fmt: skip
+
+
+def test_a_transpose_reads_and_writes_whole_cache_lines():
+    assert "tile" in "".join(kernels(b.transpose(b.param("x", (100, 200), DataType.FLOAT), (1, 0))))
+
+
+def test_parts_of_a_concatenation_are_written_in_place_with_what_computes_them():
+    x, y = b.param("x", (100, 200), DataType.FLOAT), b.param("y", (30, 200), DataType.FLOAT)
+    found = kernels(b.concat([b.map_("neg", x), y], 0))
+    assert [line for line in found if "for" not in line] == [
+        'kernel k0_map: 5',
+        '    store out_y',
+        'kernel k1_param: 1',
+        '    store out_y',
+    ]  # fmt: skip
+
+
+def test_views_between_two_maps_cost_nothing():
+    x = b.param("x", (6, 4), DataType.FLOAT)
+    y = b.map_("neg", b.reshape(b.slice_(b.map_("exp", x), (0, 0), (3, 4), (2, 1)), (12,)))
+    assert [line for line in kernels(y) if "kernel" in line] == ["kernel k0_map: 1"]
+
+
+def test_a_costly_value_with_many_users_is_stored_once():
+    x = b.param("x", (64, 64), DataType.FLOAT)
+    costly = b.map_("tanh", b.map_("exp", x))
+    y = b.concat([b.map_("neg", costly), b.map_("abs", costly), b.map_("square", costly)], 0)
+    assert [line for line in kernels(y) if "kernel" in line or "store" in line][:2] == [
+        'kernel k0_map: 1',
+        '    store v',
+    ]  # fmt: skip
+
+
+def test_rows_whose_reductions_differ_get_kernels_of_their_own():
+    x = b.param("x", (32, 48), DataType.FLOAT)
+    y = b.map_("add", b.map_("sub", x, b.reduce_("sum", x, (0,))), b.reduce_("max", x, (1,)))
+    found = [line.strip() for line in kernels(y) if "for" not in line]
+    assert found == [
+        "kernel k0_reduce: 32",
+        "fold acc max",
+        "store v",
+        "kernel k1_map: 1",
+        "fold acc add",
+        "store out_y",
+    ]
