@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Lanes, Scope
+from anyrt.codegen.transpose import transpose
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, linear, substitute
@@ -117,8 +118,10 @@ class Emitter:
             match stmt:
                 case For(kind=Loop.VECTOR):
                     VectorLoop(self, stmt).emit()
-                case For(var=var, kind=Loop.UNROLL | Loop.TILE as kind, body=inner):
-                    self._unrolled(var, inner, self._across(var, inner) if kind is Loop.TILE else {})
+                case For(var=var, kind=Loop.TILE, body=inner):
+                    self._tiled(var, inner)
+                case For(var=var, kind=Loop.UNROLL, body=inner):
+                    self._unrolled(var, inner)
                 case For(var=var, body=inner):
                     assert var.extent is not None, f"loop {var} has no extent"
                     self._counted(var, "0", self.values.dim(var.extent), inner)
@@ -164,31 +167,41 @@ class Emitter:
         self.values.out.scopes.stack.append(scope)
         return scope
 
-    def _across(self, tile: Sym, body: tuple[Stmt, ...]) -> dict[Load, list[str]]:
-        """Loads that walk memory with `tile` and jump with the lanes: read in rows and transposed, unless
-        lanes are masked."""
-        v, lanes = self.values, self.values.out.scopes.lanes
-        if lanes is None or lanes.mask is not None:
-            return {}
-        loads = [
-            x
-            for x in parts(expressions(body))
-            if isinstance(x, Load) and x.buffer.space is not Space.REGISTER
-        ]
-        found: dict[Load, list[str]] = {}
-        for x in sorted(loads, key=repr):
-            along, jump = linear(x.index, tile), linear(x.index, lanes.var)
-            if along is not None and along[0] == 1 and jump is not None and jump[0] not in (0, 1):
-                found[x] = v.transpose(x, tile, lanes)
-        return found
-
-    def _unrolled(self, var: Sym, body: tuple[Stmt, ...], given: Mapping[Load, list[str]]) -> None:
+    def _unrolled(self, var: Sym, body: tuple[Stmt, ...]) -> None:
         assert isinstance(var.extent, int), f"unrolled loop {var} needs a fixed extent"
-        v, outer = self.values, self.values.out.scopes.inner
+        outer = self.values.out.scopes.inner
         for i in range(var.extent):
-            inner = self._open(Scope(syms={var: str(i)}, given={x: rows[i] for x, rows in given.items()}))
+            inner = self._open(Scope(syms={var: str(i)}))
             self.block(body)
             self.values.out.scopes.stack.pop()
+            outer.lines += inner.lines
+
+    def _tiled(self, tile: Sym, body: tuple[Stmt, ...]) -> None:
+        """A store for each turn of `tile`. What walks memory with the tile is computed with the tile's turns as
+        lanes, once for each lane of the vector loop, and transposed; in a masked step it is gathered."""
+        lanes, store = self.values.out.scopes.lanes, body[0]
+        assert lanes is not None, f"tile {tile} stands outside a vector loop"
+        assert isinstance(store, Store), f"tile {tile} holds more than a store"
+        if lanes.mask is not None or not _walks(store.value, tile):
+            self._unrolled(tile, body)
+            return
+        v, size = self.values, tile.extent
+        assert isinstance(size, int), f"tile {tile} needs a fixed extent"
+        outer, rows = v.out.scopes.inner, []
+        for lane in range(lanes.width):
+            at = v.out.put(outer, f"add i64 {lanes.first}, {lane}")
+            inner = self._open(Scope(syms={lanes.var: at, tile: "0"}, lanes=Lanes(tile, size, "0", None)))
+            rows.append(v.value(store.value))
+            v.out.scopes.stack.pop()
+            outer.lines += inner.lines
+        columns = transpose(v.out, outer, rows, ll.NAMES[store.buffer.stored], size)
+        for i, column in enumerate(columns):
+            inner = self._open(Scope(syms={tile: str(i)}))
+            moved = linear(store.index, lanes.var)
+            assert moved is not None, f"{store} does not move evenly with {lanes.var}"
+            where = v.address(inner, store.buffer, v.lane_zero(inner, 1, moved[1], lanes))
+            self._store_run(store.buffer, column, where, lanes)
+            v.out.scopes.stack.pop()
             outer.lines += inner.lines
 
     def _branch(self, condition: Expr, body: tuple[Stmt, ...]) -> None:
@@ -484,6 +497,14 @@ def neutral(op: Op, type: Scalar) -> float | int | bool:
         return op is Op.AND
     top = (1 << (BITS[type] - 1)) - 1
     return top if op is Op.MIN else -top - 1
+
+
+def _walks(x: Expr, tile: Sym) -> bool:
+    """True when every load either walks memory with `tile` or does not move with it."""
+    moves = [
+        linear(e.index, tile) for e in parts([x]) if isinstance(e, Load) and e.buffer.space is not Space.TABLE
+    ]
+    return all(m is not None and m[0] in (0, 1) for m in moves)
 
 
 def stores(body: Iterable[Stmt]) -> list[Store]:

@@ -31,7 +31,6 @@ class Scope:
     lines: list[str] = field(default_factory=list)
     syms: dict[Sym, str] = field(default_factory=dict)
     known: dict[object, str] = field(default_factory=dict)
-    given: dict[object, str] = field(default_factory=dict)  # values that something else has computed already
     lanes: Lanes | None = None
 
 
@@ -70,10 +69,6 @@ class Scopes:
         first = next(i for i, s in enumerate(self.stack) if s.lanes)
         home = self.home(needs)
         return home if self.stack.index(home) >= first else self.stack[first]
-
-    def given(self, x: object) -> str | None:
-        """The value of `x` that an open scope was given."""
-        return next((s.given[x] for s in reversed(self.stack) if x in s.given), None)
 
     def value_of(self, sym: Sym) -> str | None:
         """The LLVM value of a symbol that a loop or `Let` defines."""

@@ -14,7 +14,7 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Fn, Monomial, Sym, linear, product, substitute, symbols
+from anyrt.core.dims import Dim, Fn, Monomial, Sym, linear, product, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.kernel import (
     Alu,
@@ -255,9 +255,6 @@ class Values:
         lanes = self.out.scopes.lanes
         if lanes is None:
             return self.scalar(x)
-        given = self.out.scopes.given(x)
-        if given is not None:
-            return given
         if self.varies(x, lanes):
             scope = self.out.scopes.lane_home(self._needs(x)) if is_pure(x) else self.out.scopes.inner
             return self._known(scope, x, lanes.width)
@@ -447,71 +444,6 @@ class Values:
             if any(lanes.var in symbols(a) for a in m):
                 moving = moving + product([c, *map(_single, m)])
         return x - moving, moving
-
-    def transpose(self, x: Load, tile: Sym, lanes: Lanes) -> list[str]:
-        """The load for each turn of `tile`, along which it walks memory: a row of the tile for each lane,
-        read whole, then transposed by perfect shuffles of all elements (each turns the bits of an element's
-        place by one)."""
-        scope, columns, name = self.out.scopes.inner, tile.extent, ll.NAMES[x.type]
-        assert isinstance(columns, int), f"tile {tile} needs a fixed extent"
-        moved = linear(x.index, lanes.var)
-        assert moved is not None, f"{x} does not move evenly with {lanes.var}"
-        start = self.dim(substitute(moved[1], {tile: 0}))
-        step = self.dim(moved[0])
-        rows = []
-        for lane in range(lanes.width):
-            at = self.out.put(scope, f"add i64 {lanes.first}, {lane}")
-            at = self.out.put(scope, f"add i64 {start}, {self.out.put(scope, f'mul i64 {at}, {step}')}")
-            kind = f"<{columns} x {name}>"
-            rows.append(
-                self.out.put(
-                    scope, f"load {kind}, ptr {self.address(scope, x.buffer, at)}, align {ll.BYTES[x.type]}"
-                )
-            )
-        for _ in range(lanes.width.bit_length() - 1):
-            half = len(rows) // 2
-            rows = [
-                self._interleave(scope, a, b, name, columns, part)
-                for a, b in zip(rows[:half], rows[half:], strict=True)
-                for part in (0, 1)
-            ]
-        return self._recut(scope, rows, name, columns, lanes.width)
-
-    def _interleave(self, scope: Scope, a: str, b: str, name: str, length: int, part: int) -> str:
-        first = part * length // 2
-        picks = ", ".join(f"i32 {first + k // 2 + (k % 2) * length}" for k in range(length))
-        kind = f"<{length} x {name}>"
-        return self.out.put(scope, f"shufflevector {kind} {a}, {kind} {b}, <{length} x i32> <{picks}>")
-
-    def _recut(self, scope: Scope, rows: list[str], name: str, length: int, width: int) -> list[str]:
-        """The same elements in vectors of `width` instead of `length`."""
-        out, kind = [], f"<{length} x {name}>"
-        if width > length:
-            for k in range(0, len(rows), width // length):
-                group = rows[k : k + width // length]
-                while len(group) > 1:
-                    size = length * (width // length) // len(group)
-                    picks = ", ".join(f"i32 {i}" for i in range(2 * size))
-                    both = f"<{size} x {name}>"
-                    group = [
-                        self.out.put(
-                            scope, f"shufflevector {both} {a}, {both} {b}, <{2 * size} x i32> <{picks}>"
-                        )
-                        for a, b in zip(group[::2], group[1::2], strict=True)
-                    ]
-                out += group
-            return out
-        for row in rows:
-            for k in range(length // width):
-                picks = ", ".join(f"i32 {k * width + i}" for i in range(width))
-                out.append(
-                    row
-                    if width == length
-                    else self.out.put(
-                        scope, f"shufflevector {kind} {row}, {kind} poison, <{width} x i32> <{picks}>"
-                    )
-                )
-        return out
 
 
 def _poly(terms: dict[Monomial, int]) -> Dim:

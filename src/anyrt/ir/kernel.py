@@ -358,10 +358,11 @@ def cast(x: Expr, type: Scalar) -> Expr:
     return x if x.type is type else _intern(Cast(x, type), x, type)
 
 
-def bound(x: Expr, lo: int, hi: int, name: str = "v") -> Dim:
-    """A value as an index symbol known to lie in lo … hi (the kernel is undefined when it does not)."""
+def bound(x: Expr, lo: int, hi: int, name: str = "v", extent: Dim | None = None) -> Dim:
+    """A value as an index symbol known to lie in lo … hi, and below `extent` (the kernel is undefined when it
+    does not)."""
     needs = tuple(sorted(free_symbols(x), key=lambda s: s.name))
-    return Sym(f"{name}{{{x!r}}}", lo, hi, source=x, needs=needs).dim
+    return Sym(f"{name}{{{x!r}}}", lo, hi, extent, x, needs).dim
 
 
 @lru_cache(maxsize=1 << 16)
@@ -410,7 +411,10 @@ class _Substitution:
             return self.values[sym]
         if isinstance(sym.source, Const | Index | Load | Alu | Cast):
             new = self.expr(sym.source)
-            return sym.dim if new is sym.source else bound(new, sym.lo, sym.hi)
+            if new is sym.source:
+                return sym.dim
+            extent = None if sym.extent is None else rebuild(sym.extent, self._symbol)
+            return bound(new, sym.lo, sym.hi, sym.name.partition("{")[0], extent)
         return sym.dim
 
 

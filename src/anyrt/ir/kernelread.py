@@ -125,8 +125,9 @@ class _Parser:
         read, name, prefix, lo = self.reader, self.reader.word(), self.reader.word(), self.reader.integer()
         read.expect("..")
         hi = read.integer()
+        extent = read.dim() if read.skip("below") else None
         read.expect("=")
-        sym = as_symbol(kernel.bound(self.expr(), lo, hi, prefix))
+        sym = as_symbol(kernel.bound(self.expr(), lo, hi, prefix, extent))
         assert sym is not None, f"{name} is no symbol"
         self.symbols[name] = self.bounds[name] = sym
 

@@ -188,7 +188,8 @@ class _Printer:
         if s not in self.bounds:
             self.bounds[s] = f"v.{len(self.bounds)}"
             prefix = s.name.partition("{")[0]
-            self.line(f"bound {self.bounds[s]} {prefix} {s.lo}..{s.hi} = {self.expr(s.source)}")
+            below = "" if s.extent is None else f" below {self.dim(s.extent)}"
+            self.line(f"bound {self.bounds[s]} {prefix} {s.lo}..{s.hi}{below} = {self.expr(s.source)}")
         return self.bounds[s]
 
     def expr(self, x: Expr) -> str:

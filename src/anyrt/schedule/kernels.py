@@ -63,14 +63,17 @@ from anyrt.schedule.elements import Elements, Reduction, Refusal, flat
 from anyrt.schedule.near import LEAST, variants
 from anyrt.schedule.nest import (
     BLOCK,
+    MAX_SPLITS,
     Names,
     Nest,
     accesses,
     cut,
     divided,
+    indices,
     loads_of,
     loops,
     merge,
+    refined,
     split,
     stride,
     unit_loads,
@@ -78,10 +81,16 @@ from anyrt.schedule.nest import (
 from anyrt.schedule.tables import Tables
 
 ITEM = 8192  # elements that one turn of the parallel loop should hold
+ROW_MOST = (
+    8192  # elements of a row of a window: with the rows of its operand, what the caches near a core hold
+)
+ROW_PIECE = 32  # of the innermost loop of a larger row
+ITEMS = 16  # that a window kernel should at least offer to the threads
+LEAST_BAND = 4
 BAND = 32  # output rows of a window kernel that one thread takes at a time
 TILE = 16  # positions of a strip that is read across memory: a cache line of float32
-STRIP = 256  # length of a strip
-MAX_SPLITS = 6
+STRIP = 64  # length of a strip: as many pages are read at a time
+CHUNK = 32  # strips in a row, so that reading goes on where the last strip stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,7 @@ class Builder:
     before: list[Stmt | Mark] = field(default_factory=list)
     window: Sym | None = None
     inner: frozenset[Sym] = frozenset()
+    outside: set[Sym] = field(default_factory=set)
 
     def build(self) -> Kernel:
         """The kernel; raises Refusal with the value that needs a buffer of its own."""
@@ -153,14 +163,28 @@ class Builder:
         axes: list[Dim] = [0 if size == 1 else self._axis(size) for size in root.shape]
         for _ in range(MAX_SPLITS):
             elements, store = self._lower(axes)
-            found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
+            found = (
+                divided([d for s in self._all_dims(elements, store) for d in s], self.vars) or self._wide()
+            )
             if found is None:
                 break
             outer, inner, value = split(found[0], found[1], self.names)
             at = self.vars.index(found[0])
+            if found[1] == ROW_PIECE:
+                self.outside.add(outer)
             self.vars[at : at + 1] = [outer, inner]
             axes = [substitute(a, {found[0]: value}) for a in axes]
         return elements, store
+
+    def _wide(self) -> tuple[Sym, Dim] | None:
+        """The innermost loop of a window whose rows are too large for the caches, and a piece of it."""
+        last = self.vars[-1] if self.vars else None
+        if self.window is None or last is None or last is self.window or len(self.inner) < 2:
+            return None
+        row = prod(map(self._extent, self.inner))
+        if row <= ROW_MOST or last.extent in (None, ROW_PIECE) or mod(last.extent or 0, ROW_PIECE) != 0:
+            return None
+        return last, ROW_PIECE
 
     def _axis(self, size: Dim) -> Dim:
         var = self.names.var(size)
@@ -169,7 +193,11 @@ class Builder:
 
     def _all_dims(self, elements: Elements, store: Store) -> list[list[Dim]]:
         inside = [list(dims_of(r.body)) for r in elements.reductions.values()]
-        return [accesses([store]), *inside]
+        return [
+            accesses([store]),
+            *inside,
+            indices(s.stmt if isinstance(s, Mark) else s for s in self.before),
+        ]
 
     def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
         self.before, self.window, self.inner, self.scratch = [], None, frozenset(), 0
@@ -205,29 +233,32 @@ class Builder:
     def _tiles(self, nest: Nest, across: Sym) -> Kernel:
         """Strips as items of the parallel loop."""
         outer, body = self._strips(nest, across)
-        return self._kernel(outer, body, TILE * min(STRIP, self._extent(nest.vars[-1])))
+        strips = min(CHUNK, -(-self._extent(across) // TILE))
+        return self._kernel(outer, body, strips * TILE * min(STRIP, self._extent(nest.vars[-1])))
 
     def _strips(self, nest: Nest, across: Sym) -> tuple[list[Sym], tuple[Stmt, ...]]:
         """(loops, what they hold): strips of TILE positions read across memory, so that each cache line is
         used whole; full strips are transposed in registers."""
         assert across.extent is not None, f"loop {across} has no extent"
         last, rest = nest.vars[-1], [v for v in nest.vars if v not in (across, nest.vars[-1])]
-        strip = self.names.var(floordiv(add(across.extent, TILE - 1), TILE), "b")
-        outer, within = [*rest, strip], last
+        strips = self.names.var(floordiv(add(across.extent, TILE - 1), TILE), "s")
+        chunk, turn, strip = cut(strips, CHUNK, self.names)
+        outer, within = [*rest, chunk], last
         if self._extent(last) > STRIP:
             block, within, value = cut(last, STRIP, self.names)
             nest = nest.replace({last: value}, nest.vars)
-            outer.append(block)
-        full = alu(Op.LT, index(strip.dim), index(floordiv(across.extent, TILE)))
+            outer.insert(-1, block)
+        full = alu(Op.LT, index(strip), index(floordiv(across.extent, TILE)))
         tile = self.names.var(TILE, "t")
-        some = self.names.var(add(across.extent, mul(strip.dim, -TILE)), "t")
+        some = self.names.var(add(across.extent, mul(strip, -TILE)), "t")
         whole, part = (
-            nest.replace({across: add(mul(strip.dim, TILE), v.dim)}, nest.vars).body for v in (tile, some)
+            nest.replace({across: add(mul(strip, TILE), v.dim)}, nest.vars).body for v in (tile, some)
         )
-        return outer, (
+        both = (
             If(full, (For(within, Loop.VECTOR, (For(tile, Loop.TILE, whole),)),)),
             If(alu(Op.NOT, full), (For(some, Loop.SERIAL, (For(within, Loop.VECTOR, part),)),)),
         )
+        return outer, (For(turn, Loop.SERIAL, both),)
 
     def _spread(self, nest: Nest, widened: Sym, order: list[Sym]) -> Kernel:
         """Outer loops become the parallel one, until what is left inside is about ITEM elements."""
@@ -369,7 +400,7 @@ class Builder:
             raise Refusal(arg, "taps read it at positions that are no row of the output")
         elements.allow_reductions = False
         self.window = row
-        self.inner = frozenset(self.vars[self.vars.index(row) + 1 :])
+        self.inner = frozenset(v for v in self.vars[self.vars.index(row) + 1 :] if v not in self.outside)
         if not self.inner:
             self.inner = frozenset({row})
             return self._row(elements, value, at)
@@ -425,9 +456,11 @@ class Builder:
         fills = [s for s in self.before if not isinstance(s, Mark)]
         if row in self.inner:
             return self._kernel(outer, [*starts, *fills, *stores], ITEM)
-        block, within, value = cut(row, BAND, self.names)
+        rows = self._extent(row) * prod(map(self._extent, outer))
+        band = min(BAND, max(LEAST_BAND, rows // ITEMS))
+        block, within, value = cut(row, band, self.names)
         turn = [Let(row, value), *fills, *stores]
-        work = max(1, BAND * prod(map(self._extent, inner)) * 2)
+        work = max(1, band * prod(map(self._extent, inner)) * 2)
         return self._kernel([*outer, block], [*starts, For(within, Loop.SERIAL, tuple(turn))], work)
 
     # ---- packed types -------------------------------------------------------------------------
@@ -511,7 +544,7 @@ class Kept:
         before: list[Stmt] = []
         elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
         body = (Store(self.buffer, self._place(slot, where), elements.at(self.value, where)),)
-        nest = merge(Nest(tuple(fresh.values()), body), b.names)
+        nest = merge(refined(Nest(tuple(fresh.values()), body), b.names), b.names)
         return [*before, *b.loops(nest, nest.vars[-1] if nest.vars else None)]
 
     def _below(

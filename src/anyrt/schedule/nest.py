@@ -7,7 +7,7 @@ statements compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import (
@@ -53,6 +53,7 @@ from anyrt.ir.kernel import (
     substitute_expr,
 )
 
+MAX_SPLITS = 6
 BLOCK = 4096  # elements of one piece of a flat loop: 16 KB of float32, a few microseconds of work
 
 
@@ -131,6 +132,22 @@ def accesses(body: Sequence[Stmt]) -> list[Dim]:
     return list(found)
 
 
+def indices(body: Iterable[Stmt]) -> list[Dim]:
+    """Every index in statements, those inside loops included."""
+    found: dict[Dim, None] = {}
+    for stmt in body:
+        match stmt:
+            case For(body=inner):
+                found.update(dict.fromkeys(indices(inner)))
+            case If(condition=condition, body=inner):
+                found.update(dict.fromkeys([*dims_of(condition), *indices(inner)]))
+            case Let(value=value):
+                found[value] = None
+            case _:
+                found.update(dict.fromkeys(accesses([stmt])))
+    return list(found)
+
+
 # ---- merging ------------------------------------------------------------------------------------
 
 
@@ -202,6 +219,19 @@ def split(var: Sym, inner: Dim, names: Names) -> tuple[Sym, Sym, Dim]:
     assert var.extent is not None
     a, b = names.var(floordiv(var.extent, inner)), names.var(inner)
     return a, b, add(mul(a.dim, inner), b.dim)
+
+
+def refined(nest: Nest, names: Names) -> Nest:
+    """Loops split until no index divides them any more, as far as that goes."""
+    for _ in range(MAX_SPLITS):
+        found = divided(accesses(nest.body), nest.vars)
+        if found is None:
+            break
+        outer, inner, value = split(found[0], found[1], names)
+        at = nest.vars.index(found[0])
+        vars = (*nest.vars[:at], outer, inner, *nest.vars[at + 1 :])
+        nest = nest.replace({found[0]: value}, vars)
+    return nest
 
 
 def cut(var: Sym, size: int, names: Names) -> tuple[Sym, Sym, Dim]:

@@ -41,7 +41,7 @@ class Table:
         """Position and weight number `t` of output position `at`."""
         entry = add(mul(self.n_out, t), at)
         weight = load(self.weights, entry) if self.weights else None
-        return bound(load(self.positions, entry), 0, TOP, "tap"), weight
+        return bound(load(self.positions, entry), 0, TOP, "tap", self.n_in), weight
 
 
 @dataclass(slots=True)
