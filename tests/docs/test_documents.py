@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from anyrt.ops import OPS
+from anyrt.prims.table import PRIMITIVES
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)#:]+)\)")
@@ -46,3 +47,9 @@ def test_files_and_folders_that_are_named_exist(name):
     places = {n: [ROOT / n, ROOT / "src/anyrt" / n] for n in named}
     absent = {"ops/softmax.py", "backends/cpu/target.py"}  # said not to be there
     assert {n for n, found in places.items() if not any(p.exists() for p in found)} <= absent
+
+
+def test_architecture_names_every_primitive():
+    text = (ROOT / "docs/architecture.md").read_text()
+    assert [p.__name__ for p in PRIMITIVES if f"`{p.__name__}`" not in text] == []
+    assert len(PRIMITIVES) == 12, "the page says twelve"

@@ -29,8 +29,8 @@ place of the exact result, for operands in the domain; a test measures it. 0.5 i
 """
 PLATFORMS = (
     ("Linux x86-64 (AVX-512, AVX2, SSE2)", "runs, and is tested"),
-    ("Linux AArch64", "compiles to objects in a test, not run"),
-    ("macOS", "nothing in the code rules it out, not tried"),
+    ("Linux AArch64", "machine code is emitted in tests, not run: images are made of x86-64 objects only"),
+    ("macOS", "not yet, for the same reason; the thread pool and the runtime have portable fallbacks"),
     ("Windows", "later"),
 )
 

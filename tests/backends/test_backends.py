@@ -1,0 +1,64 @@
+"""The loader, the interpreter and the counter as backends."""
+
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends.loader import all_backends
+from anyrt.backends.null.target import Traffic, count
+from anyrt.backends.protocol import Job
+from anyrt.compiler.native import lower
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.errors import NotSupportedError
+from anyrt.ir.graph import Graph, Symbol, Value
+from anyrt.prims.build import cast, map_, param, reduce_
+from anyrt.schedule.cost import Sizes
+
+N = Sym("n", 1, 1024)
+
+
+def job(value: Value, sizes: dict[str, int]) -> Job:
+    """`value` of the input x, scheduled; n is its first size."""
+    x = param("x", (N.dim, 64), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", value),), symbols=(Symbol(N, "x", 0),))
+    launches = lower(graph, {}, Sizes(sizes)).schedule.launches
+    return Job(graph, tuple(launch.kernel for launch in launches), sizes)
+
+
+def test_what_a_backend_has_is_what_its_folder_holds():
+    parts = {b.name: (b.has("target"), b.has("device")) for b in all_backends().values()}
+    assert parts == {"cpu": (False, True), "interp": (True, False), "null": (True, False)}
+    assert isinstance(all_backends()["cpu"].device(), CpuDevice)
+
+
+def test_a_missing_side_is_an_error():
+    with pytest.raises(NotSupportedError, match="backend null: got no device"):
+        all_backends()["null"].device()
+
+
+def test_interp_computes_the_graph():
+    x = param("x", (N.dim, 64), DataType.FLOAT)
+    feeds = {"x": np.arange(128, dtype=np.float32).reshape(2, 64)}
+    answer = all_backends()["interp"].target().run(job(map_("neg", x), {"n": 2}), feeds)
+    assert np.array_equal(answer.outputs["y"], -feeds["x"])
+
+
+@pytest.mark.parametrize("n", [1, 17, 1024])
+def test_null_counts_each_tensor_of_a_kernel_once(n):
+    x = param("x", (N.dim, 64), DataType.FLOAT)
+    chain = cast(map_("exp", map_("neg", x)), DataType.HALF)
+    made = job(chain, {"n": n})
+    assert count(made.kernels, made.sizes) == Traffic(1, n * 64 * (4 + 2))
+
+
+def test_null_counts_4_bit_elements_as_half_bytes():
+    x = param("x", (N.dim, 64), DataType.FLOAT)
+    made = job(cast(x, DataType.INT4), {"n": 3})
+    assert count(made.kernels, made.sizes) == Traffic(1, 3 * 64 * 4 + 3 * 32)
+
+
+def test_null_runs_without_computing():
+    x = param("x", (N.dim, 64), DataType.FLOAT)
+    answer = all_backends()["null"].target().run(job(reduce_("sum", x, (1,)), {"n": 5}), {})
+    assert (answer.outputs, answer.notes) == ({}, f"1 kernels move {5 * 65 * 4} bytes")
