@@ -279,3 +279,24 @@ def test_bad_setting_in_a_plan_is_a_named_error(field, value, plan, log):
     engine = trt.Runtime(log).deserialize_cuda_engine(sealed(plan, json.dumps(header).encode()))
     assert engine is None or engine.create_execution_context() is None
     assert log.lines[-1][1:6] in ("AR605", "AR304")
+
+
+LIES = {
+    "type of an output": ("bindings", lambda v: [v[0], [*v[1][:1], "int8", *v[1][2:]]]),
+    "shape of an output": ("bindings", lambda v: [v[0], [*v[1][:2], ["1", "1"], *v[1][3:]]]),
+    "an output left out": ("bindings", lambda v: v[:1]),
+    "range of a size": ("symbols", lambda v: [[*v[0][:5], 1 << 40]]),
+    "a condition left out": ("requirements", lambda v: []),
+    "a profile left out": ("profiles", lambda v: []),
+}
+
+
+@pytest.mark.parametrize(("field", "change"), LIES.values(), ids=LIES)
+def test_plan_that_contradicts_its_graph_is_refused(field, change, net, plan_of, log):
+    a, b = net.add_input("a", F, (-1, 3)), net.add_input("b", F, (2, 3))
+    y = net.add_elementwise(a, b, trt.ElementWiseOperation.SUM).get_output(0)
+    plan = bytes(plan_of(net, y, a=[(1, 3), (2, 3), (2, 3)]))
+    header = json.loads(plan[128 : 128 + struct.unpack_from("<Q", plan, 16)[0]])
+    header[field] = [*header[field][:-2], *change(header[field][-2:])]
+    assert trt.Runtime(log).deserialize_cuda_engine(sealed(plan, json.dumps(header).encode())) is None
+    assert "AR607" in log.lines[-1]

@@ -18,20 +18,20 @@ import numpy as np
 from anyrt.codegen import llvm
 from anyrt.codegen.pool import compile_pool as pool_code
 from anyrt.compiler import native
+from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import kernel_cache, plan_key
 from anyrt.compiler.report import report_text
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
-from anyrt.core.dims import Requirement
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
-from anyrt.passes import PASSES, requirements
+from anyrt.passes import PASSES
 from anyrt.plan.file import PlanFile, read_plan, write_plan
-from anyrt.plan.plan import Binding, Plan, SymbolRecord, lay_out
+from anyrt.plan.plan import Binding, Plan, lay_out
 from anyrt.plan.program import Compiled
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
@@ -68,6 +68,7 @@ def compile_pool() -> Compiled:
 def lower_plan(file: PlanFile) -> native.Lowered:
     """The kernels of a plan."""
     graph, blobs = _graph_of(file)
+    check_agreement(file.plan, graph)
     offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
     order = list(walk(v for _, v in graph.outputs))
     names = dict(file.plan.settings).get(ALONE, "").split()
@@ -130,7 +131,7 @@ class _Build:
     def _steps(self) -> bytes:
         request = self.request
         graph = self._optimised()
-        needs = requirements(request.graph)  # passes drop what asks for them
+        needs = conditions(request.graph, graph)  # passes drop what asks for them
         self._done(0)
         target = llvm.choose(read_flags().cpu)
         blobs = named_blobs(graph)
@@ -149,16 +150,14 @@ class _Build:
             graph_text=print_graph(graph, vocabulary(blobs)),
             blobs=records,
             bindings=_bindings(request, graph),
-            symbols=tuple(
-                SymbolRecord(s.sym.name, s.tensor, s.axis, s.is_value, s.sym.lo, s.sym.hi)
-                for s in graph.symbols
-            ),
+            symbols=symbol_records(graph),
             requirements=needs,
             profiles=request.profiles,
             settings=_settings(request, graph, alone),
             layers=request.layers,
             report=report_text(lowered, report),
         )
+        check_agreement(plan, graph)
         data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
         kernel_cache().put(plan_key(read_plan(data, check_weights=False).digest), compiled)
         self._done(4)
@@ -255,4 +254,4 @@ def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
     return parse_graph(file.plan.graph_text, vocabulary(blobs), "plan"), blobs
 
 
-__all__ = ["AnyrtError", "Requirement", "build", "compile_plan", "compile_pool", "lower_plan", "plan_sizes"]
+__all__ = ["AnyrtError", "build", "compile_plan", "compile_pool", "lower_plan", "plan_sizes"]

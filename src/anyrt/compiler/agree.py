@@ -1,0 +1,88 @@
+"""What a plan says beside its graph, checked against the graph: the caller's memory follows the former, the
+code is made from the latter.
+
+A checksum is no proof of honesty, so that a plan whose parts contradict each other must be refused before its
+code can read or write outside the caller's memory.
+"""
+
+from __future__ import annotations
+
+from anyrt.core.dims import Dim, Requirement, equal
+from anyrt.core.dimtext import print_dim
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import PlanError
+from anyrt.ir.graph import Graph
+from anyrt.passes import requirements
+from anyrt.plan.plan import Binding, Plan, SymbolRecord
+
+Port = tuple[str, bool, DataType, tuple[Dim, ...]]
+
+
+def symbol_records(graph: Graph) -> tuple[SymbolRecord, ...]:
+    """The dynamic sizes of a graph as a plan lists them."""
+    return tuple(
+        SymbolRecord(s.sym.name, s.tensor, s.axis, s.is_value, s.sym.lo, s.sym.hi) for s in graph.symbols
+    )
+
+
+def conditions(*graphs: Graph) -> tuple[Requirement, ...]:
+    """What a run must check for all of the graphs, each condition once, as the first graph words it."""
+    found: dict[tuple[str, str, str], Requirement] = {}
+    for graph in graphs:
+        for need in requirements(graph):
+            found.setdefault(_condition(need), need)
+    return tuple(found.values())
+
+
+def check_agreement(plan: Plan, graph: Graph) -> None:
+    """PlanError AR607 where bindings, symbols or conditions of a plan differ from those of its graph."""
+    if sorted(map(repr, plan.symbols)) != sorted(map(repr, symbol_records(graph))):
+        got, wanted = _names(plan.symbols), _names(symbol_records(graph))
+        raise PlanError("AR607", "plan, symbols", got=got, wanted=f"{wanted}, as the graph has them")
+    _check_bindings(plan.bindings, graph)
+    for profile in plan.profiles or ((),):
+        missing = {(s.tensor, s.is_value) for s in plan.symbols} - {(r.tensor, r.is_values) for r in profile}
+        for tensor, is_value in sorted(missing):
+            what = "values" if is_value else "shapes"
+            raise PlanError("AR607", "plan, profiles", got=f"a profile without {what} of {tensor!r}")
+    kept = set(map(_condition, plan.requirements))
+    for need in requirements(graph):
+        if _condition(need) not in kept:
+            wanted = f"{need.left} {need.relation.value} {need.right}"
+            raise PlanError("AR607", "plan, requirements", got="a condition left out", wanted=wanted)
+
+
+def _condition(need: Requirement) -> tuple[str, str, str]:
+    return print_dim(need.left), need.relation.value, print_dim(need.right)
+
+
+def _names(symbols: tuple[SymbolRecord, ...]) -> str:
+    return ", ".join(f"{s.name} ({s.lo} to {s.hi})" for s in symbols) or "none"
+
+
+def _check_bindings(bindings: tuple[Binding, ...], graph: Graph) -> None:
+    inputs = [(n, True, v.dtype, v.shape) for n, v in graph.inputs]
+    ports: list[Port] = [*inputs, *((n, False, v.dtype, v.shape) for n, v in graph.outputs)]
+    if len(ports) != len(bindings):
+        wanted = f"{len(ports)}, as the graph has them"
+        raise PlanError("AR607", "plan, bindings", got=f"{len(bindings)} tensors", wanted=wanted)
+    for binding, port in zip(bindings, ports, strict=True):
+        if not _fits(binding, port):
+            got = _show((binding.name, binding.is_input, binding.dtype, binding.shape))
+            raise PlanError("AR607", f"plan, binding {binding.name!r}", got=got, wanted=_show(port))
+
+
+def _fits(binding: Binding, port: Port) -> bool:
+    name, is_input, dtype, shape = port
+    readable = not (binding.is_shape and is_input) or len(shape) <= 1
+    same = (binding.name, binding.is_input, binding.dtype) == (name, is_input, dtype)
+    if not same or not readable or len(binding.shape) != len(shape):
+        return False
+    return all(equal(a, b) == 1 for a, b in zip(binding.shape, shape, strict=True))
+
+
+def _show(port: Port) -> str:
+    name, is_input, dtype, shape = port
+    sizes = ", ".join(map(print_dim, shape))
+    return f"{'input' if is_input else 'output'} {name!r} of {short_name(dtype)}, shape ({sizes})"
