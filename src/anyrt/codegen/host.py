@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anyrt.codegen.emit import Frame, buffers_of, emit
+from anyrt.codegen.emit import Frame, emit
 from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
+from anyrt.codegen.walk import buffers_of
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, maximum, mul
 from anyrt.ir.kernel import Buffer, Kernel
@@ -69,7 +70,11 @@ def program(module: Module, machine: Machine) -> HostText:
     ]
     entries = [_prepare(module, counts, slots, first), _run(versions, first), _step(versions, first)]
     declared = sorted(frozenset().union(*(f.declared for f in functions), *(e.declared for e in entries)))
-    attributes = ['attributes #0 = { nounwind "no-builtins" "no-jump-tables"="true" }', "!0 = !{}", "!1 = !{i32 1}"]
+    attributes = [
+        'attributes #0 = { nounwind "no-builtins" "no-jump-tables"="true" }',
+        "!0 = !{}",
+        "!1 = !{i32 1}",
+    ]
     text = "\n\n".join([*declared, *(f.text for f in functions), *(e.text for e in entries), *attributes])
     return HostText(text, len(slots))
 

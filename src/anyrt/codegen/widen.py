@@ -1,0 +1,220 @@
+"""Vector loops: a main loop over whole vectors, and masked steps for what does not fill one.
+
+Accumulators folded inside get `CHAINS` vectors each in the main loop, so that their latency overlaps; lanes
+are combined at the end, in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Lanes, Scope
+from anyrt.codegen.values import Register, Values
+from anyrt.codegen.walk import folds, lanes_for, stores
+from anyrt.core.dims import linear, substitute
+from anyrt.ir.kernel import BITS, Buffer, For, Op, Scalar, Stmt
+
+PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
+CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
+
+
+@dataclass(slots=True)
+class VectorLoop:
+    """One `For(VECTOR)` while it is widened; `block` writes its statements."""
+
+    values: Values
+    block: Callable[[Iterable[Stmt]], None]
+    loop: For
+
+    def emit(self) -> None:
+        """Main loop, masked rest, and the accumulators' last combination."""
+        v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
+        assert var.extent is not None, f"vector loop {var} has no extent"
+        assert v.out.scopes.lanes is None, f"vector loop {var} stands in another one"
+        width = lanes_for(self.loop.body, self.values.out.machine.vector_bits)
+        folded = sorted(
+            {f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(),
+            key=lambda x: x[0].name,
+        )
+        chains = CHAINS if folded else 1
+        if isinstance(var.extent, int):
+            width = min(width, max(2, 1 << (var.extent - 1).bit_length()))
+            chains = min(chains, 1 << max(0, (var.extent // width).bit_length() - 1))
+        extent = v.dim(var.extent)
+        sums = {b: [self._accumulator(b, op, width) for _ in range(chains)] for b, op in folded}
+        saved = {b: v.registers[b.name] for b, _ in folded}
+        done = self._main(width, chains, extent, sums, self._peel(width, extent))
+        if chains > 1:
+            done = self._main(width, 1, extent, sums, done)
+        self._rest(width, done, extent, sums)
+        for b, op in folded:
+            v.registers[b.name] = saved[b]
+            self._join(outer, b, op, width, sums[b])
+
+    def _peel(self, width: int, extent: str) -> str:
+        """Lanes up to the first aligned vector of a buffer that is written past the caches, in one masked
+        step."""
+        store = next((s for s in stores(self.loop.body) if s.buffer.stream), None)
+        v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
+        short_loop = isinstance(var.extent, int) and var.extent < PEEL * width
+        if (
+            store is None
+            or short_loop
+            or folds(self.loop.body)
+            or any(isinstance(x, For) for x in self.loop.body)
+        ):
+            return "0"
+        moved, size = linear(store.index, var), ll.BYTES[store.buffer.stored]
+        if moved is None or moved[0] != 1:
+            return "0"
+        at = substitute(store.index, {var: 0})
+        address = v.out.put(outer, f"ptrtoint ptr {v.address(outer, store.buffer, v.dim(at))} to i64")
+        short = v.out.put(outer, f"and i64 {v.out.put(outer, f'sub i64 0, {address}')}, {width * size - 1}")
+        lanes = v.out.put(outer, f"udiv i64 {short}, {size}")
+        count = v.out.call(outer, "i64", "llvm.umin.i64", [("i64", lanes), ("i64", extent)])
+        self._masked(width, "0", count, {})
+        return count
+
+    def _accumulator(self, buffer: Buffer, op: Op, width: int) -> Register:
+        v, kind = self.values, ll.vector(buffer.stored, width)
+        pointer = f"%{v.out.scopes.name('acc')}"
+        v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
+        start = ll.splat(neutral(op, buffer.stored), buffer.stored, width)
+        v.out.scopes.inner.lines.append(f"  store {kind} {start}, ptr {pointer}")
+        return Register(pointer, width)
+
+    def _main(
+        self, width: int, chains: int, extent: str, sums: dict[Buffer, list[Register]], first: str = "0"
+    ) -> str:
+        """Whole vectors, `chains` of them a turn; gives the index after the last one done."""
+        v, outer = self.values, self.values.out.scopes.inner
+        step = width * chains
+        names = {n: v.out.scopes.name(n) for n in ("vec", "vpre", "vend", "vdone")}
+        i, after, last = (f"%{v.out.scopes.name('v')}" for _ in range(3))
+        texts: list[str] = []
+        for c in range(chains):
+            lane0 = i if c == 0 else f"%{v.out.scopes.name('v')}"
+            inner = self._copy(Lanes(self.loop.var, width, lane0, None), {b: r[c] for b, r in sums.items()})
+            texts += ([f"  {lane0} = add nuw nsw i64 {i}, {c * width}"] if c else []) + inner.lines
+        limit = v.out.put(outer, f"sub i64 {extent}, {step}")
+        enter = v.out.put(outer, f"icmp sle i64 {first}, {limit}")
+        here = v.out.scopes.name("from")
+        outer.lines += [
+            f"  br label %{here}",
+            f"{here}:",
+            f"  br i1 {enter}, label %{names['vpre']}, label %{names['vdone']}",
+            f"{names['vpre']}:",
+            f"  br label %{names['vec']}",
+            f"{names['vec']}:",
+            f"  {i} = phi i64 [{first}, %{names['vpre']}], [{after}, %{names['vend']}]",
+            *texts,
+            f"  br label %{names['vend']}",
+            f"{names['vend']}:",
+            f"  {after} = add nuw nsw i64 {i}, {step}",
+        ]
+        again = v.out.put(outer, f"icmp sle i64 {after}, {limit}")
+        outer.lines += [
+            f"  br i1 {again}, label %{names['vec']}, label %{names['vdone']}",
+            f"{names['vdone']}:",
+            f"  {last} = phi i64 [{first}, %{here}], [{after}, %{names['vend']}]",
+        ]
+        return last
+
+    def _copy(self, lanes: Lanes, sums: dict[Buffer, Register]) -> Scope:
+        """The body once, for one vector of lanes."""
+        v = self.values
+        for b, register in sums.items():
+            v.registers[b.name] = register
+        inner = Scope(lanes=lanes, syms={lanes.var: lanes.first})
+        v.out.scopes.stack.append(inner)
+        self.block(self.loop.body)
+        v.out.scopes.stack.pop()
+        return inner
+
+    def _rest(self, width: int, first: str, extent: str, sums: dict[Buffer, list[Register]]) -> None:
+        """What is left, in one masked step."""
+        extends = self.loop.var.extent
+        if first != "0" or not isinstance(extends, int) or extends % width:
+            self._masked(width, first, extent, {b: r[0] for b, r in sums.items()})
+
+    def _masked(self, width: int, first: str, extent: str, sums: dict[Buffer, Register]) -> None:
+        """One step for the lanes from `first` to `extent`, fewer than a whole vector."""
+        v, outer = self.values, self.values.out.scopes.inner
+        then, done = v.out.scopes.name("tail"), v.out.scopes.name("tdone")
+        left = v.out.put(outer, f"sub i64 {extent}, {first}")
+        some = v.out.put(outer, f"icmp sgt i64 {left}, 0")
+        # Hidden from LLVM 22: where it knows that one lane is left, it stores that lane of `trunc <8 x i64>`
+        # to i32 as 8 bytes (x86 with AVX-512), over what follows.
+        hidden = v.out.put(outer, f'call i64 asm "", "=r,0"(i64 {left})')
+        count = v.out.spread(outer, v.out.put(outer, f"trunc i64 {hidden} to i32"), "i32", width)
+        steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
+        mask = v.out.put(outer, f"icmp slt <{width} x i32> {steps}, {count}")
+        inner = self._copy(Lanes(self.loop.var, width, first, mask), sums)
+        outer.lines += [
+            f"  br i1 {some}, label %{then}, label %{done}",
+            f"{then}:",
+            *inner.lines,
+            f"  br label %{done}",
+            f"{done}:",
+        ]
+
+    def _join(self, scope: Scope, buffer: Buffer, op: Op, width: int, parts: list[Register]) -> None:
+        """Chains, then lanes in halves, then the register that was there before."""
+        v, type, kind = self.values, buffer.stored, ll.vector(buffer.stored, width)
+        vectors = [v.out.put(scope, f"load {kind}, ptr {r.pointer}") for r in parts]
+        while len(vectors) > 1:
+            vectors = [
+                combine(v, scope, op, type, width, *pair)
+                for pair in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
+        total, lanes = vectors[0], width
+        while lanes > 1:
+            lanes //= 2
+            halves = [", ".join(f"i32 {i + h * lanes}" for i in range(lanes)) for h in (0, 1)]
+            source = ll.vector(type, lanes * 2) if lanes > 1 else f"<2 x {ll.NAMES[type]}>"
+            if lanes == 1:
+                a, b = (v.out.put(scope, f"extractelement {source} {total}, i64 {h}") for h in (0, 1))
+            else:
+                a, b = (
+                    v.out.put(
+                        scope, f"shufflevector {source} {total}, {source} poison, <{lanes} x i32> <{h}>"
+                    )
+                    for h in halves
+                )
+            total = combine(v, scope, op, type, lanes, a, b)
+        pointer = v.registers[buffer.name].pointer
+        old = v.out.put(scope, f"load {ll.NAMES[type]}, ptr {pointer}")
+        scope.lines.append(
+            f"  store {ll.NAMES[type]} {combine(v, scope, op, type, 1, old, total)}, ptr {pointer}"
+        )
+
+
+def combine(v: Values, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b: str) -> str:
+    """op(a, b); in the masked rest of a vector loop, lanes outside keep `a`."""
+    kind = ll.vector(type, lanes)
+    table = ll.FLOAT_OPS if type.is_float else ll.INT_OPS
+    if op in table:
+        result = v.out.put(scope, f"{table[op]} {kind} {a}, {b}")
+    else:
+        names = ll.INTRINSICS if type.is_float else ll.INT_INTRINSICS
+        result = v.out.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])
+    open_lanes = v.out.scopes.lanes
+    if open_lanes is None or open_lanes.mask is None or lanes == 1:
+        return result
+    return v.out.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {a}")
+
+
+def neutral(op: Op, type: Scalar) -> float | int | bool:
+    """What leaves the other operand as it is."""
+    if op is Op.ADD or op is Op.OR:
+        return 0
+    if op is Op.MUL:
+        return 1
+    if type.is_float:
+        return float("inf") if op is Op.MIN else float("-inf")
+    if type is Scalar.BOOL:
+        return op is Op.AND
+    top = (1 << (BITS[type] - 1)) - 1
+    return top if op is Op.MIN else -top - 1
