@@ -1,0 +1,204 @@
+"""Every instruction and conversion, on every type, in serial and vector loops: native code against NumPy."""
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.codegen import image, llvm
+from anyrt.codegen.host import Guarded, Module, program
+from anyrt.compiler.native import machine
+from anyrt.core.dims import Sym
+from anyrt.ir.evaluate import evaluate
+from anyrt.ir.kernel import (
+    COMPARES,
+    Buffer,
+    Expr,
+    For,
+    Kernel,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Store,
+    alu,
+    bitcast,
+    cast,
+    const,
+    load,
+)
+from anyrt.plan import abi
+from anyrt.plan.program import Compiled, Program
+
+LENGTH = 37  # two vectors of 16 and a tail
+KINDS = (Loop.SERIAL, Loop.VECTOR)
+LEVELS = [None, llvm.Level.AVX2.value, llvm.Level.SSE2.value]
+NUMPY = {
+    Scalar.BOOL: np.bool_,
+    Scalar.I8: np.int8,
+    Scalar.U8: np.uint8,
+    Scalar.I16: np.int16,
+    Scalar.I32: np.int32,
+    Scalar.I64: np.int64,
+    Scalar.F16: np.float16,
+    Scalar.BF16: ml_dtypes.bfloat16,
+    Scalar.F32: np.float32,
+}
+FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1.5,
+    2.5,
+    -2.5,
+    1e-42,
+    -3e-39,
+    65519.9,
+    65520.0,
+    3e38,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
+SHIFTS = (Op.SHL, Op.SHR, Op.LSHR)
+BITS = (Op.AND, Op.OR, Op.XOR, Op.NOT)
+ROUNDINGS = (Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC, Op.SQRT)
+UNARY = (*ROUNDINGS, Op.NEG, Op.ABS, Op.NOT)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An expression of the buffers a, b and c."""
+
+    name: str
+    value: Expr
+    buffers: tuple[Buffer, ...]
+
+
+def buffers(type: Scalar, name: str) -> list[Buffer]:
+    """Three operands; bools lie in bytes."""
+    stored = Scalar.U8 if type is Scalar.BOOL else type
+    return [Buffer(f"{name}_{letter}", stored, Space.INPUT, LENGTH) for letter in "abc"]
+
+
+def element(buffer: Buffer, type: Scalar, i: Sym) -> Expr:
+    return cast(load(buffer, i.dim), type)
+
+
+def instruction(op: Op, type: Scalar, i: Sym) -> Case:
+    name = f"{op.value}_{type.value}"
+    operands = buffers(type, name)
+    a, b, c = (element(x, type, i) for x in operands)
+    if op in SHIFTS:
+        b = alu(Op.AND, b, const(15, type))
+    if op is Op.SELECT:
+        value = alu(op, alu(Op.NE, c, const(0, type)), a, b)
+    elif op is Op.BITCAST:
+        value = bitcast(a, {Scalar.F32: Scalar.I32, Scalar.I32: Scalar.F32}[type])
+    else:
+        value = alu(op, *((a,) if op in UNARY else (a, b, c) if op is Op.FMA else (a, b)))
+    return Case(name, value, tuple(operands))
+
+
+def suits(op: Op, type: Scalar) -> bool:
+    if type is Scalar.BOOL:
+        return op in (*BITS, Op.SELECT, Op.EQ, Op.NE)
+    if op is Op.BITCAST:
+        return type in (Scalar.F32, Scalar.I32)
+    if type is Scalar.F32:
+        return op not in (*BITS, *SHIFTS, Op.MOD, Op.FLOORDIV)
+    return op not in (*ROUNDINGS, Op.FMA)
+
+
+def conversion(source: Scalar, target: Scalar, i: Sym) -> Case:
+    name = f"{source.value}_to_{target.value}"
+    operands = buffers(source, name)[:1]
+    return Case(name, cast(element(operands[0], source, i), target), tuple(operands))
+
+
+def converts(source: Scalar, target: Scalar) -> bool:
+    """The half types meet float32 only; everything else meets everything."""
+    halves = {Scalar.F16, Scalar.BF16} & {source, target}
+    return source is not target and (not halves or Scalar.F32 in (source, target))
+
+
+COMPUTED = (Scalar.F32, Scalar.I32, Scalar.I64, Scalar.BOOL)
+I = Sym("i1", extent=LENGTH)  # noqa: E741 - the index of every case
+CASES = [instruction(op, t, I) for op in Op for t in COMPUTED if suits(op, t)]
+CASES += [conversion(a, b, I) for a in NUMPY for b in NUMPY if converts(a, b)]
+
+
+def result(case: Case, kind: Loop) -> Buffer:
+    stored = Scalar.U8 if case.value.type is Scalar.BOOL else case.value.type
+    return Buffer(f"{case.name}_{kind.value}", stored, Space.OUTPUT, LENGTH)
+
+
+def kernel(kind: Loop) -> Kernel:
+    """One loop after the other."""
+    outs = [(case, result(case, kind)) for case in CASES]
+    loops = (For(I, kind, (Store(out, I.dim, cast(case.value, out.stored)),)) for case, out in outs)
+    return Kernel(f"all_{kind.value}", Sym("p", extent=1), tuple(loops))
+
+
+def operand(buffer: Buffer, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(NUMPY[buffer.stored])
+    if kind.kind in "iub":
+        limits = np.iinfo(kind)
+        top = 1 if buffer.name.startswith(tuple(f"{op.value}_i1" for op in Op)) else limits.max
+        ends = np.array([limits.min, limits.max, 0, 1, 2, 3, 7], kind)
+        return np.where(
+            rng.random(LENGTH) < 0.5, rng.choice(ends, LENGTH), rng.integers(0, top, LENGTH, kind)
+        )
+    with np.errstate(all="ignore"):
+        numbers = rng.choice(FLOATS, LENGTH) * rng.choice([1, 1, 1.1, 3e9], LENGTH)
+        return numbers.astype(np.float32).astype(kind)
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def results(request):
+    """(got, wanted) of every case and kind of loop, from one module."""
+    arrays = {x: operand(x, 10 * n + k) for n, case in enumerate(CASES) for k, x in enumerate(case.buffers)}
+    outs = [result(case, kind) for case in CASES for kind in KINDS]
+    arrays |= {out: np.zeros(LENGTH, NUMPY[out.stored]) for out in outs}
+    places = {x: (abi.FIRST_BINDING + n, 0) for n, x in enumerate(arrays)}
+    target = llvm.choose(request.param)
+    text = program(
+        Module((), (Guarded(1, [kernel(kind) for kind in KINDS]),), places, (), len(arrays)), machine(target)
+    )
+    code, entries = image.flatten(llvm.compile_text(text.text, target))
+    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), tuple(entries.items())), code))
+    args = np.zeros(abi.slot_word(len(arrays), text.slots), np.int64)
+    for n, array in enumerate(arrays.values()):
+        args[abi.FIRST_BINDING + n] = array.ctypes.data
+    assert loaded.function(abi.RUN, 1)(args.ctypes.data) == abi.Status.OK
+    return {x.name: array for x, array in arrays.items()}
+
+
+def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Bits are equal, or both are NaN."""
+    nan = np.not_equal(a, a) & np.not_equal(b, b)
+    return nan | (
+        np.frombuffer(a.tobytes(), f"u{a.itemsize}") == np.frombuffer(b.tobytes(), f"u{b.itemsize}")
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.value)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_native_result_is_the_one_that_numpy_gives(case, kind, results):
+    inputs = {x.name: results[x.name] for x in case.buffers}
+    wanted = evaluate(case.value, inputs, {I.name: np.arange(LENGTH)})
+    got = results[f"{case.name}_{kind.value}"]
+    wrong = ~same(got, wanted.astype(got.dtype))
+    shown = [(k, *(x[k] for x in inputs.values()), got[k], wanted[k]) for k in np.flatnonzero(wrong)[:5]]
+    assert not shown
+
+
+def test_every_instruction_is_tried():
+    names = {c.name.rsplit("_", 1)[0] for c in CASES}
+    assert {op.value for op in Op} <= names
+    assert {op.value for op in COMPARES} <= names

@@ -1,0 +1,49 @@
+"""Code for other processors: levels of this one run and agree, others are compiled as far as an object."""
+
+import pytest
+
+from anyrt.codegen import llvm
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.prims import build as b
+from anyrt.prims.taps import Linear
+from anyrt.schedule.cost import Sizes
+
+N = Sym("x.3", 1, 64)
+LEVELS = [llvm.Level.AVX512, llvm.Level.AVX2, llvm.Level.SSE2, llvm.Level.GENERIC]
+ELF, AARCH64 = b"\x7fELF", 183
+
+
+def chain(dtype: DataType) -> Graph:
+    """Normalised rows, an activation, a resize, a transpose: in and out as `dtype`."""
+    x = b.param("x", (1, 3, 9, N.dim), dtype)
+    wide = b.cast(x, DataType.FLOAT)
+    mean = b.map_("mul", b.reduce_("sum", wide, (2, 3)), b.scalar(1 / 99, wide))
+    active = b.map_("sigmoid", b.map_("sub", wide, mean))
+    larger = b.taps(active, 2, 20, Linear(Coordinate.HALF_PIXEL, Selector.FORMULA))
+    out = b.cast(b.transpose(larger, (0, 2, 3, 1)), dtype)
+    return Graph((("x", x),), (("y", out),), {}, (Symbol(N, "x", 3),))
+
+
+def lowered(graph: Graph) -> native.Lowered:
+    return native.lower(graph, constant_offsets(graph), Sizes({N.name: 11}))
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.value)
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16], ids=lambda t: t.name)
+def test_every_level_of_this_processor_agrees_with_the_interpreter(dtype, level):
+    target = llvm.choose(level.value)
+    assert verify(lowered(chain(dtype)), target, [{N.name: n} for n in (1, 11, 33)]) == ()
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8, DataType.FP8])
+def test_aarch64_objects_are_made_on_any_machine(dtype):
+    target = llvm.forced(llvm.Level.NEON)
+    code = llvm.compile_text(native.text(lowered(chain(dtype)), target).text, target)
+    assert (code[:4], int.from_bytes(code[18:20], "little")) == (ELF, AARCH64)
