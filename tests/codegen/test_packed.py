@@ -18,3 +18,9 @@ def test_concatenated_parts_that_share_bytes_all_arrive(dtype):
     both = b.concat([x, b.slice_(x, (0, 1), (3, 2), (1, 1)), x], 1)
     graph = Graph((("x", x),), (("y", both),))
     assert verify(native.lower(graph, constant_offsets(graph), Sizes({})), host(), [{}]) == ()
+
+
+def test_not_a_number_is_stored_as_the_largest_positive_one():
+    x = b.param("x", (8,), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", b.cast(b.map_("sqrt", b.map_("neg", b.map_("exp", x))), DataType.FP4)),))
+    assert verify(native.lower(graph, {}, Sizes({})), host(), [{}]) == ()

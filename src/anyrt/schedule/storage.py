@@ -130,9 +130,8 @@ def _encode_small(x: Expr, to: SmallFloat) -> Expr:
     rounded = alu(Op.LSHR, scaled + odd + ((1 << (to.drop - 1)) - 1), const(to.drop, Scalar.I32))
     denormal = bitcast(limited + to.magic, Scalar.I32) - bitcast(const(to.magic, Scalar.F32), Scalar.I32)
     bits = select(limited < to.normal, denormal, rounded)
-    kept = select(alu(Op.NE, x, x), to.nan, bits)
     sign = alu(Op.LSHR, bitcast(x, Scalar.I32), const(31, Scalar.I32))
-    return kept | (sign << to.sign)
+    return select(alu(Op.NE, x, x), to.nan, bits | (sign << to.sign))  # the sign of a NaN means nothing
 
 
 def _moved(dtype: DataType, value: Expr) -> Expr | None:
