@@ -155,13 +155,13 @@ def _rounding(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
     if not is_float(op.dtype):
         return EXACT
     if op.fn == CAST:
-        return EXACT if args[0].array.dtype.kind == "f" else UNIT * np.abs(result)
+        return EXACT if args[0].array.dtype.kind == "f" else UNIT * _size(result)
     fn = SCALARS[op.fn]
     if fn.ulp == 0:
         return EXACT
     low, high = fn.domain
     outside = [np.less(a.array, low) | np.greater(a.array, high) for a in args if a.array.dtype.kind == "f"]
-    error: Errors = fn.ulp * 2 * UNIT * np.abs(result) + TINY
+    error: Errors = fn.ulp * 2 * UNIT * _size(result) + TINY
     for away in outside:
         error = np.where(away, np.inf, error)
     return error
@@ -175,24 +175,32 @@ def _reduced(op: Reduce, x: Bounded) -> Errors:
     total = error.sum(axis=op.axes, keepdims=True)
     if x.array.dtype.kind != "f":
         return np.asarray(total if instruction is Op.ADD else np.where(total > 0, np.inf, 0.0))
-    size = np.abs(x.array)
+    size = _size(x.array)
     unit = UNIT * (8 + 2 * np.sqrt(np.prod([x.array.shape[k] for k in op.axes], dtype=np.float64)))
     if instruction is Op.ADD:
-        return np.asarray(total + unit * size.sum(axis=op.axes, keepdims=True))
-    grown = (size + error).prod(axis=op.axes, keepdims=True)
-    return np.asarray(grown - size.prod(axis=op.axes, keepdims=True) + unit * grown + TINY)
+        grown = size.sum(axis=op.axes, keepdims=True)
+        bound = total + unit * grown
+    else:
+        grown = (size + error).prod(axis=op.axes, keepdims=True)
+        bound = grown - size.prod(axis=op.axes, keepdims=True) + unit * grown + TINY
+    return np.where(grown > LARGEST, np.inf, bound)  # a partial result may have overflowed
 
 
 def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
     positions, weights = op.rule.table(x.array.shape[op.axis], result.shape[op.axis])
     along = [-1 if k == op.axis else 1 for k in range(x.array.ndim)]
-    error, size = np.broadcast_to(x.error, x.array.shape), np.abs(x.array.astype(np.float64))
+    error, size = np.broadcast_to(x.error, x.array.shape), _size(x.array)
     total = np.zeros(result.shape)
     for t in range(op.rule.count):
         here, weight = positions[:, t], np.abs(weights[:, t]).reshape(along)
         total += np.take(error, here, axis=op.axis) * weight
         total += np.take(size, here, axis=op.axis) * (WEIGHED * UNIT)
     return total
+
+
+def _size(x: Array) -> Errors:
+    """Magnitudes that rounding is relative to: infinities and NaN are not rounded."""
+    return np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
 
 
 def _outside(array: Array, error: Errors) -> Errors:

@@ -190,13 +190,13 @@ class _Check:
     def _mismatch(self, launch: Launch, got: Array, wanted: Bounded, wrong: NDArray[np.bool_]) -> Mismatch:
         graph, first = self.loaded.lowered.graph, tuple(int(i) for i in np.argwhere(wrong)[0])
         origin = originals(graph, self.graph)
-        values = frozenset(origin[v] for v in (*launch.makes, *launch.inlined) if v in origin)
+        values = [origin[v] for v in (*launch.makes, *launch.inlined) if v in origin]
         allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
         return Mismatch(
             kernel=launch.kernel.name,
             text=print_kernels([launch.kernel]),
             layers=tuple(dict.fromkeys(graph.name(v) for v in values)),
-            values=values,
+            values=frozenset(values),
             inputs=tuple(_describe(n, v, self.sizes) for n, v in graph.inputs),
             seed=self.seed,
             sizes=tuple(self.sizes.items()),

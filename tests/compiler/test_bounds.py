@@ -1,0 +1,52 @@
+"""Bounds on what a kernel may give: tight where numbers are, open where they cannot be."""
+
+import numpy as np
+
+from anyrt.compiler.bounds import Bounded, differing, exact
+from anyrt.compiler.verify import reference
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Value
+from anyrt.prims import build as b
+
+X = b.param("x", (4,), DataType.FLOAT)
+
+
+def bound(value: Value, *numbers: float) -> Bounded:
+    return reference(value, {X: np.float32(numbers)}, {})
+
+
+def differ(value: Value, numbers: list[float], got: list[float]) -> list[bool]:
+    return differing(np.array(got, np.float32), bound(value, *numbers), value.dtype).tolist()
+
+
+def test_what_is_only_moved_must_agree_in_every_bit():
+    assert differ(b.slice_(X, (3,), (4,), (-1,)), [1, 2, 3, 4], [4, 3, 2, 1.0000001]) == [False] * 3 + [True]
+
+
+def test_a_rounded_result_may_differ_by_its_last_place():
+    third = b.map_("div", X, b.scalar(3.0, X))
+    near, far = np.float32(1 / 3), np.float32(1 / 3) * np.float32(1 + 4e-7)
+    assert differ(third, [1] * 4, [near, np.nextafter(near, np.float32(1)), far, -near]) == [0, 0, 1, 1]
+
+
+def test_cancellation_leaves_as_little_as_it_has():
+    lost = b.map_("sub", b.map_("exp", X), b.scalar(float(np.exp(2.0)), X))
+    assert differ(lost, [2] * 4, [0, 5e-7, 1e-3, -1e-3]) == [False, False, True, True]
+
+
+def test_a_comparison_of_equals_that_were_computed_is_left_open():
+    close = b.map_("lt", b.map_("mul", X, b.scalar(1 / 3, X)), b.scalar(1.0, X))
+    found = differing(np.array([1, 0, 0, 1], bool), bound(close, 3, 3, 2, 4), DataType.BOOL)
+    assert found.tolist() == [False, False, True, True]
+
+
+def test_beyond_float32_anything_goes():
+    assert differ(b.map_("exp", X), [89, 88, -200, 0], [np.inf, np.inf, 0, 1]) == [False, True, False, False]
+
+
+def test_nan_must_be_nan():
+    assert differ(b.map_("sqrt", X), [-1, -1, 4, 4], [np.nan, 0, 2, np.nan]) == [False, True, False, True]
+
+
+def test_stored_arrays_are_exact():
+    assert exact(np.float16([1.5]), DataType.HALF).exact
