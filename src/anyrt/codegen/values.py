@@ -358,7 +358,7 @@ class Values:
     def _followed(self, x: Load, lanes: Lanes) -> tuple[Sym, Load, int] | None:
         """(position, its table's entry, elements a position) when lanes read near positions of a table and
         the processor can permute that."""
-        for sym in symbols(x.index):
+        for sym in sorted(symbols(x.index), key=lambda s: s.name):
             entry, moved = sym.source, linear(x.index, sym)
             if not isinstance(entry, Load) or not entry.buffer.near or moved is None:
                 continue

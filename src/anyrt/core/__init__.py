@@ -1,1 +1,1 @@
-"""Element types and enums, symbolic dims, the exception tree, logging, debug flags: imports nothing above it."""
+"""What every layer stands on: element types, enums, symbolic sizes, errors, logging, debug switches."""

@@ -425,18 +425,29 @@ def substitute_expr(
     return _Substitution(values, buffers or {}).expr(x)
 
 
-def dims_of(x: Expr) -> set[Dim]:
-    """Every index in `x`, those behind bound symbols too."""
-    match x:
-        case Const():
-            return set()
-        case Index(dim=dim) | Load(index=dim):
-            inside = [s.source for s in symbols(dim) if isinstance(s.source, Index | Load | Alu | Cast)]
-            return {dim}.union(*map(dims_of, inside))
-        case Alu(args=args):
-            return set().union(*map(dims_of, args))
-        case Cast(arg=arg):
-            return dims_of(arg)
+@lru_cache(maxsize=1 << 12)
+def dims_of(x: Expr) -> tuple[Dim, ...]:
+    """Every index in `x`, those behind bound symbols too, in an order that is the same in every run."""
+    found: dict[Dim, None] = {}
+    seen: set[Expr] = set()
+    todo = [x]
+    while todo:
+        e = todo.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        match e:
+            case Index(dim=dim) | Load(index=dim):
+                found[dim] = None
+                opaque = sorted((s for s in symbols(dim) if s.source is not None), key=lambda s: s.name)
+                todo += [s.source for s in opaque if isinstance(s.source, Index | Load | Alu | Cast)]
+            case Alu(args=args):
+                todo += args
+            case Cast(arg=arg):
+                todo.append(arg)
+            case Const():
+                pass
+    return tuple(found)
 
 
 # ---- statements ---------------------------------------------------------------------------------

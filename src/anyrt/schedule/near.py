@@ -25,7 +25,7 @@ def variants(
     reads = [(x, t) for x in loads_of(nest.body) if (t := _table(x, widened, tables)) is not None]
     if all(t.positions.near and always_le(LEAST, x.buffer.size) for x, t in reads):
         return make(nest)
-    buffers = {x.buffer for x, _ in reads}
+    buffers = dict.fromkeys(x.buffer for x, _ in reads)
     used = {t.positions.name: t for _, t in reads}
     out: list[Stmt] = []
     before: Expr | None = None
@@ -38,7 +38,7 @@ def variants(
 
 def _table(x: Load, widened: Sym, tables: Tables) -> Table | None:
     """The table whose entries the lanes of `x` follow, when it does so one position for one."""
-    for sym in symbols(x.index):
+    for sym in sorted(symbols(x.index), key=lambda s: s.name):
         if isinstance(sym.source, Load) and sym.source.buffer.space is Space.TABLE:
             moved = linear(sym.source.index, widened)
             if moved is not None and moved[0] == 1:

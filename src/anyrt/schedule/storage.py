@@ -9,6 +9,7 @@ Half types and 8-bit floats are computed in float32, integers narrower than 32 b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from anyrt.core.dims import Dim, floordiv, mod
 from anyrt.core.enums import DataType
@@ -134,6 +135,7 @@ def _encode_small(x: Expr, to: SmallFloat) -> Expr:
     return select(alu(Op.NE, x, x), to.nan, bits | (sign << to.sign))  # the sign of a NaN means nothing
 
 
+@lru_cache(maxsize=1 << 12)
 def _moved(dtype: DataType, value: Expr) -> Expr | None:
     """The stored bits themselves when `value` was only loaded and chosen, never computed with: a move keeps
     every bit."""
@@ -154,6 +156,7 @@ def _moved(dtype: DataType, value: Expr) -> Expr | None:
             )
 
 
+@lru_cache(maxsize=1 << 12)
 def _source(value: Expr) -> Load | None:
     """The one load that a decoding reads."""
     match value:
