@@ -22,5 +22,7 @@ def test_concatenated_parts_that_share_bytes_all_arrive(dtype):
 
 def test_not_a_number_is_stored_as_the_largest_positive_one():
     x = b.param("x", (8,), DataType.FLOAT)
-    graph = Graph((("x", x),), (("y", b.cast(b.map_("sqrt", b.map_("neg", b.map_("exp", x))), DataType.FP4)),))
+    graph = Graph(
+        (("x", x),), (("y", b.cast(b.map_("sqrt", b.map_("neg", b.map_("exp", x))), DataType.FP4)),)
+    )
     assert verify(native.lower(graph, {}, Sizes({})), host(), [{}]) == ()
