@@ -84,7 +84,7 @@ ITEM = 8192  # elements that one turn of the parallel loop should hold
 ROW_MOST = (
     8192  # elements of a row of a window: with the rows of its operand, what the caches near a core hold
 )
-ROW_PIECE = 32  # of the innermost loop of a larger row
+ROW_PIECE = 64  # of the innermost loop of a larger row
 ITEMS = 16  # that a window kernel should at least offer to the threads
 LEAST_BAND = 4
 BAND = 32  # output rows of a window kernel that one thread takes at a time
