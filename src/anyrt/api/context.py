@@ -10,7 +10,7 @@ import numpy as np
 
 from anyrt.api.debug import DebugTensors
 from anyrt.api.dims import MAX_DIMS, Dims, integers, unknown_dims
-from anyrt.api.edge import Channel, Refused, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Refused, Reporting, boolean, quiet, wrong_type
 from anyrt.api.engine_config import IRuntimeConfig
 from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
 from anyrt.api.managed import Managed
@@ -283,7 +283,7 @@ class IExecutionContext(Reporting, Managed):
     @quiet(False)
     def set_tensor_debug_state(self, name: str, flag: bool) -> bool:
         """Switch a debug tensor on or off; False when the engine has no such debug tensor."""
-        self._debug.switch(_text(name), flag)
+        self._debug.switch(_text(name), boolean(flag, "set_tensor_debug_state"))
         return True
 
     def get_debug_state(self, name: str) -> bool:
@@ -292,7 +292,7 @@ class IExecutionContext(Reporting, Managed):
 
     def set_all_tensors_debug_state(self, flag: bool) -> bool:
         """Switch all debug tensors on or off."""
-        self._debug.states = dict.fromkeys(self._debug.states, bool(flag))
+        self._debug.states = dict.fromkeys(self._debug.states, boolean(flag, "set_all_tensors_debug_state"))
         return True
 
     def set_communicator(self, communicator: object) -> bool:

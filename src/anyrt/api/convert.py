@@ -6,13 +6,8 @@ an array may be edited until the build.
 
 from __future__ import annotations
 
-import operator
-from typing import SupportsFloat, SupportsIndex
-
-import numpy as np
-
 from anyrt.api.dims import Dims, Permutation, floats, sizes, unknown_dims
-from anyrt.api.edge import wrong_type
+from anyrt.api.edge import boolean, integer, number, wrong_type
 from anyrt.api.weights import Weights, to_weights
 from anyrt.ops._record import AttrSpec, Kind
 from anyrt.prims.const import Blob
@@ -40,12 +35,12 @@ def take(spec: AttrSpec, x: object, where: str) -> object:
     match spec.kind:
         case Kind.ENUM if spec.enum is not None and isinstance(x, spec.enum):
             return x
-        case Kind.INT | Kind.AXES if isinstance(x, SupportsIndex):
-            return operator.index(x)
-        case Kind.FLOAT if isinstance(x, SupportsFloat) and not isinstance(x, str):
-            return float(x)
-        case Kind.BOOL if isinstance(x, bool | int | np.bool_):
-            return bool(x)
+        case Kind.INT | Kind.AXES:
+            return integer(x, where)
+        case Kind.FLOAT:
+            return number(x, where)
+        case Kind.BOOL:
+            return boolean(x, where)
         case Kind.TEXT if isinstance(x, str):
             return x
         case Kind.DIMS:

@@ -29,7 +29,7 @@ class DebugTensors:
         """Show a tensor from now on, or no longer."""
         if name not in self.states:
             raise BindingError("AR706", name, "a tensor that is no debug tensor", "a debug tensor")
-        self.states[name] = bool(on)
+        self.states[name] = on
 
     def prepare(self) -> None:
         """Give memory to the tensors that the user does not know of."""

@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator
 from typing import SupportsIndex, overload
 
-from anyrt.api.edge import WrongValue, wrong_type
+from anyrt.api.edge import WrongValue, integer, wrong_type
 
 MAX_DIMS = 8
 
@@ -20,12 +19,7 @@ def integers(x: object, where: str) -> tuple[int, ...]:
     """The elements of a list, tuple, `Dims` or one-dimensional array as ints; TypeError for anything else."""
     if isinstance(x, str | bytes) or not isinstance(x, Iterable):
         raise wrong_type(where, x, "a sequence of ints")
-    out = []
-    for item in x:
-        if isinstance(item, float) or not isinstance(item, SupportsIndex):
-            raise wrong_type(where, item, "a sequence of ints")
-        out.append(operator.index(item))
-    return tuple(out)
+    return tuple(integer(item, where) for item in x)
 
 
 def sizes(x: object, where: str) -> tuple[int, ...]:

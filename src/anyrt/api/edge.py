@@ -8,9 +8,12 @@ raises (a wrong type, a bad index) is one of the three classes below and passes 
 from __future__ import annotations
 
 import functools
+import operator
 import traceback
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+import numpy as np
 
 from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
 from anyrt.core.enums import Severity
@@ -37,6 +40,31 @@ class Refused(RuntimeError):
 def wrong_type(where: str, got: object, wanted: str) -> WrongType:
     """The TypeError for `got`, by its type."""
     return WrongType(str(ArgumentError("AR311", where, got=type_name(got), wanted=wanted)))
+
+
+def integer(x: object, where: str) -> int:
+    """`x` as an int; TypeError for what is none."""
+    try:
+        return operator.index(x)  # type: ignore[arg-type]  # what is no int raises, as wanted
+    except TypeError:
+        raise wrong_type(where, x, "an int") from None
+
+
+def number(x: object, where: str) -> float:
+    """`x` as a float; TypeError for what is none, text included."""
+    try:
+        if not isinstance(x, str | bytes):
+            return float(x)  # type: ignore[arg-type]  # what is no number raises, as wanted
+    except TypeError:
+        pass
+    raise wrong_type(where, x, "a float")
+
+
+def boolean(x: object, where: str) -> bool:
+    """`x` as a bool; TypeError for what is neither that nor an int."""
+    if isinstance(x, bool | int | np.bool_):
+        return bool(x)
+    raise wrong_type(where, x, "a bool")
 
 
 def type_name(x: object) -> str:

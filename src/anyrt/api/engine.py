@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anyrt.api.context import IExecutionContext
 from anyrt.api.dims import Dims, unknown_dims
-from anyrt.api.edge import Channel, Refused, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Refused, Reporting, integer, quiet, wrong_type
 from anyrt.api.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.inspector import EngineInspector
@@ -146,7 +146,7 @@ class ICudaEngine(Reporting, Managed):
     @quiet(0)
     def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
         """Bytes that a context of one profile needs."""
-        self._loaded.check_profile(profile_index)
+        self._loaded.check_profile(integer(profile_index, "get_device_memory_size_for_profile_v2"))
         return self._loaded.workspace_bytes(profile_index)
 
     def get_device_memory_size_for_profile(self, profile_index: int) -> int:
@@ -180,7 +180,7 @@ class ICudaEngine(Reporting, Managed):
 
     def get_tensor_name(self, index: int) -> str | None:
         """The name of tensor `index`, inputs first; None out of range."""
-        return self._io[index].name if 0 <= index < len(self._io) else None
+        return self._io[index].name if 0 <= integer(index, "get_tensor_name") < len(self._io) else None
 
     def _binding(self, name: str) -> Binding:
         if not isinstance(name, str):
@@ -246,7 +246,7 @@ class ICudaEngine(Reporting, Managed):
         return -1
 
     def _layout(self, name: str, profile_index: int) -> Binding:
-        self._loaded.check_profile(profile_index)
+        self._loaded.check_profile(integer(profile_index, "ICudaEngine"))
         return self._binding(name)
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
@@ -256,7 +256,7 @@ class ICudaEngine(Reporting, Managed):
     @quiet(None)
     def _profile_shape(self, name: str, profile_index: int) -> list[Dims]:
         binding = self._binding(name)
-        self._loaded.check_profile(profile_index)
+        self._loaded.check_profile(integer(profile_index, "get_tensor_profile_shape"))
         if not binding.is_input:
             raise BindingError("AR706", name, "an output", "an input")
         limits = self._loaded.limits(profile_index, name, is_values=False)

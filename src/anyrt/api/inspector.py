@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import LayerInformationFormat, ProfilingVerbosity
 from anyrt.core.errors import ArgumentError
@@ -40,7 +40,7 @@ class EngineInspector(Reporting):
     def get_layer_information(self, layer_index: int, format: Format) -> str:
         """One layer: its name, and with detailed verbosity all that is known."""
         _check(format)
-        if not 0 <= layer_index < len(self._plan.layers):
+        if not 0 <= integer(layer_index, "get_layer_information") < len(self._plan.layers):
             got, wanted = f"layer {layer_index}", f"below {len(self._plan.layers)}"
             raise ArgumentError("AR312", "get_layer_information", got, wanted)
         shown = self._layer(self._plan.layers[layer_index])

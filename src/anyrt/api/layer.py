@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING
 
-from anyrt.api.edge import Channel, quiet, wrong_type
+from anyrt.api.edge import Channel, integer, quiet, wrong_type
 from anyrt.api.tensor import ITensor, checked_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, GraphError
@@ -130,7 +129,8 @@ class ILayer:
         if tensor._network is not self._network:
             raise GraphError("AR403", self._place, f"tensor {tensor._name} of another network", "its own")
         limit = len(self._inputs) if self._op.methods[0].variadic else len(self._op.inputs)
-        if not 0 <= _index(index) < limit:
+        index = _index(index)
+        if not 0 <= index < limit:
             raise ArgumentError("AR312", self._place, f"input {index}", f"below {limit}")
         self._inputs += [None] * (index + 1 - len(self._inputs))
         self._disconnect(index)
@@ -214,9 +214,7 @@ class ILayer:
 
 
 def _index(index: object) -> int:
-    if not isinstance(index, SupportsIndex):
-        raise wrong_type("index", index, "an int")
-    return operator.index(index)
+    return integer(index, "index")
 
 
 def _output_name(layer: str, index: int) -> str:

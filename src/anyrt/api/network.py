@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anyrt.api.dims import sizes
-from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.layer import ILayer
 from anyrt.api.managed import Managed
@@ -95,15 +95,15 @@ class INetworkDefinition(Reporting, Managed):
 
     def get_layer(self, index: int) -> ILayer | None:
         """Layer `index` in the order of adding; None out of range."""
-        return self._layers[index] if 0 <= index < len(self._layers) else None
+        return self._layers[index] if 0 <= integer(index, "get_layer") < len(self._layers) else None
 
     def get_input(self, index: int) -> ITensor | None:
         """Input `index`; None out of range."""
-        return self._inputs[index] if 0 <= index < len(self._inputs) else None
+        return self._inputs[index] if 0 <= integer(index, "get_input") < len(self._inputs) else None
 
     def get_output(self, index: int) -> ITensor | None:
         """Output `index`; None out of range."""
-        return self._outputs[index] if 0 <= index < len(self._outputs) else None
+        return self._outputs[index] if 0 <= integer(index, "get_output") < len(self._outputs) else None
 
     def __len__(self) -> int:
         return len(self._layers)

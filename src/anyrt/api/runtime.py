@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from anyrt.api.allocator import AllocatedDevice
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
@@ -90,7 +90,7 @@ class Runtime(Reporting, Managed):
         """A runtime for plans of other versions: one like this, which loads all; the file is not run."""
         if not isinstance(path, str):
             raise wrong_type("load_runtime", path, "a path as str")
-        if not Path(path).is_file():
+        if not os.path.isfile(path):
             raise ArgumentError("AR304", "load_runtime", repr(path), "a file that exists")
         runtime = Runtime(self.logger)
         runtime._channel.parent = self._channel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anyrt.api.dims import Dims, floats, sizes, unknown_dims
-from anyrt.api.edge import Channel, quiet, wrong_type
+from anyrt.api.edge import Channel, boolean, integer, quiet, wrong_type
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, TensorFormat, TensorLocation
 from anyrt.core.errors import ArgumentError, GraphError, ShapeError
@@ -127,7 +127,7 @@ class ITensor:
 
     @broadcast_across_batch.setter
     def broadcast_across_batch(self, value: bool) -> None:
-        self._broadcast = bool(value)
+        self._broadcast = boolean(value, "ITensor.broadcast_across_batch")
 
     @property
     def is_network_input(self) -> bool:
@@ -217,7 +217,7 @@ class ITensor:
 
     def get_dimension_name(self, index: int) -> str:
         """The name of a dimension; "" when it has none."""
-        return self._dim_names.get(index, "")
+        return self._dim_names.get(integer(index, "get_dimension_name"), "")
 
     def _holds_floats(self) -> bool:
         return is_float(self.dtype)

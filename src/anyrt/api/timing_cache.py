@@ -56,7 +56,11 @@ class ITimingCache:
     """Measurements by key; made by `IBuilderConfig.create_timing_cache`, filled by builds."""
 
     def __init__(self, serialized: bytes | bytearray | memoryview = b"") -> None:
-        self._entries = read(bytes(serialized)) if memoryview(serialized).nbytes else {}
+        try:
+            data = bytes(memoryview(serialized))
+        except TypeError:
+            raise wrong_type("ITimingCache", serialized, "a buffer") from None
+        self._entries = read(data) if data else {}
 
     def serialize(self) -> IHostMemory:
         """The cache as bytes for `create_timing_cache`."""

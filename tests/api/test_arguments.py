@@ -1,0 +1,59 @@
+"""Arguments of the wrong kind are TypeErrors that name the call, wherever they are looked at first."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+PAIR = np.ones(2, np.int64)
+
+
+@pytest.mark.parametrize("bad", [None, "0", PAIR, (), 1.5])
+@pytest.mark.parametrize("method", ["get_layer", "get_input", "get_output"])
+def test_indices_of_a_network_are_ints(net, method, bad):
+    with pytest.raises(TypeError, match="AR311"):
+        getattr(net, method)(bad)
+
+
+@pytest.mark.parametrize("bad", [None, "0", PAIR, 1.5])
+def test_indices_of_a_layer_are_ints(net, bad):
+    x = net.add_input("x", trt.float32, (1, 2))
+    layer = net.add_identity(x)
+    for call in (layer.get_output, layer.reset_output_type, layer.output_type_is_set, x.get_dimension_name):
+        with pytest.raises(TypeError, match="AR311"):
+            call(bad)
+    with pytest.raises(TypeError, match="AR311"):
+        layer.set_input(bad, x)
+
+
+def test_attributes_are_no_arrays(net):
+    x = net.add_input("x", trt.float32, (1, 1, 2, 2))
+    relu = net.add_activation(x, trt.ActivationType.LEAKY_RELU)
+    shuffle = net.add_shuffle(x)
+    for owner, name in ((relu, "alpha"), (shuffle, "zero_is_placeholder"), (x, "broadcast_across_batch")):
+        with pytest.raises(TypeError, match="AR311"):
+            setattr(owner, name, PAIR)
+    with pytest.raises(TypeError, match="AR311"):
+        shuffle.reshape_dims = (PAIR, 2)
+
+
+def test_indices_of_an_engine_are_ints(engine, context):
+    for call in (engine.get_tensor_name, engine.get_device_memory_size_for_profile_v2):
+        with pytest.raises(TypeError, match="AR311"):
+            call("0")
+    with pytest.raises(TypeError, match="AR311"):
+        engine.get_tensor_format("x", None)
+    with pytest.raises(TypeError, match="AR311"):
+        context.set_all_tensors_debug_state(PAIR)
+
+
+@pytest.mark.parametrize("bad", [None, "text", 3])
+def test_timing_caches_are_made_of_buffers(log, bad):
+    config = trt.Builder(log).create_builder_config()
+    with pytest.raises(TypeError, match="AR311"):
+        config.create_timing_cache(bad)
+
+
+def test_the_path_of_a_runtime_may_be_anything(log):
+    assert trt.Runtime(log).load_runtime("x" * 5000) is None
+    assert "AR304" in log.lines[0]
