@@ -89,7 +89,7 @@ ITEMS = 16  # that a window kernel should at least offer to the threads
 LEAST_BAND = 4
 BAND = 32  # output rows of a window kernel that one thread takes at a time
 TILE = 16  # positions of a strip that is read across memory: a cache line of float32
-STRIP = 64  # length of a strip: as many pages are read at a time
+STRIP = 32  # length of a strip: as many pages are read at a time
 CHUNK = 32  # strips in a row, so that reading goes on where the last strip stopped
 
 
