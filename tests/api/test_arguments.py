@@ -57,3 +57,21 @@ def test_timing_caches_are_made_of_buffers(log, bad):
 def test_the_path_of_a_runtime_may_be_anything(log):
     assert trt.Runtime(log).load_runtime("x" * 5000) is None
     assert "AR304" in log.lines[0]
+
+
+def test_names_and_lists_may_be_anything(net, context, log):
+    assert not net.are_weights_marked_refittable([])
+    for call in (context.set_aux_streams, context.execute_v2):
+        with pytest.raises(TypeError, match="AR311"):
+            call(None)
+    with pytest.raises(TypeError, match="AR311"):
+        trt.Builder(log).create_builder_config().set_preview_feature(
+            trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, PAIR
+        )
+
+
+def test_scale_types_are_no_types_of_outputs(net, log):
+    layer = net.add_identity(net.add_input("x", trt.float32, (2,)))
+    layer.set_output_type(0, trt.e8m0)
+    assert layer.get_output(0).shape.rank == -1
+    assert "AR206" in log.lines[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from anyrt.api.edge import Channel, quiet, wrong_type
+from anyrt.api.edge import Channel, boolean, quiet, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.interfaces import IProgressMonitor
 from anyrt.api.layer import ILayer
@@ -133,7 +133,7 @@ class IBuilderConfig(Managed):
 
     def set_preview_feature(self, feature: PreviewFeature, enable: bool) -> None:
         """Switch a preview feature on or off."""
-        change = self._previews.add if enable else self._previews.discard
+        change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
         change(_member(PreviewFeature, feature))
 
     def get_preview_feature(self, feature: PreviewFeature) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -230,6 +230,8 @@ class IExecutionContext(Reporting, Managed):
     def execute_v2(self, bindings: Sequence[Bindable]) -> bool:
         """One inference with addresses given in the order of the engine's tensors."""
         names = list(self._engine)
+        if not isinstance(bindings, Sized):
+            raise wrong_type("execute_v2", bindings, "a list of addresses")
         if len(bindings) != len(names):
             raise BindingError("AR701", "execute_v2", f"{len(bindings)} addresses", f"{len(names)}")
         for name, memory in zip(names, bindings, strict=True):
@@ -261,11 +263,10 @@ class IExecutionContext(Reporting, Managed):
     @quiet(None)
     def set_aux_streams(self, aux_streams: Sequence[int]) -> None:
         """Streams for parallel work, distinct, not the default one; the engine uses its threads instead."""
-        streams = [_address(s, "set_aux_streams") for s in aux_streams]
+        streams = integers(aux_streams, "set_aux_streams")
         if 0 in streams or len(set(streams)) < len(streams):
-            raise ArgumentError(
-                "AR304", "set_aux_streams", str(streams), "distinct streams, none the default"
-            )
+            wanted = "distinct streams, none the default"
+            raise ArgumentError("AR304", "set_aux_streams", str(streams), wanted)
 
     # ---- debug tensors and devices ----------------------------------------------------------------------
 

@@ -237,7 +237,7 @@ class INetworkDefinition(Reporting, Managed):
 
     def are_weights_marked_refittable(self, name: str) -> bool:
         """Whether the weights of that name were marked."""
-        return name in self._refittable
+        return isinstance(name, str) and name in self._refittable
 
     def _weights(self, name: str) -> str:
         if name not in self._weight_names.values():

@@ -44,6 +44,8 @@ def expand_layer(
         outputs = _limited(op, layer, op.expand(staged))
     except AnyrtError as e:
         raise e if e.where == layer.name else e.at(layer.name) from e
+    if out_type is DataType.E8M0:
+        raise DTypeError("AR206", layer.name, "e8m0 for an output", "a type that layers compute or store")
     first = outputs[0]
     wanted = DataType.INT8 if staged.int8 and first.dtype is DataType.FLOAT else first.dtype
     return (_convert(op, layer, first, out_type or wanted, out_scale or 1.0), *outputs[1:])
