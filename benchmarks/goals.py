@@ -1,0 +1,81 @@
+"""What AnyRT must reach, and how far it is.
+
+Medians count; 3 % is a tie, and a tie is not a loss. Ratios to the limit count from 20 µs on: below that the
+call itself decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.cases import Layer
+from benchmarks.peers import OURS
+from benchmarks.record import SAME_AS_BEST, Entry, Row
+
+LEAST_LIMIT_US = 20.0
+OVER_C = 1.2  # a plain C kernel reached `known` times the limit: we may need so much more
+MEMCPY_SLACK = 1.05
+ALL_FASTER = 2.0
+HALF_TYPE = 0.6
+DYNAMIC = 1.1
+BUILD_SECONDS, LOAD_SECONDS = 1.0, 0.005
+BOUND_CALL_US, PLAIN_CALL_US = 1.5, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Times faster than the best peer in every case; times the limit in the geometric mean."""
+
+    faster: float
+    limit: float
+
+
+GOALS = {
+    Layer.SCALE.value: Goal(1.0, 1.2),
+    Layer.SHUFFLE.value: Goal(1.0, 1.5),
+    Layer.NORMALIZATION.value: Goal(1.0, 1.5),
+    Layer.RESIZE.value: Goal(1.0, 3.5),
+    Layer.CHAIN.value: Goal(3.0, 3.5),
+}
+# Photographs with the resize first, and with the transpose first.
+SPECIAL = {"chain_preproc_1080p_rst": 4.0, "chain_preproc_1080p_trs": 2.0}
+
+
+def ours(row: Row) -> Entry | None:
+    """AnyRT's static engine."""
+    return row.entry(OURS, "")
+
+
+def lead(row: Row) -> float | None:
+    """The best peer's time divided by ours; None where either is missing."""
+    mine, best = ours(row), row.best(OURS)
+    return None if mine is None or best is None else best.median / mine.median
+
+
+def above_limit(row: Row) -> float | None:
+    """Our time divided by the limit, where the limit counts."""
+    mine = ours(row)
+    return None if mine is None or row.limit < LEAST_LIMIT_US else mine.median / row.limit
+
+
+def wanted_lead(row: Row) -> float:
+    """How many times faster than the best peer the case must be."""
+    return SPECIAL.get(row.case, GOALS[row.layer].faster)
+
+
+def verdict(row: Row) -> str:
+    """What is missing in a case; empty when nothing is."""
+    mine, best, reached = ours(row), row.best(OURS), lead(row)
+    if mine is None:
+        return row.left_out.get(OURS, "AnyRT is missing")
+    faults = []
+    if best is not None and reached is not None and reached < wanted_lead(row) * (1 - SAME_AS_BEST):
+        faults.append(f"slower than {best.name}" if reached < 1 else f"not {wanted_lead(row):g}× faster")
+    over = above_limit(row)
+    if over is not None and row.known is not None and over > OVER_C * row.known:
+        faults.append(f"above {OVER_C:g} × C ({row.known:.2f})")
+    if row.memcpy and row.limit > MEMCPY_SLACK * row.memcpy:
+        faults.append("limit is slower than memcpy")
+    if row.bursts and row.disturbed > row.bursts / 4:
+        faults.append(f"disturbed {100 * row.disturbed // row.bursts} %")
+    return ", ".join(faults)

@@ -1,0 +1,77 @@
+"""The machine that figures come from, by name."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyrt
+from anyrt.codegen import llvm
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Processor, system, and the programs that took part or did not."""
+
+    processor: str
+    cores: int
+    caches: str
+    level: str
+    system: str
+    python: str
+    anyrt: str
+    peers: dict[str, str]
+    missing: dict[str, str]
+
+    def lines(self) -> tuple[str, ...]:
+        """For people."""
+        peers = ", ".join(f"{name} {version}" for name, version in self.peers.items())
+        lines = [
+            f"{self.processor}, {self.cores} cores, {self.caches}, code for {self.level}",
+            f"{self.system}, {self.python}",
+            f"Programs: {peers}",
+        ]
+        lines += [f"Missing: {name} ({why})" for name, why in self.missing.items()]
+        return tuple(lines)
+
+
+def this_machine(peers: dict[str, str], missing: dict[str, str]) -> Machine:
+    """The machine that we are on."""
+    return Machine(
+        processor=_processor(),
+        cores=len(os.sched_getaffinity(0)),
+        caches=_caches(),
+        level=llvm.host().level.value,
+        system=f"{platform.system()} {platform.release()}",
+        python=f"Python {platform.python_version()}",
+        anyrt=anyrt.__anyrt_version__,
+        peers=peers,
+        missing=missing,
+    )
+
+
+def _processor() -> str:
+    text = _read(Path("/proc/cpuinfo"))
+    fields = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", text, re.MULTILINE))
+    name = fields.get("model name", platform.processor() or platform.machine())
+    return f"{name} (family {fields.get('cpu family', '?')} model {fields.get('model', '?')})"
+
+
+def _caches() -> str:
+    """What one core sees of each level, from the system's tables."""
+    found = []
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        kind = _read(index / "type")
+        if kind != "Instruction":
+            found.append(f"L{_read(index / 'level')} {_read(index / 'size')}")
+    return " ".join(found) or "caches unknown"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,108 @@
+"""Results as JSON lines, so that commits can be compared: one line for the machine, one for each case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.machine import Machine
+
+SAME_AS_BEST = 0.03  # differences below this are a tie
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The times of one way of a peer, in microseconds; its largest error in ulp."""
+
+    peer: str
+    label: str
+    median: float
+    minimum: float
+    runs: int
+    error: float
+
+    @property
+    def name(self) -> str:
+        """The peer and, where it has several, the way."""
+        return f"{self.peer} ({self.label})" if self.label else self.peer
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Everything about a case at a number of threads.
+
+    limit_minimum, limit: of the fastest plain kernel; memcpy: of the larger of the two sizes. left_out: why
+    a peer has no entry. facts: seconds to build and load, bytes. disturbed: bursts that the machine was not
+    quiet for, of `bursts`.
+    """
+
+    case: str
+    layer: str
+    threads: int
+    limit: float
+    limit_minimum: float
+    memcpy: float
+    known: float | None
+    entries: tuple[Entry, ...]
+    left_out: dict[str, str]
+    facts: dict[str, float]
+    disturbed: int
+    bursts: int
+
+    def entry(self, peer: str, label: str | None = None) -> Entry | None:
+        """The fastest way of a peer, or the one of that label."""
+        mine = [e for e in self.entries if e.peer == peer and label in (None, e.label)]
+        return min(mine, key=lambda e: e.median, default=None)
+
+    def best(self, ours: str) -> Entry | None:
+        """The fastest of all others."""
+        return min((e for e in self.entries if e.peer != ours), key=lambda e: e.median, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A run of the benchmark."""
+
+    machine: Machine
+    rows: tuple[Row, ...]
+    calls: tuple[Row, ...]
+
+
+def line_of(kind: str, item: Row | Machine) -> str:
+    """One JSON line."""
+    return json.dumps({"kind": kind, **asdict(item)})
+
+
+def read(path: Path) -> Results:
+    """The results in a file; of several lines for one case the last counts."""
+    machine: Machine | None = None
+    rows: dict[tuple[str, int], Row] = {}
+    calls: dict[tuple[str, int], Row] = {}
+    for text in path.read_text().splitlines():
+        fields = json.loads(text)
+        match fields.pop("kind"):
+            case "machine":
+                machine = Machine(**fields)
+            case "case":
+                row = _row(fields)
+                rows[row.case, row.threads] = row
+            case "call":
+                row = _row(fields)
+                calls[row.case, row.threads] = row
+    if machine is None:
+        raise SystemExit(f"{path}: got no line about the machine, wanted a file written by --json")
+    return Results(machine, tuple(rows.values()), tuple(calls.values()))
+
+
+def write(path: Path, results: Results) -> None:
+    """All lines into a file."""
+    lines = [line_of("machine", results.machine), *(line_of("case", r) for r in results.rows)]
+    path.write_text("\n".join([*lines, *(line_of("call", r) for r in results.calls)]) + "\n")
+
+
+def _row(fields: dict[str, object]) -> Row:
+    entries = fields.pop("entries")
+    assert isinstance(entries, Iterable), "entries are a list"
+    return Row(entries=tuple(Entry(**e) for e in entries), **fields)  # type: ignore[arg-type]  # read from JSON
