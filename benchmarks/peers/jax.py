@@ -1,0 +1,46 @@
+"""JAX on XLA: arrays committed beforehand, the last result donated as memory for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from benchmarks.cases import Case
+from benchmarks.peers import Peer, Way
+from benchmarks.peers.jax_steps import Run, by_gather, by_library, function, has_library_resize
+from benchmarks.steps import types
+from benchmarks.values import Array
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # a call returns when it is done: less to do
+
+
+def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+    """Compiled; resizes in both forms. XLA takes as many threads as the process may use processors."""
+    given = jax.device_put(x)
+    result = types(case.steps, case.input)[-1]
+    forms: list[tuple[str, Run]] = [("", function(case, by_gather))]
+    if has_library_resize(case):
+        forms.append(("image.resize", function(case, by_library)))
+    return tuple(_way(label, f, given, np.zeros(result.shape, result.dtype.numpy)) for label, f in forms)
+
+
+def _way(label: str, whole: Run, given: jax.Array, out: Array) -> Way:
+    def into(a: jax.Array, b: jax.Array) -> jax.Array:
+        return whole(a)
+
+    compiled = jax.jit(into, donate_argnums=1, keep_unused=True)
+    last = [compiled(given, jax.device_put(out))]
+    return Way(label, _call(compiled, given, last), lambda: np.asarray(last[0]).copy())
+
+
+def _call(compiled: Callable[..., jax.Array], given: jax.Array, last: list[jax.Array]) -> Callable[[], None]:
+    def run() -> None:
+        last[0] = compiled(given, last[0]).block_until_ready()
+
+    return run
+
+
+PEER = Peer("JAX", jax.__version__, prepare)

@@ -1,0 +1,141 @@
+"""NumPy, with memory for results given beforehand where it takes it; half types are computed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.cases import Case
+from benchmarks.peers import Peer, Way
+from benchmarks.steps import (
+    Cast,
+    Dequantize,
+    Element,
+    Norm,
+    Quantize,
+    Reshape,
+    Resize,
+    Scale,
+    Silu,
+    Statistics,
+    Step,
+    Tensor,
+    Transpose,
+    infer,
+    norm_axes,
+    types,
+)
+from benchmarks.taps import table
+from benchmarks.values import Array, aligned, norm_values, scale_values
+
+Run = Callable[[Array], Array]
+
+
+def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
+    """The steps one after the other, the last copied to the output unless it is there already."""
+    tensors = types(case.steps, case.input)
+    out = aligned(tensors[-1])
+    pieces = [_step(s, t) for s, t in zip(case.steps, tensors, strict=False)]
+    if isinstance(case.steps[-1], Scale) and tensors[-1].dtype is Element.F32:
+        pieces[-1] = _scale(case.steps[-1], tensors[-2], out)
+    wide = case.input.dtype.is_float and case.input.dtype is not Element.F32
+
+    def run() -> None:
+        y = x.astype(np.float32) if wide else x
+        for piece in pieces:
+            y = piece(y)
+        if y is not out:
+            np.copyto(out, y, casting="unsafe")
+
+    return (Way("", run, lambda: out),)
+
+
+def _step(step: Step, x: Tensor) -> Run:
+    match step:
+        case Scale():
+            return _scale(step, x, np.empty(x.shape, np.float32))
+        case Resize():
+            return _resize(step, x)
+        case Transpose(perm):
+            return lambda y: y.transpose(perm)
+        case Reshape():
+            shape = infer(step, x).shape
+            return lambda y: y.reshape(shape)
+        case Norm():
+            return _norm(step, x)
+        case Silu():
+            return lambda y: y / (1 + np.exp(-y))
+        case Cast(dtype):
+            return lambda y: y.astype(dtype.numpy)
+        case Dequantize(scale):
+            return lambda y: np.multiply(y, np.float32(scale), dtype=np.float32)
+        case Quantize(scale):
+            return lambda y: np.clip(np.rint(y / np.float32(scale)), -128, 127)
+
+
+def _scale(step: Scale, x: Tensor, out: Array) -> Run:
+    scale, shift = scale_values(step, x.shape)
+    power = np.float32(step.power)
+
+    def run(y: Array) -> Array:
+        if scale is not None:
+            y = np.multiply(y, scale, out=out)
+        if shift is not None:
+            y = np.add(y, shift, out=out)
+        if step.power == 2:
+            return np.square(y, out=out)
+        if step.power == 0.5:
+            return np.sqrt(y, out=out)
+        return y if step.power == 1 else np.power(y, power, out=out)
+
+    return run
+
+
+def _resize(step: Resize, x: Tensor) -> Run:
+    plans = []
+    for axis, (before, after) in enumerate(zip(x.shape, infer(step, x).shape, strict=True)):
+        if before != after:
+            positions, weights = table(step, before, after)
+            shape = (after,) + (1,) * (len(x.shape) - axis - 1)
+            columns = [weights[:, k].astype(np.float32).reshape(shape) for k in range(weights.shape[1])]
+            plans.append((axis, positions, columns))
+
+    def run(y: Array) -> Array:
+        for axis, positions, columns in plans:
+            total = np.take(y, positions[:, 0], axis)
+            if len(columns) > 1:
+                total = total * columns[0]
+                for k in range(1, len(columns)):
+                    total += np.take(y, positions[:, k], axis) * columns[k]
+            y = total
+        return y if x.dtype.is_float or len(plans[0][2]) == 1 else np.clip(np.rint(y), 0, 255)
+
+    return run
+
+
+def _norm(step: Norm, x: Tensor) -> Run:
+    scale, bias = norm_values(step, x.shape)
+    axes = norm_axes(step, len(x.shape))
+    rows: tuple[int, ...] = x.shape
+    if step.kind is Statistics.GROUP:
+        rows, axes = (x.shape[0], step.groups, -1), (2,)
+
+    def centred(y: Array) -> Array:
+        y = y.reshape(rows)
+        y = y - y.mean(axes, keepdims=True)
+        y *= 1 / np.sqrt(np.square(y).mean(axes, keepdims=True) + np.float32(step.epsilon))
+        y = y.reshape(x.shape)
+        y *= scale
+        y += bias
+        return y
+
+    def root_mean_square(y: Array) -> Array:
+        y = y * (1 / np.sqrt(np.square(y).mean(axes, keepdims=True) + np.float32(step.epsilon)))
+        y *= scale
+        return y
+
+    return root_mean_square if step.kind is Statistics.RMS else centred
+
+
+PEER = Peer("NumPy", np.__version__, prepare)
