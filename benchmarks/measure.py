@@ -1,0 +1,95 @@
+"""Who runs when: in turn, forwards and backwards, after a pause, on a quiet machine.
+
+Thread pools spin for a while after a run (ONNX Runtime's for 30 ms) and would slow down whoever comes next.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.peers import Way
+from benchmarks.probe import Probe
+
+BURST_SECONDS = 0.003
+SLOW = 10.0  # a way this many times slower than the fastest has one turn only
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure: at least `runs` runs, in bursts with a pause before each."""
+
+    runs: int = 30
+    least_burst: int = 5
+    most_burst: int = 50
+    pause_s: float = 0.03
+    patience_s: float = 0.5
+
+
+QUICK = Effort(runs=10, most_burst=20, pause_s=0.01, patience_s=0.02)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Microseconds."""
+
+    median: float
+    minimum: float
+    runs: int
+
+
+def measure(ways: Sequence[Way], effort: Effort, probe: Probe) -> list[Times]:
+    """The times of each way."""
+    estimates = [_once(w.run) for w in ways]
+    bursts = [_burst(t, effort) for t in estimates]
+    turns = [_turns(t, min(estimates), effort) for t in estimates]
+    times: list[list[int]] = [[] for _ in ways]
+    order = list(range(len(ways)))
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(max(turns)):
+            for i in (i for i in order if turn < turns[i]):
+                time.sleep(effort.pause_s)
+                probe.wait()
+                _run(ways[i].run, bursts[i], times[i])
+            order.reverse()
+    finally:
+        gc.enable()
+    return [Times(statistics.median(t) / 1e3, min(t) / 1e3, len(t)) for t in times]
+
+
+def _run(call: Callable[[], object], count: int, times: list[int]) -> None:
+    call()
+    call()  # twice: the threads are awake, the caches are as in steady use
+    clock = time.perf_counter_ns
+    for _ in range(count):
+        start = clock()
+        call()
+        times.append(clock() - start)
+
+
+def _once(call: Callable[[], object]) -> float:
+    """Seconds of a run after a first one, which compiles, allocates and touches."""
+    call()
+    best = math.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+        if best > 0.1:
+            break
+    return best
+
+
+def _burst(seconds: float, effort: Effort) -> int:
+    return max(effort.least_burst, min(effort.most_burst, int(BURST_SECONDS / max(seconds, 1e-7))))
+
+
+def _turns(seconds: float, fastest: float, effort: Effort) -> int:
+    hopeless = seconds > SLOW * fastest and seconds > 0.02
+    return 1 if hopeless else -(-effort.runs // effort.least_burst)

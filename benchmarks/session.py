@@ -1,0 +1,148 @@
+"""One process of the benchmark: peers loaded once, cases one after the other, a JSON line for each.
+
+Peers fix their number of threads when they start, and now and then one of them ends the process, so that the
+parent starts a session for each number of threads and for every few cases.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import limit, reference
+from benchmarks.cases import CASES, TINY, Case, traffic
+from benchmarks.machine import this_machine
+from benchmarks.measure import Effort, Times, measure
+from benchmarks.peers import OURS, Cannot, Peer, Prepare, Way, load_peers
+from benchmarks.probe import Probe
+from benchmarks.record import Entry, Row, line_of
+from benchmarks.values import Array, input_values
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a session is to do; `calls`: measure what a call costs, too."""
+
+    cases: tuple[str, ...]
+    peers: tuple[str, ...]
+    threads: int
+    effort: Effort
+    calls: bool
+
+
+def limit_threads(threads: int) -> None:
+    """Keep this process, and all pools that it starts, on so many processors."""
+    cores = sorted(os.sched_getaffinity(0))
+    if threads > len(cores):
+        raise SystemExit(f"--threads {threads}: got {len(cores)} processors; ask for at most as many")
+    os.sched_setaffinity(0, cores[:threads])
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+
+
+def run(order: Order, output: Path) -> None:
+    """Measure every case, and add its line to `output` when it is done."""
+    peers, missing = load_peers(order.peers)
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["ANYRT_CACHE_DIR"] = cache  # so that every build is a cold one
+        probe = Probe(order.threads, order.effort.patience_s)
+        machine = this_machine({p.name: p.version for p in peers.values()}, missing)
+        _append(output, line_of("machine", machine))
+        if order.calls:
+            _append(output, line_of("call", _calls(peers, order, probe)))
+        wanted = {c.name: c for c in CASES}
+        for name in order.cases:
+            print(f"{order.threads} threads: {name}", file=sys.stderr, flush=True)
+            _append(output, line_of("case", _case(wanted[name], peers, order, probe)))
+
+
+def _append(path: Path, line: str) -> None:
+    with path.open("a") as file:
+        file.write(line + "\n")
+
+
+@dataclass(slots=True)
+class _Field:
+    """Who takes part in a case: ways that gave the right result, and why others are left out."""
+
+    case: Case
+    x: Array
+    wanted: reference.Doubles
+    ways: list[tuple[str, Way, float]]
+    left_out: dict[str, str]
+
+    def add(self, name: str, prepare: Prepare, threads: int) -> None:
+        """Let a peer prepare the case, and check each of its ways."""
+        try:
+            for way in prepare(self.case, self.x, threads):
+                self._check(name, way)
+        except Cannot as reason:
+            self.left_out[name] = f"cannot: {reason}"
+        except Exception as error:  # whatever a peer raises is a result, too
+            self.left_out[name] = f"failed: {type(error).__name__}: {str(error).splitlines()[:1]}"[:200]
+
+    def _check(self, name: str, way: Way) -> None:
+        before = self.x.tobytes() if self.x.nbytes < 1 << 20 else None
+        way.run()
+        error, is_right = reference.error(self.case, self.wanted, way.result())
+        assert before in (None, self.x.tobytes()), f"{name} changed its input"
+        if is_right:
+            self.ways.append((name, way, error))
+        else:
+            label = f"{name} ({way.label})" if way.label else name
+            self.left_out[label] = f"wrong: {error:.3g} ulp"
+
+
+def _field(case: Case) -> _Field:
+    x = input_values(case.input, case.low, case.high)
+    return _Field(case, x, reference.run(case, x), [], {})
+
+
+def _case(case: Case, peers: Mapping[str, Peer], order: Order, probe: Probe) -> Row:
+    field = _field(case)
+    for name, peer in peers.items():
+        field.add(name, peer.prepare, order.threads)
+    read, written = traffic(case)
+    bare = limit.ways(read, written, order.threads)
+    row = _measured(field, bare, order, probe)
+    return replace(row, facts={**row.facts, "read": read, "written": written})
+
+
+def _calls(peers: Mapping[str, Peer], order: Order, probe: Probe) -> Row:
+    """The smallest network: bound calls, and those with arrays in and arrays out."""
+    field = _field(TINY)
+    for name, peer in peers.items():
+        field.add(name, peer.prepare, order.threads)
+        field.add(name, peer.plain, order.threads)
+    return _measured(field, (), order, probe)
+
+
+def _measured(field: _Field, bare: Sequence[Way], order: Order, probe: Probe) -> Row:
+    lost = probe.lost
+    times = measure([*(w for _, w, _ in field.ways), *bare], order.effort, probe)
+    ours, others = times[: len(field.ways)], times[len(field.ways) :]
+    plain = [t for w, t in zip(bare, others, strict=True) if w.label != limit.MEMCPY]
+    copied = [t for w, t in zip(bare, others, strict=True) if w.label == limit.MEMCPY]
+    fastest = min(plain, key=lambda t: t.median, default=Times(0.0, 0.0, 0))
+    return Row(
+        case=field.case.name,
+        layer=field.case.layer.value,
+        threads=order.threads,
+        limit=fastest.median,
+        limit_minimum=fastest.minimum,
+        memcpy=copied[0].median if copied else 0.0,
+        known=field.case.known,
+        entries=tuple(
+            Entry(name, way.label, t.median, t.minimum, t.runs, float(np.float32(error)))
+            for (name, way, error), t in zip(field.ways, ours, strict=True)
+        ),
+        left_out=field.left_out,
+        facts=dict(f for name, w, _ in field.ways if name == OURS and not w.label for f in w.facts),
+        disturbed=probe.lost - lost,
+        bursts=sum(-(-t.runs // order.effort.least_burst) for t in times),
+    )
