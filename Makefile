@@ -1,4 +1,5 @@
 # make demo: a photograph through the compiler.  make test: the tests.  make check: style, types, structure.
+# make bench: AnyRT beside other programs, an hour or two, into docs/performance.md.
 # Everything runs in .venv, which is made on first use; PYTHON=/path/to/python chooses another interpreter.
 
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
@@ -35,8 +36,7 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	@if [ -d bench ]; then for f in bench/bench_*.py; do $(RUN) $$f || exit 1; done; \
-	else echo "there are no benchmarks yet"; fi
+	$(RUN) -m benchmarks ops
 
 docs: $(STAMP)
 	$(RUN) tools/gen_docs.py

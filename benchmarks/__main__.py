@@ -1,0 +1,164 @@
+"""The command line.
+
+python -m benchmarks ops                          everything, into docs/performance.md; an hour or two
+python -m benchmarks ops --only 'norm_ln' --quick --peers anyrt,torch
+python -m benchmarks ops --json new.jsonl --compare old.jsonl
+python -m benchmarks list
+python -m benchmarks compare old.jsonl new.jsonl
+python -m benchmarks report results.jsonl         tables of earlier results
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import document, record, report, session
+from benchmarks.cases import CASES
+from benchmarks.compare import comparison
+from benchmarks.measure import QUICK, Effort
+from benchmarks.peers import NAMES, OURS
+from benchmarks.table import show
+
+PER_SESSION = 12  # compilers in peers do not give back all memory
+DOCUMENT = Path("docs/performance.md")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    options = _parser().parse_args(arguments)
+    options.action(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="AnyRT beside other programs.")
+    commands = parser.add_subparsers(required=True)
+    ops = commands.add_parser("ops", help="layers and chains of layers")
+    ops.set_defaults(action=_ops)
+    ops.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
+    ops.add_argument("--peers", default=",".join(NAMES), help="who takes part (default: %(default)s)")
+    ops.add_argument("--threads", default="2,1", help="numbers of threads (default: %(default)s)")
+    ops.add_argument("--runs", type=int, help=f"runs of each at least (default: {Effort().runs})")
+    ops.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
+    ops.add_argument("--no-calls", action="store_true", help="leave out the overhead of a call")
+    ops.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
+    ops.add_argument("--compare", type=Path, metavar="OLD", help="compare with JSON lines of an earlier run")
+    ops.add_argument("--markdown", type=Path, metavar="FILE", help=f"(default: {DOCUMENT}, if all cases ran)")
+    ops.add_argument("--session", type=Path, help=argparse.SUPPRESS)
+    listing = commands.add_parser("list", help="names of all cases")
+    listing.set_defaults(action=_list)
+    listing.add_argument("--only", default="", metavar="REGEX")
+    old_new = commands.add_parser("compare", help="two files of results")
+    old_new.set_defaults(action=_compare)
+    old_new.add_argument("old", type=Path)
+    old_new.add_argument("new", type=Path)
+    tables = commands.add_parser("report", help="tables of results")
+    tables.set_defaults(action=_report)
+    tables.add_argument("results", type=Path)
+    tables.add_argument("--markdown", type=Path, metavar="FILE")
+    return parser
+
+
+def _names(pattern: str) -> list[str]:
+    try:
+        return [c.name for c in CASES if re.search(pattern, c.name)]
+    except re.error as error:
+        raise SystemExit(f"--only {pattern!r}: got no regular expression ({error})") from None
+
+
+def _list(options: argparse.Namespace) -> None:
+    print("\n".join(_names(options.only)))
+
+
+def _compare(options: argparse.Namespace) -> None:
+    show([comparison(record.read(options.old), record.read(options.new))])
+
+
+def _report(options: argparse.Namespace) -> None:
+    results = record.read(options.results)
+    show(report.tables(results))
+    if options.markdown:
+        document.write(options.markdown, results)
+
+
+def _ops(options: argparse.Namespace) -> None:
+    if options.session:
+        _session(options)
+        return
+    names = _names(options.only)
+    if not names:
+        raise SystemExit(
+            f"--only {options.only!r}: got no case; `python -m benchmarks list` shows their names"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "lines"
+        for threads in options.threads.split(","):
+            _run_sessions(options, names, threads, output)
+        results = record.read(output)
+    if options.json:
+        record.write(options.json, results)
+    show(report.tables(results))
+    if options.compare:
+        show([comparison(record.read(options.compare), results)])
+    is_whole = len(names) == len(CASES) and not options.quick and options.peers == ",".join(NAMES)
+    target = options.markdown or (DOCUMENT if is_whole else None)
+    if target:
+        document.write(target, results)
+
+
+def _run_sessions(options: argparse.Namespace, names: Sequence[str], threads: str, output: Path) -> None:
+    """A process for every few cases; one that dies costs the case it died in."""
+    left, calls = list(names), not options.no_calls
+    while left:
+        todo = left[:PER_SESSION]
+        before = _done(output, threads)
+        command = [sys.executable, "-m", "benchmarks", "ops", "--session", str(output), "--threads", threads]
+        command += ["--only", "^(" + "|".join(map(re.escape, todo)) + ")$", "--peers", options.peers]
+        command += ["--quick"] if options.quick else []
+        command += ["--runs", str(options.runs)] if options.runs else []
+        command += [] if calls else ["--no-calls"]
+        status = subprocess.run(command, check=False).returncode
+        finished = _done(output, threads) - before
+        left = [n for n in left if n not in finished]
+        if status:
+            lost = [n for n in todo if n not in finished][:1]
+            print(f"a session ended with status {status} in {lost or 'its start'}", file=sys.stderr)
+            if not finished and not lost:
+                raise SystemExit(status)
+            left = [n for n in left if n not in lost]
+        calls = False
+
+
+def _done(output: Path, threads: str) -> set[str]:
+    if not output.exists():
+        return set()
+    return {r.case for r in record.read(output).rows if r.threads == int(threads)}
+
+
+def _session(options: argparse.Namespace) -> None:
+    """What a child process does."""
+    faulthandler.enable()
+    threads = int(options.threads)
+    session.limit_threads(threads)
+    effort = QUICK if options.quick else Effort()
+    effort = replace(effort, runs=options.runs) if options.runs else effort
+    peers = tuple(options.peers.split(","))
+    unknown = set(peers) - set(NAMES)
+    if unknown or OURS not in peers:
+        raise SystemExit(f"--peers: got {options.peers!r}, wanted {OURS} and some of {', '.join(NAMES)}")
+    order = session.Order(tuple(_names(options.only)), peers, threads, effort, not options.no_calls)
+    session.run(order, options.session)
+    sys.stderr.flush()
+    os._exit(0)  # some peers' threads hang when the interpreter ends
+
+
+if __name__ == "__main__":
+    main()

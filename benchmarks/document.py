@@ -1,0 +1,34 @@
+"""docs/performance.md: everything above the mark is written by the benchmark, what stands below is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.record import Results
+from benchmarks.report import tables
+from benchmarks.table import markdown
+
+MARK = "<!-- Written by hand from here on; the benchmark keeps it. -->"
+HEAD = """# Performance
+
+AnyRT beside other programs, and beside the least time that the memory traffic of a case allows on this
+machine. Written by `python -m benchmarks ops`; the folder `benchmarks/` says how. Times of one machine do not
+carry over to another; ratios do, roughly.
+"""
+HOW = """Every program runs each case in turn, forwards and backwards, with a pause before it (thread pools
+spin after a run) and on a quiet machine (a loop of multiply-adds is timed first). Results are compared with
+float64 NumPy before anything is timed. Inputs and outputs are bound beforehand where a program can do that;
+OpenVINO computes in float32. The limit is a plain kernel that reads and writes as many bytes once, in order,
+with the same threads, by the better of normal and non-temporal stores. Errors are in units of the last place
+of the result, or of the results' root mean square where a result is smaller.
+"""
+
+
+def write(path: Path, results: Results) -> None:
+    """Write the document, and keep what somebody added to it."""
+    old = path.read_text() if path.exists() else ""
+    kept = old.split(MARK, 1)[1] if MARK in old else "\n"
+    machine = "\n".join(f"- {line}" for line in results.machine.lines())
+    text = "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n{MARK}{kept}")

@@ -1,0 +1,177 @@
+"""Tables from results: each case, each layer, every peer, calls, building and loading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from benchmarks import goals
+from benchmarks.cases import Layer
+from benchmarks.peers import NAMES, OURS
+from benchmarks.record import SAME_AS_BEST, Results, Row
+from benchmarks.table import Table, digits, geometric_mean
+
+HALF = re.compile("_b?f16(?=_|$)")
+
+
+def tables(results: Results) -> list[Table]:
+    """Everything, by number of threads."""
+    out = []
+    for threads in sorted({r.threads for r in results.rows}, reverse=True):
+        rows = [r for r in results.rows if r.threads == threads]
+        name = "1 thread" if threads == 1 else f"{threads} threads"
+        out.append(layers(rows, name))
+        out.append(cases(rows, name))
+        out.append(peers(rows, name))
+        out += [t for t in (halves(rows, name), dynamic(rows, name), building(rows, name)) if t.rows]
+    return [*out, *(calls(r) for r in results.calls)]
+
+
+def cases(rows: Sequence[Row], threads: str) -> Table:
+    """One line for each case."""
+    columns = ("case", "limit µs", "AnyRT µs", "min", "× limit", "best peer µs", "best peer",
+               "times faster", "error ulp", "best peer's", "missing")  # fmt: skip
+    note = "Medians. × limit: AnyRT's time by the limit. Times faster: the best peer's time by AnyRT's."
+    return Table(f"Cases, {threads}", columns, tuple(map(_case, rows)), note)
+
+
+def _case(row: Row) -> tuple[str, ...]:
+    mine, best, lead = goals.ours(row), row.best(OURS), goals.lead(row)
+    return (
+        row.case,
+        digits(row.limit),
+        digits(mine.median) if mine else "",
+        digits(mine.minimum) if mine else "",
+        digits(mine.median / row.limit) if mine and row.limit else "",
+        digits(best.median) if best else "",
+        best.name if best else "",
+        digits(lead) if lead else "",
+        f"{mine.error:.2g}" if mine else "",
+        f"{best.error:.2g}" if best else "",
+        goals.verdict(row),
+    )
+
+
+def layers(rows: Sequence[Row], threads: str) -> Table:
+    """Each layer against its goals."""
+    columns = ("layer", "cases", "not slower than the best peer", "times faster, mean", "least",
+               "wanted", "× limit, mean", "wanted", "reached")  # fmt: skip
+    found = [r for layer in Layer if (r := _layer(layer.value, rows))]
+    leads = [x for r in rows if (x := goals.lead(r)) is not None]
+    mean = geometric_mean(leads)
+    overs = [x for r in rows if (x := goals.above_limit(r)) is not None]
+    total = ("all", str(len(rows)), _share(leads), digits(mean), digits(min(leads, default=0.0)),
+             f"mean {goals.ALL_FASTER:g}", digits(geometric_mean(overs)), "",
+             _yes(mean >= goals.ALL_FASTER))  # fmt: skip
+    note = (
+        "Means are geometric. A layer is reached when every case is as much faster as wanted (3 % is a tie) "
+        "and the mean ratio to the limit, over cases whose limit is at least 20 µs, is small enough."
+    )
+    return Table(f"Layers, {threads}", columns, (*found, total), note)
+
+
+def _layer(name: str, rows: Sequence[Row]) -> tuple[str, ...] | None:
+    mine = [r for r in rows if r.layer == name]
+    if not mine:
+        return None
+    leads = [x for r in mine if (x := goals.lead(r)) is not None]
+    overs = [x for r in mine if (x := goals.above_limit(r)) is not None]
+    goal, over = goals.GOALS[name], geometric_mean(overs)
+    short = [
+        r
+        for r in mine
+        if (goals.lead(r) or goals.wanted_lead(r)) < goals.wanted_lead(r) * (1 - SAME_AS_BEST)
+        or goals.ours(r) is None
+    ]
+    return (
+        *(name, str(len(mine)), _share(leads), digits(geometric_mean(leads))),
+        *(digits(min(leads, default=0.0)), f"{goal.faster:g}", digits(over), f"{goal.limit:g}"),
+        _yes(not short and over <= goal.limit),
+    )
+
+
+def _share(leads: Sequence[float]) -> str:
+    return f"{sum(x >= 1 - SAME_AS_BEST for x in leads)} of {len(leads)}"
+
+
+def _yes(reached: bool) -> str:
+    return "yes" if reached else "no"
+
+
+def peers(rows: Sequence[Row], threads: str) -> Table:
+    """Each peer's time as a multiple of AnyRT's."""
+    others = [n for n in NAMES if n != OURS and any(r.entry(n) or _why(r, n) for r in rows)]
+    out = []
+    for row in rows:
+        mine = goals.ours(row)
+        cells = []
+        for name in others:
+            entry = row.entry(name)
+            times = digits(entry.median / mine.median) if entry and mine else ""
+            cells.append(times or _why(row, name))
+        out.append((row.case, *cells))
+    note = (
+        "The fastest way of each peer. –: has no way to compute the case; wrong: differs from the reference."
+    )
+    return Table(f"Peers' times as multiples of AnyRT's, {threads}", ("case", *others), tuple(out), note)
+
+
+def _why(row: Row, peer: str) -> str:
+    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
+    return "–" if reason.startswith("cannot") else reason.split(":")[0]
+
+
+def halves(rows: Sequence[Row], threads: str) -> Table:
+    """Half types beside float32."""
+    by_name = {r.case: r for r in rows}
+    out = []
+    for row in rows:
+        full = by_name.get(HALF.sub("", row.case))
+        a, b = goals.ours(row), full and goals.ours(full)
+        if a and b and full is not row and row.limit >= goals.LEAST_LIMIT_US:
+            out.append((row.case, digits(a.median), digits(b.median), digits(a.median / b.median)))
+    note = f"Wanted: at most {goals.HALF_TYPE} where memory decides."
+    return Table(f"Half types, {threads}", ("case", "µs", "float32 µs", "ratio"), tuple(out), note)
+
+
+def dynamic(rows: Sequence[Row], threads: str) -> Table:
+    """One engine for several shapes beside an engine for each."""
+    out = []
+    for row in rows:
+        a, b = row.entry(OURS, "dynamic"), goals.ours(row)
+        if a and b:
+            out.append((row.case, digits(a.median), digits(b.median), digits(a.median / b.median)))
+    note = f"Wanted: at most {goals.DYNAMIC}."
+    return Table(
+        f"Dynamic engines, {threads}", ("case", "dynamic µs", "static µs", "ratio"), tuple(out), note
+    )
+
+
+def building(rows: Sequence[Row], threads: str) -> Table:
+    """The slowest builds, and the slowest loads."""
+    kinds = (("build_s", "build, cold cache", goals.BUILD_SECONDS),
+             ("load_s", "load, warm cache", goals.LOAD_SECONDS))  # fmt: skip
+    return Table(
+        f"Building and loading, {threads}",
+        ("what", "median ms", "slowest ms", "case", "wanted ms"),
+        tuple(line for key, what, wanted in kinds for line in _slowest(rows, key, what, wanted)),
+    )
+
+
+def _slowest(rows: Sequence[Row], key: str, what: str, wanted: float) -> Iterator[tuple[str, ...]]:
+    found = sorted((r.facts[key], r.case) for r in rows if key in r.facts)
+    if found:
+        (middle, _), (worst, case) = found[len(found) // 2], found[-1]
+        yield what, digits(1e3 * middle), digits(1e3 * worst), case, f"{1e3 * wanted:g}"
+
+
+def calls(row: Row) -> Table:
+    """What a call costs."""
+    wanted = {"": f"{goals.BOUND_CALL_US:g}", "plain": f"{goals.PLAIN_CALL_US:g}"}
+    lines = [
+        (e.peer, e.label or "bound", digits(e.median), digits(e.minimum),
+         wanted.get(e.label, "") if e.peer == OURS else "")
+        for e in sorted(row.entries, key=lambda e: e.median)
+    ]  # fmt: skip
+    title = f"A call of a (1, 1, 3, 3) network, {row.threads} threads"
+    return Table(title, ("program", "way", "median µs", "min", "wanted"), tuple(lines))
