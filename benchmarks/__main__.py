@@ -99,7 +99,10 @@ def _ops(options: argparse.Namespace) -> None:
             f"--only {options.only!r}: got no case; `python -m benchmarks list` shows their names"
         )
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "lines"
+        output = (
+            options.json or Path(folder) / "lines"
+        )  # grows case by case: a run that is stopped is not lost
+        output.unlink(missing_ok=True)
         for threads in options.threads.split(","):
             _run_sessions(options, names, threads, output)
         results = record.read(output)

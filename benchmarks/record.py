@@ -62,15 +62,26 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Crowd:
+    """AnyRT's median alone, and beside a process that keeps a processor busy."""
+
+    case: str
+    threads: int
+    alone: float
+    beside: float
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """A run of the benchmark."""
 
     machine: Machine
     rows: tuple[Row, ...]
     calls: tuple[Row, ...]
+    crowds: tuple[Crowd, ...] = ()
 
 
-def line_of(kind: str, item: Row | Machine) -> str:
+def line_of(kind: str, item: Row | Machine | Crowd) -> str:
     """One JSON line."""
     return json.dumps({"kind": kind, **asdict(item)})
 
@@ -80,6 +91,7 @@ def read(path: Path) -> Results:
     machine: Machine | None = None
     rows: dict[tuple[str, int], Row] = {}
     calls: dict[tuple[str, int], Row] = {}
+    crowds: dict[tuple[str, int], Crowd] = {}
     for text in path.read_text().splitlines():
         fields = json.loads(text)
         match fields.pop("kind"):
@@ -91,15 +103,20 @@ def read(path: Path) -> Results:
             case "call":
                 row = _row(fields)
                 calls[row.case, row.threads] = row
+            case "crowd":
+                crowd = Crowd(**fields)
+                crowds[crowd.case, crowd.threads] = crowd
     if machine is None:
         raise SystemExit(f"{path}: got no line about the machine, wanted a file written by --json")
-    return Results(machine, tuple(rows.values()), tuple(calls.values()))
+    return Results(machine, tuple(rows.values()), tuple(calls.values()), tuple(crowds.values()))
 
 
 def write(path: Path, results: Results) -> None:
     """All lines into a file."""
     lines = [line_of("machine", results.machine), *(line_of("case", r) for r in results.rows)]
-    path.write_text("\n".join([*lines, *(line_of("call", r) for r in results.calls)]) + "\n")
+    lines += [line_of("call", r) for r in results.calls]
+    lines += [line_of("crowd", c) for c in results.crowds]
+    path.write_text("\n".join(lines) + "\n")
 
 
 def _row(fields: dict[str, object]) -> Row:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks import goals
 from benchmarks.cases import Layer
 from benchmarks.peers import NAMES, OURS
-from benchmarks.record import SAME_AS_BEST, Results, Row
+from benchmarks.record import SAME_AS_BEST, Crowd, Results, Row
 from benchmarks.table import Table, digits, geometric_mean
 
 HALF = re.compile("_b?f16(?=_|$)")
@@ -24,6 +24,8 @@ def tables(results: Results) -> list[Table]:
         out.append(cases(rows, name))
         out.append(peers(rows, name))
         out += [t for t in (halves(rows, name), dynamic(rows, name), building(rows, name)) if t.rows]
+    if results.crowds:
+        out.append(crowds(results.crowds))
     return [*out, *(calls(r) for r in results.calls)]
 
 
@@ -163,6 +165,15 @@ def _slowest(rows: Sequence[Row], key: str, what: str, wanted: float) -> Iterato
     if found:
         (middle, _), (worst, case) = found[len(found) // 2], found[-1]
         yield what, digits(1e3 * middle), digits(1e3 * worst), case, f"{1e3 * wanted:g}"
+
+
+def crowds(found: Sequence[Crowd]) -> Table:
+    """Beside a busy process."""
+    lines = tuple(
+        (c.case, str(c.threads), digits(c.alone), digits(c.beside), digits(c.beside / c.alone)) for c in found
+    )
+    columns = ("case", "threads", "alone µs", "beside a busy process µs", "ratio")
+    return Table("AnyRT in a crowd", columns, lines, f"Wanted: at most {goals.CROWD}.")
 
 
 def calls(row: Row) -> Table:

@@ -7,9 +7,11 @@ parent starts a session for each number of threads and for every few cases.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,8 +23,18 @@ from benchmarks.machine import this_machine
 from benchmarks.measure import Effort, Times, measure
 from benchmarks.peers import OURS, Cannot, Peer, Prepare, Way, load_peers
 from benchmarks.probe import Probe
-from benchmarks.record import Entry, Row, line_of
+from benchmarks.record import Crowd, Entry, Row, line_of
 from benchmarks.values import Array, input_values
+
+# Measured beside a busy process, too: one of each layer.
+CROWDED = (
+    "scale_c_8x64x112x112",
+    "resize_bilinear_hp_8x64x56to112",
+    "shuffle_nchw2nhwc_8x64x112x112",
+    "norm_ln_8x512x768",
+    "chain_preproc_1080p_rst",
+)
+START_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,8 @@ def run(order: Order, output: Path) -> None:
         _append(output, line_of("machine", machine))
         if order.calls:
             _append(output, line_of("call", _calls(peers, order, probe)))
+            for crowd in _crowds(peers, order):
+                _append(output, line_of("crowd", crowd))
         wanted = {c.name: c for c in CASES}
         for name in order.cases:
             print(f"{order.threads} threads: {name}", file=sys.stderr, flush=True)
@@ -120,6 +134,23 @@ def _calls(peers: Mapping[str, Peer], order: Order, probe: Probe) -> Row:
         field.add(name, peer.prepare, order.threads)
         field.add(name, peer.plain, order.threads)
     return _measured(field, (), order, probe)
+
+
+def _crowds(peers: Mapping[str, Peer], order: Order) -> Iterator[Crowd]:
+    """AnyRT alone, and beside a process that keeps one of several processors busy."""
+    for case in (c for c in CASES if c.name in CROWDED and order.threads > 1):
+        field = _field(case)
+        field.add(OURS, peers[OURS].prepare, order.threads)
+        ways = [way for _, way, _ in field.ways]
+        (alone, *_) = measure(ways, order.effort, Probe(order.threads, order.effort.patience_s))
+        spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            time.sleep(START_SECONDS)
+            (beside, *_) = measure(ways, order.effort, Probe(order.threads, 0.0))
+        finally:
+            spinning.kill()
+            spinning.wait()
+        yield Crowd(case.name, order.threads, alone.median, beside.median)
 
 
 def _measured(field: _Field, bare: Sequence[Way], order: Order, probe: Probe) -> Row:

@@ -12,7 +12,7 @@ from benchmarks.compare import comparison
 from benchmarks.machine import Machine
 from benchmarks.peers import NAMES, Way, load_peers
 from benchmarks.probe import Probe
-from benchmarks.record import Entry, Results, Row
+from benchmarks.record import Crowd, Entry, Results, Row
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -142,8 +142,9 @@ def test_verdicts_name_what_is_missing():
 
 
 def test_tables_compare_with_the_best_peer_and_the_limit():
-    results = Results(MACHINE, (row(), row("scale_b_f16", 40.0), row("scale_b", 100.0)), (row("call"),))
-    layers, cases, peers, halves, dynamic, building, calls = report.tables(results)
+    rows = (row(), row("scale_b_f16", 40.0), row("scale_b", 100.0))
+    results = Results(MACHINE, rows, (row("call"),), (Crowd("scale_a", 2, 10.0, 15.0),))
+    layers, cases, peers, halves, dynamic, building, crowds, calls = report.tables(results)
     assert layers.rows[0][:4] == ("Scale", "3", "1 of 3", "0.585")
     assert cases.rows[0][:8] == ("scale_a", "25.0", "10.0", "10.0", "0.400", "20.0", "torch", "2.00")
     assert peers.columns == ("case", "torch", "jax", "opencv")
@@ -151,11 +152,12 @@ def test_tables_compare_with_the_best_peer_and_the_limit():
     assert halves.rows == (("scale_b_f16", "40.0", "100", "0.400"),)
     assert dynamic.rows[0] == ("scale_a", "20.0", "10.0", "2.00")
     assert building.rows[1][:3] == ("load, warm cache", "1.00", "1.00")
+    assert crowds.rows == (("scale_a", "2", "10.0", "15.0", "1.50"),)
     assert calls.rows[0] == ("anyrt", "bound", "10.0", "10.0", "1.5")
 
 
 def test_results_survive_a_file(tmp_path):
-    results = Results(MACHINE, (row(), row(threads=1)), (row("call"),))
+    results = Results(MACHINE, (row(), row(threads=1)), (row("call"),), (Crowd("scale_a", 2, 10.0, 15.0),))
     record.write(tmp_path / "lines", results)
     assert record.read(tmp_path / "lines") == results
 
