@@ -16,6 +16,7 @@ from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, fma, load
 from anyrt.ir.prim import Read
+from anyrt.prims._convert import wrap
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
@@ -98,7 +99,7 @@ class Elements:
             self.reductions[key] = Reduction(
                 value, index, register, instruction, const(start, kind), tuple(inner.values()), body
             )
-        return load(self.reductions[key].register, 0)
+        return wrap(load(self.reductions[key].register, 0), op.fold(value.dtype)[0].value, value.dtype)
 
     def taps(
         self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None
