@@ -180,6 +180,7 @@ RUNS = {
             and c.execute_async_v3(0)
         ),
     ),
+    "a number that is no address": ("AR703", lambda c: c.set_tensor_address("x", 1.5)),
     "no array": ("AR703", lambda c: c.set_tensor_address("x", "text")),
     "too few addresses": ("AR701", lambda c: c.execute_v2([1])),
 }

@@ -67,7 +67,7 @@ def bind(binding: Binding, value: Bindable) -> Bound:
 def _address(binding: Binding, value: SupportsIndex | SupportsInt) -> int:
     if isinstance(value, SupportsIndex):
         return _checked(binding, operator.index(value))
-    if isinstance(value, SupportsInt):  # pointers of other libraries
+    if isinstance(value, SupportsInt) and not isinstance(value, float | np.floating):  # pointers of others
         return _checked(binding, int(value))
     wanted = "an address, a NumPy array or a DLPack object"
     raise BindingError("AR703", binding.name, got=type(value).__name__, wanted=wanted)
