@@ -1,0 +1,245 @@
+"""Load and run plans that were changed at random: `python mutate_plans.py FIRST LAST`.
+
+Case k is always the same. In every second one all checksums are right again, so that what is behind them is
+tried. Prints the cases that went wrong; a case that kills the process is the last one on stderr.
+"""
+
+import faulthandler
+import hashlib
+import json
+import random
+import struct
+import sys
+
+import numpy as np
+
+import anyrt as trt
+from anyrt.core.dtype import storage_bytes
+
+SECONDS = 60  # for one case
+STRIP = 4096  # bytes around every tensor that must not change
+MATTERS = ("graph", "graph", "graph", "bindings", "symbols", "profiles", "requirements")  # changed more often
+OURS = ("AR806", "AR807", "AR808")  # codes that blame the library
+
+
+class Log(trt.ILogger):
+    """Keeps errors."""
+
+    def __init__(self):
+        trt.ILogger.__init__(self)
+        self.lines = []
+
+    def log(self, severity, msg):
+        if severity <= trt.Logger.ERROR:
+            self.lines.append(msg)
+
+
+def chain(net):
+    x = net.add_input("x", trt.float32, (-1, 2, -1))
+    one = net.add_constant((1, 2, 1), np.float32([2, 3])).get_output(0)
+    y = net.add_normalization(x, one, one, 0b110).get_output(0)
+    resize = net.add_resize(y)
+    resize.resize_mode = trt.InterpolationMode.LINEAR
+    resize.scales = (1, 1, 1.5)
+    return {"x": ((1, 2, 1), (2, 2, 5), (3, 2, 9))}, {}, [resize.get_output(0)]
+
+
+def shuffle(net):
+    x, n = net.add_input("x", trt.int8, (2, -1)), net.add_input("n", trt.int32, (2,))
+    layer = net.add_shuffle(x)
+    layer.set_input(1, n)
+    sizes = net.add_shape(layer.get_output(0)).get_output(0)
+    return {"x": ((2, 1), (2, 6), (2, 9))}, {"n": ((1, 1), (4, 3), (18, 18))}, [layer.get_output(0), sizes]
+
+
+def constants(net):
+    data = np.arange(40, dtype=np.float32)
+    table = net.add_constant((5, 8), data).get_output(0)
+    x = net.add_input("x", trt.float16, (5, 8))
+    y = net.add_elementwise(net.add_cast(x, trt.float32).get_output(0), table, trt.ElementWiseOperation.PROD)
+    part = net.add_slice(y.get_output(0), (1, 2), (3, 3), (1, 2)).get_output(0)
+    total = net.add_reduce(y.get_output(0), trt.ReduceOperation.MAX, 0b01, False).get_output(0)
+    return {}, {}, [part, total]
+
+
+def plan(describe):
+    """The unchanged plan of a network."""
+    builder = trt.Builder(trt.Logger())
+    net, config = builder.create_network(), builder.create_builder_config()
+    shapes, values, outputs = describe(net)
+    for tensor in outputs:
+        net.mark_output(tensor)
+    profile = builder.create_optimization_profile()
+    for name, limits in shapes.items():
+        profile.set_shape(name, *limits)
+    for name, limits in values.items():
+        profile.set_shape_input(name, *limits)
+    config.add_optimization_profile(profile)
+    with trt.strict():
+        return bytes(builder.build_serialized_network(net, config))
+
+
+# ---- changes ------------------------------------------------------------------------------------------
+
+
+def change_bytes(data, rng):
+    """Some bytes set, cut out, doubled or cut off."""
+    out = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at, length = rng.randrange(len(out) + 1), rng.randrange(1, 40)
+        match rng.randrange(5):
+            case 0 | 1:
+                out[at : at + 1] = bytes([rng.randrange(256)])
+            case 2:
+                del out[at : at + length]
+            case 3:
+                out[at:at] = out[at : at + length]
+            case 4:
+                del out[at + 1 :]
+    return bytes(out)
+
+
+def change_text(text, rng):
+    """Some characters, or a number, or a word replaced by another one of the text."""
+    if not text:
+        return rng.choice(("x", "-1", "\0"))
+    at = rng.randrange(len(text))
+    words = text.split(" ")
+    match rng.randrange(5):
+        case 0:
+            return text[:at] + rng.choice("0123456789-x.,()*# \n") + text[at + 1 :]
+        case 1:
+            digits = [i for i, c in enumerate(text) if c.isdigit()] or [at]
+            i = rng.choice(digits)
+            return text[:i] + rng.choice(("0", "9", "99", "1000000", "-1", "")) + text[i + 1 :]
+        case 2:
+            words[rng.randrange(len(words))] = rng.choice(words)
+            return " ".join(words)
+        case 3:
+            lines = text.split("\n")
+            i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[i], lines[j] = lines[j], lines[i]
+            return "\n".join(lines)
+    return text[:at] + text[at + rng.randrange(1, 9) :]
+
+
+def change_value(value, rng):
+    """A JSON value, changed somewhere inside."""
+    match value:
+        case dict() if value:
+            key = rng.choice(list(value))
+            return {**value, key: change_value(value[key], rng)}
+        case list() if value and rng.random() < 0.8:
+            i = rng.randrange(len(value))
+            return [*value[:i], change_value(value[i], rng), *value[i + 1 :]]
+        case list():
+            return rng.choice(([], value + value, value[1:], value[::-1], [[]], None))
+        case bool():
+            return not value
+        case int():
+            return rng.choice((0, 1, -1, value + 1, value - 1, value * 2, 1 << 31, 1 << 62, 1 << 70))
+        case str():
+            return change_text(value, rng)
+    return rng.choice((None, 0, "", [], {}, True, 1.5))
+
+
+def change_sealed(data, rng):
+    """A change of the header or the constants with checksums that fit."""
+    length, start = struct.unpack_from("<QQ", data, 16)
+    header, weights = json.loads(data[128 : 128 + length]), bytearray(data[start:])
+    if weights and rng.random() < 0.2:
+        weights[rng.randrange(len(weights))] ^= 1 << rng.randrange(8)
+    else:
+        for _ in range(rng.choice((1, 1, 1, 2, 4))):
+            field = rng.choice([*header, *MATTERS])
+            header[field] = change_value(header[field], rng)
+    if rng.random() < 0.9:
+        header["checksums"] = checksums(header, weights) or header.get("checksums")
+    return seal(json.dumps(header).encode(errors="surrogatepass"), bytes(weights))
+
+
+def checksums(header, weights):
+    """Those of the constants that the header lists; None where it makes no sense."""
+    sums, at = [], 0
+    try:
+        for _, dtype, count in header["blobs"]:
+            size = storage_bytes(getattr(trt, dtype), count)
+            sums.append(hashlib.sha256(weights[at : at + size]).hexdigest())
+            at = -(-(at + size) // 64) * 64
+    except (AttributeError, TypeError, ValueError, KeyError, OverflowError):
+        return None
+    return sums
+
+
+def seal(header, weights):
+    """A plan file of these parts."""
+    start = -(-(128 + len(header)) // 64) * 64
+    fields = (len(header), start, len(weights), start + len(weights))
+    preamble = b"\x89AnyRT\r\n" + struct.pack("<IIQQQQ", 1, 0, *fields) + bytes(16)
+    body = preamble + hashlib.sha256(preamble + header).digest() + bytes(32) + header
+    return body + bytes(start - len(body)) + weights
+
+
+# ---- trying -------------------------------------------------------------------------------------------
+
+
+def run(engine, log, rng):
+    """One inference at a corner of the first profile, with strips around every tensor."""
+    context = engine.create_execution_context()
+    if context is None:
+        return []
+    corner, blocks = rng.randrange(3), {}
+    for name in engine:
+        if engine.get_tensor_mode(name) is trt.TensorIOMode.INPUT:
+            context.set_input_shape(name, engine.get_tensor_profile_shape(name, 0)[corner])
+    for name in engine:
+        if engine.is_shape_inference_io(name) and engine.get_tensor_mode(name) is trt.TensorIOMode.INPUT:
+            numbers = engine.get_tensor_profile_values(0, name)
+            dtype = trt.nptype(engine.get_tensor_dtype(name))
+            blocks[name] = block(np.int64(numbers[corner] if numbers else [2, 3]).astype(dtype).tobytes())
+            context.set_tensor_address(name, address(blocks[name]))
+    for name in engine:
+        shape = context.get_tensor_shape(name)
+        if name not in blocks and shape.rank >= 0 and min(shape, default=0) >= 0:
+            size = storage_bytes(engine.get_tensor_dtype(name), trt.volume(shape))
+            if size < 1 << 24:
+                blocks[name] = block(bytes(size))
+                context.set_tensor_address(name, address(blocks[name]))
+    context.execute_async_v3(0)
+    return [f"written around {n}" for n, b in blocks.items() if b[:STRIP].any() or b[-STRIP:].any()]
+
+
+def block(content):
+    return np.frombuffer(bytes(STRIP) + content + bytes(STRIP), np.uint8).copy()
+
+
+def address(memory):
+    return memory.ctypes.data + STRIP
+
+
+def wrong(data, rng):
+    """What goes wrong with a plan."""
+    log = Log()
+    engine = trt.Runtime(log).deserialize_cuda_engine(data)
+    problems = [] if engine is not None or log.lines else ["refused without a word"]
+    if engine is not None:
+        problems += run(engine, log, rng)
+    return problems + [line for line in log.lines if line[1:6] in OURS or line[1:3] != "AR"]
+
+
+def main(first, last):
+    plans = [plan(describe) for describe in (chain, shuffle, constants)]
+    for case in range(first, last):
+        rng = random.Random(case)
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        print(case, file=sys.stderr, flush=True)
+        original = rng.choice(plans)
+        data = change_sealed(original, rng) if case % 2 else change_bytes(original, rng)
+        problems = wrong(data, rng)
+        if problems:
+            print(f"case {case}: {problems}", flush=True)
+    faulthandler.cancel_dump_traceback_later()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,32 @@
+"""Changed plans and calls in any order: named errors only, no crash, no hang.
+
+ANYRT_FUZZ=1000 python -m pytest tests/fuzz    a long run: so many cases of each kind
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+COUNT = int(os.environ.get("ANYRT_FUZZ", "150"))
+BATCHES = 2
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """That of the fuzzers: a cache of their own, two threads, a trace when one dies."""
+    switches = {"ANYRT_NUM_THREADS": "2", "PYTHONFAULTHANDLER": "1", "PYTHONWARNINGS": "error"}
+    return {**os.environ, "ANYRT_CACHE_DIR": str(tmp_path_factory.mktemp("cache")), **switches}
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("program", ["mutate_plans.py", "mutate_calls.py"])
+def test_anything_gives_named_errors_only(program, batch, environment):
+    first, last = (COUNT * k // BATCHES for k in (batch, batch + 1))
+    command = [sys.executable, HERE / program, str(first), str(last)]
+    limit = 60 + 2 * (last - first)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-3000:]
