@@ -9,7 +9,8 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
   ulp × 2u × |result|, where `ulp` is what its record states;
 * a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
-* a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well;
+* a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
+  divided by their sum where those outside are excluded;
 * what only moves elements moves the bounds.
 
 A bound of infinity means "not to be compared": beyond the range of float32, outside a function's domain, or
@@ -20,7 +21,7 @@ where the operands' bounds reach across a place where the function is not define
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -36,7 +37,7 @@ from anyrt.ir.reference import widen
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
-from anyrt.prims.taps import Taps
+from anyrt.prims.taps import Cubic, TapRule, Taps
 
 Errors = NDArray[np.float64]
 
@@ -177,25 +178,45 @@ def _reduced(op: Reduce, x: Bounded) -> Errors:
         return np.asarray(total if instruction is Op.ADD else np.where(total > 0, np.inf, 0.0))
     size = _size(x.array)
     unit = UNIT * (8 + 2 * np.sqrt(np.prod([x.array.shape[k] for k in op.axes], dtype=np.float64)))
-    if instruction is Op.ADD:
-        grown = size.sum(axis=op.axes, keepdims=True)
-        bound = total + unit * grown
-    else:
-        grown = (size + error).prod(axis=op.axes, keepdims=True)
-        bound = grown - size.prod(axis=op.axes, keepdims=True) + unit * grown + TINY
-    return np.where(grown > LARGEST, np.inf, bound)  # a partial result may have overflowed
+    if instruction is Op.MUL:
+        return _multiplied(op.axes, size, error, unit)
+    grown = size.sum(axis=op.axes, keepdims=True)
+    return np.where(grown > LARGEST, np.inf, total + unit * grown)  # a partial sum may have overflowed
+
+
+def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float) -> Errors:
+    """The bound of a product; none where some partial product may leave the range of float32."""
+    grown = (size + error).prod(axis=axes, keepdims=True)
+    bound = grown - size.prod(axis=axes, keepdims=True) + unit * grown + TINY
+    most = np.maximum(size + error, 1.0).prod(axis=axes, keepdims=True)
+    least = np.where(size > 0, np.minimum(size, 1.0), 1.0).prod(axis=axes, keepdims=True)
+    return np.where((most > LARGEST) | (least < 1 / LARGEST), np.inf, bound)
 
 
 def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
-    positions, weights = op.rule.table(x.array.shape[op.axis], result.shape[op.axis])
+    sizes = x.array.shape[op.axis], result.shape[op.axis]
+    positions, weights = op.rule.table(*sizes)
     along = [-1 if k == op.axis else 1 for k in range(x.array.ndim)]
     error, size = np.broadcast_to(x.error, x.array.shape), _size(x.array)
+    unit = (WEIGHED * UNIT / _divisor(op.rule, sizes, weights)).reshape(along)
     total = np.zeros(result.shape)
     for t in range(op.rule.count):
         here, weight = positions[:, t], np.abs(weights[:, t]).reshape(along)
         total += np.take(error, here, axis=op.axis) * weight
-        total += np.take(size, here, axis=op.axis) * (WEIGHED * UNIT)
+        total += np.take(size, here, axis=op.axis) * unit
+        # A weight of nearly 0 may be 0 as well, or have the other sign.
+        endless = np.isinf(np.take(x.array, here, axis=op.axis)) & (weight < WEIGHED * UNIT)
+        total[np.broadcast_to(endless, total.shape)] = np.inf
     return total
+
+
+def _divisor(rule: TapRule, sizes: tuple[int, int], weights: Errors) -> Errors:
+    """What the weights of each output were divided by, where that enlarges their errors: 1 or less."""
+    match rule:
+        case Cubic(exclude_outside=True):
+            _, whole = replace(rule, exclude_outside=False).table(*sizes)
+            return np.asarray(np.minimum(1.0, np.abs(np.where(weights != 0, whole, 0.0).sum(axis=1))))
+    return np.ones(len(weights))
 
 
 def _size(x: Array) -> Errors:
