@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from anyrt.core.dims import Sym, always_le, linear, symbols
 from anyrt.ir.kernel import Buffer, Expr, If, Load, Op, Scalar, Space, Stmt, alu, const, index
+from anyrt.prims.taps import Border
 from anyrt.schedule.nest import Nest, loads_of, substitute_stmt
 from anyrt.schedule.tables import NEAR, Table, Tables
 
@@ -42,7 +43,8 @@ def _table(x: Load, widened: Sym, tables: Tables) -> Table | None:
         if isinstance(sym.source, Load) and sym.source.buffer.space is Space.TABLE:
             moved = linear(sym.source.index, widened)
             if moved is not None and moved[0] == 1:
-                return tables.of(sym.source.buffer)
+                table = tables.of(sym.source.buffer)
+                return None if table is None or isinstance(table.rule, Border) else table  # these may descend
     return None
 
 

@@ -1,0 +1,24 @@
+"""Reading at positions from tables, in vector loops."""
+
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType, SampleMode
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.prims import build as b
+from anyrt.prims.taps import Border
+from anyrt.schedule.cost import Sizes
+
+N = Sym("x.0", 1, 100)
+
+
+@pytest.mark.parametrize("mode", [SampleMode.REFLECT, SampleMode.WRAP, SampleMode.CLAMP])
+def test_positions_that_descend_are_read_right(mode):
+    x = b.param("x", (N.dim, 2, 4), DataType.UINT8)
+    y = b.taps(x, 2, 3, Border(mode, 1, -1))
+    graph = Graph((("x", x),), (("y", y),), {}, (Symbol(N, "x", 0),))
+    sizes = [{N.name: n} for n in (1, 37)]
+    assert verify(native.lower(graph, {}, Sizes(sizes[1])), host(), sizes) == ()
