@@ -20,7 +20,7 @@ from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob, Const
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion, Schedule, ident
+from anyrt.schedule.fuse import Fusion, Schedule, ident, port_names
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.versions import originals, versions
 
@@ -88,8 +88,7 @@ def _places(
     graph: Graph, schedule: Schedule, arena: Arena, blobs: Mapping[Blob, int]
 ) -> dict[Buffer, tuple[int, Dim]]:
     """For each buffer the word of the argument array that holds its base, and the bytes from there."""
-    names = [f"in_{ident(n)}" for n, _ in graph.inputs] + [f"out_{ident(n)}" for n, _ in graph.outputs]
-    words = {name: abi.FIRST_BINDING + n for n, name in enumerate(names)}
+    words = {name: abi.FIRST_BINDING + n for n, name in enumerate(port_names(graph))}
     places: dict[Buffer, tuple[int, Dim]] = {}
     for value in walk(v for _, v in graph.outputs):
         buffer = schedule.buffers.get(value)

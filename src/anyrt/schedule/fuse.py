@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, product
 from anyrt.core.dtype import bits
@@ -70,6 +71,7 @@ class Fusion:
     buffers: dict[Value, Buffer] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
     unhosted: set[Value] = field(default_factory=set)
+    ports: dict[str, str] = field(default_factory=dict)
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
@@ -82,8 +84,11 @@ class Fusion:
     # ---- buffers ------------------------------------------------------------------------------
 
     def _leaves(self) -> None:
-        for name, value in self.graph.inputs:
-            self.buffers[value] = Buffer(f"in_{ident(name)}", value.dtype, Space.INPUT, product(value.shape))
+        names = port_names(self.graph)
+        for (_, value), name in zip(self.graph.inputs, names, strict=False):
+            self.buffers[value] = Buffer(name, value.dtype, Space.INPUT, product(value.shape))
+        outputs = (n for n, _ in self.graph.outputs)
+        self.ports.update(zip(outputs, names[len(self.graph.inputs) :], strict=True))
         for value in walk(v for _, v in self.graph.outputs):
             if isinstance(value.op, Const) and value.op.blob.size != 1:
                 self.buffers[value] = Buffer(
@@ -100,7 +105,7 @@ class Fusion:
     def _output(self, name: str, value: Value) -> Buffer:
         ends = (*self.graph.inputs, *self.graph.outputs)
         large = sum(self.sizes.volume(v) * bits(v.dtype) // 8 for _, v in ends) >= STREAM_BYTES
-        return Buffer(f"out_{ident(name)}", value.dtype, Space.OUTPUT, product(value.shape), stream=large)
+        return Buffer(self.ports[name], value.dtype, Space.OUTPUT, product(value.shape), stream=large)
 
     def _store(self, value: Value, reason: str) -> None:
         if value not in self.buffers:
@@ -243,6 +248,20 @@ class Fusion:
             buffer = self._output(name, value)
             if self.buffers[value] != buffer:
                 yield Group(value, buffer)
+
+
+def port_names(graph: Graph) -> list[str]:
+    """For the memory of each input, then of each output, a name like no other's, though tensors are called
+    "a b" and "a_b"."""
+    names: dict[str, None] = {}
+    for kind, ends in (("in", graph.inputs), ("out", graph.outputs)):
+        for name, _ in ends:
+            unique = plain = f"{kind}_{ident(name)}"
+            more = counting(2)
+            while unique in names:
+                unique = f"{plain}_{next(more)}"
+            names[unique] = None
+    return list(names)
 
 
 def ident(name: str) -> str:
