@@ -80,10 +80,13 @@ class Runtime(Reporting, Managed):
         device: Device = CpuDevice()
         if self._gpu_allocator is not None:
             device = AllocatedDevice(device, self._gpu_allocator)
-        pool = shared_pool(file.plan.number("threads"), CpuDevice(), obtain_pool)
-        engine = load(file, device, pool, obtain)
+        pool = shared_pool(file.plan.number("threads"), CpuDevice(), lambda: obtain_pool(self._warn))
+        engine = load(file, device, pool, lambda plan: obtain(plan, self._warn))
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
+
+    def _warn(self, text: str) -> None:
+        self._channel.log(Severity.WARNING, text)
 
     @quiet(None)
     def load_runtime(self, path: str) -> Runtime:

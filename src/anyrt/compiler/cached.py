@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -33,24 +34,29 @@ class Compiler(Protocol):
         """Native code of the thread pool."""
 
 
-def kernel_cache() -> KernelCache:
-    """The cache of this user."""
-    return KernelCache(default_directory(), _warn)
+Warn = Callable[[str], None]
 
 
-def _warn(text: str) -> None:
-    warnings.warn(f"kernel cache: {text}", RuntimeWarning, stacklevel=2)
+def warn_python(text: str) -> None:
+    """For callers without a logger: a RuntimeWarning."""
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-def obtain(file: PlanFile) -> Compiled:
+def kernel_cache(warn: Warn = warn_python) -> KernelCache:
+    """The cache of this user; `warn` is told what is wrong with it."""
+    return KernelCache(default_directory(), warn)
+
+
+def obtain(file: PlanFile, warn: Warn = warn_python) -> Compiled:
     """Native code for a plan on this machine."""
     key = plan_key(file.digest)
-    return kernel_cache().obtain(key, file.plan.sym_by_name, lambda: _compiler().compile_plan(file))
+    return kernel_cache(warn).obtain(key, file.plan.sym_by_name, lambda: _compiler().compile_plan(file))
 
 
-def obtain_pool() -> Compiled:
+def obtain_pool(warn: Warn = warn_python) -> Compiled:
     """Native code of the thread pool on this machine."""
-    return kernel_cache().obtain(cache_key("pool", *_machine()), {}, lambda: _compiler().compile_pool())
+    key = cache_key("pool", *_machine())
+    return kernel_cache(warn).obtain(key, {}, lambda: _compiler().compile_pool())
 
 
 def plan_key(digest: bytes) -> str:

@@ -159,7 +159,8 @@ class _Build:
         )
         check_agreement(plan, graph)
         data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
-        kernel_cache().put(plan_key(read_plan(data, check_weights=False).digest), compiled)
+        cache = kernel_cache(lambda text: request.log(Severity.WARNING, text))
+        cache.put(plan_key(read_plan(data, check_weights=False).digest), compiled)
         self._done(4)
         return data
 
