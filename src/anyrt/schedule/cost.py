@@ -42,19 +42,33 @@ class Sizes:
 
 def weight(value: Value, stored: Container[Value]) -> int:
     """Instructions for one element of `value` when everything in `stored` is loaded and the rest computed
-    anew."""
-    memo: dict[Value, int] = {}
+    anew; what several operands share is computed once, what taps read once for each tap."""
+    return min(CAP, sum(n * _own(v, stored) for v, n in _times(value, stored).items()))
 
-    def visit(v: Value) -> int:
-        if v in stored or isinstance(v.op, Param | Const | Reduce):
-            return 1  # a load, or an accumulator
-        if v not in memo:
-            below = sum(map(visit, v.args))
-            times = v.op.rule.count if isinstance(v.op, Taps) else 1
-            memo[v] = min(CAP, below * times + op_weight(v))
-        return memo[v]
 
-    return visit(value)
+def size(value: Value, stored: Container[Value]) -> int:
+    """Instructions that a kernel for `value` holds, each counted once."""
+    return min(CAP, sum(_own(v, stored) for v in _times(value, stored)))
+
+
+def _times(value: Value, stored: Container[Value]) -> dict[Value, int]:
+    """How often each value that goes into an element is computed or loaded."""
+    times: dict[Value, int] = {}
+    todo = [(value, 1)]
+    while todo:
+        v, n = todo.pop()
+        if times.get(v, 0) >= n:
+            continue
+        times[v] = n
+        if v not in stored and not isinstance(v.op, Param | Const | Reduce):
+            below = n * v.op.rule.count if isinstance(v.op, Taps) else n
+            todo += [(a, below) for a in v.args]
+    return times
+
+
+def _own(value: Value, stored: Container[Value]) -> int:
+    """A load or an accumulator counts as one instruction."""
+    return 1 if value in stored or isinstance(value.op, Param | Const | Reduce) else op_weight(value)
 
 
 def op_weight(value: Value) -> int:

@@ -7,7 +7,7 @@ was this not fused?".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count as counting
 
@@ -19,16 +19,18 @@ from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.prims.map import Map
 from anyrt.prims.reduce import Reduce
-from anyrt.schedule.cost import HEAVY, MOVE, Sizes, weight
+from anyrt.prims.taps import Taps
+from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.kernels import Builder, Group, Part
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.tables import Tables
 
 # Inputs and outputs together, from here on: with less, the next inference still finds the output in the
-# last-level cache (half of 32 MB, where 16 MB in and out became twice as fast past the caches, 8 MB no slower).
+# last-level cache (half of 32 MB, where 16 MB in and out became twice as fast past the caches).
 STREAM_BYTES = 16 << 20
-CHAIN = 400  # instructions: longer chains are cut, so that kernels stay readable and compile fast
+CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
+DEPTH = 48  # values inlined into one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +119,45 @@ class Fusion:
     def _choose(self) -> None:
         """Store what is cheaper stored than computed again, producers first."""
         uses = users(self.graph)
+        sinks = self._sinks(uses)
+        depth: dict[Value, int] = {}
         for value in walk(v for _, v in self.graph.outputs):
             if value in self.alone and not isinstance(value.op, Param | Const):
                 self._store(value, "fusing is switched off for it")
-            if value in self.buffers or isinstance(value.op, Param | Const | Reduce):
+            depth[value] = 0
+            if value in self.buffers or isinstance(value.op, Param | Const):
                 continue
-            cost = weight(value, self.buffers)
-            count = len(set(uses[value]))
-            if isinstance(value.op, Concat):
-                self._store(value, "its parts are written by loops of their own")
-            elif cost > CHAIN:
-                self._store(value, f"computing it takes more than {CHAIN} instructions an element")
-            elif count > 1 and cost * (count - 1) > 4 * MOVE + HEAVY:
-                self._store(value, f"{count} users would each spend {cost} instructions on it")
-            elif cost >= HEAVY and any(self._repeats(value, u) for u in uses[value]):
-                self._store(value, f"it is repeated, and costs {cost} instructions each time")
+            depth[value] = 1 + max((depth[a] for a in value.args), default=0)
+            if not isinstance(value.op, Reduce):
+                self._judge(value, uses[value], len(sinks[value]), depth[value])
+            if value in self.buffers:
+                depth[value] = 0
+
+    def _judge(self, value: Value, uses: Sequence[Value], count: int, depth: int) -> None:
+        cost = weight(value, self.buffers)
+        if isinstance(value.op, Concat):
+            self._store(value, "its parts are written by loops of their own")
+        elif depth > 1 and size(value, self.buffers) > CHAIN:
+            self._store(value, f"computing it takes more than {CHAIN} instructions an element")
+        elif depth > DEPTH:
+            self._store(value, f"{DEPTH} values are computed inside one another already")
+        elif count > 1 and cost * (count - 1) > 4 * MOVE + HEAVY:
+            self._store(value, f"{count} kernels would each spend {cost} instructions on it")
+        elif cost >= HEAVY and any(self._repeats(value, u) for u in uses):
+            self._store(value, f"it is repeated, and costs {cost} instructions each time")
+
+    def _sinks(self, uses: Mapping[Value, Sequence[Value]]) -> dict[Value, frozenset[Value]]:
+        """Where a value's elements end up when all is inlined: values with a buffer, and taps, which read it
+        at other indices. Users that end up in one place compute it once."""
+        found: dict[Value, frozenset[Value]] = {}
+        for value in reversed(list(walk(v for _, v in self.graph.outputs))):
+            parts = any(isinstance(u.op, Concat) for u in uses[value])  # each is written by its own loops
+            ends = frozenset({value} if parts or value in self.buffers else ())
+            below = (frozenset({u}) if isinstance(u.op, Taps) else found[u] for u in uses[value])
+            found[value] = ends.union(
+                *(b for b, u in zip(below, uses[value], strict=True) if not isinstance(u.op, Concat))
+            )
+        return found
 
     def _repeats(self, value: Value, user: Value) -> bool:
         """True when a broadcasting user reads the same elements again in an outer loop."""

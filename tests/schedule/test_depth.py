@@ -1,0 +1,28 @@
+"""Long chains of layers: cut into kernels, so that nothing recurses without bound."""
+
+from anyrt.compiler import native
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+
+
+def chain(length):
+    x = b.param("x", (4, 33), DataType.FLOAT)
+    y = x
+    for _ in range(length):
+        y = b.map_("sub", y, x)
+    return Graph((("x", x),), (("y", y),))
+
+
+def test_a_chain_of_a_thousand_layers_becomes_kernels_of_limited_depth():
+    launches = native.lower(chain(1000), {}, Sizes()).schedule.launches
+    assert max(len(x.inlined) for x in launches) <= 48
+    assert len(launches) == 21
+
+
+def test_a_value_that_one_kernel_uses_often_is_computed_there_once():
+    x = b.param("x", (4, 33), DataType.FLOAT)
+    e = b.map_("exp", x)
+    graph = Graph((("x", x),), (("y", b.map_("mul", b.map_("add", e, x), b.map_("sub", e, x))),))
+    assert len(native.lower(graph, {}, Sizes()).schedule.launches) == 1
