@@ -26,13 +26,14 @@ from anyrt.compiler.verify import Mismatch, groups_failed, verify
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
-from anyrt.core.flags import read_flags
+from anyrt.core.flags import default_threads, read_flags
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES
+from anyrt.plan.abi import align
 from anyrt.plan.file import PlanFile, read_plan, write_plan
 from anyrt.plan.plan import Binding, Plan, lay_out
-from anyrt.plan.program import Compiled
+from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
@@ -142,8 +143,8 @@ class _Build:
         self._done(1)
         lowered, alone, report = self._verified(lowered, offsets, sizes, target)
         self._done(2)
-        self._check_memory(lowered)
         compiled = native.compile_lowered(lowered, target)
+        self._check_memory(compiled.program)
         self._done(3)
         plan = Plan(
             name=request.name,
@@ -201,14 +202,19 @@ class _Build:
         alone = groups_failed(found)
         return native.lower(lowered.graph, offsets, sizes, alone), alone, lines
 
-    def _check_memory(self, lowered: native.Lowered) -> None:
+    def _check_memory(self, program: Program) -> None:
+        """What a context would take, which has the same limit."""
         limit = self.request.settings.memory_limit
         if limit is None:
             return
-        values = self.request.sizes(0, Point.MAX) if self.request.profiles else {}
-        needed = Sizes(values).of(lowered.arena_bytes)
+        corners = [self.request.sizes(p, Point.MAX) for p in range(len(self.request.profiles))] or [{}]
+        threads = self.request.settings.num_threads or default_threads()
+        needed = max(
+            align(s.of(program.arena_bytes)) + threads * align(s.of(program.scratch_bytes))
+            for s in map(Sizes, corners)
+        )
         if needed > limit:
-            got, wanted = f"{needed} bytes of intermediate tensors", f"at most {limit}"
+            got, wanted = f"{needed} bytes of intermediate tensors and scratch", f"at most {limit}"
             do = "raise the WORKSPACE limit of the memory pool, or lower the profile's maximum"
             raise ResourceError("AR801", self.request.name or "network", got=got, wanted=wanted, do=do)
 
@@ -238,7 +244,7 @@ def _settings(request: BuildRequest, graph: Graph, alone: frozenset[Value]) -> t
 def blob_bytes(blob: Blob) -> memoryview:
     """A constant as a plan holds it."""
     data = pack4(blob.data) if blob.dtype in PACKED else blob.data
-    return memoryview(np.ascontiguousarray(data).view(np.uint8)).cast("B") if data.size else memoryview(b"")
+    return np.ascontiguousarray(data).view(np.uint8).data.cast("B") if data.size else memoryview(b"")
 
 
 def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:

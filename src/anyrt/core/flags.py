@@ -61,6 +61,17 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
     )
 
 
+def default_threads() -> int:
+    """What ANYRT_NUM_THREADS says, else the number of processors that this process may use."""
+    asked = read_flags().num_threads
+    if asked is not None:
+        return asked
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
 def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         names = ", ".join(x for x in allowed if x)

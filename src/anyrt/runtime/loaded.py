@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.core.dims import INF, bounds
 from anyrt.core.errors import AnyrtError, BindingError, ProfileError
 from anyrt.plan import abi
+from anyrt.plan.abi import align
 from anyrt.plan.device import Code, Device
 from anyrt.plan.file import PlanFile
 from anyrt.plan.plan import Binding, Plan, Range
@@ -76,9 +78,14 @@ class Loaded:
             return 0
         try:
             resolved = self.resolver.resolve(tuple(shapes), tuple(values))
-        except AnyrtError:  # the maxima of several inputs need not go together; each run takes what it needs
-            return 0
+        except AnyrtError:  # the maxima of several inputs need not go together
+            return self._bound()
         return workspace_bytes(resolved, self.pool.threads)
+
+    def _bound(self) -> int:
+        """What is enough for every size; 0 where nothing bounds it, as each run takes what it needs."""
+        most = [bounds(d)[1] for d in (self.program.arena_bytes, self.program.scratch_bytes)]
+        return 0 if INF in most else align(most[0]) + self.pool.threads * align(most[1])
 
 
 def static_shape(binding: Binding) -> Shape | None:

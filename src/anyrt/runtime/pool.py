@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from anyrt.core.errors import ArgumentError
-from anyrt.core.flags import read_flags
+from anyrt.core.flags import default_threads
 from anyrt.plan import pool as native
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.device import Code, Device
@@ -94,17 +94,6 @@ class Pool:
             self._words[word] = 0
         for listener in list(self.listeners):
             listener.after_fork()
-
-
-def default_threads() -> int:
-    """What ANYRT_NUM_THREADS says, else the number of processors that this process may use."""
-    asked = read_flags().num_threads
-    if asked is not None:
-        return asked
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
 
 
 class _Registry:
