@@ -138,3 +138,29 @@ def test_dimensions_broadcast_at_run_time(net, engine_of):
         assert np.array_equal(engine(a=floats(m, 3), b=floats(n, 3))["y"], floats(m, 3) + floats(n, 3))
     with pytest.raises(trt.errors.ShapeError, match="AR112"):
         engine(a=floats(2, 3), b=floats(3, 3))
+
+
+def test_stated_memory_is_enough_where_largest_shapes_exclude_each_other(net, builder, log):
+    """size 8 x 8 and x of 16: neither maximum goes with the other one."""
+    x, size = net.add_input("x", F, (-1, 4)), net.add_input("size", trt.int32, (2,))
+    total = net.add_reduce(x, trt.ReduceOperation.SUM, 0b10, False).get_output(0)
+    square = net.add_shuffle(total)
+    square.set_input(1, size)
+    resize = net.add_resize(square.get_output(0))
+    resize.resize_mode, resize.scales = trt.InterpolationMode.CUBIC, (2, 2)
+    net.mark_output(resize.get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 4), (8, 4), (16, 4))
+    profile.set_shape_input("size", (1, 1), (4, 2), (8, 8))
+    config = builder.create_builder_config()
+    config.add_optimization_profile(profile)
+    engine = builder.build_engine_with_config(net, config)
+    context = engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+    memory = np.zeros(engine.device_memory_size_v2 + 64, np.uint8)
+    context.set_device_memory(memory.ctypes.data + -memory.ctypes.data % 64, engine.device_memory_size_v2)
+    for rows, columns in ((8, 2), (2, 8), (4, 4)):
+        data, sizes = floats(16, 4), np.int32([rows, columns])
+        out = np.empty((2 * rows, 2 * columns), np.float32)
+        context.set_input_shape("x", data.shape)
+        assert context.execute_v2([data, sizes, out])
+        assert np.allclose(out, engine(x=data, size=sizes)[engine[-1]])
