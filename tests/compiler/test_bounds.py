@@ -4,6 +4,7 @@ import numpy as np
 
 from anyrt.compiler.bounds import Bounded, differing, exact
 from anyrt.compiler.verify import reference
+from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
 from anyrt.prims import build as b
@@ -50,3 +51,9 @@ def test_nan_must_be_nan():
 
 def test_stored_arrays_are_exact():
     assert exact(np.float16([1.5]), DataType.HALF).exact
+
+
+def test_the_ends_of_a_range_do_not_wrap():
+    low = Bounded(np.int8([-8, 7]), np.array([2.0, 2.0]))
+    found = differing(np.array([-8, 7]).astype(numpy_dtype(DataType.INT4)), low, DataType.INT4)
+    assert found.tolist() == [False, False]

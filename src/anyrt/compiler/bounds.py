@@ -27,13 +27,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dtype import cast, is_float
+from anyrt.core.dtype import cast, is_float, is_integer
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
 from anyrt.ir.interpret import compute, concrete
 from anyrt.ir.kernel import Op
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
+from anyrt.prims._convert import limits
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
@@ -107,6 +108,8 @@ def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
     low, high = (_moved(x, sign * factor) for sign in (-1.0, 1.0))
     if dtype is DataType.BOOL:
         return np.logical_and(low, high), np.logical_or(low, high)
+    if is_integer(dtype):  # 4-bit numbers are held in 8 bits, where they have room to wrap
+        low, high = (np.clip(x, *limits(dtype)) for x in (low, high))
     return cast(low, dtype), cast(high, dtype)
 
 
