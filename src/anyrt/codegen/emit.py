@@ -175,7 +175,9 @@ class Emitter:
         lanes, store = self.values.out.scopes.lanes, body[0]
         assert lanes is not None, f"tile {tile} stands outside a vector loop"
         assert isinstance(store, Store), f"tile {tile} holds more than a store"
-        if lanes.mask is not None or not walks(store.value, tile):
+        moved = linear(store.index, lanes.var)
+        apart = moved is None or moved[0] != 1  # neighbouring lanes are stored apart
+        if lanes.mask is not None or apart or not walks(store.value, tile):
             self._unrolled(tile, body)
             return
         v, size = self.values, tile.extent
@@ -190,7 +192,6 @@ class Emitter:
         columns = transpose(v.out, outer, rows, ll.NAMES[store.buffer.stored], size)
         for i, column in enumerate(columns):
             inner = self._open(Scope(syms={tile: str(i)}))
-            moved = linear(store.index, lanes.var)
             assert moved is not None, f"{store} does not move evenly with {lanes.var}"
             where = v.address(inner, store.buffer, v.lane_zero(inner, 1, moved[1], lanes))
             self._store_run(store.buffer, column, where, lanes)
