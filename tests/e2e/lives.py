@@ -1,6 +1,7 @@
 """What happens to a process around an inference: `python lives.py fork|exit|idle|interrupt …`."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -63,6 +64,7 @@ def idle():
 
 def interrupt(plan_file):
     """Builds something slow and is interrupted from outside."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
     builder = trt.Builder(LOGGER)
     net = builder.create_network()
     tensor = net.add_input("x", trt.float32, (-1, -1, -1, -1))
