@@ -64,7 +64,7 @@ def idle():
 
 def interrupt(plan_file):
     """Builds something slow and is interrupted from outside."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     builder = trt.Builder(LOGGER)
     net = builder.create_network()
     tensor = net.add_input("x", trt.float32, (-1, -1, -1, -1))
