@@ -28,7 +28,7 @@ from benchmarks.measure import QUICK, Effort
 from benchmarks.peers import NAMES, OURS
 from benchmarks.table import show
 
-PER_SESSION = 12  # compilers in peers do not give back all memory
+PER_SESSION = 30  # compilers in peers do not give back all memory
 DOCUMENT = Path("docs/performance.md")
 
 

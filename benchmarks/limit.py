@@ -3,7 +3,9 @@
 A plain kernel walks over both memories from beginning to end, with the threads of the case: a few vector
 loads, a few vector stores, in the proportion in which the case reads and writes. Ways differ in the kind of
 stores and in the size of the pieces; the fastest is the limit. The libc's memcpy of the larger of the two
-sizes runs beside them: where it is faster, the limit is wrong, and marked.
+sizes runs beside them. Where the sizes are equal it is one more way (it may know instructions that copy
+without reading the target first); where they are not and it is faster all the same, the limit is wrong, and
+marked.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from benchmarks.steps import Element, Tensor
 from benchmarks.values import Array, aligned
 
 LIMIT, MEMCPY = "limit", "memcpy"
+EQUAL = 0.01  # sizes that differ by less, by coefficients that is, are equal
 UNROLL, MOST = 4, 32  # vectors of the smaller side in a turn of the loop; at most of the larger
 FENCES = {llvm.Arch.X86_64: 'call void asm sideeffect "sfence", "~{memory}"()'}
 KINDS = {llvm.Arch.X86_64: "v" if llvm.host().vector_bits == 512 else "x", llvm.Arch.AARCH64: "w"}
@@ -50,6 +53,11 @@ def ways(read: int, written: int, threads: int) -> tuple[Way, ...]:
     words = (source.ctypes.data, target.ctypes.data, pieces.read, size, libc)
     copy = region(_MEMCPY, threads, words, threads, (source, target))
     return (*out, Way(MEMCPY, copy, lambda: target))
+
+
+def is_copy(read: int, written: int) -> bool:
+    """Whether memcpy moves the same bytes."""
+    return abs(read - written) <= EQUAL * max(read, written)
 
 
 def _room(read: int, written: int) -> int:

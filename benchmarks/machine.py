@@ -42,7 +42,7 @@ def this_machine(peers: dict[str, str], missing: dict[str, str]) -> Machine:
     """The machine that we are on."""
     return Machine(
         processor=_processor(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=os.cpu_count() or 1,
         caches=_caches(),
         level=llvm.host().level.value,
         system=f"{platform.system()} {platform.release()}",

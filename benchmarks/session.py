@@ -157,8 +157,8 @@ def _measured(field: _Field, bare: Sequence[Way], order: Order, probe: Probe) ->
     lost = probe.lost
     times = measure([*(w for _, w, _ in field.ways), *bare], order.effort, probe)
     ours, others = times[: len(field.ways)], times[len(field.ways) :]
-    plain = [t for w, t in zip(bare, others, strict=True) if w.label != limit.MEMCPY]
     copied = [t for w, t in zip(bare, others, strict=True) if w.label == limit.MEMCPY]
+    plain = others if limit.is_copy(*traffic(field.case)) else others[: -len(copied) or None]
     fastest = min(plain, key=lambda t: t.median, default=Times(0.0, 0.0, 0))
     return Row(
         case=field.case.name,

@@ -43,7 +43,8 @@ def _single(case: Case, x: Array, out: Array) -> Run:
         case Resize() as step:
             return _resize(step, case.input, x, out)
         case Transpose((1, 0)):
-            return lambda: cv2.transpose(x, out)
+            a, b = (v.view(np.uint16) if x.itemsize == 2 else v for v in (x, out))  # it knows no bfloat16
+            return lambda: cv2.transpose(a, b)
         case Transpose((2, 0, 1)) if x.shape[2] <= MOST_CHANNELS:
             return lambda: cv2.split(x, list(out))
         case Transpose((1, 2, 0)) if x.shape[0] <= MOST_CHANNELS:
