@@ -33,6 +33,7 @@ from anyrt.core.dims import (
 )
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import (
+    BITS,
     COMPUTED,
     Alloc,
     Buffer,
@@ -436,7 +437,7 @@ class Builder:
     def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
         """A buffer in the thread's scratch."""
         offset = self.scratch
-        self.scratch = add(offset, mul(64, floordiv(add(mul(count, 4), 63), 64)))
+        self.scratch = add(offset, mul(64, floordiv(add(mul(count, BITS[kind] // 8), 63), 64)))
         return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
 
     def _window(self, store: Store) -> Kernel:
@@ -518,7 +519,8 @@ class Kept:
                 raise Refusal(self.value, "its rows are cut across")
         self.axes = tuple(free)
         length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere
-        self.buffer = self.builder.reserve("row", COMPUTED[self.value.dtype], length)
+        kind = COMPUTED[self.value.dtype]
+        self.buffer = self.builder.reserve("row", Scalar.U8 if kind is Scalar.BOOL else kind, length)
 
     @property
     def length(self) -> Dim:
@@ -532,7 +534,7 @@ class Kept:
     def read(self, slot: Dim, at: Sequence[Dim]) -> Expr:
         """One element of the row in `slot`."""
         assert self.buffer is not None, "a row has its buffer from the start"
-        return load(self.buffer, self._place(slot, at))
+        return cast(load(self.buffer, self._place(slot, at)), COMPUTED[self.value.dtype])
 
     def fill(self, slot: Dim, at: Sequence[Dim]) -> list[Stmt]:
         """Compute the row of `value` at the fixed part of `at` into `slot`."""
@@ -543,7 +545,8 @@ class Kept:
         elements = Elements(b.buffers, b.tables, b.names, allow_reductions=False)
         before: list[Stmt] = []
         elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
-        body = (Store(self.buffer, self._place(slot, where), elements.at(self.value, where)),)
+        element = cast(elements.at(self.value, where), self.buffer.stored)
+        body = (Store(self.buffer, self._place(slot, where), element),)
         nest = merge(refined(Nest(tuple(fresh.values()), body), b.names), b.names)
         return [*before, *b.loops(nest, nest.vars[-1] if nest.vars else None)]
 
