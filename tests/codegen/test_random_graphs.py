@@ -191,7 +191,7 @@ class Maker:
         return b.concat([v, *(self.pick(*others) for _ in range(self.pick(1, 2)))], axis)
 
     def taps(self):
-        v = self.value(lambda v: v.dtype is not DataType.BOOL)
+        v = self.value()
         axis, how, selector = self.axis(v), self.pick(*Coordinate), self.pick(*Selector)
         size = self.pick(1, 2, 3, 5, 8, 17, 33, v.shape[axis], v.shape[axis] * 2)
         rules = [Nearest(how, selector, self.pick(*Rounding))]
