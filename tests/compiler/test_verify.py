@@ -8,7 +8,7 @@ from anyrt.codegen.llvm import host
 from anyrt.compiler import native
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings, Verify
-from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import groups_failed, verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -53,7 +53,9 @@ def test_a_wrong_kernel_is_reported_with_its_inputs_and_first_element():
     (found,) = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
     assert found.kernel == "e0_mean"
     assert found.inputs == ("x float32[3, 40]", "y float32[3, 40]")
-    assert (found.index, found.count, found.total) == ((0, 0), 3, 3)
+    assert found.finding == "3 of 3 elements differ"
+    assert found.element is not None
+    assert found.element.index == (0, 0)
     assert str(found).startswith("[AR805] kernel e0_mean (")
     assert "at x.0 = 3, y.0 = 3: 3 of 3 elements differ; element [0, 0]: got " in str(found)
 
@@ -76,3 +78,9 @@ def test_a_build_reports_the_mismatch_and_keeps_its_kernels_apart(tmp_path, monk
     assert [m[:24] for m in messages] == ["[AR805] kernel e0_mean ("]
     assert "3 kernels" in plan.report
     assert "[AR805] kernel e0_mean" in plan.report
+
+
+def test_a_kernel_that_writes_behind_its_output_is_reported(monkeypatch):
+    monkeypatch.setattr(Trial, "overrun", lambda self: ("tensor z",))
+    found = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
+    assert [m.finding for m in found] == ["it writes behind tensor z"]

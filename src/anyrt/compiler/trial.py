@@ -108,6 +108,11 @@ class Trial:
         """The blocks whose strip was written to."""
         return tuple(n for n, block in self.blocks.items() if (block.bytes[-STRIP:] != FILL).any())
 
+    def mend(self) -> None:
+        """Make all strips as they were."""
+        for block in self.blocks.values():
+            block.bytes[-STRIP:] = FILL
+
     def _call(self, entry: str, *numbers: int) -> None:
         call = self.loaded.code.function(entry, 1 + len(numbers))
         status = call(self.args.ctypes.data, *numbers)

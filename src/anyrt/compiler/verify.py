@@ -18,7 +18,6 @@ from math import prod
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anyrt.codegen import host, llvm
 from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
@@ -42,9 +41,18 @@ INTEGERS: Final = 100  # random int32 and int64 lie below: products of a few of 
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """An element that is wrong."""
+
+    index: tuple[int, ...]
+    got: str
+    wanted: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     """A kernel that differs from its reference. `values`: what it computes, values of the lowered graph;
-    `inputs`: types of the graph's inputs, which `seed` fills; `index`: the first element that is wrong."""
+    `inputs`: types of the graph's inputs, which `seed` fills; `element`: the first one that is wrong."""
 
     kernel: str
     text: str
@@ -53,20 +61,18 @@ class Mismatch:
     inputs: tuple[str, ...]
     seed: int
     sizes: tuple[tuple[str, int], ...]
-    index: tuple[int, ...]
-    got: str
-    wanted: str
-    count: int
-    total: int
+    finding: str
+    element: Element | None = None
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {n}" for name, n in self.sizes)
         where = f"kernel {self.kernel} ({', '.join(self.layers)})" + (f" at {sizes}" if sizes else "")
-        element = f"element {list(self.index)}: got {self.got}, wanted {self.wanted}"
+        found = [self.finding]
+        if self.element is not None:
+            e = self.element
+            found.append(f"element {list(e.index)}: got {e.got}, wanted {e.wanted}")
         inputs = f"inputs (seed {self.seed}): {', '.join(self.inputs)}"
-        return (
-            f"[AR805] {where}: {self.count} of {self.total} elements differ; {element}; {inputs}\n{self.text}"
-        )
+        return f"[AR805] {where}: {'; '.join([*found, inputs])}\n{self.text}"
 
 
 def verify(
@@ -133,6 +139,7 @@ class _Check:
             for buffer, value in made.items():
                 yield from self._compare(launches, buffer, value, references[value])
                 held[value] = cast(references[value].array, value.dtype)
+            yield from self._overrun(launches)
 
     @cached_property
     def trial(self) -> Trial:
@@ -185,13 +192,21 @@ class _Check:
         wrong = differing(got, wanted, value.dtype)
         if wrong.any():
             first = tuple(int(i) for i in np.argwhere(wrong)[0])
-            yield self._mismatch(_maker(launches, value, first, self.sizes), got, wanted, wrong)
+            allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
+            element = Element(first, str(got[first]), f"{wanted.array[first]} ± {allowed:.3g}")
+            launch = _maker(launches, value, first, self.sizes)
+            yield self._mismatch(launch, element, f"{int(wrong.sum())} of {wrong.size} elements differ")
 
-    def _mismatch(self, launch: Launch, got: Array, wanted: Bounded, wrong: NDArray[np.bool_]) -> Mismatch:
-        graph, first = self.loaded.lowered.graph, tuple(int(i) for i in np.argwhere(wrong)[0])
+    def _overrun(self, launches: Sequence[Launch]) -> Iterator[Mismatch]:
+        blocks = self.trial.overrun()
+        if blocks:
+            self.trial.mend()
+            yield self._mismatch(launches[-1], None, f"it writes behind {', '.join(blocks)}")
+
+    def _mismatch(self, launch: Launch, element: Element | None, finding: str) -> Mismatch:
+        graph = self.loaded.lowered.graph
         origin = originals(graph, self.graph)
         values = [origin[v] for v in (*launch.makes, *launch.inlined) if v in origin]
-        allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
         return Mismatch(
             kernel=launch.kernel.name,
             text=print_kernels([launch.kernel]),
@@ -200,11 +215,8 @@ class _Check:
             inputs=tuple(_describe(n, v, self.sizes) for n, v in graph.inputs),
             seed=self.seed,
             sizes=tuple(self.sizes.items()),
-            index=first,
-            got=str(got[first]),
-            wanted=f"{wanted.array[first]} ± {allowed:.3g}",
-            count=int(wrong.sum()),
-            total=wrong.size,
+            finding=finding,
+            element=element,
         )
 
 
