@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Lanes, Scope
-from anyrt.codegen.transpose import transpose
+from anyrt.codegen.transpose import interleave, transpose
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.walk import buffers_of, walks
 from anyrt.codegen.widen import VectorLoop, combine
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Sym, linear
+from anyrt.core.dims import Dim, Sym, linear, substitute
 from anyrt.ir.kernel import (
     Alloc,
     Buffer,
@@ -175,7 +175,10 @@ class Emitter:
         lanes, store = self.values.out.scopes.lanes, body[0]
         assert lanes is not None, f"tile {tile} stands outside a vector loop"
         assert isinstance(store, Store), f"tile {tile} holds more than a store"
-        moved = linear(store.index, lanes.var)
+        moved, along = linear(store.index, lanes.var), linear(store.index, tile)
+        if moved is not None and moved[0] == tile.extent and along is not None and along[0] == 1:
+            self._interleaved(tile, store, lanes, moved[1])
+            return
         apart = moved is None or moved[0] != 1  # neighbouring lanes are stored apart
         if lanes.mask is not None or apart or not walks(store.value, tile):
             self._unrolled(tile, body)
@@ -197,6 +200,32 @@ class Emitter:
             self._store_run(store.buffer, column, where, lanes)
             v.out.scopes.stack.pop()
             outer.lines += inner.lines
+
+    def _interleaved(self, tile: Sym, store: Store, lanes: Lanes, rest: Dim) -> None:
+        """Lanes stored `tile.extent` elements apart, the tile's turns between them: one run of memory."""
+        v, size, outer = self.values, tile.extent, self.values.out.scopes.inner
+        assert isinstance(size, int), f"tile {tile} needs a fixed extent"
+        rows = []
+        for i in range(size):
+            inner = self._open(Scope(syms={tile: str(i)}))
+            rows.append(v.value(store.value))
+            v.out.scopes.stack.pop()
+            outer.lines += inner.lines
+        run = Lanes(lanes.var, lanes.width * size, lanes.first, None)
+        if lanes.mask is not None:
+            run = Lanes(
+                run.var,
+                run.width,
+                run.first,
+                interleave(v.out, outer, [lanes.mask] * size, "i1", lanes.width),
+            )
+        value = interleave(v.out, outer, rows, ll.NAMES[store.buffer.stored], lanes.width)
+        inner = self._open(Scope(syms={tile: "0"}))
+        first = v.out.put(inner, f"mul i64 {lanes.first}, {size}")
+        start = v.out.put(inner, f"add i64 {v.dim(substitute(rest, {tile: 0}))}, {first}")
+        self._store_run(store.buffer, value, v.address(inner, store.buffer, start), run)
+        v.out.scopes.stack.pop()
+        outer.lines += inner.lines
 
     def _branch(self, condition: Expr, body: tuple[Stmt, ...]) -> None:
         v = self.values

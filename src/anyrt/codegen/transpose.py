@@ -50,3 +50,15 @@ def _cut(w: Writer, scope: Scope, row: str, element: str, length: int, width: in
     """A vector in pieces of `width` lanes."""
     starts = range(0, length, width)
     return [shuffle(w, scope, row, "poison", element, length, list(range(k, k + width))) for k in starts]
+
+
+def interleave(w: Writer, scope: Scope, rows: list[str], element: str, length: int) -> str:
+    """One vector with the first lanes of all rows, then the second lanes, and so on; up to four rows."""
+    count = len(rows)
+    pair = list(range(2 * length))
+    padded = [*rows, *["poison"] * (-count % 2)]
+    parts = [
+        shuffle(w, scope, a, b, element, length, pair) for a, b in zip(padded[::2], padded[1::2], strict=True)
+    ]
+    picks = [(k % count) * length + k // count for k in range(count * length)]
+    return shuffle(w, scope, parts[0], parts[-1] if count > 2 else "poison", element, 2 * length, picks)

@@ -71,6 +71,7 @@ from anyrt.schedule.nest import (
     cut,
     divided,
     indices,
+    interleaves,
     loads_of,
     loops,
     merge,
@@ -214,10 +215,12 @@ class Builder:
         nest = merge(nest, self.names)
         if not nest.vars:
             return self._kernel((), nest.body, 1)
+        if interleaves(nest):
+            return self._spread(Nest(nest.vars[:-1], nest.body), nest.vars[-2], nest.vars[-1])
         across = self._read_across(nest)
         if across is not None:
             return self._tiles(nest, across)
-        return self._spread(nest, nest.vars[-1], list(nest.vars))
+        return self._spread(nest, nest.vars[-1])
 
     def _read_across(self, nest: Nest) -> Sym | None:
         """An outer loop along which some load walks memory one by one while the innermost loop makes it
@@ -261,18 +264,20 @@ class Builder:
         )
         return outer, (For(turn, Loop.SERIAL, both),)
 
-    def _spread(self, nest: Nest, widened: Sym, order: list[Sym]) -> Kernel:
+    def _spread(self, nest: Nest, widened: Sym, tile: Sym | None = None) -> Kernel:
         """Outer loops become the parallel one, until what is left inside is about ITEM elements."""
-        inside, work = [widened], self._extent(widened)
-        outer = [v for v in order if v is not widened]
+        times = 1 if tile is None else self._extent(tile)
+        inside, work = [widened], times * self._extent(widened)
+        outer = [v for v in nest.vars if v is not widened]
         if work > 2 * BLOCK:
-            block, within, value = cut(widened, BLOCK, self.names)
+            block, within, value = cut(widened, BLOCK // times, self.names)
             nest = nest.replace({widened: value}, [*outer, block, within])
-            return self._kernel([*outer, block], self.loops(Nest((within,), nest.body), within), BLOCK)
+            body = self.loops(Nest((within,), nest.body), within, tile)
+            return self._kernel([*outer, block], body, BLOCK)
         while outer and work * self._extent(outer[-1]) <= ITEM:
             work *= self._extent(outer[-1])
             inside.insert(0, outer.pop())
-        return self._kernel(outer, self.loops(Nest(tuple(inside), nest.body), widened), max(work, 1))
+        return self._kernel(outer, self.loops(Nest(tuple(inside), nest.body), widened, tile), max(work, 1))
 
     def _extent(self, var: Sym) -> int:
         return max(
@@ -282,11 +287,22 @@ class Builder:
             ),
         )
 
-    def loops(self, nest: Nest, widened: Sym | None) -> tuple[Stmt, ...]:
-        """The nest's loops, `widened` innermost, in versions for what it reads through tables."""
+    def loops(self, nest: Nest, widened: Sym | None, tile: Sym | None = None) -> tuple[Stmt, ...]:
+        """The nest's loops, `widened` (and `tile` in it) innermost, in versions for what it reads through
+        tables."""
         if widened is None:
             return loops(nest.vars, nest.body, None)
-        return variants(nest, widened, self.tables, lambda n: loops(n.vars, n.body, widened))
+
+        def make(n: Nest) -> tuple[Stmt, ...]:
+            return loops(n.vars, n.body if tile is None else (For(tile, Loop.TILE, n.body),), widened)
+
+        return variants(nest, widened, self.tables, make)
+
+    def rows(self, nest: Nest) -> tuple[Stmt, ...]:
+        """The loops of what is stored row by row."""
+        if interleaves(nest):
+            return self.loops(Nest(nest.vars[:-1], nest.body), nest.vars[-2], nest.vars[-1])
+        return self.loops(nest, nest.vars[-1] if nest.vars else None)
 
     def _kernel(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
         """The parallel loop counts through `outer`; its counter is taken apart again for each item."""
@@ -318,7 +334,7 @@ class Builder:
             body += self._folding(r)
         body += self._also(reductions)
         nest = merge(Nest(tuple(inner), (store,)), self.names)
-        body += self.loops(nest, nest.vars[-1] if nest.vars else None)
+        body += self.rows(nest)
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         return self._kernel(outer, body, max(1, work + prod(map(self._extent, inner))))
 
@@ -448,11 +464,8 @@ class Builder:
         inner = [v for v in self.vars if v in self.inner and v is not row]
         outer = [v for v in self.vars if v not in self.inner and v is not row]
         nest = merge(Nest(tuple(inner if row not in self.inner else [row]), (store,)), self.names)
-        across = self._read_across(nest)
-        if across is None:
-            stores = self.loops(nest, nest.vars[-1])
-        else:
-            stores = loops(*self._strips(nest, across), None)
+        across = None if interleaves(nest) else self._read_across(nest)
+        stores = self.rows(nest) if across is None else loops(*self._strips(nest, across), None)
         starts = [s.stmt for s in self.before if isinstance(s, Mark)]
         fills = [s for s in self.before if not isinstance(s, Mark)]
         if row in self.inner:
@@ -479,7 +492,7 @@ class Builder:
         both = cast(low & 15, Scalar.I32) | (cast(select(there, high, 0) & 15, Scalar.I32) << 4)
         store = Store(self.group.buffer, byte.dim, cast(both, Scalar.U8))
         self.vars = [byte]
-        return self._spread(Nest((byte,), (store,)), byte, [byte])
+        return self._spread(Nest((byte,), (store,)), byte)
 
     def _nibble(self, elements: Elements, root: Value, at: Dim) -> Expr:
         position: list[Dim] = []
@@ -548,7 +561,7 @@ class Kept:
         element = cast(elements.at(self.value, where), self.buffer.stored)
         body = (Store(self.buffer, self._place(slot, where), element),)
         nest = merge(refined(Nest(tuple(fresh.values()), body), b.names), b.names)
-        return [*before, *b.loops(nest, nest.vars[-1] if nest.vars else None)]
+        return [*before, *b.rows(nest)]
 
     def _below(
         self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]

@@ -54,6 +54,7 @@ from anyrt.ir.kernel import (
 )
 
 MAX_SPLITS = 6
+FEW = 4  # elements that are interleaved when stored
 BLOCK = 4096  # elements of one piece of a flat loop: 16 KB of float32, a few microseconds of work
 
 
@@ -278,6 +279,16 @@ def stride(dim: Dim, var: Sym) -> Dim | None:
     """How far an index moves with `var`; None when not evenly."""
     moved = linear(dim, var)
     return None if moved is None else moved[0]
+
+
+def interleaves(nest: Nest) -> bool:
+    """True for a few elements innermost (the channels of a photograph) that lie side by side in memory for
+    neighbouring turns of the loop around them: that loop is the one to widen."""
+    if len(nest.vars) < 2 or not isinstance(nest.body[0], Store):
+        return False
+    outer, last, at = nest.vars[-2], nest.vars[-1], nest.body[0].index
+    few = isinstance(last.extent, int) and 2 <= last.extent <= FEW
+    return few and stride(at, last) == 1 and stride(at, outer) == last.extent
 
 
 def unit_loads(body: Sequence[Stmt], var: Sym) -> int:
