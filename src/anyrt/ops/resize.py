@@ -99,7 +99,8 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
         return (checked(identity(x), rules),)
     weighs = layer.attrs.resize_mode is not NEAREST
     y = cast(x, DataType.FLOAT) if weighs else x
-    for axis, size in changed:
+    # The innermost axis first: rows resampled along it are what a window over the other axes keeps.
+    for axis, size in changed[-1:] + changed[:-1]:
         y = taps(y, axis, size, _rule(layer.attrs))
     return (checked(_back(y, x.dtype), rules),)
 
