@@ -5,6 +5,7 @@ add_scale(x, ScaleMode.UNIFORM, shift=[1], scale=[2], power=[2])    # (2x + 1)²
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,7 @@ from anyrt.ops._record import (
     weights,
 )
 from anyrt.ops._types import FLOATS
-from anyrt.prims.build import cast, identity, map_
+from anyrt.prims.build import cast, identity, map_, scalar
 from anyrt.prims.const import Blob, Const
 
 MIN_RANK = 4
@@ -78,9 +79,7 @@ def expand(layer: Layer[ScaleAttrs]) -> tuple[Value, ...]:
 
 
 def _raise(y: Value, power: Value, blob: Blob) -> Value:
-    """y ^ power; the exponents for which a cheaper form gives the same number everywhere are replaced.
-
-    Not 0.5: pow(−inf, 0.5) is +inf, sqrt(−inf) is NaN."""
+    """y ^ power; the exponents for which a cheaper form gives the same number everywhere are replaced."""
     exponents = set(blob.array.astype(np.float64).tolist())
     if exponents == {1.0}:
         return y
@@ -88,6 +87,10 @@ def _raise(y: Value, power: Value, blob: Blob) -> Value:
         return map_("square", y)
     if exponents == {-1.0}:
         return map_("recip", y)
+    if exponents == {0.5}:
+        # pow(−0, 0.5) is +0 and pow(−inf, 0.5) is +inf, unlike the square root's −0 and NaN.
+        root = map_("sqrt", map_("add", y, scalar(0.0, y)))
+        return map_("select", map_("eq", y, scalar(-math.inf, y)), scalar(math.inf, y), root)
     return map_("pow", y, power)
 
 
