@@ -301,3 +301,32 @@ def test_plan_that_contradicts_its_graph_is_refused(field, change, net, plan_of,
     header[field] = [*header[field][:-2], *change(header[field][-2:])]
     assert trt.Runtime(log).deserialize_cuda_engine(sealed(plan, json.dumps(header).encode())) is None
     assert "AR607" in log.lines[-1]
+
+
+def shape_values(net, builder, log, change=lambda details: details):
+    """An engine with a shape output, after a change of what its plan says of the output."""
+    sizes = net.add_shape(x(net, -1, 3)).get_output(0)
+    sizes.name = "s\nt"
+    net.mark_output_for_shapes(sizes)
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 3), (2, 3), (4, 3))
+    config = builder.create_builder_config()
+    config.add_optimization_profile(profile)
+    plan = bytes(builder.build_serialized_network(net, config))
+    header = json.loads(plan[128 : 128 + struct.unpack_from("<Q", plan, 16)[0]])
+    header["layers"][0][4] = [[k, change(v) if k == "shape values" else v] for k, v in header["layers"][0][4]]
+    return trt.Runtime(log).deserialize_cuda_engine(sealed(plan, json.dumps(header).encode()))
+
+
+def test_values_of_a_shape_output_are_written_where_they_fit(net, builder, log):
+    context = shape_values(net, builder, log).create_execution_context()
+    out = np.zeros(2, np.int64)
+    assert context.set_tensor_address("s\nt", out)
+    assert context.set_input_shape("x", (4, 3))
+    assert (context.infer_shapes(), out.tolist()) == ([], [4, 3])
+
+
+@pytest.mark.parametrize("lie", ["[]", "[1]", '["s\\nt"]', '["s\\nt","1","1","1"]', '["s\\nt","1","q"]', "["])
+def test_more_values_than_a_shape_output_has_are_refused(lie, net, builder, log):
+    assert shape_values(net, builder, log, lambda _: lie) is None
+    assert log.lines[-1][1:6] in ("AR605", "AR607")

@@ -4,7 +4,7 @@ A plan has no field for these; they travel among the details of the layers that 
 
 >>> n = Sym("x.0", 1, 8)
 >>> text = print_values("y", [n.dim + 1, 3]); text
-'y\\n1 + x.0\\n3'
+'["y","1 + x.0","3"]'
 >>> parse_values(text, {"x.0": n})
 ('y', (1 + x.0, 3))
 """
@@ -13,13 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
-from anyrt.plan.plan import Plan
+from anyrt.core.errors import PlanError
+from anyrt.plan.json import Reader, dump, load
+from anyrt.plan.plan import Binding, Plan
 
 DEBUG, HIDDEN, VALUES = "debug tensor", "hidden debug tensor", "shape values"
 UNFUSED = "unfused tensor"
+
+
+MAX_BYTES: Final = 1 << 20
+MAX_ELEMENTS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +44,35 @@ class Marks:
 
 def print_values(name: str, elements: Iterable[Dim]) -> str:
     """A tensor and its elements as text."""
-    return "\n".join([name, *map(print_dim, elements)])
+    return dump([name, *map(print_dim, elements)]).decode()
 
 
 def parse_values(text: str, symbols: Mapping[str, Sym]) -> tuple[str, tuple[Dim, ...]]:
     """What `print_values` wrote."""
-    name, *elements = text.split("\n")
-    return name, tuple(parse_dim(x, symbols, f"shape values of {name}") for x in elements)
+    where = "shape values"
+    items = Reader(load(text.encode(), where, MAX_BYTES), where).items(1 + MAX_ELEMENTS)
+    if not items:
+        raise PlanError("AR605", where, got="an empty list", wanted="a name and elements")
+    name, *elements = items
+    return name.text(), tuple(parse_dim(x.text(), symbols, x.where) for x in elements)
 
 
 def marks_of(plan: Plan) -> Marks:
     """The marks in a plan; names that are no outputs of it are ignored."""
-    outputs = {b.name for b in plan.bindings if not b.is_input}
+    outputs = {b.name: b for b in plan.bindings if not b.is_input}
     details = [detail for layer in plan.layers for detail in layer.details]
     shown, hidden, unfused = (
         tuple(v for k, v in details if k == kind and v in outputs) for kind in (DEBUG, HIDDEN, UNFUSED)
     )
     values = [parse_values(v, plan.sym_by_name) for k, v in details if k == VALUES]
     known = tuple(v for v in values if v[0] in outputs)
+    for name, elements in known:
+        _check_count(outputs[name], len(elements))
     return Marks((*shown, *hidden), unfused, (*hidden, *unfused), known)
+
+
+def _check_count(binding: Binding, count: int) -> None:
+    """They are written to the user's memory, which has room for the elements of the tensor."""
+    if binding.shape not in ((), (count,)) or (not binding.shape and count != 1):
+        where = f"shape values of {binding.name!r}"
+        raise PlanError("AR607", where, got=f"{count} of them", wanted=f"those of shape {binding.shape}")
