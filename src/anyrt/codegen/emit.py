@@ -16,7 +16,7 @@ from anyrt.codegen.values import Register, Values
 from anyrt.codegen.walk import buffers_of, walks
 from anyrt.codegen.widen import VectorLoop, combine
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Sym, linear, substitute
+from anyrt.core.dims import Dim, Sym, always_le, linear, substitute
 from anyrt.ir.kernel import (
     Alloc,
     Buffer,
@@ -91,11 +91,13 @@ class Emitter:
             number, offset = frame.places[buffer]
             word = v.out.put(entry, f"getelementptr i64, ptr %args, i64 {number}")
             start = v.out.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
-        v.pointers[buffer] = (
-            start
-            if offset == 0
-            else v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
-        )
+        if offset != 0:
+            start = v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
+        if not always_le(1, buffer.size):
+            # Nothing may be there. A first element that is read beside a condition comes from what surely is.
+            some = v.out.put(entry, f"icmp sgt i64 {v.dim(buffer.size)}, 0")
+            start = v.out.put(entry, f"select i1 {some}, ptr {start}, ptr %args", "b")
+        v.pointers[buffer] = start
 
     # ---- statements ---------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from anyrt.core.dims import Dim, always_le, equal
+from anyrt.core.dims import Dim, always_le, equal, minimum, product
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
@@ -74,3 +74,8 @@ def short_shape(shape: Shape) -> tuple[int, ...] | None:
 def show(shape: Shape) -> str:
     """A shape for messages."""
     return f"[{', '.join(map(repr, shape))}]"
+
+
+def not_empty(shape: Shape) -> Dim:
+    """1, or 0 for sizes that leave nothing to read; 1 itself where that cannot be."""
+    return product(minimum(d, 1) for d in shape if not always_le(1, d))

@@ -18,7 +18,7 @@ from anyrt.ir import kernel
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import check_axis, check_shape, differ, same_types, short_shape, show
+from anyrt.prims._check import check_axis, check_shape, differ, not_empty, same_types, short_shape, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ class Concat(Prim):
             if sizes[k] == 0 or always_le(ends[k], i):
                 continue
             inside = clamp(add(i, mul(add(ends[k], mul(sizes[k], -1)), -1)), 0, add(sizes[k], -1))
-            here = args[k].at((*index[: self.axis], inside, *index[self.axis + 1 :]))
+            some = not_empty((sizes[k],))  # else every position is that of the first element
+            here = args[k].at([mul(some, d) for d in (*index[: self.axis], inside, *index[self.axis + 1 :])])
             sure = result is None or always_le(add(i, 1), ends[k])
             result = here if sure or result is None else kernel.select(_below(i, ends[k]), here, result)
         return args[0].at(index) if result is None else result  # None: all are empty, nothing is read

@@ -17,7 +17,7 @@ from anyrt.ir import kernel
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import COMPUTED, Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import check_shape, expect, known_size, short_shape
+from anyrt.prims._check import check_shape, expect, known_size, not_empty, short_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,12 @@ class Pad(Prim):
         border = kernel.const(self.value, COMPUTED[out.dtype])
         inside: list[Expr] = []
         at: list[Dim] = []
+        some = not_empty(x.type.shape)  # else every position is that of the first element, which is not used
         for i, lo, n in zip(index, self.lo, x.type.shape, strict=True):
             j = add(i, mul(lo, -1))
             if n == 0 or always_le(n, j) or bounds(j)[1] < 0:
                 return border
-            at.append(clamp(j, 0, add(n, -1)))
+            at.append(mul(some, clamp(j, 0, add(n, -1))))
             if not always_le(0, j):
                 inside.append(kernel.index(j) >= 0)
             if not always_le(add(j, 1), n):
