@@ -202,7 +202,7 @@ def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
     along = [-1 if k == op.axis else 1 for k in range(x.array.ndim)]
     error, size = np.broadcast_to(x.error, x.array.shape), _size(x.array)
     unit = (WEIGHED * UNIT / _divisor(op.rule, sizes, weights)).reshape(along)
-    total = np.zeros(result.shape)
+    total = np.full(result.shape, TINY)  # a sum of zeros may have either sign
     for t in range(op.rule.count):
         here, weight = positions[:, t], np.abs(weights[:, t]).reshape(along)
         total += np.take(error, here, axis=op.axis) * weight
