@@ -9,6 +9,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.api import builder as builder_module
+from anyrt.api import runtime as runtime_module
 from anyrt.api.compile import stored_layers
 from anyrt.api.runtime import Runtime
 
@@ -537,3 +538,17 @@ def test_load_runtime_gives_a_runtime_and_runs_no_file(tmp_path, plan, log):
 
 def test_a_communicator_is_kept(context):
     assert context.set_communicator(object())
+
+
+def test_a_plan_that_asks_for_thousands_of_threads_gets_sixty_four(monkeypatch):
+    asked = []
+    builder = trt.Builder(trt.Logger())
+    network = builder.create_network()
+    network.mark_output(network.add_identity(network.add_input("x", trt.float32, (2,))).get_output(0))
+    config = builder.create_builder_config()
+    config.num_threads = 4000
+    plan = builder.build_serialized_network(network, config)
+    real = runtime_module.shared_pool
+    monkeypatch.setattr(runtime_module, "shared_pool", lambda n, *rest: asked.append(n) or real(1, *rest))
+    assert trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan) is not None
+    assert asked == [64]

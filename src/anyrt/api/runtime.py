@@ -24,6 +24,9 @@ from anyrt.runtime.pool import shared_pool
 CHUNK = 1 << 24
 TEMPFILES = 1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES
 
+# A plan comes from elsewhere, and cannot make its reader start more than this; numbers do not depend on it.
+PLAN_THREADS = 64
+
 
 class Runtime(Reporting, Managed):
     """Makes engines from plans; an engine keeps its runtime alive."""
@@ -80,7 +83,9 @@ class Runtime(Reporting, Managed):
         device: Device = CpuDevice()
         if self._gpu_allocator is not None:
             device = AllocatedDevice(device, self._gpu_allocator)
-        pool = shared_pool(file.plan.number("threads"), CpuDevice(), lambda: obtain_pool(self._warn))
+        wanted = file.plan.number("threads")
+        threads = None if wanted is None else min(wanted, PLAN_THREADS)
+        pool = shared_pool(threads, CpuDevice(), lambda: obtain_pool(self._warn))
         engine = load(file, device, pool, lambda plan: obtain(plan, self._warn))
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
