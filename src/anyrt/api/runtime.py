@@ -19,7 +19,7 @@ from anyrt.core.errors import ArgumentError, PlanError
 from anyrt.plan.device import Device
 from anyrt.plan.file import PlanFile, read_plan
 from anyrt.runtime.engine import load
-from anyrt.runtime.pool import shared_pool
+from anyrt.runtime.pool import MAX_THREADS, shared_pool
 
 CHUNK = 1 << 24
 TEMPFILES = 1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES
@@ -84,7 +84,7 @@ class Runtime(Reporting, Managed):
         if self._gpu_allocator is not None:
             device = AllocatedDevice(device, self._gpu_allocator)
         wanted = file.plan.number("threads")
-        threads = None if wanted is None else min(wanted, PLAN_THREADS)
+        threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
         pool = shared_pool(threads, CpuDevice(), lambda: obtain_pool(self._warn))
         engine = load(file, device, pool, lambda plan: obtain(plan, self._warn))
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
