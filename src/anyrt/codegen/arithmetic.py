@@ -135,8 +135,8 @@ ROOM = {Scalar.I32: 2.0**31 - 2.0**7, Scalar.I64: 2.0**63 - 2.0**39}
 
 
 def _truncated(w: Writer, scope: Scope, text: str, to: Scalar, width: int) -> str:
-    """float32 to integer, saturated, NaN to 0. LLVM's own intrinsic for it takes vectors apart (a map of int8
-    tensors was 50 times slower with it)."""
+    """float32 to integer, saturated, NaN to 0. LLVM's own intrinsic for it
+    takes vectors apart."""
     source, target, flag = (ll.vector(t, width) for t in (Scalar.F32, to, Scalar.BOOL))
     top = (1 << (8 * ll.BYTES[to] - 1)) - 1
     low, high, over = (ll.splat(x, Scalar.F32, width) for x in (-float(top + 1), ROOM[to], float(top + 1)))

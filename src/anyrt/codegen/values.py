@@ -30,8 +30,7 @@ from anyrt.ir.kernel import (
     free_symbols,
 )
 
-# Indices within a vector loop are 32 bits wide: no tensor has more than 2³¹ elements, and gathers are twice
-# as fast.
+# Indices within a vector loop are computed in 32 bits: no tensor has more than 2³¹ elements.
 STRIDED = 4  # strides up to here are loaded whole and shuffled
 
 

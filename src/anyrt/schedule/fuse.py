@@ -26,8 +26,8 @@ from anyrt.schedule.kernels import Builder, Group, Part
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.tables import Tables
 
-# Inputs and outputs together, from here on: with less, the next inference still finds the output in the
-# last-level cache (half of 32 MB, where 16 MB in and out became twice as fast past the caches).
+# Inputs and outputs together, from here on: with less, the next inference still finds the output in a
+# last-level cache of 32 MB.
 STREAM_BYTES = 16 << 20
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 DEPTH = 48  # values inlined into one another

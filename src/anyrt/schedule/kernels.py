@@ -165,18 +165,18 @@ class Builder:
         axes: list[Dim] = [0 if size == 1 else self._axis(size) for size in root.shape]
         for _ in range(MAX_SPLITS):
             elements, store = self._lower(axes)
-            found = (
-                divided([d for s in self._all_dims(elements, store) for d in s], self.vars) or self._wide()
-            )
+            found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
+            piece = self._wide() if found is None else None
+            found = found or piece
             if found is None:
-                break
+                return elements, store
             outer, inner, value = split(found[0], found[1], self.names)
             at = self.vars.index(found[0])
-            if found[1] == ROW_PIECE:
+            if piece is not None:
                 self.outside.add(outer)
             self.vars[at : at + 1] = [outer, inner]
             axes = [substitute(a, {found[0]: value}) for a in axes]
-        return elements, store
+        return self._lower(axes)
 
     def _wide(self) -> tuple[Sym, Dim] | None:
         """The innermost loop of a window whose rows are too large for the caches, and a piece of it."""

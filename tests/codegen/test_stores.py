@@ -1,0 +1,34 @@
+"""Stores that are not plain vectors: past the caches, and a few innermost elements interleaved."""
+
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.verify import verify
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.schedule import fuse
+from anyrt.schedule.cost import Sizes
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
+@pytest.mark.parametrize("length", [5, 517, 1024, 4099])
+def test_what_is_written_past_the_caches_is_the_same(monkeypatch, dtype, length):
+    monkeypatch.setattr(fuse, "STREAM_BYTES", 1)
+    x = b.param("x", (3, length), dtype)
+    lowered = native.lower(
+        Graph((("x", x),), (("y", b.slice_(x, (0, 1), (3, length - 1), (1, 1))),)), {}, Sizes()
+    )
+    assert " stream" in print_kernels(lowered.module.kernels)
+    assert verify(lowered, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.UINT8])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_a_few_channels_are_interleaved(dtype, channels):
+    x = b.param("x", (2, channels, 7, 31), dtype)
+    lowered = native.lower(Graph((("x", x),), (("y", b.transpose(x, (0, 2, 3, 1))),)), {}, Sizes())
+    assert "for tile" in print_kernels(lowered.module.kernels)
+    assert verify(lowered, host(), [{}]) == ()
