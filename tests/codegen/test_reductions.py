@@ -6,8 +6,11 @@ from anyrt.codegen.llvm import host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Graph
 from anyrt.prims import build as b
+from anyrt.prims.taps import Cubic
 from anyrt.schedule.cost import Sizes
 
 
@@ -17,4 +20,18 @@ def test_a_fused_fold_wraps_before_it_is_used(fn, dtype):
     x = b.param("x", (64, 62), dtype)
     folded = b.reduce_(fn, x, (1,))
     graph = Graph((("x", x),), (("y", b.map_("select", b.cast(folded, DataType.BOOL), folded, x)),))
+    assert verify(native.lower(graph, {}, Sizes({})), host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["fold first", "window first"])
+@pytest.mark.parametrize("place", ["around", "beside"])
+def test_a_fold_around_or_beside_a_window_is_computed(place, order):
+    """The operand of the taps is dear to compute again, so that a window would keep its rows."""
+    x = b.param("x", (3, 32, 8), DataType.FLOAT)
+    dear = b.map_("tanh", b.map_("add", x, b.reduce_("sum", x, (2,))))
+    taps = b.taps(dear, 1, 48, Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, False))
+    z = b.param("z", (3, 48, 8), DataType.FLOAT)
+    fold = b.reduce_("sum", taps if place == "around" else z, (2,))
+    operands = [fold, z if place == "around" else taps][::order]
+    graph = Graph((("x", x), ("z", z)), (("y", b.map_("add", *operands)),))
     assert verify(native.lower(graph, {}, Sizes({})), host(), [{}]) == ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.ir.graph import Shape, Value
@@ -22,6 +23,8 @@ from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.nest import Names
 from anyrt.schedule.tables import Tables
+
+AGAIN: Final = "it would be folded again for every row of the window"
 
 
 class Refusal(Exception):
@@ -53,7 +56,9 @@ Tapped = Callable[[Value, tuple[Dim, ...]], Expr]
 
 @dataclass(slots=True)
 class Elements:
-    """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values that lie in memory."""
+    """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values that lie in memory.
+
+    `folding`: how many reductions enclose the element that is asked for."""
 
     buffers: Mapping[Value, Buffer]
     tables: Tables
@@ -63,6 +68,7 @@ class Elements:
     tapped: Tapped | None = None
     memo: dict[tuple[Value, tuple[Dim, ...]], Expr] = field(default_factory=dict)
     allow_reductions: bool = True
+    folding: int = 0
 
     def at(self, value: Value, index: Sequence[Dim]) -> Expr:
         """The element of `value` at `index`, as its computed type."""
@@ -86,13 +92,15 @@ class Elements:
 
     def _reduction(self, value: Value, op: Reduce, index: tuple[Dim, ...]) -> Expr:
         if not self.allow_reductions:
-            raise Refusal(value, "it would be folded again for every row of the window")
+            raise Refusal(value, AGAIN)
         key = (value, index)
         if key not in self.reductions:
             arg = value.args[0]
             inner = {axis: self.names.var(arg.shape[axis], "r") for axis in op.axes if arg.shape[axis] != 1}
             where = [inner[k].dim if k in inner else i for k, i in enumerate(index)]
+            self.folding += 1
             body = self.at(arg, where)
+            self.folding -= 1
             kind = COMPUTED[value.dtype]
             instruction, start = op.fold(value.dtype)
             register = Buffer(self.names.name("acc"), kind, Space.REGISTER)

@@ -60,7 +60,7 @@ from anyrt.ir.kernel import (
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.cost import HEAVY, Sizes, weight
-from anyrt.schedule.elements import Elements, Reduction, Refusal, flat
+from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
 from anyrt.schedule.near import LEAST, variants
 from anyrt.schedule.nest import (
     BLOCK,
@@ -415,6 +415,10 @@ class Builder:
         row = next((v for v in self.vars if at[op.axis] == v.dim), None)
         if row is None or self.window is not None:
             raise Refusal(arg, "taps read it at positions that are no row of the output")
+        if elements.folding:
+            raise Refusal(arg, "its rows would be kept for a fold, which has loops of its own")
+        for reduction in elements.reductions.values():
+            raise Refusal(reduction.value, AGAIN)
         elements.allow_reductions = False
         self.window = row
         self.inner = frozenset(v for v in self.vars[self.vars.index(row) + 1 :] if v not in self.outside)
