@@ -249,7 +249,7 @@ class INormalizationLayer(ILayer):
     def num_groups(self, value: int) -> None: ...
     @property
     def compute_precision(self) -> DataType:
-        """float32 or float16; statistics use float32 either way"""
+        """kept: float32 or float16; computed in float32 either way"""
 
     @compute_precision.setter
     def compute_precision(self, value: DataType) -> None: ...

@@ -95,7 +95,7 @@ def _default(op: AnyOp, spec: AttrSpec) -> str:
             return value.name
         case None if spec.from_rank is not None:
             return "from the rank"
-        case None:
+        case None if spec.name not in op.methods[0].params:
             return "not set"
         case int() | float() | tuple() | str():
             return f"`{value}`"

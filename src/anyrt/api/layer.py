@@ -98,7 +98,7 @@ class ILayer:
 
     @property
     def num_ranks(self) -> int:
-        """Devices that take part in running the layer."""
+        """Kept: devices that take part in running the layer; an engine runs on one."""
         return self._num_ranks
 
     @num_ranks.setter
@@ -139,10 +139,16 @@ class ILayer:
         self._reset(self._op.operand(index).clears)
 
     def _disconnect(self, index: int) -> None:
-        """Take the tensor away from an input, and drop unconnected inputs from the end."""
+        """Take the tensor away from an input; the others keep their places."""
         if index < len(self._inputs) and (old := self._inputs[index]) is not None:
             old._consumers.remove(self)
             self._inputs[index] = None
+
+    def _drop(self, index: int) -> None:
+        """Take the tensor away from an input, and count unconnected inputs at the end no longer."""
+        self._disconnect(index)
+        while self._inputs and self._inputs[-1] is None:
+            self._inputs.pop()
 
     def _reset(self, names: tuple[str, ...]) -> None:
         """Put attributes back to their defaults, and forget what was computed."""
@@ -152,7 +158,7 @@ class ILayer:
 
     @property
     def precision(self) -> DataType:
-        """The type that the layer computes in, where one was asked for; FLOAT otherwise."""
+        """Kept: the type to compute in that was asked for, or FLOAT; layers compute as their pages say."""
         return self._precision or DataType.FLOAT
 
     @precision.setter

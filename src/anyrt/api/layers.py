@@ -66,8 +66,7 @@ def _property(spec: AttrSpec) -> property:
             raise ArgumentError("AR310", self._place, got, "", do)
         self._attributes[spec.name] = given
         if spec.drops is not None:
-            self._disconnect(spec.drops)
-            del self._inputs[spec.drops :]
+            self._drop(spec.drops)
         self._reset(spec.clears)
 
     return property(get, None if spec.read_only else assign, doc=spec.doc)

@@ -212,7 +212,7 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def set_weights_name(self, weights: Weights, name: str) -> bool:
-        """Name weights that were given to this network, for refitting."""
+        """Name weights that were given to this network, which is kept: engines cannot be refitted yet."""
         memory = to_weights(weights, "set_weights_name")
         checked_name(name, "set_weights_name")
         held = (w for layer in self._layers for w in layer._attributes.values() if isinstance(w, Weights))
@@ -225,7 +225,7 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def mark_weights_refittable(self, name: str) -> bool:
-        """Allow refitting the weights of that name, with BuilderFlag.REFIT_INDIVIDUAL."""
+        """Allow refitting the weights of that name, which is kept: engines cannot be refitted yet."""
         self._refittable.add(self._weights(name))
         return True
 

@@ -33,7 +33,7 @@ class NormalizationAttrs(Attrs):
     epsilon: float = attr(Kind.FLOAT, "added to the variance", 1e-5)
     num_groups: int = attr(Kind.INT, "groups that the channels (axis 1) are split into", 1)
     compute_precision: DataType = attr(
-        Kind.ENUM, "float32 or float16; statistics use float32 either way", DataType.FLOAT, enum=DataType
+        Kind.ENUM, "kept: float32 or float16; computed in float32 either way", DataType.FLOAT, enum=DataType
     )
     is_v2: bool = attr(
         Kind.BOOL, "scale and bias of groups have one value per channel", False, read_only=True

@@ -29,10 +29,10 @@ M = SampleMode
 class SliceAttrs(Attrs):
     """Attributes of Slice; the operands of the same names, when connected, take their places."""
 
-    start: tuple[int, ...] | None = attr(Kind.DIMS, "the first position read on each axis", drops=1)
-    shape: tuple[int, ...] | None = attr(Kind.DIMS, "the size of the output on each axis", drops=2)
+    start: tuple[int, ...] | None = attr(Kind.DIMS, "the first position read on each axis", None, drops=1)
+    shape: tuple[int, ...] | None = attr(Kind.DIMS, "the size of the output on each axis", None, drops=2)
     stride: tuple[int, ...] | None = attr(
-        Kind.DIMS, "the distance of positions; negative: backwards, 0: repeated", drops=3
+        Kind.DIMS, "the distance of positions; negative: backwards, 0: repeated", None, drops=3
     )
     mode: SampleMode = attr(Kind.ENUM, "what is read outside the input", M.STRICT_BOUNDS, enum=SampleMode)
     axes: tuple[int, ...] | None = attr(
@@ -343,11 +343,11 @@ OPS = (
         methods=(Method("add_slice", ("input", "start", "shape", "stride")),),
         inputs=(
             Input("input", STORAGE),
-            Input("start", INTS, required=False, shape_values=True),
-            Input("size", INTS, required=False, shape_values=True),
-            Input("stride", INTS, required=False, shape_values=True),
+            Input("start", INTS, required=False, shape_values=True, clears=("start",)),
+            Input("size", INTS, required=False, shape_values=True, clears=("shape",)),
+            Input("stride", INTS, required=False, shape_values=True, clears=("stride",)),
             Input("fill", STORAGE, required=False, same_as=0),
-            Input("axes", INTS, required=False, shape_values=True, build_time=True),
+            Input("axes", INTS, required=False, shape_values=True, build_time=True, clears=("axes",)),
         ),
         attrs=SliceAttrs,
         expand=expand,
