@@ -86,8 +86,16 @@ class ITensor:
 
     @dtype.setter
     def dtype(self, dtype: DataType) -> None:
+        self._retype(dtype)
+
+    @quiet(None)
+    def _retype(self, dtype: DataType) -> None:
         if not isinstance(dtype, DataType):
             raise wrong_type("ITensor.dtype", dtype, "a DataType")
+        if self._layer is not None and self._network._strongly_typed:
+            if dtype is not self.dtype:
+                self._layer._refuse_when_strong("dtype of an output")
+            return
         self._dtype = dtype
         self._network._expansion.forget_tensor(self)
 
@@ -122,7 +130,7 @@ class ITensor:
 
     @property
     def broadcast_across_batch(self) -> bool:
-        """A remnant of implicit batches, kept and without effect."""
+        """Kept: a remnant of implicit batches."""
         return self._broadcast
 
     @broadcast_across_batch.setter
