@@ -1,0 +1,132 @@
+"""Every `add_*` method with an operator: what its layer computes, its class, its type, and its signature."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.api.unfinished import signatures
+from anyrt.ops import OPS
+
+ONE, FOUR = np.ones((1, 1), np.float32), np.full((1, 1), 4, np.float32)
+ADD = trt.ElementWiseOperation.SUM
+MASK = np.array([[True, False]])
+FILL = [(0, 1), (1, 2), (1, 1)]  # start, shape, stride: the second column, and one that is not there
+
+
+def constant(net, array):
+    return net.add_constant(array.shape, array).get_output(0)
+
+
+def axes(net, *values):
+    return constant(net, np.int32(values))
+
+
+def resized(net, x):
+    layer = net.add_resize(input=x)
+    layer.shape = (1, 4)
+    return layer
+
+
+def normalized(method):
+    return lambda net, x: getattr(net, method)(
+        input=x, scale=constant(net, ONE), bias=constant(net, FOUR), axesMask=0b10
+    )
+
+
+# x is [[1, 3]], of shape (1, 2); every parameter by its name.
+CASES = {
+    "add_activation": (
+        lambda net, x: net.add_activation(input=x, type=trt.ActivationType.SOFTSIGN),
+        [[0.5, 0.75]],
+    ),
+    "add_cast": (lambda net, x: net.add_cast(input=x, to_type=trt.bool), [[True, True]]),
+    "add_concatenation": (lambda net, x: net.add_concatenation(inputs=[x, x]), [[1, 3], [1, 3]]),
+    "add_constant": (lambda net, x: net.add_constant(shape=(1, 1), weights=FOUR), [[4]]),
+    "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),
+    "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
+    "add_normalization": (normalized("add_normalization"), [[3, 5]]),
+    "add_normalization_v2": (normalized("add_normalization_v2"), [[3, 5]]),
+    "add_reduce": (
+        lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),
+        [4],
+    ),
+    "add_resize": (resized, [[1, 1, 3, 3]]),
+    "add_scale": (
+        lambda net, x: net.add_scale(
+            input=four(net, x), mode=trt.ScaleMode.UNIFORM, shift=ONE, scale=FOUR, power=2 * ONE
+        ),
+        [[[[25, 169]]]],
+    ),
+    "add_scale_nd": (
+        lambda net, x: net.add_scale_nd(
+            *(four(net, x), trt.ScaleMode.CHANNEL), scale=np.float32([10, 100]), channel_axis=3
+        ),
+        [[[[10, 300]]]],
+    ),
+    "add_select": (
+        lambda net, x: net.add_select(
+            condition=constant(net, MASK), then_input=x, else_input=constant(net, FOUR)
+        ),
+        [[1, 4]],
+    ),
+    "add_shape": (lambda net, x: net.add_shape(input=x), [1, 2]),
+    "add_shuffle": (lambda net, x: transposed(net.add_shuffle(input=x)), [[1], [3]]),
+    "add_slice": (lambda net, x: net.add_slice(input=x, start=(0, 1), shape=(1, 1), stride=(1, 1)), [[3]]),
+    "add_squeeze": (lambda net, x: net.add_squeeze(input=x, axes=axes(net, 0)), [1, 3]),
+    "add_unary": (lambda net, x: net.add_unary(input=x, op=trt.UnaryOperation.NEG), [[-1, -3]]),
+    "add_unsqueeze": (lambda net, x: net.add_unsqueeze(input=x, axes=axes(net, 0)), [[[1, 3]]]),
+}
+OPERATORS = {method.name: op for op in OPS.values() for method in op.methods}
+
+
+def four(net, x):
+    return net.add_unsqueeze(x, axes(net, 0, 1)).get_output(0)
+
+
+def transposed(layer):
+    layer.first_transpose = (1, 0)
+    return layer
+
+
+def test_the_cases_are_all_methods_that_have_an_operator():
+    methods = {n for n in dir(trt.INetworkDefinition) if n.startswith("add_") and n != "add_input"}
+    finished = {n for n in methods if not hasattr(getattr(trt.INetworkDefinition, n), "__anyrt_stub__")}
+    assert set(CASES) == finished == set(OPERATORS)
+    assert methods - finished == set(signatures())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_layer_computes(name, log):
+    builder = trt.Builder(log)
+    net = builder.create_network()
+    add, want = CASES[name]
+    y = add(net, net.add_input("x", trt.float32, (1, 2))).get_output(0)
+    y.name = "y"
+    net.mark_output(y)
+    engine = builder.build_engine_with_config(net, builder.create_builder_config())
+    got = engine(x=np.float32([[1, 3]]))["y"]
+    assert (got.shape, y.shape) == (np.shape(want), np.shape(want))
+    assert np.allclose(got.astype(float), want, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_layer_has_its_class_and_type(name, net):
+    layer = CASES[name][0](net, net.add_input("x", trt.float32, (1, 2)))
+    op = OPERATORS[name]
+    assert isinstance(layer, trt.ILayer)
+    assert type(layer) is getattr(trt, op.cls)
+    assert trt.ILayer.type.__get__(layer) is op.layer
+    assert (net.get_layer(net.num_layers - 1), layer.num_outputs) == (layer, 1)
+
+
+@pytest.mark.parametrize("name", sorted(signatures()))
+def test_unfinished_methods_answer_none_and_log_it(name, net, log):
+    x = net.add_input("x", trt.float32, (1, 2))
+    method = getattr(net, name)
+    parameters = inspect.signature(method).parameters
+    assert method(*[x] * len(parameters)) is None
+    assert (net.num_layers, "AR902" in log.lines[0], name in log.lines[0]) == (0, True, True)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        method(*[x] * (len(parameters) + 1))

@@ -1,0 +1,270 @@
+"""Every attribute of every layer: assigned after `add_*`, it reads back and changes what is computed."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.ops import OPS
+
+CUBIC, LINEAR = trt.InterpolationMode.CUBIC, trt.InterpolationMode.LINEAR
+HALF_PIXEL = trt.ResizeCoordinateTransformation.HALF_PIXEL
+SUM = trt.ElementWiseOperation.SUM
+PAIR = [1, 3]  # mean 2, variance 1
+SQUARE = [[1, 2], [3, 4]]
+IMAGE = [[[[1], [2]], [[3], [4]]]]  # (1, 2, 2, 1)
+UNIT = np.ones(1, np.float32)
+
+
+def of(*values):
+    return np.float32(values)
+
+
+def constant(net, array):
+    return net.add_constant(array.shape, array).get_output(0)
+
+
+def norm(net, x, axes, **attributes):
+    one = np.ones((1, x.shape[1], *(1,) * (len(x.shape) - 2)), np.float32)
+    layer = net.add_normalization_v2(x, constant(net, one), constant(net, 0 * one), axes)
+    return given(layer, **attributes)
+
+
+def given(layer, **attributes):
+    for name, value in attributes.items():
+        setattr(layer, name, value)
+    return layer
+
+
+def resize(net, x, size, mode=trt.InterpolationMode.NEAREST, **attributes):
+    return given(net.add_resize(x), shape=size, resize_mode=mode, **attributes)
+
+
+def activation(kind):
+    return lambda net, x: net.add_activation(x, kind)
+
+
+def reduced(net, x):
+    return net.add_reduce(x, trt.ReduceOperation.SUM, 0b10, False)
+
+
+def sliced(net, x):
+    return net.add_slice(x, (0,), (2,), (1,))
+
+
+def channels(net, x):
+    return net.add_scale(x, trt.ScaleMode.CHANNEL, scale=of(10, 100))
+
+
+def uniform(net, x):
+    return net.add_scale(x, trt.ScaleMode.UNIFORM, shift=of(1))
+
+
+def half_pixel(mode, *size):
+    return lambda net, x: resize(net, x, size, mode, coordinate_transformation=HALF_PIXEL)
+
+
+# (class, attribute): the input x, the layer, the value to assign, the output before and after; None: refused.
+CASES = {
+    ("IActivationLayer", "type"): (
+        *([-1, 1, 3], activation(trt.ActivationType.RELU), trt.ActivationType.SOFTSIGN),
+        *([0, 1, 3], [-0.5, 0.5, 0.75]),
+    ),
+    ("IActivationLayer", "alpha"): (
+        *([-2, 3], activation(trt.ActivationType.LEAKY_RELU), 0.5, [0, 3], [-1, 3]),
+    ),
+    ("IActivationLayer", "beta"): (
+        *([-2, 3], activation(trt.ActivationType.HARD_SIGMOID), 0.25, [0, 0], [0.25, 0.25]),
+    ),
+    ("ICastLayer", "to_type"): (
+        *([-2.7, 0, 3.5], lambda net, x: net.add_cast(x, trt.int32), trt.bool),
+        *([-2, 0, 3], [True, False, True]),
+    ),
+    ("IConcatenationLayer", "axis"): (
+        *([PAIR], lambda net, x: net.add_concatenation([x, x]), 1, [PAIR, PAIR], [[1, 3, 1, 3]]),
+    ),
+    ("IConstantLayer", "shape"): (
+        *([0], lambda net, x: net.add_constant((2,), of(1, 3)), (2, 1), [1, 3], [[1], [3]]),
+    ),
+    ("IConstantLayer", "weights"): (
+        *([0], lambda net, x: net.add_constant((2,), of(1, 3)), of(5, 6), [1, 3], [5, 6]),
+    ),
+    ("IElementWiseLayer", "op"): (
+        *(PAIR, lambda net, x: net.add_elementwise(x, x, SUM), trt.ElementWiseOperation.PROD, [2, 6], [1, 9]),
+    ),
+    ("INormalizationLayer", "axes"): (
+        *([PAIR, PAIR], lambda net, x: norm(net, x, 0b10), 0b01, [[-1, 1], [-1, 1]], [[0, 0], [0, 0]]),
+    ),
+    ("INormalizationLayer", "epsilon"): (
+        *([PAIR], lambda net, x: norm(net, x, 0b10), 3, [[-1, 1]], [[-0.5, 0.5]]),
+    ),
+    ("INormalizationLayer", "num_groups"): (
+        *([[[1], [3], [5], [7]]], lambda net, x: norm(net, x, 0b100), 2),
+        *([[[0], [0], [0], [0]]], [[[-1], [1], [-1], [1]]]),
+    ),
+    ("IReduceLayer", "op"): (SQUARE, reduced, trt.ReduceOperation.PROD, [3, 7], [2, 12]),
+    ("IReduceLayer", "axes"): (SQUARE, reduced, 0b01, [3, 7], [4, 6]),
+    ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),
+    ("IResizeLayer", "resize_mode"): (
+        *([0, 4], lambda net, x: resize(net, x, (4,)), LINEAR, [0, 0, 4, 4], [0, 2, 4, 4]),
+    ),
+    ("IResizeLayer", "shape"): ([0, 4], lambda net, x: resize(net, x, (4,)), (1,), [0, 0, 4, 4], [0]),
+    ("IResizeLayer", "scales"): (
+        *([0, 4], lambda net, x: given(net.add_resize(x), scales=(2,)), [1], [0, 0, 4, 4], [0, 4]),
+    ),
+    ("IResizeLayer", "coordinate_transformation"): (
+        *([0, 4], lambda net, x: resize(net, x, (4,), LINEAR), HALF_PIXEL, [0, 2, 4, 4], [0, 1, 3, 4]),
+    ),
+    ("IResizeLayer", "selector_for_single_pixel"): (
+        *([0, 4], half_pixel(LINEAR, 1), trt.ResizeSelector.UPPER, [2], [0]),
+    ),
+    ("IResizeLayer", "nearest_rounding"): (
+        *([0, 4], lambda net, x: resize(net, x, (4,)), trt.ResizeRoundMode.CEIL, [0, 0, 4, 4], [0, 4, 4, 4]),
+    ),
+    # Weights of the four taps at a quarter: -27, 225, 67 and -9 of 256 with a = -0.75.
+    ("IResizeLayer", "cubic_coeff"): (
+        *([[0, 4]], half_pixel(CUBIC, 1, 4), 0),
+        *([[-27 / 64, 58 / 64, 4 - 58 / 64, 4 + 27 / 64]], [[0, 40 / 64, 4 - 40 / 64, 4]]),
+    ),
+    ("IResizeLayer", "exclude_outside"): (
+        *([[0, 4]], half_pixel(CUBIC, 1, 4), True),
+        *([[-27 / 64, 58 / 64, 4 - 58 / 64, 4 + 27 / 64]],),
+        *([[4 * -27 / 198, 4 * 67 / 292, 4 * 225 / 292, 4 * 225 / 198]],),
+    ),
+    ("IScaleLayer", "mode"): (
+        *(IMAGE, lambda net, x: net.add_scale(x, trt.ScaleMode.UNIFORM, scale=of(10, 100))),
+        *(trt.ScaleMode.CHANNEL, None, [[[[10], [20]], [[300], [400]]]]),
+    ),
+    ("IScaleLayer", "shift"): (*([[[PAIR]]], uniform, of(5), [[[[2, 4]]]], [[[[6, 8]]]]),),
+    ("IScaleLayer", "scale"): ([[[PAIR]]], uniform, of(10), [[[[2, 4]]]], [[[[11, 31]]]]),
+    ("IScaleLayer", "power"): ([[[PAIR]]], uniform, of(2), [[[[2, 4]]]], [[[[4, 16]]]]),
+    ("IScaleLayer", "channel_axis"): (
+        *(IMAGE, channels, 2, [[[[10], [20]], [[300], [400]]]], [[[[10], [200]], [[30], [400]]]]),
+    ),
+    ("IShuffleLayer", "first_transpose"): (
+        *(SQUARE, lambda net, x: given(net.add_shuffle(x), reshape_dims=(4,)), (1, 0)),
+        *([1, 2, 3, 4], [1, 3, 2, 4]),
+    ),
+    ("IShuffleLayer", "reshape_dims"): (
+        *(SQUARE, lambda net, x: net.add_shuffle(x), (4,), SQUARE, [1, 2, 3, 4]),
+    ),
+    ("IShuffleLayer", "second_transpose"): (
+        *([1, 2, 3, 4], lambda net, x: given(net.add_shuffle(x), reshape_dims=(2, 2)), (1, 0)),
+        *(SQUARE, [[1, 3], [2, 4]]),
+    ),
+    ("IShuffleLayer", "zero_is_placeholder"): (
+        *([[], []], lambda net, x: given(net.add_shuffle(x), reshape_dims=(0, 0)), False, [[], []], []),
+    ),
+    ("ISliceLayer", "start"): ([1, 2, 3, 4], sliced, (2,), [1, 2], [3, 4]),
+    ("ISliceLayer", "shape"): ([1, 2, 3, 4], sliced, (3,), [1, 2], [1, 2, 3]),
+    ("ISliceLayer", "stride"): ([1, 2, 3, 4], sliced, (2,), [1, 2], [1, 3]),
+    ("ISliceLayer", "mode"): (
+        *([1, 2, 3, 4], lambda net, x: net.add_slice(x, (3,), (2,), (1,)), trt.SampleMode.WRAP),
+        *(None, [4, 1]),
+    ),
+    ("ISliceLayer", "axes"): (
+        *(SQUARE, lambda net, x: net.add_slice(x, (1,), (1,), (1,)), (1,), None, [[2], [4]]),
+    ),
+    ("IUnaryLayer", "op"): (
+        *(PAIR, lambda net, x: net.add_unary(x, trt.UnaryOperation.NEG), trt.UnaryOperation.ABS),
+        *([-1, -3], [1, 3]),
+    ),
+}
+ATTRIBUTES = {(op.cls, spec.name): spec for op in OPS.values() for spec in op.specs()}
+
+
+def computed(log, x, add, name, *value):
+    """What an engine makes of `x` by the layer with its attribute assigned; None when it cannot be built."""
+    builder = trt.Builder(log)
+    net = builder.create_network()
+    layer = add(net, net.add_input("x", trt.float32, np.shape(x)))
+    for given_value in value:
+        setattr(layer, name, given_value)
+    layer.get_output(0).name = "y"
+    net.mark_output(layer.get_output(0))
+    engine = builder.build_engine_with_config(net, builder.create_builder_config())
+    return engine and engine(x=np.float32(x))["y"].astype(float).tolist()
+
+
+def same(a, b):
+    return a == b if None in (a, b) else np.shape(a) == np.shape(b) and np.allclose(a, b, atol=1e-4)
+
+
+def test_the_cases_are_the_attributes_of_all_layers():
+    other = {"compute_precision", "is_v2"}  # below
+    assert set(CASES) == {key for key in ATTRIBUTES if key[1] not in other}
+
+
+@pytest.mark.parametrize(("cls", "name"), CASES)
+def test_an_attribute_changes_what_is_computed(cls, name, log):
+    x, add, value, before, after = CASES[cls, name]
+    assert same(computed(log, x, add, name), before)
+    assert same(computed(log, x, add, name, value), after)
+
+
+@pytest.mark.parametrize(("cls", "name"), CASES)
+def test_an_attribute_reads_back_and_only_its_class_has_it(cls, name, net):
+    x, add, value, *_ = CASES[cls, name]
+    layer = add(net, net.add_input("x", trt.float32, np.shape(x)))
+    setattr(layer, name, value)
+    found = getattr(layer, name)
+    shown = [*found][: len(value)] if np.ndim(value) else found
+    assert (type(layer).__name__, np.array_equal(shown, value)) == (cls, True)
+    assert name == "type" or not hasattr(trt.ILayer, name)
+
+
+DEFAULTS = {
+    "IActivationLayer": {"alpha": 0, "beta": 0},
+    "INormalizationLayer": {"epsilon": 1e-5, "num_groups": 1, "compute_precision": trt.float32},
+    "IResizeLayer": {
+        "resize_mode": trt.InterpolationMode.NEAREST,
+        "scales": [],
+        "coordinate_transformation": trt.ResizeCoordinateTransformation.ASYMMETRIC,
+        "selector_for_single_pixel": trt.ResizeSelector.FORMULA,
+        "nearest_rounding": trt.ResizeRoundMode.FLOOR,
+        "cubic_coeff": -0.75,
+        "exclude_outside": False,
+    },
+    "IShuffleLayer": {"zero_is_placeholder": True},
+    "ISliceLayer": {"mode": trt.SampleMode.STRICT_BOUNDS},
+}
+
+
+def test_attributes_start_at_the_documented_defaults(net):
+    x = net.add_input("x", trt.float32, (1, 2, 3, 4))
+    layers = [
+        *(net.add_activation(x, trt.ActivationType.RELU), norm(net, x, 0b1100), net.add_resize(x)),
+        *(net.add_shuffle(x), net.add_slice(x, (0,), (1,), (1,))),
+    ]
+    found = {type(v).__name__: {n: getattr(v, n) for n in DEFAULTS[type(v).__name__]} for v in layers}
+    assert found == DEFAULTS
+    unset = [layers[2].shape, layers[3].reshape_dims, layers[4].axes]
+    assert [dims.rank for dims in unset] == [-1, -1, -1]
+
+
+@pytest.mark.parametrize(("rank", "axis"), [(4, 1), (5, 2), (8, 5)])
+def test_scale_and_concatenation_choose_their_axis_by_the_rank(net, rank, axis):
+    x = net.add_input("x", trt.float32, (2,) * rank)
+    assert net.add_scale(x, trt.ScaleMode.UNIFORM).channel_axis == axis
+    assert net.add_concatenation([x]).axis == axis
+
+
+def test_is_v2_says_how_normalization_was_added_and_how_many_coefficients_it_takes(net, log):
+    x = net.add_input("x", trt.float32, (1, 4, 3, 1))
+    each = [constant(net, np.ones((1, n, 1, 1), np.float32)) for n in (2, 4)]
+    first = given(net.add_normalization(x, each[0], each[0], 0b1100), num_groups=2)
+    second = given(net.add_normalization_v2(x, each[1], each[1], 0b1100), num_groups=2)
+    assert (first.is_v2, second.is_v2) == (False, True)
+    assert [layer.get_output(0).shape.rank for layer in (first, second)] == [4, 4]
+    first.set_input(1, each[1])
+    assert (first.get_output(0).shape.rank, "AR119" in log.lines[0]) == (-1, True)
+    with pytest.raises(AttributeError):
+        second.is_v2 = False
+
+
+def test_compute_precision_is_kept_and_takes_two_types(net, log):
+    layer = norm(net, net.add_input("x", trt.float32, (2, 2)), 0b10)
+    layer.compute_precision = trt.float16
+    assert (layer.compute_precision, layer.get_output(0).dtype) == (trt.float16, trt.float32)
+    assert type(layer).compute_precision.__doc__.startswith("kept:")
+    layer.compute_precision = trt.bfloat16
+    assert (layer.get_output(0).shape.rank, "AR304" in log.lines[0]) == (-1, True)
