@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
+from anyrt.ir.intervals import interval
 from anyrt.ir.kernel import COMPARES, Expr, Op, Scalar
 
 
@@ -115,6 +116,8 @@ def cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) 
         name = "fpext" if ll.BYTES[to] > ll.BYTES[arg.type] else "fptrunc"
         return w.put(scope, f"{name} {source} {text} to {target}")
     if arg.type is Scalar.F32 and to in ROOM:
+        if interval(arg) is not None:
+            return w.put(scope, f"fptosi {source} {text} to {target}")
         return _truncated(w, scope, text, to, width)
     if arg.type.is_float:
         sign = "u" if to is Scalar.U8 else "s"

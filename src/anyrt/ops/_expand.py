@@ -162,7 +162,8 @@ def _quantize(real: Value, scale: float) -> Value:
     steps = real if scale == 1 else map_("div", real, scalar(scale, real))
     rounded = map_("round", steps)
     low, high = scalar(-128, rounded), scalar(127, rounded)
-    # A comparison instead of a maximum: NaN fails it and takes the lowest code, as an empty INT8 average
-    # must.
-    kept = map_("select", map_("gt", rounded, low), map_("min", rounded, high), low)
+    # Comparisons instead of a maximum: NaN fails the first and takes the lowest code, as an empty INT8
+    # average must.
+    least = map_("select", map_("lt", low, rounded), rounded, low)
+    kept = map_("select", map_("lt", least, high), least, high)
     return cast(kept, DataType.INT8)

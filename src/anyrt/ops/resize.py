@@ -27,7 +27,7 @@ from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, need, show, vector
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, identity, map_, scalar, taps
+from anyrt.prims.build import cast, identity, map_, taps
 from anyrt.prims.taprules import Cubic, Linear, Nearest, TapRule
 
 NEAREST, LINEAR, CUBIC = InterpolationMode.NEAREST, InterpolationMode.LINEAR, InterpolationMode.CUBIC
@@ -108,9 +108,7 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
 def _back(y: Value, dtype: DataType) -> Value:
     if dtype is not DataType.UINT8 or y.dtype is DataType.UINT8:
         return cast(y, dtype)
-    rounded = map_("round", y)
-    kept = map_("max", map_("min", rounded, scalar(255, rounded)), scalar(0, rounded))
-    return cast(kept, dtype)
+    return cast(map_("round", y), dtype)
 
 
 def _rule(attrs: ResizeAttrs) -> TapRule:

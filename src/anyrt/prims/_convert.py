@@ -15,7 +15,8 @@ import numpy as np
 from anyrt.core.dtype import bits, cast, is_float, is_signed
 from anyrt.core.enums import DataType
 from anyrt.ir import kernel
-from anyrt.ir.kernel import COMPUTED, Expr, Op, Scalar, alu
+from anyrt.ir.intervals import interval
+from anyrt.ir.kernel import COMPUTED, Expr, Op, Scalar, alu, select
 from anyrt.ir.prim import Array
 from anyrt.ir.reference import reference_dtype
 
@@ -41,9 +42,17 @@ def convert(x: Expr, source: DataType, target: DataType) -> Expr:
     if target is source or target not in NARROW or x.type is Scalar.BOOL:
         return kernel.cast(x, COMPUTED[target])
     low, high = limits(target)
-    whole = kernel.cast(x, Scalar.I32) if x.type.is_float else x
-    at_least = alu(Op.MAX, whole, kernel.const(low, whole.type))
-    return kernel.cast(alu(Op.MIN, at_least, kernel.const(high, whole.type)), COMPUTED[target])
+    known = interval(x)
+    if known is not None and low <= known[0] and known[1] <= high:
+        return kernel.cast(x, COMPUTED[target])
+    if x.type.is_float:
+        # Limited before it is converted, the conversion itself needs no care; NaN fails the first comparison.
+        least = select(kernel.const(low, x.type) < x, x, float(low))
+        inside = select(least < float(high), least, float(high))
+        number = inside if low == 0 else select(alu(Op.NE, x, x), 0.0, inside)
+        return kernel.cast(number, COMPUTED[target])
+    at_least = alu(Op.MAX, x, kernel.const(low, x.type))
+    return kernel.cast(alu(Op.MIN, at_least, kernel.const(high, x.type)), COMPUTED[target])
 
 
 def convert_array(x: Array, target: DataType) -> Array:

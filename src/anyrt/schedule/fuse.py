@@ -28,7 +28,7 @@ from anyrt.schedule.tables import Tables
 
 # Inputs and outputs together, from here on: with less, the next inference still finds the output in a
 # last-level cache of 32 MB.
-STREAM_BYTES = 16 << 20
+STREAM_BYTES = 32 << 20
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 DEPTH = 48  # values inlined into one another
 

@@ -1,0 +1,85 @@
+"""Between which numbers a kernel expression surely lies, as far as its form shows it.
+
+A value that was limited before it is converted needs no limiting again.
+
+>>> from anyrt.ir.kernel import Buffer, Space, load, const, select
+>>> x = load(Buffer("x", Scalar.F32, Space.INPUT), 0)
+>>> interval(select(const(0.0, Scalar.F32) < x, select(x < 255.0, x, 255.0), 0.0))
+(0.0, 255.0)
+>>> interval(x) is None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import ceil, floor, inf, isnan, trunc
+from typing import TypeAlias
+
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, Scalar
+
+Interval: TypeAlias = tuple[float, float]
+_BYTES = {Scalar.U8: (0.0, 255.0), Scalar.I8: (-128.0, 127.0), Scalar.BOOL: (0.0, 1.0)}
+_WHOLE = {Op.RINT: round, Op.FLOOR: floor, Op.CEIL: ceil, Op.TRUNC: trunc}
+
+
+@lru_cache(maxsize=1 << 12)
+def interval(x: Expr) -> Interval | None:
+    """(least, greatest) value of `x`, which is then never NaN; None where nothing is known."""
+    return _interval(x, {})
+
+
+def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
+    if x in known:
+        return known[x]
+    match x:
+        case Const(value=value):
+            return None if isnan(value) else (float(value), float(value))
+        case Load() if x.type in _BYTES:
+            return _BYTES[x.type]
+        case Cast(arg=arg):
+            return _converted(x.type, _interval(arg, known))
+        case Alu(op=Op.SELECT, args=(condition, then, otherwise)):
+            first = _interval(then, {**known, **_learned(condition, known)})
+            return _union(first, _interval(otherwise, known))
+        case Alu(op=op, args=(arg,)) if op in _WHOLE:
+            found = _interval(arg, known)
+            return None if found is None else (_whole(op, found[0]), _whole(op, found[1]))
+        case _:
+            return None
+
+
+def _whole(op: Op, bound: float) -> float:
+    return bound if abs(bound) == inf else float(_WHOLE[op](bound))
+
+
+def _converted(to: Scalar, found: Interval | None) -> Interval | None:
+    """Conversions that keep every number of the interval, rounding towards zero at most."""
+    if found is None or not _holds(to, *found):
+        return None
+    return found if to.is_float else (float(trunc(found[0])), float(trunc(found[1])))
+
+
+def _holds(to: Scalar, low: float, high: float) -> bool:
+    least, most = _BYTES.get(to, (-(2.0**24), 2.0**24))  # integers up to there are exact in float32
+    return to in (Scalar.U8, Scalar.I8, Scalar.I32, Scalar.I64, Scalar.F32) and least <= low and high <= most
+
+
+def _learned(condition: Expr, known: Mapping[Expr, Interval]) -> dict[Expr, Interval]:
+    """What holds of the compared values where `condition` does; no comparison holds of NaN."""
+    match condition:
+        case Alu(op=Op.LT | Op.LE, args=(a, b)):
+            found: dict[Expr, Interval] = {}
+            for x, other, below in ((a, b, True), (b, a, False)):
+                bound = _interval(other, known)
+                if bound is not None and not isinstance(x, Const):
+                    low, high = _interval(x, known) or (-inf, inf)
+                    found[x] = (low, min(high, bound[1])) if below else (max(low, bound[0]), high)
+            return found
+        case _:
+            return {}
+
+
+def _union(a: Interval | None, b: Interval | None) -> Interval | None:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))

@@ -1,0 +1,42 @@
+"""What is known of a value from the form of its expression."""
+
+from __future__ import annotations
+
+import pytest
+
+from anyrt.core.enums import DataType
+from anyrt.ir.intervals import interval
+from anyrt.ir.kernel import Buffer, Expr, Op, Scalar, Space, alu, cast, const, load, select
+from anyrt.prims._convert import convert
+
+X = load(Buffer("x", Scalar.F32, Space.INPUT), 0)
+BYTE = cast(load(Buffer("b", Scalar.U8, Space.INPUT), 0), Scalar.I32)
+ABOVE = select(const(-3.5, Scalar.F32) < X, X, -3.5)
+INSIDE = select(ABOVE < 7.5, ABOVE, 7.5)
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (const(2.0, Scalar.F32), (2.0, 2.0)),
+        (const(float("nan"), Scalar.F32), None),
+        (X, None),
+        (BYTE, (0.0, 255.0)),
+        (cast(BYTE, Scalar.F32), (0.0, 255.0)),
+        (ABOVE, (-3.5, float("inf"))),
+        (INSIDE, (-3.5, 7.5)),
+        (alu(Op.RINT, INSIDE), (-4.0, 8.0)),
+        (cast(INSIDE, Scalar.I32), (-3.0, 7.0)),
+        (cast(ABOVE, Scalar.I32), None),  # infinity becomes another number
+        (cast(INSIDE, Scalar.U8), None),  # and so does −3
+        (select(X < 7.5, X, 7.5), (float("-inf"), 7.5)),
+        (select(X < 7.5, 7.5, X), None),  # NaN comes through
+    ],
+)
+def test_intervals(x: Expr, expected: tuple[float, float] | None):
+    assert interval(x) == expected
+
+
+def test_a_value_in_range_is_converted_without_limits():
+    assert convert(INSIDE, DataType.FLOAT, DataType.INT8) is cast(INSIDE, Scalar.I32)
+    assert convert(INSIDE, DataType.FLOAT, DataType.UINT8) is not cast(INSIDE, Scalar.I32)
