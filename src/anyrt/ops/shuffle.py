@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, add, bounds, choose, equal, floordiv, product
+from anyrt.core.dims import Dim, Relation, add, bounds, choose, equal, floordiv, maximum, mul, product
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.graph import Value
@@ -66,16 +66,22 @@ def _permutation(
 
 
 def _reshape(layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]) -> Value:
+    wanted = tuple(
+        low if low == high else d for d, (low, high) in zip(wanted, map(bounds, wanted), strict=True)
+    )
     sizes, rules = _resolve(layer, y, wanted)
     if len(sizes) > MAX_RANK:
         raise ShapeError(
             "AR115", layer.name, f"{len(sizes)} reshape dimensions", f"at most {MAX_RANK}", "merge axes"
         )
     before, after = product(y.shape), product(sizes)
-    if equal(before, after) == 0:
-        got = f"reshape_dims {show(wanted)}, which is {show(sizes)}, for {before} elements in {show(y.shape)}"
-        raise ShapeError("AR103", layer.name, got, f"{before} elements", "use -1 for one of the dimensions")
-    return checked(reshape(y, sizes), rules)
+    got = f"reshape_dims {show(wanted)}, which is {show(sizes)}, for {before} elements in {show(y.shape)}"
+    do = "use -1 for one of the dimensions"
+    volume = need(
+        layer.name, before, Relation.EQ, after, "AR103", got, f"{before} elements in {show(y.shape)}", do
+    )
+    # Judged before the reshape, whose own condition knows neither the layer nor what a -1 stands for.
+    return reshape(checked(y, (*rules, *volume)), sizes)
 
 
 def _resolve(
@@ -83,19 +89,19 @@ def _resolve(
 ) -> tuple[tuple[Dim, ...], Requirements]:
     """The sizes after 0 and −1 are replaced, with what must hold for them.
 
-    A size that is known only at run time may turn out to be 0 or −1 then, so that it is chosen by
-    comparisons."""
+    A size that is known only at run time may turn out to be 0 or −1 then. It becomes a product of two
+    maxima, of which one is 1: sums would grow threefold with every dimension when multiplied."""
     text, rules = f"reshape_dims {show(wanted)}", list[Requirements]()
-    kept: list[Dim] = []
+    given: list[Dim] = []
     for i, d in enumerate(wanted):
         rules.append(
             need(layer.name, -1, Relation.LE, d, "AR120", text, "sizes, 0 or -1", "give sizes of 0 or more")
         )
-        size, rule = _placeholder(layer, y, i, d, text)
-        kept.append(size)
+        size, rule = _given(layer, y, i, d, text)
+        given.append(size)
         rules.append(rule)
     inferred = [equal(d, -1) for d in wanted]
-    others = product(choose(flag, 1, size) for flag, size in zip(inferred, kept, strict=True))
+    others = product(given)
     count: Dim = 0
     for flag in inferred:
         count = add(count, flag)
@@ -109,23 +115,35 @@ def _resolve(
                  "dimensions beside -1 that are not 0", do)
         )  # fmt: skip
     rest = floordiv(product(y.shape), others) if count != 0 else 0
-    sizes = tuple(choose(flag, rest, size) for flag, size in zip(inferred, kept, strict=True))
+    sizes = tuple(mul(size, _factor(flag, rest)) for flag, size in zip(inferred, given, strict=True))
     return sizes, tuple(rule for group in rules for rule in group)
 
 
-def _placeholder(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> tuple[Dim, Requirements]:
-    """Dimension `i`, where a 0 copies the size that the reshaped tensor has there."""
+def _factor(inferred: Dim, rest: Dim) -> Dim:
+    """`rest` where the dimension is inferred, else 1."""
+    if isinstance(inferred, int):
+        return rest if inferred else 1
+    return maximum(mul(inferred, rest), add(1, mul(inferred, -1)))
+
+
+def _given(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> tuple[Dim, Requirements]:
+    """Dimension `i` as it was given: 1 for −1, and what a 0 copies, the size that `y` has there."""
+    if d == -1:
+        return 1, ()
     low, high = bounds(d)
+    kept = d if low >= 0 else maximum(d, equal(d, -1))
     if not layer.attrs.zero_is_placeholder or low > 0 or high < 0:
-        return d, ()
+        return kept, ()
     if i < y.type.rank:
-        return choose(equal(d, 0), y.shape[i], d), ()
+        copied = choose(equal(d, 0), y.shape[i], d)
+        simple = copied == d or isinstance(d, int)
+        return copied if simple else maximum(kept, mul(equal(d, 0), y.shape[i])), ()
     got = f"{text} with a 0 at position {i} for shape {show(y.shape)}"
     do = "give the size, or set zero_is_placeholder to False for an empty axis"
     rule = need(
         layer.name, equal(d, 0), Relation.EQ, 0, "AR106", got, f"0 at positions below {y.type.rank}", do
     )
-    return d, rule
+    return kept, rule
 
 
 def ref(attrs: ShuffleAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -172,8 +190,18 @@ def cases() -> tuple[Case[ShuffleAttrs], ...]:
         Case(s(reshape_dims=(0, 7), zero_is_placeholder=False), ((3, 0),)),
         Case(s(second_transpose=(1, 0)), ((3, 5),)),
     ]
-    for dims, t in (((0, -1), DataType.INT32), ((-1, 3), DataType.INT64), ((4, 6), DataType.INT64)):
-        out.append(Case(s((1, 0)), ((4, 6), (2,)), (DataType.FLOAT, t), (None, np.array(dims))))
+    by_tensor: tuple[tuple[tuple[int, ...], tuple[int, ...], DataType], ...] = (
+        ((4, 6), (0, -1), DataType.INT32),
+        ((4, 6), (-1, 3), DataType.INT64),
+        ((4, 6), (4, 6), DataType.INT64),
+        ((2, 3, 4, 5), (0, 5, -1, 2), DataType.INT32),
+        ((5, 0), (-1, 5, 1), DataType.INT64),
+        ((0, 3), (0, -1), DataType.INT32),
+        (eight, (0, 0, 0, 0, 0, 0, -1, 0), DataType.INT64),
+    )
+    for shape, dims, t in by_tensor:
+        turned = s((1, 0)) if len(shape) == 2 else s()
+        out.append(Case(turned, (shape, (len(dims),)), (DataType.FLOAT, t), (None, np.array(dims))))
     out.append(
         Case(s(zero_is_placeholder=False), ((3, 0), (2,)), (DataType.HALF, DataType.INT64),
              (None, np.array([0, 9])))
