@@ -20,6 +20,7 @@ from anyrt.api.runtime import Runtime
 from anyrt.api.setting import Setting
 from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import BuildRequest
+from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, ResourceError
 
 CHUNK = 1 << 24
@@ -28,7 +29,7 @@ CHUNK = 1 << 24
 class Builder(Reporting, Managed):
     """Makes networks and configurations, and builds plans from them."""
 
-    max_threads = Setting(int, 1, "Most threads that a build may use.", low=1)
+    max_threads = Setting(int, 1, "Kept: most threads that a build may use; it uses one.", low=1)
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
@@ -93,7 +94,11 @@ class Builder(Reporting, Managed):
     def build_serialized_network(
         self, network: INetworkDefinition, config: IBuilderConfig, kernel_text: object = None
     ) -> IHostMemory:
-        """The plan of the network; None, with the mistakes in the log, when it cannot be built."""
+        """The plan of the network; None, with the mistakes in the log, when it cannot be built.
+
+        kernel_text: stays as it is, with a warning; `anyrt explain` prints kernels."""
+        if kernel_text is not None:
+            self._channel.log(Severity.WARNING, "kernel_text stays as it is: `anyrt explain` prints kernels")
         return IHostMemory(self._build(network, config))
 
     @quiet(None)
