@@ -1,6 +1,8 @@
 """Dims, permutations, weights, host memory: what users hold in their hands."""
 
+import gc
 import io
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -145,3 +147,96 @@ def test_weights_of_memory_that_is_gone_are_refused():
     weights = trt.Weights(trt.float32, 1 << 40, 4)
     with pytest.raises(ValueError, match="AR307"):
         weights.numpy()
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_dims_of_a_fixed_length_take_sizes_or_a_sequence(length):
+    kind, sizes = getattr(trt, f"Dims{length}"), tuple(range(5, 5 + length))
+    for made in (kind(*sizes), kind(sizes), kind(list(sizes)), kind(trt.Dims(sizes)), kind(np.array(sizes))):
+        assert (made, len(made), isinstance(made, trt.Dims)) == (sizes, length, True)
+    assert kind() == (0,) * length
+    with pytest.raises(ValueError, match=f"length is {length}"):
+        kind((1,) * (length + 1))
+
+
+def test_height_and_width_are_the_two_sizes():
+    size = trt.DimsHW(h=3, w=4)
+    size.w += 1
+    size[0] = 7
+    assert (size, size.h, size.w, isinstance(size, trt.Dims2)) == ((7, 5), 7, 5, True)
+
+
+def test_dims_have_at_most_eight_sizes_and_check_what_is_assigned():
+    assert (trt.Dims.MAX_DIMS, len(trt.Dims((1,) * 8))) == (8, 8)
+    shape = trt.Dims((1, 2, 3))
+    for bad, error in (((slice(0, 2), (1,)), ValueError), ((0, 1.5), TypeError), ((5, 1), IndexError)):
+        with pytest.raises(error):
+            shape[bad[0]] = bad[1]
+    with pytest.raises(IndexError):
+        shape[3]
+    assert (str(shape), shape == trt.Dims([1, 2, 3]), shape != (1, 2), shape == "123") == (
+        *("(1, 2, 3)", True, True),
+        False,
+    )
+
+
+def test_permutations_show_and_check_all_eight():
+    order = trt.Permutation()
+    order[0], order[1] = 1, 0
+    assert (str(order), order[7]) == ("(1, 0, 2, 3, 4, 5, 6, 7)", 7)
+    with pytest.raises(IndexError):
+        order[8]
+    with pytest.raises(TypeError, match="AR311"):
+        order[0] = "1"
+
+
+def test_arrays_are_weights_by_position_or_as_a_and_are_kept_alive():
+    array = np.float16([1, 2, 3])
+    alive = weakref.ref(array)
+    weights = [trt.Weights(array), trt.Weights(a=array)]
+    del array
+    gc.collect()
+    assert [(w.dtype, w.size, w.nbytes, w.numpy() is alive()) for w in weights] == [
+        (trt.float16, 3, 6, True)
+    ] * 2
+    assert [w.numpy().tolist() for w in weights] == [[1, 2, 3]] * 2
+
+
+@pytest.mark.parametrize("args", [("float",), (trt.float32, 64), (trt.float32, "64", 1), (None, 64, 1)])
+def test_weights_refuse_other_arguments(args):
+    with pytest.raises(TypeError, match="AR311"):
+        trt.Weights(*args)
+
+
+def test_numpy_types_of_all_element_types():
+    known = {
+        trt.float32: np.float32, trt.float16: np.float16, trt.int8: np.int8, trt.int32: np.int32,
+        trt.int64: np.int64, trt.bool: np.bool_, trt.uint8: np.uint8,
+    }  # fmt: skip
+    assert {t: trt.nptype(t) for t in known} == known
+    for t in set(trt.DataType) - set(known):
+        with pytest.raises(TypeError, match=str(t)):
+            trt.nptype(t)
+
+
+@pytest.mark.parametrize(("sizes", "want"), [((), 1), ([2, 3], 6), (trt.Dims((4, 0)), 0), ((-1, 3), -3)])
+def test_volume_is_the_product(sizes, want):
+    assert trt.volume(sizes) == want
+
+
+def test_registries_find_nothing_and_keep_their_settings():
+    registry = trt.get_plugin_registry()
+    found = (registry.all_creators_recursive, registry.plugin_creator_list)
+    assert (found, registry.get_plugin_creator("x", "1", "")) == (([], []), None)
+    assert isinstance(registry, trt.IPluginRegistry)
+    with pytest.raises(TypeError, match="AR311"):
+        trt.get_builder_plugin_registry(0)
+    with pytest.raises(TypeError, match="AR311"):
+        trt.init_libnvinfer_plugins(None, None)
+
+
+def test_every_name_of_the_module_can_be_had():
+    names = dir(trt)
+    assert [n for n in names if getattr(trt, n, None) is None] == []
+    assert {"Builder", "IScaleLayer", "ScaleMode", "float32", "nptype", "errors", "strict"} <= set(names)
+    assert set(trt.__all__) == {n for n in names if not n.startswith("_")}

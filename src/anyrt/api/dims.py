@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import SupportsIndex, overload
+from typing import overload
 
 from anyrt.api.edge import WrongValue, integer, wrong_type
 
@@ -45,7 +45,7 @@ class Dims:
     _length: int | None = None
 
     def __init__(self, *shape: object) -> None:
-        given = shape[0] if len(shape) == 1 and not isinstance(shape[0], SupportsIndex) else shape
+        given = shape[0] if len(shape) == 1 and isinstance(shape[0], Iterable) else shape
         sizes = integers(given, type(self).__name__) if shape else (0,) * (self._length or 0)
         if len(sizes) > MAX_DIMS or self._length not in (None, len(sizes)):
             wanted = f"at most {MAX_DIMS}" if self._length is None else str(self._length)
