@@ -40,6 +40,13 @@ def test_attributes_have_docs_and_their_references_exist(op):
     assert {c for i in op.inputs for c in i.clears} <= names
 
 
+@ALL
+def test_every_member_of_an_enum_has_a_case_or_is_refused(op):
+    for spec in op.specs():
+        tried = {getattr(x.attrs, spec.name) for x in (*op.cases(), *op.mistakes())}
+        assert spec.enum in (None, DataType) or set(spec.enum) <= tried
+
+
 def test_add_scale_nd_requires_its_channel_axis():
     method = OPS[L.SCALE].methods[1]
     assert method.params[-1] == "channel_axis"

@@ -1,0 +1,153 @@
+"""Marks and names of a network: what they change in the engine."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+F = trt.float32
+
+
+@pytest.fixture
+def engine_of(log):
+    """An engine of a network without dynamic sizes."""
+
+    def build(net):
+        return net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+
+    return build
+
+
+@pytest.fixture
+def chain(net):
+    """x → twice → root, and the shape of x; root is the output y."""
+    x = net.add_input("x", F, (2,))
+    twice = net.add_elementwise(x, x, trt.ElementWiseOperation.SUM).get_output(0)
+    root = net.add_unary(twice, trt.UnaryOperation.SQRT).get_output(0)
+    sizes = net.add_shape(x).get_output(0)
+    twice.name, root.name, sizes.name = "twice", "y", "sizes"
+    net.mark_output(root)
+    return twice, root, sizes
+
+
+def test_marked_outputs_are_those_of_the_engine(net, chain, engine_of):
+    twice, root, _ = chain
+    net.mark_output(twice)
+    assert [*engine_of(net)] == ["x", "y", "twice"]
+    net.unmark_output(root)
+    engine = engine_of(net)
+    assert ([*engine], engine.get_tensor_mode("twice")) == (["x", "twice"], trt.TensorIOMode.OUTPUT)
+
+
+def test_outputs_for_shapes_are_shape_inference_io_until_unmarked(net, chain, engine_of):
+    _, _, sizes = chain
+    assert net.mark_output_for_shapes(sizes)
+    engine = engine_of(net)
+    assert (engine.is_shape_inference_io("sizes"), sizes.is_shape_tensor) == (True, True)
+    assert net.unmark_output_for_shapes(sizes)
+    assert ([*engine_of(net)], sizes.is_shape_tensor) == (["x", "y"], False)
+
+
+def test_unmarking_for_shapes_what_is_not_marked_is_an_error(net, chain, log):
+    assert net.unmark_output_for_shapes(chain[2]) is False
+    assert "AR407" in log.lines[0]
+
+
+def test_debug_tensors_are_those_of_the_engine(net, chain, engine_of, log):
+    twice, root, _ = chain
+    assert net.mark_debug(twice)
+    assert (net.is_debug_tensor(twice), net.is_debug_tensor(root)) == (True, False)
+    assert engine_of(net).is_debug_tensor("twice")
+    assert net.unmark_debug(twice)
+    assert not engine_of(net).is_debug_tensor("twice")
+    assert (net.unmark_debug(twice), "AR407" in log.lines[0]) == (False, True)
+
+
+def test_inputs_and_repeated_debug_tensors_are_refused(net, chain, log):
+    assert net.mark_debug(chain[0])
+    assert [net.mark_debug(chain[0]), net.mark_debug(net.get_input(0))] == [False, False]
+    assert [line[:7] for line in log.lines] == ["[AR402]"] * 2
+
+
+def unfused(net, engine_of):
+    """The tensors of an engine that a listener is shown when it asks for unfused ones."""
+
+    class Listener(trt.IDebugListener):
+        def process_debug_tensor(self, addr, location, type, shape, name, stream):
+            seen.append(name)
+            return True
+
+    seen = []
+    context = engine_of(net).create_execution_context()
+    context.set_debug_listener(Listener())
+    context.unfused_tensors_debug_state = True
+    arrays = [np.ones((64, 64, 64), np.float32), np.empty((1, 96, 96), np.float32)]
+    for name, array in zip(["x", "y"], arrays, strict=True):
+        context.set_tensor_address(name, array)
+    assert context.execute_async_v3(0)
+    return seen
+
+
+def test_unfused_tensors_are_debug_tensors_while_they_are_marked(net, engine_of):
+    total = net.add_reduce(net.add_input("x", F, (64, 64, 64)), trt.ReduceOperation.SUM, 0b001, True)
+    resize = net.add_resize(total.get_output(0))
+    resize.resize_mode, resize.scales = trt.InterpolationMode.CUBIC, (1, 1.5, 1.5)
+    total.get_output(0).name, resize.get_output(0).name = "total", "y"
+    net.mark_output(resize.get_output(0))
+    assert net.mark_unfused_tensors_as_debug_tensors()
+    assert unfused(net, engine_of) == ["total"]
+    assert net.unmark_unfused_tensors_as_debug_tensors()
+    assert unfused(net, engine_of) == []
+
+
+def test_removed_inputs_are_not_in_the_engine(net, chain, engine_of):
+    extra = net.add_input("extra", F, (1,))
+    assert [*engine_of(net)] == ["x", "extra", "y"]
+    net.remove_tensor(extra)
+    assert [*engine_of(net)] == ["x", "y"]
+
+
+def test_the_name_of_a_network_is_the_name_of_the_engine(net, chain, engine_of):
+    assert net.name.startswith("Unnamed Network ")
+    net.name = "classifier"
+    assert engine_of(net).name == "classifier"
+    with pytest.raises(TypeError, match="AR311"):
+        net.name = 3
+
+
+def test_a_network_knows_its_builder_and_has_no_implicit_batch(log):
+    builder = trt.Builder(log)
+    net = builder.create_network()
+    assert (net.builder, net.has_implicit_batch_dimension, bool(net), len(net)) == (builder, False, True, 0)
+    with pytest.raises(TypeError, match="AR311"):
+        net.get_flag(0)
+
+
+def test_tensors_of_other_networks_are_never_marked(net, log):
+    other = trt.Builder(log).create_network()
+    foreign = other.add_identity(other.add_input("x", F, (1,))).get_output(0)
+    marks = [
+        *(net.mark_output, net.unmark_output, net.mark_debug, net.unmark_debug, net.remove_tensor),
+        *(net.mark_output_for_shapes, net.unmark_output_for_shapes),
+    ]
+    assert [mark(foreign) for mark in marks] == [None, None, False, False, None, False, False]
+    assert [line[:7] for line in log.lines] == ["[AR403]"] * len(marks)
+    for mark in marks:
+        with pytest.raises(TypeError, match="AR311"):
+            mark("y")
+
+
+@pytest.mark.parametrize("method", ["set_weights_name", "mark_weights_refittable"])
+def test_names_of_weights_say_that_they_are_only_kept(method):
+    assert "kept" in getattr(trt.INetworkDefinition, method).__doc__
+
+
+def test_weights_have_one_name_and_only_named_ones_are_marked(net, log):
+    array = np.ones(1, np.float32)
+    net.add_constant((1,), array)
+    assert net.mark_weights_refittable("w") is False
+    assert net.set_weights_name(array, "w")
+    assert net.mark_weights_refittable("w")
+    assert net.set_weights_name(array, "v")
+    assert net.unmark_weights_refittable("w") is False
+    assert [line[:7] for line in log.lines] == ["[AR304]"] * 2
