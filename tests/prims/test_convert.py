@@ -35,9 +35,10 @@ def test_functions_that_stay_in_range_are_not_wrapped():
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
-        (np.array([300, -300, 5]), I8, [127, -128, 5]),
-        (np.array([300, -300, 5]), U8, [255, 0, 5]),
-        (np.array([9, -9, 5]), I4, [7, -8, 5]),
+        (np.array([300, -300, 5]), I8, [44, -44, 5]),
+        (np.array([300, -300, 5]), U8, [44, 212, 5]),
+        (np.array([9, -9, 5]), I4, [-7, 7, 5]),
+        (np.array([300.9, -300.9, np.inf, np.nan]), I8, [127, -128, 127, 0]),
         (np.array([2**31, -1]), I32, [-(2**31), -1]),
         (np.array([2.9, -2.9, np.nan, 1e10]), I32, [2, -2, 0, 2**31 - 1]),
         (np.array([0.1, 0.0, np.nan]), DataType.BOOL, [True, False, True]),

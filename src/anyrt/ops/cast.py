@@ -51,10 +51,10 @@ def ref(attrs: CastAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         whole = [0 if np.isnan(v) else int(np.clip(v, -1e30, 1e30)) for v in x.reshape(-1)]
     else:
         whole = [int(v) for v in x.reshape(-1)]
-    if target is DataType.INT32 and x.dtype.kind != "f":
-        numbers = [(v - low) % (high - low + 1) + low for v in whole]
-    else:
+    if x.dtype.kind == "f":
         numbers = [min(max(v, low), high) for v in whole]
+    else:
+        numbers = [(v - low) % (high - low + 1) + low for v in whole]
     return (np.array(numbers, dtype).reshape(x.shape),)
 
 
@@ -62,11 +62,15 @@ def cases() -> tuple[Case[CastAttrs], ...]:
     """Every pair of types; what does not fit; ranks and empty tensors."""
     types = sorted(TYPES, key=int)
     special = np.array([0.0, -0.0, 0.9, -0.9, 127.5, -128.9, 300.0, 3e9, -3e9, 1e19, np.inf, -np.inf, np.nan])
-    wide = np.array([0, -1, 127, 128, 255, 256, 65536, 2**31 - 1, -(2**31)])
+    wide = np.array([0, -1, 127, 128, 255, 300, 65536, 2**31 - 1, -(2**31)])
+    wider = np.array([300, -300, 2**31, -(2**31) - 1, 2**40 + 5, 2**63 - 1, -(2**63)])
+    bytes_ = [(DataType.INT8, np.arange(-128, 128, 5)), (DataType.UINT8, np.arange(0, 256, 5))]
     out = [Case(CastAttrs(b), ((3, 17),), (a,), low=0 if DataType.UINT8 in (a, b) else -100, high=100)
            for a in types for b in types]  # fmt: skip
     out += [Case(CastAttrs(t), ((13,),), data=(special,)) for t in types]
     out += [Case(CastAttrs(t), ((9,),), (DataType.INT32,), (wide,)) for t in types]
+    out += [Case(CastAttrs(t), ((7,),), (DataType.INT64,), (wider,)) for t in types]
+    out += [Case(CastAttrs(t), ((52,),), (b,), (codes,)) for t in types for b, codes in bytes_]
     out += [Case(CastAttrs(DataType.INT32), (s,)) for s in ((), (0, 3), (1, 2, 1, 2, 1, 3, 1, 2))]
     return tuple(out)
 
@@ -90,8 +94,8 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers "
-        "saturate to 8-bit types, and int64 wraps to int32; bool is x ≠ 0. int8 codes are converted as "
-        "integers, without a scale.",
+        "wrap where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. "
+        "int8 codes are converted as integers, without a scale.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Cast", "CastLike"),

@@ -1,7 +1,6 @@
 """What a cast means, for kernels and for NumPy, and how narrow integers wrap after arithmetic in int32.
 
-Float to integer truncates and saturates (NaN gives 0), anything to int8, uint8 or int4 saturates,
-int64 to int32 wraps.
+Float to integer truncates and saturates (NaN gives 0); integers wrap, two's complement, as in ONNX.
 Narrower floats are not rounded here: rounding happens where a value is stored.
 
 >>> convert_array(np.array([-200.7, 300.0, np.nan]), DataType.INT8)
@@ -51,8 +50,7 @@ def convert(x: Expr, source: DataType, target: DataType) -> Expr:
         inside = select(least < float(high), least, float(high))
         number = inside if low == 0 else select(alu(Op.NE, x, x), 0.0, inside)
         return kernel.cast(number, COMPUTED[target])
-    at_least = alu(Op.MAX, x, kernel.const(low, x.type))
-    return kernel.cast(alu(Op.MIN, at_least, kernel.const(high, x.type)), COMPUTED[target])
+    return _low_bits(x, target)
 
 
 def convert_array(x: Array, target: DataType) -> Array:
@@ -61,19 +59,19 @@ def convert_array(x: Array, target: DataType) -> Array:
         return np.asarray(x != np.zeros((), x.dtype))
     if is_float(target):
         return x.astype(np.float64)
-    if x.dtype.kind == "f":
-        return cast(x, target).astype(reference_dtype(target))
-    if target in NARROW and x.dtype.kind != "b":
-        x = np.clip(x.astype(np.int64), *limits(target))
-    return x.astype(reference_dtype(target))
+    return cast(x, target).astype(reference_dtype(target))
 
 
 def wrap(x: Expr, fn: str, t: DataType) -> Expr:
     """The result of `fn` on narrow integers brought back into their range, two's complement."""
     if t not in NARROW or fn not in OUTGROWS:
         return x
+    return _low_bits(x, t)
+
+
+def _low_bits(x: Expr, t: DataType) -> Expr:
     if bits(t) < 8:
-        return (x << 28) >> 28
+        return (kernel.cast(x, Scalar.I32) << 28) >> 28
     return kernel.cast(kernel.cast(x, kernel.STORED[t]), Scalar.I32)
 
 
