@@ -40,45 +40,46 @@ GIB = 1 << 30
 
 
 class IBuilderConfig(Managed):
-    """How to build; made by `Builder.create_builder_config`. `verify` and `num_threads` are AnyRT's own."""
+    """How to build; made by `Builder.create_builder_config`. `verify` and `num_threads` are AnyRT's own.
 
-    avg_timing_iterations = Setting(int, 1, "Runs that a measurement averages.", low=1)
+    What says "kept" can be read back and changes no engine: it is about hardware, or about measuring, and
+    builds measure nothing yet.
+    """
+
+    avg_timing_iterations = Setting(int, 1, "Kept: runs that a measurement would average.", low=1)
     int8_calibrator = Setting(object, None, "Kept; INT8 takes its scales from the tensors' dynamic ranges.")
-    engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Restrictions of the engine.")
-    flags = Setting(int, 1 << BuilderFlag.TF32, "All builder flags as a bit mask.", low=0)
-    default_device_type = Setting(DeviceType, DeviceType.GPU, "Where layers run unless they are told.")
-    DLA_core = Setting(int, -1, "The DLA core to build for; none exist here.")
-    quantization_flags = Setting(int, 0, "All quantisation flags as a bit mask.", low=0)
-    profile_stream = Setting(int, 0, "The stream for measurements; ignored, as builds measure on the CPU.")
+    engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Kept; engines are STANDARD.")
+    flags = Setting(int, 1 << BuilderFlag.TF32, "All builder flags, see `set_flag`, as a bit mask.", low=0)
+    default_device_type = Setting(DeviceType, DeviceType.GPU, "Kept: where layers would run unless told.")
+    DLA_core = Setting(int, -1, "Kept: the DLA core to build for; none exist here.")
+    quantization_flags = Setting(int, 0, "Kept: all quantisation flags as a bit mask.", low=0)
+    profile_stream = Setting(int, 0, "Kept: the stream that a measurement would use.")
     profiling_verbosity = Setting(
         ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "How much the engine tells about its layers."
     )
     algorithm_selector = Setting(
         object, None, "Kept and never asked: there are no library algorithms to select."
     )
-    builder_optimization_level = Setting(int, 3, "How much time to spend, 0 to 5.", low=0, high=5)
+    builder_optimization_level = Setting(
+        int, 3, "Kept in the plan, 0 to 5; the code is the same.", low=0, high=5
+    )
     hardware_compatibility_level = Setting(
-        HardwareCompatibilityLevel, HardwareCompatibilityLevel.NONE, "Plans load on any machine in any case."
+        HardwareCompatibilityLevel, HardwareCompatibilityLevel.NONE, "Kept: plans load on any machine."
     )
     runtime_platform = Setting(
-        RuntimePlatform, RuntimePlatform.SAME_AS_BUILD, "Plans load on any platform in any case."
+        RuntimePlatform, RuntimePlatform.SAME_AS_BUILD, "Kept: plans load on any platform."
     )
-    plugins_to_serialize = Setting(list, [], "Plug-in libraries to put into the plan: none are.")
-    max_aux_streams = Setting(
-        int, -1, "Most auxiliary streams; kernels use a pool of threads instead.", low=-1
-    )
+    max_aux_streams = Setting(int, -1, "Kept: most auxiliary streams; kernels use threads.", low=-1)
     progress_monitor = Setting(IProgressMonitor, None, "Follows builds and may stop them.")
     max_num_tactics = Setting(
-        int, -1, "Most variants to measure for a kernel; −1: as the level says.", low=-1
+        int, -1, "Kept: most variants to measure for a kernel; −1: as the level says.", low=-1
     )
     tiling_optimization_level = Setting(
-        TilingOptimizationLevel, TilingOptimizationLevel.NONE, "How much time goes into tiling."
+        TilingOptimizationLevel, TilingOptimizationLevel.NONE, "Kept; tiles come from a cost model."
     )
-    l2_limit_for_tiling = Setting(
-        int, -1, "Bytes of cache that tiles may fill; −1: the machine's own size.", low=-1
-    )
-    remote_auto_tuning_config = Setting(str, "", "Where to measure remotely; kept, measuring is local.")
-    build_route = Setting(str, "", 'The route of the build; only the standard one, "", exists.')
+    l2_limit_for_tiling = Setting(int, -1, "Kept: bytes of cache that tiles might fill.", low=-1)
+    remote_auto_tuning_config = Setting(str, "", "Kept: where to measure remotely.")
+    build_route = Setting(str, "", 'Kept: the route of the build; only the standard one, "", exists.')
     verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
     num_threads = Setting(int, None, "Threads of the engine; None: the machine's own number.", low=1)
 
@@ -95,6 +96,7 @@ class IBuilderConfig(Managed):
         self._devices: dict[ILayer, DeviceType] = {}
         self._previews: set[PreviewFeature] = set()
         self._sources = SOURCES
+        self._plugins: list[str] = []
         self._timing_cache: ITimingCache | None = None
 
     @property
@@ -103,12 +105,26 @@ class IBuilderConfig(Managed):
         return ""
 
     @property
+    def plugins_to_serialize(self) -> list[str]:
+        """Kept: plug-in libraries for the plan; none go in."""
+        return [*self._plugins]
+
+    @plugins_to_serialize.setter
+    def plugins_to_serialize(self, paths: list[str]) -> None:
+        if not isinstance(paths, list):
+            raise wrong_type("plugins_to_serialize", paths, "a list of str")
+        self._plugins = [*paths]
+
+    @property
     def num_optimization_profiles(self) -> int:
         """How many profiles were added."""
         return len(self._profiles)
 
     def set_flag(self, flag: BuilderFlag) -> None:
-        """Switch a flag on."""
+        """Switch a flag on.
+
+        OBEY_PRECISION_CONSTRAINTS rounds to half types after every layer, FP16 and INT8 let DLA take float32;
+        the others are kept, as this library has nothing for them to switch."""
         self.flags |= 1 << _member(BuilderFlag, flag)
 
     def clear_flag(self, flag: BuilderFlag) -> None:
@@ -120,7 +136,7 @@ class IBuilderConfig(Managed):
         return bool(self.flags & 1 << _member(BuilderFlag, flag))
 
     def set_quantization_flag(self, flag: QuantizationFlag) -> None:
-        """Switch a quantisation flag on."""
+        """Switch a quantisation flag on, which is kept."""
         self.quantization_flags |= 1 << _member(QuantizationFlag, flag)
 
     def clear_quantization_flag(self, flag: QuantizationFlag) -> None:
@@ -132,7 +148,7 @@ class IBuilderConfig(Managed):
         return bool(self.quantization_flags & 1 << _member(QuantizationFlag, flag))
 
     def set_preview_feature(self, feature: PreviewFeature, enable: bool) -> None:
-        """Switch a preview feature on or off."""
+        """Switch a preview feature, which is kept, on or off."""
         change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
         change(_member(PreviewFeature, feature))
 
@@ -142,7 +158,7 @@ class IBuilderConfig(Managed):
 
     @quiet(None)
     def set_memory_pool_limit(self, pool: MemoryPoolType, pool_size: int) -> None:
-        """Limit a pool; WORKSPACE limits the intermediate memory of an engine, in bytes."""
+        """Limit a pool, in bytes: WORKSPACE is the intermediate memory of an engine, the others are kept."""
         _member(MemoryPoolType, pool)
         if not isinstance(pool_size, int):
             raise wrong_type("set_memory_pool_limit", pool_size, "an int")
@@ -164,7 +180,7 @@ class IBuilderConfig(Managed):
         return len(self._profiles) - 1
 
     def set_calibration_profile(self, profile: IOptimizationProfile) -> bool:
-        """Choose the profile for calibration."""
+        """Choose the profile for calibration, which is kept: scales come from dynamic ranges."""
         if not isinstance(profile, IOptimizationProfile):
             raise wrong_type("set_calibration_profile", profile, "an IOptimizationProfile")
         self._calibration_profile = profile
@@ -175,7 +191,7 @@ class IBuilderConfig(Managed):
         return self._calibration_profile
 
     def set_device_type(self, layer: ILayer, device_type: DeviceType) -> None:
-        """Say where a layer runs."""
+        """Say where a layer runs, which is kept: all run on the processor."""
         self._devices[_layer(layer)] = _member(DeviceType, device_type)
 
     def get_device_type(self, layer: ILayer) -> DeviceType:
@@ -206,7 +222,7 @@ class IBuilderConfig(Managed):
         return reason is None
 
     def set_tactic_sources(self, tactic_sources: int) -> bool:
-        """Choose the libraries that kernels may come from, as a bit mask; ours come from none of them."""
+        """Choose libraries of kernels as a bit mask, which is kept: ours come from none of them."""
         if not isinstance(tactic_sources, int):
             raise wrong_type("set_tactic_sources", tactic_sources, "a bit mask of TacticSource")
         self._sources = tactic_sources
@@ -222,7 +238,7 @@ class IBuilderConfig(Managed):
         return ITimingCache(serialized_timing_cache)
 
     def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool:
-        """Use a cache in builds, which read it and add to it."""
+        """Use a cache in builds; it is kept, and as builds measure nothing yet, none adds to it."""
         if not isinstance(cache, ITimingCache):
             raise wrong_type("set_timing_cache", cache, "an ITimingCache")
         self._timing_cache = cache

@@ -44,7 +44,7 @@ class IOptimizationProfile:
 
     @property
     def extra_memory_target(self) -> float:
-        """How much memory beyond need, from 0 to 1, the profile may take; kept and without effect here."""
+        """Kept: how much memory beyond need, from 0 to 1, the profile may take; it takes what it needs."""
         return self._extra_memory_target
 
     @extra_memory_target.setter

@@ -31,13 +31,13 @@ PLAN_THREADS = 64
 class Runtime(Reporting, Managed):
     """Makes engines from plans; an engine keeps its runtime alive."""
 
-    max_threads = Setting(int, 1, "Most threads that loading may use.", low=1)
-    DLA_core = Setting(int, -1, "The DLA core for engines; none exist here.")
-    temporary_directory = Setting(str, "", "Where temporary files may go; none are made.")
+    max_threads = Setting(int, 1, "Kept: most threads that loading may use; it uses one.", low=1)
+    DLA_core = Setting(int, -1, "Kept: the DLA core for engines; none exist here.")
+    temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
     tempfile_control_flags = Setting(
-        int, TEMPFILES, "Which temporary files are allowed, as a bit mask.", low=0
+        int, TEMPFILES, "Kept: which temporary files are allowed, as bits; none are made.", low=0
     )
-    engine_host_code_allowed = Setting(bool, False, "Whether plans may bring code; ours never do.")
+    engine_host_code_allowed = Setting(bool, False, "Kept: whether plans may bring code; ours never do.")
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):

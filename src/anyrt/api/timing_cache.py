@@ -1,4 +1,4 @@
-"""Timing caches: what measuring kernels has taught, kept between builds.
+"""Timing caches: what measuring kernels has taught, kept between builds; builds measure nothing so far.
 
 >>> cache = ITimingCache()
 >>> key = TimingCacheKey.parse("k1")
@@ -53,7 +53,7 @@ class TimingCacheValue:
 
 
 class ITimingCache:
-    """Measurements by key; made by `IBuilderConfig.create_timing_cache`, filled by builds."""
+    """Measurements by key, from `update` and `combine`; made by `IBuilderConfig.create_timing_cache`."""
 
     def __init__(self, serialized: bytes | bytearray | memoryview = b"") -> None:
         try:
