@@ -22,6 +22,8 @@ from anyrt.plan.plan import Binding, LayerRecord, Range
 from anyrt.prims.const import Blob
 
 Profile = tuple[Range, ...]
+# A tensor that sizes are taken from may also be a long table; runs write it, inferring shapes does not.
+MANY_SIZES = 64
 
 
 def freeze(
@@ -124,17 +126,20 @@ def _layers(
 
 def _marks(network: INetworkDefinition, expansion: Expansion, tensor: ITensor) -> Iterator[tuple[str, str]]:
     """What the engine must know of a tensor besides the bindings, see `marks`."""
+    value = expansion.value(tensor)
     shown = tensor in network._outputs + network._shape_outputs
     if tensor in network._debug:
         yield (DEBUG if shown else HIDDEN), tensor._name
     elif not shown:
         yield UNFUSED, tensor._name
-    if tensor in network._shape_outputs:
-        elements = known(expansion.value(tensor))
-        if elements is None:
+    asked = tensor in network._shape_outputs
+    if asked or (shown and tensor.is_shape_tensor and len(value.shape) <= 1):
+        elements = known(value)
+        if elements is not None and (asked or elements.size <= MANY_SIZES):
+            yield VALUES, print_values(tensor._name, elements.reshape(-1).tolist())
+        elif asked:
             do = "compute it from shapes, constants and shape tensors"
             raise ShapeError("AR121", tensor._name, "values that depend on the run", "shape arithmetic", do)
-        yield VALUES, print_values(tensor._name, elements.reshape(-1).tolist())
 
 
 def _shown(x: object) -> str:
