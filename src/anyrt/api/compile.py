@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 
 from anyrt.compiler.request import BuildRequest
+from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Space
 from anyrt.plan.file import read_plan
+from anyrt.prims.reshape import Reshape
 
 
 def compile_request(request: BuildRequest) -> bytes:
@@ -18,5 +20,12 @@ def compile_request(request: BuildRequest) -> bytes:
 def stored_layers(plan: bytes) -> frozenset[str]:
     """The layers whose outputs are stored between kernels."""
     lowered = import_module("anyrt.compiler.driver").lower_plan(read_plan(plan, check_weights=False))
-    stored = (v for v, b in lowered.schedule.buffers.items() if b.space is Space.ARENA)
-    return frozenset(lowered.graph.names[v] for v in stored if v in lowered.graph.names)
+    stored = {v for v, b in lowered.schedule.buffers.items() if b.space is Space.ARENA}
+    return frozenset(name for v, name in lowered.graph.names.items() if _elements(v) in stored)
+
+
+def _elements(value: Value) -> Value:
+    """The value whose elements `value` has: a layer may end with a reshape, which needs no memory."""
+    while isinstance(value.op, Reshape):
+        (value,) = value.args
+    return value
