@@ -27,17 +27,17 @@ from anyrt.runtime.shapes import value_of
 if TYPE_CHECKING:
     from anyrt.api.engine import ICudaEngine
 
+# Least first, which is not the order of their numbers.
+DETAIL = (ProfilingVerbosity.NONE, ProfilingVerbosity.LAYER_NAMES_ONLY, ProfilingVerbosity.DETAILED)
+
 
 class IExecutionContext(Reporting, Managed):
     """Runs an engine; one thread at a time, but several contexts of an engine at once."""
 
-    name = Setting(str, "", "For messages.")
-    debug_sync = Setting(bool, False, "Wait after every kernel; runs always wait.")
+    name = Setting(str, "", "Kept: a name for the program's own use.")
+    debug_sync = Setting(bool, False, "Kept: whether to wait after every kernel; runs always wait.")
     enqueue_emits_profile = Setting(bool, True, "Report to the profiler in each run, not on demand.")
-    persistent_cache_limit = Setting(int, 0, "Bytes of cache to keep data in; the processor decides.", low=0)
-    nvtx_verbosity = Setting(
-        ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "Detail of trace marks."
-    )
+    persistent_cache_limit = Setting(int, 0, "Kept: bytes of cache for data; the processor decides.", low=0)
     profiler = Setting(IProfiler, None, "Is told the time of every kernel.")
     temporary_allocator = Setting(IGpuAllocator, None, "Kept; temporary memory is part of the workspace.")
     unfused_tensors_debug_state = Setting(bool, False, "Whether unfused debug tensors are shown.")
@@ -49,10 +49,11 @@ class IExecutionContext(Reporting, Managed):
         self._channel = Channel(parent.logger, parent)
         self._context = context
         self._config = config
-        self._allocators: dict[str, IOutputAllocator] = {}
+        self._allocators: dict[str, Allocator] = {}
         self._times: list[tuple[str, float]] = []
         self._event = 0
         self._communicator: object = None
+        self._nvtx_verbosity = engine.profiling_verbosity
         self._debug = DebugTensors(context, engine._marks)
 
     @property
@@ -78,9 +79,30 @@ class IExecutionContext(Reporting, Managed):
             self._context.missing()
         )
 
+    @property
+    def nvtx_verbosity(self) -> ProfilingVerbosity:
+        """Kept: detail of trace marks, at first and at most that of the build."""
+        return self._nvtx_verbosity
+
+    @nvtx_verbosity.setter
+    def nvtx_verbosity(self, verbosity: ProfilingVerbosity) -> None:
+        if not isinstance(verbosity, ProfilingVerbosity):
+            raise wrong_type("nvtx_verbosity", verbosity, "a ProfilingVerbosity")
+        most = self._engine.profiling_verbosity
+        if DETAIL.index(verbosity) > DETAIL.index(most):
+            self._channel.fail(ArgumentError("AR304", "nvtx_verbosity", str(verbosity), f"at most {most}"))
+            return
+        self._nvtx_verbosity = verbosity
+
     def get_runtime_config(self) -> IRuntimeConfig:
         """The configuration that it was made with."""
         return self._config
+
+    def _tensor(self, name: object) -> str:
+        """The name of an input or output; the memory of other debug tensors is not the user's."""
+        if _text(name) in self._engine._marks.hidden:
+            raise BindingError("AR706", _text(name), "a debug tensor", "an input or output")
+        return _text(name)
 
     # ---- shapes -----------------------------------------------------------------------------------------
 
@@ -100,13 +122,13 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(None)
     def _shape(self, name: str) -> Dims | None:
-        if name not in self._context.loaded.position:
+        if name not in self._context.loaded.position or name in self._engine._marks.hidden:
             return None  # the engine reports it
         return Dims(self._context.shape(name))
 
     @quiet(None)
     def _strides(self, name: str) -> Dims:
-        shape = self._context.shape(_text(name))
+        shape = self._context.shape(self._tensor(name))
         strides = [1] * len(shape)
         for i in reversed(range(len(shape) - 1)):
             strides[i] = -1 if min(shape[i + 1], strides[i + 1]) < 0 else strides[i + 1] * shape[i + 1]
@@ -144,7 +166,7 @@ class IExecutionContext(Reporting, Managed):
     def get_max_output_size(self, name: str) -> int:
         """An upper bound for the bytes of an output; −1 where there is none."""
         context = self._context
-        index = context.loaded.find(_text(name))
+        index = context.loaded.find(self._tensor(name))
         if not context.missing():
             return context.resolve().nbytes[index]
         binding = context.loaded.plan.bindings[index]
@@ -166,13 +188,13 @@ class IExecutionContext(Reporting, Managed):
     @quiet(False)
     def set_tensor_address(self, name: str, memory: Bindable) -> bool:
         """Where a tensor lies: an address, 0 to reset; or an array or DLPack object, which is kept."""
-        self._context.set_address(_text(name), memory)
+        self._context.set_address(self._tensor(name), memory)
         return True
 
     @quiet(0)
     def get_tensor_address(self, name: str) -> int:
         """The address of a tensor; 0 when none is set."""
-        return self._context.bound_address(_text(name))
+        return self._context.bound_address(self._tensor(name))
 
     @quiet(False)
     def set_output_allocator(self, name: str, output_allocator: IOutputAllocator | None) -> bool:
@@ -180,15 +202,16 @@ class IExecutionContext(Reporting, Managed):
         if output_allocator is not None and not isinstance(output_allocator, IOutputAllocator):
             raise wrong_type("set_output_allocator", output_allocator, "an IOutputAllocator or None")
         adapted = None if output_allocator is None else Allocator(output_allocator)
-        self._context.set_allocator(_text(name), adapted)
+        self._context.set_allocator(self._tensor(name), adapted)
         self._allocators.pop(name, None)
-        if output_allocator is not None:
-            self._allocators[name] = output_allocator
+        if adapted is not None:
+            self._allocators[name] = adapted
         return True
 
     def get_output_allocator(self, name: str) -> IOutputAllocator | None:
         """Who gives memory for an output."""
-        return self._allocators.get(_text(name))
+        found = self._allocators.get(_text(name))
+        return None if found is None else found.user
 
     @quiet(None)
     def set_device_memory(self, memory: int, size: int) -> None:
@@ -211,7 +234,10 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def execute_async_v3(self, stream_handle: int) -> bool:
-        """One inference; the outputs are written when it returns, the stream is ignored."""
+        """One inference; the outputs are written when it returns, the stream only reaches callbacks."""
+        stream = stream_handle if type(stream_handle) is int else _address(stream_handle, "execute_async_v3")
+        for allocator in self._allocators.values():
+            allocator.stream = stream
         if self.profiler is None and not self._debug.any:
             self._context.run()
             return True
@@ -221,7 +247,7 @@ class IExecutionContext(Reporting, Managed):
             self._context.run()
         else:
             self._context.run_steps(lambda kernel, ms: self._times.append((kernel, ms)))
-        self._debug.show(_address(stream_handle, "execute_async_v3"), self.unfused_tensors_debug_state)
+        self._debug.show(stream, self.unfused_tensors_debug_state)
         if self._times and self.enqueue_emits_profile:
             self.report_to_profiler()
         return True
@@ -309,7 +335,10 @@ def _text(name: object) -> str:
 
 
 def _address(x: object, where: str) -> int:
+    """An address, stream or event; those of other libraries convert to int, and so would text and floats."""
     try:
-        return int(x)  # type: ignore[call-overload, no-any-return]  # foreign pointers convert
+        if not isinstance(x, str | bytes | float | np.floating):
+            return int(x)  # type: ignore[call-overload, no-any-return]  # foreign pointers convert
     except (TypeError, ValueError):
-        raise wrong_type(where, x, "an int") from None
+        pass
+    raise wrong_type(where, x, "an int")

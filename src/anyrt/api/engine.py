@@ -51,9 +51,9 @@ class ICudaEngine(Reporting, Managed):
     """A loaded plan: `engine(x=array)["y"]` runs it at once, contexts run it step by step."""
 
     weight_streaming_budget_v2 = Setting(
-        int, 0, "Bytes of weights kept ready; all of them are in any case.", low=0
+        int, 0, "Kept: bytes of weights to hold ready; all of them are.", low=0
     )
-    weight_streaming_budget = Setting(int, 0, "The same, as older programs set it.", low=-1)
+    weight_streaming_budget = Setting(int, 0, "Kept: the same, as older programs set it.", low=-1)
 
     def __init__(self, runtime: Runtime, parent: Channel, engine: Engine, plan: Plan) -> None:
         self._runtime = runtime
@@ -104,7 +104,7 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def engine_capability(self) -> EngineCapability:
-        """Restrictions that it was built under."""
+        """STANDARD: the other capabilities are for hardware that is not here."""
         return EngineCapability.STANDARD
 
     @property
@@ -130,7 +130,7 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def refittable(self) -> bool:
-        """Whether its weights can be exchanged."""
+        """False: weights cannot be exchanged yet, whatever the flags of the build said."""
         return False
 
     @property
@@ -185,6 +185,8 @@ class ICudaEngine(Reporting, Managed):
     def _binding(self, name: str) -> Binding:
         if not isinstance(name, str):
             raise wrong_type("ICudaEngine", name, "the name of a tensor as str")
+        if name in self._marks.hidden:
+            raise BindingError("AR706", name, "a debug tensor", "an input or output")
         return self._plan.bindings[self._loaded.find(name)]
 
     @quiet(TensorIOMode.NONE)
@@ -315,7 +317,7 @@ class ICudaEngine(Reporting, Managed):
 
     def create_engine_inspector(self) -> EngineInspector:
         """Tells about layers and tensors."""
-        return EngineInspector(self._plan, self._loaded.program.kernels, self._channel)
+        return EngineInspector(self._plan, self._io, self._loaded.program.kernels, self._channel)
 
     def create_serialization_config(self) -> ISerializationConfig:
         """A configuration of `serialize_with_config`."""

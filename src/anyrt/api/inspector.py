@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
+from anyrt.api.context import IExecutionContext
 from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import LayerInformationFormat, ProfilingVerbosity
 from anyrt.core.errors import ArgumentError
 from anyrt.plan.plan import Binding, LayerRecord, Plan
-
-if TYPE_CHECKING:
-    from anyrt.api.context import IExecutionContext
 
 Format = LayerInformationFormat
 
@@ -20,8 +17,11 @@ Format = LayerInformationFormat
 class EngineInspector(Reporting):
     """Tells about the layers and tensors of an engine; detail follows the build's `profiling_verbosity`."""
 
-    def __init__(self, plan: Plan, kernels: tuple[str, ...], parent: Channel) -> None:
+    def __init__(
+        self, plan: Plan, bindings: tuple[Binding, ...], kernels: tuple[str, ...], parent: Channel
+    ) -> None:
         self._plan = plan
+        self._bindings = bindings
         self._kernels = kernels
         self._channel = Channel(parent.logger, parent)
         self._context: IExecutionContext | None = None
@@ -34,6 +34,8 @@ class EngineInspector(Reporting):
 
     @execution_context.setter
     def execution_context(self, context: IExecutionContext | None) -> None:
+        if context is not None and not isinstance(context, IExecutionContext):
+            raise wrong_type("execution_context", context, "an IExecutionContext or None")
         self._context = context
 
     @quiet("")
@@ -51,7 +53,7 @@ class EngineInspector(Reporting):
         """All layers and tensors, the kernels, and the build report."""
         _check(format)
         layers = [self._layer(x) for x in self._plan.layers]
-        bindings = [self._binding(b) for b in self._plan.bindings]
+        bindings = [self._binding(b) for b in self._bindings]
         if format is Format.JSON:
             whole = {
                 "Layers": layers,

@@ -127,7 +127,11 @@ class IErrorRecorder(IVersionedInterface):
     MAX_DESC_LENGTH = 127
 
     def num_errors(self) -> int:
-        """How many errors are kept."""
+        """How many errors are kept; override this or `get_num_errors`, which TensorRT looks up."""
+        return self.get_num_errors()
+
+    def get_num_errors(self) -> int:
+        """The other name of `num_errors` in subclasses."""
         pure(self, "num_errors")
 
     def get_error_code(self, arg0: int) -> ErrorCodeTRT:
@@ -258,7 +262,7 @@ class IStreamReader(IVersionedInterface):
 
 
 class IStreamReaderV2(IVersionedInterface):
-    """Hands out a plan piece by piece, from any place; override `read(num_bytes, stream)` and `seek`."""
+    """Hands out a plan piece by piece; override `read(num_bytes, stream)`; `seek` is never called."""
 
     def read(self, num_bytes: int, stream: int) -> bytes:
         """The next bytes, at most `num_bytes`; fewer at the end."""

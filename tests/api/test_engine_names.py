@@ -1,0 +1,337 @@
+"""What each name of an engine tells, how it is serialized and read, and where its errors go."""
+
+import gc
+import io
+import json
+import weakref
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+Format = trt.LayerInformationFormat
+
+
+class Recorder(trt.IErrorRecorder):
+    def __init__(self):
+        trt.IErrorRecorder.__init__(self)
+        self.errors = []
+
+    def report_error(self, arg0, arg1):
+        self.errors.append((arg0, arg1))
+        return True
+
+    def get_num_errors(self):
+        return len(self.errors)
+
+    def get_error_code(self, arg0):
+        return self.errors[arg0][0]
+
+    def get_error_desc(self, arg0):
+        return self.errors[arg0][1][: self.MAX_DESC_LENGTH]
+
+    def has_overflowed(self):
+        return False
+
+    def clear(self):
+        self.errors.clear()
+
+
+@pytest.fixture
+def typed(log):
+    """An engine with an input and an output of every kind of element, which are copied."""
+    builder = trt.Builder(log)
+    network = builder.create_network()
+    network.name = "typed"
+    for dtype in TYPES:
+        layer = network.add_identity(network.add_input(f"{dtype.name} in", dtype, (2, 3)))
+        layer.get_output(0).name = f"{dtype.name} out"
+        network.mark_output(layer.get_output(0))
+    return builder.build_engine_with_config(network, builder.create_builder_config())
+
+
+TYPES = {
+    trt.float32: "float32",
+    trt.float16: "float16",
+    trt.bfloat16: "bfloat16",
+    trt.int8: "int8",
+    trt.int32: "int32",
+    trt.int64: "int64",
+    trt.bool: "bool",
+    trt.fp8: "fp8",
+    trt.int4: "int4",
+}
+
+
+def test_an_engine_lists_inputs_then_outputs(typed):
+    names = [f"{t.name} {side}" for side in ("in", "out") for t in TYPES]
+    assert (typed.name, typed.num_io_tensors, typed.num_layers) == ("typed", 2 * len(TYPES), len(TYPES))
+    assert [*typed] == [typed[i] for i in range(len(names))] == names
+    assert [typed.get_tensor_name(i) for i in (0, len(names) - 1, len(names), -1)] == [
+        names[0],
+        names[-1],
+        None,
+        None,
+    ]
+    assert typed.num_optimization_profiles == 1
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_engine_knows_types_modes_and_layouts(typed, dtype):
+    name = f"{dtype.name} out"
+    assert typed.get_tensor_dtype(name) is dtype
+    assert typed.get_tensor_mode(name) is trt.TensorIOMode.OUTPUT
+    assert typed.get_tensor_shape(name) == (2, 3)
+    assert typed.get_tensor_format(name) is trt.TensorFormat.LINEAR
+    assert typed.get_tensor_format_desc(name) == f"Row major linear {TYPES[dtype]} format (kLINEAR)"
+    assert typed.get_tensor_profile_shape(f"{dtype.name} in", 0) == [(2, 3)] * 3
+
+
+QUERIES = {
+    "get_tensor_dtype": trt.float32,
+    "get_tensor_location": trt.TensorLocation.DEVICE,
+    "get_tensor_mode": trt.TensorIOMode.NONE,
+    "get_tensor_format": trt.TensorFormat.LINEAR,
+    "get_tensor_format_desc": "",
+    "get_tensor_bytes_per_component": -1,
+    "get_tensor_components_per_element": -1,
+    "get_tensor_vectorized_dim": -1,
+    "is_shape_inference_io": False,
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_of_an_unknown_name_has_a_sentinel_and_is_reported(engine, log, query):
+    engine.error_recorder = recorder = Recorder()
+    assert getattr(engine, query)("q") == QUERIES[query]
+    assert (recorder.num_errors(), "AR706" in recorder.get_error_desc(0)) == (1, True)
+    assert "q" in log.lines[0]
+
+
+@pytest.mark.parametrize("query", [q for q in QUERIES if "format" in q or "per" in q or "vector" in q])
+def test_a_layout_is_asked_for_by_profiles_that_exist(engine, log, query):
+    assert getattr(engine, query)("x", 1) == getattr(engine, query)("x", 0) == getattr(engine, query)("x")
+    assert log.lines == []
+    getattr(engine, query)("x", 2)
+    assert "AR507" in log.lines[0]
+
+
+def test_profiles_of_unknown_tensors_and_numbers_are_empty_or_refused(engine, log):
+    assert engine.get_tensor_profile_shape("q", 0) == engine.get_tensor_profile_shape("x", 9) == []
+    assert [line[1:6] for line in log.lines] == ["AR706", "AR507"]
+    with pytest.raises(RuntimeError, match="not an input shape tensor"):
+        engine.get_tensor_profile_values(0, "s")
+    with pytest.raises(TypeError):
+        engine.get_tensor_profile_values("n", 0)
+
+
+@pytest.mark.parametrize("count", [16, 1000])
+def test_the_weights_of_an_engine_are_counted(log, count):
+    builder = trt.Builder(log)
+    network = builder.create_network()
+    values = network.add_constant((count,), np.arange(count, dtype=np.float32)).get_output(0)
+    x = network.add_input("x", trt.float32, (count,))
+    network.mark_output(network.add_elementwise(x, values, trt.ElementWiseOperation.SUM).get_output(0))
+    engine = builder.build_engine_with_config(network, builder.create_builder_config())
+    size = engine.get_engine_stat(trt.EngineStat.TOTAL_WEIGHTS_SIZE)
+    assert 4 * count <= size < 4 * count + 64
+    assert (engine.get_engine_stat(), engine.get_engine_stat(trt.EngineStat.STRIPPED_WEIGHTS_SIZE)) == (
+        size,
+        0,
+    )
+    with pytest.raises(TypeError, match="EngineStat"):
+        engine.get_engine_stat(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("weight_streaming_budget_v2", 0), ("weight_streaming_budget", -1)]
+)
+def test_budgets_for_streaming_weights_are_kept_and_say_so(engine, log, name, least):
+    setattr(engine, name, 9)
+    setattr(engine, name, least - 1)
+    assert (getattr(engine, name), "AR304" in log.lines[0]) == (9, True)
+    assert vars(trt.ICudaEngine)[name].__doc__.startswith("Kept")
+    assert (engine.streamable_weights_size, engine.get_weight_streaming_automatic_budget()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "constant", "reason"),
+    [
+        ("has_implicit_batch_dimension", False, "the batch is a dimension like the others"),
+        ("engine_capability", trt.EngineCapability.STANDARD, "hardware that is not here"),
+        ("hardware_compatibility_level", trt.HardwareCompatibilityLevel.NONE, "any processor in any case"),
+        ("tactic_sources", 0, "none"),
+        ("num_aux_streams", 0, "it has threads"),
+        ("refittable", False, "cannot be exchanged yet"),
+        ("streamable_weights_size", 0, "none"),
+        ("minimum_weight_streaming_budget", 0, "least"),
+        ("weight_streaming_scratch_memory_size", 0, "besides"),
+    ],
+)
+def test_what_is_the_same_for_every_engine_says_why(engine, name, constant, reason):
+    assert getattr(engine, name) == constant
+    assert reason in getattr(trt.ICudaEngine, name).__doc__
+    with pytest.raises(AttributeError):
+        setattr(engine, name, constant)
+
+
+# ---- inspecting ------------------------------------------------------------------------------------------
+
+
+def test_an_inspector_shows_the_shapes_of_its_context(engine, context):
+    inspector = engine.create_engine_inspector()
+
+    def shape_of_x():
+        return json.loads(inspector.get_engine_information(Format.JSON))["Bindings"][0]["Dimensions"]
+
+    assert shape_of_x() == [1, -1, 2, 2]
+    context.set_input_shape("x", (1, 3, 2, 2))
+    inspector.execution_context = context
+    assert shape_of_x() == [1, 3, 2, 2]
+    inspector.execution_context = None
+    assert shape_of_x() == [1, -1, 2, 2]
+    with pytest.raises(TypeError, match="IExecutionContext"):
+        inspector.execution_context = engine
+
+
+def test_an_inspector_lists_what_the_engine_lists(engine):
+    whole = json.loads(engine.create_engine_inspector().get_engine_information(Format.JSON))
+    assert [binding["Name"] for binding in whole["Bindings"]] == [*engine]
+    assert [layer["LayerType"] for layer in whole["Layers"]] == ["Scale", "Shuffle", "Activation", "Shape"]
+    assert whole["Kernels"] == [*engine._loaded.program.kernels]
+
+
+def test_lines_and_json_tell_the_same_of_a_layer(engine):
+    inspector = engine.create_engine_inspector()
+    for index in range(engine.num_layers):
+        line = inspector.get_layer_information(index, Format.ONELINE)
+        found = json.loads(inspector.get_layer_information(index, Format.JSON))
+        assert line == ", ".join(f"{key}: {value}" for key, value in found.items())
+        assert line in inspector.get_engine_information(Format.ONELINE).splitlines()
+
+
+def test_an_inspector_reports_layers_that_are_not_there(engine, log):
+    inspector = engine.create_engine_inspector()
+    inspector.error_recorder = recorder = Recorder()
+    assert inspector.get_layer_information(engine.num_layers, Format.ONELINE) == ""
+    assert inspector.get_layer_information(-1, Format.ONELINE) == ""
+    assert [code for code, _ in recorder.errors] == [trt.ErrorCodeTRT.INVALID_ARGUMENT] * 2
+    with pytest.raises(TypeError):
+        inspector.get_engine_information("json")
+
+
+# ---- serializing -----------------------------------------------------------------------------------------
+
+
+def test_plans_are_written_to_files_and_read_from_them(engine, plan, log, tmp_path):
+    with (tmp_path / "engine.plan").open("wb") as file:
+        file.write(engine.serialize())
+    content = (tmp_path / "engine.plan").read_bytes()
+    assert (content == bytes(plan), engine.serialize().nbytes) == (True, len(content))
+    assert engine.serialize().dtype is trt.int8
+    again = trt.Runtime(log).deserialize_cuda_engine(content)
+    x = np.ones((1, 1, 2, 2), np.float32)
+    assert again(x=x, n=np.int32([4, 1]))["y"].tolist() == (2 * x + 1).tolist()
+
+
+@pytest.mark.parametrize("flag", [*trt.SerializationFlag])
+def test_serialization_flags_are_bits(engine, flag):
+    config = engine.create_serialization_config()
+    assert (config.flags, config.set_flag(flag), config.flags) == (0, True, 1 << int(flag))
+    assert [f for f in trt.SerializationFlag if config.get_flag(f)] == [flag]
+    assert (config.clear_flag(flag), config.flags) == (True, 0)
+    config.flags = 7
+    assert config.get_flag(flag)
+    with pytest.raises(TypeError):
+        config.set_flag(int(flag))
+
+
+@pytest.mark.parametrize("flag", [*trt.SerializationFlag])
+def test_plans_without_weights_are_refused_and_other_flags_change_nothing(engine, plan, log, flag):
+    config = engine.create_serialization_config()
+    config.set_flag(flag)
+    memory = engine.serialize_with_config(config)
+    if flag is trt.SerializationFlag.EXCLUDE_WEIGHTS:
+        assert (memory, "AR901" in log.lines[0]) == (None, True)
+    else:
+        assert bytes(memory) == bytes(plan)
+    with pytest.raises(TypeError):
+        engine.serialize_with_config(None)
+
+
+class Reader(trt.IStreamReaderV2):
+    """Hands out a few bytes at a time."""
+
+    def __init__(self, data):
+        trt.IStreamReaderV2.__init__(self)
+        self.file, self.asked = io.BytesIO(data), []
+
+    def read(self, num_bytes, stream):
+        self.asked.append(num_bytes)
+        return self.file.read(min(num_bytes, 1000))
+
+    def seek(self, offset, where):
+        raise AssertionError("plans are read from front to back")
+
+
+def test_a_stream_reader_is_read_until_it_gives_nothing(plan, log):
+    reader = Reader(bytes(plan))
+    assert trt.Runtime(log).deserialize_cuda_engine(reader).name == "little"
+    assert len(reader.asked) == -(-len(bytes(plan)) // 1000) + 1
+    assert "`seek` is never called" in trt.IStreamReaderV2.__doc__
+
+
+def test_a_stream_reader_that_ends_early_or_raises_gives_no_engine(plan, log, capsys):
+    runtime = trt.Runtime(log)
+    assert runtime.deserialize_cuda_engine(Reader(bytes(plan)[:-1])) is None
+    assert runtime.deserialize_cuda_engine(trt.IStreamReader()) is None
+    assert ["AR601" in line for line in log.lines] == [True, True]
+    assert "must override read" in capsys.readouterr().err
+
+
+# ---- errors and lifetimes --------------------------------------------------------------------------------
+
+
+def test_errors_reach_the_recorder_of_the_nearest_parent(plan, log):
+    runtime, outer, inner = trt.Runtime(log), Recorder(), Recorder()
+    runtime.error_recorder = outer
+    engine = runtime.deserialize_cuda_engine(plan)
+    context = engine.create_execution_context()
+    assert not context.execute_async_v3(0)
+    engine.error_recorder = inner
+    assert not context.execute_async_v3(0)
+    assert (outer.num_errors(), inner.num_errors()) == (1, 1)
+    assert inner.get_error_code(0) is trt.ErrorCodeTRT.INVALID_ARGUMENT
+    engine.error_recorder = None
+    assert not context.execute_async_v3(0)
+    assert (outer.num_errors(), inner.num_errors(), runtime.error_recorder) == (2, 1, outer)
+
+
+def test_a_recorder_that_raises_is_printed_and_survived(engine, log, capsys):
+    engine.error_recorder = trt.IErrorRecorder()
+    assert engine.get_tensor_mode("q") is trt.TensorIOMode.NONE
+    assert "must override report_error" in capsys.readouterr().err
+    assert "AR706" in log.lines[0]
+
+
+def test_an_engine_lives_as_long_as_its_contexts(plan, log):
+    runtime = trt.Runtime(log)
+    engine = runtime.deserialize_cuda_engine(plan)
+    context, watched = engine.create_execution_context(), [weakref.ref(runtime), weakref.ref(engine)]
+    del runtime, engine
+    gc.collect()
+    assert [w() is not None for w in watched] == [True, True]
+    assert context.engine.name == "little"
+    del context
+    gc.collect()
+    assert [w() is None for w in watched] == [True, True]
+
+
+def test_with_gives_the_object_warns_and_ends_nothing(engine, context, log, plan):
+    builder = trt.Builder(log)
+    made = [builder, builder.create_builder_config(), builder.create_network(), trt.Runtime(log)]
+    for one in (*made, engine, context, plan, log):
+        with pytest.warns(DeprecationWarning, match="does nothing"), one as same:
+            assert same is one
+    assert engine.create_execution_context() is not None
