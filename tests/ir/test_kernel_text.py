@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyrt.core.dims import Sym, floordiv, minimum
+from anyrt.core.dims import Dim, Sym, floordiv, minimum
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError
 from anyrt.ir import kernel as k
@@ -103,6 +103,32 @@ def test_the_text_of_a_kernel():
 
 def test_shared_expressions_print_in_linear_size():
     assert len(print_kernels([one(stored(deep()))])) < 3000
+
+
+def name_of(bound: Dim) -> str:
+    (((sym,), _),) = bound.terms
+    return sym.name
+
+
+def test_a_bound_value_is_named_by_its_expression_where_that_is_short():
+    assert name_of(TAP) == "tap{pos[j]}"
+
+
+def test_a_bound_value_of_a_long_expression_has_a_short_name_that_is_the_same_in_every_run():
+    names = [name_of(k.bound(k.cast(deep() * factor, Scalar.I32), 0, 7)) for factor in (1.0, 2.0)]
+    assert names == [
+        "v{i32(mul.f32(#399f89828b6fcb69, 1.0:f32))}",
+        "v{i32(mul.f32(#399f89828b6fcb69, 2.0:f32))}",
+    ]
+
+
+def test_values_bound_inside_one_another_have_short_names():
+    inside = TAP
+    for _ in range(6):
+        inside = k.bound(k.load(POS, inside + 1), 0, 7)
+    assert len(name_of(inside)) <= len("v{}") + k.BRIEF
+    kernel = one(stored(k.load(X, inside)))
+    assert parse_kernels(print_kernels([kernel])) == (kernel,)
 
 
 GOOD = print_kernels([KERNELS[3], KERNELS[9]])

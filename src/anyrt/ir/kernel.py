@@ -21,11 +21,14 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
+from hashlib import blake2b
+from typing import Final, TypeAlias
 
 from anyrt.core.dims import Dim, Sym, rebuild, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.enums import DataType
+
+BRIEF: Final = 48  # characters of an expression that may stand in a name
 
 
 class Scalar(enum.Enum):
@@ -362,7 +365,23 @@ def bound(x: Expr, lo: int, hi: int, name: str = "v", extent: Dim | None = None)
     """A value as an index symbol known to lie in lo … hi, and below `extent` (the kernel is undefined when it
     does not)."""
     needs = tuple(sorted(free_symbols(x), key=lambda s: s.name))
-    return Sym(f"{name}{{{x!r}}}", lo, hi, extent, x, needs).dim
+    return Sym(f"{name}{{{_brief(x)}}}", lo, hi, extent, x, needs).dim
+
+
+@lru_cache(maxsize=1 << 12)
+def _brief(x: Expr) -> str:
+    """The text of `x`, or a digest of it where it is long. Names order the terms of indices, so that they are
+    the same in every run; the whole text of an expression that shares parts could be of any length."""
+    match x:
+        case Const(value=value):
+            text = f"{value!r}:{x.type.value}"
+        case Alu(op=op, args=args):
+            text = f"{op.value}.{x.type.value}({', '.join(map(_brief, args))})"
+        case Cast(arg=arg):
+            text = f"{x.type.value}({_brief(arg)})"
+        case _:
+            text = repr(x)
+    return text if len(text) <= BRIEF else f"#{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
 @lru_cache(maxsize=1 << 16)
