@@ -78,7 +78,16 @@ def test_strict_raises_after_logging():
 
 def test_interfaces_tell_their_version():
     recorder = Recorder()
-    assert (recorder.api_language, recorder.interface_info.kind) == (trt.APILanguage.PYTHON, "IErrorRecorder")
+    info = recorder.interface_info
+    assert (recorder.api_language, info.kind, info.major, info.minor) == (
+        trt.APILanguage.PYTHON,
+        "IErrorRecorder",
+        1,
+        0,
+    )
+    info.kind, info.major, info.minor = "mine", 2, 3
+    assert (info.kind, info.major, info.minor) == ("mine", 2, 3)
+    assert recorder.interface_info.kind == "IErrorRecorder"
 
 
 def test_profiler_prints_a_line(capsys):
@@ -86,9 +95,56 @@ def test_profiler_prints_a_line(capsys):
     assert capsys.readouterr().out == "conv: 1.5ms\n"
 
 
-def test_methods_to_override_say_so():
-    with pytest.raises(NotImplementedError, match="must override report_layer_time"):
-        trt.IProfiler().report_layer_time("x", 1.0)
+PURE = {
+    trt.ILogger: {"log": 2},
+    trt.IProfiler: {"report_layer_time": 2},
+    trt.IErrorRecorder: {
+        "num_errors": 0,
+        "get_error_code": 1,
+        "get_error_desc": 1,
+        "has_overflowed": 0,
+        "clear": 0,
+        "report_error": 2,
+    },
+    trt.IProgressMonitor: {"phase_start": 3, "step_complete": 2, "phase_finish": 1},
+    trt.IOutputAllocator: {"reallocate_output": 4, "notify_shape": 2},
+    trt.IGpuAllocator: {"allocate": 3, "deallocate": 1},
+    trt.IGpuAsyncAllocator: {"allocate_async": 4, "deallocate_async": 2},
+    trt.IStreamReader: {"read": 1},
+    trt.IStreamReaderV2: {"read": 2, "seek": 2},
+    trt.IStreamWriter: {"write": 1},
+    trt.IDebugListener: {"process_debug_tensor": 6},
+}
+
+
+@pytest.mark.parametrize(("base", "method"), [(b, m) for b, methods in PURE.items() for m in methods])
+def test_a_method_to_override_says_so(base, method):
+    with pytest.raises(NotImplementedError, match=f"{base.__name__} must override {method}"):
+        getattr(base(), method)(*[0] * PURE[base][method])
+
+
+def test_forms_with_a_stream_fall_back_to_those_without():
+    class Plain(trt.IGpuAllocator):
+        def allocate(self, size, alignment, flags):
+            return size + alignment + flags
+
+        def deallocate(self, memory):
+            return memory == 64
+
+    class Outputs(trt.IOutputAllocator):
+        def reallocate_output(self, tensor_name, memory, size, alignment):
+            return memory + size + alignment
+
+    plain = Plain()
+    assert (plain.allocate_async(8, 16, 1, 9), plain.reallocate(64, 16, 128)) == (25, None)
+    assert (plain.deallocate_async(64, 9), plain.deallocate_async(65, 9)) == (True, False)
+    assert Outputs().reallocate_output_async("y", 1, 2, 4, 9) == 7
+
+
+def test_a_recorder_counts_by_either_name():
+    older = type("Older", (trt.IErrorRecorder,), {"get_num_errors": lambda self: 3})()
+    newer = type("Newer", (trt.IErrorRecorder,), {"num_errors": lambda self: 4})()
+    assert (older.num_errors(), newer.num_errors(), trt.IErrorRecorder.MAX_DESC_LENGTH) == (3, 4, 127)
 
 
 def test_the_async_allocator_stands_in_for_the_plain_one():
@@ -98,7 +154,7 @@ def test_the_async_allocator_stands_in_for_the_plain_one():
         "deallocate_async": lambda self, *a: True,
     }
     allocator = type("A", (trt.IGpuAsyncAllocator,), body)()
-    assert (allocator.allocate(8, 16, 1), calls) == (64, [(8, 16, 0, 1)])
+    assert (allocator.allocate(8, 16, 1), calls, allocator.deallocate(64)) == (64, [(8, 16, 0, 1)], True)
 
 
 def test_import_loads_next_to_nothing():

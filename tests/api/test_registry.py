@@ -1,0 +1,33 @@
+"""The plug-in registry, which finds nothing so far and keeps what is set."""
+
+import pytest
+
+import anyrt as trt
+
+
+def test_the_registry_finds_no_creators_of_any_kind():
+    registry = trt.get_plugin_registry()
+    assert registry.all_creators == registry.all_creators_recursive == registry.plugin_creator_list == []
+    assert registry.get_plugin_creator("x", "1") is registry.get_creator("x", "1", "ns") is None
+
+
+def test_builders_and_runtimes_have_the_registry_of_the_process(log):
+    for owner in (trt.Builder(log), trt.Runtime(log)):
+        assert owner.get_plugin_registry() is trt.get_plugin_registry()
+    for capability in trt.EngineCapability:
+        assert trt.get_builder_plugin_registry(capability) is trt.get_plugin_registry()
+    with pytest.raises(TypeError, match="EngineCapability"):
+        trt.get_builder_plugin_registry(0)
+
+
+def test_plugins_need_no_loading_and_a_namespace_is_text(log):
+    assert trt.init_libnvinfer_plugins(log, "") is trt.init_libnvinfer_plugins(None, "ns") is True
+    with pytest.raises(TypeError, match="namespace"):
+        trt.init_libnvinfer_plugins(log, 1)
+
+
+def test_settings_of_a_registry_are_kept():
+    registry = trt.IPluginRegistry()
+    assert (registry.parent_search_enabled, registry.error_recorder) == (True, None)
+    registry.parent_search_enabled, registry.error_recorder = False, (recorder := trt.IErrorRecorder())
+    assert (registry.parent_search_enabled, registry.error_recorder) == (False, recorder)
