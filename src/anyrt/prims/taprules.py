@@ -125,7 +125,8 @@ class Cubic(TapRule):
         """The taps at −1, 0, 1 and 2 from the coordinate rounded down."""
         left, t = _split(self.coordinate, self.selector, o, n_in, n_out)
         positions = [add(left, k) for k in (-1, 0, 1, 2)]
-        weights = [self._far(t + 1.0), self._near(t), self._near(1.0 - t), self._far(2.0 - t)]
+        s = 1.0 - t
+        weights = [self._far(t, s), self._near(t), self._near(s), self._far(s, t)]
         if self.exclude_outside:
             weights = [_inside(p, n_in, w) for p, w in zip(positions, weights, strict=True)]
             total = weights[0] + weights[1] + weights[2] + weights[3]
@@ -135,8 +136,9 @@ class Cubic(TapRule):
     def _near(self, d: Expr) -> Expr:
         return (d * (self.a + 2) - (self.a + 3)) * d * d + 1.0
 
-    def _far(self, d: Expr) -> Expr:
-        return ((d * self.a - 5 * self.a) * d + 8 * self.a) * d - 4 * self.a
+    def _far(self, d: Expr, rest: Expr) -> Expr:
+        """The weight at 1 + d, d + rest = 1: factored, as a sum would cancel all but a few digits."""
+        return d * self.a * rest * rest
 
     def table(self, n_in: int, n_out: int) -> Table:
         """Four positions for each output."""
