@@ -1,0 +1,73 @@
+"""Loops are split until no index divides them, six times at most: what still divides then is right."""
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.verify import verify
+from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.ir.graph import Graph, Value
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.prims.taps import Linear
+from anyrt.schedule.cost import Sizes
+
+
+def lowered(x: Value, y: Value) -> native.Lowered:
+    return native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes())
+
+
+def text(found: native.Lowered) -> list[str]:
+    return print_kernels(found.module.kernels).splitlines()
+
+
+def reversed_bits(count: int) -> native.Lowered:
+    """Element i comes from where the bits of i say when they are read backwards."""
+    x = b.param("x", (2**count,), DataType.FLOAT)
+    turned = b.transpose(b.reshape(x, (2,) * count), tuple(reversed(range(count))))
+    return lowered(x, b.reshape(turned, (2**count,)))
+
+
+def rows_with_reversed_bits() -> native.Lowered:
+    """The same in rows of 256, in two steps, as operand of a resize that keeps its rows."""
+    x = b.param("x", (4, 256), DataType.FLOAT)
+    turned = b.transpose(b.reshape(x, (4, 2, 2, 2, 2, 2, 2, 4)), (0, 7, 6, 5, 4, 3, 2, 1))
+    row = b.reshape(b.transpose(b.reshape(turned, (4, 2, 2, 64)), (0, 2, 1, 3)), (4, 256))
+    heavy = b.map_("mul", row, b.map_("sigmoid", row))
+    return lowered(x, b.taps(heavy, 0, 8, Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)))
+
+
+def test_six_splits_take_all_divisions_away():
+    found = reversed_bits(7)
+    assert not any("floordiv" in line or "mod(" in line for line in text(found))
+    assert sum("0.. < 2 {" in line for line in text(found)) == 7
+    assert verify(found, host(), [{}]) == ()
+
+
+def test_after_six_splits_an_index_that_still_divides_stays_and_is_right():
+    found = reversed_bits(8)
+    *loops, store = text(found)[3:11]
+    assert [line.strip() for line in loops] == [
+        "for serial i12 0.. < 4 {",
+        "for serial i13 0.. < 2 {",
+        "for serial i11 0.. < 2 {",
+        "for serial i9 0.. < 2 {",
+        "for serial i7 0.. < 2 {",
+        "for vector i5 0.. < 2 {",
+        "for tile i3 0.. < 2 {",
+    ]
+    assert store.strip() == (
+        "store out_y[16*i11 + 64*i12 + 32*i13 + i3 + 2*i5 + 4*i7 + 8*i9] = "
+        "in_x[floordiv(i12, 2) + 8*i11 + 4*i13 + 128*i3 + 64*i5 + 32*i7 + 16*i9 + 2*mod(i12, 2)]"
+    )
+    assert verify(found, host(), [{}]) == ()
+
+
+def test_rows_that_a_resize_keeps_are_split_six_times_too():
+    found = rows_with_reversed_bits()
+    reads = [line.split("abs(in_x[")[1].rstrip(")") for line in text(found) if "abs(" in line]
+    assert reads == [
+        "floordiv(i6, 2) + 64*i11 + 32*i13 + 16*i15 + 4*i16 + 8*i17 + 128*i9 + 2*mod(i6, 2) + 256*v.0]",
+        "4*floordiv(i27, 2) + 128*i22 + 64*i24 + 32*i26 + 16*i28 + i29 + 2*i30 + 8*mod(i27, 2) + 256*v.1]",
+    ]
+    assert verify(found, host(), [{}]) == ()
