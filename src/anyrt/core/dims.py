@@ -27,6 +27,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from anyrt.core.dimlimits import check_function, check_product
+
 INF = 1 << 62
 
 
@@ -103,9 +105,13 @@ class Fn:
     args: tuple[Dim, ...]
     factor: float = 0.0
     key: str = field(init=False, repr=False, compare=False, default="")
+    depth: int = field(init=False, repr=False, compare=False, default=1)
 
     def __post_init__(self) -> None:
+        inner = (a.depth for x in self.args for m, _ in _terms(x) for a in m if isinstance(a, Fn))
         object.__setattr__(self, "key", repr(self))
+        object.__setattr__(self, "depth", 1 + max(inner, default=0))
+        check_function(self.key, self.depth)
 
     def __repr__(self) -> str:
         inner = ", ".join(map(repr, self.args)) + (f", {self.factor!r}" if self.op == SCALE else "")
@@ -205,6 +211,7 @@ def mul(a: Dim, b: Dim) -> Dim:
     """a × b."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
+    check_product(_terms(a), _terms(b))
     out: dict[Monomial, int] = {}
     for ma, ca in _terms(a):
         for mb, cb in _terms(b):
@@ -362,12 +369,10 @@ def maximum(a: Dim, b: Dim) -> Dim:
 
 
 def _extremum(op: str, a: Dim, b: Dim) -> Dim:
-    if always_le(a, b):
-        return a if op == MIN else b
-    if always_le(b, a):
-        return b if op == MIN else a
-    first, second = sorted((a, b), key=repr)
-    return Expr((((Fn(op, (first, second)),), 1),))
+    for x, y in ((a, b), (b, a)):
+        if always_le(x, y):
+            return x if op == MIN else y
+    return Expr((((Fn(op, tuple(sorted((a, b), key=repr))),), 1),))
 
 
 def equal(a: Dim, b: Dim) -> Dim:
@@ -376,8 +381,7 @@ def equal(a: Dim, b: Dim) -> Dim:
     lo, hi = bounds(difference)
     if difference == 0 or lo > 0 or hi < 0:
         return int(difference == 0)
-    first, second = sorted((a, b), key=repr)
-    return Expr((((Fn(EQ, (first, second)),), 1),))
+    return Expr((((Fn(EQ, tuple(sorted((a, b), key=repr))),), 1),))
 
 
 def choose(flag: Dim, then: Dim, otherwise: Dim) -> Dim:
