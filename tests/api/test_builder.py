@@ -164,7 +164,9 @@ def test_a_logger_without_log_is_told_so(capsys):
     assert "ILogger must override log" in capsys.readouterr().err
 
 
-def test_with_on_loggers_and_networks_warns_and_gives_them(builder, log):
+def test_with_on_loggers_and_networks_warns_and_hides_no_exception(builder, log):
     for thing in (log, builder, builder.create_network()):
         with pytest.warns(DeprecationWarning, match="does nothing"), thing as same:
             assert same is thing
+        with pytest.raises(KeyError), pytest.warns(DeprecationWarning), thing:
+            raise KeyError
