@@ -133,9 +133,10 @@ def _stage_int8(
         scale = _scale(in_scales, i)
         if value is None or not _is_int8(value) or (not real and scale == target):
             inputs.append(value)
-        else:
-            meant = _dequantize(value, scale)
-            inputs.append(meant if real else _quantize(meant, target))
+        elif real:
+            inputs.append(_dequantize(value, scale))
+        else:  # one multiplication, so that twice a scale makes ties, which two roundings would miss
+            inputs.append(_quantize(_dequantize(value, scale / target), 1.0))
     return replace(layer, inputs=tuple(inputs), int8=real)
 
 

@@ -163,7 +163,8 @@ class Case(Generic[A]):
     shapes: None for an operand that is left out. dtypes: one for all operands, or one for each.
     dynamic: the axes of each operand that the dynamic version leaves open; () = all.
     int8: scales of the operands and of the output, for INT8 tensors with dynamic ranges.
-    rtol, atol: what native float32 code may add to the rounding of the result.
+    rtol, atol: what native float32 code may add to the rounding of the result; with neither, ties of integer
+    results must go to the even number, so that the arithmetic before has to be exact.
     """
 
     attrs: A

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from anyrt.core.enums import DataType, LayerType
 from anyrt.ir.graph import Value
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
@@ -37,6 +39,10 @@ def cases() -> tuple[Case[IdentityAttrs], ...]:
         *(Case(a, ((3, 17),), (t,)) for t in sorted(STORAGE, key=int)),
         *(Case(a, (s,)) for s in shapes),
         Case(a, ((31,),), (DataType.INT8,), low=-128, high=128, int8=((0.5,), 0.2)),
+        *(
+            Case(a, ((256,),), (DataType.INT8,), (np.arange(-128, 128),), int8=scales, rtol=0.0, atol=0.0)
+            for scales in (((0.1,), 0.2), ((0.3,), 0.1), ((1.7 / 127,), 3.4 / 127))
+        ),
     )
 
 

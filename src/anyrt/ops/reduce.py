@@ -116,6 +116,8 @@ def cases() -> tuple[Case[ReduceAttrs], ...]:
     ]
     edges = np.array([[2**31 - 1, 2**31 - 1, -5], [-(2**31), -(2**31), 0]])
     out += [Case(ReduceAttrs(op, 0b10, False), ((2, 3),), (DataType.INT32,), (edges,)) for op in real]
+    wide = np.array([[2**63 - 1, 2**63 - 1, -5], [-(2**63), -(2**63), 0]])
+    out += [Case(ReduceAttrs(op, 0b10, False), ((2, 3),), (DataType.INT64,), (wide,)) for op in real]
     special = np.array([[np.inf, -np.inf, 1.0], [np.nan, 1.0, 2.0], [-0.0, -0.0, -0.0]])
     out += [Case(ReduceAttrs(op, 0b10, False), ((3, 3),), data=(special,)) for op in real]
     out.append(Case(ReduceAttrs(R.AVG, 0b1, False), ((0, 3),)))

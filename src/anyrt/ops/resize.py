@@ -327,7 +327,12 @@ def _smooth_cases() -> list[Case[ResizeAttrs]]:
         Case(ResizeAttrs(mode, (2, 6, 3)), ((2, 3, 5),), (DataType.INT8,), low=-100, high=100, int8=scales)
         for mode, scales in combinations((NEAREST, LINEAR, CUBIC), (((1.0,), 1.0), ((0.5,), 0.3)))
     ]
-    return linear + cubic + types + int8
+    halves = [  # weights of 1/2 and 1/4 are exact, and make ties
+        Case(ResizeAttrs(LINEAR, (2, 62, 4)), ((2, 31, 2),), (t,), low=-128 if t is DataType.INT8 else 0,
+             high=127, int8=((0.5,), 0.5) if t is DataType.INT8 else None, rtol=0.0, atol=0.0)
+        for t in (DataType.INT8, DataType.UINT8)
+    ]  # fmt: skip
+    return linear + cubic + types + int8 + halves
 
 
 def cases() -> tuple[Case[ResizeAttrs], ...]:

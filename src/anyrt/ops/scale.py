@@ -215,6 +215,12 @@ def cases() -> tuple[Case[ScaleAttrs], ...]:
         Case(one, ((1, 3, 17, 1),), (DataType.INT8,), (int8,), int8=scales)
         for scales in (((1.0,), 1.0), ((0.1,), 0.25), ((1.0,), 0.5))
     ]
+    codes = np.arange(-128, 128).reshape(1, 4, 8, 8)
+    halves = ScaleAttrs(uniform, weights(1.0), weights(0.5))
+    out += [  # exact, with ties in every second element
+        Case(halves, ((1, 4, 8, 8),), (DataType.INT8,), (codes,), int8=scales, rtol=0.0, atol=0.0)
+        for scales in (((1.0,), 1.0), ((0.25,), 0.125), ((2.0,), 1.0))
+    ]
     return tuple(out)
 
 

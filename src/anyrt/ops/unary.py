@@ -105,6 +105,12 @@ def cases() -> tuple[Case[UnaryAttrs], ...]:
         Case(UnaryAttrs(op), ((15,),), (DataType.INT8,), low=-128, high=128, int8=((0.25,), 0.125))
         for op in (U.ABS, U.SIN, U.ROUND, U.NEG)
     ]
+    codes = np.arange(-128, 128)
+    out += [  # every second code is a tie: of the function's own rounding, or of the result's
+        Case(UnaryAttrs(op), ((256,),), (DataType.INT8,), (codes,), int8=scales, rtol=0.0, atol=0.0)
+        for op in (U.ABS, U.NEG, U.ROUND)
+        for scales in (((0.5,), 1.0), ((0.5,), 0.25), ((1.0,), 2.0))
+    ]
     out += [Case(UnaryAttrs(U.EXP), (shape,)) for shape in ((), (0,), (1, 2, 1, 2, 1, 3, 1, 2))]
     out.append(Case(UnaryAttrs(U.ABS), ((1,),), (DataType.INT8,), (np.array([-128]),)))
     return tuple(out)
