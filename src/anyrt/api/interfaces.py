@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
+from anyrt.api.log import default_format
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
 from anyrt.core.enums import Severity as SeverityLevel
 from anyrt.core.enums_more import APILanguage, SeekPosition
-from anyrt.core.log import default_format
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")

@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from anyrt.core.dimlimits import check_function, check_product
+from anyrt.core.dimlimits import check_size
 
 INF = 1 << 62
 
@@ -111,7 +111,7 @@ class Fn:
         inner = (a.depth for x in self.args for m, _ in _terms(x) for a in m if isinstance(a, Fn))
         object.__setattr__(self, "key", repr(self))
         object.__setattr__(self, "depth", 1 + max(inner, default=0))
-        check_function(self.key, self.depth)
+        check_size(self.depth, len(self.key))
 
     def __repr__(self) -> str:
         inner = ", ".join(map(repr, self.args)) + (f", {self.factor!r}" if self.op == SCALE else "")
@@ -211,10 +211,11 @@ def mul(a: Dim, b: Dim) -> Dim:
     """a × b."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
-    check_product(_terms(a), _terms(b))
     out: dict[Monomial, int] = {}
-    for ma, ca in _terms(a):
-        for mb, cb in _terms(b):
+    left, right = _terms(a), _terms(b)
+    check_size(degree=sum(len(x[-1][0]) for x in (left, right) if x), terms=len(left) * len(right))
+    for ma, ca in left:
+        for mb, cb in right:
             m = tuple(sorted(ma + mb, key=lambda t: t.key))
             out[m] = out.get(m, 0) + ca * cb
     return polynomial(out)
@@ -409,9 +410,7 @@ def _scaled(a: int, factor: float) -> int:
 
 def bounds(x: Dim) -> tuple[int, int]:
     """(lowest, highest) value that `x` can take; ±INF where nothing is known."""
-    if isinstance(x, int):
-        return x, x
-    return _bounds(x)
+    return (x, x) if isinstance(x, int) else _bounds(x)
 
 
 @lru_cache(maxsize=65536)

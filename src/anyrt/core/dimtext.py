@@ -21,11 +21,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from anyrt.core import dims
-from anyrt.core.dimlimits import MAX_DEGREE, MAX_DEPTH, MAX_WRITTEN
+from anyrt.core.dimlimits import MAX_DEGREE, MAX_DEPTH, MAX_TEXT
 from anyrt.core.dims import Atom, Dim, Fn, Monomial, Sym
 from anyrt.core.errors import PlanError
 
-MAX_TEXT: Final = MAX_WRITTEN
 MAX_INT: Final = 1 << 63
 FUNCTIONS: Final = frozenset({*dims.BINARY, dims.SCALE})
 

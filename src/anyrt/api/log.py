@@ -1,4 +1,4 @@
-"""What a logger is to the lower layers, and how a message looks.
+"""How a message of the standard logger looks.
 
 >>> default_format(Severity.ERROR, "no such tensor", datetime(2025, 3, 9, 7, 5, 1))
 '[03/09/2025-07:05:01] [TRT] [E] no such tensor'
@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol
 
 from anyrt.core.enums import Severity
 
@@ -18,13 +17,6 @@ _LETTERS = {
     Severity.INFO: "I",
     Severity.VERBOSE: "V",
 }
-
-
-class Logger(Protocol):
-    """Takes messages: the user's own object, or the standard one, which prints."""
-
-    def log(self, severity: Severity, msg: str) -> None:
-        """Take one message; whether to show it is the logger's own decision."""
 
 
 def default_format(severity: Severity, msg: str, now: datetime) -> str:
