@@ -1,8 +1,10 @@
 """Every command: what it prints, what it writes, and how it refuses."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import ml_dtypes
@@ -61,8 +63,20 @@ def test_cache_shows_and_clears_what_the_cache_keeps(capsys):
     compiled = Compiled(Program((), 0, 0, 0, (), (("run", 0),)), b"code")
     KernelCache(default_directory(), print).put("a" * 64, compiled)
     assert printed(capsys, "cache").splitlines()[1].startswith("aaaaaaaaaaaaaaaa  ")
-    assert printed(capsys, "cache", "clear").startswith("removed 1 entries")
+    assert printed(capsys, "cache", "clear").startswith("removed 1 entry from ")
     assert not list(default_directory().iterdir())
+
+
+def test_cache_says_how_old_entries_are(capsys):
+    compiled = Compiled(Program((), 0, 0, 0, (), (("run", 0),)), b"code")
+    for key, age in (("a" * 64, 3601), ("b" * 64, 7300)):
+        KernelCache(default_directory(), print).put(key, compiled)
+        (path,) = default_directory().glob(f"{key}*")
+        os.utime(path, (time.time() - age,) * 2)
+    assert [line.split("  ")[-1] for line in printed(capsys, "cache").splitlines()[1:3]] == [
+        "2 hours ago",
+        "1 hour ago",
+    ]
 
 
 def test_cache_path_is_where_the_environment_says(capsys, folder):
@@ -168,7 +182,7 @@ def test_run_writes_outputs(capsys, plan, backend):
 
 def test_run_on_null_counts(capsys, plan):
     text = printed(capsys, "run", plan, "--input", "x=x.npy", "--backend", "null")
-    assert text.startswith("1 kernels move ")
+    assert text.startswith("kernels: 1, bytes moved: ")
 
 
 def test_run_reads_types_that_numpy_does_not_know(capsys):

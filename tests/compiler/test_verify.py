@@ -76,7 +76,7 @@ def test_a_build_reports_the_mismatch_and_keeps_its_kernels_apart(tmp_path, monk
     request = BuildRequest("net", chain(), (ranges,), Settings(verify=Verify.SAMPLE))
     plan = read_plan(build(replace(request, log=lambda severity, text: messages.append(text)))).plan
     assert [m[:24] for m in messages] == ["[AR805] kernel e0_mean ("]
-    assert "3 kernels" in plan.report
+    assert "kernels: 3," in plan.report
     assert "[AR805] kernel e0_mean" in plan.report
 
 

@@ -42,6 +42,15 @@ def byte_count(n: int) -> str:
     return f"{n / size:.1f} {unit}"
 
 
+def counted(n: int, one: str, many: str) -> str:
+    """A number of things for people.
+
+    >>> counted(1, "entry", "entries"), counted(0, "entry", "entries")
+    ('1 entry', '0 entries')
+    """
+    return f"{n} {one if n == 1 else many}"
+
+
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table

@@ -20,8 +20,8 @@ def report_text(lowered: Lowered, extra: Iterable[str] = ()) -> str:
     """The report as lines of text."""
     graph, schedule = lowered.graph, lowered.schedule
     lines = [
-        f"{len(schedule.launches)} kernels, {len(schedule.tables.made)} tables of taps, "
-        f"{lowered.arena_bytes} bytes of intermediate tensors"
+        f"kernels: {len(schedule.launches)}, tables of taps: {len(schedule.tables.made)}, "
+        f"bytes of intermediate tensors: {lowered.arena_bytes}"
     ]
     for launch in schedule.launches:
         names = ", ".join(layer_names(graph, launch))

@@ -47,4 +47,4 @@ class NullTarget:
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs; the counts as a note."""
         traffic = count(job.kernels, job.sizes)
-        return Answer({}, f"{traffic.kernels} kernels move {traffic.bytes} bytes")
+        return Answer({}, f"kernels: {traffic.kernels}, bytes moved: {traffic.bytes}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import byte_count, print_table
+from anyrt.cli.show import byte_count, counted, print_table
 from anyrt.plan.cache import default_directory
 
 PATTERN: Final = "*.kernel"
@@ -40,7 +40,7 @@ def show(directory: Path) -> None:
     rows = [(p.name[:16], byte_count(p.stat().st_size), _age(now - p.stat().st_mtime)) for p in found]
     print_table(("key", "size", "last used"), rows)
     total = byte_count(sum(p.stat().st_size for p in found))
-    print(f"{len(found)} entries, {total}, in {directory}")
+    print(f"{counted(len(found), 'entry', 'entries')}, {total}, in {directory}")
 
 
 def clear(directory: Path) -> None:
@@ -49,7 +49,7 @@ def clear(directory: Path) -> None:
     for path in found:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-    print(f"removed {len(found)} entries from {directory}")
+    print(f"removed {counted(len(found), 'entry', 'entries')} from {directory}")
 
 
 def path(directory: Path) -> None:
@@ -58,9 +58,9 @@ def path(directory: Path) -> None:
 
 
 def _age(seconds: float) -> str:
-    steps = [(86400, "days"), (3600, "hours"), (60, "minutes")]
-    size, unit = next(((s, u) for s, u in steps if seconds >= s), (1, "seconds"))
-    return f"{seconds / size:.0f} {unit} ago"
+    steps = [(86400, "day"), (3600, "hour"), (60, "minute")]
+    size, unit = next(((s, u) for s, u in steps if seconds >= s), (1, "second"))
+    return f"{counted(round(seconds / size), unit, f'{unit}s')} ago"
 
 
 ACTIONS: Final = {"show": show, "clear": clear, "path": path}

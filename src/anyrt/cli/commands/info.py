@@ -10,7 +10,7 @@ from importlib.metadata import version
 import anyrt
 from anyrt.cli.command import Command
 from anyrt.cli.commands.cache import entries
-from anyrt.cli.show import byte_count, print_table
+from anyrt.cli.show import byte_count, counted, print_table
 from anyrt.core.flags import Flags, read_flags
 from anyrt.plan.cache import default_directory
 
@@ -56,7 +56,8 @@ def _threads(flags: Flags) -> str:
 def _cache() -> str:
     directory = default_directory()
     found = entries(directory)
-    return f"{directory}: {len(found)} entries, {byte_count(sum(p.stat().st_size for p in found))}"
+    total = byte_count(sum(p.stat().st_size for p in found))
+    return f"{directory}: {counted(len(found), 'entry', 'entries')}, {total}"
 
 
 def _backends() -> list[tuple[str, str]]:
