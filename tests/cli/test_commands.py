@@ -147,6 +147,20 @@ def test_scripts_may_name_a_function():
     assert split_place("a/net.py") == (Path("a/net.py"), "define")
 
 
+def test_a_script_may_import_what_lies_beside_it(folder):
+    (folder / "nets").mkdir()
+    (folder / "nets" / "sizes_beside.py").write_text("SHAPE = (4, 2)")
+    (folder / "nets" / "uses.py").write_text(
+        "import anyrt, sizes_beside\n"
+        "def define(network):\n"
+        "    x = network.add_input('x', anyrt.float32, sizes_beside.SHAPE)\n"
+        "    network.mark_output(network.add_identity(x).get_output(0))\n"
+    )
+    before = list(sys.path)
+    assert b"[4, 2]" in build_script(folder / "nets" / "uses.py", "define")
+    assert sys.path == before
+
+
 def test_a_script_raises_the_mistakes_of_its_network():
     with pytest.raises(ShapeError, match="AR101"):
         build_script(Path("net.py"), "refused")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import runpy
+import sys
 import traceback
 from pathlib import Path
 from typing import Final
@@ -46,7 +47,8 @@ def build_script(path: Path, function: str) -> bytes:
 
 
 def _call_user(path: Path, function: str, *given: object) -> None:
-    where = f"{path}:{function}"
+    where, beside = f"{path}:{function}", str(path.parent.resolve())
+    sys.path.insert(0, beside)  # as `python FILE.py` does, so that it may import what lies beside it
     try:
         define = runpy.run_path(str(path)).get(function)
         if not callable(define):
@@ -63,3 +65,5 @@ def _call_user(path: Path, function: str, *given: object) -> None:
         raise ArgumentError(
             "AR311", line, got=f"{type(error).__name__}: {error}", wanted="a network"
         ) from error
+    finally:
+        sys.path.remove(beside)
