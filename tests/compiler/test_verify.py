@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anyrt.codegen.llvm import host
-from anyrt.compiler import native
+from anyrt.compiler import driver, native
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import Trial, constant_offsets
@@ -78,6 +78,23 @@ def test_a_build_reports_the_mismatch_and_keeps_its_kernels_apart(tmp_path, monk
     assert [m[:24] for m in messages] == ["[AR805] kernel e0_mean ("]
     assert "kernels: 3," in plan.report
     assert "[AR805] kernel e0_mean" in plan.report
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"), [(Verify.OFF, []), (Verify.SAMPLE, [2]), (Verify.FULL, [2, 4, 8])], ids=str
+)
+def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch, how, wanted):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    tried: list[int] = []
+
+    def noted(found, target, sizes):
+        tried.extend(s["x.0"] for s in sizes)
+        return verify(found, target, sizes)
+
+    monkeypatch.setattr(driver, "verify", noted)
+    ranges = tuple(Range(name, False, (2, 40), (4, 40), (8, 40)) for name in ("x", "y"))
+    build(BuildRequest("net", chain(), (ranges,), Settings(verify=how)))
+    assert tried == wanted
 
 
 def test_a_kernel_that_writes_behind_its_output_is_reported(monkeypatch):
