@@ -27,7 +27,7 @@ def run(args: Namespace) -> None:
 
 
 def _versions() -> list[tuple[str, str]]:
-    names = ("numpy", "llvmlite", "ml_dtypes", "onnx")
+    names = ("numpy", "llvmlite", "ml_dtypes")
     return [
         ("anyrt", f"{anyrt.__anyrt_version__}, with the API of TensorRT {anyrt.__version__}"),
         ("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
