@@ -2,16 +2,20 @@
 
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
-from anyrt.ir.graph import Graph
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.taps import Cubic
 from anyrt.schedule.cost import Sizes
+
+N = Sym("x.0", 0, 100)
 
 
 @pytest.mark.parametrize("dtype", [DataType.INT8, DataType.UINT8])
@@ -35,3 +39,19 @@ def test_a_fold_around_or_beside_a_window_is_computed(place, order):
     operands = [fold, z if place == "around" else taps][::order]
     graph = Graph((("x", x), ("z", z)), (("y", b.map_("add", *operands)),))
     assert verify(native.lower(graph, {}, Sizes({})), host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.INT32])
+@pytest.mark.parametrize("rows", [(64,), (13, 5), (3, 5, 7), (N.dim, 3)])
+def test_rows_that_are_folded_two_at_a_time(level, dtype, rows):
+    x = b.param("x", (*rows, 33), dtype)
+    centred = b.map_("sub", x, b.reduce_("max", x, (len(rows),)))
+    y = b.map_("add", centred, b.reduce_("sum", b.map_("mul", centred, centred), (len(rows),)))
+    symbols = (Symbol(N, "x", 0),) if N.dim in rows else ()
+    lowered = native.lower(Graph((("x", x),), (("y", y),), {}, symbols), {}, Sizes({N.name: 50}))
+    assert "acc" in (text := print_kernels(lowered.module.kernels))
+    assert text.count("  for vector") == 3
+    assert text.count("store out_y") == 2
+    sizes = [{N.name: n} for n in (0, 1, 21, 22)] if symbols else [{}]
+    assert verify(lowered, choose(level), sizes) == ()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
@@ -11,6 +11,8 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule import fuse
 from anyrt.schedule.cost import Sizes
+
+LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
 
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
@@ -32,3 +34,13 @@ def test_a_few_channels_are_interleaved(dtype, channels):
     lowered = native.lower(Graph((("x", x),), (("y", b.transpose(x, (0, 2, 3, 1))),)), {}, Sizes())
     assert "for tile" in print_kernels(lowered.module.kernels)
     assert verify(lowered, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.UINT8, DataType.INT64])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_a_few_channels_are_taken_apart(level, dtype, channels):
+    x = b.param("x", (2, 47, 67, channels), dtype)
+    lowered = native.lower(Graph((("x", x),), (("y", b.transpose(x, (0, 3, 1, 2))),)), {}, Sizes())
+    assert f"for serial i2 0.. < {channels}" in print_kernels(lowered.module.kernels)
+    assert verify(lowered, choose(level), [{}]) == ()

@@ -68,6 +68,6 @@ def test_rows_that_a_resize_keeps_are_split_six_times_too():
     reads = [line.split("abs(in_x[")[1].rstrip(")") for line in text(found) if "abs(" in line]
     assert reads == [
         "floordiv(i6, 2) + 64*i11 + 32*i13 + 16*i15 + 4*i16 + 8*i17 + 128*i9 + 2*mod(i6, 2) + 256*v.0]",
-        "4*floordiv(i27, 2) + 128*i22 + 64*i24 + 32*i26 + 16*i28 + i29 + 2*i30 + 8*mod(i27, 2) + 256*v.1]",
+        "4*floordiv(i28, 2) + 128*i23 + 64*i25 + 32*i27 + 16*i29 + i30 + 2*i31 + 8*mod(i28, 2) + 256*v.1]",
     ]
     assert verify(found, host(), [{}]) == ()

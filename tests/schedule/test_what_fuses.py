@@ -25,7 +25,7 @@ def kernels(out: Value) -> list[str]:
     text = re.sub(r"(for \w+) \w+ 0\.\. < (.*) {", r"\1 \2", text)
     text = re.sub(r"(store \w+|fold \w+ \w+)\b.*", r"\1", text)
     text = re.sub(r"kernel \"(\w+)\" \w+ 0\.\. < (.*) work .*", r"kernel \1: \2", text)
-    text = re.sub(r"(row|acc|tags|[a-z])\d+\b", r"\1", text)
+    text = re.sub(r"(row|acc|tags|[a-z])\d+b?\b", r"\1", text)
     lines = [line for line in text.splitlines() if re.match(r" *(kernel|for|if|store|fold)", line)]
     return [line for k, line in enumerate(lines) if line not in lines[max(0, k - 1) : k]]
 
@@ -56,15 +56,60 @@ def test_scale_and_activation_are_one_pass_over_memory():
 
 
 def test_layer_normalisation_keeps_a_row_in_cache_and_folds_it_twice():
-    d, inverse = centred(b.param("x", (64, 512), DataType.FLOAT), 1, 512)
+    d, inverse = centred(b.param("x", (63, 512), DataType.FLOAT), 1, 512)
     assert kernels(b.map_("mul", d, inverse)) == [
-        'kernel k0_map: 64',
+        'kernel k0_map: 63',
         '  for vector 512',
         '    fold acc add',
         '  for vector 512',
         '    fold acc add',
         '  for vector 512',
         '    store out_y',
+    ]  # fmt: skip
+
+
+def test_many_short_rows_are_folded_two_at_a_time():
+    d, inverse = centred(b.param("x", (65, 512), DataType.FLOAT), 1, 512)
+    found = kernels(b.map_("mul", d, inverse))
+    assert found == [
+        'kernel k0_map: 33',
+        '  for vector 512',
+        '    fold acc add',
+        '  for vector 512',
+        '    fold acc add',
+        '  for vector 512',
+        '    store out_y',
+    ]  # fmt: skip
+
+
+def test_the_channels_of_a_photograph_are_one_flat_row():
+    x = b.cast(b.param("x", (1, 20, 30, 3), DataType.UINT8), DataType.FLOAT)
+    found = kernels(b.taps(b.taps(x, 2, 60, BILINEAR), 1, 40, BILINEAR))
+    assert [line for line in found if "vector" in line] == [
+        '      for vector 180',
+        '      for vector 180',
+        '    for vector 180',
+    ]  # fmt: skip
+
+
+def test_planes_of_a_photograph_share_the_rows_that_are_kept():
+    x = b.cast(b.param("x", (1, 20, 30, 3), DataType.UINT8), DataType.FLOAT)
+    found = kernels(resized(b.transpose(x, (0, 3, 1, 2)), 40, 60))
+    assert [line for line in found if "vector" in line or "serial 3" in line] == [
+        '      for vector 180',
+        '      for vector 180',
+        '    for serial 3',
+        '      for vector 60',
+    ]  # fmt: skip
+
+
+def test_a_photograph_is_taken_apart_piece_by_piece():
+    x = b.param("x", (100, 200, 3), DataType.UINT8)
+    assert kernels(b.transpose(x, (2, 0, 1))) == [
+        'kernel k0_view: 15',
+        '  for serial 3',
+        '    for vector min(1344, 20000 + -1344*b)',
+        '      store out_y',
     ]  # fmt: skip
 
 

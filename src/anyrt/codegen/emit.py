@@ -14,11 +14,12 @@ from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.transpose import interleave, transpose
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.walk import buffers_of, walks
-from anyrt.codegen.widen import VectorLoop, combine
+from anyrt.codegen.widen import VectorLoop, accumulate, combine
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, always_le, linear, substitute
 from anyrt.ir.kernel import (
     Alloc,
+    Alu,
     Buffer,
     Expr,
     Fold,
@@ -27,6 +28,7 @@ from anyrt.ir.kernel import (
     Kernel,
     Let,
     Loop,
+    Op,
     Scalar,
     Space,
     Stmt,
@@ -258,10 +260,22 @@ class Emitter:
         v = self.values
         register = v.registers[stmt.buffer.name]
         scope, kind = v.out.scopes.inner, ll.vector(stmt.buffer.stored, register.lanes)
-        value = v.value(stmt.value) if register.lanes > 1 or v.out.scopes.lanes else v.scalar(stmt.value)
         old = v.out.put(scope, f"load {kind}, ptr {register.pointer}")
-        new = combine(v, scope, stmt.op, stmt.buffer.stored, register.lanes, old, value)
+        factors = self._factors(stmt)
+        read = v.value if register.lanes > 1 or v.out.scopes.lanes else v.scalar
+        if factors:
+            new = accumulate(v, scope, register.lanes, old, [read(f) for f in factors])
+        else:
+            new = combine(v, scope, stmt.op, stmt.buffer.stored, register.lanes, old, read(stmt.value))
         scope.lines.append(f"  store {kind} {new}, ptr {register.pointer}")
+
+    def _factors(self, stmt: Fold) -> tuple[Expr, ...]:
+        """What is multiplied before it is added to the accumulator, in one instruction."""
+        match stmt.value:
+            case Alu(op=Op.MUL, args=args) if stmt.op is Op.ADD and stmt.buffer.stored is Scalar.F32:
+                return args if self.values.out.machine.has_fma else ()
+            case _:
+                return ()
 
     def _store(self, stmt: Store) -> None:
         v, scope, lanes = self.values, self.values.out.scopes.inner, self.values.out.scopes.lanes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.ir.kernel import Scalar
+from anyrt.ir.kernel import Buffer, Scalar
 
 REGISTER = 64  # bytes
 MOST = 4  # registers
@@ -18,10 +18,13 @@ MOST = 4  # registers
 PICKS = {1: "vpermi2var.qi.512", 2: "vpermi2var.hi.512", 4: "vpermi2var.d.512"}
 
 
-def registers(near: int, step: int, lanes: int, size: int) -> int:
-    """How many registers hold what `lanes` lanes read, `step` elements of `size` bytes apart for positions
-    that ascend by `near` on average."""
-    return -(-step * (near * (lanes - 1) + 1) * size // REGISTER)
+def registers(table: Buffer, step: int, lanes: int, size: int) -> int:
+    """How many registers hold what `lanes` lanes read at positions of `table`, each standing for `step`
+    elements of `size` bytes."""
+    group, last = table.group, lanes - 1
+    # From the beginning of the first lane's group on: the next group may stand for the same position.
+    spans = (group * table.near * ((last + k) // group) + (last + k) % group for k in range(group))
+    return -(-step * (max(spans) + 1) * size // REGISTER)
 
 
 def pick(w: Writer, scope: Scope, type: Scalar, start: str, places: str, lanes: int, count: int) -> str:

@@ -13,6 +13,7 @@ from anyrt.codegen import arithmetic, permute
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Lanes, Scope
+from anyrt.codegen.transpose import shuffle
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Fn, Monomial, Sym, linear, product, symbols
 from anyrt.core.dims import Expr as DimExpr
@@ -364,7 +365,7 @@ class Values:
             step, along, size = moved[0], linear(entry.index, lanes.var), ll.BYTES[x.type]
             if not isinstance(step, int) or along is None or along[0] != 1 or lanes.var in symbols(moved[1]):
                 continue
-            count = permute.registers(entry.buffer.near, step, lanes.width, size)
+            count = permute.registers(entry.buffer, step, lanes.width, size)
             if step > 0 and size in self.out.machine.permutes and count <= permute.MOST:
                 return sym, entry, step
         return None
@@ -372,12 +373,16 @@ class Values:
     def _pick(self, scope: Scope, x: Load, sym: Sym, entry: Load, step: int, lanes: Lanes) -> str:
         """Registers from the first lane's element on, but none beyond the buffer's end."""
         w, size = self.out, ll.BYTES[x.type]
-        count = permute.registers(entry.buffer.near, step, lanes.width, size)
+        count = permute.registers(entry.buffer, step, lanes.width, size)
         along, moved = linear(entry.index, lanes.var), linear(x.index, sym)
         assert along is not None, f"{entry} does not move with {lanes.var}"
         assert moved is not None, f"{x} does not move with {sym}"
         first = self.address(scope, entry.buffer, self.lane_zero(scope, 1, along[1], lanes))
-        position = w.put(scope, f"sext i32 {w.put(scope, f'load i32, ptr {first}')} to i64")
+        entered = w.put(scope, f"load i32, ptr {first}")
+        if entry.buffer.group > 1:
+            inside = w.put(scope, f"urem i32 {entered}, {entry.buffer.group}")
+            entered = w.put(scope, f"sub i32 {entered}, {inside}")
+        position = w.put(scope, f"sext i32 {entered} to i64")
         rest = self.dim(moved[1])
         wanted = w.put(scope, f"add i64 {rest}, {w.put(scope, f'mul i64 {position}, {step}')}")
         last = self.dim(x.buffer.size - count * permute.REGISTER // size)
@@ -410,12 +415,23 @@ class Values:
         )
 
     def _strided(self, scope: Scope, type: Scalar, where: str, stride: int, width: int) -> str:
-        """All elements from the first to the last one read, then the wanted ones picked out."""
-        span = stride * (width - 1) + 1
-        whole = self.out.put(scope, f"load <{span} x {ll.NAMES[type]}>, ptr {where}, align {ll.BYTES[type]}")
-        picks = ", ".join(f"i32 {i * stride}" for i in range(width))
-        kind = f"<{span} x {ll.NAMES[type]}>"
-        return self.out.put(scope, f"shufflevector {kind} {whole}, {kind} poison, <{width} x i32> <{picks}>")
+        """Whole vectors from the first to the last element read, then the wanted ones picked out: LLVM takes
+        one load of them all apart."""
+        kind, element, last = ll.vector(type, width), ll.NAMES[type], stride * (width - 1)
+        picked, end = "", 0
+        for k in range(stride):
+            start = min(k * width, last + 1 - width)  # the last one ends where the elements end
+            at = self.out.put(scope, f"getelementptr {element}, ptr {where}, i64 {start}") if start else where
+            part = self.out.put(scope, f"load {kind}, ptr {at}, align {ll.BYTES[type]}")
+            places = [i * stride for i in range(width)]
+            held = (
+                places if k == 1 else list(range(width))
+            )  # from the second on, lanes stand where they belong
+            new = [width + p - start if p < start + width else 0 for p in places]
+            order = [h if p < end else n for p, h, n in zip(places, held, new, strict=True)]
+            picked = shuffle(self.out, scope, picked, part, element, width, order) if k else part
+            end = start + width
+        return picked
 
     def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
         width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.type]

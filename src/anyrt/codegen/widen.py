@@ -200,10 +200,22 @@ def combine(v: Values, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b
     else:
         names = ll.INTRINSICS if type.is_float else ll.INT_INTRINSICS
         result = v.out.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])
+    return _kept(v, scope, kind, lanes, result, a)
+
+
+def accumulate(v: Values, scope: Scope, lanes: int, total: str, factors: list[str]) -> str:
+    """total + the product of two factors, rounded once."""
+    kind = ll.vector(Scalar.F32, lanes)
+    name = f"llvm.fma.{ll.suffix(Scalar.F32, lanes)}"
+    result = v.out.call(scope, kind, name, [(kind, x) for x in (*factors, total)])
+    return _kept(v, scope, kind, lanes, result, total)
+
+
+def _kept(v: Values, scope: Scope, kind: str, lanes: int, result: str, before: str) -> str:
     open_lanes = v.out.scopes.lanes
     if open_lanes is None or open_lanes.mask is None or lanes == 1:
         return result
-    return v.out.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {a}")
+    return v.out.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {before}")
 
 
 def neutral(op: Op, type: Scalar) -> float | int | bool:

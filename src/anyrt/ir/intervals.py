@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import ceil, floor, inf, isnan, trunc
 from typing import TypeAlias
@@ -21,7 +21,12 @@ from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, Scalar
 
 Interval: TypeAlias = tuple[float, float]
 _BYTES = {Scalar.U8: (0.0, 255.0), Scalar.I8: (-128.0, 127.0), Scalar.BOOL: (0.0, 1.0)}
-_WHOLE = {Op.RINT: round, Op.FLOOR: floor, Op.CEIL: ceil, Op.TRUNC: trunc}
+_WHOLE: Mapping[Op, Callable[[float], int]] = {
+    Op.RINT: round,
+    Op.FLOOR: floor,
+    Op.CEIL: ceil,
+    Op.TRUNC: trunc,
+}
 
 
 @lru_cache(maxsize=1 << 12)

@@ -118,8 +118,9 @@ class Buffer:
     size: Dim = 1
     offset: Dim = 0  # bytes from the start of its space (CONST, ARENA, TABLE, SCRATCH)
     # Of a table of positions: neighbouring entries ascend, by at most `near` each on average, so that what a
-    # vector of them reads lies in a few registers. 0: nothing is known.
+    # vector of them reads lies in a few registers. 0: nothing is known. `group`: entries for each position.
     near: int = 0
+    group: int = 1
     # So large that nothing of it stays in the caches: written past them, which saves reading it first.
     stream: bool = False
 

@@ -69,10 +69,10 @@ class _Parser:
         name, kind = read.name(), self.member(ELEMENTS)
         space, size = self.member(SPACES), read.dim()
         read.expect("offset")
-        offset, near = read.dim(), 0
-        if read.skip("near"):
-            near = read.integer()
-        self.buffers[name] = Buffer(name, kind, space, size, offset, near, read.skip("stream"))
+        offset = read.dim()
+        near = read.integer() if read.skip("near") else 0
+        group = read.integer() if read.skip("group") else 1
+        self.buffers[name] = Buffer(name, kind, space, size, offset, near, group, read.skip("stream"))
 
     def kernel(self) -> None:
         read, place = self.reader, self.reader.place

@@ -59,7 +59,8 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
 def _buffer_text(b: Buffer) -> str:
     kind = b.type.value if isinstance(b.type, Scalar) else b.type.name
     where = f"{b.space.value} {print_dim(b.size)} offset {print_dim(b.offset)}"
-    hints = (f" near {b.near}" if b.near else "") + (" stream" if b.stream else "")
+    known = (f" near {b.near}" if b.near else "") + (f" group {b.group}" if b.group != 1 else "")
+    hints = known + (" stream" if b.stream else "")
     return f"buffer {print_name(b.name)} {kind} {where}{hints}"
 
 

@@ -22,8 +22,8 @@ from anyrt.core.dims import (
     Sym,
     add,
     depends,
+    divmod_dim,
     floordiv,
-    maximum,
     minimum,
     mod,
     mul,
@@ -34,7 +34,6 @@ from anyrt.core.dims import (
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import (
     BITS,
-    COMPUTED,
     Alloc,
     Buffer,
     Expr,
@@ -61,7 +60,9 @@ from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
-from anyrt.schedule.near import LEAST, variants
+from anyrt.schedule.flat import flattened
+from anyrt.schedule.kept import Kept, moved
+from anyrt.schedule.near import variants
 from anyrt.schedule.nest import (
     BLOCK,
     MAX_SPLITS,
@@ -72,14 +73,15 @@ from anyrt.schedule.nest import (
     divided,
     indices,
     interleaves,
+    is_few,
     loads_of,
     loops,
     merge,
-    refined,
     split,
     stride,
     unit_loads,
 )
+from anyrt.schedule.pairs import paired
 from anyrt.schedule.tables import Tables
 
 ITEM = 8192  # elements that one turn of the parallel loop should hold
@@ -92,6 +94,8 @@ LEAST_BAND = 4
 BAND = 32  # output rows of a window kernel that one thread takes at a time
 TILE = 16  # positions of a strip that is read across memory: a cache line of float32
 STRIP = 32  # length of a strip: as many pages are read at a time
+SHORT = 16384  # elements that a row is read and written in: its own latencies count
+MANY = 64  # rows, from which two at a time still leave enough for the threads
 CHUNK = 32  # strips in a row, so that reading goes on where the last strip stopped
 
 
@@ -128,6 +132,13 @@ class Group:
         return flat(self.part.shape, moved)
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A statement that belongs before the first row of a band."""
+
+    stmt: Stmt
+
+
 @dataclass(slots=True)
 class Builder:
     """Makes the kernel of one group."""
@@ -144,6 +155,7 @@ class Builder:
     window: Sym | None = None
     inner: frozenset[Sym] = frozenset()
     outside: set[Sym] = field(default_factory=set)
+    beside: frozenset[Sym] = frozenset()
 
     def build(self) -> Kernel:
         """The kernel; raises Refusal with the value that needs a buffer of its own."""
@@ -203,6 +215,7 @@ class Builder:
 
     def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
         self.before, self.window, self.inner, self.scratch = [], None, frozenset(), 0
+        self.beside = frozenset()
         elements = Elements(self.buffers, self.tables, self.names)
         elements.tapped = lambda value, at: self._tapped(elements, value, at)
         root = self.group.root
@@ -216,11 +229,14 @@ class Builder:
         if not nest.vars:
             return self._kernel((), nest.body, 1)
         if interleaves(nest):
+            whole = flattened(nest, self.tables, self.names)
+            if whole is not None:
+                return self._spread(whole, whole.vars[-1])
             return self._spread(Nest(nest.vars[:-1], nest.body), nest.vars[-2], nest.vars[-1])
         across = self._read_across(nest)
         if across is not None:
             return self._tiles(nest, across)
-        return self._spread(nest, nest.vars[-1])
+        return self._spread(_taken_apart(nest), nest.vars[-1])
 
     def _read_across(self, nest: Nest) -> Sym | None:
         """An outer loop along which some load walks memory one by one while the innermost loop makes it
@@ -265,14 +281,16 @@ class Builder:
         return outer, (For(turn, Loop.SERIAL, both),)
 
     def _spread(self, nest: Nest, widened: Sym, tile: Sym | None = None) -> Kernel:
-        """Outer loops become the parallel one, until what is left inside is about ITEM elements."""
-        times = 1 if tile is None else self._extent(tile)
-        inside, work = [widened], times * self._extent(widened)
-        outer = [v for v in nest.vars if v is not widened]
+        """Outer loops become the parallel one, until what is left inside is about ITEM elements; loops that
+        come after the widened one stay with it."""
+        beside = list(nest.vars[nest.vars.index(widened) + 1 :])
+        times = prod(map(self._extent, beside if tile is None else [tile]))
+        inside, work = [*beside, widened], times * self._extent(widened)
+        outer = [v for v in nest.vars if v not in inside]
         if work > 2 * BLOCK:
-            block, within, value = cut(widened, BLOCK // times, self.names)
-            nest = nest.replace({widened: value}, [*outer, block, within])
-            body = self.loops(Nest((within,), nest.body), within, tile)
+            block, within, value = cut(widened, max(64, BLOCK // times // 64 * 64), self.names)
+            nest = nest.replace({widened: value}, [*outer, block, *beside, within])
+            body = self.loops(Nest((*beside, within), nest.body), within, tile)
             return self._kernel([*outer, block], body, BLOCK)
         while outer and work * self._extent(outer[-1]) <= ITEM:
             work *= self._extent(outer[-1])
@@ -301,21 +319,27 @@ class Builder:
     def rows(self, nest: Nest) -> tuple[Stmt, ...]:
         """The loops of what is stored row by row."""
         if interleaves(nest):
-            return self.loops(Nest(nest.vars[:-1], nest.body), nest.vars[-2], nest.vars[-1])
+            whole = flattened(nest, self.tables, self.names)
+            if whole is None:
+                return self.loops(Nest(nest.vars[:-1], nest.body), nest.vars[-2], nest.vars[-1])
+            nest = whole
         return self.loops(nest, nest.vars[-1] if nest.vars else None)
 
     def _kernel(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
         """The parallel loop counts through `outer`; its counter is taken apart again for each item."""
-        extents = [v.extent if v.extent is not None else 0 for v in outer]
-        item = self.names.var(product(extents), "p")
-        lets: list[Stmt] = []
-        rest: Dim = item.dim
-        for var, below in zip(outer, (product(extents[k + 1 :]) for k in range(len(extents))), strict=True):
-            first = var is outer[0]
-            size = var.extent if var.extent is not None else 0
-            value = floordiv(rest, below)
-            lets.append(Let(var, value if first else mod(value, size)))
-        return Kernel(self.name, item, (*lets, *body), work, self.scratch)
+        item = self.names.var(product(v.extent or 0 for v in outer), "p")
+        return Kernel(self.name, item, (*_apart(outer, item.dim), *body), work, self.scratch)
+
+    def _pairs(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
+        """Each item is two rows, so that their latencies overlap; a last one without a partner comes
+        twice."""
+        rows = product(v.extent or 0 for v in outer)
+        others = [self.names.var(v.extent or 0) for v in outer]
+        item = self.names.var(floordiv(add(rows, 1), 2), "p")
+        first = mul(item.dim, 2)
+        second = minimum(add(first, 1), add(rows, -1))
+        lets = (*_apart(outer, first), *_apart(others, second))
+        return Kernel(self.name, item, (*lets, *paired(body, outer, others)), 2 * work, self.scratch)
 
     # ---- rows ---------------------------------------------------------------------------------
 
@@ -336,7 +360,9 @@ class Builder:
         nest = merge(Nest(tuple(inner), (store,)), self.names)
         body += self.rows(nest)
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
-        return self._kernel(outer, body, max(1, work + prod(map(self._extent, inner))))
+        work = max(1, work + prod(map(self._extent, inner)))
+        short = work <= SHORT and prod(map(self._extent, outer)) >= MANY
+        return (self._pairs if short else self._kernel)(outer, body, work)
 
     def _kept(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
         """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""
@@ -421,11 +447,24 @@ class Builder:
             raise Refusal(reduction.value, AGAIN)
         elements.allow_reductions = False
         self.window = row
-        self.inner = frozenset(v for v in self.vars[self.vars.index(row) + 1 :] if v not in self.outside)
+        self.beside = self._side_by_side(arg, at, row)
+        after = self.vars[self.vars.index(row) + 1 :]
+        self.inner = frozenset(v for v in (*after, *self.beside) if v not in self.outside)
         if not self.inner:
             self.inner = frozenset({row})
             return self._row(elements, value, at)
         return self._ring(elements, value, at)
+
+    def _side_by_side(self, operand: Value, at: tuple[Dim, ...], row: Sym) -> frozenset[Sym]:
+        """Loops outside the row over few elements that lie side by side in memory: kept together, they share
+        what is loaded."""
+        at_row = self.vars.index(row)
+        few, after = [v for v in self.vars[:at_row] if is_few(v)], self.vars[at_row + 1 :]
+        if not few:
+            return frozenset()
+        element = Elements(self.buffers, self.tables, self.names, allow_reductions=False).at(operand, at)
+        reads = loads_of([Alloc(Buffer("element", element.type, Space.REGISTER), element)])
+        return frozenset(v for v in few if any(_beside(x.index, v, after) for x in reads))
 
     def _row(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along the innermost axis: the whole operand row first."""
@@ -433,7 +472,7 @@ class Builder:
             self, value.args[0], at, self.inner, 1, also=value.op.axis if isinstance(value.op, Taps) else None
         )
         self.before += kept.fill(0, at)
-        return elements.taps(value, at, lambda t, position: kept.read(0, _moved(at, value, position)))
+        return elements.taps(value, at, lambda t, position: kept.read(0, moved(at, value, position)))
 
     def _ring(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along an outer axis: the last k rows of the operand, found by their position modulo k."""
@@ -448,9 +487,9 @@ class Builder:
         def source(t: int, position: Dim) -> Expr:
             slot = mod(position, count)
             here = cast(index(position), Scalar.I32)
-            fill = kept.fill(slot, _moved(at, value, position))
+            fill = kept.fill(slot, moved(at, value, position))
             self.before.append(If(alu(Op.NE, load(tags, slot), here), (*fill, Store(tags, slot, here))))
-            return kept.read(slot, _moved(at, value, position))
+            return kept.read(slot, moved(at, value, position))
 
         return elements.taps(value, at, source)
 
@@ -506,82 +545,28 @@ class Builder:
         return cast(storage.encode(root.dtype, elements.at(root, position)), Scalar.I32)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A statement that belongs before the first row of a band."""
-
-    stmt: Stmt
-
-
-@dataclass(slots=True)
-class Kept:
-    """Rows of `value` in scratch: its axes that move with the inner loops, whole; the others fixed by the
-    outer loops."""
-
-    builder: Builder
-    value: Value
-    at: tuple[Dim, ...]
-    inner: frozenset[Sym]
-    rows: int
-    also: int | None = None
-    axes: tuple[int, ...] = ()
-    buffer: Buffer | None = None
-
-    def __post_init__(self) -> None:
-        free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
-        for k in free:
-            if k != self.also and any(
-                depends(self.at[k], v) for v in self.builder.vars if v not in self.inner
-            ):
-                raise Refusal(self.value, "its rows are cut across")
-        self.axes = tuple(free)
-        length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere
-        kind = COMPUTED[self.value.dtype]
-        self.buffer = self.builder.reserve("row", Scalar.U8 if kind is Scalar.BOOL else kind, length)
-
-    @property
-    def length(self) -> Dim:
-        """Elements of one row."""
-        return product(self.value.shape[k] for k in self.axes)
-
-    def _place(self, slot: Dim, at: Sequence[Dim]) -> Dim:
-        inside = flat(tuple(self.value.shape[k] for k in self.axes), [at[k] for k in self.axes])
-        return add(mul(slot, self.length), inside)
-
-    def read(self, slot: Dim, at: Sequence[Dim]) -> Expr:
-        """One element of the row in `slot`."""
-        assert self.buffer is not None, "a row has its buffer from the start"
-        return cast(load(self.buffer, self._place(slot, at)), COMPUTED[self.value.dtype])
-
-    def fill(self, slot: Dim, at: Sequence[Dim]) -> list[Stmt]:
-        """Compute the row of `value` at the fixed part of `at` into `slot`."""
-        b = self.builder
-        assert self.buffer is not None, "a row has its buffer from the start"
-        fresh = {k: b.names.var(self.value.shape[k], "x") for k in self.axes if self.value.shape[k] != 1}
-        where = tuple(fresh[k].dim if k in fresh else 0 if k in self.axes else d for k, d in enumerate(at))
-        elements = Elements(b.buffers, b.tables, b.names, allow_reductions=False)
-        before: list[Stmt] = []
-        elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
-        element = cast(elements.at(self.value, where), self.buffer.stored)
-        body = (Store(self.buffer, self._place(slot, where), element),)
-        nest = merge(refined(Nest(tuple(fresh.values()), body), b.names), b.names)
-        return [*before, *b.rows(nest)]
-
-    def _below(
-        self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]
-    ) -> Expr:
-        """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
-        op, arg = value.op, value.args[0]
-        assert isinstance(op, Taps), f"{value} is not made by taps"
-        moves = any(depends(at[op.axis], v) for v in inner)
-        if arg in self.builder.buffers or weight(arg, self.builder.buffers) < HEAVY or not moves:
-            return elements.taps(value, at)
-        row = Kept(self.builder, arg, at, inner, 1, also=op.axis)
-        before += row.fill(0, at)
-        return elements.taps(value, at, lambda t, position: row.read(0, _moved(at, value, position)))
+def _apart(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:
+    """The loops' variables at a flat counter."""
+    lets: list[Stmt] = []
+    for k, var in enumerate(loops):
+        value = floordiv(counter, product(v.extent or 0 for v in loops[k + 1 :]))
+        lets.append(Let(var, value if k == 0 else mod(value, var.extent or 0)))
+    return lets
 
 
-def _moved(at: tuple[Dim, ...], value: Value, position: Dim) -> tuple[Dim, ...]:
-    """`at` with the tapped axis at `position`."""
-    axis = value.op.axis if isinstance(value.op, Taps) else 0
-    return (*at[:axis], position, *at[axis + 1 :])
+def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:
+    """True when an index finds the elements of `few` side by side wherever the others move it."""
+    rest = substitute(at, {few: 0})
+    whole = stride(at, few) == 1 and divmod_dim(rest, few.extent or 0)[1] == 0
+    return whole and any(depends(rest, v) for v in moving)
+
+
+def _taken_apart(nest: Nest) -> Nest:
+    """A loop over few elements that lie side by side at every position of the innermost one (the channels of
+    a photograph, on their way to planes) put last, so that one piece of memory is read for all of them."""
+    last = nest.vars[-1]
+    for var in filter(is_few, nest.vars[:-1]):
+        for x in loads_of(nest.body):
+            if stride(x.index, var) == 1 and stride(x.index, last) == var.extent:
+                return Nest((*(v for v in nest.vars if v is not var), var), nest.body)
+    return nest

@@ -91,17 +91,18 @@ def substitute_stmt(
     stmt: Stmt, values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
 ) -> Stmt:
     """`stmt` with symbols (and buffers) replaced."""
+    swap = buffers or {}
 
     def expr(x: Expr) -> Expr:
         return substitute_expr(x, values, buffers)
 
     match stmt:
         case Store(buffer=b, index=at, value=value):
-            return Store(b, _at(expr(index(at))), expr(value))
+            return Store(swap.get(b, b), _at(expr(index(at))), expr(value))
         case Fold(buffer=b, op=op, value=value):
-            return Fold(b, op, expr(value))
+            return Fold(swap.get(b, b), op, expr(value))
         case Alloc(buffer=b, value=value):
-            return Alloc(b, expr(value))
+            return Alloc(swap.get(b, b), expr(value))
         case For(var=var, kind=kind, body=body):
             new = Sym(var.name, extent=substitute(var.extent or 0, values))
             inner = {**values, var: new.dim}
@@ -281,14 +282,18 @@ def stride(dim: Dim, var: Sym) -> Dim | None:
     return None if moved is None else moved[0]
 
 
+def is_few(var: Sym) -> bool:
+    """True for a loop over as many elements as a pixel has."""
+    return isinstance(var.extent, int) and 2 <= var.extent <= FEW
+
+
 def interleaves(nest: Nest) -> bool:
     """True for a few elements innermost (the channels of a photograph) that lie side by side in memory for
     neighbouring turns of the loop around them: that loop is the one to widen."""
     if len(nest.vars) < 2 or not isinstance(nest.body[0], Store):
         return False
     outer, last, at = nest.vars[-2], nest.vars[-1], nest.body[0].index
-    few = isinstance(last.extent, int) and 2 <= last.extent <= FEW
-    return few and stride(at, last) == 1 and stride(at, outer) == last.extent
+    return is_few(last) and stride(at, last) == 1 and stride(at, outer) == last.extent
 
 
 def unit_loads(body: Sequence[Stmt], var: Sym) -> int:

@@ -1,26 +1,44 @@
 """Tables of taps: positions and weights along one axis, computed once per shape before the first inference.
 
-Layout: tap-major, so that a vector of neighbouring output positions reads neighbouring entries.
+Layout: tap-major, so that a vector of neighbouring output positions reads neighbouring entries. A table in
+groups has an entry for each of `group` elements that lie side by side at every position (the channels of a
+photograph): position × group + element.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, add, always_le, mul
+from anyrt.core.enums import ResizeCoordinateTransformation
 from anyrt.ir.kernel import Buffer, Expr, Kernel, Op, Scalar, Space, Store, alu, bound, cast, index, load
-from anyrt.prims.taps import Border, TapRule
+from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
 from anyrt.schedule.nest import Names
 
 TOP = (1 << 31) - 1
-NEAR = (2, 4)  # classes of tables: positions ascend by at most this much each, on average
+NEAR = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
+FARTHEST = NEAR[-1]
 
 
 def nearness(rule: TapRule, n_in: Dim, n_out: Dim) -> int:
-    """The class that a table surely belongs to, 0 for none."""
+    """How near the positions of a table surely are, 0 when that depends on sizes or is far."""
     if isinstance(rule, Border):
         return 0
-    return next((k for k in NEAR if always_le(n_in, mul(n_out, k))), 0)
+    before, after = _lengths(rule, n_in, n_out)
+    return next((k for k in range(1, FARTHEST + 1) if always_le(before, mul(after, k))), 0)
+
+
+def _lengths(rule: TapRule, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim]:
+    """Steps of the input and of the output, whose ratio is the slope of the positions."""
+    match rule:
+        case (
+            Nearest(coordinate=ResizeCoordinateTransformation.ALIGN_CORNERS)
+            | Linear(coordinate=ResizeCoordinateTransformation.ALIGN_CORNERS)
+            | Cubic(coordinate=ResizeCoordinateTransformation.ALIGN_CORNERS)
+        ):
+            return add(n_in, -1), add(n_out, -1)
+        case _:
+            return n_in, n_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,42 +51,54 @@ class Table:
     n_in: Dim
     n_out: Dim
 
+    @property
+    def group(self) -> int:
+        """Entries for each position."""
+        return self.positions.group
+
     def condition(self, near: int) -> Expr:
         """Whether the table is of this class, for sizes that leave it open."""
-        return alu(Op.LE, index(self.n_in), index(mul(self.n_out, near)))
+        before, after = _lengths(self.rule, self.n_in, self.n_out)
+        return alu(Op.LE, index(before), index(mul(after, near)))
 
     def tap(self, t: int, at: Dim) -> tuple[Dim, Expr | None]:
         """Position and weight number `t` of output position `at`."""
         entry = add(mul(self.n_out, t), at)
         weight = load(self.weights, entry) if self.weights else None
-        return bound(load(self.positions, entry), 0, TOP, "tap", self.n_in), weight
+        return self.position(entry), weight
+
+    def position(self, entry: Dim) -> Dim:
+        """What the table holds there."""
+        return bound(load(self.positions, entry), 0, TOP, "tap", mul(self.n_in, self.group))
 
 
 @dataclass(slots=True)
 class Tables:
     """All tables of a module; equal ones are shared."""
 
-    made: dict[tuple[TapRule, Dim, Dim], Table] = field(default_factory=dict)
+    made: dict[tuple[TapRule, Dim, Dim, int], Table] = field(default_factory=dict)
     bytes: Dim = 0
 
-    def of(self, positions: Buffer) -> Table | None:
-        """The table with these positions; None for buffers that are none."""
-        return next((t for t in self.made.values() if t.positions.name == positions.name), None)
+    def of(self, buffer: Buffer) -> Table | None:
+        """The table with these positions or weights; None for buffers that are neither."""
+        held = (t for t in self.made.values() if buffer in (t.positions, t.weights))
+        return next(held, None)
 
-    def table(self, rule: TapRule, n_in: Dim, n_out: Dim) -> Table:
+    def table(self, rule: TapRule, n_in: Dim, n_out: Dim, group: int = 1) -> Table:
         """The table for a rule between two lengths."""
-        key = (rule, n_in, n_out)
+        key = (rule, n_in, n_out, group)
         if key not in self.made:
-            count, number = mul(n_out, rule.count), len(self.made)
-            positions = self._buffer(f"pos{number}", Scalar.I32, count, nearness(rule, n_in, n_out))
+            count, number = mul(n_out, rule.count * group), len(self.made)
+            near = nearness(rule, n_in, n_out)
+            positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), near=near, group=group)
             weights = self._buffer(f"wgt{number}", Scalar.F32, count) if rule.weighs else None
             self.made[key] = Table(positions, weights, rule, n_in, n_out)
         return self.made[key]
 
-    def _buffer(self, name: str, type: Scalar, count: Dim, near: int = 0) -> Buffer:
+    def _buffer(self, name: str, type: Scalar, count: Dim) -> Buffer:
         offset = self.bytes
         self.bytes = add(offset, mul(64, add(mul(count, 4), 63) // 64))
-        return Buffer(name, type, Space.TABLE, count, offset, near)
+        return Buffer(name, type, Space.TABLE, count, offset)
 
     def kernels(self) -> list[Kernel]:
         """What fills the tables: one kernel each, an item an output position."""
@@ -76,11 +106,13 @@ class Tables:
 
 
 def _fill(name: str, table: Table) -> Kernel:
-    var = Names().var(table.n_out, "o")
+    var, group = Names().var(table.n_out, "o"), table.group
     stores: list[Store] = []
     for t, (position, weight) in enumerate(table.rule.taps(var.dim, table.n_in, table.n_out)):
-        entry = add(mul(table.n_out, t), var.dim)
-        stores.append(Store(table.positions, entry, cast(index(position), Scalar.I32)))
-        if table.weights is not None and weight is not None:
-            stores.append(Store(table.weights, entry, weight))
+        for k in range(group):
+            entry = add(mul(add(mul(table.n_out, t), var.dim), group), k)
+            place = index(add(mul(position, group), k))
+            stores.append(Store(table.positions, entry, cast(place, Scalar.I32)))
+            if table.weights is not None and weight is not None:
+                stores.append(Store(table.weights, entry, weight))
     return Kernel(name, var, tuple(stores))

@@ -1,0 +1,118 @@
+"""Few elements side by side at every position of a row (the channels of a photograph): one loop over both.
+
+Where all indices move with position and element as with one flat counter, the vectors need not care where one
+position ends and the next begins. Positions from a table of taps become a table in groups, which has an entry
+for each element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from anyrt.core.dims import Dim, Sym, add, depends, linear, mul, substitute, symbols
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, Space, Store, alu, bitcast, cast, load
+from anyrt.schedule.nest import Names, Nest
+from anyrt.schedule.tables import Table, Tables
+
+
+class _Uneven(Exception):
+    """An index does not move with the flat counter."""
+
+
+def flattened(nest: Nest, tables: Tables, names: Names) -> Nest | None:
+    """The nest with one loop for its two innermost ones, the last of which runs over few elements; None where
+    that cannot be."""
+    *outer, position, element = nest.vars
+    (store,) = nest.body
+    if not isinstance(store, Store) or position.extent is None or not isinstance(element.extent, int):
+        return None
+    flat = names.var(mul(position.extent, element.extent))
+    move = _Move(position, element, element.extent, flat, tables)
+    try:
+        body = Store(store.buffer, move.plain(store.index), move.expr(store.value))
+    except _Uneven:
+        return None
+    return Nest((*outer, flat), (body,))
+
+
+@dataclass(slots=True)
+class _Move:
+    """Rewrites expressions from two counters to one."""
+
+    position: Sym
+    element: Sym
+    group: int
+    flat: Sym
+    tables: Tables
+    memo: dict[Expr, Expr] = field(default_factory=dict)
+
+    def expr(self, x: Expr) -> Expr:
+        if x not in self.memo:
+            self.memo[x] = self._expr(x)
+        return self.memo[x]
+
+    def _expr(self, x: Expr) -> Expr:
+        match x:
+            case Const():
+                return x
+            case Load(buffer=buffer, index=at):
+                table = self.tables.of(buffer) if buffer.space is Space.TABLE else None
+                return self._load(x) if table is None else self._entry(table, buffer == table.weights, at)
+            case Cast(arg=arg):
+                return cast(self.expr(arg), x.type)
+            case Alu(op=op, args=args):
+                new = tuple(map(self.expr, args))
+                return bitcast(new[0], x.type) if op is Op.BITCAST else alu(op, *new)
+            case _:
+                raise _Uneven
+
+    def plain(self, at: Dim) -> Dim:
+        """An index that both counters move, or neither."""
+        along, across = linear(at, self.position), linear(at, self.element)
+        if along is None or across is None or along[0] != mul(across[0], self.group):
+            raise _Uneven
+        return substitute(at, {self.position: 0, self.element: self.flat.dim})
+
+    def _load(self, x: Load) -> Expr:
+        taps = [s for s in symbols(x.index) if s.source is not None and self._moves(s)]
+        if not taps:
+            return load(x.buffer, self.plain(x.index))
+        (tap, *more), across = taps, linear(x.index, self.element)
+        along = linear(x.index, tap)
+        if more or along is None or across is None or along[0] != mul(across[0], self.group):
+            raise _Uneven
+        entry = self._position(tap)
+        rest = substitute(x.index, {tap: 0, self.element: 0})
+        if depends(rest, self.position):
+            raise _Uneven
+        return load(x.buffer, add(rest, mul(across[0], entry)))
+
+    def _moves(self, tap: Sym) -> bool:
+        return isinstance(tap.source, Load) and depends(tap.source.index, self.position)
+
+    def _position(self, tap: Sym) -> Dim:
+        """The entry of the table in groups for a tap."""
+        assert isinstance(tap.source, Load), "a tap that moves is read from a table"
+        table = self.tables.of(tap.source.buffer)
+        if table is None or table.group != 1:
+            raise _Uneven
+        return self._grouped(table).position(self._place(tap.source.index))
+
+    def _entry(self, table: Table, weighs: bool, at: Dim) -> Expr:
+        """A weight (or a position as a number): the same for all elements of a group."""
+        if not depends(at, self.position):
+            return load(table.weights if weighs and table.weights else table.positions, at)
+        if not weighs or table.group != 1:
+            raise _Uneven
+        weights = self._grouped(table).weights
+        assert weights is not None, "a table in groups has what the table has"
+        return load(weights, self._place(at))
+
+    def _grouped(self, table: Table) -> Table:
+        return self.tables.table(table.rule, table.n_in, table.n_out, self.group)
+
+    def _place(self, at: Dim) -> Dim:
+        moved = linear(at, self.position)
+        if moved is None or moved[0] != 1 or depends(at, self.element):
+            raise _Uneven
+        return add(mul(moved[1], self.group), self.flat.dim)

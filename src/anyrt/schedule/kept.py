@@ -1,0 +1,108 @@
+"""Rows that a window remembers in a thread's scratch, so that taps do not compute their operand again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from anyrt.core.dims import Dim, Sym, add, depends, maximum, mul, product
+from anyrt.ir.graph import Value
+from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Scalar, Stmt, Store, cast, load
+from anyrt.prims.taps import Taps
+from anyrt.schedule.cost import HEAVY, weight
+from anyrt.schedule.elements import Elements, Refusal, flat
+from anyrt.schedule.near import LEAST
+from anyrt.schedule.nest import Names, Nest, merge, refined
+from anyrt.schedule.tables import Tables
+
+
+class Keeper(Protocol):
+    """The kernel being built, as far as its rows need it."""
+
+    buffers: Mapping[Value, Buffer]
+    tables: Tables
+    names: Names
+    vars: list[Sym]
+    beside: frozenset[Sym]
+
+    def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
+        """A buffer in the thread's scratch."""
+
+    def rows(self, nest: Nest) -> tuple[Stmt, ...]:
+        """The loops of what is stored row by row."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """Rows of `value` in scratch: its axes that move with the inner loops, whole; the others fixed by the
+    outer loops."""
+
+    keeper: Keeper
+    value: Value
+    at: tuple[Dim, ...]
+    inner: frozenset[Sym]
+    rows: int
+    also: int | None = None
+    axes: tuple[int, ...] = ()
+    buffer: Buffer | None = None
+
+    def __post_init__(self) -> None:
+        free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
+        for k in free:
+            if k != self.also and any(
+                depends(self.at[k], v) for v in self.keeper.vars if v not in self.inner
+            ):
+                raise Refusal(self.value, "its rows are cut across")
+        besides = {k: any(depends(d, v) for v in self.keeper.beside) for k, d in enumerate(self.at)}
+        self.axes = tuple(sorted(free, key=lambda k: besides[k]))
+        length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere
+        kind = COMPUTED[self.value.dtype]
+        self.buffer = self.keeper.reserve("row", Scalar.U8 if kind is Scalar.BOOL else kind, length)
+
+    @property
+    def length(self) -> Dim:
+        """Elements of one row."""
+        return product(self.value.shape[k] for k in self.axes)
+
+    def _place(self, slot: Dim, at: Sequence[Dim]) -> Dim:
+        inside = flat(tuple(self.value.shape[k] for k in self.axes), [at[k] for k in self.axes])
+        return add(mul(slot, self.length), inside)
+
+    def read(self, slot: Dim, at: Sequence[Dim]) -> Expr:
+        """One element of the row in `slot`."""
+        assert self.buffer is not None, "a row has its buffer from the start"
+        return cast(load(self.buffer, self._place(slot, at)), COMPUTED[self.value.dtype])
+
+    def fill(self, slot: Dim, at: Sequence[Dim]) -> list[Stmt]:
+        """Compute the row of `value` at the fixed part of `at` into `slot`."""
+        b = self.keeper
+        assert self.buffer is not None, "a row has its buffer from the start"
+        fresh = {k: b.names.var(self.value.shape[k], "x") for k in self.axes if self.value.shape[k] != 1}
+        where = tuple(fresh[k].dim if k in fresh else 0 if k in self.axes else d for k, d in enumerate(at))
+        elements = Elements(b.buffers, b.tables, b.names, allow_reductions=False)
+        before: list[Stmt] = []
+        elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
+        element = cast(elements.at(self.value, where), self.buffer.stored)
+        body = (Store(self.buffer, self._place(slot, where), element),)
+        nest = merge(refined(Nest(tuple(fresh.values()), body), b.names), b.names)
+        return [*before, *b.rows(nest)]
+
+    def _below(
+        self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]
+    ) -> Expr:
+        """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
+        op, arg = value.op, value.args[0]
+        assert isinstance(op, Taps), f"{value} is not made by taps"
+        moves = any(depends(at[op.axis], v) for v in inner)
+        if arg in self.keeper.buffers or weight(arg, self.keeper.buffers) < HEAVY or not moves:
+            return elements.taps(value, at)
+        row = Kept(self.keeper, arg, at, inner, 1, also=op.axis)
+        before += row.fill(0, at)
+        return elements.taps(value, at, lambda t, position: row.read(0, moved(at, value, position)))
+
+
+def moved(at: tuple[Dim, ...], value: Value, position: Dim) -> tuple[Dim, ...]:
+    """`at` with the tapped axis at `position`."""
+    axis = value.op.axis if isinstance(value.op, Taps) else 0
+    return (*at[:axis], position, *at[axis + 1 :])

@@ -1,0 +1,46 @@
+"""Two rows at a time: while one row's sum is still being added up, the other row's is too.
+
+A short row is over before its own latencies are: the adds of a sum, then a division, a square root. Its
+neighbour needs the same loops over other memory, so that the loops of both run as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import Alloc, Buffer, For, If, Stmt
+from anyrt.schedule.nest import substitute_stmt
+
+
+def paired(body: Sequence[Stmt], rows: Sequence[Sym], others: Sequence[Sym]) -> tuple[Stmt, ...]:
+    """`body`, which computes the row at `rows`, for that and for the one at `others`."""
+    values = {a: b.dim for a, b in zip(rows, others, strict=True)}
+    own = {r: replace(r, name=f"{r.name}b") for r in _registers(body)}
+    return _joined(body, [substitute_stmt(s, values, own) for s in body])
+
+
+def _registers(body: Sequence[Stmt]) -> Iterator[Buffer]:
+    for stmt in body:
+        match stmt:
+            case Alloc(buffer=buffer):
+                yield buffer
+            case For(body=inner) | If(body=inner):
+                yield from _registers(inner)
+            case _:
+                pass
+
+
+def _joined(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Loops and branches that run alike run as one."""
+    out: list[Stmt] = []
+    for a, b in zip(first, second, strict=True):
+        match a, b:
+            case For(), For() if (a.var, a.kind) == (b.var, b.kind):
+                out.append(For(a.var, a.kind, _joined(a.body, b.body)))
+            case If(), If() if a.condition == b.condition:
+                out.append(If(a.condition, _joined(a.body, b.body)))
+            case _:
+                out += [a, b]
+    return tuple(out)
