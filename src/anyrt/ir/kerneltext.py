@@ -50,8 +50,9 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
     """`kernels` as text."""
     parts = [_Printer(k) for k in kernels]
     texts = [p.kernel() for p in parts]
-    sizes = sorted({s for p in parts for s in p.sizes}, key=lambda s: s.name)
     buffers = sorted({b for p in parts for b in p.buffers}, key=lambda b: b.name)
+    placed = {s for b in buffers for s in symbols(b.size) | symbols(b.offset)}
+    sizes = sorted(placed.union(*(p.sizes for p in parts)), key=lambda s: s.name)
     head = [f"symbol {symbol_text(s)}" for s in sizes] + [_buffer_text(b) for b in buffers]
     return "\n".join([*head, *texts]) + "\n"
 
