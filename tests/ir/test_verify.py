@@ -84,9 +84,11 @@ GOOD = [
     kernel(Let(Sym("k", 0, 9), ROW + 1), Store(OUT, Sym("k", 0, 9).dim, ONE)),
     kernel(If(index(ROW.dim) < 3, (Store(OUT, ROW.dim, ONE),))),
     kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7), ONE)),
+    kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7, "t", N.dim), ONE)),
 ]
 BAD = [
     (kernel(Store(OUT, AT, ONE)), "index of y uses j outside its loop"),
+    (kernel(Store(OUT, bound(cast(index(AT), Scalar.I32), 0, 7, "t", N.dim), ONE)), "an index uses j"),
     (kernel(Store(OUT, ROW.dim, load(IN, AT))), "index of x uses j outside its loop"),
     (kernel(Store(OUT, ROW.dim, cast(index(AT), Scalar.F32))), "an index uses j"),
     (kernel(Store(IN, ROW.dim, ONE)), "a write to x, which is in input"),

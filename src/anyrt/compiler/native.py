@@ -1,6 +1,6 @@
 """Graph to native code: schedule, LLVM text, object, flat image.
 
-compiled = compile_graph(graph, Machine, target, sizes)
+compiled = compile_lowered(lower(graph, blobs, sizes), target)
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from anyrt.codegen.machine import Machine
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Space
+from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob, Const
@@ -69,6 +70,8 @@ def lower(
     module = Module(
         fill, guarded, places, [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
     )
+    for kernel in (*module.tables, *module.kernels):
+        assert_kernel(kernel)
     return Lowered(graph, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))
 
 

@@ -1,8 +1,8 @@
-"""The rules of graphs and kernels: every pass may rely on them, and is checked against them after it ran.
+"""The rules of graphs and kernels: every pass may rely on them, and is checked against them after it ran, as
+every kernel is when it was made.
 
-The functions give broken rules as text (a graph read from a plan makes other errors of them than a
-pass does);
-`assert_graph` and `assert_kernel` raise, for what can only be a fault of this library.
+The functions give broken rules as text (a graph read from a plan makes other errors of them than a pass
+does); `assert_graph` and `assert_kernel` raise, for what can only be a fault of this library.
 """
 
 from __future__ import annotations
@@ -184,9 +184,10 @@ def _register_faults(buffer: Buffer, scope: _Scope) -> Iterator[str]:
 
 
 def _dim_faults(x: Dim, scope: _Scope, what: str) -> Iterator[str]:
-    """Loop variables must be in scope; sizes are known everywhere, opaque symbols bring their sources."""
+    """Loop variables must be in scope; sizes are known everywhere, opaque symbols (which may have an extent
+    too) bring their sources."""
     for sym in sorted(symbols(x), key=lambda s: s.name):
-        if sym.extent is not None and sym not in scope.loops:
+        if sym.extent is not None and sym.source is None and sym not in scope.loops:
             yield f"{what} uses {sym} outside its loop"
         if isinstance(sym.source, Const | Index | Load | Alu | Cast):
             yield from _expr_faults(sym.source, scope)

@@ -1,0 +1,47 @@
+"""What scheduling makes of every operator follows the rules of kernels, and its text comes back."""
+
+import pytest
+
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.errors import CompileError
+from anyrt.ir.graph import Graph
+from anyrt.ir.interpret import infer_sizes
+from anyrt.ir.kernel import Kernel, Scalar, Store, const
+from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.ops import OPS
+from anyrt.ops._cases import case_run
+from anyrt.prims import build as b
+from anyrt.schedule import fuse
+from anyrt.schedule.cost import Sizes
+
+STRIDE = 3  # each third case
+
+
+def kernels(op, case) -> tuple[Kernel, ...]:
+    run = case_run(op, case, dynamic=True)
+    sizes = Sizes(infer_sizes(run.graph, run.feeds))
+    module = native.lower(run.graph, constant_offsets(run.graph), sizes).module
+    return (*module.tables, *module.kernels)
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.layer.name)
+def test_kernels_are_within_the_rules_and_their_text_comes_back(op):
+    for case in list(op.cases())[::STRIDE]:
+        for kernel in kernels(op, case):
+            assert parse_kernels(print_kernels([kernel])) == (kernel,), print_kernels([kernel])
+
+
+def test_a_kernel_that_breaks_a_rule_is_not_compiled(monkeypatch):
+    x = b.param("x", (4,), DataType.FLOAT)
+
+    def build(builder):
+        wrong = Store(builder.group.buffer, Sym("i", extent=4).dim, const(1.0, Scalar.F32))
+        return Kernel(builder.name, Sym("p", extent=4), (wrong,))
+
+    monkeypatch.setattr(fuse.Builder, "build", build)
+    with pytest.raises(CompileError, match=r"AR807.*index of out_y uses i outside its loop"):
+        native.lower(Graph((("x", x),), (("y", b.map_("neg", x)),)), {}, Sizes())
