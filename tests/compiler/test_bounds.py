@@ -57,3 +57,10 @@ def test_the_ends_of_a_range_do_not_wrap():
     low = Bounded(np.int8([-8, 7]), np.array([2.0, 2.0]))
     found = differing(np.array([-8, 7]).astype(numpy_dtype(DataType.INT4)), low, DataType.INT4)
     assert found.tolist() == [False, False]
+
+
+def test_a_remainder_by_a_rounded_divisor_is_any_below_it_where_the_quotient_is_huge():
+    left = b.map_("mod", b.scalar(0.5, X), b.map_("mul", X, X))
+    small = float(np.float32(1e-4))  # the quotient is 5e7
+    assert differ(left, [small] * 4, [0.0, 9e-9, 0.5e-8, 3e-8]) == [False, False, False, True]
+    assert differ(left, [0.3] * 4, [0.05, 0.05, 0.06, 0.08]) == [False, False, True, True]

@@ -115,7 +115,15 @@ def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
 
 def _mapped(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
     # A comparison flips when both operands move towards each other; each is moved alone, and twice as far.
-    return _shaken(op, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
+    error = _shaken(op, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
+    return error + _turned(*args) if op.fn == "mod" and is_float(op.dtype) else error
+
+
+def _turned(a: Bounded, b: Bounded) -> Errors:
+    """The whole divisor where a remainder may have moved by much of it: there both ends of a range may lie
+    close together, a turn apart."""
+    period = np.abs(b.array)
+    return np.where(a.error + np.abs(a.array / b.array) * b.error > period / 4, period, 0.0)
 
 
 def _shaken(op: Prim, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:
