@@ -7,11 +7,12 @@ open, the loop is written for each class of table, with the test in front of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import reduce
 
-from anyrt.core.dims import Sym, always_le, linear, symbols
-from anyrt.ir.kernel import Buffer, Expr, If, Load, Op, Scalar, Space, Stmt, alu, const, index
+from anyrt.core.dims import Sym, add, always_le, linear, symbols
+from anyrt.ir.kernel import Buffer, Expr, If, Load, Op, Space, Stmt, alu, index
 from anyrt.prims.taps import Border
 from anyrt.schedule.nest import Nest, loads_of, substitute_stmt
 from anyrt.schedule.tables import NEAR, Table, Tables
@@ -30,11 +31,12 @@ def variants(
     used = {t.positions.name: t for _, t in reads}
     out: list[Stmt] = []
     before: Expr | None = None
-    for near in NEAR:
-        here = _all([_holds(t, near) for t in used.values()] + [_large(b) for b in buffers])
+    for near, tests in _classes(used.values(), buffers):
+        here = reduce(lambda a, b: alu(Op.AND, a, b), tests)
         out += [_guarded(here, before, make(_with(nest, used.values(), near)))]
         before = here if before is None else alu(Op.OR, before, here)
-    return (*out, _guarded(None, before, make(_with(nest, used.values(), 0))))
+    far = make(_with(nest, used.values(), 0))
+    return far if before is None else (*out, _guarded(None, before, far))
 
 
 def _table(x: Load, widened: Sym, tables: Tables) -> Table | None:
@@ -48,21 +50,16 @@ def _table(x: Load, widened: Sym, tables: Tables) -> Table | None:
     return None
 
 
-def _holds(table: Table, near: int) -> Expr:
-    if table.positions.near and table.positions.near <= near:
-        return const(True, Scalar.BOOL)
-    return table.condition(near)
-
-
-def _large(buffer: Buffer) -> Expr:
-    return alu(Op.LE, const(LEAST, Scalar.I64), index(buffer.size))
-
-
-def _all(conditions: Sequence[Expr]) -> Expr:
-    total = conditions[0]
-    for c in conditions[1:]:
-        total = alu(Op.AND, total, c)
-    return total
+def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator[tuple[int, list[Expr]]]:
+    """The classes that may hold, and first, at some sizes: each with what is left to test."""
+    earlier: list[frozenset[Expr]] = []
+    for near in NEAR:
+        asked = [t.reach(near) for t in tables] + [(LEAST, b.size) for b in buffers]
+        tests = [alu(Op.LE, index(a), index(b)) for a, b in asked if not always_le(a, b)]
+        if any(always_le(add(b, 1), a) for a, b in asked) or any(e.issubset(tests) for e in earlier):
+            continue
+        earlier.append(frozenset(tests))
+        yield near, tests
 
 
 def _guarded(here: Expr | None, before: Expr | None, body: tuple[Stmt, ...]) -> Stmt:

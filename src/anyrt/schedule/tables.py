@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, add, always_le, mul
 from anyrt.core.enums import ResizeCoordinateTransformation
-from anyrt.ir.kernel import Buffer, Expr, Kernel, Op, Scalar, Space, Store, alu, bound, cast, index, load
+from anyrt.ir.kernel import Buffer, Expr, Kernel, Scalar, Space, Store, bound, cast, index, load
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
 from anyrt.schedule.nest import Names
 
@@ -56,10 +56,10 @@ class Table:
         """Entries for each position."""
         return self.positions.group
 
-    def condition(self, near: int) -> Expr:
-        """Whether the table is of this class, for sizes that leave it open."""
+    def reach(self, near: int) -> tuple[Dim, Dim]:
+        """The table is of this class where the first size is at most the second."""
         before, after = _lengths(self.rule, self.n_in, self.n_out)
-        return alu(Op.LE, index(before), index(mul(after, near)))
+        return before, mul(after, near)
 
     def tap(self, t: int, at: Dim) -> tuple[Dim, Expr | None]:
         """Position and weight number `t` of output position `at`."""

@@ -1,0 +1,56 @@
+"""Loops that follow a table of taps: a version for each class of tables that sizes leave possible."""
+
+import re
+
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.prims.taps import Linear
+from anyrt.schedule.cost import Sizes
+
+ROWS, WIDTH = Sym("x.0", 1, 512), Sym("x.1", 1, 512)
+
+
+def lowered(rows: Dim, width: Dim, out: int) -> native.Lowered:
+    """Rows of `width` elements resized to `out`."""
+    x = b.param("x", (rows, width), DataType.FLOAT)
+    y = b.taps(x, 1, out, Linear(Coordinate.HALF_PIXEL, Selector.FORMULA))
+    symbols = [Symbol(s, "x", k) for k, s in enumerate((ROWS, WIDTH)) if s.dim in (rows, width)]
+    graph = Graph((("x", x),), (("y", y),), {}, tuple(symbols))
+    return native.lower(graph, constant_offsets(graph), Sizes({ROWS.name: 9, WIDTH.name: 50}))
+
+
+def classes(found: native.Lowered) -> list[int]:
+    """The classes of tables that are read, 0 for what works with any."""
+    tables = re.findall(r"buffer pos.* offset \d+(.*)", print_kernels(found.module.kernels))
+    return [int(x.partition("near ")[2] or 0) for x in tables]
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "out", "wanted"),
+    [
+        (9, 50, 75, [1]),
+        (9, 50, 20, [3]),
+        (9, 500, 20, [0]),
+        (ROWS.dim, 50, 75, [0, 1]),
+        (ROWS.dim, 50, 20, [0, 4]),
+        (ROWS.dim, 500, 20, [0]),
+        (9, WIDTH.dim, 75, [0, 1, 2, 4]),
+        (ROWS.dim, WIDTH.dim, 75, [0, 1, 2, 4]),
+    ],
+)
+def test_only_versions_that_may_run_are_written(rows, width, out, wanted):
+    found = lowered(rows, width, out)
+    assert classes(found) == wanted
+    sizes = [{ROWS.name: m, WIDTH.name: n} for m, n in ((1, 1), (1, 75), (9, 150), (9, 300), (9, 512))]
+    assert verify(found, host(), sizes) == ()
