@@ -1,4 +1,4 @@
-"""AnyRT: an open implementation of the TensorRT Python API that compiles networks for any machine.
+"""AnyRT: an open implementation of the TensorRT Python API that compiles networks to native code.
 
     import anyrt as trt
 
