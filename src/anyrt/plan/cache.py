@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Final
 
 from anyrt.core.dims import Sym
@@ -43,12 +44,16 @@ def cache_key(*parts: str | bytes) -> str:
 
 
 def default_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """ANYRT_CACHE_DIR, else anyrt below XDG_CACHE_HOME or ~/.cache."""
+    """ANYRT_CACHE_DIR, else anyrt below XDG_CACHE_HOME or ~/.cache; a user without a home gets a directory
+    for temporary files."""
     chosen = read_flags(environ).cache_dir
     if chosen is not None:
         return chosen
     base = environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "anyrt"
+    if os.path.isabs(base):
+        return Path(base) / "anyrt"
+    home = Path(os.path.expanduser("~"))
+    return home / ".cache" / "anyrt" if home.is_absolute() else Path(gettempdir()) / f"anyrt-{os.getuid()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class KernelCache:
         except FileNotFoundError:
             return None
         except (OSError, ResourceError) as error:
-            self.warn(f"kernel cache not used: {error}")
+            self.warn(f"kernel cache not used: {self._told(error)}")
             return None
         except PlanError as error:
             self.warn(f"kernel cache entry {path.name} is damaged and will be replaced: {error}")
@@ -87,7 +92,7 @@ class KernelCache:
             self._check_directory()
             write_atomically(self._path(key), (preamble, program, compiled.image))
         except (OSError, ResourceError) as error:
-            self.warn(f"kernel cache not written: {error}")
+            self.warn(f"kernel cache not written: {self._told(error)}")
             return
         self._evict()
 
@@ -98,6 +103,12 @@ class KernelCache:
             found = compile_()
             self.put(key, found)
         return found
+
+    def _told(self, error: OSError | ResourceError) -> ResourceError:
+        if isinstance(error, ResourceError):
+            return error
+        got, do = error.strerror or str(error), "set ANYRT_CACHE_DIR to a directory of your own"
+        return ResourceError("AR803", str(self.directory), got=got, do=do)
 
     def _path(self, key: str) -> Path:
         return self.directory / (key + _SUFFIX)

@@ -17,9 +17,6 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     try:
         # Not mkstemp: the file shall have the rights that the user gives to new files.
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-    try:
         with open(handle, "wb") as file:
             for part in parts:
                 file.write(part)
