@@ -5,7 +5,6 @@
     ANYRT_CACHE_DIR=/path   where compiled code is kept
     ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
-    ANYRT_DUMP=/path        write every stage of every build into this folder
 
 >>> read_flags({"ANYRT_NUM_THREADS": "4"}).num_threads
 4
@@ -38,7 +37,6 @@ class Flags:
     cache_dir: Path | None = None
     cpu: str | None = None
     verify: str | None = None
-    dump: Path | None = None
 
 
 def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
@@ -57,7 +55,6 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
         cache_dir=path("ANYRT_CACHE_DIR"),
         cpu=(text("ANYRT_CPU") or "").lower() or None,
         verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
-        dump=path("ANYRT_DUMP"),
     )
 
 
