@@ -1,9 +1,8 @@
-"""The one place where the API calls the compiler, loaded at the first build as it brings LLVM along."""
+"""The one place where the API calls the compiler, which is loaded at the first build."""
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from anyrt.compiler.cached import load_driver
 from anyrt.compiler.request import BuildRequest
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Space
@@ -13,13 +12,13 @@ from anyrt.prims.reshape import Reshape
 
 def compile_request(request: BuildRequest) -> bytes:
     """The plan file of a network."""
-    built: bytes = import_module("anyrt.compiler.driver").build(request)
+    built: bytes = load_driver().build(request)
     return built
 
 
 def stored_layers(plan: bytes) -> frozenset[str]:
     """The layers whose outputs are stored between kernels."""
-    lowered = import_module("anyrt.compiler.driver").lower_plan(read_plan(plan, check_weights=False))
+    lowered = load_driver().lower_plan(read_plan(plan, check_weights=False))
     stored = {v for v, b in lowered.schedule.buffers.items() if b.space is Space.ARENA}
     return frozenset(name for v, name in lowered.graph.names.items() if _elements(v) in stored)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
 from anyrt.core.enums import Severity
-from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
+from anyrt.core.errors import AnyrtError, ArgumentError, CompileError, ResourceError
 from anyrt.core.flags import is_strict
 
 P = ParamSpec("P")
@@ -129,6 +129,8 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
                 raise
             except AnyrtError as error:
                 self._channel.fail(error)
+            except MemoryError as error:
+                self._channel.fail(ResourceError("AR802", method.__name__, got=str(error)))
             except Exception as error:  # the contract: the core never throws
                 self._channel.crash(method.__name__, error)
             return fallback

@@ -7,11 +7,13 @@ Nothing here imports the code generator: with a warm cache an engine loads witho
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final, Protocol, cast
 
 from anyrt.backends.cpu.identity import processor
@@ -19,9 +21,12 @@ from anyrt.core.flags import read_flags
 from anyrt.plan.cache import KernelCache, cache_key, default_directory
 from anyrt.plan.file import PlanFile
 from anyrt.plan.program import Compiled
+from anyrt.plan.room import require_room
 
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ("core", "ir", "plan", "prims", "codegen", "schedule", "passes", "compiler")
+DRIVER: Final = "anyrt.compiler.driver"
+DRIVER_ROOM: Final = 256 << 20  # LLVM's library takes 160 MB of addresses, the thread that it runs in 72 MB
 
 
 class Compiler(Protocol):
@@ -68,10 +73,15 @@ def _machine() -> tuple[str, str, str]:
     return codegen_version(), processor(), read_flags().cpu or ""
 
 
+def load_driver() -> ModuleType:
+    """The compiler, imported only when something must be compiled as it brings LLVM along."""
+    if DRIVER not in sys.modules:
+        require_room(DRIVER_ROOM, "compiler")
+    return import_module(DRIVER)
+
+
 def _compiler() -> Compiler:
-    return cast(
-        Compiler, import_module("anyrt.compiler.driver")
-    )  # imported only when something must be compiled
+    return cast(Compiler, load_driver())
 
 
 @cache

@@ -34,6 +34,7 @@ from anyrt.plan.abi import align
 from anyrt.plan.file import PlanFile, read_plan, write_plan
 from anyrt.plan.plan import Binding, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
+from anyrt.plan.room import THREAD_ROOM, require_room
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
@@ -44,6 +45,7 @@ PHASE = "Building engine"
 STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code", "Write plan")
 ALONE = "alone"  # the setting that names values which verification wants unfused
 POLL_SECONDS = 0.1
+GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the file that it is writing
 
 
 def build(request: BuildRequest) -> bytes:
@@ -58,7 +60,7 @@ def build(request: BuildRequest) -> bytes:
 
 def compile_plan(file: PlanFile) -> Compiled:
     """Native code for a plan on this machine."""
-    return _interruptible(lambda stop: _compile_plan(file))
+    return _interruptible(lambda stop: _compile_plan(file, stop))
 
 
 def compile_pool() -> Compiled:
@@ -85,8 +87,11 @@ def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
     return {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols}
 
 
-def _compile_plan(file: PlanFile) -> Compiled:
-    return native.compile_lowered(lower_plan(file), llvm.choose(read_flags().cpu))
+def _compile_plan(file: PlanFile, stopped: Callable[[], bool]) -> Compiled:
+    lowered = lower_plan(file)
+    if stopped():
+        raise BuildCancelled("AR804", file.plan.name)
+    return native.compile_lowered(lowered, llvm.choose(read_flags().cpu))
 
 
 def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
@@ -100,12 +105,17 @@ def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
             errors.append(error)
 
     thread = threading.Thread(target=target, name="anyrt-build", daemon=True)
-    thread.start()
+    require_room(THREAD_ROOM, "build")
+    try:
+        thread.start()
+    except RuntimeError as error:  # no room for its stack, or too many threads
+        raise ResourceError("AR802", "build", got=str(error)) from None
     try:
         while thread.is_alive():
             thread.join(POLL_SECONDS)
     except BaseException:
         stopped.set()
+        thread.join(GRACE_SECONDS)
         raise
     if errors:
         raise errors[0]

@@ -23,6 +23,7 @@ from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.device import Code, Device
 from anyrt.plan.pool import PoolWord, pool_words
 from anyrt.plan.program import Compiled
+from anyrt.plan.room import THREAD_ROOM, require_room
 
 MAX_THREADS: Final = 4096
 _JOIN_SECONDS: Final = 5.0
@@ -68,8 +69,9 @@ class Pool:
     def _start(self, number: int) -> threading.Thread | None:
         thread = threading.Thread(target=self._work, args=(number,), name=f"anyrt-{number}", daemon=True)
         try:
+            require_room(THREAD_ROOM, "thread pool")
             thread.start()
-        except RuntimeError:  # no more threads: those that run do the work
+        except RuntimeError:  # no more threads, or no room for one: those that run do the work
             return None
         return thread
 

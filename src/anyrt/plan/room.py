@@ -1,0 +1,21 @@
+"""Room in memory, asked for before somebody else's code takes it: LLVM ends the process when it gets none."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Final
+
+from anyrt.core.errors import ResourceError
+
+# A stack, and what Python takes for a thread: one that finds no memory while it starts leaves its starter
+# waiting for ever.
+THREAD_ROOM: Final = 32 << 20
+
+
+def require_room(nbytes: int, where: str) -> None:
+    """ResourceError AR802 unless the system would give so many bytes now; none are kept."""
+    try:
+        mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except (OSError, MemoryError, OverflowError):
+        do = "raise the limit of this process, or end other programs"
+        raise ResourceError("AR802", where, wanted=f"room for {nbytes:,} bytes", do=do) from None
