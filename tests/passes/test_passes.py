@@ -116,6 +116,27 @@ def test_constants_are_rounded_once_after_the_last_step():
     assert named_blobs(graph)["const0"].data.tolist() == [1.0]
 
 
+def test_a_constant_of_equal_numbers_is_one_number():
+    x = build.param("x", (2, 3), DataType.FLOAT)
+    (_, value), *_ = fold_constants(output(build.map_("pow", x, build.const([[2.5] * 3], x.dtype)))).outputs
+    assert value.args[1].shape == (1, 1)
+    assert value.args[1].op.blob.data.tolist() == [2.5]
+
+
+@pytest.mark.parametrize("numbers", [[[1.0, 2.0, 1.0]], [[0.0, -0.0, 0.0]], [[3.0]]])
+def test_a_constant_of_other_numbers_stays(numbers: list[list[float]]):
+    x = build.param("x", (2, len(numbers[0])), DataType.FLOAT)
+    graph = output(build.map_("mul", x, build.const(numbers, x.dtype)))
+    assert fold_constants(graph) is graph
+
+
+def test_a_constant_that_gives_the_result_its_shape_stays():
+    graph = output(
+        build.map_("mul", build.param("x", (1, 1), DataType.FLOAT), build.const([[2.0] * 3], DataType.FLOAT))
+    )
+    assert fold_constants(graph) is graph
+
+
 def test_half_types_are_rounded_after_every_named_value_that_is_computed():
     assert printed(round_layers(parsed(CASTS)))[3:7] == [
         'v3: HALF[4] = Map(fn="exp", dtype=HALF)(v2)',

@@ -5,7 +5,7 @@ import pytest
 
 from anyrt.core.dims import Sym
 from anyrt.ir.evaluate import DTYPES, evaluate
-from anyrt.ir.kernel import Buffer, Scalar, Space, load
+from anyrt.ir.kernel import Buffer, Scalar, Space, const, load
 from anyrt.prims.scalar import SCALARS, Kind, ResultKind, ulp_table
 
 FLOATS = [f for f in SCALARS.values() if Kind.FLOAT in f.kinds]
@@ -92,6 +92,42 @@ def test_pow_keeps_its_error_over_the_full_range_of_results():
     y = (rng.uniform(-151, 129, x.size) / np.log2(x.astype(np.float64))).astype(np.float32)
     got, exact = results(SCALARS["pow"], Scalar.F32, [x, y])
     assert ulps(got, exact).max() <= SCALARS["pow"].ulp
+
+
+EXPONENTS = [
+    1.7,
+    -1.7,
+    1 / 3,
+    -1 / 3,
+    0.5,
+    -0.5,
+    2.2,
+    2.4,
+    2.0,
+    -2.0,
+    3.0,
+    -3.0,
+    1.0,
+    -1.0,
+    1e-3,
+    -2.7,
+    1e-30,
+]
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_pow_with_an_exponent_that_is_known(exponent):
+    f, y = SCALARS["pow"], const(exponent, Scalar.F32)
+    rng = np.random.default_rng(11)
+    patterns = rng.integers(-(2**31), 2**31, 60000).astype(np.int32).view(np.float32)
+    numbers = patterns[~np.isnan(patterns)]
+    x = np.concatenate([SPECIAL, numbers, rng.uniform(0, 4, 60000).astype(np.float32)])
+    source = load(Buffer("x", Scalar.F32, Space.INPUT, x.size), Sym("i", extent=x.size).dim)
+    got = evaluate(f.expand(source, y), {"x": x}, {"i": np.arange(x.size)})
+    with np.errstate(all="ignore"):
+        exact = f.ref(x.astype(np.float64), float(np.float32(exponent)))
+    assert ulps(got, exact).max() <= f.ulp
+    assert np.array_equal(np.signbit(got[got == 0]), np.signbit(exact[got == 0]))
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])

@@ -2,7 +2,8 @@
 
 Folded are the last values of constant subgraphs, computed by the primitives' references in float64 and
 rounded once, to their own type. What would only grow the weights stays: results of more than `SMALL` elements
-that are also larger than all the constants they come from, and constants that are merely repeated.
+that are also larger than all the constants they come from, and constants that are merely repeated. Of a
+constant that holds one number many times, one is enough for elementwise functions, and known to the compiler.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Iterable
 from math import prod
 from typing import Final
 
-from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.interpret import compute
 from anyrt.ir.prim import Array
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
-from anyrt.prims.const import Const, Iota, Param, Shape
+from anyrt.prims.const import Blob, Const, Iota, Param, Shape
+from anyrt.prims.map import Map
 from anyrt.prims.view import View
 
 SMALL: Final = 1 << 16
@@ -31,7 +33,28 @@ def fold_constants(graph: Graph) -> Graph:
         last = value in outputs or any(u not in sizes for u in uses[value])
         if last and not isinstance(value.op, Const | Iota):
             folded[value] = build.const(_evaluate(value), value.dtype)
-    return transformed(graph, lambda old, new: folded.get(old, new))
+    return transformed(graph, lambda old, new: _narrowed(folded.get(old, new)))
+
+
+def _narrowed(value: Value) -> Value:
+    """An elementwise value whose constant operands of equal numbers are one number each."""
+    if not isinstance(value.op, Map):
+        return value
+    args = tuple(_one(a) or a for a in value.args)
+    if args == value.args or value.op.infer(tuple(a.type for a in args)) != value.type:
+        return value
+    return apply(value.op, *args)
+
+
+def _one(value: Value) -> Value | None:
+    """The number that a constant holds everywhere."""
+    if not isinstance(value.op, Const) or value.op.blob.size < 2:
+        return None
+    held = value.op.blob.data
+    bits = held.view(f"u{held.itemsize}")
+    if bits[0] != bits[-1] or (bits != bits[0]).any():
+        return None
+    return apply(Const(Blob(held[:1].copy(), value.dtype), (1,) * value.type.rank))
 
 
 def _constant(graph: Graph) -> dict[Value, int]:

@@ -40,7 +40,7 @@ _LOG = (
     -0.250000089,
     0.333333135,
 )
-_SQRT_HALF_BITS = 0x3F3504F3
+SQRT_HALF_BITS = 0x3F3504F3
 
 
 def exp_reduced(x: Expr) -> tuple[Expr, Expr]:
@@ -108,7 +108,7 @@ def log_edges(x: Expr, value: Expr) -> Expr:
 def log(x: Expr) -> Expr:
     """Subnormals are scaled by 2²³ first."""
     tiny = x < 2.0**-126
-    k, m = split(select(tiny, x * 2.0**23, x), _SQRT_HALF_BITS)
+    k, m = split(select(tiny, x * 2.0**23, x), SQRT_HALF_BITS)
     return log_edges(x, log_sum(k - select(tiny, const(23, Scalar.I32), 0), m - 1.0))
 
 
@@ -117,7 +117,7 @@ def log1p(x: Expr) -> Expr:
     u = x + 1.0
     back = u - 1.0
     lost = (1.0 - (u - back)) + (x - back)
-    k, m = split(u, _SQRT_HALF_BITS)
+    k, m = split(u, SQRT_HALF_BITS)
     # Beyond 2¹²⁶ the lost part is far below half a unit, whatever it is scaled with.
     scaled = lost * power_of_two(-alu(Op.MIN, k, const(126, Scalar.I32)))
     value = log_edges(u, log_sum(k, m - 1.0, scaled))

@@ -4,6 +4,9 @@ log2 needs about 33 bits, because y · log2 |x| reaches 128 and its absolute err
 the result. Mantissas far from 1 are multiplied by 13/16 or 5/4, exactly, so that the argument of the series
 stays below 0.141 and its cubic part, which is rounded to float32, below 0.5 % of the logarithm; the atanh
 series would do the same with a division, which costs more.
+
+A small exponent that is known beforehand needs less: the error of the logarithm's fraction is not magnified, so
+that only its linear part and the product with the exponent are carried as sums.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ import math
 
 import numpy as np
 
-from anyrt.ir.kernel import Expr, Op, Scalar, alu, cast, const, fma, select
-from anyrt.prims.scalar.exponential import scale, split
+from anyrt.ir.kernel import Const, Expr, Op, Scalar, alu, cast, const, fma, select
+from anyrt.prims.scalar.exponential import SQRT_HALF_BITS, scale, split
 from anyrt.prims.scalar.table import (
     ScalarFn,
     absolute,
@@ -30,6 +33,21 @@ from anyrt.prims.scalar.table import (
 _CUBIC = (0.233031467, -0.254991412, 0.285825342, -0.33329761, 0.399995744, -0.50000006, 0.666666687)
 # (2ʳ − 1) / r on |r| ≤ ½: 2⁻²⁸.
 _EXP2 = (0.0001532717, 0.0013391024, 0.0096185049, 0.0555035956, 0.240226477, 0.693147182)
+# (log2(1 + f) − f · log2 e) / f² on √½ − 1 … √2 − 1: 2⁻²⁹, absolute.
+_LOG2 = (
+    -0.109741457,
+    0.188470244,
+    -0.192401007,
+    0.204278782,
+    -0.23938477,
+    0.288579553,
+    -0.36070925,
+    0.480898142,
+    -0.721347153,
+)
+SMALL = 3.0  # exponents up to here do not magnify the error of the logarithm by much
+LEAST_EXPONENT = 149.0  # of a subnormal float32
+MOST_SCALE = 254.0  # what `scale` can do
 _LOG2_E = (1.44269502162933350, 1.92596303350e-8)
 # Mantissas are taken from 11/16 … 11/8, and folded towards 1 where they lie outside 0.888 … 1.105.
 _LOWEST_BITS = 0x3F300000
@@ -83,8 +101,44 @@ def _positive_power(a: Expr, y: Expr) -> Expr:
     return scale(fma(r, poly(r, *_EXP2), 1.0), bits)
 
 
+def _small_power(a: Expr, y: float) -> Expr:
+    """aʸ for a ≥ 0 and 0 < |y| ≤ 3."""
+    tiny = a < 2.0**-126
+    k, m = split(select(tiny, a * 2.0**23, a), SQRT_HALF_BITS)
+    exponent = cast(k - select(tiny, const(23, Scalar.I32), 0), Scalar.F32)
+    f = m - 1.0
+    head = f * _LOG2_E[0]
+    tail = fma(f * f, poly(f, *_LOG2), fma(f, _LOG2_E[1], fma(f, _LOG2_E[0], -head)))
+    whole, part = exponent * y, head * y
+    rest = fma(tail, y, fma(head, y, -part)) + fma(exponent, y, -whole)
+    total = whole + (part + rest)
+    extreme = LEAST_EXPONENT * abs(y) > MOST_SCALE
+    n, bits = nearest(at_least(at_most(total, MOST_SCALE), -MOST_SCALE) if extreme else total, 1.0)
+    r = ((whole - n) + part) + rest
+    if extreme:
+        r = select(absolute(total) < MOST_SCALE, r, 0.0)
+    value = scale(fma(r, poly(r, *_EXP2), 1.0), bits)
+    if y > 0:
+        return select(equal(a, 0.0), 0.0, select(a < math.inf, value, a))
+    return select(
+        equal(a, 0.0), math.inf, select(equal(a, math.inf), 0.0, select(alu(Op.NE, a, a), a, value))
+    )
+
+
+def _known_power(x: Expr, y: float) -> Expr:
+    """xʸ for an exponent that is known."""
+    value = _small_power(absolute(x), y)
+    if y % 2 == 1:
+        return flip_sign(value, sign_of(x))
+    if y % 1 == 0:
+        return value
+    return select((x < 0.0) & (x > -math.inf), math.nan, value)
+
+
 def power(x: Expr, y: Expr) -> Expr:
     """All special cases of IEEE 754-2019, section 9.2.1 (pow)."""
+    if isinstance(y, Const) and 0.0 < abs(y.value) <= SMALL:
+        return _known_power(x, float(y.value))
     value = _positive_power(absolute(x), y)
     whole = equal(alu(Op.FLOOR, y), y)
     half = y * 0.5
