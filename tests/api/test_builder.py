@@ -168,5 +168,5 @@ def test_with_on_loggers_and_networks_warns_and_hides_no_exception(builder, log)
     for thing in (log, builder, builder.create_network()):
         with pytest.warns(DeprecationWarning, match="does nothing"), thing as same:
             assert same is thing
-        with pytest.raises(KeyError), pytest.warns(DeprecationWarning), thing:
+        with pytest.raises(KeyError), pytest.warns(DeprecationWarning, match="does nothing"), thing:
             raise KeyError

@@ -123,7 +123,7 @@ def _turned(a: Bounded, b: Bounded) -> Errors:
     """The whole divisor where a remainder may have moved by much of it: there both ends of a range may lie
     close together, a turn apart."""
     period = np.abs(b.array)
-    return np.where(a.error + np.abs(a.array / b.array) * b.error > period / 4, period, 0.0)
+    return np.where(a.error + np.abs(np.divide(a.array, b.array)) * b.error > period / 4, period, 0.0)
 
 
 def _shaken(op: Prim, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:
