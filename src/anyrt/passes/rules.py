@@ -65,6 +65,8 @@ def holds(wide: DataType, narrow: DataType) -> bool:
 def _without_middle(x: Value, middle: Value, dtype: DataType) -> Value | Fail:
     if not holds(middle.dtype, x.dtype):
         return Fail(f"{middle.dtype.name} does not hold every {x.dtype.name}")
+    if is_float(middle.dtype) and not (is_float(x.dtype) or is_float(dtype) or holds(dtype, x.dtype)):
+        return Fail("floats saturate where integers wrap")
     return build.cast(x, dtype)
 
 
