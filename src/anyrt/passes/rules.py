@@ -65,9 +65,14 @@ def holds(wide: DataType, narrow: DataType) -> bool:
 def _without_middle(x: Value, middle: Value, dtype: DataType) -> Value | Fail:
     if not holds(middle.dtype, x.dtype):
         return Fail(f"{middle.dtype.name} does not hold every {x.dtype.name}")
-    if is_float(middle.dtype) and not (is_float(x.dtype) or is_float(dtype) or holds(dtype, x.dtype)):
+    if _limits(x.dtype, middle.dtype, dtype):
         return Fail("floats saturate where integers wrap")
     return build.cast(x, dtype)
+
+
+def _limits(first: DataType, middle: DataType, last: DataType) -> bool:
+    """True when integers on their way through a float meet limits that they would wrap around."""
+    return is_float(middle) and not (is_float(first) or is_float(last) or holds(last, first))
 
 
 def _joined(x: Value, inner: tuple[Axis, ...], shape: Shape, axes: tuple[Axis, ...]) -> Value:
@@ -157,10 +162,9 @@ def _input(draw: Below, *types: DataType) -> Value:
 
 def _cast_example(draw: Below) -> Value:
     while True:
-        x, middle = _input(draw, *EVERY), EVERY[draw(len(EVERY))]
-        if middle is not x.dtype and holds(middle, x.dtype):
-            wide = build.cast(x, middle)
-            return apply(Map(CAST, EVERY[draw(len(EVERY))]), wide)
+        x, middle, last = _input(draw, *EVERY), EVERY[draw(len(EVERY))], EVERY[draw(len(EVERY))]
+        if middle is not x.dtype and holds(middle, x.dtype) and not _limits(x.dtype, middle, last):
+            return apply(Map(CAST, last), build.cast(x, middle))
 
 
 def _slice_example(draw: Below) -> Value:

@@ -5,8 +5,8 @@ the result. Mantissas far from 1 are multiplied by 13/16 or 5/4, exactly, so tha
 stays below 0.141 and its cubic part, which is rounded to float32, below 0.5 % of the logarithm; the atanh
 series would do the same with a division, which costs more.
 
-A small exponent that is known beforehand needs less: it does not magnify the error of the logarithm's fraction,
-so that only its linear part and the product with the exponent are carried as sums.
+A small exponent that is known beforehand needs less: it does not magnify the error of the logarithm's
+fraction, so that only its linear part and the product with the exponent are carried as sums.
 """
 
 from __future__ import annotations
