@@ -5,7 +5,8 @@ import pytest
 
 import anyrt as trt
 
-collect_ignore = ["programs", "photo_chain.py", "lives.py"]  # executed, not imported by pytest
+# Executed, not imported by pytest.
+collect_ignore = ["programs", "photo_chain.py", "lives.py", "scarce.py", "hostile.py"]
 
 
 class Log(trt.ILogger):

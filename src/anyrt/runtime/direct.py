@@ -10,7 +10,7 @@ import numpy as np
 
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import DataType
-from anyrt.core.errors import BindingError, ProfileError, ResourceError
+from anyrt.core.errors import BindingError, ProfileError
 from anyrt.plan import abi
 from anyrt.plan.plan import Binding
 from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack
@@ -59,13 +59,10 @@ class DirectCall:
         if shapes != self._shapes or not self._context.is_ready:
             self._fit(shapes)
         outputs: dict[str, Array] = {}
-        try:
-            for name, word, shape, dtype in self._outputs:
-                array = np.empty(shape, dtype)
-                words[word] = address_of(array)
-                outputs[name] = array
-        except MemoryError as error:
-            raise ResourceError("AR802", "outputs", got=str(error)) from None
+        for name, word, shape, dtype in self._outputs:
+            array = np.empty(shape, dtype)
+            words[word] = address_of(array)
+            outputs[name] = array
         self._context.execute()
         for name, kind, shape in self._packed:
             outputs[name] = unpack4(outputs[name], math.prod(shape), kind).reshape(shape)

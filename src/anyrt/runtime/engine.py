@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from anyrt.core.errors import ResourceError
 from anyrt.plan import abi
 from anyrt.plan.device import Device
 from anyrt.plan.file import PlanFile
@@ -41,7 +42,10 @@ class Engine:
             call: DirectCall = self._local.call
         except AttributeError:
             call = self._local.call = DirectCall(self.create_context(Policy.ON_DEMAND))
-        return call(arrays)
+        try:
+            return call(arrays)
+        except MemoryError as error:  # of NumPy, for outputs and for copies of inputs
+            raise ResourceError("AR802", "inference", got=str(error)) from None
 
 
 def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile], Compiled]) -> Engine:

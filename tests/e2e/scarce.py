@@ -1,0 +1,166 @@
+"""A process that is short of something: `python scarce.py build|load|context|infer|full|readonly|homeless …`.
+
+Prints the lines that a logger hears, then what came of it. All modules are loaded before a limit is set, so
+that the limit is met by the library and not by Python's import.
+"""
+
+import os
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import anyrt as trt
+
+MB = 1 << 20
+NOBODY = 65534
+
+
+class Log(trt.ILogger):
+    """Prints what is at least a warning."""
+
+    def log(self, severity, msg):
+        if severity <= trt.Logger.WARNING:
+            print(msg)
+
+
+LOG = Log()
+
+
+def build(rows=64, columns=64):
+    """The plan of y: sums of rows, stored between two kernels, as a cubic resize reads each four times."""
+    builder = trt.Builder(LOG)
+    net = builder.create_network()
+    x = net.add_input("x", trt.float32, (-1, columns, 2))
+    total = net.add_reduce(x, trt.ReduceOperation.SUM, 0b100, False)
+    layer = net.add_resize(total.get_output(0))
+    layer.resize_mode, layer.scales = trt.InterpolationMode.CUBIC, (1.5, 1.5)
+    layer.get_output(0).name = "y"
+    net.mark_output(layer.get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, columns, 2), (2, columns, 2), (rows, columns, 2))
+    config = builder.create_builder_config()
+    config.num_threads = 2
+    config.add_optimization_profile(profile)
+    return builder.build_serialized_network(net, config)
+
+
+def load(plan):
+    return trt.Runtime(LOG).deserialize_cuda_engine(plan)
+
+
+def works(engine):
+    return engine is not None and engine(x=np.ones((2, 64, 2), np.float32))["y"].shape == (3, 96)
+
+
+def limit(nbytes):
+    """Let this process have so many bytes of addresses more than it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + nbytes
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def use_cache(path):
+    os.environ["ANYRT_CACHE_DIR"] = str(path)
+
+
+def short_build(megabytes):
+    """Build again with so much memory, into an empty cache."""
+    build(rows=32)
+    with tempfile.TemporaryDirectory() as other:
+        use_cache(other)
+        limit(megabytes * MB)
+        print("built" if build() else "None")
+
+
+def short_load(megabytes, cold):
+    """Load in a process that has not compiled anything, from a warm cache or a cold one."""
+    plan = Path(os.environ["SCARCE_PLAN"]).read_bytes()
+    trt.Runtime(LOG)
+    with tempfile.TemporaryDirectory() as other:
+        if cold:
+            use_cache(other)
+        limit(megabytes * MB)
+        print("works" if works(load(plan)) else "None")
+
+
+def short_context():
+    """Contexts for shapes whose sums alone take 4 GB."""
+    engine = load(build(rows=1 << 14, columns=1 << 15))
+    limit(1024 * MB)
+    print(engine.device_memory_size_v2 >> 20, "MB", engine.create_execution_context())
+    context = engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+    print(context.set_input_shape("x", (1 << 14, 1 << 15, 2)), tuple(context.get_tensor_shape("y")))
+    context.set_device_memory(64, 4096)
+    context.set_tensor_address("x", 64)
+    context.set_tensor_address("y", 64)
+    print(context.execute_async_v3(0))
+
+
+def short_inference():
+    """A call whose output has no room."""
+    engine = load(build(rows=1 << 14, columns=1 << 15))
+    x = np.zeros((1 << 10, 1 << 15, 2), np.float32)
+    limit(200 * MB)
+    try:
+        engine(x=x)
+    except trt.errors.AnyrtError as error:
+        print(type(error).__name__, error)
+
+
+def full(nbytes):
+    """A disk on which no file can be longer than so many bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, nbytes))
+    print("works" if works(load(build())) else "None")
+
+
+def warm_up():
+    """Load every module: the interpreter's own files may be out of another user's reach."""
+    works(load(build(rows=32)))
+
+
+def as_nobody(home, cache):
+    """Build and load as a user who owns `cache` alone; the superuser may write anywhere."""
+    Path(home).chmod(0o777)
+    if os.getuid() == 0:
+        os.chown(cache, NOBODY, NOBODY)
+    child = os.fork()
+    if child == 0:
+        if os.getuid() == 0:
+            os.setuid(NOBODY)
+        print("works" if works(load(build())) else "None", flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def readonly():
+    """A cache directory of one's own in which nothing can be made."""
+    warm_up()
+    with tempfile.TemporaryDirectory() as home:
+        cache = Path(home) / "cache"
+        cache.mkdir(mode=0o500)
+        use_cache(cache)
+        as_nobody(home, cache)
+        print([*cache.iterdir()])
+
+
+def homeless():
+    """A user without a home, as in many containers."""
+    warm_up()
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["HOME"] = "nowhere"
+        os.environ.pop("XDG_CACHE_HOME", None)
+        os.environ.pop("ANYRT_CACHE_DIR", None)
+        tempfile.tempdir = home
+        (Path(home) / "own").mkdir()
+        as_nobody(home, Path(home) / "own")
+        print(sorted(p.name.split("-")[0] for p in Path(home).iterdir()))
+
+
+if __name__ == "__main__":
+    what, numbers = sys.argv[1], [int(n) for n in sys.argv[2:]]
+    lives = {"build": short_build, "load": short_load, "context": short_context, "infer": short_inference}
+    lives |= {"full": full, "readonly": readonly, "homeless": homeless}
+    lives[what](*numbers)

@@ -1,0 +1,155 @@
+"""Too little memory, a full disk, a directory that cannot be written: named errors, or no cache."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anyrt as trt
+
+SCARCE = Path(__file__).parent / "scarce.py"
+
+
+@pytest.fixture(scope="module")
+def plan_file(tmp_path_factory, cache_dir):
+    """The plan of scarce.py, whose code and pool are in the cache."""
+    path = tmp_path_factory.mktemp("plan") / "plan"
+    program = (
+        "import sys, scarce; p = scarce.build(); scarce.works(scarce.load(p)); sys.stdout.buffer.write(p)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=SCARCE.parent, capture_output=True, check=True)
+    path.write_bytes(done.stdout)
+    return path
+
+
+@pytest.fixture
+def run(plan_file):
+    """run("build", 16): the lines that scarce.py prints; it ends by itself and in order."""
+
+    def lines(*words):
+        command = [sys.executable, SCARCE, *map(str, words)]
+        environment = {**os.environ, "SCARCE_PLAN": str(plan_file), "PYTHONFAULTHANDLER": "1"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+    return lines
+
+
+# ---- memory -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("megabytes", [0, 8, 24])
+def test_a_build_without_memory_says_so(megabytes, run):
+    told, answer = run("build", megabytes)
+    assert (told[:7], answer) == ("[AR802]", "None")
+
+
+@pytest.mark.parametrize("megabytes", [32, 36, 40])
+def test_a_build_with_hardly_enough_memory_is_made_or_says_so(megabytes, run):
+    *told, answer = run("build", megabytes)
+    assert ([line[:7] for line in told], answer) in (([], "built"), (["[AR802]"], "None"))
+
+
+def test_a_build_needs_little_memory(run):
+    assert run("build", 64) == ["built"]
+
+
+@pytest.mark.parametrize("megabytes", [0, 16, 64, 160, 240])
+def test_a_load_that_must_compile_without_memory_says_so(megabytes, run):
+    told, answer = run("load", megabytes, 1)
+    assert (told[:7], answer) == ("[AR802]", "None")
+
+
+def test_a_load_from_the_cache_needs_hardly_any_memory(run):
+    told, answer = run("load", 0, 0)
+    assert (told[:7], answer) == ("[AR802]", "None")
+    assert run("load", 8, 0) == ["works"]
+
+
+def test_a_context_whose_workspace_has_no_room_says_so(run):
+    told, static, shapes, refused, answer = run("context")
+    assert ("[AR802]" in told, static) == (True, "2049 MB None")
+    assert (shapes, "[AR801]" in refused, answer) == ("True (24576, 49152)", True, "False")
+
+
+def test_a_call_whose_output_has_no_room_raises(run):
+    (told,) = run("infer")
+    assert told.startswith("ResourceError [AR802] inference: got Unable to allocate 288. MiB")
+
+
+def test_memory_that_numpy_cannot_give_is_a_resource_error(net, builder, log, recorder, monkeypatch):
+    def none_left(*args):
+        raise MemoryError("no room for 5 TB")
+
+    x = net.add_input("x", trt.float32, (2,))
+    net.mark_output(net.add_identity(x).get_output(0))
+    monkeypatch.setattr("anyrt.api.builder.compile_request", none_left)
+    config = builder.create_builder_config()
+    assert builder.build_serialized_network(net, config) is None
+    assert log.lines == ["[AR802] build_serialized_network: got no room for 5 TB"]
+    assert recorder.errors == [(trt.ErrorCodeTRT.FAILED_ALLOCATION, log.lines[0])]
+    with trt.strict(), pytest.raises(trt.errors.ResourceError, match="AR802"):
+        builder.build_serialized_network(net, config)
+
+
+# ---- disk ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nbytes", [0, 100, 4096])
+def test_a_disk_that_fills_up_costs_the_cache_not_the_build(nbytes, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    *told, answer = run("full", nbytes)
+    assert all("[AR803]" in line and os.strerror(errno.EFBIG) in line for line in told)
+    assert (len(told) > 0, answer, [*tmp_path.glob(".*")]) == (True, "works", [])
+
+
+def test_a_cache_directory_that_is_read_only_costs_the_cache_not_the_build(run):
+    *told, answer, left = run("readonly")
+    assert all("[AR803]" in line and os.strerror(errno.EACCES) in line for line in told)
+    assert (len(told) > 0, answer, left) == (True, "works", "[]")
+
+
+def test_a_user_without_a_home_has_a_cache(run):
+    answer, left = run("homeless")
+    assert (answer, left) == ("works", "['anyrt', 'own']")
+
+
+FAULTS = [("mkdir", errno.EROFS), ("open", errno.EROFS), ("fsync", errno.EIO), ("replace", errno.EACCES)]
+
+
+@pytest.mark.parametrize(("call", "number"), FAULTS, ids=[call for call, _ in FAULTS])
+def test_whatever_fails_while_writing_is_a_warning_with_a_code(
+    call, number, net, builder, log, tmp_path, monkeypatch
+):
+    def refuse(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "cache"))
+    net.mark_output(net.add_identity(net.add_input("x", trt.float32, (2,))).get_output(0))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refuse)
+        plan = builder.build_serialized_network(net, builder.create_builder_config())
+        assert trt.Runtime(log).deserialize_cuda_engine(plan) is not None
+    assert all("[AR803]" in line and os.strerror(number) in line for line in log.lines)
+    assert (len(log.lines) > 0, [p for p in tmp_path.rglob("*") if p.is_file()]) == (True, [])
+
+
+class Full(trt.IStreamWriter):
+    """Takes half of what it is given."""
+
+    def write(self, data):
+        return len(data) // 2
+
+
+def test_a_stream_that_does_not_take_the_plan_is_an_error(net, builder, log, recorder):
+    net.mark_output(net.add_identity(net.add_input("x", trt.float32, (2,))).get_output(0))
+    config = builder.create_builder_config()
+    assert builder.build_serialized_network_to_stream(net, config, Full()) is False
+    assert "[AR803]" in log.lines[-1]
+    assert recorder.errors == [(trt.ErrorCodeTRT.FAILED_ALLOCATION, log.lines[-1])]
+    with trt.strict(), pytest.raises(trt.errors.ResourceError, match="AR803"):
+        builder.build_serialized_network_to_stream(net, config, Full())
