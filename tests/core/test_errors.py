@@ -90,6 +90,16 @@ def test_switch_with_a_bad_value_names_the_variable(name: str, value: str):
         read_flags({name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "strictly"),
+    [("ANYRT_STRICT", "maybe", False), ("ANYRT_STRICT", " YES ", True), ("ANYRT_NUM_THREADS", "0", False)],
+)
+def test_errors_can_be_reported_whatever_the_switches_hold(name, value, strictly, monkeypatch):
+    monkeypatch.delenv("ANYRT_STRICT", raising=False)
+    monkeypatch.setenv(name, value)
+    assert is_strict() is strictly
+
+
 def test_strict_as_a_block_ends_with_the_block(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ANYRT_STRICT", raising=False)
     with strict():

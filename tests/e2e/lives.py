@@ -1,4 +1,4 @@
-"""What happens to a process around an inference: `python lives.py fork|exit|idle|interrupt …`."""
+"""What happens to a process around builds and inferences: `python lives.py fork|exit|idle|workers …`."""
 
 import os
 import signal
@@ -62,14 +62,13 @@ def idle():
     print(time.process_time() - before)
 
 
-def interrupt(plan_file):
-    """Builds something slow and is interrupted from outside."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+def slow(stages):
+    """A builder, a network of so many kernels that are slow to compile, and its configuration."""
     builder = trt.Builder(LOGGER)
     net = builder.create_network()
     tensor = net.add_input("x", trt.float32, (-1, -1, -1, -1))
     outputs = []
-    for _ in range(60):
+    for _ in range(stages):
         layer = net.add_resize(tensor)
         layer.resize_mode = trt.InterpolationMode.CUBIC
         layer.scales = (1, 1, 1.5, 1.5)
@@ -82,11 +81,72 @@ def interrupt(plan_file):
     profile.set_shape("x", (1, 2, 5, 7), (2, 3, 9, 9), (4, 4, 16, 16))
     config = builder.create_builder_config()
     config.add_optimization_profile(profile)
-    print("building", flush=True)
+    return builder, net, config
+
+
+def interrupt(plan_file):
+    """Builds something slow and is interrupted from outside."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    builder, net, config = slow(60)
+    print("running", flush=True)
     plan = builder.build_serialized_network(net, config)
     with open(plan_file, "wb") as file:
         file.write(plan)
 
 
+def interrupt_load(plan_file):
+    """Loads a plan that must be compiled, and is interrupted from outside."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with open(plan_file, "rb") as file:
+        plan = file.read()
+    print("running", flush=True)
+    trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
+
+
+def caught(plan_file):
+    """Ends in order after Ctrl-C, while LLVM is still at work in a thread."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    builder, net, config = slow(60)
+    print("running", flush=True)
+    try:
+        builder.build_serialized_network(net, config)
+    except KeyboardInterrupt:
+        print("caught", flush=True)
+
+
+def fork_while_building():
+    """Children that build and load, forked while threads of the parent are inside LLVM."""
+    builder, net, config = slow(1)
+
+    def forever():
+        while True:
+            builder.build_serialized_network(net, config)
+
+    for _ in range(2):
+        threading.Thread(target=forever, daemon=True).start()
+    time.sleep(1)
+    children = []
+    for _ in range(8):
+        children.append(os.fork())
+        if children[-1] == 0:
+            signal.alarm(30)  # ends a child that waits for ever
+            engine()(x=X, one=np.ones((1, 1, 1, 8), np.float32))
+            os._exit(0)
+        time.sleep(0.03)
+    print([os.waitpid(child, 0)[1] for child in children], flush=True)
+    os._exit(0)
+
+
+def workers(asked=None):
+    """Prints how many threads a loaded engine has started besides the caller."""
+    builder, net, config = slow(1)
+    config.num_threads = asked and int(asked)
+    engine = builder.build_engine_with_config(net, config)
+    names = [t.name for t in threading.enumerate() if t.name.removeprefix("anyrt-").isdecimal()]
+    print(len(names) if engine else "None")
+
+
 if __name__ == "__main__":
-    {"fork": fork, "exit": leave, "idle": idle, "interrupt": interrupt}[sys.argv[1]](*sys.argv[2:])
+    lives = {"fork": fork, "exit": leave, "idle": idle, "interrupt": interrupt, "workers": workers}
+    lives |= {"interrupt load": interrupt_load, "caught": caught, "fork while building": fork_while_building}
+    lives[sys.argv[1]](*sys.argv[2:])

@@ -1,7 +1,6 @@
 """Threads and processes: numbers do not depend on them, and nothing waits for ever."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -106,18 +105,55 @@ def test_idle_threads_sleep(cache_dir):
     assert float(done.stdout) < 0.02
 
 
-@pytest.mark.parametrize("turns", [1, 4])
-def test_ctrl_c_ends_a_build_and_leaves_nothing(turns, tmp_path):
-    """Once while the first kernels are scheduled, once later."""
-    environment = {**os.environ, "ANYRT_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, LIVES, "interrupt", tmp_path / "plan"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as build:
-        assert build.stdout.readline() == b"building\n"
-        with pytest.raises(subprocess.TimeoutExpired):
-            build.wait(0.25 * turns)
-        build.send_signal(signal.SIGINT)
-        start = time.monotonic()
-        error = build.communicate(timeout=30)[1]
-    assert (b"KeyboardInterrupt" in error, build.returncode) == (True, -signal.SIGINT)
-    assert time.monotonic() - start < 2
-    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+@pytest.mark.parametrize(
+    ("environment", "config", "workers"), [("4", None, 3), ("4", 2, 1), ("2", 5, 4), ("1", None, 0)]
+)
+def test_the_thread_count_is_the_configuration_s_or_else_the_environment_s(
+    environment, config, workers, monkeypatch
+):
+    monkeypatch.setenv("ANYRT_NUM_THREADS", environment)
+    command = [sys.executable, LIVES, "workers", *([str(config)] if config else [])]
+    assert subprocess.run(command, check=True, capture_output=True, timeout=60).stdout == b"%d\n" % workers
+
+
+def test_without_a_thread_count_there_is_a_thread_for_every_processor(monkeypatch):
+    monkeypatch.delenv("ANYRT_NUM_THREADS")
+    done = subprocess.run([sys.executable, LIVES, "workers"], check=True, capture_output=True, timeout=60)
+    assert done.stdout == b"%d\n" % (len(os.sched_getaffinity(0)) - 1)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many", "4097"])
+def test_a_bad_thread_count_in_the_environment_is_a_named_error(number, net, builder, log, monkeypatch):
+    net.mark_output(net.add_identity(net.add_input("x", trt.float32, (2,))).get_output(0))
+    monkeypatch.setenv("ANYRT_NUM_THREADS", number)
+    assert builder.build_serialized_network(net, builder.create_builder_config()) is None
+    assert log.lines[-1].startswith("[AR304] environment variable ANYRT_NUM_THREADS")
+
+
+@pytest.mark.parametrize("number", [0, -1, 4097, 1 << 40])
+def test_a_bad_thread_count_in_the_configuration_is_a_named_error(number, net, builder, log):
+    net.mark_output(net.add_identity(net.add_input("x", trt.float32, (2,))).get_output(0))
+    config = builder.create_builder_config()
+    config.num_threads = number
+    assert builder.build_engine_with_config(net, config) is None or config.num_threads is None
+    assert "[AR304]" in log.lines[-1]
+
+
+def test_builds_at_once_give_the_plans_of_builds_one_by_one(log):
+    def build(size):
+        builder = trt.Builder(log)
+        net = builder.create_network()
+        net.name = "net"
+        net.mark_output(heavy(net, (1, size, 6, 7))[0])
+        return bytes(builder.build_serialized_network(net, builder.create_builder_config()))
+
+    sizes = [1, 2, 3, 4] * 2
+    with ThreadPoolExecutor(8) as pool:
+        plans = list(pool.map(build, sizes))
+    assert plans == [build(size) for size in sizes]
+
+
+def test_children_forked_during_a_compilation_can_compile(cache_dir):
+    command = [sys.executable, LIVES, "fork while building"]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert done.stdout == b"[0, 0, 0, 0, 0, 0, 0, 0]\n"

@@ -96,13 +96,15 @@ def _compile_plan(file: PlanFile, stopped: Callable[[], bool]) -> Compiled:
 
 def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
     """`work` in a thread, told to stop when this one is interrupted; its exception is raised here."""
-    stopped, results, errors = threading.Event(), [], []
+    stopped, ended, results, errors = threading.Event(), threading.Event(), [], []
 
     def target() -> None:
         try:
             results.append(work(stopped.is_set))
         except BaseException as error:  # carried over to the caller, which raises it
             errors.append(error)
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=target, name="anyrt-build", daemon=True)
     require_room(THREAD_ROOM, "build")
@@ -111,11 +113,12 @@ def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
     except RuntimeError as error:  # no room for its stack, or too many threads
         raise ResourceError("AR802", "build", got=str(error)) from None
     try:
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
+        # Not `thread.join`, which takes a thread for ended once it was interrupted (CPython 3.11).
+        while not ended.wait(POLL_SECONDS):
+            pass
     except BaseException:
         stopped.set()
-        thread.join(GRACE_SECONDS)
+        ended.wait(GRACE_SECONDS)
         raise
     if errors:
         raise errors[0]

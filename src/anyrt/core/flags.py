@@ -109,4 +109,5 @@ class strict:
 def is_strict() -> bool:
     """Whether errors are to be raised here and now."""
     state = _strict.get()
-    return read_flags().strict if state is None else state
+    # Not by `read_flags`: the error in question may be that a switch has a bad value.
+    return os.environ.get("ANYRT_STRICT", "").strip().lower() in _TRUE if state is None else state
