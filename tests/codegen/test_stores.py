@@ -9,7 +9,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
-from anyrt.schedule import fuse
+from anyrt.schedule import stream
 from anyrt.schedule.cost import Sizes
 
 LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
@@ -18,12 +18,24 @@ LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("length", [5, 517, 1024, 4099])
 def test_what_is_written_past_the_caches_is_the_same(monkeypatch, dtype, length):
-    monkeypatch.setattr(fuse, "STREAM_BYTES", 1)
+    monkeypatch.setattr(stream, "IN_ORDER", 1)
     x = b.param("x", (3, length), dtype)
     lowered = native.lower(
         Graph((("x", x),), (("y", b.slice_(x, (0, 1), (3, length - 1), (1, 1))),)), {}, Sizes()
     )
     assert " stream" in print_kernels(lowered.module.kernels)
+    assert verify(lowered, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
+@pytest.mark.parametrize("shape", [(64, 128), (67, 130)])
+def test_tiles_are_written_past_the_caches_sooner_than_rows(monkeypatch, dtype, shape):
+    monkeypatch.setattr(stream, "ACROSS", 1)
+    x = b.param("x", shape, dtype)
+    outputs = (("across", b.transpose(x, (1, 0))), ("along", b.map_("neg", x)))
+    lowered = native.lower(Graph((("x", x),), outputs), {}, Sizes())
+    text = print_kernels(lowered.module.kernels).splitlines()
+    assert [line.split()[1] for line in text if line.endswith("stream")] == ["out_across"]
     assert verify(lowered, host(), [{}]) == ()
 
 

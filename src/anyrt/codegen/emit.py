@@ -5,7 +5,7 @@ define void @k(ptr %args, i64 %begin, i64 %end, ptr %scratch)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from anyrt.codegen import llvmtext as ll
@@ -27,6 +27,7 @@ from anyrt.ir.kernel import (
     If,
     Kernel,
     Let,
+    Load,
     Loop,
     Op,
     Scalar,
@@ -136,13 +137,18 @@ class Emitter:
 
     def _counted(self, var: Sym, first: str, end: str, body: Iterable[Stmt]) -> None:
         """A scalar loop, first … end − 1, entered only when it has a turn to run."""
+        i = f"%{self.values.out.scopes.name('i')}"
+        self._turns(i, first, end, Scope(syms={var: i}), lambda: self.block(body))
+
+    def _turns(self, i: str, first: str, end: str, scope: Scope, write: Callable[[], None]) -> None:
+        """A loop with counter `i` around what `write` puts into `scope`."""
         v = self.values
         head, done = v.out.scopes.name("loop"), v.out.scopes.name("done")
-        i, after = f"%{v.out.scopes.name('i')}", f"%{v.out.scopes.name('i')}"
+        after = f"%{v.out.scopes.name('i')}"
         before = v.out.scopes.name("pre")
         outer = v.out.scopes.inner
-        inner = self._open(Scope(syms={var: i}))
-        self.block(body)
+        inner = self._open(scope)
+        write()
         last = v.out.scopes.name("end")
         v.out.scopes.stack.pop()
         enter = v.out.put(outer, f"icmp slt i64 {first}, {end}")
@@ -187,15 +193,9 @@ class Emitter:
         if lanes.mask is not None or apart or not walks(store.value, tile):
             self._unrolled(tile, body)
             return
-        v, size = self.values, tile.extent
+        v, size, outer = self.values, tile.extent, self.values.out.scopes.inner
         assert isinstance(size, int), f"tile {tile} needs a fixed extent"
-        outer, rows = v.out.scopes.inner, []
-        for lane in range(lanes.width):
-            at = v.out.put(outer, f"add i64 {lanes.first}, {lane}")
-            inner = self._open(Scope(syms={lanes.var: at, tile: "0"}, lanes=Lanes(tile, size, "0", None)))
-            rows.append(v.value(store.value))
-            v.out.scopes.stack.pop()
-            outer.lines += inner.lines
+        rows = self._rows(tile, size, store, lanes)
         columns = transpose(v.out, outer, rows, ll.NAMES[store.buffer.stored], size)
         for i, column in enumerate(columns):
             inner = self._open(Scope(syms={tile: str(i)}))
@@ -204,6 +204,37 @@ class Emitter:
             self._store_run(store.buffer, column, where, lanes)
             v.out.scopes.stack.pop()
             outer.lines += inner.lines
+
+    def _rows(self, tile: Sym, size: int, store: Store, lanes: Lanes) -> list[str]:
+        """The tile's rows. What takes more than a load is computed in a loop and laid down in between: all
+        rows at once would not fit into the registers."""
+        v, outer = self.values, self.values.out.scopes.inner
+        if isinstance(store.value, Load):
+            return [self._row(str(lane), tile, size, store, lanes) for lane in range(lanes.width)]
+        kind = ll.vector(store.buffer.stored, size)
+        space, i = f"%{v.out.scopes.name('tile')}", f"%{v.out.scopes.name('i')}"
+        v.allocas.append(f"  {space} = alloca [{lanes.width} x {kind}], align 64")
+
+        def row() -> None:
+            value = self._row(i, tile, size, store, lanes)
+            where = v.out.put(v.out.scopes.inner, f"getelementptr {kind}, ptr {space}, i64 {i}")
+            v.out.scopes.inner.lines.append(f"  store {kind} {value}, ptr {where}")
+
+        self._turns(i, "0", str(lanes.width), Scope(), row)
+        places = (
+            v.out.put(outer, f"getelementptr {kind}, ptr {space}, i64 {lane}") for lane in range(lanes.width)
+        )
+        return [v.out.put(outer, f"load {kind}, ptr {p}") for p in places]
+
+    def _row(self, lane: str, tile: Sym, size: int, store: Store, lanes: Lanes) -> str:
+        """What one lane of the vector loop stores in all turns of the tile."""
+        v, outer = self.values, self.values.out.scopes.inner
+        at = v.out.put(outer, f"add i64 {lanes.first}, {lane}")
+        inner = self._open(Scope(syms={lanes.var: at, tile: "0"}, lanes=Lanes(tile, size, "0", None)))
+        value = v.value(store.value)
+        v.out.scopes.stack.pop()
+        outer.lines += inner.lines
+        return value
 
     def _interleaved(self, tile: Sym, store: Store, lanes: Lanes, rest: Dim) -> None:
         """Lanes stored `tile.extent` elements apart, the tile's turns between them: one run of memory."""

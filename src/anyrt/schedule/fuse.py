@@ -8,7 +8,7 @@ was this not fused?".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, product
@@ -24,11 +24,9 @@ from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.kernels import Builder, Group, Part
 from anyrt.schedule.storage import PACKED
+from anyrt.schedule.stream import past_caches, with_buffers
 from anyrt.schedule.tables import Tables
 
-# Inputs and outputs together, from here on: with less, the next inference still finds the output in a
-# last-level cache of 32 MB.
-STREAM_BYTES = 32 << 20
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 DEPTH = 48  # values inlined into one another
 
@@ -81,7 +79,12 @@ class Fusion:
         self._outputs()
         self._choose()
         launches = self._launches()
-        return Schedule(tuple(launches), self.tables, self.buffers, tuple(self.refused))
+        ends = (*self.graph.inputs, *self.graph.outputs)
+        traffic = sum(self.sizes.volume(v) * bits(v.dtype) // 8 for _, v in ends)
+        past = past_caches([x.kernel for x in launches], traffic, self.sizes)
+        launches = [replace(x, kernel=with_buffers(x.kernel, past)) for x in launches]
+        buffers = {v: past.get(b, b) for v, b in self.buffers.items()}
+        return Schedule(tuple(launches), self.tables, buffers, tuple(self.refused))
 
     # ---- buffers ------------------------------------------------------------------------------
 
@@ -105,9 +108,7 @@ class Fusion:
                 self.buffers[value] = self._output(name, value)
 
     def _output(self, name: str, value: Value) -> Buffer:
-        ends = (*self.graph.inputs, *self.graph.outputs)
-        large = sum(self.sizes.volume(v) * bits(v.dtype) // 8 for _, v in ends) >= STREAM_BYTES
-        return Buffer(self.ports[name], value.dtype, Space.OUTPUT, product(value.shape), stream=large)
+        return Buffer(self.ports[name], value.dtype, Space.OUTPUT, product(value.shape))
 
     def _store(self, value: Value, reason: str) -> None:
         if value not in self.buffers:

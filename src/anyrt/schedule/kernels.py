@@ -62,7 +62,7 @@ from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
 from anyrt.schedule.flat import flattened
 from anyrt.schedule.kept import Kept, moved
-from anyrt.schedule.near import variants
+from anyrt.schedule.near import followed, variants
 from anyrt.schedule.nest import (
     BLOCK,
     MAX_SPLITS,
@@ -85,15 +85,13 @@ from anyrt.schedule.pairs import paired
 from anyrt.schedule.tables import Tables
 
 ITEM = 8192  # elements that one turn of the parallel loop should hold
-ROW_MOST = (
-    8192  # elements of a row of a window: with the rows of its operand, what the caches near a core hold
-)
+ROW_MOST = 1 << 16  # elements of a row of a window: with the next one, what the caches near a core hold
 ROW_PIECE = 64  # of the innermost loop of a larger row
 ITEMS = 16  # that a window kernel should at least offer to the threads
 LEAST_BAND = 4
 BAND = 32  # output rows of a window kernel that one thread takes at a time
 TILE = 16  # positions of a strip that is read across memory: a cache line of float32
-STRIP = 32  # length of a strip: as many pages are read at a time
+STRIP = 64  # length of a strip: as much is written in a row, and as many pages are read at a time
 SHORT = 16384  # elements that a row is read and written in: its own latencies count
 MANY = 64  # rows, from which two at a time still leave enough for the threads
 CHUNK = 32  # strips in a row, so that reading goes on where the last strip stopped
@@ -312,6 +310,9 @@ class Builder:
             return loops(nest.vars, nest.body, None)
 
         def make(n: Nest) -> tuple[Stmt, ...]:
+            if tile is None and _keeps_positions(n, widened, self.tables):
+                others = [v for v in n.vars if v is not widened]
+                return (For(widened, Loop.VECTOR, loops(others, n.body, None)),)
             return loops(n.vars, n.body if tile is None else (For(tile, Loop.TILE, n.body),), widened)
 
         return variants(nest, widened, self.tables, make)
@@ -552,6 +553,15 @@ def _apart(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:
         value = floordiv(counter, product(v.extent or 0 for v in loops[k + 1 :]))
         lets.append(Let(var, value if k == 0 else mod(value, var.extent or 0)))
     return lets
+
+
+def _keeps_positions(nest: Nest, widened: Sym, tables: Tables) -> bool:
+    """True when a vector's positions and weights serve several turns of the other loops: these go inside
+    then, as long as what they write stays in the caches."""
+    (store,) = nest.body
+    if not isinstance(store, Store) or store.buffer.space is not Space.SCRATCH or len(nest.vars) < 2:
+        return False
+    return any(followed(x, widened, tables) is not None for x in loads_of(nest.body))
 
 
 def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:

@@ -69,6 +69,12 @@ def exp_normal(x: Expr) -> Expr:
     return p * power_of_two(bits)
 
 
+def exp_falling(x: Expr) -> Expr:
+    """eˣ for x ≤ 0: 2ⁿ⁺³² is a normal number, and only the last product may round to a subnormal one."""
+    p, bits = exp_reduced(at_least(x, -104.0))
+    return p * power_of_two(bits + 32) * 2.0**-32
+
+
 def expm1(x: Expr) -> Expr:
     """2 × (s·r + s·r²·q + s − ½) with s = 2ⁿ⁻¹, finite where 2ⁿ is not; the sum carries its rounding."""
     limited = at_least(at_most(x, 89.0), -20.0)

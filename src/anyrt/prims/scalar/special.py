@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from anyrt.ir.kernel import Expr, fma, select
-from anyrt.prims.scalar.exponential import exp, exp_normal
+from anyrt.prims.scalar.exponential import exp_falling, exp_normal
 from anyrt.prims.scalar.table import ScalarFn, absolute, at_most, flip_sign, poly, sign_of
 
 # erf(x) / x − 1 in x², |x| ≤ 0.95: 2⁻³⁰.
@@ -34,7 +34,7 @@ def erf(x: Expr) -> Expr:
 
 def sigmoid(x: Expr) -> Expr:
     """1 − t, or e − e·t where x is negative, where e = e⁻ᵃ and t = e / (1 + e); subnormal results too."""
-    e = exp(-absolute(x))
+    e = exp_falling(-absolute(x))
     t = e / (e + 1.0)
     return select(x < 0.0, fma(-e, t, e), 1.0 - t)
 

@@ -1,0 +1,58 @@
+"""Which outputs are written past the caches: so large that nothing of them would still be there when the next
+inference writes them, while every line would be read from memory before it is overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from anyrt.core.dtype import bits
+from anyrt.core.enums import DataType
+from anyrt.ir.kernel import Buffer, For, If, Kernel, Loop, Space, Stmt, Store
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.nest import substitute_stmt
+
+IN_ORDER = 32 << 20  # bytes of inputs and outputs together: a last-level cache holds what is less
+ACROSS = 12 << 20  # bytes of an output that is written in tiles, a line here and a line there
+
+
+def past_caches(kernels: Sequence[Kernel], traffic: int, sizes: Sizes) -> dict[Buffer, Buffer]:
+    """For each output that shall be written past the caches the buffer to use instead; `traffic`: bytes of
+    inputs and outputs."""
+    found: dict[Buffer, Buffer] = {}
+    for kernel in kernels:
+        tiled = any(s.kind is Loop.TILE for s in _loops(kernel.body))
+        for store in _stores(kernel.body):
+            large = traffic >= IN_ORDER or (tiled and _bytes(store.buffer, sizes) >= ACROSS)
+            if store.buffer.space is Space.OUTPUT and large:
+                found[store.buffer] = replace(store.buffer, stream=True)
+    return found
+
+
+def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
+    """The kernel on other buffers."""
+    return replace(kernel, body=tuple(substitute_stmt(s, {}, swap) for s in kernel.body)) if swap else kernel
+
+
+def _bytes(buffer: Buffer, sizes: Sizes) -> int:
+    return sizes.of(buffer.size) * bits(buffer.type) // 8 if isinstance(buffer.type, DataType) else 0
+
+
+def _stores(body: Iterable[Stmt]) -> Iterator[Store]:
+    for stmt in body:
+        match stmt:
+            case Store():
+                yield stmt
+            case For(body=inner) | If(body=inner):
+                yield from _stores(inner)
+            case _:
+                pass
+
+
+def _loops(body: Iterable[Stmt]) -> Iterator[For]:
+    for stmt in body:
+        if isinstance(stmt, For):
+            yield stmt
+        if isinstance(stmt, For | If):
+            yield from _loops(stmt.body)
