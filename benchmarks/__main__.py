@@ -3,6 +3,7 @@
 python -m benchmarks ops                          everything, into docs/performance.md; an hour or two
 python -m benchmarks ops --only 'norm_ln' --quick --peers anyrt,torch
 python -m benchmarks ops --json new.jsonl --compare old.jsonl
+python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
 python -m benchmarks list
 python -m benchmarks compare old.jsonl new.jsonl
 python -m benchmarks report results.jsonl         tables of earlier results
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import document, record, report, session
+from benchmarks import document, mechanisms, record, report, session
 from benchmarks.cases import CASES
 from benchmarks.compare import comparison
 from benchmarks.measure import QUICK, Effort
@@ -53,6 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     ops.add_argument("--compare", type=Path, metavar="OLD", help="compare with JSON lines of an earlier run")
     ops.add_argument("--markdown", type=Path, metavar="FILE", help=f"(default: {DOCUMENT}, if all cases ran)")
     ops.add_argument("--session", type=Path, help=argparse.SUPPRESS)
+    mechanisms = commands.add_parser("mechanisms", help="what each mechanism of the compiler gives")
+    mechanisms.set_defaults(action=_mechanisms)
+    mechanisms.add_argument("--only", default="", metavar="REGEX", help="mechanisms whose name matches")
+    mechanisms.add_argument("--threads", type=int, default=2)
+    mechanisms.add_argument("--quick", action="store_true", help="few runs: figures are rough")
+    mechanisms.add_argument("--json", type=Path, metavar="FILE", help="add JSON lines to those of `ops`")
     listing = commands.add_parser("list", help="names of all cases")
     listing.set_defaults(action=_list)
     listing.add_argument("--only", default="", metavar="REGEX")
@@ -76,6 +83,17 @@ def _names(pattern: str) -> list[str]:
 
 def _list(options: argparse.Namespace) -> None:
     print("\n".join(_names(options.only)))
+
+
+def _mechanisms(options: argparse.Namespace) -> None:
+    session.limit_threads(options.threads)
+    effort = QUICK if options.quick else Effort()
+    found = []
+    for gain in mechanisms.gains(options.threads, effort, lambda m: bool(re.search(options.only, m.name))):
+        found.append(gain)
+        if options.json:
+            session.append(options.json, record.line_of("gain", gain))
+    show([report.mechanisms(found)])
 
 
 def _compare(options: argparse.Namespace) -> None:

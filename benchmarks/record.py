@@ -72,6 +72,20 @@ class Crowd:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """Medians and minima of a mechanism's case without and with it, in microseconds."""
+
+    name: str
+    place: str
+    case: str
+    threads: int
+    without: float
+    without_minimum: float
+    median: float
+    minimum: float
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """A run of the benchmark."""
 
@@ -79,9 +93,10 @@ class Results:
     rows: tuple[Row, ...]
     calls: tuple[Row, ...]
     crowds: tuple[Crowd, ...] = ()
+    gains: tuple[Gain, ...] = ()
 
 
-def line_of(kind: str, item: Row | Machine | Crowd) -> str:
+def line_of(kind: str, item: Row | Machine | Crowd | Gain) -> str:
     """One JSON line."""
     return json.dumps({"kind": kind, **asdict(item)})
 
@@ -92,6 +107,7 @@ def read(path: Path) -> Results:
     rows: dict[tuple[str, int], Row] = {}
     calls: dict[tuple[str, int], Row] = {}
     crowds: dict[tuple[str, int], Crowd] = {}
+    gains: dict[tuple[str, int], Gain] = {}
     for text in path.read_text().splitlines():
         fields = json.loads(text)
         match fields.pop("kind"):
@@ -106,9 +122,13 @@ def read(path: Path) -> Results:
             case "crowd":
                 crowd = Crowd(**fields)
                 crowds[crowd.case, crowd.threads] = crowd
+            case "gain":
+                gain = Gain(**fields)
+                gains[gain.name, gain.threads] = gain
     if machine is None:
         raise SystemExit(f"{path}: got no line about the machine, wanted a file written by --json")
-    return Results(machine, tuple(rows.values()), tuple(calls.values()), tuple(crowds.values()))
+    found = (tuple(x.values()) for x in (rows, calls, crowds, gains))
+    return Results(machine, *found)  # type: ignore[arg-type]  # in the order of the fields
 
 
 def write(path: Path, results: Results) -> None:
@@ -116,6 +136,7 @@ def write(path: Path, results: Results) -> None:
     lines = [line_of("machine", results.machine), *(line_of("case", r) for r in results.rows)]
     lines += [line_of("call", r) for r in results.calls]
     lines += [line_of("crowd", c) for c in results.crowds]
+    lines += [line_of("gain", g) for g in results.gains]
     path.write_text("\n".join(lines) + "\n")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks import goals
 from benchmarks.cases import Layer
 from benchmarks.peers import NAMES, OURS
-from benchmarks.record import SAME_AS_BEST, Crowd, Results, Row
+from benchmarks.record import SAME_AS_BEST, Crowd, Gain, Results, Row
 from benchmarks.table import Table, digits, geometric_mean
 
 HALF = re.compile("_b?f16(?=_|$)")
@@ -26,6 +26,8 @@ def tables(results: Results) -> list[Table]:
         out += [t for t in (halves(rows, name), dynamic(rows, name), building(rows, name)) if t.rows]
     if results.crowds:
         out.append(crowds(results.crowds))
+    if results.gains:
+        out.append(mechanisms(results.gains))
     return [*out, *(calls(r) for r in results.calls)]
 
 
@@ -186,3 +188,18 @@ def calls(row: Row) -> Table:
     ]  # fmt: skip
     title = f"A call of a (1, 1, 3, 3) network, {row.threads} threads"
     return Table(title, ("program", "way", "median µs", "min", "wanted"), tuple(lines))
+
+
+def mechanisms(found: Sequence[Gain]) -> Table:
+    """One line for each mechanism."""
+    columns = ("mechanism", "where", "case", "without µs", "with µs", "times faster", "by minima")
+    lines = tuple(
+        (
+            *(g.name, g.place, g.case, digits(g.without), digits(g.median)),
+            *(digits(g.without / g.median), digits(g.without_minimum / g.minimum)),
+        )
+        for g in found
+    )
+    threads = found[0].threads if found else 0
+    note = "Each case in turn without the mechanism and with it, all others on. Medians; minima last."
+    return Table(f"Mechanisms, {threads} threads", columns, lines, note)

@@ -64,18 +64,19 @@ def run(order: Order, output: Path) -> None:
         os.environ["ANYRT_CACHE_DIR"] = cache  # so that every build is a cold one
         probe = Probe(order.threads, order.effort.patience_s)
         machine = this_machine({p.name: p.version for p in peers.values()}, missing)
-        _append(output, line_of("machine", machine))
+        append(output, line_of("machine", machine))
         if order.calls:
-            _append(output, line_of("call", _calls(peers, order, probe)))
+            append(output, line_of("call", _calls(peers, order, probe)))
             for crowd in _crowds(peers, order):
-                _append(output, line_of("crowd", crowd))
+                append(output, line_of("crowd", crowd))
         wanted = {c.name: c for c in CASES}
         for name in order.cases:
             print(f"{order.threads} threads: {name}", file=sys.stderr, flush=True)
-            _append(output, line_of("case", _case(wanted[name], peers, order, probe)))
+            append(output, line_of("case", _case(wanted[name], peers, order, probe)))
 
 
-def _append(path: Path, line: str) -> None:
+def append(path: Path, line: str) -> None:
+    """Add a line to a file of results."""
     with path.open("a") as file:
         file.write(line + "\n")
 

@@ -124,6 +124,56 @@ def test_several_callers_at_once_lose_nothing(pool, code):
     assert all(c.scratch[:, 0].sum() == 2000 * 50 for c in callers)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved here")
+def test_a_worker_leaves_the_processor_of_the_caller(device, pool_code, code):
+    """Both are put on one processor; the caller stays there."""
+    free = os.sched_getaffinity(0)
+    if len(free) < 2:
+        pytest.skip("there is one processor")
+    before = set(os.listdir("/proc/self/task"))
+    pool = Pool(2, device.load(pool_code))
+    pool.ensure()
+    (worker,) = (int(t) for t in set(os.listdir("/proc/self/task")) - before)
+    first = min(free)
+    os.sched_setaffinity(worker, {first})
+    caller = Caller(pool, code, 1000, 1)
+
+    def regions():
+        os.sched_setaffinity(0, {first})
+        end = time.monotonic() + 20
+        while first in os.sched_getaffinity(worker) and time.monotonic() < end:
+            caller.run(caller.address)
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=regions)
+    thread.start()
+    thread.join()
+    assert os.sched_getaffinity(worker) == free - {first}
+    pool.stop()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved here")
+def test_where_there_is_one_processor_nobody_moves(tmp_path):
+    program = """
+import os, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy as np, anyrt as trt
+logger = trt.Logger(trt.Logger.ERROR)
+builder = trt.Builder(logger)
+network = builder.create_network()
+x = network.add_input("x", trt.float32, (300000,))
+network.mark_output(network.add_unary(x, trt.UnaryOperation.NEG).get_output(0))
+config = builder.create_builder_config()
+config.num_threads = 2
+engine = trt.Runtime(logger).deserialize_cuda_engine(builder.build_serialized_network(network, config))
+for _ in range(200):
+    (y,) = engine(x=np.ones(300000, np.float32)).values()
+assert (y == -1).all()
+"""
+    environment = {**os.environ, "ANYRT_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)
+
+
 def test_a_stopped_pool_runs_serially_and_starts_again(pool, code):
     caller = Caller(pool, code, 40, 1)
     pool.stop()

@@ -13,7 +13,7 @@ from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.transpose import interleave, transpose
 from anyrt.codegen.values import Register, Values
-from anyrt.codegen.walk import buffers_of, walks
+from anyrt.codegen.walk import walks
 from anyrt.codegen.widen import VectorLoop, accumulate, combine
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, always_le, linear, substitute
@@ -35,6 +35,7 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
 )
+from anyrt.ir.statements import buffers_of
 
 
 @dataclass(frozen=True, slots=True)

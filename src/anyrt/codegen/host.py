@@ -14,10 +14,10 @@ from anyrt.codegen.emit import Frame, emit
 from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
-from anyrt.codegen.walk import buffers_of
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, maximum, mul
 from anyrt.ir.kernel import Buffer, Kernel
+from anyrt.ir.statements import buffers_of
 from anyrt.plan import abi
 
 CHUNK = 32768  # work (elements, roughly) that a thread claims at once

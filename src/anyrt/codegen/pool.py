@@ -10,6 +10,9 @@ suspended delays nobody. A caller that finds the pool busy runs its region alone
 
     bits 63..32 generation, the futex word | bits 31..16 seats left | bits 15..0 workers at work
 
+A worker that finds itself on the caller's processor goes back to its own caller, who moves it away: woken
+together, two threads may land on one processor and take turns there, while another one is idle.
+
 A job is rewritten only when nobody is at work and no seat is left, so that a seat is for one job only.
 Idle workers spin for `SPIN_TICKS`, then sleep. Sleepers announce themselves before the kernel compares the
 generation, callers publish before they look for sleepers (both sequentially consistent): no wake-up is lost.
@@ -24,19 +27,21 @@ from typing import Final
 from anyrt.codegen.image import flatten
 from anyrt.codegen.llvm import Arch, Target, compile_text, host
 from anyrt.plan import abi
-from anyrt.plan.pool import PART_WORDS, PoolWord
+from anyrt.plan.pool import MOVE, PART_WORDS, PoolWord
 from anyrt.plan.program import Compiled, Program
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What differs between processors: a pause, a clock, and how to sleep and wake, as LLVM text."""
+    """What differs between processors: a pause, a clock, how to sleep and wake, and the number of the
+    processor that runs this, as LLVM text."""
 
     pause: str
     clock: str
     wait: str
     wake: str
     yield_: str
+    here: str
 
 
 _SYSCALL = (
@@ -51,6 +56,7 @@ _LINUX_X86: Final = _Machine(
     wait="  %r = " + _SYSCALL.format(number=_FUTEX, op=_WAIT_PRIVATE, value="%seen") + "\n  br label %awake",
     wake=_SYSCALL.format(number=_FUTEX, op=_WAKE_PRIVATE, value="%count"),
     yield_=_SYSCALL.format(number=_SCHED_YIELD, op=0, value=0),
+    here='call i64 asm sideeffect "rdtscp", "={rcx},~{rax},~{rdx}"()',
 )
 # Elsewhere a worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
 _PORTABLE: Final = _Machine(
@@ -59,6 +65,7 @@ _PORTABLE: Final = _Machine(
     wait="  br label %idle",
     wake="add i64 0, 0",
     yield_="add i64 0, 0",
+    here="add i64 0, 0",
 )
 
 _TEXT: Final = """
@@ -68,6 +75,12 @@ declare i64 @llvm.umin.i64(i64, i64)
 define internal i64 @clock(i64 %before) noinline {{
   %now = {clock}
   ret i64 %now
+}}
+
+define internal i64 @here() noinline {{
+  %number = {here}
+  %cpu = and i64 %number, 4095
+  ret i64 %cpu
 }}
 
 define internal void @wake(ptr %pool, i64 %count) noinline {{
@@ -211,6 +224,9 @@ publish:
   store i64 %items, ptr %items.at
   %grain.at = getelementptr i64, ptr %pool, i64 {GRAIN}
   store i64 %grain, ptr %grain.at
+  %caller = call i64 @here()
+  %caller.at = getelementptr i64, ptr %pool, i64 {CALLER}
+  store i64 %caller, ptr %caller.at
   %chunks.at = getelementptr i64, ptr %pool, i64 {CHUNKS}
   store i64 %chunks, ptr %chunks.at
   %parts = add i64 %seats, 1
@@ -274,7 +290,8 @@ define internal void @yield(ptr %word) noinline {{
   ret void
 }}
 
-; Returns 0 when the pool is stopped, 1 when idle on machines where a worker cannot sleep here.
+; Returns 0 when the pool is stopped, 1 when idle on machines where a worker cannot sleep here, 2 on the
+; caller's processor.
 define i32 @worker(ptr %pool, i64 %thread) {{
 enter:
   %state.at = getelementptr i64, ptr %pool, i64 {STATE}
@@ -298,7 +315,19 @@ look:
 news:
   %stop = load atomic i64, ptr %stop.at acquire, align 8
   %stopped = icmp ne i64 %stop, 0
-  br i1 %stopped, label %leave, label %offer
+  br i1 %stopped, label %leave, label %where
+where:
+  %caller.at = getelementptr i64, ptr %pool, i64 {CALLER}
+  %caller = load i64, ptr %caller.at
+  %mine.now = call i64 @here()
+  %together = icmp eq i64 %caller, %mine.now
+  %apart.at = getelementptr i64, ptr %pool, i64 {APART}
+  %apart = load i64, ptr %apart.at
+  %wanted = icmp ne i64 %apart, 0
+  %moves = and i1 %together, %wanted
+  br i1 %moves, label %move, label %offer
+move:
+  ret i32 {MOVE}
 offer:
   %seats = and i64 %state, 4294901760
   %none = icmp eq i64 %seats, 0
@@ -353,6 +382,7 @@ def pool_text(target: Target) -> str:
     return _TEXT.format(
         **words,
         part_words=PART_WORDS,
+        MOVE=MOVE,
         gen32=2 * PoolWord.STATE + 1,  # the upper half of a little-endian word
         scratch=abi.SCRATCH,
         stride=abi.SCRATCH_STRIDE,
@@ -363,6 +393,7 @@ def pool_text(target: Target) -> str:
         wait=machine.wait,
         wake=machine.wake,
         yield_=machine.yield_,
+        here=machine.here,
     )
 
 

@@ -1,115 +1,12 @@
-"""What statements hold: their expressions, loads, stores, buffers, and how wide a loop over them should
-be."""
+"""How wide a vector loop over statements should be, and what a tile of it may hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from anyrt.core.dims import Sym, linear
-from anyrt.ir.kernel import (
-    BITS,
-    Alloc,
-    Alu,
-    Buffer,
-    Cast,
-    Expr,
-    Fold,
-    For,
-    If,
-    Let,
-    Load,
-    Scalar,
-    Space,
-    Stmt,
-    Store,
-    free_symbols,
-    index,
-)
-
-
-def stores(body: Iterable[Stmt]) -> list[Store]:
-    """Every store in `body`, nested loops included."""
-    out: list[Store] = []
-    for stmt in body:
-        match stmt:
-            case Store():
-                out.append(stmt)
-            case For(body=inner) | If(body=inner):
-                out += stores(inner)
-            case _:
-                pass
-    return out
-
-
-def folds(body: Iterable[Stmt]) -> list[Fold]:
-    """Every fold in `body`, nested loops included."""
-    out: list[Fold] = []
-    for stmt in body:
-        match stmt:
-            case Fold():
-                out.append(stmt)
-            case For(body=inner) | If(body=inner):
-                out += folds(inner)
-            case _:
-                pass
-    return out
-
-
-def expressions(body: Iterable[Stmt]) -> list[Expr]:
-    """Every expression that statements hold."""
-    out: list[Expr] = []
-    for stmt in body:
-        match stmt:
-            case For(body=inner):
-                out += expressions(inner)
-            case If(condition=condition, body=inner):
-                out += [condition, *expressions(inner)]
-            case Let(value=dim):
-                out.append(index(dim))
-            case Alloc(value=value) | Store(value=value) | Fold(value=value):
-                out.append(value)
-                if isinstance(stmt, Store):
-                    out.append(index(stmt.index))
-    return out
-
-
-def parts(roots: Iterable[Expr]) -> list[Expr]:
-    """Every expression below `roots`, each once, values behind bound symbols included."""
-    seen: set[Expr] = set()
-    todo = list(roots)
-    while todo:
-        x = todo.pop()
-        if x in seen:
-            continue
-        seen.add(x)
-        match x:
-            case Alu(args=args):
-                todo += args
-            case Cast(arg=arg):
-                todo.append(arg)
-            case _:
-                todo += behind(x)
-    return list(seen)
-
-
-def behind(x: Expr) -> list[Expr]:
-    """The defining expressions of the bound symbols in an index."""
-    from_symbols = (s.source for s in sorted(free_symbols(x), key=lambda s: s.name))
-    return [s for s in from_symbols if isinstance(s, Load | Alu | Cast)]
-
-
-def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
-    """Every buffer that statements touch."""
-    out = {x.buffer for x in parts(expressions(body)) if isinstance(x, Load)}
-    for stmt in body:
-        match stmt:
-            case For(body=inner) | If(body=inner):
-                out |= buffers_of(inner)
-            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b):
-                out.add(b)
-            case _:
-                pass
-    return out
+from anyrt.ir.kernel import BITS, Alu, Cast, Expr, Load, Scalar, Space, Stmt
+from anyrt.ir.statements import expressions, parts
 
 
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:

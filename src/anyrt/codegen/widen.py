@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
-from anyrt.codegen.walk import folds, lanes_for, stores
+from anyrt.codegen.walk import lanes_for
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import BITS, Buffer, For, Op, Scalar, Stmt
+from anyrt.ir.statements import folds, stores
 
 PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
 CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each

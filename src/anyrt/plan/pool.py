@@ -14,6 +14,7 @@ SPIN_TICKS: Final = 100_000  # of the processor's clock, 20 to 50 microseconds
 PARALLEL: Final = "parallel"
 WORKER: Final = "worker"
 STOP: Final = "stop"
+MOVE: Final = 2  # what worker() returns on the caller's processor
 
 
 class PoolWord(enum.IntEnum):
@@ -22,6 +23,7 @@ class PoolWord(enum.IntEnum):
     PARALLEL = 0  # address of parallel()
     WORKERS = 1  # threads beside the caller; 0 makes every region serial
     SPIN_TICKS = 2
+    APART = 3  # 1 where a worker on the caller's processor can be moved to another one
     STATE = 16
     LOCK = 32  # 1 while a caller owns the pool
     FUNCTION = 48
@@ -30,6 +32,7 @@ class PoolWord(enum.IntEnum):
     GRAIN = 51
     CHUNKS = 52
     PARTS = 53
+    CALLER = 54  # the processor that the caller runs on
     SLEEPERS = 64
     STOP = 80
     NEXT = 96  # per part, PART_WORDS apart: chunks of it that were claimed

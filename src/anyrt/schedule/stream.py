@@ -4,12 +4,13 @@ inference writes them, while every line would be read from memory before it is o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
-from anyrt.ir.kernel import Buffer, For, If, Kernel, Loop, Space, Stmt, Store
+from anyrt.ir.kernel import Buffer, Kernel, Loop, Space
+from anyrt.ir.statements import loops, stores
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.nest import substitute_stmt
 
@@ -22,8 +23,8 @@ def past_caches(kernels: Sequence[Kernel], traffic: int, sizes: Sizes) -> dict[B
     inputs and outputs."""
     found: dict[Buffer, Buffer] = {}
     for kernel in kernels:
-        tiled = any(s.kind is Loop.TILE for s in _loops(kernel.body))
-        for store in _stores(kernel.body):
+        tiled = any(s.kind is Loop.TILE for s in loops(kernel.body))
+        for store in stores(kernel.body):
             large = traffic >= IN_ORDER or (tiled and _bytes(store.buffer, sizes) >= ACROSS)
             if store.buffer.space is Space.OUTPUT and large:
                 found[store.buffer] = replace(store.buffer, stream=True)
@@ -37,22 +38,3 @@ def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
 
 def _bytes(buffer: Buffer, sizes: Sizes) -> int:
     return sizes.of(buffer.size) * bits(buffer.type) // 8 if isinstance(buffer.type, DataType) else 0
-
-
-def _stores(body: Iterable[Stmt]) -> Iterator[Store]:
-    for stmt in body:
-        match stmt:
-            case Store():
-                yield stmt
-            case For(body=inner) | If(body=inner):
-                yield from _stores(inner)
-            case _:
-                pass
-
-
-def _loops(body: Iterable[Stmt]) -> Iterator[For]:
-    for stmt in body:
-        if isinstance(stmt, For):
-            yield stmt
-        if isinstance(stmt, For | If):
-            yield from _loops(stmt.body)

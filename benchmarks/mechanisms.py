@@ -1,0 +1,177 @@
+"""What each mechanism of the compiler gives: a case with it and without it, in turn."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from anyrt.codegen import arithmetic, permute, values
+from anyrt.schedule import fuse, kept, kernels, stream
+from benchmarks.cases import CASES, Case
+from benchmarks.measure import Effort, measure
+from benchmarks.peers import Way
+from benchmarks.peers import anyrt as ours
+from benchmarks.probe import Probe
+from benchmarks.record import Gain
+from benchmarks.values import input_values
+
+ENDLESS = 1 << 60
+FOLDING = import_module("anyrt.passes.fold_constants")  # the package has a function of that name
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A name in a module (or class), and what stands there when the mechanism is off."""
+
+    owner: ModuleType | type
+    name: str
+    off: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What it is called, where it lives, how to switch it off, and on which case it is measured."""
+
+    name: str
+    place: str
+    case: str
+    switches: tuple[Switch, ...]
+
+
+def _never(*_: object) -> None:
+    return None
+
+
+MECHANISMS = (
+    Mechanism(
+        "positions near each other read as whole registers and permuted",
+        "schedule/near.py, codegen/permute.py",
+        "resize_bilinear_hp_8x64x56to112",
+        (Switch(permute, "MOST", 0),),
+    ),
+    Mechanism(
+        "a row kept while taps along an outer axis read it again",
+        "schedule/kernels.py, schedule/kept.py",
+        "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64",
+        (Switch(kernels, "HEAVY", ENDLESS), Switch(kept, "HEAVY", ENDLESS), Switch(fuse, "HEAVY", ENDLESS)),
+    ),
+    Mechanism(
+        "positions and weights kept in registers for many rows",
+        "schedule/kernels.py",
+        "chain_resize2x_scale_silu_nhwc_8x64x56x56",
+        (Switch(kernels, "_keeps_positions", _never),),
+    ),
+    Mechanism(
+        "pixels of few channels as one flat row",
+        "schedule/flat.py",
+        "resize_bilinear_hp_1080p_to640_u8_nhwc",
+        (Switch(kernels, "flattened", _never),),
+    ),
+    Mechanism(
+        "planes of a photograph from rows that are kept together",
+        "schedule/kernels.py",
+        "chain_preproc_1080p_trs",
+        (Switch(kernels, "_beside", _never),),
+    ),
+    Mechanism(
+        "channels taken apart piece by piece",
+        "schedule/kernels.py",
+        "shuffle_u8_hwc2chw_1080p",
+        (Switch(kernels, "_taken_apart", lambda nest: nest),),
+    ),
+    Mechanism(
+        "strides up to 4 read as whole vectors",
+        "codegen/values.py",
+        "shuffle_nhwc2nchw_1x224x224x3",
+        (Switch(values, "STRIDED", 1),),
+    ),
+    Mechanism(
+        "few channels interleaved when stored",
+        "schedule/nest.py, codegen/transpose.py",
+        "shuffle_nchw2nhwc_1x3x224x224",
+        (Switch(kernels, "interleaves", _never),),
+    ),
+    Mechanism(
+        "tiles transposed in registers",
+        "schedule/kernels.py, codegen/transpose.py",
+        "shuffle_t2d_L3_1024",
+        (Switch(kernels.Builder, "_read_across", _never),),
+    ),
+    Mechanism(
+        "two short rows at a time",
+        "schedule/pairs.py",
+        "norm_ln_f16_8x512x768",
+        (Switch(kernels, "SHORT", 0),),
+    ),
+    Mechanism(
+        "outputs written past the caches",
+        "schedule/stream.py",
+        "scale_u_8x64x112x112",
+        (Switch(stream, "IN_ORDER", ENDLESS), Switch(stream, "ACROSS", ENDLESS)),
+    ),
+    Mechanism(
+        "tiles written past the caches",
+        "schedule/stream.py",
+        "shuffle_t2d_4096",
+        (Switch(stream, "IN_ORDER", ENDLESS), Switch(stream, "ACROSS", ENDLESS)),
+    ),
+    Mechanism(
+        "constants of equal numbers known to the compiler",
+        "passes/fold_constants.py, prims/scalar/power.py",
+        "scale_c_pow1.7_8x64x112x112",
+        (Switch(FOLDING, "_one", _never),),
+    ),
+    Mechanism(
+        "values in range converted without care",
+        "ir/intervals.py",
+        "scale_c_i8qdq_8x64x112x112",
+        (Switch(arithmetic, "interval", _never),),
+    ),
+)
+
+
+def gains(threads: int, effort: Effort, wanted: Callable[[Mechanism], bool]) -> Iterator[Gain]:
+    """Each mechanism's gain."""
+    probe, cases = Probe(threads, effort.patience_s), {c.name: c for c in CASES}
+    for mechanism in filter(wanted, MECHANISMS):
+        case = cases[mechanism.case]
+        x = input_values(case.input, case.low, case.high)
+        with _off(mechanism.switches):
+            without = _built(case, x, threads)
+        ways = [without, _built(case, x, threads)]
+        off, on = measure(ways, effort, probe)
+        yield Gain(
+            *(mechanism.name, mechanism.place, mechanism.case, threads),
+            *(off.median, off.minimum, on.median, on.minimum),
+        )
+
+
+def _built(case: Case, x: Any, threads: int) -> Way:
+    """AnyRT's static engine from a cache of its own: the cache does not know of switches."""
+    with tempfile.TemporaryDirectory() as cache:
+        before = os.environ.get("ANYRT_CACHE_DIR")
+        os.environ["ANYRT_CACHE_DIR"] = cache
+        try:
+            return ours.prepare(case, x, threads)[0]
+        finally:
+            os.environ.pop("ANYRT_CACHE_DIR")
+            if before is not None:
+                os.environ["ANYRT_CACHE_DIR"] = before
+
+
+@contextmanager
+def _off(switches: tuple[Switch, ...]) -> Iterator[None]:
+    saved = [getattr(s.owner, s.name) for s in switches]
+    for s in switches:
+        setattr(s.owner, s.name, s.off)
+    try:
+        yield
+    finally:
+        for s, value in zip(switches, saved, strict=True):
+            setattr(s.owner, s.name, value)
