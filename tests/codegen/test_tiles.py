@@ -2,13 +2,17 @@
 
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph, Value
+from anyrt.ir.graph import Graph, Symbol, Value
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+
+N, M = Sym("x.0", 0, 200), Sym("x.1", 1, 200)
 
 
 def differing(x: Value, y: Value) -> tuple[object, ...]:
@@ -27,3 +31,19 @@ def test_a_tile_whose_lanes_are_stored_apart_is_not_stored_in_a_run(dtype):
 def test_a_transpose_is_right_at_every_edge(shape, dtype):
     x = b.param("x", (2, *shape), dtype)
     assert differing(x, b.transpose(x, (0, 2, 1))) == ()
+
+
+@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.UINT8, DataType.INT64])
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_transpose_of_any_size_is_right(level, dtype, computed):
+    """Whole tiles, parts of tiles, masked lanes; what is computed is laid down before it is transposed."""
+    x = b.param("x", (N.dim, M.dim), dtype)
+    y = b.transpose(b.map_("add", x, x) if computed else x, (1, 0))
+    graph = Graph((("x", x),), (("y", y),), {}, (Symbol(N, "x", 0), Symbol(M, "x", 1)))
+    lowered = native.lower(graph, {}, Sizes({"x.0": 100, "x.1": 100}))
+    assert "for tile" in print_kernels(lowered.module.kernels)
+    sizes = [
+        {"x.0": n, "x.1": m} for n, m in ((1, 1), (64, 64), (63, 65), (5, 130), (130, 5), (0, 7), (97, 33))
+    ]
+    assert verify(lowered, choose(level), sizes) == ()

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Lanes, Scope
-from anyrt.codegen.transpose import interleave, transpose
+from anyrt.codegen.transpose import FIT, columns, interleave, transpose
 from anyrt.codegen.values import Register, Values
-from anyrt.codegen.walk import walks
 from anyrt.codegen.widen import VectorLoop, accumulate, combine
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Sym, always_le, linear, substitute
+from anyrt.core.dims import Dim, Sym, always_le, bounds, linear, substitute
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
@@ -35,7 +34,7 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
 )
-from anyrt.ir.statements import buffers_of
+from anyrt.ir.statements import buffers_of, walks
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,53 +188,92 @@ class Emitter:
         moved, along = linear(store.index, lanes.var), linear(store.index, tile)
         if moved is not None and moved[0] == tile.extent and along is not None and along[0] == 1:
             self._interleaved(tile, store, lanes, moved[1])
-            return
-        apart = moved is None or moved[0] != 1  # neighbouring lanes are stored apart
-        if lanes.mask is not None or apart or not walks(store.value, tile):
-            self._unrolled(tile, body)
-            return
-        v, size, outer = self.values, tile.extent, self.values.out.scopes.inner
-        assert isinstance(size, int), f"tile {tile} needs a fixed extent"
-        rows = self._rows(tile, size, store, lanes)
-        columns = transpose(v.out, outer, rows, ll.NAMES[store.buffer.stored], size)
-        for i, column in enumerate(columns):
+        elif moved is None or moved[0] != 1 or not walks(store.value, tile):  # neighbours are stored apart
+            if isinstance(tile.extent, int):
+                self._unrolled(tile, body)
+            else:
+                self._counted(tile, "0", self.values.dim(tile.extent or 0), body)
+        else:
+            self._transposed(tile, store, lanes, moved[1])
+
+    def _transposed(self, tile: Sym, store: Store, lanes: Lanes, rest: Dim) -> None:
+        """Rows whose lanes are the tile's turns become columns, which are stored."""
+        v, outer = self.values, self.values.out.scopes.inner
+        turns = tile.extent or 0
+        size = 1 << (bounds(turns)[1] - 1).bit_length()
+        count = v.dim(turns)
+        mask = None if turns == size else v.out.below(outer, size, count)
+        found = self._columns(Lanes(tile, size, "0", mask), store, lanes)
+        for i, column in enumerate(found[:turns] if isinstance(turns, int) else found):
             inner = self._open(Scope(syms={tile: str(i)}))
-            assert moved is not None, f"{store} does not move evenly with {lanes.var}"
-            where = v.address(inner, store.buffer, v.lane_zero(inner, 1, moved[1], lanes))
+            where = v.address(inner, store.buffer, v.lane_zero(inner, 1, rest, lanes))
             self._store_run(store.buffer, column, where, lanes)
             v.out.scopes.stack.pop()
-            outer.lines += inner.lines
+            outer.lines += inner.lines if isinstance(turns, int) else self._where(f"{i}", count, inner.lines)
 
-    def _rows(self, tile: Sym, size: int, store: Store, lanes: Lanes) -> list[str]:
-        """The tile's rows. What takes more than a load is computed in a loop and laid down in between: all
-        rows at once would not fit into the registers."""
-        v, outer = self.values, self.values.out.scopes.inner
-        if isinstance(store.value, Load):
-            return [self._row(str(lane), tile, size, store, lanes) for lane in range(lanes.width)]
-        kind = ll.vector(store.buffer.stored, size)
+    def _where(self, i: str, end: str, lines: list[str]) -> list[str]:
+        """Lines that run where i < end."""
+        v = self.values
+        then, done = v.out.scopes.name("then"), v.out.scopes.name("done")
+        flag = v.out.put(v.out.scopes.inner, f"icmp slt i64 {i}, {end}")
+        return [
+            f"  br i1 {flag}, label %{then}, label %{done}",
+            f"{then}:",
+            *lines,
+            f"  br label %{done}",
+            f"{done}:",
+        ]
+
+    def _columns(self, across: Lanes, store: Store, lanes: Lanes) -> list[str]:
+        """The tile's columns. Rows that take more than a load are computed in a loop and laid down in
+        between, and so are more rows than fit into the registers."""
+        v, outer, width = self.values, self.values.out.scopes.inner, lanes.width
+        name, size = ll.NAMES[store.buffer.stored], ll.BYTES[store.buffer.stored]
+        if isinstance(store.value, Load) and width <= FIT:
+            rows = [self._row(str(lane), across, store, lanes) for lane in range(width)]
+            return transpose(v.out, outer, rows, name, across.width)
+        kind = f"<{across.width} x {name}>"
         space, i = f"%{v.out.scopes.name('tile')}", f"%{v.out.scopes.name('i')}"
-        v.allocas.append(f"  {space} = alloca [{lanes.width} x {kind}], align 64")
+        v.allocas.append(f"  {space} = alloca [{width} x {kind}], align 64")
 
-        def row() -> None:
-            value = self._row(i, tile, size, store, lanes)
-            where = v.out.put(v.out.scopes.inner, f"getelementptr {kind}, ptr {space}, i64 {i}")
-            v.out.scopes.inner.lines.append(f"  store {kind} {value}, ptr {where}")
+        def place(row: int | str, column: int = 0) -> str:
+            return v.out.put(
+                v.out.scopes.inner, f"getelementptr {kind}, ptr {space}, i64 {row}, i64 {column}"
+            )
 
-        self._turns(i, "0", str(lanes.width), Scope(), row)
-        places = (
-            v.out.put(outer, f"getelementptr {kind}, ptr {space}, i64 {lane}") for lane in range(lanes.width)
-        )
-        return [v.out.put(outer, f"load {kind}, ptr {p}") for p in places]
+        def write() -> None:
+            value = self._row(i, across, store, lanes)
+            v.out.scopes.inner.lines.append(f"  store {kind} {value}, ptr {place(i)}")
 
-    def _row(self, lane: str, tile: Sym, size: int, store: Store, lanes: Lanes) -> str:
-        """What one lane of the vector loop stores in all turns of the tile."""
+        self._turns(i, "0", str(width), Scope(), write)
+        if width <= FIT:
+            rows = [v.out.put(outer, f"load {kind}, ptr {place(lane)}") for lane in range(width)]
+            return transpose(v.out, outer, rows, name, across.width)
+        return list(columns(v.out, outer, place, (name, size), width, across.width))
+
+    def _row(self, lane: str, across: Lanes, store: Store, lanes: Lanes) -> str:
+        """What one lane of the vector loop stores in all turns of the tile; lanes that a mask leaves out
+        repeat the last one."""
         v, outer = self.values, self.values.out.scopes.inner
         at = v.out.put(outer, f"add i64 {lanes.first}, {lane}")
-        inner = self._open(Scope(syms={lanes.var: at, tile: "0"}, lanes=Lanes(tile, size, "0", None)))
+        if lanes.mask is not None:
+            last = v.out.put(outer, f"sub i64 {v.dim(lanes.var.extent or 0)}, 1")
+            at = v.out.call(outer, "i64", "llvm.smin.i64", [("i64", at), ("i64", last)])
+        inner = self._open(Scope(syms={lanes.var: at, across.var: "0"}, lanes=across))
         value = v.value(store.value)
+        if isinstance(store.value, Load):
+            self._fetch_next(inner, store.value, across)
         v.out.scopes.stack.pop()
         outer.lines += inner.lines
         return value
+
+    def _fetch_next(self, scope: Scope, x: Load, across: Lanes) -> None:
+        """Ask for what the next strip reads after `x`: rows far apart are more than a processor watches."""
+        v = self.values
+        where = v.address(scope, x.buffer, v.dim(substitute(x.index, {across.var: 0})))
+        ahead = v.out.put(scope, f"getelementptr i8, ptr {where}, i64 {across.width * ll.BYTES[x.type]}")
+        v.out.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        scope.lines.append(f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
     def _interleaved(self, tile: Sym, store: Store, lanes: Lanes, rest: Dim) -> None:
         """Lanes stored `tile.extent` elements apart, the tile's turns between them: one run of memory."""

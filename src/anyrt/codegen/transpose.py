@@ -1,13 +1,22 @@
-"""Transposing a tile in registers, by perfect shuffles: each turns the bits of every element's place by one.
+"""Transposing a tile, and interleaving a few vectors.
 
-After log₂(rows) shuffles of the whole tile, element (r, c) stands where (c, r) belongs; one shuffle is two
-two-register permutes for every pair of vectors, so a 16 × 16 tile takes 64 instructions for 256 elements.
+Both ways use perfect shuffles: each turns the bits of every element's place by one, so that after log₂(rows)
+shuffles of the whole tile element (r, c) stands where (c, r) belongs. Sixteen rows fit into registers, where
+a 16 × 16 tile takes 64 two-register permutes for 256 elements. More rows do not. Of those, 16-byte pieces are
+put side by side when they are loaded, in the order in which their columns are wanted, and blocks of 16 bytes
+are transposed on their own, all blocks of a register at once: that needs few registers, and instructions that
+are cheaper, but every row is read several times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
+
+BLOCK = 16  # bytes
+FIT = 16  # rows in registers
 
 
 def transpose(w: Writer, scope: Scope, rows: list[str], element: str, columns: int) -> list[str]:
@@ -15,7 +24,9 @@ def transpose(w: Writer, scope: Scope, rows: list[str], element: str, columns: i
     count = len(rows)
     for _ in range(count.bit_length() - 1):
         pairs = zip(rows[: count // 2], rows[count // 2 :], strict=True)
-        rows = [_interleave(w, scope, a, b, element, columns, half) for a, b in pairs for half in (0, 1)]
+        rows = [
+            _interleave(w, scope, a, b, element, columns, columns, half) for a, b in pairs for half in (0, 1)
+        ]
     if count > columns:
         return _joined(w, scope, rows, element, columns, count)
     return (
@@ -25,10 +36,51 @@ def transpose(w: Writer, scope: Scope, rows: list[str], element: str, columns: i
     )
 
 
-def _interleave(w: Writer, scope: Scope, a: str, b: str, element: str, length: int, half: int) -> str:
-    first = half * length // 2
-    picks = [first + k // 2 + (k % 2) * length for k in range(length)]
-    return shuffle(w, scope, a, b, element, length, picks)
+def columns(
+    w: Writer,
+    scope: Scope,
+    address: Callable[[int, int], str],
+    element: tuple[str, int],
+    rows: int,
+    length: int,
+) -> Iterator[str]:
+    """A vector of `rows` lanes for each of `length` columns, both powers of two; `address(row, column)`
+    points to an element of the given LLVM type and bytes."""
+    name, size = element
+    block = min(max(1, BLOCK // size), rows, length)
+    for first in range(0, length, block):
+        parts = [
+            _gathered(w, scope, [address(r, first) for r in range(k, rows, block)], name, size, block)
+            for k in range(block)
+        ]
+        for _ in range(block.bit_length() - 1):
+            pairs = zip(parts[: block // 2], parts[block // 2 :], strict=True)
+            parts = [
+                _interleave(w, scope, a, b, name, rows, block, half) for a, b in pairs for half in (0, 1)
+            ]
+        yield from parts
+
+
+def _gathered(w: Writer, scope: Scope, pieces: list[str], name: str, size: int, block: int) -> str:
+    """Pieces of `block` elements side by side in one vector."""
+    parts = [w.put(scope, f"load <{block} x {name}>, ptr {p}, align {size}") for p in pieces]
+    length = block
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [shuffle(w, scope, a, b, name, length, list(range(2 * length))) for a, b in pairs]
+        length *= 2
+    return parts[0]
+
+
+def _interleave(
+    w: Writer, scope: Scope, a: str, b: str, name: str, length: int, block: int, half: int
+) -> str:
+    """One half of each block of two vectors, their elements in turn."""
+    first = half * block // 2
+    picks = [
+        start + first + k // 2 + (k % 2) * length for start in range(0, length, block) for k in range(block)
+    ]
+    return shuffle(w, scope, a, b, name, length, picks)
 
 
 def shuffle(w: Writer, scope: Scope, a: str, b: str, element: str, length: int, picks: list[int]) -> str:

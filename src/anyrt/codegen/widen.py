@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
-from anyrt.codegen.walk import lanes_for
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import BITS, Buffer, For, Op, Scalar, Stmt
-from anyrt.ir.statements import folds, stores
+from anyrt.ir.statements import folds, lanes_for, stores
 
 PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
 CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
@@ -149,9 +148,7 @@ class VectorLoop:
         # Hidden from LLVM 22: where it knows that one lane is left, it stores that lane of `trunc <8 x i64>`
         # to i32 as 8 bytes (x86 with AVX-512), over what follows.
         hidden = v.out.put(outer, f'call i64 asm "", "=r,0"(i64 {left})')
-        count = v.out.spread(outer, v.out.put(outer, f"trunc i64 {hidden} to i32"), "i32", width)
-        steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
-        mask = v.out.put(outer, f"icmp slt <{width} x i32> {steps}, {count}")
+        mask = v.out.below(outer, width, hidden)
         inner = self._copy(Lanes(self.loop.var, width, first, mask), sums)
         outer.lines += [
             f"  br i1 {some}, label %{then}, label %{done}",

@@ -36,3 +36,9 @@ class Writer:
             f"shufflevector <{lanes} x {kind}> {first}, <{lanes} x {kind}> poison, "
             f"<{lanes} x i32> zeroinitializer",
         )
+
+    def below(self, scope: Scope, lanes: int, count: str) -> str:
+        """The mask of the first `count` (i64) lanes."""
+        some = self.spread(scope, self.put(scope, f"trunc i64 {count} to i32"), "i32", lanes)
+        steps = "<" + ", ".join(f"i32 {i}" for i in range(lanes)) + ">"
+        return self.put(scope, f"icmp slt <{lanes} x i32> {steps}, {some}")

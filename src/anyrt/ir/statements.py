@@ -1,10 +1,13 @@
-"""What the statements of a kernel hold: loops, stores, folds, expressions, buffers."""
+"""What the statements of a kernel hold: loops, stores, folds, expressions, buffers; how wide a loop over them
+should be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from anyrt.core.dims import Sym, linear
 from anyrt.ir.kernel import (
+    BITS,
     Alloc,
     Alu,
     Buffer,
@@ -15,6 +18,8 @@ from anyrt.ir.kernel import (
     If,
     Let,
     Load,
+    Scalar,
+    Space,
     Stmt,
     Store,
     free_symbols,
@@ -114,3 +119,20 @@ def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
             case _:
                 pass
     return out
+
+
+def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
+    """Lanes that fill a vector with the widest type computed; indices do not count, they are 32 bits wide."""
+    widest = 8
+    for x in parts(expressions(body)):
+        if isinstance(x, Load | Alu | Cast) and x.type is not Scalar.BOOL:
+            widest = max(widest, BITS[x.type])
+    return max(2, vector_bits // widest)
+
+
+def walks(x: Expr, tile: Sym) -> bool:
+    """True when every load either walks memory with `tile` or does not move with it."""
+    moves = [
+        linear(e.index, tile) for e in parts([x]) if isinstance(e, Load) and e.buffer.space is not Space.TABLE
+    ]
+    return all(m is not None and m[0] in (0, 1) for m in moves)

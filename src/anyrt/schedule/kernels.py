@@ -90,8 +90,10 @@ ROW_PIECE = 64  # of the innermost loop of a larger row
 ITEMS = 16  # that a window kernel should at least offer to the threads
 LEAST_BAND = 4
 BAND = 32  # output rows of a window kernel that one thread takes at a time
-TILE = 16  # positions of a strip that is read across memory: a cache line of float32
-STRIP = 64  # length of a strip: as much is written in a row, and as many pages are read at a time
+LINE = 64  # bytes of a cache line: what a strip reads across memory
+LEAST_TILE = 4
+RUN = 64  # elements that a strip writes in a row, and pages that are read at a time
+LEAST_RUN = 128  # bytes
 SHORT = 16384  # elements that a row is read and written in: its own latencies count
 MANY = 64  # rows, from which two at a time still leave enough for the threads
 CHUNK = 32  # strips in a row, so that reading goes on where the last strip stopped
@@ -251,32 +253,41 @@ class Builder:
     def _tiles(self, nest: Nest, across: Sym) -> Kernel:
         """Strips as items of the parallel loop."""
         outer, body = self._strips(nest, across)
-        strips = min(CHUNK, -(-self._extent(across) // TILE))
-        return self._kernel(outer, body, strips * TILE * min(STRIP, self._extent(nest.vars[-1])))
+        size, length = self._tile(across)
+        strips = min(CHUNK, -(-self._extent(across) // size))
+        return self._kernel(outer, body, strips * size * min(length, self._extent(nest.vars[-1])))
+
+    def _tile(self, across: Sym) -> tuple[int, int]:
+        """(positions, length) of a strip: as many as the bytes of a cache line, and of a run, hold."""
+        width = BITS[self.group.buffer.stored] // 8
+        some = 1 << (self._extent(across) - 1).bit_length()
+        return max(LEAST_TILE, min(LINE // width, some)), max(RUN, LEAST_RUN // width)
 
     def _strips(self, nest: Nest, across: Sym) -> tuple[list[Sym], tuple[Stmt, ...]]:
-        """(loops, what they hold): strips of TILE positions read across memory, so that each cache line is
-        used whole; full strips are transposed in registers."""
+        """(loops, what they hold): strips of positions read across memory, so that each cache line is used
+        whole, and transposed in registers."""
         assert across.extent is not None, f"loop {across} has no extent"
+        size, length = self._tile(across)
         last, rest = nest.vars[-1], [v for v in nest.vars if v not in (across, nest.vars[-1])]
-        strips = self.names.var(floordiv(add(across.extent, TILE - 1), TILE), "s")
-        chunk, turn, strip = cut(strips, CHUNK, self.names)
+        strips = self.names.var(floordiv(add(across.extent, size - 1), size), "s")
+        items = prod(map(self._extent, [*rest, strips])) * -(-self._extent(last) // length)
+        chunk, turn, strip = cut(strips, min(CHUNK, max(1, items // ITEMS)), self.names)
         outer, within = [*rest, chunk], last
-        if self._extent(last) > STRIP:
-            block, within, value = cut(last, STRIP, self.names)
+        if self._extent(last) > length:
+            block, within, value = cut(last, length, self.names)
             nest = nest.replace({last: value}, nest.vars)
             outer.insert(-1, block)
-        full = alu(Op.LT, index(strip), index(floordiv(across.extent, TILE)))
-        tile = self.names.var(TILE, "t")
-        some = self.names.var(add(across.extent, mul(strip, -TILE)), "t")
+        full = alu(Op.LT, index(strip), index(floordiv(across.extent, size)))
+        tile = self.names.var(size, "t")
+        some = self.names.var(minimum(size, add(across.extent, mul(strip, -size))), "t")
         whole, part = (
-            nest.replace({across: add(mul(strip, TILE), v.dim)}, nest.vars).body for v in (tile, some)
+            For(within, Loop.VECTOR, (For(v, Loop.TILE, self._moved(nest, across, strip, size, v)),))
+            for v in (tile, some)
         )
-        both = (
-            If(full, (For(within, Loop.VECTOR, (For(tile, Loop.TILE, whole),)),)),
-            If(alu(Op.NOT, full), (For(some, Loop.SERIAL, (For(within, Loop.VECTOR, part),)),)),
-        )
-        return outer, (For(turn, Loop.SERIAL, both),)
+        return outer, (For(turn, Loop.SERIAL, (If(full, (whole,)), If(alu(Op.NOT, full), (part,)))),)
+
+    def _moved(self, nest: Nest, across: Sym, strip: Dim, size: int, tile: Sym) -> tuple[Stmt, ...]:
+        return nest.replace({across: add(mul(strip, size), tile.dim)}, nest.vars).body
 
     def _spread(self, nest: Nest, widened: Sym, tile: Sym | None = None) -> Kernel:
         """Outer loops become the parallel one, until what is left inside is about ITEM elements; loops that

@@ -15,7 +15,7 @@ from anyrt.schedule.cost import Sizes
 from anyrt.schedule.nest import substitute_stmt
 
 IN_ORDER = 32 << 20  # bytes of inputs and outputs together: a last-level cache holds what is less
-ACROSS = 12 << 20  # bytes of an output that is written in tiles, a line here and a line there
+ACROSS = 16 << 20  # bytes of an output that is written in tiles, a line here and a line there
 
 
 def past_caches(kernels: Sequence[Kernel], traffic: int, sizes: Sizes) -> dict[Buffer, Buffer]:
