@@ -45,7 +45,7 @@ def this_machine(peers: dict[str, str], missing: dict[str, str]) -> Machine:
         cores=os.cpu_count() or 1,
         caches=_caches(),
         level=llvm.host().level.value,
-        system=f"{platform.system()} {platform.release()}",
+        system=f"{platform.system()} {platform.release().partition('-')[0]}",
         python=f"Python {platform.python_version()}",
         anyrt=anyrt.__anyrt_version__,
         peers=peers,

@@ -1,6 +1,7 @@
 """A photograph from its file to the numbers, step by step as a user writes it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,5 +70,14 @@ def test_another_process_runs_the_plan_without_llvm(tmp_path, plan):
     subprocess.run(warm, check=True, timeout=60)
     (tmp_path / "y.npy").unlink()
     subprocess.run(command, check=True, timeout=60)
+    want = photo_chain.expected(photo_chain.photograph())
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=0, atol=TOLERANCE)
+
+
+def test_the_first_load_after_a_build_needs_no_llvm(tmp_path):
+    environment = {**os.environ, "ANYRT_CACHE_DIR": str(tmp_path / "cache")}
+    for command in (["build", "plan"], ["run", "plan", "y.npy"]):
+        arguments = [sys.executable, HERE / "photo_chain.py", *command]
+        subprocess.run(arguments, check=True, timeout=120, cwd=tmp_path, env=environment)
     want = photo_chain.expected(photo_chain.photograph())
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=0, atol=TOLERANCE)

@@ -19,7 +19,7 @@ from anyrt.codegen import llvm
 from anyrt.codegen.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
-from anyrt.compiler.cached import kernel_cache, plan_key
+from anyrt.compiler.cached import kernel_cache, obtain_pool, plan_key
 from anyrt.compiler.report import report_text
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
@@ -173,8 +173,12 @@ class _Build:
         )
         check_agreement(plan, graph)
         data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
-        cache = kernel_cache(lambda text: request.log(Severity.WARNING, text))
-        cache.put(plan_key(read_plan(data, check_weights=False).digest), compiled)
+
+        def warn(text: str) -> None:
+            request.log(Severity.WARNING, text)
+
+        if kernel_cache(warn).put(plan_key(read_plan(data, check_weights=False).digest), compiled):
+            obtain_pool(warn)  # so that loading needs no LLVM
         self._done(4)
         return data
 

@@ -60,6 +60,9 @@ def lower(
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
+    tables.keep(
+        {b.offset for g in guarded for k in g.kernels for b in host.touched(k) if b.space is Space.TABLE}
+    )
     fill = tables.kernels()
     places |= {
         b: (abi.TABLES, b.offset)

@@ -82,8 +82,8 @@ class KernelCache:
             return None
         return compiled
 
-    def put(self, key: str, compiled: Compiled) -> None:
-        """Keep `compiled` at `key`; a problem is a warning."""
+    def put(self, key: str, compiled: Compiled) -> bool:
+        """Keep `compiled` at `key`; a problem is a warning, and gives False."""
         program = dump(compiled.program.as_json())
         checksum = hashlib.sha256(program + compiled.image).digest()
         preamble = _PREAMBLE.pack(MAGIC, len(program), len(compiled.image), checksum)
@@ -93,8 +93,9 @@ class KernelCache:
             write_atomically(self._path(key), (preamble, program, compiled.image))
         except (OSError, ResourceError) as error:
             self.warn(f"kernel cache not written: {self._told(error)}")
-            return
+            return False
         self._evict()
+        return True
 
     def obtain(self, key: str, symbols: Mapping[str, Sym], compile_: Callable[[], Compiled]) -> Compiled:
         """What is at `key`, else what `compile_` gives, kept for the next time."""

@@ -7,6 +7,7 @@ photograph): position × group + element.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, add, always_le, mul
@@ -99,6 +100,14 @@ class Tables:
         offset = self.bytes
         self.bytes = add(offset, mul(64, add(mul(count, 4), 63) // 64))
         return Buffer(name, type, Space.TABLE, count, offset)
+
+    def keep(self, offsets: Container[Dim]) -> None:
+        """Forget tables that no kernel reads: a table in groups takes another one's place."""
+        self.made = {
+            key: table
+            for key, table in self.made.items()
+            if any(b is not None and b.offset in offsets for b in (table.positions, table.weights))
+        }
 
     def kernels(self) -> list[Kernel]:
         """What fills the tables: one kernel each, an item an output position."""
