@@ -68,6 +68,11 @@ def test_set_input_of_a_list_of_inputs_replaces_one(net, engine_of, log):
     assert engine_of(layer)()["y"].tolist() == [1, 2, 1]
 
 
+def test_nothing_cannot_be_concatenated(net, log):
+    assert net.add_concatenation([]) is None
+    assert "AR406" in log.lines[0]
+
+
 @pytest.mark.parametrize("index", [1, 2, 3, 5])
 def test_an_operand_of_slice_takes_the_place_of_its_attribute(net, engine_of, index):
     x = net.add_constant((4,), np.float32([1, 2, 3, 4])).get_output(0)

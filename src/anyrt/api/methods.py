@@ -124,6 +124,8 @@ def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: o
         listed = given[method.params[0]]
         if not isinstance(listed, list | tuple):
             raise wrong_type(method.name, listed, "a list of ITensor")
+        if not listed:
+            raise GraphError("AR406", method.name, "an empty list", "at least one tensor", "list the tensors")
         found = [(method.params[0], x) for x in listed]
     else:
         found = [(name, given[name]) for name in _operand_names(op, method)]
