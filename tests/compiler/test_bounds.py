@@ -64,3 +64,11 @@ def test_a_remainder_by_a_rounded_divisor_is_any_below_it_where_the_quotient_is_
     small = float(np.float32(1e-4))  # the quotient is 5e7
     assert differ(left, [small] * 4, [0.0, 9e-9, 0.5e-8, 3e-8]) == [False, False, False, True]
     assert differ(left, [0.3] * 4, [0.05, 0.05, 0.06, 0.08]) == [False, False, True, True]
+
+
+def test_nan_that_a_type_without_it_may_have_held_is_left_open_further_on():
+    four = reference(b.cast(b.map_("log", X), DataType.FP4), {X: np.float32([-1, 1, 1, 1])}, {}, {DataType.FP4})
+    assert np.isinf(four.error[0])
+    wide = b.cast(b.identity(b.cast(b.map_("log", X), DataType.FP4)), DataType.FLOAT)
+    again = reference(wide, {X: np.float32([-1, 1, 1, 1])}, {}, {DataType.FP4})
+    assert np.isinf(again.error).tolist() == [True, False, False, False]

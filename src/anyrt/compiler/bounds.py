@@ -148,8 +148,8 @@ def _moved(x: Bounded, factor: float) -> Array:
     error = np.broadcast_to(x.error, x.array.shape)
     if x.array.dtype.kind == "b":
         return np.logical_xor(x.array, error > 0) if factor > 0 else x.array
-    if x.array.dtype.kind == "f":
-        return np.add(x.array, factor * error)
+    if x.array.dtype.kind == "f":  # what need not be compared may be a number instead of NaN
+        return np.where(np.isnan(x.array) & np.isinf(error), 0.0, np.add(x.array, factor * error))
     limits = np.iinfo(x.array.dtype.name)
     steps = np.sign(factor) * np.ceil(np.minimum(np.abs(factor) * error, 2.0**31))
     moved = x.array.astype(np.int64) + steps.astype(np.int64)
