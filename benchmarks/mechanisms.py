@@ -62,12 +62,6 @@ MECHANISMS = (
         (Switch(kernels, "HEAVY", ENDLESS), Switch(kept, "HEAVY", ENDLESS), Switch(fuse, "HEAVY", ENDLESS)),
     ),
     Mechanism(
-        "positions and weights kept in registers for many rows",
-        "schedule/kernels.py",
-        "chain_resize2x_scale_silu_nhwc_8x64x56x56",
-        (Switch(kernels, "_keeps_positions", _never),),
-    ),
-    Mechanism(
         "pixels of few channels as one flat row",
         "schedule/flat.py",
         "resize_bilinear_hp_1080p_to640_u8_nhwc",
@@ -157,6 +151,7 @@ def _built(case: Case, x: Any, threads: int) -> Way:
     with tempfile.TemporaryDirectory() as cache:
         before = os.environ.get("ANYRT_CACHE_DIR")
         os.environ["ANYRT_CACHE_DIR"] = cache
+        ours.forget()
         try:
             return ours.prepare(case, x, threads)[0]
         finally:

@@ -83,6 +83,11 @@ def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     return ways
 
 
+def forget() -> None:
+    """Build the next plan anew, though it is of the same network."""
+    _plan.cache_clear()
+
+
 def plain(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     """engine(x=array)."""
     engine = _load(_plan(case.steps, case.input, (), threads)[0])

@@ -178,6 +178,7 @@ class _Build:
             request.log(Severity.WARNING, text)
 
         if kernel_cache(warn).put(plan_key(read_plan(data, check_weights=False).digest), compiled):
+            self._check()  # an interrupted build has no time left for another file
             obtain_pool(warn)  # so that loading needs no LLVM
         self._done(4)
         return data

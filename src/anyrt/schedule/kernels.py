@@ -62,7 +62,7 @@ from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
 from anyrt.schedule.flat import flattened
 from anyrt.schedule.kept import Kept, moved
-from anyrt.schedule.near import followed, variants
+from anyrt.schedule.near import variants
 from anyrt.schedule.nest import (
     BLOCK,
     MAX_SPLITS,
@@ -321,9 +321,6 @@ class Builder:
             return loops(nest.vars, nest.body, None)
 
         def make(n: Nest) -> tuple[Stmt, ...]:
-            if tile is None and _keeps_positions(n, widened, self.tables):
-                others = [v for v in n.vars if v is not widened]
-                return (For(widened, Loop.VECTOR, loops(others, n.body, None)),)
             return loops(n.vars, n.body if tile is None else (For(tile, Loop.TILE, n.body),), widened)
 
         return variants(nest, widened, self.tables, make)
@@ -564,15 +561,6 @@ def _apart(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:
         value = floordiv(counter, product(v.extent or 0 for v in loops[k + 1 :]))
         lets.append(Let(var, value if k == 0 else mod(value, var.extent or 0)))
     return lets
-
-
-def _keeps_positions(nest: Nest, widened: Sym, tables: Tables) -> bool:
-    """True when a vector's positions and weights serve several turns of the other loops: these go inside
-    then, as long as what they write stays in the caches."""
-    (store,) = nest.body
-    if not isinstance(store, Store) or store.buffer.space is not Space.SCRATCH or len(nest.vars) < 2:
-        return False
-    return any(followed(x, widened, tables) is not None for x in loads_of(nest.body))
 
 
 def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:
