@@ -71,3 +71,10 @@ def test_nan_that_a_type_without_it_may_have_held_is_left_open_further_on():
     assert np.isinf(reference(four, feeds, {}, {DataType.FP4}).error[0])
     again = reference(b.cast(b.identity(four), DataType.FLOAT), feeds, {}, {DataType.FP4})
     assert np.isinf(again.error).tolist() == [True, False, False, False]
+
+
+def test_a_number_that_a_narrow_type_may_have_rounded_to_0_is_true_or_false():
+    tiny = b.cast(b.map_("mul", X, X), DataType.FP8)
+    feeds = {X: np.float32([1e-3, 1, 0.5, 2])}
+    for test in (b.cast(tiny, DataType.BOOL), b.map_("ne", tiny, b.scalar(0.0, tiny))):
+        assert reference(test, feeds, {}, {DataType.FP8}).error.tolist() == [1, 0, 0, 0]

@@ -48,6 +48,7 @@ LARGEST: Final = 3.4e38
 WEIGHED: Final = 16
 SAFETY: Final = 2.0
 EXACT: Final[Errors] = np.zeros(())
+EQUALITIES: Final = ("eq", "ne")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +117,15 @@ def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
 def _mapped(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
     # A comparison flips when both operands move towards each other; each is moved alone, and twice as far.
     error = _shaken(op, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
+    if op.fn in EQUALITIES or (op.fn == CAST and op.dtype is DataType.BOOL):
+        return np.maximum(error, _may_be_equal(*args))
     return error + _turned(*args) if op.fn == "mod" and is_float(op.dtype) else error
+
+
+def _may_be_equal(a: Bounded, b: Bounded | None = None) -> Errors:
+    """1 where operands (or one and 0) may be equal or not: a step over that place does not see it."""
+    other, error = (0.0, a.error) if b is None else (b.array, a.error + b.error)
+    return np.where((error > 0) & (np.abs(np.subtract(a.array, other, dtype=np.float64)) <= error), 1.0, 0.0)
 
 
 def _turned(a: Bounded, b: Bounded) -> Errors:
