@@ -78,3 +78,10 @@ def test_a_number_that_a_narrow_type_may_have_rounded_to_0_is_true_or_false():
     feeds = {X: np.float32([1e-3, 1, 0.5, 2])}
     for test in (b.cast(tiny, DataType.BOOL), b.map_("ne", tiny, b.scalar(0.0, tiny))):
         assert reference(test, feeds, {}, {DataType.FP8}).error.tolist() == [1, 0, 0, 0]
+
+
+def test_comparisons_with_nan_that_a_type_without_it_may_have_held_are_left_open():
+    four, feeds = b.cast(b.map_("log", X), DataType.FP4), {X: np.float32([-1, 1, 1, 1])}
+    for fn in ("lt", "gt", "eq", "ne"):
+        test = b.map_(fn, b.scalar(1.0, four), four)
+        assert reference(test, feeds, {}, {DataType.FP4}).error[0] == 1

@@ -125,7 +125,8 @@ def _mapped(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
 def _may_be_equal(a: Bounded, b: Bounded | None = None) -> Errors:
     """1 where operands (or one and 0) may be equal or not: a step over that place does not see it."""
     other, error = (0.0, a.error) if b is None else (b.array, a.error + b.error)
-    return np.where((error > 0) & (np.abs(np.subtract(a.array, other, dtype=np.float64)) <= error), 1.0, 0.0)
+    near = np.abs(np.subtract(a.array, other, dtype=np.float64)) <= error
+    return np.where((error > 0) & (near | np.isinf(error)), 1.0, 0.0)
 
 
 def _turned(a: Bounded, b: Bounded) -> Errors:
@@ -158,7 +159,8 @@ def _moved(x: Bounded, factor: float) -> Array:
     if x.array.dtype.kind == "b":
         return np.logical_xor(x.array, error > 0) if factor > 0 else x.array
     if x.array.dtype.kind == "f":  # what need not be compared may be a number instead of NaN
-        return np.where(np.isnan(x.array) & np.isinf(error), 0.0, np.add(x.array, factor * error))
+        open_ = np.isnan(x.array) & np.isinf(error)
+        return np.where(open_, np.sign(factor) * LARGEST, np.add(x.array, factor * error))
     limits = np.iinfo(x.array.dtype.name)
     steps = np.sign(factor) * np.ceil(np.minimum(np.abs(factor) * error, 2.0**31))
     moved = x.array.astype(np.int64) + steps.astype(np.int64)
