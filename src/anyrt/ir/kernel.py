@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -399,6 +399,14 @@ def free_symbols(x: Expr) -> frozenset[Sym]:
             return free_symbols(arg)
 
 
+def on_changed(x: Cast | Alu, change: Callable[[Expr], Expr]) -> Expr:
+    """`x` on changed operands."""
+    if isinstance(x, Cast):
+        return cast(change(x.arg), x.type)
+    new = tuple(map(change, x.args))
+    return bitcast(new[0], x.type) if x.op is Op.BITCAST else alu(x.op, *new)
+
+
 @dataclass(slots=True)
 class _Substitution:
     """Symbols and buffers to replace, and the expressions done so far."""
@@ -420,11 +428,8 @@ class _Substitution:
                 return index(rebuild(dim, self._symbol))
             case Load(buffer=buffer, index=at):
                 return load(self.buffers.get(buffer, buffer), rebuild(at, self._symbol))
-            case Cast(arg=arg):
-                return cast(self.expr(arg), x.type)
-            case Alu(op=op, args=args):
-                new = tuple(map(self.expr, args))
-                return bitcast(new[0], x.type) if op is Op.BITCAST else alu(op, *new)
+            case Cast() | Alu():
+                return on_changed(x, self.expr)
 
     def _symbol(self, sym: Sym) -> Dim:
         if sym in self.values:

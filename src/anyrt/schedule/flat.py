@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from anyrt.core.dims import Dim, Sym, add, depends, linear, mul, substitute, symbols
-from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, Space, Store, alu, bitcast, cast, load
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Space, Store, load, on_changed
 from anyrt.schedule.nest import Names, Nest
 from anyrt.schedule.tables import Table, Tables
 
@@ -58,11 +58,8 @@ class _Move:
             case Load(buffer=buffer, index=at):
                 table = self.tables.of(buffer) if buffer.space is Space.TABLE else None
                 return self._load(x) if table is None else self._entry(table, buffer == table.weights, at)
-            case Cast(arg=arg):
-                return cast(self.expr(arg), x.type)
-            case Alu(op=op, args=args):
-                new = tuple(map(self.expr, args))
-                return bitcast(new[0], x.type) if op is Op.BITCAST else alu(op, *new)
+            case Cast() | Alu():
+                return on_changed(x, self.expr)
             case _:
                 raise _Uneven
 

@@ -281,13 +281,10 @@ class Builder:
         tile = self.names.var(size, "t")
         some = self.names.var(minimum(size, add(across.extent, mul(strip, -size))), "t")
         whole, part = (
-            For(within, Loop.VECTOR, (For(v, Loop.TILE, self._moved(nest, across, strip, size, v)),))
+            For(within, Loop.VECTOR, (For(v, Loop.TILE, _strip(nest, across, add(mul(strip, size), v.dim))),))
             for v in (tile, some)
         )
         return outer, (For(turn, Loop.SERIAL, (If(full, (whole,)), If(alu(Op.NOT, full), (part,)))),)
-
-    def _moved(self, nest: Nest, across: Sym, strip: Dim, size: int, tile: Sym) -> tuple[Stmt, ...]:
-        return nest.replace({across: add(mul(strip, size), tile.dim)}, nest.vars).body
 
     def _spread(self, nest: Nest, widened: Sym, tile: Sym | None = None) -> Kernel:
         """Outer loops become the parallel one, until what is left inside is about ITEM elements; loops that
@@ -552,6 +549,11 @@ class Builder:
             position.insert(0, mod(at, size))
             at = floordiv(at, size)
         return cast(storage.encode(root.dtype, elements.at(root, position)), Scalar.I32)
+
+
+def _strip(nest: Nest, across: Sym, position: Dim) -> tuple[Stmt, ...]:
+    """The nest's statements at one position across memory."""
+    return nest.replace({across: position}, nest.vars).body
 
 
 def _apart(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:

@@ -24,7 +24,7 @@ def variants(
     nest: Nest, widened: Sym, tables: Tables, make: Callable[[Nest], tuple[Stmt, ...]]
 ) -> tuple[Stmt, ...]:
     """`make(nest)`, in versions for the classes of the tables that the widened loop reads."""
-    reads = [(x, t) for x in loads_of(nest.body) if (t := followed(x, widened, tables)) is not None]
+    reads = [(x, t) for x in loads_of(nest.body) if (t := _followed(x, widened, tables)) is not None]
     if all(t.positions.near and always_le(LEAST, x.buffer.size) for x, t in reads):
         return make(nest)
     buffers = dict.fromkeys(x.buffer for x, _ in reads)
@@ -39,7 +39,7 @@ def variants(
     return far if before is None else (*out, _guarded(None, before, far))
 
 
-def followed(x: Load, widened: Sym, tables: Tables) -> Table | None:
+def _followed(x: Load, widened: Sym, tables: Tables) -> Table | None:
     """The table whose entries the lanes of `x` follow, when it does so one position for one."""
     for sym in sorted(symbols(x.index), key=lambda s: s.name):
         if isinstance(sym.source, Load) and sym.source.buffer.space is Space.TABLE:
