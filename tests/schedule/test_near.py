@@ -54,3 +54,8 @@ def test_only_versions_that_may_run_are_written(rows, width, out, wanted):
     assert classes(found) == wanted
     sizes = [{ROWS.name: m, WIDTH.name: n} for m, n in ((1, 1), (1, 75), (9, 150), (9, 300), (9, 512))]
     assert verify(found, host(), sizes) == ()
+
+
+def test_what_never_has_elements_needs_no_table():
+    assert [len(lowered(rows, 50, 75).module.tables) for rows in (9, ROWS.dim, 0)] == [1, 1, 0]
+    assert verify(lowered(0, 50, 75), host(), [{}]) == ()

@@ -60,9 +60,8 @@ def lower(
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
-    tables.keep(
-        {b.offset for g in guarded for k in g.kernels for b in host.touched(k) if b.space is Space.TABLE}
-    )
+    at_work = (x.kernel for s in made for x in s.launches if any(0 not in v.shape for v in x.makes))
+    tables.keep({b.offset for k in at_work for b in host.touched(k) if b.space is Space.TABLE})
     fill = tables.kernels()
     places |= {
         b: (abi.TABLES, b.offset)
