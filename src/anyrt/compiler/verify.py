@@ -24,7 +24,7 @@ from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, st
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.trial import Loaded, Trial, load
 from anyrt.core.dims import evaluate
-from anyrt.core.dtype import cast, is_float, numpy_dtype, short_name
+from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, For, If, Space, Stmt, Store
@@ -52,7 +52,8 @@ class Element:
 @dataclass(frozen=True, slots=True)
 class Mismatch:
     """A kernel that differs from its reference. `values`: what it computes, values of the lowered graph;
-    `inputs`: types of the graph's inputs, which `seed` fills; `element`: the first one that is wrong."""
+    `inputs`: the graph's inputs in words, long ones shortened, which `random_inputs` makes from `seed`;
+    `element`: the first one that is wrong."""
 
     kernel: str
     text: str
@@ -71,8 +72,8 @@ class Mismatch:
         if self.element is not None:
             e = self.element
             found.append(f"element {list(e.index)}: got {e.got}, wanted {e.wanted}")
-        inputs = f"inputs (seed {self.seed}): {', '.join(self.inputs)}"
-        return f"[AR805] {where}: {'; '.join([*found, inputs])}\n{self.text}"
+        inputs = "\n".join([f"inputs (seed {self.seed}):", *self.inputs])
+        return f"[AR805] {where}: {'; '.join(found)}\n{inputs}\n{self.text}"
 
 
 def verify(
@@ -212,7 +213,9 @@ class _Check:
             text=print_kernels([launch.kernel]),
             layers=tuple(dict.fromkeys(graph.name(v) for v in values)),
             values=frozenset(values),
-            inputs=tuple(_describe(n, v, self.sizes) for n, v in graph.inputs),
+            inputs=tuple(
+                _describe(name, a) for name, a in random_inputs(self.graph, self.sizes, self.seed).items()
+            ),
             seed=self.seed,
             sizes=tuple(self.sizes.items()),
             finding=finding,
@@ -282,6 +285,6 @@ def _maker(
     return launches[int(np.searchsorted(ends, index[axis], side="right"))]
 
 
-def _describe(name: str, value: Value, sizes: Mapping[str, int]) -> str:
-    shape = ", ".join(str(evaluate(d, sizes)) for d in value.shape)
-    return f"{name} {short_name(value.dtype)}[{shape}]"
+def _describe(name: str, array: Array) -> str:
+    shown = np.array2string(array, threshold=64, edgeitems=2, separator=", ")
+    return f"{name} {array.dtype}{list(array.shape)} = {shown}"
