@@ -249,7 +249,7 @@ class INormalizationLayer(ILayer):
     def num_groups(self, value: int) -> None: ...
     @property
     def compute_precision(self) -> DataType:
-        """kept: float32 or float16; computed in float32 either way"""
+        """float32, or float16: what it reads and writes is rounded to it (not if strongly typed)"""
 
     @compute_precision.setter
     def compute_precision(self, value: DataType) -> None: ...

@@ -33,7 +33,10 @@ class NormalizationAttrs(Attrs):
     epsilon: float = attr(Kind.FLOAT, "added to the variance", 1e-5)
     num_groups: int = attr(Kind.INT, "groups that the channels (axis 1) are split into", 1)
     compute_precision: DataType = attr(
-        Kind.ENUM, "kept: float32 or float16; computed in float32 either way", DataType.FLOAT, enum=DataType
+        Kind.ENUM,
+        "float32, or float16: what it reads and writes is rounded to it (not if strongly typed)",
+        DataType.FLOAT,
+        enum=DataType,
     )
     is_v2: bool = attr(
         Kind.BOOL, "scale and bias of groups have one value per channel", False, read_only=True
@@ -41,15 +44,19 @@ class NormalizationAttrs(Attrs):
 
 
 def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
-    """Mean, variance around it, and one multiply-add with scale and bias, all in float32."""
-    x = layer.input(0)
+    """Mean, variance around it, and one multiply-add with scale and bias, all in float32.
+
+    A compute precision of float16 is what a kernel for float16 gives between two casts: its arithmetic is in
+    float32, too, what it reads and writes is not."""
+    x, precision = layer.input(0), layer.attrs.compute_precision
     axes = _check(layer, x)
     groups = layer.attrs.num_groups
     per_group = groups != 1 and not layer.attrs.is_v2
     rules = _check_affine(layer, x, groups if per_group else None)
-    wide, scale, bias = (cast(layer.input(i), DataType.FLOAT) for i in range(3))
+    wide, scale, bias = (cast(_rounded(layer.input(i), precision), DataType.FLOAT) for i in range(3))
     if groups == 1:
-        return (checked(cast(_affine(_normalized(layer, wide, axes), scale, bias), x.dtype), rules),)
+        y = _affine(_normalized(layer, wide, axes), scale, bias)
+        return (checked(cast(_rounded(y, precision), x.dtype), rules),)
     channels = x.shape[1]
     got, do = f"{channels} channels in {groups} groups", "choose a divisor of the channels"
     rules += need(
@@ -62,7 +69,14 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
         y = reshape(_affine(y, reshape(scale, one), reshape(bias, one)), x.shape)
     else:
         y = _affine(reshape(y, x.shape), scale, bias)
-    return (checked(cast(y, x.dtype), rules),)
+    return (checked(cast(_rounded(y, precision), x.dtype), rules),)
+
+
+def _rounded(x: Value, precision: DataType) -> Value:
+    """`x` as `precision` would store it."""
+    if precision is DataType.FLOAT or x.dtype is precision:
+        return x
+    return map_("to_half", cast(x, precision))
 
 
 def _normalized(layer: Layer[NormalizationAttrs], x: Value, axes: tuple[int, ...]) -> Value:
@@ -128,7 +142,8 @@ def _check_affine(layer: Layer[NormalizationAttrs], x: Value, groups: int | None
 
 def ref(attrs: NormalizationAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """np.mean and np.var over the axes, or over the elements of each group."""
-    x, scale, bias = (a.astype(np.float64) for a in arrays)
+    stored = np.float16 if attrs.compute_precision is DataType.HALF else np.float64
+    x, scale, bias = (a.astype(stored).astype(np.float64) for a in arrays)
     axes = tuple(i for i in range(x.ndim) if attrs.axes & (1 << i))
     if x.size == 0:
         return (x,)
@@ -195,6 +210,11 @@ def cases() -> tuple[Case[NormalizationAttrs], ...]:
     for t in (DataType.HALF, DataType.BF16):
         out.append(_case(nchw, (1, 6, 1, 1), (2, 3), dtype=t))
         out.append(_case(nchw, (1, 2, 1, 1), (2, 3), 2, dtype=t))
+    for groups in (1, 2):
+        attrs = NormalizationAttrs(12, num_groups=groups, compute_precision=DataType.HALF, is_v2=True)
+        for t in (DataType.FLOAT, DataType.BF16):
+            shapes = (nchw, (1, 6, 1, 1), (1, 6, 1, 1))
+            out.append(Case(attrs, shapes, (t,), dynamic=((0, 2, 3), (), ()), rtol=2.0**-11, atol=1e-5))
     far = np.linspace(1000.0, 1001.0, 60).reshape(2, 3, 2, 5)
     mask = 1 << 2 | 1 << 3
     affine = (1, 3, 1, 1)
