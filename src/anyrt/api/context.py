@@ -38,7 +38,6 @@ class IExecutionContext(Reporting, Managed):
     debug_sync = Setting(bool, False, "Kept: whether to wait after every kernel; runs always wait.")
     enqueue_emits_profile = Setting(bool, True, "Report to the profiler in each run, not on demand.")
     persistent_cache_limit = Setting(int, 0, "Kept: bytes of cache for data; the processor decides.", low=0)
-    profiler = Setting(IProfiler, None, "Is told the time of every kernel.")
     temporary_allocator = Setting(IGpuAllocator, None, "Kept; temporary memory is part of the workspace.")
     unfused_tensors_debug_state = Setting(bool, False, "Whether unfused debug tensors are shown.")
 
@@ -55,6 +54,8 @@ class IExecutionContext(Reporting, Managed):
         self._communicator: object = None
         self._nvtx_verbosity = engine.profiling_verbosity
         self._debug = DebugTensors(context, engine._marks)
+        self._profiler: IProfiler | None = None
+        self._is_watched = self._debug.any
 
     @property
     def engine(self) -> ICudaEngine:
@@ -232,13 +233,30 @@ class IExecutionContext(Reporting, Managed):
 
     # ---- runs -------------------------------------------------------------------------------------------
 
-    @quiet(False)
+    @property
+    def profiler(self) -> IProfiler | None:
+        """Is told the time of every kernel."""
+        return self._profiler
+
+    @profiler.setter
+    def profiler(self, profiler: IProfiler | None) -> None:
+        if not isinstance(profiler, IProfiler | None):
+            raise wrong_type("IExecutionContext.profiler", profiler, "IProfiler")
+        self._profiler = profiler
+        self._is_watched = self._debug.any or profiler is not None
+
     def execute_async_v3(self, stream_handle: int) -> bool:
         """One inference; the outputs are written when it returns, the stream only reaches callbacks."""
+        if type(stream_handle) is int and not self._is_watched and self._context.run_again():
+            return True
+        return self._execute(stream_handle)
+
+    @quiet(False)
+    def _execute(self, stream_handle: int) -> bool:
         stream = stream_handle if type(stream_handle) is int else _address(stream_handle, "execute_async_v3")
         for allocator in self._allocators.values():
             allocator.stream = stream
-        if self.profiler is None and not self._debug.any:
+        if not self._is_watched:
             self._context.run()
             return True
         self._debug.prepare()

@@ -203,6 +203,15 @@ class Context:
         if status:
             raise _failed(status)
 
+    def run_again(self) -> bool:
+        """The same inference as before; False where `run` is needed, which also says what is wrong."""
+        if not self._acquire(False):
+            return False
+        try:
+            return self.is_ready and self._run(self.address) == 0
+        finally:
+            self._release()
+
     def run_steps(self, report: Callable[[str, float], None]) -> None:
         """One inference, kernel by kernel; `report` is told the name of each and its milliseconds."""
         if not self._acquire(False):
