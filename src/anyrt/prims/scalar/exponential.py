@@ -27,7 +27,7 @@ LOG2_E = 1.44269504088896341
 # ln 2 as the sum of two float32; n × LN2_HI is subtracted exactly by an FMA.
 LN2_HI, LN2_LO = 0.693147182464599609375, -1.90465421212593358e-9
 # (eʳ − 1 − r) / r² on |r| ≤ ln 2 / 2: 2⁻²⁶ of eʳ − 1.
-_EXP = (0.00138707319, 0.00836627744, 0.0416674353, 0.166665465, 0.49999997)
+EXP = (0.00138707319, 0.00836627744, 0.0416674353, 0.166665465, 0.49999997)
 # (log(1 + f) − f + f²/2) / f³ on √½ − 1 … √2 − 1: 2⁻³⁰ of the logarithm.
 _LOG = (
     0.0674955621,
@@ -49,7 +49,7 @@ def exp_reduced(x: Expr) -> tuple[Expr, Expr]:
     # `head` is exact; adding `rest` after the square keeps its rounding out of the linear term (0.2 ulp).
     head, rest = fma(n, -LN2_HI, x), n * -LN2_LO
     r = head + rest
-    return (fma(r * r, poly(r, *_EXP), rest) + head) + 1.0, bits
+    return (fma(r * r, poly(r, *EXP), rest) + head) + 1.0, bits
 
 
 def scale(p: Expr, bits: Expr) -> Expr:
@@ -69,12 +69,6 @@ def exp_normal(x: Expr) -> Expr:
     return p * power_of_two(bits)
 
 
-def exp_falling(x: Expr) -> Expr:
-    """eˣ for x ≤ 0: 2ⁿ⁺³² is a normal number, and only the last product may round to a subnormal one."""
-    p, bits = exp_reduced(at_least(x, -104.0))
-    return p * power_of_two(bits + 32) * 2.0**-32
-
-
 def expm1(x: Expr) -> Expr:
     """2 × (s·r + s·r²·q + s − ½) with s = 2ⁿ⁻¹, finite where 2ⁿ is not; the sum carries its rounding."""
     limited = at_least(at_most(x, 89.0), -20.0)
@@ -83,7 +77,7 @@ def expm1(x: Expr) -> Expr:
     s = power_of_two(bits - 1)
     head = fma(s, r, s - 0.5)
     tail = fma(s, r, (s - 0.5) - head)
-    value = head + fma(s, r * r * poly(r, *_EXP), tail)
+    value = head + fma(s, r * r * poly(r, *EXP), tail)
     # Halving lost the last bit of subnormals, and −0.
     return select(absolute(x) < 2.0**-25, x, value + value)
 

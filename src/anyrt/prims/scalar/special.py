@@ -7,8 +7,18 @@ import math
 import numpy as np
 
 from anyrt.ir.kernel import Expr, fma, select
-from anyrt.prims.scalar.exponential import exp_falling, exp_normal
-from anyrt.prims.scalar.table import ScalarFn, absolute, at_most, flip_sign, poly, sign_of
+from anyrt.prims.scalar.exponential import EXP, LN2_HI, LN2_LO, LOG2_E, exp_normal
+from anyrt.prims.scalar.table import (
+    ScalarFn,
+    absolute,
+    at_least,
+    at_most,
+    flip_sign,
+    nearest,
+    poly,
+    power_of_two,
+    sign_of,
+)
 
 # erf(x) / x − 1 in x², |x| ≤ 0.95: 2⁻³⁰.
 _ERF = (8.00277485e-05, -0.000805080403, 0.00519246049, -0.0268557407, 0.112836257, -0.376126289, 0.128379166)
@@ -22,6 +32,8 @@ _LOG_ERFC = (
     -1.12779725,
     -0.000166439087,
 )
+# e⁻ʳ on |r| ≤ ln 2 / 2, highest power first.
+_FALLING = (*(c * (-1) ** k for k, c in enumerate(EXP)), -1.0, 1.0)
 
 
 def erf(x: Expr) -> Expr:
@@ -33,13 +45,14 @@ def erf(x: Expr) -> Expr:
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 − t, or e − e·t where x is negative, where e = e⁻ᵃ and t = e / (1 + e); subnormal results too."""
-    e = exp_falling(-absolute(x))
-    t = e / (e + 1.0)
-    return select(x < 0.0, fma(-e, t, e), 1.0 - t)
+    """1 / (1 + e⁻ˣ), above and below times 2⁻³²: so e⁻ˣ is a normal number wherever it matters."""
+    limited = at_least(at_most(x, 60.0), -104.0)
+    n, bits = nearest(limited, LOG2_E)
+    r = fma(n, -LN2_LO, fma(n, -LN2_HI, limited))
+    return 2.0**-32 / fma(poly(r, *_FALLING), power_of_two(-32 - bits), 2.0**-32)
 
 
 FUNCTIONS = (
     ScalarFn("erf", 1, np.vectorize(math.erf, otypes=[np.float64]), erf, ulp=1.2),
-    ScalarFn("sigmoid", 1, lambda x: 1.0 / (1.0 + np.exp(-x)), sigmoid, ulp=1.7),
+    ScalarFn("sigmoid", 1, lambda x: 1.0 / (1.0 + np.exp(-x)), sigmoid, ulp=2.6),
 )
