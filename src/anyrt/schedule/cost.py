@@ -76,8 +76,8 @@ def op_weight(value: Value) -> int:
     match value.op:
         case Map(fn=fn):
             return map_weight(fn, value.args[-1].dtype)
-        case Taps(rule=rule):
-            return 4 * rule.count  # mostly gathers
+        case Taps(rule=rule, axis=axis):
+            return (4 if axis == value.type.rank - 1 else 2) * rule.count  # gathers, or loads in a row
         case _:
             return 0
 
