@@ -286,5 +286,7 @@ def _maker(
 
 
 def _describe(name: str, array: Array) -> str:
-    shown = np.array2string(array, threshold=64, edgeitems=2, separator=", ")
+    shown = np.array2string(
+        array, threshold=64, edgeitems=2, separator=", ", precision=8, suppress_small=False
+    )
     return f"{name} {array.dtype}{list(array.shape)} = {shown}"
