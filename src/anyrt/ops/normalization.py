@@ -14,12 +14,13 @@ import numpy as np
 from anyrt.core.dims import Dim, Relation, add, equal, floordiv, mod, mul
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.ir.graph import Value
+from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import Requirements, axes_of, checked, need, show
 from anyrt.ops._math import mean
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS
 from anyrt.prims.build import cast, map_, reshape, scalar
+from anyrt.prims.build import expand as expand_
 
 MAX_RANK = 8
 PRECISIONS = (DataType.FLOAT, DataType.HALF)
@@ -55,21 +56,32 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
     rules = _check_affine(layer, x, groups if per_group else None)
     wide, scale, bias = (cast(_rounded(layer.input(i), precision), DataType.FLOAT) for i in range(3))
     if groups == 1:
-        y = _affine(_normalized(layer, wide, axes), scale, bias)
-        return (checked(cast(_rounded(y, precision), x.dtype), rules),)
-    channels = x.shape[1]
-    got, do = f"{channels} channels in {groups} groups", "choose a divisor of the channels"
-    rules += need(
-        layer.name, mod(channels, groups), Relation.EQ, 0, "AR118", got, f"a multiple of {groups}", do
-    )
-    split = (x.shape[0], groups, floordiv(channels, groups), *_merged(x.shape[2:]))
-    y = _normalized(layer, reshape(wide, split), tuple(range(2, len(split))))
-    if per_group:
-        one = (1, groups) + (1,) * (len(split) - 2)
-        y = reshape(_affine(y, reshape(scale, one), reshape(bias, one)), x.shape)
+        centre, factor = _statistics(layer, wide, axes)
     else:
-        y = _affine(reshape(y, x.shape), scale, bias)
+        rules += _check_groups(layer, x.shape[1])
+        each, channels = floordiv(x.shape[1], groups), (x.shape[1],) + (1,) * (x.type.rank - 2)
+        split = (x.shape[0], groups, each, *_merged(x.shape[2:]))
+        found = _statistics(layer, reshape(wide, split), tuple(range(2, len(split))))
+        centre, factor = (_per_channel(v, each, channels) for v in found)
+        if per_group:
+            one = (1, groups) + (1,) * (len(split) - 2)
+            scale, bias = (_per_channel(reshape(v, one), each, channels) for v in (scale, bias))
+    y = map_("fma", map_("sub", wide, centre), map_("mul", factor, scale), bias)
     return (checked(cast(_rounded(y, precision), x.dtype), rules),)
+
+
+def _statistics(layer: Layer[NormalizationAttrs], x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
+    """The mean, and one by the square root of the variance around it."""
+    centre = mean(x, axes)
+    variance = mean(map_("square", map_("sub", x, centre)), axes)
+    spread = map_("sqrt", map_("add", variance, scalar(layer.attrs.epsilon, variance)))
+    return centre, map_("recip", spread)
+
+
+def _per_channel(v: Value, each: Dim, channels: Shape) -> Value:
+    """One number a group, (N, G, 1, …), for each of its channels: (N, C, 1, …)."""
+    batch, groups = v.shape[:2]
+    return reshape(expand_(v, (batch, groups, each) + (1,) * (v.type.rank - 3)), (batch, *channels))
 
 
 def _rounded(x: Value, precision: DataType) -> Value:
@@ -77,17 +89,6 @@ def _rounded(x: Value, precision: DataType) -> Value:
     if precision is DataType.FLOAT or x.dtype is precision:
         return x
     return map_("to_half", cast(x, precision))
-
-
-def _normalized(layer: Layer[NormalizationAttrs], x: Value, axes: tuple[int, ...]) -> Value:
-    centred = map_("sub", x, mean(x, axes))
-    variance = mean(map_("square", centred), axes)
-    spread = map_("sqrt", map_("add", variance, scalar(layer.attrs.epsilon, variance)))
-    return map_("mul", centred, map_("recip", spread))
-
-
-def _affine(y: Value, scale: Value, bias: Value) -> Value:
-    return map_("fma", y, scale, bias)
 
 
 def _merged(spatial: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -114,6 +115,14 @@ def _check(layer: Layer[NormalizationAttrs], x: Value) -> tuple[int, ...]:
         wanted = f"axes {show(tuple(range(2, rank)))}"
         raise ArgumentError("AR309", layer.name, got, wanted, "normalise every axis after the channels")
     return axes
+
+
+def _check_groups(layer: Layer[NormalizationAttrs], channels: Dim) -> Requirements:
+    groups = layer.attrs.num_groups
+    got, do = f"{channels} channels in {groups} groups", "choose a divisor of the channels"
+    return need(
+        layer.name, mod(channels, groups), Relation.EQ, 0, "AR118", got, f"a multiple of {groups}", do
+    )
 
 
 def _check_affine(layer: Layer[NormalizationAttrs], x: Value, groups: int | None) -> Requirements:

@@ -25,7 +25,7 @@ from anyrt.prims.const import Const
 from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
-from anyrt.prims.taps import Border, Nearest, TapRule, Taps
+from anyrt.prims.taps import Border, Linear, Nearest, TapRule, Taps, grows
 from anyrt.prims.view import Axis, View
 
 Below = Callable[[int], int]
@@ -95,6 +95,25 @@ def _same_shape(x: Value, out: Value) -> Fail | None:
 def _unmoved(x: Value, out: Value, axes: tuple[Axis, ...]) -> Fail | None:
     moved = next((k for k, a in enumerate(axes) if a != Axis(0, k)), None)
     return _same_shape(x, out) if moved is None else Fail(f"axis {moved} is read elsewhere")
+
+
+def _crosses_what_grows(x: Value, out: Value, taps: Value, axis: int, axes: tuple[Axis, ...]) -> Fail | None:
+    """Better few elements are transposed, and grow along what then lies side by side."""
+    last = len(axes) - 1
+    if sorted((a.out for a in axes if a == Axis(0, a.out)), key=str) != [*range(len(out.shape))]:
+        return Fail("it is no permutation")
+    if last in (axes[last].out, axes[axis].out):
+        return Fail("the last axis stays, or would be the one that grows")
+    if not grows(taps):
+        return Fail("it does not grow by half")
+    return None
+
+
+def _crossed(x: Value, out: Value, axis: int, rule: TapRule, axes: tuple[Axis, ...]) -> Value:
+    target = axes[axis].out
+    assert target is not None, "a permutation reads every axis"
+    shape = (*out.shape[:target], x.shape[axis], *out.shape[target + 1 :])
+    return apply(Taps(target, out.shape[target], rule), apply(View(shape, axes), x))
 
 
 def _nothing_added(lo: Shape, hi: Shape) -> Fail | None:
@@ -174,6 +193,15 @@ def _slice_example(draw: Below) -> Value:
     return build.slice_(build.transpose(back, (1, 0)), (1, 0), (2, 1 + draw(3)), (1, 1))
 
 
+def _growing_example(draw: Below, dtype: DataType | None = None) -> Value:
+    """Rows or planes resized to at least three halves, as `dtype`, then put elsewhere than last."""
+    shape, axis = (1 + draw(3), 1 + draw(4), 1 + draw(4)), 1 + draw(2)
+    rule = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMULA)
+    x = build.param("x", shape, FLOATS[draw(len(FLOATS))])
+    grown = build.taps(x, axis, 2 * shape[axis] + draw(3), rule)
+    return build.transpose(build.cast(grown, dtype or grown.dtype), ((1, 2, 0), (2, 1, 0))[draw(2)])
+
+
 def _taps_example(draw: Below) -> Value:
     x = _input(draw, *EVERY)
     size, axis = x.shape[1], 1
@@ -244,6 +272,26 @@ RULES: Final[tuple[Rule, ...]] = (
         find=lambda x: op(View, op(View, x, axes=Bind("inner")), shape=Bind("shape"), axes=Bind("axes")),
         make=_joined,
         example=_slice_example,
+    ),
+    Rule(
+        "transposing what taps have grown",
+        find=lambda x: op(
+            View, named("taps", op(Taps, x, axis=Bind("axis"), rule=Bind("rule"))), axes=Bind("axes")
+        ),
+        make=_crossed,
+        guard=_crosses_what_grows,
+        example=_growing_example,
+    ),
+    Rule(
+        "transposing what taps have grown and a cast has narrowed",
+        find=lambda x: op(
+            View,
+            op(Map, named("taps", op(Taps, x, axis=Bind("axis"))), fn=CAST, dtype=Bind("dtype")),
+            axes=Bind("axes"),
+        ),
+        make=lambda taps, out, dtype, axes: build.cast(apply(View(out.shape, axes), taps), dtype),
+        guard=_crosses_what_grows,
+        example=lambda draw: _growing_example(draw, DataType.INT32),
     ),
     Rule(
         "view of everything",

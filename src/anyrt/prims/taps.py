@@ -15,17 +15,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, Requirement, always_le, minimum
+from anyrt.core.dims import Dim, Relation, Requirement, always_le, minimum, mul
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.ir import kernel
-from anyrt.ir.graph import Type
+from anyrt.ir.graph import Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read
 from anyrt.prims._check import check_axis, check_shape, check_type, expect, known_size, show
 from anyrt.prims.taprules import Border, Cubic, Linear, Nearest, TapRule
 
-__all__ = ["Border", "Cubic", "Linear", "Nearest", "TapRule", "Taps"]
+__all__ = ["Border", "Cubic", "Linear", "Nearest", "TapRule", "Taps", "grows"]
 
 WEIGHED = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
 
@@ -87,3 +87,9 @@ class Taps(Prim):
                 total = weight * element if total is None else kernel.fma(weight, element, total)
         assert total is not None, "a rule has at least one tap"
         return total
+
+
+def grows(value: Value) -> bool:
+    """True when taps surely make at least half as many elements again as they read."""
+    op = value.op
+    return isinstance(op, Taps) and always_le(mul(value.args[0].shape[op.axis], 3), mul(op.size, 2))

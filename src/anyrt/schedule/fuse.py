@@ -19,7 +19,8 @@ from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.prims.map import Map
 from anyrt.prims.reduce import Reduce
-from anyrt.prims.taps import Taps
+from anyrt.prims.taps import Taps, grows
+from anyrt.prims.view import View
 from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.kernels import Builder, Group, Part
@@ -138,6 +139,8 @@ class Fusion:
         cost = weight(value, self.buffers)
         if isinstance(value.op, Concat):
             self._store(value, "its parts are written by loops of their own")
+        elif _is_turned(value) and all(_reads_rows_again(u) for u in uses):
+            self._store(value, "it is transposed, and what reads it reads rows of it several times")
         elif depth > 1 and size(value, self.buffers) > CHAIN:
             self._store(value, f"computing it takes more than {CHAIN} instructions an element")
         elif depth > DEPTH:
@@ -152,8 +155,11 @@ class Fusion:
         at other indices. Users that end up in one place compute it once."""
         found: dict[Value, frozenset[Value]] = {}
         for value in reversed(list(walk(v for _, v in self.graph.outputs))):
+            if value in self.buffers:
+                found[value] = frozenset({value})
+                continue
             parts = any(isinstance(u.op, Concat) for u in uses[value])  # each is written by its own loops
-            ends = frozenset({value} if parts or value in self.buffers else ())
+            ends = frozenset({value} if parts else ())
             below = (frozenset({u}) if isinstance(u.op, Taps) else found[u] for u in uses[value])
             found[value] = ends.union(
                 *(b for b, u in zip(below, uses[value], strict=True) if not isinstance(u.op, Concat))
@@ -275,6 +281,16 @@ class Fusion:
             buffer = self._output(name, value)
             if self.buffers[value] != buffer:
                 yield Group(value, buffer)
+
+
+def _is_turned(value: Value) -> bool:
+    """A view whose rows lie across those of its operand."""
+    op, last = value.op, value.type.rank - 1
+    return isinstance(op, View) and op.axes[-1:] != () and op.axes[-1].out not in (None, last)
+
+
+def _reads_rows_again(user: Value) -> bool:
+    return isinstance(user.op, Taps) and user.op.axis != user.type.rank - 1 and grows(user)
 
 
 def port_names(graph: Graph) -> list[str]:

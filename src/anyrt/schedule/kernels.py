@@ -94,6 +94,7 @@ LINE = 64  # bytes of a cache line: what a strip reads across memory
 LEAST_TILE = 4
 RUN = 64  # elements that a strip writes in a row, and pages that are read at a time
 LEAST_RUN = 128  # bytes
+FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
 SHORT = 16384  # elements that a row is read and written in: its own latencies count
 MANY = 64  # rows, from which two at a time still leave enough for the threads
 CHUNK = 32  # strips in a row, so that reading goes on where the last strip stopped
@@ -235,8 +236,21 @@ class Builder:
             return self._spread(Nest(nest.vars[:-1], nest.body), nest.vars[-2], nest.vars[-1])
         across = self._read_across(nest)
         if across is not None:
+            self._refuse_repeated()
             return self._tiles(nest, across)
         return self._spread(_taken_apart(nest), nest.vars[-1])
+
+    def _refuse_repeated(self) -> None:
+        """Tiles come back to the same rows and columns again and again: what is computed for one of them (a
+        factor for each channel) is better computed once."""
+        most, todo = self.sizes.volume(self.group.root) // FEWER, [self.group.root]
+        while todo:
+            for arg in todo.pop().args:
+                if arg in self.buffers:
+                    continue
+                if self.sizes.volume(arg) <= most and weight(arg, self.buffers) > 1:
+                    raise Refusal(arg, "every tile would compute it again")
+                todo.append(arg)
 
     def _read_across(self, nest: Nest) -> Sym | None:
         """An outer loop along which some load walks memory one by one while the innermost loop makes it
@@ -364,6 +378,8 @@ class Builder:
             body += self._folding(r)
         body += self._also(reductions)
         nest = merge(Nest(tuple(inner), (store,)), self.names)
+        if nest.vars and self._read_across(nest) is not None:
+            raise Refusal(reductions[0].value, "the rest of its row is transposed, and better in tiles")
         body += self.rows(nest)
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         work = max(1, work + prod(map(self._extent, inner)))
