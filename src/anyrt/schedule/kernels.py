@@ -58,6 +58,7 @@ from anyrt.ir.kernel import (
 )
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
+from anyrt.schedule.chunks import LONG, around_mean, in_chunks
 from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
 from anyrt.schedule.flat import flattened
@@ -373,10 +374,7 @@ class Builder:
             return self._columns(reductions, store, outer, inner, widened)
         if self._narrow(outer, reductions):
             raise Refusal(reductions[0].value, "too few rows to share among threads")
-        body: list[Stmt] = []
-        for r in reductions:
-            body += self._folding(r)
-        body += self._also(reductions)
+        body = [*self._foldings(reductions), *self._also(reductions)]
         nest = merge(Nest(tuple(inner), (store,)), self.names)
         if nest.vars and self._read_across(nest) is not None:
             raise Refusal(reductions[0].value, "the rest of its row is transposed, and better in tiles")
@@ -430,6 +428,17 @@ class Builder:
         work = 256 * sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         rest = [block if v is widened else v for v in outer]
         return self._kernel(rest, (For(within, Loop.VECTOR, tuple(body)),), max(1, work))
+
+    def _foldings(self, reductions: Sequence[Reduction]) -> list[Stmt]:
+        body, todo = list[Stmt](), list(reductions)
+        while todo:
+            first = todo.pop(0)
+            nest = around_mean(first, todo[0], self.names) if todo else None
+            if nest is not None and self._extent(nest.vars[0]) >= LONG:
+                body += in_chunks(first, todo.pop(0), nest, self.names, self.reserve, self.loops)
+            else:
+                body += self._folding(first)
+        return body
 
     def _folding(self, r: Reduction) -> list[Stmt]:
         nest = merge(Nest(r.vars, (Fold(r.register, r.op, r.body),)), self.names)
