@@ -219,8 +219,8 @@ class Fusion:
         return list(seen)
 
     def _hosts(self) -> dict[Value, Value]:
-        """Reductions that several kernels read are folded by the first of them, when that one folds over the
-        same loops."""
+        """Reductions that several kernels read are folded by one of them that folds over the same loops and
+        can come first."""
         roots = [
             v
             for v in walk(v for _, v in self.graph.outputs)
@@ -236,14 +236,17 @@ class Fusion:
         for v, found in readers.items():
             if len(found) > 1 and v not in self.buffers:
                 self._store(v, f"{len(found)} kernels read it")
-            if (
-                v in self.buffers
-                and v not in self.unhosted | self.alone
-                and isinstance(found[0].op, Reduce)
-                and v.shape == found[0].shape
-            ):
-                hosted[v] = found[0]
+            if v in self.buffers and v not in self.unhosted | self.alone:
+                same = (r for r in found if isinstance(r.op, Reduce) and v.shape == r.shape)
+                hosts = (r for r in same if r is found[0] or self._needs_nothing_after(v, r))
+                hosted.update((v, r) for r in hosts if v not in hosted)
         return hosted
+
+    def _needs_nothing_after(self, value: Value, host: Value) -> bool:
+        """True when all that `host` reads from memory is there before `value` is."""
+        order = {v: k for k, v in enumerate(walk(v for _, v in self.graph.outputs))}
+        stored = {v: b for v, b in self.buffers.items() if v is not host}
+        return all(order[v] <= order[value] for v in self._reads(host, stored) if v in stored)
 
     def _reads(self, root: Value, stored: Mapping[Value, Buffer]) -> Iterator[Value]:
         seen: set[Value] = set()
@@ -258,10 +261,20 @@ class Fusion:
                 todo += v.args
 
     def _groups(self, hosts: Mapping[Value, Value]) -> Iterator[Group]:
-        for value in walk(v for _, v in self.graph.outputs):
+        done: set[Value] = set()
+        for plain in walk(v for _, v in self.graph.outputs):
+            value = plain
+            if plain in hosts and self._needs_nothing_after(plain, hosts[plain]):
+                value = hosts[plain]
             buffer = self.buffers.get(value)
-            if buffer is None or buffer.space in (Space.INPUT, Space.CONST) or value in hosts:
+            if (
+                buffer is None
+                or buffer.space in (Space.INPUT, Space.CONST)
+                or value in hosts
+                or value in done
+            ):
                 continue
+            done.add(value)
             # Parts of 4-bit elements may share a byte, so that no kernel could write one alone.
             if isinstance(value.op, Concat) and value.dtype not in PACKED:
                 yield from self._parts(value, value.op, buffer)
