@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.bfloat import narrowed, widened
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.ir.intervals import interval
@@ -107,8 +108,9 @@ def _divide(w: Writer, scope: Scope, op: Op, a: str, b: str, type: Scalar, width
 def cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
     """`text`, of the type of `arg`, converted."""
     source, target = ll.vector(arg.type, width), ll.vector(to, width)
-    if Scalar.BF16 in (arg.type, to):
-        return _bf16(w, scope, arg, to, text, width)
+    if arg.type is Scalar.BF16 or to is Scalar.BF16:
+        assert Scalar.F32 in (arg.type, to), f"bf16 goes by way of f32, not {arg.type.value} to {to.value}"
+        return (widened if to is Scalar.F32 else narrowed)(w, scope, text, width)
     if to is Scalar.BOOL:
         test = "fcmp une" if arg.type.is_float else "icmp ne"
         return w.put(scope, f"{test} {source} {text}, {ll.splat(0, arg.type, width)}")
@@ -152,23 +154,3 @@ def _truncated(w: Writer, scope: Scope, text: str, to: Scalar, width: int) -> st
     most = w.put(scope, f"select {flag} {large}, {target} {ll.splat(top, to, width)}, {target} {whole}")
     nan = w.put(scope, f"fcmp uno {source} {text}, {text}")
     return w.put(scope, f"select {flag} {nan}, {target} {ll.splat(0, to, width)}, {target} {most}")
-
-
-def _bf16(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
-    """bfloat16 as integer code: the instruction flushes denormals, and without it LLVM calls a function
-    that is not there."""
-    half, full, real = (ll.vector(t, width) for t in (Scalar.I16, Scalar.I32, Scalar.F32))
-    sixteen, one = (ll.splat(n, Scalar.I32, width) for n in (16, 1))
-    if arg.type is Scalar.BF16:
-        assert to is Scalar.F32, f"bf16 converts to f32 first, not to {to.value}"
-        wide = w.put(scope, f"zext {half} {text} to {full}")
-        return w.put(scope, f"bitcast {full} {w.put(scope, f'shl {full} {wide}, {sixteen}')} to {real}")
-    assert arg.type is Scalar.F32, f"only f32 converts to bf16, not {arg.type.value}"
-    bits = w.put(scope, f"bitcast {real} {text} to {full}")
-    even = w.put(scope, f"and {full} {w.put(scope, f'lshr {full} {bits}, {sixteen}')}, {one}")
-    bias = w.put(scope, f"add {full} {even}, {ll.splat(0x7FFF, Scalar.I32, width)}")
-    rounded = w.put(scope, f"lshr {full} {w.put(scope, f'add {full} {bits}, {bias}')}, {sixteen}")
-    nan = w.put(scope, f"fcmp uno {real} {text}, {text}")
-    flag, quiet = ll.vector(Scalar.BOOL, width), ll.splat(0x7FC0, Scalar.I32, width)
-    kept = w.put(scope, f"select {flag} {nan}, {full} {quiet}, {full} {rounded}")
-    return w.put(scope, f"trunc {full} {kept} to {half}")

@@ -74,6 +74,7 @@ def program(module: Module, machine: Machine) -> HostText:
         'attributes #0 = { nounwind "no-builtins" "no-jump-tables"="true" }',
         "!0 = !{}",
         "!1 = !{i32 1}",
+        '!2 = !{!"branch_weights", i32 1, i32 1048576}',
     ]
     text = "\n\n".join([*declared, *(f.text for f in functions), *(e.text for e in entries), *attributes])
     return HostText(text, len(slots))

@@ -114,7 +114,8 @@ def machine(target: llvm.Target) -> Machine:
     """The processor as the code generator sees it."""
     permutes = {2, 4} if target.vector_bits == REGISTER_BITS else set()
     permutes |= {1} if target.vector_bits == REGISTER_BITS and "+avx512vbmi," in target.features else set()
-    return Machine(target.vector_bits, target.has_fma, target.has_f16c, frozenset(permutes))
+    narrows = target.has_bf16 and target.vector_bits == REGISTER_BITS
+    return Machine(target.vector_bits, target.has_fma, target.has_f16c, frozenset(permutes), narrows)
 
 
 def text(lowered: Lowered, target: llvm.Target) -> HostText:
