@@ -20,6 +20,7 @@ from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob, Const
 from anyrt.schedule.arena import Arena, arrange
+from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion, Schedule, ident, port_names
 from anyrt.schedule.tables import Tables
@@ -46,17 +47,24 @@ class Lowered:
 
 
 def lower(
-    graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozenset[Value] = frozenset()
+    graph: Graph,
+    blobs: Mapping[Blob, int],
+    sizes: Sizes,
+    alone: frozenset[Value] = frozenset(),
+    choices: Mapping[Value, Choice] | None = None,
 ) -> Lowered:
-    """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan."""
+    """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
+    `choices` how to cut the kernels with these roots."""
     tables, made, arenas = Tables(), [], []
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
     for n, version in enumerate(kinds):
         prefix = "k" if n == len(kinds) - 1 else "e"  # e: sizes that meet are equal
         label = _labels(version.graph, prefix)
-        apart = frozenset(new for new, old in originals(graph, version.graph).items() if old in alone)
-        made.append(Fusion(version.graph, sizes, apart, label, tables).schedule())
+        origin = originals(graph, version.graph)
+        apart = frozenset(new for new, old in origin.items() if old in alone)
+        own = {new: choices[old] for new, old in origin.items() if old in choices} if choices else {}
+        made.append(Fusion(version.graph, sizes, apart, label, own, tables).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
