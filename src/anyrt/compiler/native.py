@@ -137,21 +137,21 @@ def compile_lowered(lowered: Lowered, target: llvm.Target) -> Compiled:
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
     slots = symbols + (0,) * (source.slots - len(symbols))
-    scratch = _largest([k.scratch for k in lowered.module.kernels])
     wanted = tuple((name, entries[name]) for name in (abi.PREPARE, abi.RUN, abi.STEP))
     program = Program(
         slots,
         lowered.arena_bytes,
         lowered.schedule.tables.bytes,
-        scratch,
+        scratch_bytes(lowered),
         tuple(k.name for k in lowered.module.kernels),
         wanted,
     )
     return Compiled(program, code)
 
 
-def _largest(sizes: list[Dim]) -> Dim:
-    """An upper bound: the largest of fixed sizes plus every symbolic one."""
+def scratch_bytes(lowered: Lowered) -> Dim:
+    """An upper bound of what a thread needs: the largest of fixed sizes plus every symbolic one."""
+    sizes = [k.scratch for k in lowered.module.kernels]
     fixed = max((s for s in sizes if isinstance(s, int)), default=0)
     total: Dim = fixed
     for size in {s for s in sizes if not isinstance(s, int)}:

@@ -33,7 +33,7 @@ from anyrt.ir.prim import Array
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.schedule.fuse import Launch, Schedule
-from anyrt.schedule.versions import originals, versions
+from anyrt.schedule.versions import originals, serving, versions
 
 SEED: Final = 20
 MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
@@ -148,7 +148,7 @@ class _Check:
 
     @cached_property
     def version(self) -> int:
-        return next(n for n, v in enumerate(self._versions) if evaluate(v.guard, self.sizes))
+        return serving((v.guard for v in self._versions), self.sizes)
 
     @property
     def _versions(self) -> Sequence[host.Guarded]:

@@ -9,10 +9,12 @@ a kernel, the model's own choice first; plans and timing caches hold only choice
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Final
 
+from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Kernel, Loop, Space
 from anyrt.ir.statements import buffers_of, folds, loops
 from anyrt.schedule.nest import BLOCK
@@ -90,3 +92,15 @@ def _shapes(kernel: Kernel) -> tuple[Shape, ...]:
     if any(b.space is Space.SCRATCH for b in buffers_of(kernel.body)):
         return (WINDOW, *tiles)
     return (ROWS,) if folds(kernel.body) else (*tiles, POINTS)
+
+
+def print_choices(choices: Mapping[Value, Choice], places: Iterable[Value]) -> str:
+    """Choices as text: "3 band=8;7 run=128", where 3 and 7 are numbers in `places`."""
+    return ";".join(f"{n} {choices[value]}" for n, value in enumerate(places) if value in choices)
+
+
+def parse_choices(text: str, places: Mapping[str, Value]) -> dict[Value, Choice]:
+    """What `print_choices` wrote; a place or a choice that is not known leaves the model's choice."""
+    named = (item.partition(" ") for item in text.split(";"))
+    found = {places[n]: Choice.parse(choice) for n, _, choice in named if n in places}
+    return {value: choice for value, choice in found.items() if choice is not None}
