@@ -168,10 +168,10 @@ class _Build:
         lower = partial(native.lower, graph, offsets, sizes)
         tuned = self._tuned(lower, target)
         self._done(1)
-        lowered, alone, report = self._verified(tuned, lower, target)
+        tuned, alone = self._verified(tuned, lower, target)
         self._done(2)
-        compiled = native.compile_lowered(lowered, target)
-        self._check_memory(lowered)
+        compiled = native.compile_lowered(tuned.lowered, target)
+        self._check_memory(tuned.lowered)
         self._done(3)
         plan = Plan(
             name=request.name,
@@ -183,7 +183,7 @@ class _Build:
             profiles=request.profiles,
             settings=_settings(request, graph, alone, tuned.choices),
             layers=request.layers,
-            report=report_text(lowered, (*tuned.lines, *report)),
+            report=report_text(tuned.lowered, tuned.lines),
         )
         check_agreement(plan, graph)
         data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
@@ -221,31 +221,31 @@ class _Build:
             return Tuned(lowered)
         self._check_memory(lowered)  # before as much is taken for measuring
         done = partial(self._done, phase=MEASURING)
-        with self._phase(MEASURING, PHASE, len(lowered.schedule.launches)):
+        with self._phase(MEASURING, PHASE, max(len(s.launches) for s in lowered.schedules)):
             return tune(
                 self.request, lowered, lambda chosen: lower(choices=chosen), target, self._check, done
             )
 
     def _verified(
         self, tuned: Tuned, lower: partial[native.Lowered], target: llvm.Target
-    ) -> tuple[native.Lowered, frozenset[Value], tuple[str, ...]]:
+    ) -> tuple[Tuned, frozenset[Value]]:
         """Compare kernels with the interpreter; what differs is reported and built unfused."""
-        lowered = tuned.lowered
         points = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}[
             self.request.settings.verify
         ]
         if not points:
-            return lowered, frozenset(), ()
+            return tuned, frozenset()
         profiles = range(len(self.request.profiles))
         corners = [self.request.sizes(p, at) for p in profiles for at in points] or [{}]
-        found: tuple[Mismatch, ...] = verify(lowered, target, corners)
+        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, corners)
         if not found:
-            return lowered, frozenset(), (f"verified at {len(corners)} shapes",)
+            return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
         lines = tuple(str(m) for m in found)
         for line in lines:
             self.request.log(Severity.WARNING, line)
         alone = groups_failed(found)
-        return lower(alone, tuned.choices), alone, lines
+        choices = {value: choice for value, choice in tuned.choices.items() if value not in alone}
+        return Tuned(lower(alone, choices), choices, (*tuned.lines, *lines)), alone
 
     def _check_memory(self, lowered: native.Lowered) -> None:
         """What a context would take, which has the same limit."""
