@@ -10,13 +10,14 @@ import pytest
 from anyrt.codegen.llvm import host
 from anyrt.compiler import driver, native, tune
 from anyrt.compiler.request import BuildRequest, Settings, Verify
-from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.trial import STRIP, Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import BuilderFlag, DataType, ResizeCoordinateTransformation, ResizeSelector
 from anyrt.core.errors import BuildCancelled, ResourceError
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.plan import abi
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
@@ -233,6 +234,17 @@ def test_other_sizes_threads_and_processors_have_names_of_their_own(monkeypatch)
     assert len(timings) == 4
 
 
+def test_dynamic_sizes_are_measured_for_each_optimum():
+    n = Sym("x.0", 1, 64)
+    x = b.param("x", (n.dim, 20000), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", b.map_("neg", x)),), {}, (Symbol(n, "x", 0),))
+    request = winning(graph, 1, 2, max_tactics=2)
+    for rows in (4, 5):
+        profile = (Range("x", False, (1, 20000), (rows, 20000), (64, 20000)),)
+        driver.build(replace(request, profiles=(profile,)))
+    assert len(request.timings) == 2
+
+
 def test_a_build_without_timing_cache_neither_reads_nor_writes_it():
     request = winning(columns(), 2, 3, flags=1 << BuilderFlag.DISABLE_TIMING_CACHE)
     known = winning(columns(), 1, 3)
@@ -295,6 +307,25 @@ def test_every_candidate_computes_the_same_in_the_same_memory(shape):
         assert verify(found, host(), [{}]) == (), str(choice)
         assert [k.scratch for k in found.module.kernels] == [kernel.scratch]
         assert found.schedule.tables.made == usual.schedule.tables.made
+
+
+def test_each_thread_of_a_trial_has_scratch_of_its_own():
+    class Three:
+        threads, address = 3, 0
+
+    found = load(native.lower(window(), {}, Sizes({})), host())
+    trial = Trial(found, {}, Three())
+    stride = int(trial.args[abi.SCRATCH_STRIDE])
+    assert stride >= native.scratch_bytes(found.lowered) > 0
+    assert trial.blocks["scratch"].nbytes == 3 * stride + STRIP
+
+
+def test_a_trial_takes_memory_of_an_earlier_one_where_that_is_large_enough():
+    first = Trial(load(native.lower(tiles(), {}, Sizes({})), host()), {})
+    kept = dict(first.blocks)
+    second = Trial(load(native.lower(points(), {}, Sizes({})), host()), {}, None, first.blocks)
+    third = Trial(load(native.lower(window(), {}, Sizes({})), host()), {}, None, second.blocks)
+    assert [third.blocks[n] is kept[n] for n in ("tensor x", "tensor y", "scratch")] == [True, True, False]
 
 
 # ---- what stops it ---------------------------------------------------------------------------------------
