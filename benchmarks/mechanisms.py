@@ -101,7 +101,7 @@ MECHANISMS = (
         "two short rows at a time",
         "schedule/pairs.py",
         "norm_ln_f16_8x512x768",
-        (Switch(kernels, "SHORT", 0),),
+        (Switch(kernels, "MANY", ENDLESS),),
     ),
     Mechanism(
         "outputs written past the caches",

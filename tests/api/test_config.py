@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.schedule.choice import MODEL, Choice
 
 Config, Flag, Pool = trt.IBuilderConfig, trt.BuilderFlag, trt.MemoryPoolType
 HALF = trt.float16
@@ -40,7 +41,6 @@ KEPT = {
     "quantization_flags": (0, 1),
     "profile_stream": (0, 7),
     "algorithm_selector": (None, object()),
-    "builder_optimization_level": (3, 5),
     "hardware_compatibility_level": (
         trt.HardwareCompatibilityLevel.NONE,
         trt.HardwareCompatibilityLevel.SAME_COMPUTE_CAPABILITY,
@@ -48,7 +48,6 @@ KEPT = {
     "runtime_platform": (trt.RuntimePlatform.SAME_AS_BUILD, trt.RuntimePlatform.WINDOWS_AMD64),
     "plugins_to_serialize": ([], ["a.so"]),
     "max_aux_streams": (-1, 2),
-    "max_num_tactics": (-1, 3),
     "tiling_optimization_level": (trt.TilingOptimizationLevel.NONE, trt.TilingOptimizationLevel.MODERATE),
     "l2_limit_for_tiling": (-1, 1024),
     "remote_auto_tuning_config": ("", "host"),
@@ -103,7 +102,6 @@ def test_kept_settings_change_no_plan_but_for_what_the_plan_keeps(builder):
         config = builder.create_builder_config()
         for name, values in KEPT.items():
             setattr(config, name, values[position])
-        config.builder_optimization_level = 3
         network = passing(builder, 2)
         network.name = "same"
         plans.append(bytes(builder.build_serialized_network(network, config)))
@@ -316,7 +314,58 @@ def test_a_build_makes_a_timing_cache_and_measures_nothing(builder, config):
     assert config.get_timing_cache() is None
     assert builder.build_serialized_network(passing(builder, 2), config) is not None
     assert config.get_timing_cache().queryKeys() == []
-    assert "none adds to it" in Config.set_timing_cache.__doc__
+
+
+def many_rows(builder):
+    """A network y = x / sum of the row, whose rows may be folded two at a time."""
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (67, 130))
+    total = network.add_reduce(x, trt.ReduceOperation.SUM, 2, True).get_output(0)
+    y = network.add_elementwise(x, total, trt.ElementWiseOperation.DIV).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    return network
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_build_that_measures_fills_the_timing_cache_and_gives_a_right_engine(builder, config, threads):
+    config.builder_optimization_level, config.num_threads = 4, threads
+    engine = builder.build_engine_with_config(many_rows(builder), config)
+    (key,) = config.get_timing_cache().queryKeys()
+    assert config.get_timing_cache().query(key).timingMSec > 0
+    assert f"measured on {threads} threads, at most 0.2 s for a kernel:" in engine._plan.report
+    x = np.arange(67 * 130, dtype=np.float32).reshape(67, 130)
+    np.testing.assert_allclose(engine(x=x)["y"], x / x.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_what_a_timing_cache_says_is_built_whoever_said_it(builder, config):
+    config.builder_optimization_level = 4
+    network = many_rows(builder)
+    assert builder.build_serialized_network(network, config) is not None
+    again = config.create_timing_cache(config.get_timing_cache().serialize())
+    (key,) = again.queryKeys()
+    for choice, settings in ((MODEL, None), (Choice(short=0), "2 short=0")):
+        again.update(key, trt.TimingCacheValue(choice.tactic, 9.0))
+        config.set_timing_cache(again, False)
+        engine = builder.build_engine_with_config(network, config)
+        assert dict(engine._plan.settings).get("choices") == settings
+        assert f"{choice}, as the timing cache says" in engine._plan.report
+    assert again.query(key) == trt.TimingCacheValue(Choice(short=0).tactic, 9.0)
+
+
+def test_a_build_may_be_kept_from_the_timing_cache(builder, config):
+    config.builder_optimization_level = 4
+    config.set_flag(trt.BuilderFlag.DISABLE_TIMING_CACHE)
+    assert builder.build_serialized_network(many_rows(builder), config) is not None
+    assert config.get_timing_cache().queryKeys() == []
+
+
+def test_the_number_of_forms_to_measure_reaches_the_build(builder, config):
+    config.builder_optimization_level, config.max_num_tactics = 4, 1
+    engine = builder.build_engine_with_config(many_rows(builder), config)
+    assert "model, its only form" in engine._plan.report
+    config.reset()
+    assert (config.builder_optimization_level, config.max_num_tactics) == (3, -1)
 
 
 def test_a_timing_cache_that_was_set_outlives_the_build(builder, config):

@@ -16,12 +16,13 @@ from anyrt.api.module import get_plugin_registry
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.registry import IPluginRegistry
-from anyrt.api.runtime import Runtime
+from anyrt.api.runtime import Runtime, engine_pool
 from anyrt.api.setting import Setting
 from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, ResourceError
+from anyrt.plan.pool import Threads
 
 CHUNK = 1 << 24
 
@@ -164,7 +165,15 @@ def _request(
     if config._timing_cache is None:
         config._timing_cache = ITimingCache()
     request = freeze(network, config._profiles, config._build_settings(), unfused)
-    return replace(request, monitor=progress, timings=config._timing_cache._entries)
+    timings = config._timing_cache._entries
+    return replace(request, monitor=progress, timings=timings, pool=lambda: _threads(network, config))
+
+
+def _threads(network: INetworkDefinition, config: IBuilderConfig) -> Threads:
+    """The engine's threads, for measuring."""
+    pool = engine_pool(config.num_threads, lambda text: network._channel.log(Severity.WARNING, text))
+    pool.ensure()
+    return pool
 
 
 class Progress:

@@ -42,8 +42,8 @@ GIB = 1 << 30
 class IBuilderConfig(Managed):
     """How to build; made by `Builder.create_builder_config`. `verify` and `num_threads` are AnyRT's own.
 
-    What says "kept" can be read back and changes no engine: it is about hardware, or about measuring, and
-    builds measure nothing yet.
+    What says "kept" can be read back and changes no engine: it is about hardware, or about ways of measuring
+    that builds do not have.
     """
 
     avg_timing_iterations = Setting(int, 1, "Kept: runs that a measurement would average.", low=1)
@@ -61,7 +61,12 @@ class IBuilderConfig(Managed):
         object, None, "Kept and never asked: there are no library algorithms to select."
     )
     builder_optimization_level = Setting(
-        int, 3, "Kept in the plan, 0 to 5; the code is the same.", low=0, high=5
+        int,
+        3,
+        "How long to look for fast kernels, 0 to 5. Up to 3 a cost model cuts them; 4 and 5 measure forms of"
+        " each, for up to 0.2 and 1 s besides compiling them, and the timing cache remembers the best.",
+        low=0,
+        high=5,
     )
     hardware_compatibility_level = Setting(
         HardwareCompatibilityLevel, HardwareCompatibilityLevel.NONE, "Kept: plans load on any machine."
@@ -72,7 +77,7 @@ class IBuilderConfig(Managed):
     max_aux_streams = Setting(int, -1, "Kept: most auxiliary streams; kernels use threads.", low=-1)
     progress_monitor = Setting(IProgressMonitor, None, "Follows builds and may stop them.")
     max_num_tactics = Setting(
-        int, -1, "Kept: most variants to measure for a kernel; −1: as the level says.", low=-1
+        int, -1, "Most forms of a kernel to measure, where the level measures; −1: as the level says.", low=-1
     )
     tiling_optimization_level = Setting(
         TilingOptimizationLevel, TilingOptimizationLevel.NONE, "Kept; tiles come from a cost model."
@@ -123,8 +128,9 @@ class IBuilderConfig(Managed):
     def set_flag(self, flag: BuilderFlag) -> None:
         """Switch a flag on.
 
-        OBEY_PRECISION_CONSTRAINTS rounds to half types after every layer, FP16 and INT8 let DLA take float32;
-        the others are kept, as this library has nothing for them to switch."""
+        OBEY_PRECISION_CONSTRAINTS rounds to half types after every layer, FP16 and INT8 let DLA take float32,
+        DISABLE_TIMING_CACHE keeps a build that measures from the timing cache; the others are kept, as this
+        library has nothing for them to switch."""
         self.flags |= 1 << _member(BuilderFlag, flag)
 
     def clear_flag(self, flag: BuilderFlag) -> None:
@@ -238,7 +244,8 @@ class IBuilderConfig(Managed):
         return ITimingCache(serialized_timing_cache)
 
     def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool:
-        """Use a cache in builds; it is kept, and as builds measure nothing yet, none adds to it."""
+        """Use a cache in builds: those that measure (see `builder_optimization_level`) take what it knows and
+        add to it. An entry that was made with `update` is obeyed like any other."""
         if not isinstance(cache, ITimingCache):
             raise wrong_type("set_timing_cache", cache, "an ITimingCache")
         self._timing_cache = cache
@@ -261,6 +268,7 @@ class IBuilderConfig(Managed):
             verbosity=self.profiling_verbosity,
             round_layers=self.get_flag(BuilderFlag.OBEY_PRECISION_CONSTRAINTS),
             flags=self.flags,
+            max_tactics=self.max_num_tactics,
         )
 
 

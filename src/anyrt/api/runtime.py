@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from anyrt.api.allocator import AllocatedDevice
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
@@ -19,7 +20,7 @@ from anyrt.core.errors import ArgumentError, PlanError
 from anyrt.plan.device import Device
 from anyrt.plan.file import PlanFile, read_plan
 from anyrt.runtime.engine import load
-from anyrt.runtime.pool import MAX_THREADS, shared_pool
+from anyrt.runtime.pool import MAX_THREADS, Pool, shared_pool
 
 CHUNK = 1 << 24
 TEMPFILES = 1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES
@@ -83,9 +84,7 @@ class Runtime(Reporting, Managed):
         device: Device = CpuDevice()
         if self._gpu_allocator is not None:
             device = AllocatedDevice(device, self._gpu_allocator)
-        wanted = file.plan.number("threads")
-        threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
-        pool = shared_pool(threads, CpuDevice(), lambda: obtain_pool(self._warn))
+        pool = engine_pool(file.plan.number("threads"), self._warn)
         engine = load(file, device, pool, lambda plan: obtain(plan, self._warn))
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
@@ -107,6 +106,12 @@ class Runtime(Reporting, Managed):
     def get_plugin_registry(self) -> IPluginRegistry:
         """The registry that loading looks plug-ins up in."""
         return get_plugin_registry()
+
+
+def engine_pool(wanted: int | None, warn: Callable[[str], None]) -> Pool:
+    """The threads of an engine that wants so many; None: the machine's own number."""
+    threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
+    return shared_pool(threads, CpuDevice(), lambda: obtain_pool(warn))
 
 
 def _read_all(reader: IStreamReader | IStreamReaderV2) -> bytes:

@@ -1,4 +1,7 @@
-"""Timing caches: what measuring kernels has taught, kept between builds; builds measure nothing so far.
+"""Timing caches: what measuring kernels has taught, kept between builds (compiler/tune.py measures).
+
+A key stands for a kernel with its sizes, threads and processor, a tactic for a way to cut it; the build
+report shows the tactics that were measured. A kernel with a tactic that nobody knows is measured again.
 
 >>> cache = ITimingCache()
 >>> key = TimingCacheKey.parse("k1")
@@ -53,7 +56,9 @@ class TimingCacheValue:
 
 
 class ITimingCache:
-    """Measurements by key, from `update` and `combine`; made by `IBuilderConfig.create_timing_cache`."""
+    """Measurements by key, from builds, `update` and `combine`.
+
+    Made by `IBuilderConfig.create_timing_cache`."""
 
     def __init__(self, serialized: bytes | bytearray | memoryview = b"") -> None:
         try:

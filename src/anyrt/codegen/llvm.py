@@ -147,7 +147,7 @@ def _target(
         registers=facts.registers,
         has_fma=arm or found.get("fma", False),
         has_f16c=arm or found.get("f16c", False),
-        has_bf16=found.get("avx512bf16", False) or found.get("bf16", False),
+        has_bf16=found.get("avx512bf16", False),
         has_vnni=found.get("avx512vnni", False) or found.get("dotprod", False),
     )
 

@@ -9,8 +9,10 @@ Both lower the graph that the plan holds, so that what was verified while buildi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import kernel_cache, obtain_pool, plan_key
 from anyrt.compiler.report import report_text
 from anyrt.compiler.request import BuildRequest, Point, Verify
+from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
@@ -33,17 +36,21 @@ from anyrt.passes import PASSES
 from anyrt.plan.abi import align
 from anyrt.plan.file import PlanFile, read_plan, write_plan
 from anyrt.plan.plan import Binding, Plan, lay_out
-from anyrt.plan.program import Compiled, Program
+from anyrt.plan.program import Compiled
 from anyrt.plan.room import THREAD_ROOM, require_room
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
+from anyrt.schedule.choice import Choice, parse_choices, print_choices
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.race import EFFORTS
 from anyrt.schedule.storage import PACKED
 
 T = TypeVar("T")
 PHASE = "Building engine"
 STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code", "Write plan")
+MEASURING = "Measure kernels"  # a phase of scheduling, at levels that measure
 ALONE = "alone"  # the setting that names values which verification wants unfused
+CHOICES = "choices"  # the setting that says how to cut the kernels of some values: "3 band=8;7 run=128"
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the file that it is writing
 
@@ -73,10 +80,11 @@ def lower_plan(file: PlanFile) -> native.Lowered:
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
     offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
-    order = list(walk(v for _, v in graph.outputs))
-    names = dict(file.plan.settings).get(ALONE, "").split()
-    alone = frozenset(order[int(n)] for n in names if n.isdigit() and int(n) < len(order))
-    return native.lower(graph, offsets, Sizes(plan_sizes(file.plan, Point.OPT)), alone)
+    places = {str(n): v for n, v in enumerate(walk(v for _, v in graph.outputs))}
+    settings = dict(file.plan.settings)
+    alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
+    choices = parse_choices(settings.get(CHOICES, ""), places)
+    return native.lower(graph, offsets, Sizes(plan_sizes(file.plan, Point.OPT)), alone, choices)
 
 
 def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
@@ -133,14 +141,19 @@ class _Build:
 
     def run(self) -> bytes:
         """Everything from the network's graph to the plan's bytes."""
+        with self._phase(PHASE, None, len(STEPS)):
+            return self._steps()
+
+    @contextmanager
+    def _phase(self, name: str, parent: str | None, steps: int) -> Iterator[None]:
         monitor = self.request.monitor
         if monitor is not None:
-            monitor.start(PHASE, None, len(STEPS))
+            monitor.start(name, parent, steps)
         try:
-            return self._steps()
+            yield
         finally:
             if monitor is not None:
-                monitor.finish(PHASE)
+                monitor.finish(name)
 
     def _steps(self) -> bytes:
         request = self.request
@@ -152,12 +165,13 @@ class _Build:
         records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
         offsets = {blobs[r.name]: r.offset for r in records}
         sizes = Sizes(request.sizes(0, Point.OPT) if request.profiles else {})
-        lowered = native.lower(graph, offsets, sizes)
+        lower = partial(native.lower, graph, offsets, sizes)
+        tuned = self._tuned(lower, target)
         self._done(1)
-        lowered, alone, report = self._verified(lowered, offsets, sizes, target)
+        tuned, alone = self._verified(tuned, lower, target)
         self._done(2)
-        compiled = native.compile_lowered(lowered, target)
-        self._check_memory(compiled.program)
+        compiled = native.compile_lowered(tuned.lowered, target)
+        self._check_memory(tuned.lowered)
         self._done(3)
         plan = Plan(
             name=request.name,
@@ -167,9 +181,9 @@ class _Build:
             symbols=symbol_records(graph),
             requirements=needs,
             profiles=request.profiles,
-            settings=_settings(request, graph, alone),
+            settings=_settings(request, graph, alone, tuned.choices),
             layers=request.layers,
-            report=report_text(lowered, report),
+            report=report_text(tuned.lowered, tuned.lines),
         )
         check_agreement(plan, graph)
         data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
@@ -190,47 +204,58 @@ class _Build:
             self._check()
         return graph
 
-    def _done(self, step: int) -> None:
-        monitor = self.request.monitor
-        if monitor is not None and not monitor.step(PHASE, step):
-            raise BuildCancelled("AR804", self.request.name, got=f"a stop after step {STEPS[step]!r}")
+    def _done(self, step: int, phase: str = PHASE) -> None:
+        monitor, name = self.request.monitor, STEPS[step] if phase == PHASE else phase
+        if monitor is not None and not monitor.step(phase, step):
+            raise BuildCancelled("AR804", self.request.name, got=f"a stop after step {name!r}")
         self._check()
 
     def _check(self) -> None:
         if self.request.cancelled():
             raise BuildCancelled("AR804", self.request.name)
 
+    def _tuned(self, lower: partial[native.Lowered], target: llvm.Target) -> Tuned:
+        """Kernels cut as measuring shows, at the levels that measure."""
+        lowered = lower()
+        if self.request.settings.optimization_level not in EFFORTS:
+            return Tuned(lowered)
+        self._check_memory(lowered)  # before as much is taken for measuring
+        done = partial(self._done, phase=MEASURING)
+        with self._phase(MEASURING, PHASE, max(len(s.launches) for s in lowered.schedules)):
+            return tune(
+                self.request, lowered, lambda chosen: lower(choices=chosen), target, self._check, done
+            )
+
     def _verified(
-        self, lowered: native.Lowered, offsets: dict[Blob, int], sizes: Sizes, target: llvm.Target
-    ) -> tuple[native.Lowered, frozenset[Value], tuple[str, ...]]:
+        self, tuned: Tuned, lower: partial[native.Lowered], target: llvm.Target
+    ) -> tuple[Tuned, frozenset[Value]]:
         """Compare kernels with the interpreter; what differs is reported and built unfused."""
         points = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}[
             self.request.settings.verify
         ]
         if not points:
-            return lowered, frozenset(), ()
+            return tuned, frozenset()
         profiles = range(len(self.request.profiles))
         corners = [self.request.sizes(p, at) for p in profiles for at in points] or [{}]
-        found: tuple[Mismatch, ...] = verify(lowered, target, corners)
+        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, corners)
         if not found:
-            return lowered, frozenset(), (f"verified at {len(corners)} shapes",)
+            return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
         lines = tuple(str(m) for m in found)
         for line in lines:
             self.request.log(Severity.WARNING, line)
         alone = groups_failed(found)
-        return native.lower(lowered.graph, offsets, sizes, alone), alone, lines
+        choices = {value: choice for value, choice in tuned.choices.items() if value not in alone}
+        return Tuned(lower(alone, choices), choices, (*tuned.lines, *lines)), alone
 
-    def _check_memory(self, program: Program) -> None:
+    def _check_memory(self, lowered: native.Lowered) -> None:
         """What a context would take, which has the same limit."""
         limit = self.request.settings.memory_limit
         if limit is None:
             return
         corners = [self.request.sizes(p, Point.MAX) for p in range(len(self.request.profiles))] or [{}]
         threads = self.request.settings.num_threads or default_threads()
-        needed = max(
-            align(s.of(program.arena_bytes)) + threads * align(s.of(program.scratch_bytes))
-            for s in map(Sizes, corners)
-        )
+        arena, scratch = lowered.arena_bytes, native.scratch_bytes(lowered)
+        needed = max(align(s.of(arena)) + threads * align(s.of(scratch)) for s in map(Sizes, corners))
         if needed > limit:
             got, wanted = f"{needed} bytes of intermediate tensors and scratch", f"at most {limit}"
             do = "raise the WORKSPACE limit of the memory pool, or lower the profile's maximum"
@@ -245,7 +270,9 @@ def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
     return (*inputs, *(Binding(n, False, v.dtype, v.shape) for n, v in graph.outputs))
 
 
-def _settings(request: BuildRequest, graph: Graph, alone: frozenset[Value]) -> tuple[tuple[str, str], ...]:
+def _settings(
+    request: BuildRequest, graph: Graph, alone: frozenset[Value], choices: Mapping[Value, Choice]
+) -> tuple[tuple[str, str], ...]:
     order = {v: n for n, v in enumerate(walk(v for _, v in graph.outputs))}
     s = request.settings
     pairs = [
@@ -256,6 +283,7 @@ def _settings(request: BuildRequest, graph: Graph, alone: frozenset[Value]) -> t
     pairs += [("threads", str(s.num_threads))] if s.num_threads is not None else []
     pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
     pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []
+    pairs += [(CHOICES, print_choices(choices, order))] if choices else []
     return tuple(pairs)
 
 

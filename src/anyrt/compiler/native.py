@@ -20,6 +20,7 @@ from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob, Const
 from anyrt.schedule.arena import Arena, arrange
+from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion, Schedule, ident, port_names
 from anyrt.schedule.tables import Tables
@@ -46,17 +47,24 @@ class Lowered:
 
 
 def lower(
-    graph: Graph, blobs: Mapping[Blob, int], sizes: Sizes, alone: frozenset[Value] = frozenset()
+    graph: Graph,
+    blobs: Mapping[Blob, int],
+    sizes: Sizes,
+    alone: frozenset[Value] = frozenset(),
+    choices: Mapping[Value, Choice] | None = None,
 ) -> Lowered:
-    """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan."""
+    """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
+    `choices` how to cut the kernels with these roots."""
     tables, made, arenas = Tables(), [], []
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
     for n, version in enumerate(kinds):
         prefix = "k" if n == len(kinds) - 1 else "e"  # e: sizes that meet are equal
         label = _labels(version.graph, prefix)
-        apart = frozenset(new for new, old in originals(graph, version.graph).items() if old in alone)
-        made.append(Fusion(version.graph, sizes, apart, label, tables).schedule())
+        origin = originals(graph, version.graph)
+        apart = frozenset(new for new, old in origin.items() if old in alone)
+        own = {new: choices[old] for new, old in origin.items() if old in choices} if choices else {}
+        made.append(Fusion(version.graph, sizes, apart, label, own, tables).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
@@ -112,10 +120,10 @@ def _places(
 
 def machine(target: llvm.Target) -> Machine:
     """The processor as the code generator sees it."""
-    permutes = {2, 4} if target.vector_bits == REGISTER_BITS else set()
-    permutes |= {1} if target.vector_bits == REGISTER_BITS and "+avx512vbmi," in target.features else set()
-    narrows = target.has_bf16 and target.vector_bits == REGISTER_BITS
-    return Machine(target.vector_bits, target.has_fma, target.has_f16c, frozenset(permutes), narrows)
+    wide = target.vector_bits == REGISTER_BITS
+    bytewise = (1,) if "+avx512vbmi," in target.features else ()
+    permutes = frozenset((*bytewise, 2, 4) if wide else ())
+    return Machine(target.vector_bits, target.has_fma, target.has_f16c, permutes, target.has_bf16)
 
 
 def text(lowered: Lowered, target: llvm.Target) -> HostText:
@@ -130,21 +138,21 @@ def compile_lowered(lowered: Lowered, target: llvm.Target) -> Compiled:
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
     slots = symbols + (0,) * (source.slots - len(symbols))
-    scratch = _largest([k.scratch for k in lowered.module.kernels])
     wanted = tuple((name, entries[name]) for name in (abi.PREPARE, abi.RUN, abi.STEP))
     program = Program(
         slots,
         lowered.arena_bytes,
         lowered.schedule.tables.bytes,
-        scratch,
+        scratch_bytes(lowered),
         tuple(k.name for k in lowered.module.kernels),
         wanted,
     )
     return Compiled(program, code)
 
 
-def _largest(sizes: list[Dim]) -> Dim:
-    """An upper bound: the largest of fixed sizes plus every symbolic one."""
+def scratch_bytes(lowered: Lowered) -> Dim:
+    """An upper bound of what a thread needs: the largest of fixed sizes plus every symbolic one."""
+    sizes = [k.scratch for k in lowered.module.kernels]
     fixed = max((s for s in sizes if isinstance(s, int)), default=0)
     total: Dim = fixed
     for size in {s for s in sizes if not isinstance(s, int)}:

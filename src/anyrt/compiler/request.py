@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +20,7 @@ from anyrt.core.dims import Sym
 from anyrt.core.enums import ProfilingVerbosity, Severity
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.plan.plan import Binding, LayerRecord, Range
+from anyrt.plan.pool import Threads
 
 __all__ = ["BuildRequest", "Monitor", "Point", "Settings", "Sym", "Symbol", "Verify"]
 
@@ -43,7 +45,8 @@ class Settings:
 
     `memory_limit`: bytes of intermediate memory, None without limit. `num_threads`: None for the machine's
     own number. `round_layers`: half types are rounded after every layer, not only where a value is stored.
-    `flags`: every BuilderFlag, as bits.
+    `flags`: every BuilderFlag, as bits. `max_tactics`: most forms of a kernel to measure,
+    below 0 as the level says.
     """
 
     optimization_level: int = 3
@@ -53,6 +56,7 @@ class Settings:
     verbosity: ProfilingVerbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
     round_layers: bool = False
     flags: int = 0
+    max_tactics: int = -1
 
 
 class Monitor(Protocol):
@@ -74,7 +78,8 @@ class BuildRequest:
 
     `profiles`: for each profile, the shapes of every input and the values of every shape tensor.
     `bindings`: inputs, then outputs, as the plan describes them. `timings`: measurements by key, which a
-    build may add to.
+    build may add to; kernels are measured by `clock`, in seconds, on the threads of `pool` (None: in the
+    building thread alone).
     """
 
     name: str
@@ -87,6 +92,8 @@ class BuildRequest:
     cancelled: Callable[[], bool] = lambda: False
     log: Callable[[Severity, str], None] = lambda severity, text: None
     timings: MutableMapping[str, tuple[int, float]] = field(default_factory=dict)
+    clock: Callable[[], float] = time.perf_counter
+    pool: Callable[[], Threads] | None = None
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:
         """The value of every symbol of the graph at one corner of a profile."""

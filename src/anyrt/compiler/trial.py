@@ -30,6 +30,7 @@ from anyrt.ir.graph import Graph, walk
 from anyrt.ir.kernel import Buffer, Space
 from anyrt.ir.prim import Array
 from anyrt.plan import abi
+from anyrt.plan.pool import Threads
 from anyrt.plan.program import Compiled
 from anyrt.prims.const import Blob, Const
 
@@ -59,23 +60,26 @@ def load(lowered: native.Lowered, target: llvm.Target) -> Loaded:
 
 @dataclass(slots=True, eq=False)
 class Trial:
-    """The memory of one run at given sizes."""
+    """The memory of one run at given sizes, in this thread unless there is a `pool`; `blocks` of an earlier
+    trial of the same graph are used again."""
 
     loaded: Loaded
     sizes: Mapping[str, int]
+    pool: Threads | None = None
+    blocks: dict[str, HostMemory] = field(default_factory=dict)
     args: NDArray[np.int64] = field(init=False)
-    blocks: dict[str, HostMemory] = field(init=False)
     _kept: list[object] = field(init=False)
 
     def __post_init__(self) -> None:
         program, graph = self.loaded.compiled.program, self.loaded.lowered.graph
         bindings = (*graph.inputs, *graph.outputs)
-        self.blocks, self._kept = {}, []
+        self._kept = []
         self.args = np.zeros(abi.slot_word(len(bindings), len(program.slots)), np.int64)
-        self.args[abi.POOL] = self._pool()
+        self.args[abi.POOL] = self._pool() if self.pool is None else self.pool.address
         self._block(abi.ARENA, "arena", evaluate(program.arena_bytes, self.sizes))
         self._block(abi.TABLES, "tables", evaluate(program.table_bytes, self.sizes))
-        self._block(abi.SCRATCH, "scratch", evaluate(program.scratch_bytes, self.sizes))
+        self.args[abi.SCRATCH_STRIDE] = stride = abi.align(evaluate(program.scratch_bytes, self.sizes))
+        self._block(abi.SCRATCH, "scratch", stride * (1 if self.pool is None else self.pool.threads))
         self._constants()
         for n, (name, value) in enumerate(bindings):
             count = int(np.prod([evaluate(d, self.sizes) for d in value.shape], dtype=np.int64))
@@ -127,9 +131,10 @@ class Trial:
         return memory.bytes[start : start + count]
 
     def _block(self, word: int, name: str, nbytes: int) -> None:
-        memory = allocate(nbytes + STRIP)
-        memory.bytes[:] = FILL
-        self.blocks[name] = memory
+        memory = self.blocks.get(name)
+        if memory is None or memory.nbytes < nbytes + STRIP:
+            memory = self.blocks[name] = allocate(nbytes + STRIP)
+            memory.bytes[:] = FILL
         self.args[word] = memory.address
 
     def _constants(self) -> None:

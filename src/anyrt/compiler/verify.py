@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from math import prod
 from typing import Final
 
@@ -33,7 +34,7 @@ from anyrt.ir.prim import Array
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.schedule.fuse import Launch, Schedule
-from anyrt.schedule.versions import originals, versions
+from anyrt.schedule.versions import originals, serving, versions
 
 SEED: Final = 20
 MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
@@ -72,8 +73,13 @@ class Mismatch:
         if self.element is not None:
             e = self.element
             found.append(f"element {list(e.index)}: got {e.got}, wanted {e.wanted}")
-        inputs = "\n".join([f"inputs (seed {self.seed}):", *self.inputs])
-        return f"[AR805] {where}: {'; '.join(found)}\n{inputs}\n{self.text}"
+        lines = [
+            f"[AR805] {where}: {'; '.join(found)}",
+            f"inputs (seed {self.seed}):",
+            *self.inputs,
+            self.text,
+        ]
+        return "\n".join(lines)
 
 
 def verify(
@@ -148,7 +154,7 @@ class _Check:
 
     @cached_property
     def version(self) -> int:
-        return next(n for n, v in enumerate(self._versions) if evaluate(v.guard, self.sizes))
+        return serving((v.guard for v in self._versions), self.sizes)
 
     @property
     def _versions(self) -> Sequence[host.Guarded]:
@@ -213,9 +219,7 @@ class _Check:
             text=print_kernels([launch.kernel]),
             layers=tuple(dict.fromkeys(graph.name(v) for v in values)),
             values=frozenset(values),
-            inputs=tuple(
-                _describe(name, a) for name, a in random_inputs(self.graph, self.sizes, self.seed).items()
-            ),
+            inputs=tuple(starmap(_describe, random_inputs(self.graph, self.sizes, self.seed).items())),
             seed=self.seed,
             sizes=tuple(self.sizes.items()),
             finding=finding,

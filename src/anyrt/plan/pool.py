@@ -6,7 +6,7 @@ What different threads write lies 128 bytes apart, since processors fetch cache 
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, Protocol
 
 PART_WORDS: Final = 16
 SPIN_TICKS: Final = 100_000  # of the processor's clock, 20 to 50 microseconds
@@ -41,3 +41,10 @@ class PoolWord(enum.IntEnum):
 def pool_words(threads: int) -> int:
     """The size of a pool's memory."""
     return PoolWord.NEXT + PART_WORDS * threads
+
+
+class Threads(Protocol):
+    """A pool of so many threads, ready for regions, with the address of its words."""
+
+    threads: int
+    address: int

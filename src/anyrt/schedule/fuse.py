@@ -21,9 +21,11 @@ from anyrt.prims.map import Map
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.taps import Taps, grows
 from anyrt.prims.view import View
+from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
 from anyrt.schedule.elements import Refusal
-from anyrt.schedule.kernels import Builder, Group, Part
+from anyrt.schedule.group import Group, Part
+from anyrt.schedule.kernels import Builder
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.stream import past_caches, with_buffers
 from anyrt.schedule.tables import Tables
@@ -34,9 +36,10 @@ DEPTH = 48  # values inlined into one another
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel with the values it computes, for reports."""
+    """A kernel with the values it computes, for reports; `root`: what choices call it by."""
 
     kernel: Kernel
+    root: Value
     makes: tuple[Value, ...]
     inlined: tuple[Value, ...]
 
@@ -68,6 +71,7 @@ class Fusion:
     sizes: Sizes
     alone: frozenset[Value]
     label: Callable[[Value, int], str]
+    choices: Mapping[Value, Choice] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
     buffers: dict[Value, Buffer] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
@@ -199,10 +203,10 @@ class Fusion:
         )
         inside = {v: b for v, b in self.buffers.items() if v not in own}
         name = self.label(group.root, number)
-        kernel = Builder(group, inside, self.tables, self.sizes, name).build()
-        return Launch(
-            kernel, group.makes, tuple(v for v in self._inlined(group.root, inside) if v not in group.makes)
-        )
+        choice = self.choices.get(group.root, MODEL)
+        kernel = Builder(group, inside, self.tables, self.sizes, name, choice).build()
+        inlined = tuple(v for v in self._inlined(group.root, inside) if v not in group.makes)
+        return Launch(kernel, group.root, group.makes, inlined)
 
     def _is_copy(self, group: Group) -> bool:
         return self.buffers.get(group.root) != group.buffer

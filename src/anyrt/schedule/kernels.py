@@ -31,7 +31,7 @@ from anyrt.core.dims import (
     substitute,
     symbols,
 )
-from anyrt.ir.graph import Shape, Value
+from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
@@ -58,10 +58,12 @@ from anyrt.ir.kernel import (
 )
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
+from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.chunks import LONG, around_mean, in_chunks
 from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
 from anyrt.schedule.flat import flattened
+from anyrt.schedule.group import Group
 from anyrt.schedule.kept import Kept, moved
 from anyrt.schedule.near import variants
 from anyrt.schedule.nest import (
@@ -85,53 +87,13 @@ from anyrt.schedule.nest import (
 from anyrt.schedule.pairs import paired
 from anyrt.schedule.tables import Tables
 
-ITEM = 8192  # elements that one turn of the parallel loop should hold
 ROW_MOST = 1 << 16  # elements of a row of a window: with the next one, what the caches near a core hold
 ROW_PIECE = 64  # of the innermost loop of a larger row
-ITEMS = 16  # that a window kernel should at least offer to the threads
 LEAST_BAND = 4
-BAND = 32  # output rows of a window kernel that one thread takes at a time
-LINE = 64  # bytes of a cache line: what a strip reads across memory
 LEAST_TILE = 4
-RUN = 64  # elements that a strip writes in a row, and pages that are read at a time
 LEAST_RUN = 128  # bytes
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
-SHORT = 16384  # elements that a row is read and written in: its own latencies count
 MANY = 64  # rows, from which two at a time still leave enough for the threads
-CHUNK = 32  # strips in a row, so that reading goes on where the last strip stopped
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a concatenation: the whole's shape, and where along `axis` the piece begins."""
-
-    shape: Shape
-    axis: int
-    start: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
-    read too."""
-
-    root: Value
-    buffer: Buffer
-    also: tuple[tuple[Value, Buffer], ...] = ()
-    part: Part | None = None
-    whole: Value | None = None  # the concatenation that a part belongs to
-
-    @property
-    def makes(self) -> tuple[Value, ...]:
-        """The values that the kernel writes (a part of)."""
-        return (self.whole or self.root, *(v for v, _ in self.also))
-
-    def place(self, at: Sequence[Dim]) -> Dim:
-        """Where in the buffer the root's element at `at` goes."""
-        if self.part is None:
-            return flat(self.root.shape, at)
-        moved = [add(i, self.part.start) if k == self.part.axis else i for k, i in enumerate(at)]
-        return flat(self.part.shape, moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +112,7 @@ class Builder:
     tables: Tables
     sizes: Sizes
     name: str
+    choice: Choice = MODEL
     names: Names = field(default_factory=Names)
     scratch: Dim = 0
     vars: list[Sym] = field(default_factory=list)
@@ -269,14 +232,14 @@ class Builder:
         """Strips as items of the parallel loop."""
         outer, body = self._strips(nest, across)
         size, length = self._tile(across)
-        strips = min(CHUNK, -(-self._extent(across) // size))
+        strips = min(self.choice.chunk, -(-self._extent(across) // size))
         return self._kernel(outer, body, strips * size * min(length, self._extent(nest.vars[-1])))
 
     def _tile(self, across: Sym) -> tuple[int, int]:
         """(positions, length) of a strip: as many as the bytes of a cache line, and of a run, hold."""
         width = BITS[self.group.buffer.stored] // 8
         some = 1 << (self._extent(across) - 1).bit_length()
-        return max(LEAST_TILE, min(LINE // width, some)), max(RUN, LEAST_RUN // width)
+        return max(LEAST_TILE, min(self.choice.line // width, some)), max(self.choice.run, LEAST_RUN // width)
 
     def _strips(self, nest: Nest, across: Sym) -> tuple[list[Sym], tuple[Stmt, ...]]:
         """(loops, what they hold): strips of positions read across memory, so that each cache line is used
@@ -286,7 +249,9 @@ class Builder:
         last, rest = nest.vars[-1], [v for v in nest.vars if v not in (across, nest.vars[-1])]
         strips = self.names.var(floordiv(add(across.extent, size - 1), size), "s")
         items = prod(map(self._extent, [*rest, strips])) * -(-self._extent(last) // length)
-        chunk, turn, strip = cut(strips, min(CHUNK, max(1, items // ITEMS)), self.names)
+        chunk, turn, strip = cut(
+            strips, min(self.choice.chunk, max(1, items // self.choice.items)), self.names
+        )
         outer, within = [*rest, chunk], last
         if self._extent(last) > length:
             block, within, value = cut(last, length, self.names)
@@ -302,18 +267,18 @@ class Builder:
         return outer, (For(turn, Loop.SERIAL, (If(full, (whole,)), If(alu(Op.NOT, full), (part,)))),)
 
     def _spread(self, nest: Nest, widened: Sym, tile: Sym | None = None) -> Kernel:
-        """Outer loops become the parallel one, until what is left inside is about ITEM elements; loops that
+        """Outer loops become the parallel one, until what is left inside is about `item` elements; loops that
         come after the widened one stay with it."""
         beside = list(nest.vars[nest.vars.index(widened) + 1 :])
         times = prod(map(self._extent, beside if tile is None else [tile]))
         inside, work = [*beside, widened], times * self._extent(widened)
         outer = [v for v in nest.vars if v not in inside]
-        if work > 2 * BLOCK:
-            block, within, value = cut(widened, max(64, BLOCK // times // 64 * 64), self.names)
+        if work > 2 * self.choice.block:
+            block, within, value = cut(widened, max(64, self.choice.block // times // 64 * 64), self.names)
             nest = nest.replace({widened: value}, [*outer, block, *beside, within])
             body = self.loops(Nest((*beside, within), nest.body), within, tile)
-            return self._kernel([*outer, block], body, BLOCK)
-        while outer and work * self._extent(outer[-1]) <= ITEM:
+            return self._kernel([*outer, block], body, self.choice.block)
+        while outer and work * self._extent(outer[-1]) <= self.choice.item:
             work *= self._extent(outer[-1])
             inside.insert(0, outer.pop())
         return self._kernel(outer, self.loops(Nest(tuple(inside), nest.body), widened, tile), max(work, 1))
@@ -381,7 +346,7 @@ class Builder:
         body += self.rows(nest)
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         work = max(1, work + prod(map(self._extent, inner)))
-        short = work <= SHORT and prod(map(self._extent, outer)) >= MANY
+        short = work <= self.choice.short and prod(map(self._extent, outer)) >= MANY
         return (self._pairs if short else self._kernel)(outer, body, work)
 
     def _kept(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
@@ -416,7 +381,7 @@ class Builder:
     def _columns(
         self, reductions: Sequence[Reduction], store: Store, outer: list[Sym], inner: list[Sym], widened: Sym
     ) -> Kernel:
-        block, within, value = cut(widened, 256, self.names)
+        block, within, value = cut(widened, self.choice.column, self.names)
         values = {widened: value}
         body: list[Stmt] = []
         for r in reductions:
@@ -425,7 +390,7 @@ class Builder:
         body += [s for a in self._also(reductions) for s in Nest((), (a,)).replace(values, ()).body]
         nest = Nest(tuple(inner), (store,)).replace(values, inner)
         body += loops(nest.vars, nest.body, None)
-        work = 256 * sum(prod(self._extent(v) for v in r.vars) for r in reductions)
+        work = self.choice.column * sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         rest = [block if v is widened else v for v in outer]
         return self._kernel(rest, (For(within, Loop.VECTOR, tuple(body)),), max(1, work))
 
@@ -543,9 +508,9 @@ class Builder:
         starts = [s.stmt for s in self.before if isinstance(s, Mark)]
         fills = [s for s in self.before if not isinstance(s, Mark)]
         if row in self.inner:
-            return self._kernel(outer, [*starts, *fills, *stores], ITEM)
+            return self._kernel(outer, [*starts, *fills, *stores], self.choice.item)
         rows = self._extent(row) * prod(map(self._extent, outer))
-        band = min(BAND, max(LEAST_BAND, rows // ITEMS))
+        band = min(self.choice.band, max(LEAST_BAND, rows // self.choice.items))
         block, within, value = cut(row, band, self.names)
         turn = [Let(row, value), *fills, *stores]
         work = max(1, band * prod(map(self._extent, inner)) * 2)

@@ -7,11 +7,11 @@ that assumes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar
 
-from anyrt.core.dims import Dim, Expr, Sym, equal, mul, substitute
+from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, mul, substitute
 from anyrt.ir.graph import Graph, Type, Value, apply, walk
 from anyrt.ir.prim import Prim
 from anyrt.prims.map import Map
@@ -41,6 +41,11 @@ def versions(graph: Graph) -> tuple[Version, ...]:
     for sym, size in same.items():
         guard = mul(guard, equal(sym.dim, size))
     return (Version(guard, substituted(graph, same)), general)
+
+
+def serving(guards: Iterable[Dim], sizes: Mapping[str, int]) -> int:
+    """The number of the version that runs at these sizes."""
+    return next(n for n, guard in enumerate(guards) if evaluate(guard, sizes))
 
 
 def originals(graph: Graph, version: Graph) -> dict[Value, Value]:

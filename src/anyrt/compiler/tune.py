@@ -1,0 +1,162 @@
+"""Measured choices: at the higher optimisation levels a build runs each kernel in several forms and keeps the
+fastest one.
+
+    tuned = tune(request, lowered, lower, target, check, done)
+    tuned.lowered, tuned.choices, tuned.lines
+
+Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
+threads, its forms in turn. What was found goes to `request.timings`, under a name made of the kernel, the
+sizes, the threads and the processor; with an entry there nothing is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from anyrt.backends.cpu.device import HostMemory
+from anyrt.codegen import llvm
+from anyrt.codegen.host import Guarded, touched
+from anyrt.compiler.native import Lowered
+from anyrt.compiler.request import BuildRequest, Point
+from anyrt.compiler.trial import Trial, load
+from anyrt.compiler.verify import random_array
+from anyrt.core.dims import evaluate
+from anyrt.core.dtype import storage_bytes
+from anyrt.core.enums import BuilderFlag
+from anyrt.core.errors import ResourceError
+from anyrt.ir.graph import Value
+from anyrt.ir.kernel import Space
+from anyrt.plan.pool import Threads
+from anyrt.schedule.choice import MODEL, Choice
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.forms import Form, Formed, described, formed, forms
+from anyrt.schedule.fuse import Schedule
+from anyrt.schedule.race import EFFORTS, Effort, fastest, race
+from anyrt.schedule.versions import serving, versions
+
+ROOM: Final = 2 << 30  # bytes of tensors that measuring may take
+SAMPLE: Final = 4096  # different numbers in an operand
+Lower = Callable[[Mapping[Value, Choice]], Lowered]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Kernels as they were chosen: `choices` of those that are not the model's, `lines` for the report."""
+
+    lowered: Lowered
+    choices: Mapping[Value, Choice] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+
+def tune(
+    request: BuildRequest,
+    lowered: Lowered,
+    lower: Lower,
+    target: llvm.Target,
+    check: Callable[[], None],
+    done: Callable[[int], None],
+) -> Tuned:
+    """The fastest of several forms of each kernel. `check` is called between runs and `done` with its number
+    after each kernel: what they raise stops the measuring."""
+    sizes = Sizes(request.sizes(0, Point.OPT) if request.profiles else {})
+    ends = (*lowered.graph.inputs, *lowered.graph.outputs)
+    needed = sum(storage_bytes(v.dtype, sizes.volume(v)) for _, v in ends) + sizes.of(lowered.arena_bytes)
+    if needed > ROOM:
+        return Tuned(lowered, lines=(f"no kernel was measured: {needed} bytes of tensors are too many",))
+    pool = None if request.pool is None else request.pool()
+    timings = {} if request.settings.flags & 1 << BuilderFlag.DISABLE_TIMING_CACHE else request.timings
+    effort, asked = EFFORTS[request.settings.optimization_level], request.settings.max_tactics
+    effort = replace(effort, forms=min(effort.forms, asked)) if asked >= 0 else effort
+    version = serving((v.guard for v in lowered.module.versions), sizes.values)
+    tuning = _Tuning(request, lowered, lower, target, check, sizes.values, version, pool, timings, effort)
+    return tuning.run(done)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tuning:
+    """One build's measuring; all its trials share the memory of `blocks`."""
+
+    request: BuildRequest
+    lowered: Lowered
+    lower: Lower
+    target: llvm.Target
+    check: Callable[[], None]
+    sizes: Mapping[str, int]
+    version: int
+    pool: Threads | None
+    timings: MutableMapping[str, tuple[int, float]]
+    effort: Effort
+    blocks: dict[str, HostMemory] = field(default_factory=dict)
+
+    def run(self, done: Callable[[int], None]) -> Tuned:
+        """Every kernel in order."""
+        graph = versions(self.lowered.graph)[self.version].graph
+        kernels = formed(self.lowered.graph, graph, self.lowered.schedules[self.version])
+        unknown = [k for k in kernels if self._known(k) is None]
+        found = forms(unknown, self._schedule, self.effort.forms, self.effort.more)
+        choices: dict[Value, Choice] = {}
+        lines = [f"measured on {self.threads} threads, at most {self.effort.seconds} s for a kernel:"]
+        for kernel in kernels:
+            known = self._known(kernel)
+            if known is not None:
+                choices[kernel.root], line = known, f"{known}, as the timing cache says"
+            else:
+                choices[kernel.root], line = self._measured(kernel, found[kernel.root])
+            lines.append(f"  {kernel.kernel.name}: {line}")
+            done(kernel.number)
+        choices = {root: choice for root, choice in choices.items() if choice != MODEL}
+        return Tuned(self.lower(choices) if choices else self.lowered, choices, tuple(lines))
+
+    @property
+    def threads(self) -> int:
+        """Those that share a kernel."""
+        return 1 if self.pool is None else self.pool.threads
+
+    def _schedule(self, choices: Mapping[Value, Choice]) -> Schedule:
+        self.check()
+        schedule = self.lower(choices).schedules[self.version]
+        assert schedule.tables.made == self.lowered.schedule.tables.made, "a choice changed the tables"
+        return schedule
+
+    def _key(self, kernel: Formed) -> str:
+        sizes = (f"{name}={n}" for name, n in sorted(self.sizes.items()))
+        return kernel.key(self.target.key, str(self.threads), *sizes)
+
+    def _known(self, kernel: Formed) -> Choice | None:
+        """What the timing cache says; None where it does not know the kernel, or names no choice."""
+        entry = self.timings.get(self._key(kernel))
+        return None if entry is None else Choice.of_tactic(entry[0])
+
+    def _measured(self, kernel: Formed, forms: Sequence[Form]) -> tuple[Choice, str]:
+        """The best form, and what to say of it."""
+        if len(forms) == 1:
+            return MODEL, f"{MODEL}, its only form"
+        try:
+            least = race(self._steps(forms), self.effort, self.request.clock, self.check)
+        except ResourceError as error:  # for the trial; the engine may run where there is more
+            return MODEL, f"not measured: {error}"
+        if least is None:
+            return MODEL, "not measured: it takes too long"
+        best = fastest(least)
+        choice = forms[best].choice
+        self.timings[self._key(kernel)] = (choice.tactic, least[best] * 1e3)
+        return choice, f"{choice}, of {described(forms, least)}"
+
+    def _steps(self, forms: Sequence[Form]) -> list[Callable[[], None]]:
+        """What runs each form on the same memory."""
+        kernels = [replace(form.kernel, name=f"form{n}") for n, form in enumerate(forms)]
+        schedule = self.lowered.schedules[self.version]
+        module = replace(self.lowered.module, versions=[Guarded(1, kernels)])
+        one = replace(self.lowered, module=module, schedules=(schedule,))
+        trial = Trial(load(one, self.target), self.sizes, self.pool, self.blocks)
+        rng, read = np.random.default_rng(0), touched(kernels[0])
+        for value, buffer in schedule.buffers.items():
+            if buffer in read and buffer.space in (Space.INPUT, Space.ARENA):
+                shape = [evaluate(d, self.sizes) for d in value.shape]
+                trial.write(buffer, np.resize(random_array(rng, value.dtype, (SAMPLE,)), shape), value.dtype)
+        return [partial(trial.step, n) for n in range(len(kernels))]

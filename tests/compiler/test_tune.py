@@ -1,0 +1,402 @@
+"""Builds that measure: which form of a kernel wins, what is remembered, what stops it.
+
+The clock is the tests' own."""
+
+from dataclasses import replace
+from itertools import cycle
+
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import driver, native, tune
+from anyrt.compiler.request import BuildRequest, Settings, Verify
+from anyrt.compiler.trial import STRIP, Trial, constant_offsets, load
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import BuilderFlag, DataType, ResizeCoordinateTransformation, ResizeSelector
+from anyrt.core.errors import BuildCancelled, ResourceError
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.plan import abi
+from anyrt.plan.file import read_plan
+from anyrt.plan.plan import Range
+from anyrt.prims import build as b
+from anyrt.prims.taps import Linear
+from anyrt.schedule.choice import MODEL, POINTS, ROWS, TILES, WINDOW, Choice, candidates, parse_choices
+from anyrt.schedule.cost import Sizes
+
+BILINEAR = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMULA)
+
+
+def of(y, *inputs) -> Graph:
+    return Graph(tuple((x.op.name, x) for x in inputs), (("y", y),), {y: "y"})
+
+
+def points() -> Graph:
+    x = b.param("x", (70001,), DataType.FLOAT)
+    return of(b.map_("neg", x), x)
+
+
+def tiles() -> Graph:
+    x = b.param("x", (333, 517), DataType.FLOAT)
+    return of(b.transpose(x, (1, 0)), x)
+
+
+def rows() -> Graph:
+    x = b.param("x", (67, 130), DataType.FLOAT)
+    return of(b.map_("sub", x, b.reduce_("sum", x, (1,))), x)
+
+
+def columns() -> Graph:
+    x = b.param("x", (11, 1300), DataType.FLOAT)
+    return of(b.map_("sub", x, b.reduce_("sum", x, (0,))), x)
+
+
+def window() -> Graph:
+    x = b.param("x", (2, 40, 30), DataType.FLOAT)
+    return of(b.taps(b.taps(x, 2, 61, BILINEAR), 1, 700, BILINEAR), x)
+
+
+# For each shape of kernel a candidate, and its place among the forms that are measured at level 4.
+SHAPES = {
+    points: (Choice(block=16384), 2, 4),
+    tiles: (Choice(run=128), 2, 6),
+    rows: (Choice(short=0), 1, 2),
+    columns: (Choice(column=64), 1, 3),
+    window: (Choice(band=8), 1, 5),
+}
+
+
+def clock(*seconds: float):
+    """A clock by which the forms of a kernel take so long, in turn."""
+
+    def ticks():
+        now = 0.0
+        for passed in cycle(seconds):
+            yield now
+            now += passed
+            yield now
+
+    return ticks().__next__
+
+
+def no_clock() -> float:
+    raise AssertionError("nothing is to be measured")
+
+
+def winning(graph: Graph, form: int, count: int, **settings) -> BuildRequest:
+    """A request by whose clock one of so many forms is twice as fast as the others."""
+    seconds = [2 / 1024 if n != form else 1 / 1024 for n in range(count)]
+    return BuildRequest(
+        "net", graph, settings=Settings(**{"optimization_level": 4, **settings}), clock=clock(*seconds)
+    )
+
+
+def kernels(graph: Graph, choice: Choice = MODEL, alone: frozenset = frozenset()) -> str:
+    (_, root), *_ = graph.outputs
+    found = native.lower(graph, constant_offsets(graph), Sizes({}), alone, {root: choice})
+    return print_kernels(found.module.kernels)
+
+
+def loaded(plan: bytes) -> str:
+    """The kernels that loading a plan makes."""
+    return print_kernels(driver.lower_plan(read_plan(plan)).module.kernels)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+
+
+# ---- what is chosen --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_the_fastest_form_is_verified_and_comes_back_when_the_plan_is_loaded(shape):
+    choice, form, count = SHAPES[shape]
+    plan = driver.build(winning(shape(), form, count, verify=Verify.FULL))
+    assert loaded(plan) == kernels(shape(), choice) != kernels(shape())
+    report = read_plan(plan).plan.report.splitlines()
+    assert report[2] == "measured on 1 threads, at most 0.2 s for a kernel:"
+    assert report[3].startswith(f"  k0_y: {choice}, of model 1.953 ms (tactic {MODEL.tactic}); ")
+    assert f"{choice} 0.9766 ms (tactic {choice.tactic})" in report[3]
+    assert report[4] == "verified at 1 shapes"
+    assert report[3].count("tactic") == count
+
+
+def test_level_5_measures_more_forms():
+    plan = driver.build(winning(columns(), 4, 6, optimization_level=5))
+    assert loaded(plan) == kernels(columns(), Choice(column=512))
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Choice(short=0))], ids=str)
+def test_a_form_that_is_faster_by_noise_only_is_not_taken(seconds, wanted):
+    request = replace(winning(rows(), 1, 2), clock=clock(1e-3, seconds))
+    assert loaded(driver.build(request)) == kernels(rows(), wanted)
+
+
+def test_at_the_default_level_nothing_is_measured_read_or_remembered():
+    known = winning(rows(), 1, 2)
+    driver.build(known)
+    plain = BuildRequest("net", rows(), clock=no_clock, timings=dict(known.timings))
+    plan = driver.build(plain)
+    assert plan == driver.build(BuildRequest("net", rows()))
+    assert "choices" not in dict(read_plan(plan).plan.settings)
+    assert plain.timings == known.timings
+
+
+def test_no_more_forms_are_measured_than_the_settings_allow():
+    request = winning(columns(), 1, 2, max_tactics=2)
+    assert loaded(driver.build(request)) == kernels(columns(), Choice(column=64))
+    assert driver.build(
+        replace(request, clock=no_clock, timings={}, settings=replace(request.settings, max_tactics=1))
+    )
+
+
+def test_what_verification_finds_wrong_is_cut_as_the_model_says(monkeypatch):
+    wrong = frozenset({rows().outputs[0][1]})
+    monkeypatch.setattr(driver, "verify", lambda *_: ("wrong",))
+    monkeypatch.setattr(driver, "groups_failed", lambda _: wrong)
+    plan = driver.build(winning(rows(), 1, 2, verify=Verify.FULL))
+    assert "choices" not in dict(read_plan(plan).plan.settings)
+    assert loaded(plan) == kernels(rows(), alone=wrong)
+
+
+def test_versions_for_equal_and_other_sizes_are_cut_alike():
+    n, m = Sym("x.0", 1, 8), Sym("y.0", 1, 8)
+    x, y = b.param("x", (n.dim, 20000), DataType.FLOAT), b.param("y", (m.dim, 20000), DataType.FLOAT)
+    symbols = (Symbol(n, "x", 0), Symbol(m, "y", 0))
+    graph = Graph((("x", x), ("y", y)), (("z", b.map_("add", x, y)),), {}, symbols)
+    ranges = tuple(Range(name, False, (1, 20000), (4, 20000), (8, 20000)) for name in ("x", "y"))
+    request = replace(winning(graph, 2, 4, verify=Verify.FULL), profiles=(ranges,))
+    plan = driver.build(request)
+    assert "k0" in loaded(plan)
+    usual, chosen = (
+        print_kernels(
+            native.lower(
+                graph, {}, Sizes({"x.0": 4, "y.0": 4}), choices={graph.outputs[0][1]: c}
+            ).module.kernels
+        )
+        for c in (MODEL, Choice(block=16384))
+    )
+    assert loaded(plan) == chosen
+    assert [a != b for a, b in zip(usual.split("kernel"), chosen.split("kernel"), strict=True)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+# ---- what is remembered ----------------------------------------------------------------------------------
+
+
+def test_what_the_timing_cache_knows_is_not_measured():
+    request = winning(columns(), 2, 3)
+    measured = driver.build(request)
+    assert list(request.timings.values()) == [(Choice(column=1024).tactic, 1000 / 1024)]
+    known = [driver.build(replace(request, clock=no_clock)) for _ in range(2)]
+    assert known[0] == known[1]
+    assert loaded(known[0]) == loaded(measured)
+    assert "  k0_y: column=1024, as the timing cache says" in read_plan(known[0]).plan.report.splitlines()
+
+
+def test_an_entry_that_somebody_wrote_is_obeyed():
+    request = winning(columns(), 2, 3)
+    driver.build(request)
+    (key,) = request.timings
+    edited = replace(request, clock=no_clock, timings={key: (Choice(column=512).tactic, 99.0)})
+    assert loaded(driver.build(edited)) == kernels(columns(), Choice(column=512))
+
+
+def test_a_tactic_that_nobody_knows_is_measured_again():
+    request = winning(columns(), 2, 3)
+    driver.build(request)
+    (key,) = request.timings
+    again = replace(winning(columns(), 1, 3), timings={key: (12345, 0.001)})
+    assert loaded(driver.build(again)) == kernels(columns(), Choice(column=64))
+    assert again.timings == {key: (Choice(column=64).tactic, 1000 / 1024)}
+
+
+def test_other_sizes_threads_and_processors_have_names_of_their_own(monkeypatch):
+    class Two:
+        threads, address = 2, 0
+
+    wide = b.param("x", (67, 131), DataType.FLOAT)
+    timings: dict[str, tuple[int, float]] = {}
+    small = replace(winning(rows(), 1, 2), timings=timings)
+    driver.build(small)
+    driver.build(replace(small, graph=of(b.map_("sub", wide, b.reduce_("sum", wide, (1,))), wide)))
+    monkeypatch.setattr(tune._Tuning, "_steps", lambda self, forms: [lambda: None] * len(forms))
+    driver.build(replace(small, pool=Two))
+    assert len(timings) == 3
+    monkeypatch.setenv("ANYRT_CPU", "sse2")
+    driver.build(small)
+    assert len(timings) == 4
+
+
+def test_dynamic_sizes_are_measured_for_each_optimum():
+    n = Sym("x.0", 1, 64)
+    x = b.param("x", (n.dim, 20000), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", b.map_("neg", x)),), {}, (Symbol(n, "x", 0),))
+    request = winning(graph, 1, 2, max_tactics=2)
+    for rows in (4, 5):
+        profile = (Range("x", False, (1, 20000), (rows, 20000), (64, 20000)),)
+        driver.build(replace(request, profiles=(profile,)))
+    assert len(request.timings) == 2
+
+
+def test_a_build_without_timing_cache_neither_reads_nor_writes_it():
+    request = winning(columns(), 2, 3, flags=1 << BuilderFlag.DISABLE_TIMING_CACHE)
+    known = winning(columns(), 1, 3)
+    driver.build(known)
+    apart = replace(request, timings=dict(known.timings))
+    assert loaded(driver.build(apart)) == kernels(columns(), Choice(column=1024))
+    assert apart.timings == known.timings
+
+
+# ---- what the plan holds ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ";;",
+        "2",
+        "2 column=1",
+        "2 column=1000000",
+        "2  column=1024",
+        "2 column=1024 x",
+        "² column=1024",
+        "77 column=1024",
+        "-1 column=1024",
+    ],
+)
+def test_choices_that_no_build_writes_leave_the_kernel_as_the_model_cuts_it(text):
+    file = read_plan(driver.build(winning(columns(), 2, 3)))
+    assert ("choices", "2 column=1024") in file.plan.settings
+    settings = tuple((k, text if k == "choices" else v) for k, v in file.plan.settings)
+    found = driver.lower_plan(replace(file, plan=replace(file.plan, settings=settings)))
+    assert print_kernels(found.module.kernels) == kernels(columns())
+
+
+def test_of_two_choices_for_one_place_the_last_is_taken():
+    assert parse_choices("0 run=128;0 band=8", {"0": points().outputs[0][1]}) == {
+        points().outputs[0][1]: Choice(band=8)
+    }
+
+
+def test_choices_print_to_text_and_numbers_of_their_own():
+    every = [MODEL, *(c for shape in (POINTS, ROWS, TILES, WINDOW) for some in shape for c in some)]
+    assert [Choice.parse(str(c)) for c in every] == every
+    assert [Choice.of_tactic(c.tactic) for c in every] == every
+    assert (str(MODEL), MODEL.tactic) == ("model", 41503009610313173)
+
+
+# ---- every candidate is right ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_every_candidate_computes_the_same_in_the_same_memory(shape):
+    graph = shape()
+    (_, root), *_ = graph.outputs
+    usual = native.lower(graph, {}, Sizes({}))
+    (kernel,) = usual.module.kernels
+    for choice in candidates(kernel, more=True):
+        found = native.lower(graph, {}, Sizes({}), choices={root: choice})
+        assert verify(found, host(), [{}]) == (), str(choice)
+        assert [k.scratch for k in found.module.kernels] == [kernel.scratch]
+        assert found.schedule.tables.made == usual.schedule.tables.made
+
+
+def test_each_thread_of_a_trial_has_scratch_of_its_own():
+    class Three:
+        threads, address = 3, 0
+
+    found = load(native.lower(window(), {}, Sizes({})), host())
+    trial = Trial(found, {}, Three())
+    stride = int(trial.args[abi.SCRATCH_STRIDE])
+    assert stride >= native.scratch_bytes(found.lowered) > 0
+    assert trial.blocks["scratch"].nbytes == 3 * stride + STRIP
+
+
+def test_a_trial_takes_memory_of_an_earlier_one_where_that_is_large_enough():
+    first = Trial(load(native.lower(tiles(), {}, Sizes({})), host()), {})
+    kept = dict(first.blocks)
+    second = Trial(load(native.lower(points(), {}, Sizes({})), host()), {}, None, first.blocks)
+    third = Trial(load(native.lower(window(), {}, Sizes({})), host()), {}, None, second.blocks)
+    assert [third.blocks[n] is kept[n] for n in ("tensor x", "tensor y", "scratch")] == [True, True, False]
+
+
+# ---- what stops it ---------------------------------------------------------------------------------------
+
+
+def test_a_build_is_cancelled_between_two_measurements():
+    runs: list[float] = []
+    request = winning(columns(), 2, 3)
+
+    def counted() -> float:
+        runs.append(request.clock())
+        return runs[-1]
+
+    with pytest.raises(BuildCancelled, match="AR804"):
+        driver.build(replace(request, clock=counted, cancelled=lambda: len(runs) >= 6))
+    assert (len(runs), request.timings) == (6, {})
+
+
+def test_a_monitor_hears_of_measuring_and_may_stop_it():
+    heard: list[tuple] = []
+
+    class Monitor:
+        def start(self, phase, parent, steps):
+            heard.append((phase, parent, steps))
+
+        def step(self, phase, step):
+            heard.append((phase, step))
+            return phase != "Measure kernels"
+
+        def finish(self, phase):
+            heard.append((phase,))
+
+    with pytest.raises(BuildCancelled, match="after step 'Measure kernels'"):
+        driver.build(replace(winning(columns(), 2, 3), monitor=Monitor()))
+    assert heard[1:] == [
+        ("Building engine", 0),
+        ("Measure kernels", "Building engine", 1),
+        ("Measure kernels", 0),
+        ("Measure kernels",),
+        ("Building engine",),
+    ]
+
+
+def test_networks_with_too_many_bytes_are_not_measured(monkeypatch):
+    monkeypatch.setattr(tune, "ROOM", 2 * 11 * 1300 * 4 - 1)
+    plan = driver.build(replace(winning(columns(), 2, 3), clock=no_clock))
+    assert loaded(plan) == kernels(columns())
+    assert read_plan(plan).plan.report.endswith(
+        "no kernel was measured: 114400 bytes of tensors are too many"
+    )
+
+
+def test_without_memory_for_a_trial_the_model_decides(monkeypatch):
+    def none(*_: object) -> None:
+        raise ResourceError("AR802", "host memory")
+
+    monkeypatch.setattr(tune, "Trial", none)
+    request = replace(winning(columns(), 2, 3), clock=no_clock)
+    plan = driver.build(request)
+    assert (loaded(plan), request.timings) == (kernels(columns()), {})
+    assert "k0_y: not measured: [AR802] host memory" in read_plan(plan).plan.report
+
+
+def test_a_memory_limit_is_looked_at_before_measuring():
+    request = winning(window(), 1, 5, memory_limit=10)
+    with pytest.raises(ResourceError, match="AR801"):
+        driver.build(replace(request, clock=no_clock))
+
+
+def test_a_kernel_that_takes_too_long_is_not_measured_to_the_end():
+    request = replace(winning(columns(), 2, 3), clock=clock(0.09))
+    plan = driver.build(request)
+    assert (loaded(plan), request.timings) == (kernels(columns()), {})
+    assert "k0_y: not measured: it takes too long" in read_plan(plan).plan.report
