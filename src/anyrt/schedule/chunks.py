@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mul
+from anyrt.core.dims import Dim, Sym, add, floordiv, maximum, minimum, mul
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
@@ -79,14 +79,14 @@ def _is_mean(x: Expr, register: Buffer, var: Sym) -> bool:
 def in_chunks(
     first: Reduction, second: Reduction, nest: Nest, names: Names, reserve: Reserve, widen: Widen
 ) -> list[Stmt]:
-    """Both reductions over the loop of `nest`, which is longer than a chunk."""
+    """Both reductions over the loop of `nest`; right, though not fast, for rows that turn out short."""
     (var,), (fold,) = nest.vars, nest.body
     assert isinstance(fold, Fold), "a fold stays one"
     assert var.extent is not None, f"loop {var} has no extent"
     total, squares, x = first.register, second.register, fold.value
     chunks = floordiv(add(var.extent, CHUNK - 1), CHUNK)
     later, each = names.var(add(chunks, -1), "b"), names.var(chunks, "b")
-    sums = reserve("sums", Scalar.F32, chunks)
+    sums = reserve("sums", Scalar.F32, maximum(1, chunks))
     head, begin, part, centre = (
         Buffer(names.name(n), Scalar.F32, Space.REGISTER) for n in ("head", "begin", "part", "centre")
     )
@@ -114,7 +114,7 @@ def in_chunks(
     return [
         *(Alloc(total, first.start), Alloc(squares, second.start), Alloc(head, first.start)),
         *over(0, (head, x)),
-        *(Store(sums, 0, load(head, 0)), Alloc(begin, load(head, 0) / float(CHUNK))),
+        *(Store(sums, 0, load(head, 0)), Alloc(begin, load(head, 0) / _count(sized(0)))),
         *over(0, (squares, first_off * first_off)),
         For(later, Loop.SERIAL, turn),
         *over_all(total, load(sums, each.dim)),
