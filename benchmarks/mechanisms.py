@@ -11,8 +11,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from anyrt.codegen import arithmetic, permute, values
-from anyrt.schedule import fuse, kept, kernels, stream
+from anyrt.codegen import arithmetic, bfloat, permute, values
+from anyrt.passes import rules
+from anyrt.schedule import cost, fuse, kept, kernels, stream
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
 from benchmarks.peers import Way
@@ -48,6 +49,10 @@ def _never(*_: object) -> None:
     return None
 
 
+def _no(*_: object) -> bool:
+    return False
+
+
 MECHANISMS = (
     Mechanism(
         "positions near each other read as whole registers and permuted",
@@ -58,7 +63,7 @@ MECHANISMS = (
     Mechanism(
         "a row kept while taps along an outer axis read it again",
         "schedule/kernels.py, schedule/kept.py",
-        "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64",
+        "resize_bicubic_hp_8x64x56to112",
         (Switch(kernels, "HEAVY", ENDLESS), Switch(kept, "HEAVY", ENDLESS), Switch(fuse, "HEAVY", ENDLESS)),
     ),
     Mechanism(
@@ -96,6 +101,36 @@ MECHANISMS = (
         "schedule/kernels.py, codegen/transpose.py",
         "shuffle_t2d_L3_1024",
         (Switch(kernels.Builder, "_read_across", _never),),
+    ),
+    Mechanism(
+        "transposing before a resize that grows",
+        "passes/rules.py, schedule/fuse.py",
+        "chain_gn_scale_silu_resize2x_nhwc_bf16_1x320x64x64",
+        (Switch(rules, "grows", _no), Switch(fuse, "grows", _no)),
+    ),
+    Mechanism(
+        "factors of channels stored where tiles would compute them again",
+        "schedule/kernels.py",
+        "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64",
+        (Switch(kernels.Builder, "_refuse_repeated", _never),),
+    ),
+    Mechanism(
+        "taps along an outer axis computed again instead of kept",
+        "schedule/cost.py",
+        "resize_bilinear_hp_nhwc_8x56x56x64to112",
+        (Switch(cost, "ALONG", cost.ACROSS),),
+    ),
+    Mechanism(
+        "squares around the mean of long rows in one pass",
+        "schedule/chunks.py",
+        "norm_gn32_2x320x64x64",
+        (Switch(kernels, "LONG", ENDLESS),),
+    ),
+    Mechanism(
+        "bfloat16 narrowed by the processor's instruction",
+        "codegen/bfloat.py",
+        "norm_gn32_bf16_2x320x64x64",
+        (Switch(bfloat, "NARROWED", ()),),
     ),
     Mechanism(
         "two short rows at a time",

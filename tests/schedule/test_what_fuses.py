@@ -9,6 +9,7 @@ from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.passes.simplify import simplify
 from anyrt.prims import build as b
 from anyrt.prims.const import Param
 from anyrt.prims.taps import Linear
@@ -167,6 +168,34 @@ def test_a_heavy_operand_of_a_resize_is_computed_once_for_each_row():
         '      for vector 60',
         '    for vector 60',
     ]  # fmt: skip
+
+
+def test_an_image_that_grows_is_transposed_while_it_is_small():
+    x = b.param("x", (1, 64, 16, 16), DataType.FLOAT)
+    large = b.transpose(resized(b.map_("tanh", x), 32, 48), (0, 2, 3, 1))
+    small = simplify(Graph((("x", x),), (("y", large),))).outputs[0][1]
+    assert kernels(small) == [
+        'kernel k0_view: 16',
+        '  for serial 1',
+        '    if e {',
+        '      for vector 64',
+        '        for tile 16',
+        '          store v',
+        '    if not(e) {',
+        '      for vector 64',
+        '        for tile 16',
+        '          store v',
+        'kernel k1_taps: 32',
+        '  for serial 48',
+        '    for vector 64',
+        '      store out_y',
+    ]  # fmt: skip
+
+
+def test_a_factor_for_each_channel_is_not_computed_again_by_every_tile():
+    x, c = (b.param(n, (1, 64, s, s), DataType.FLOAT) for n, s in (("x", 32), ("c", 1)))
+    y = b.transpose(b.map_("mul", x, b.map_("rsqrt", c)), (0, 2, 3, 1))
+    assert [line for line in kernels(y) if "kernel" in line] == ["kernel k0_map: 1", "kernel k1_view: 16"]
 
 
 def test_a_transpose_reads_and_writes_whole_cache_lines():

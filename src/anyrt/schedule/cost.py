@@ -22,6 +22,7 @@ from anyrt.prims.taps import Taps
 
 MOVE = 6  # store a vector, load it again later
 CAP = 1000  # a chain that costs more is cut anyway
+ALONG, ACROSS = 2, 4  # for each tap: a load in a row and an FMA, or a gather besides
 HEAVY = 8  # from here an operand of taps is kept rather than recomputed
 
 
@@ -77,7 +78,7 @@ def op_weight(value: Value) -> int:
         case Map(fn=fn):
             return map_weight(fn, value.args[-1].dtype)
         case Taps(rule=rule, axis=axis):
-            return (4 if axis == value.type.rank - 1 else 2) * rule.count  # gathers, or loads in a row
+            return (ALONG if axis != value.type.rank - 1 else ACROSS) * rule.count
         case _:
             return 0
 
