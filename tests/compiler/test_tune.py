@@ -60,7 +60,7 @@ def window() -> Graph:
 # For each shape of kernel a candidate, and its place among the forms that are measured at level 4.
 SHAPES = {
     points: (Choice(block=16384), 2, 4),
-    tiles: (Choice(run=128), 2, 6),
+    tiles: (Choice(run=128), 3, 6),
     rows: (Choice(short=0), 1, 2),
     columns: (Choice(column=64), 1, 3),
     window: (Choice(band=8), 1, 5),

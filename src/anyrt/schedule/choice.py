@@ -31,7 +31,7 @@ class Choice:
     band: int = 32  # output rows of a window kernel that one thread takes at a time
     items: int = 16  # that a kernel of bands or strips should at least offer to the threads
     line: int = 64  # bytes of a cache line: what a strip reads across memory
-    run: int = 64  # elements that a strip writes in a row, and pages that are read at a time
+    run: int = 64  # elements that a strip writes in a row (more if much is written), and pages read at a time
     chunk: int = 32  # strips in a row, so that reading goes on where the last strip stopped
 
     def __str__(self) -> str:
@@ -66,8 +66,8 @@ ROWS: Final[Shape] = (
     (Choice(column=128), Choice(column=512), Choice(column=4096)),
 )
 TILES: Final[Shape] = (
-    (Choice(line=128), Choice(run=128), Choice(run=256), Choice(chunk=8), Choice(chunk=128, items=4)),
-    (Choice(line=32), Choice(run=512), Choice(line=128, run=128), Choice(line=128, chunk=8)),
+    (Choice(line=32), Choice(run=16), Choice(run=128), Choice(chunk=8), Choice(chunk=128, items=4)),
+    (Choice(line=128), Choice(run=32), Choice(run=256), Choice(line=32, run=128)),
 )
 WINDOW: Final[Shape] = (
     (Choice(band=8), Choice(band=16), Choice(band=64, items=8), Choice(band=128, items=4)),

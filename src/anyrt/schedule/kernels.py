@@ -92,6 +92,7 @@ ROW_PIECE = 64  # of the innermost loop of a larger row
 LEAST_BAND = 4
 LEAST_TILE = 4
 LEAST_RUN = 128  # bytes
+LARGE, LARGE_RUNS = 1 << 20, 4  # bytes of an output that no cache near a core holds; its runs are longer
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
 MANY = 64  # rows, from which two at a time still leave enough for the threads
 
@@ -236,10 +237,12 @@ class Builder:
         return self._kernel(outer, body, strips * size * min(length, self._extent(nest.vars[-1])))
 
     def _tile(self, across: Sym) -> tuple[int, int]:
-        """(positions, length) of a strip: as many as the bytes of a cache line, and of a run, hold."""
+        """(positions, length) of a strip: as many as the bytes of a cache line, and of a run, hold. Where the
+        output is large, fewer ends of runs lie within a cache line that another strip writes, too."""
         width = BITS[self.group.buffer.stored] // 8
         some = 1 << (self._extent(across) - 1).bit_length()
-        return max(LEAST_TILE, min(self.choice.line // width, some)), max(self.choice.run, LEAST_RUN // width)
+        run = self.choice.run * (LARGE_RUNS if self.sizes.volume(self.group.root) * width > LARGE else 1)
+        return max(LEAST_TILE, min(self.choice.line // width, some)), max(run, LEAST_RUN // width)
 
     def _strips(self, nest: Nest, across: Sym) -> tuple[list[Sym], tuple[Stmt, ...]]:
         """(loops, what they hold): strips of positions read across memory, so that each cache line is used
