@@ -13,7 +13,7 @@ from typing import Any
 
 from anyrt.codegen import arithmetic, bfloat, permute, values
 from anyrt.passes import rules
-from anyrt.schedule import cost, fuse, kept, kernels, stream
+from anyrt.schedule import cost, fuse, kept, kernels, stream, wide
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
 from benchmarks.peers import Way
@@ -131,6 +131,12 @@ MECHANISMS = (
         "codegen/bfloat.py",
         "norm_gn32_bf16_2x320x64x64",
         (Switch(bfloat, "NARROWED", ()),),
+    ),
+    Mechanism(
+        "rows of bfloat16 converted once",
+        "schedule/wide.py",
+        "norm_ln_bf16_8x512x768",
+        (Switch(wide, "PASSES", ENDLESS),),
     ),
     Mechanism(
         "two short rows at a time",

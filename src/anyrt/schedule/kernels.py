@@ -56,6 +56,7 @@ from anyrt.ir.kernel import (
     load,
     select,
 )
+from anyrt.ir.statements import buffers_of
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.choice import MODEL, Choice
@@ -86,6 +87,7 @@ from anyrt.schedule.nest import (
 )
 from anyrt.schedule.pairs import paired
 from anyrt.schedule.tables import Tables
+from anyrt.schedule.wide import converted_once
 
 ROW_MOST = 1 << 16  # elements of a row of a window: with the next one, what the caches near a core hold
 ROW_PIECE = 64  # of the innermost loop of a larger row
@@ -328,7 +330,9 @@ class Builder:
         first = mul(item.dim, 2)
         second = minimum(add(first, 1), add(rows, -1))
         lets = (*_apart(outer, first), *_apart(others, second))
-        return Kernel(self.name, item, (*lets, *paired(body, outer, others)), 2 * work, self.scratch)
+        kept = [b for b in buffers_of(body) if b.space is Space.SCRATCH]
+        twins = {b: self.reserve("twin", b.stored, b.size) for b in sorted(kept, key=lambda b: b.name)}
+        return Kernel(self.name, item, (*lets, *paired(body, outer, others, twins)), 2 * work, self.scratch)
 
     # ---- rows ---------------------------------------------------------------------------------
 
@@ -346,7 +350,7 @@ class Builder:
         nest = merge(Nest(tuple(inner), (store,)), self.names)
         if nest.vars and self._read_across(nest) is not None:
             raise Refusal(reductions[0].value, "the rest of its row is transposed, and better in tiles")
-        body += self.rows(nest)
+        body = converted_once([*body, *self.rows(nest)], self.reserve)
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         work = max(1, work + prod(map(self._extent, inner)))
         short = work <= self.choice.short and prod(map(self._extent, outer)) >= MANY

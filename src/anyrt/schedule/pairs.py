@@ -6,7 +6,7 @@ neighbour needs the same loops over other memory, so that the loops of both run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Sym
@@ -14,10 +14,13 @@ from anyrt.ir.kernel import Alloc, Buffer, For, If, Stmt
 from anyrt.schedule.nest import substitute_stmt
 
 
-def paired(body: Sequence[Stmt], rows: Sequence[Sym], others: Sequence[Sym]) -> tuple[Stmt, ...]:
-    """`body`, which computes the row at `rows`, for that and for the one at `others`."""
+def paired(
+    body: Sequence[Stmt], rows: Sequence[Sym], others: Sequence[Sym], twins: Mapping[Buffer, Buffer]
+) -> tuple[Stmt, ...]:
+    """`body`, which computes the row at `rows`, for that and for the one at `others`, whose scratch the
+    `twins` are."""
     values = {a: b.dim for a, b in zip(rows, others, strict=True)}
-    own = {r: replace(r, name=f"{r.name}b") for r in _registers(body)}
+    own = {**twins, **{r: replace(r, name=f"{r.name}b") for r in _registers(body)}}
     return _joined(body, [substitute_stmt(s, values, own) for s in body])
 
 

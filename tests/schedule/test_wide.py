@@ -1,0 +1,55 @@
+"""Rows of bfloat16 that several loops read are converted by the first of them only."""
+
+import re
+
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.ops._math import mean
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.wide import MOST
+
+
+def lowered(rows: int, length: int, dtype: DataType, around_mean: bool = True) -> native.Lowered:
+    """Rows divided by their deviation: around the mean three loops read a row, around 0 two."""
+    x = b.param("x", (rows, length), dtype)
+    wide = b.cast(x, DataType.FLOAT)
+    off = b.map_("sub", wide, mean(wide, (1,))) if around_mean else wide
+    y = b.map_("mul", off, b.map_("rsqrt", mean(b.map_("square", off), (1,))))
+    graph = Graph((("x", x),), (("y", b.cast(y, dtype)),))
+    return native.lower(graph, constant_offsets(graph), Sizes({}))
+
+
+def conversions(found: native.Lowered) -> int:
+    """How often the kernel's text reads and converts the input."""
+    return len(re.findall(r"f32\(in_x\[", print_kernels(found.module.kernels)))
+
+
+@pytest.mark.parametrize(("rows", "each"), [(3, 1), (128, 2)], ids=["one row", "two rows at a time"])
+def test_a_row_is_converted_once_for_three_loops(rows, each):
+    found = lowered(rows, 77, DataType.BF16)
+    assert conversions(found) == each
+    assert verify(found, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize(
+    ("length", "dtype", "around_mean", "wanted"),
+    [
+        (77, DataType.BF16, False, 2),  # storing would cost as much as one more conversion
+        (MOST + 1, DataType.BF16, True, 3),  # the cache nearest the core would not hold it
+        (77, DataType.HALF, True, 3),  # loading converts
+        (77, DataType.FLOAT, True, 0),
+    ],
+    ids=["two loops", "a long row", "float16", "float32"],
+)
+def test_other_rows_are_converted_wherever_they_are_read(length, dtype, around_mean, wanted):
+    found = lowered(3, length, dtype, around_mean)
+    assert conversions(found) == wanted
+    assert verify(found, host(), [{}]) == ()
