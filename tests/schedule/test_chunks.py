@@ -66,15 +66,21 @@ def test_means_that_differ_from_chunk_to_chunk_cost_no_digits(kind):
         "first chunk elsewhere": np.where(np.arange(n) < CHUNK, 0, 1000 + noise / 10),
         "last elsewhere": np.where(np.arange(n) < n - 100, 1000 + noise / 10, 0),
     }[kind].astype(np.float32)
-    trial = Trial(load(lowered(n), host()), {})
-    schedule = trial.loaded.lowered.schedule
-    buffers = {name: schedule.buffers[v] for name, v in (*schedule_ends(trial),)}
-    trial.write(buffers["x"], np.stack([x, -x]), DataType.FLOAT)
+    np.testing.assert_allclose(variance(x), np.var(x.astype(np.float64)), rtol=4e-6)
+
+
+@pytest.mark.parametrize("number", [1e6 / 3, 1e-3, 12345.678, 3e7])
+def test_the_variance_of_equal_numbers_is_not_negative(number):
+    x = np.full(6 * CHUNK + 100, number, np.float32)
+    found = variance(x)
+    assert (found >= 0).all()
+    assert (found <= (np.spacing(x[0]) * 8) ** 2).all()
+
+
+def variance(x: np.ndarray) -> np.ndarray:
+    """Of x and of −x."""
+    trial = Trial(load(lowered(x.size), host()), {})
+    graph, schedule = trial.loaded.lowered.graph, trial.loaded.lowered.schedule
+    trial.write(schedule.buffers[dict(graph.inputs)["x"]], np.stack([x, -x]), DataType.FLOAT)
     trial.run()
-    got = trial.read(buffers["y"], DataType.FLOAT, (2, 1))
-    np.testing.assert_allclose(got, np.var(x.astype(np.float64)), rtol=4e-6)
-
-
-def schedule_ends(trial: Trial):
-    graph = trial.loaded.lowered.graph
-    return (*graph.inputs, *graph.outputs)
+    return trial.read(schedule.buffers[dict(graph.outputs)["y"]], DataType.FLOAT, (2, 1))

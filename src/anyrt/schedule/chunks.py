@@ -36,6 +36,7 @@ from anyrt.ir.kernel import (
     fma,
     index,
     load,
+    select,
 )
 from anyrt.schedule.elements import Reduction
 from anyrt.schedule.nest import Names, Nest, merge
@@ -87,8 +88,9 @@ def in_chunks(
     chunks = floordiv(add(var.extent, CHUNK - 1), CHUNK)
     later, each = names.var(add(chunks, -1), "b"), names.var(chunks, "b")
     sums = reserve("sums", Scalar.F32, maximum(1, chunks))
-    head, begin, part, centre = (
-        Buffer(names.name(n), Scalar.F32, Space.REGISTER) for n in ("head", "begin", "part", "centre")
+    head, begin, part, apart, centre = (
+        Buffer(names.name(n), Scalar.F32, Space.REGISTER)
+        for n in ("head", "begin", "part", "apart", "centre")
     )
 
     def sized(chunk: Dim) -> Dim:
@@ -103,11 +105,13 @@ def in_chunks(
         return widen(Nest((each,), (Fold(into, Op.ADD, e),)), each)
 
     now, first_off, off = add(later.dim, 1), x - load(begin, 0), x - load(centre, 0)
-    lost = load(part, 0) / _count(sized(now))
+    # a · (a / m), since a² could overflow where b does not; what rounding makes negative would make it NaN.
+    inside = fma(load(part, 0), -(load(part, 0) / _count(sized(now))), load(apart, 0))
     turn = (
-        *(Alloc(centre, load(sums, later.dim) / float(CHUNK)), Alloc(part, first.start)),
-        *over(now, (part, off), (squares, off * off)),
-        Fold(squares, Op.ADD, load(part, 0) * -lost),
+        Alloc(centre, load(sums, later.dim) / float(CHUNK)),
+        *(Alloc(part, first.start), Alloc(apart, second.start)),
+        *over(now, (part, off), (apart, off * off)),
+        Fold(squares, Op.ADD, select(inside < 0.0, 0.0, inside)),
         Store(sums, now, fma(load(centre, 0), _count(sized(now)), load(part, 0))),
     )
     between = load(sums, each.dim) / _count(sized(each.dim)) - load(total, 0) / _count(var.extent)
