@@ -44,3 +44,26 @@ def test_five_layers_are_two_passes_over_memory(net, engine_of, random):
     assert [line for line in report if line.endswith("bytes") and "touches" in line] == report[1:3]
     assert "[Shuffle]" in report[2]
     assert "stored in memory instead of fused:" in report
+
+
+def test_normalizations_with_transposes_between_them_find_their_statistics(net, engine_of, random):
+    one, zero = (net.add_constant((1, 32, 1, 1), np.full(32, k, np.float32)).get_output(0) for k in (1, 0))
+    x = net.add_input("x", trt.float32, (1, 32, 16, 16))
+    value = x
+    want = wide = random.standard_normal((1, 32, 16, 16)).astype(np.float64)
+    for turned in ((0, 2, 3, 1), (0, 3, 1, 2)) * 2:
+        norm = net.add_normalization_v2(value, one, zero, 0b1100)
+        norm.num_groups = 8
+        y = norm.get_output(0)
+        y = net.add_elementwise(
+            y, net.add_activation(y, trt.ActivationType.SIGMOID).get_output(0), trt.ElementWiseOperation.PROD
+        )
+        shuffle = net.add_shuffle(y.get_output(0))
+        shuffle.first_transpose, shuffle.reshape_dims = turned, (1, 32, 16, 16)
+        value = net.add_elementwise(value, shuffle.get_output(0), trt.ElementWiseOperation.SUM).get_output(0)
+        groups = want.reshape(8, -1)
+        centred = groups - groups.mean(1, keepdims=True)
+        y = (centred / np.sqrt(groups.var(1, keepdims=True) + 1e-5)).reshape(want.shape)
+        want = want + (y / (1 + np.exp(-y))).transpose(turned).reshape(want.shape)
+    got = engine_of(net, value)(x=wide.astype(np.float32))["y"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

@@ -77,9 +77,11 @@ class Fusion:
     refused: list[Refused] = field(default_factory=list)
     unhosted: set[Value] = field(default_factory=set)
     ports: dict[str, str] = field(default_factory=dict)
+    order: dict[Value, int] = field(default_factory=dict)
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
+        self.order = {v: k for k, v in enumerate(walk(v for _, v in self.graph.outputs))}
         self._leaves()
         self._outputs()
         self._choose()
@@ -225,11 +227,7 @@ class Fusion:
     def _hosts(self) -> dict[Value, Value]:
         """Reductions that several kernels read are folded by one of them that folds over the same loops and
         can come first."""
-        roots = [
-            v
-            for v in walk(v for _, v in self.graph.outputs)
-            if v in self.buffers and not isinstance(v.op, Param | Const)
-        ]
+        roots = [v for v in self.order if v in self.buffers and not isinstance(v.op, Param | Const)]
         readers: dict[Value, list[Value]] = {}
         for root in roots:
             stop = {v: b for v, b in self.buffers.items() if v is not root}
@@ -240,17 +238,19 @@ class Fusion:
         for v, found in readers.items():
             if len(found) > 1 and v not in self.buffers:
                 self._store(v, f"{len(found)} kernels read it")
-            if v in self.buffers and v not in self.unhosted | self.alone:
+            # Who is a host is not hosted: it needs a kernel of its own.
+            if v in self.buffers and v not in (self.unhosted | self.alone).union(hosted.values()):
                 same = (r for r in found if isinstance(r.op, Reduce) and v.shape == r.shape)
-                hosts = (r for r in same if r is found[0] or self._needs_nothing_after(v, r))
-                hosted.update((v, r) for r in hosts if v not in hosted)
+                able = (r for r in same if r is found[0] or self._needs_nothing_after(v, r))
+                host = next((r for r in able if r not in hosted), None)
+                if host is not None:
+                    hosted[v] = host
         return hosted
 
     def _needs_nothing_after(self, value: Value, host: Value) -> bool:
         """True when all that `host` reads from memory is there before `value` is."""
-        order = {v: k for k, v in enumerate(walk(v for _, v in self.graph.outputs))}
         stored = {v: b for v, b in self.buffers.items() if v is not host}
-        return all(order[v] <= order[value] for v in self._reads(host, stored) if v in stored)
+        return all(self.order[v] <= self.order[value] for v in self._reads(host, stored) if v in stored)
 
     def _reads(self, root: Value, stored: Mapping[Value, Buffer]) -> Iterator[Value]:
         seen: set[Value] = set()
@@ -266,7 +266,7 @@ class Fusion:
 
     def _groups(self, hosts: Mapping[Value, Value]) -> Iterator[Group]:
         done: set[Value] = set()
-        for plain in walk(v for _, v in self.graph.outputs):
+        for plain in self.order:
             value = plain
             if plain in hosts and self._needs_nothing_after(plain, hosts[plain]):
                 value = hosts[plain]
