@@ -431,3 +431,9 @@ def test_a_profile_with_one_shape_pins_it(log):
     assert context.set_optimization_profile_async(1, 0)
     assert (context.active_optimization_profile, context.infer_shapes()) == (1, [])
     assert (context.get_tensor_shape("y"), context.all_binding_shapes_specified) == ((5,), True)
+
+
+def test_a_fault_in_a_run_is_reported_under_the_name_that_was_called(context, log, monkeypatch):
+    monkeypatch.setattr(type(context._context), "run", lambda self: 1 // 0)
+    assert context.execute_async_v3(0) is False
+    assert "[AR807] execute_async_v3: got ZeroDivisionError" in log.lines[-1]

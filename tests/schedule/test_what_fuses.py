@@ -192,10 +192,25 @@ def test_an_image_that_grows_is_transposed_while_it_is_small():
     ]  # fmt: skip
 
 
+def test_a_photograph_that_grows_is_transposed_by_the_kernel_that_resizes():
+    x = b.param("x", (1, 3, 16, 16), DataType.FLOAT)
+    large = b.transpose(resized(x, 32, 48), (0, 2, 3, 1))
+    found = kernels(simplify(Graph((("x", x),), (("y", large),))).outputs[0][1])
+    assert [line for line in found if "kernel" in line] == ["kernel k0_view: 8"]
+
+
 def test_a_factor_for_each_channel_is_not_computed_again_by_every_tile():
     x, c = (b.param(n, (1, 64, s, s), DataType.FLOAT) for n, s in (("x", 32), ("c", 1)))
     y = b.transpose(b.map_("mul", x, b.map_("rsqrt", c)), (0, 2, 3, 1))
     assert [line for line in kernels(y) if "kernel" in line] == ["kernel k0_map: 1", "kernel k1_view: 16"]
+
+
+def test_values_that_are_used_twice_in_a_row_are_looked_at_once_each():
+    """Looked at once for each way to them, 40 would take years."""
+    y = b.param("x", (64, 96), DataType.FLOAT)
+    for _ in range(40):
+        y = b.map_("add", y, y)
+    assert [line for line in kernels(b.transpose(y, (1, 0))) if "kernel" in line] == ["kernel k0_view: 6"]
 
 
 def test_a_transpose_reads_and_writes_whole_cache_lines():

@@ -249,10 +249,10 @@ class IExecutionContext(Reporting, Managed):
         """One inference; the outputs are written when it returns, the stream only reaches callbacks."""
         if type(stream_handle) is int and not self._is_watched and self._context.run_again():
             return True
-        return self._execute(stream_handle)
+        return self._execute_async_v3(stream_handle)
 
     @quiet(False)
-    def _execute(self, stream_handle: int) -> bool:
+    def _execute_async_v3(self, stream_handle: int) -> bool:
         stream = stream_handle if type(stream_handle) is int else _address(stream_handle, "execute_async_v3")
         for allocator in self._allocators.values():
             allocator.stream = stream

@@ -121,6 +121,8 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
     """A method that answers `fallback` where it would raise an `AnyrtError`."""
 
     def wrap(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | F]:
+        name = method.__name__.lstrip("_")  # as the user called it
+
         @functools.wraps(method)
         def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R | F:
             try:
@@ -130,9 +132,9 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
             except AnyrtError as error:
                 self._channel.fail(error)
             except MemoryError as error:
-                self._channel.fail(ResourceError("AR802", method.__name__, got=str(error)))
+                self._channel.fail(ResourceError("AR802", name, got=str(error)))
             except Exception as error:  # the contract: the core never throws
-                self._channel.crash(method.__name__, error)
+                self._channel.crash(name, error)
             return fallback
 
         return call

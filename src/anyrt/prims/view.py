@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, bounds, minimum, mul
 from anyrt.core.errors import ShapeError
-from anyrt.ir.graph import Shape, Type
+from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_axis, check_shape, expect, known_size, short_shape, show
+
+FILLED: Final = 16  # elements of a row that are worth a vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +118,10 @@ class View(Prim):
 def _position(axis: Axis, grid: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
     along = np.zeros((1,) * len(grid), np.int64) if axis.out is None else grid[axis.out]
     return np.asarray(known_size(axis.start) + known_size(axis.step) * along)
+
+
+def is_turned(value: Value) -> bool:
+    """A view with rows of `FILLED` elements and more, which lie across the rows of its operand."""
+    op, last = value.op, value.type.rank - 1
+    turned = isinstance(op, View) and op.axes[-1:] != () and op.axes[-1].out not in (None, last)
+    return turned and always_le(FILLED, value.shape[last])

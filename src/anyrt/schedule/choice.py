@@ -1,7 +1,8 @@
 """How kernels are cut into pieces: what the cost model takes unless measuring has shown something better.
 
-None of it changes what a kernel computes, nor the memory that it needs. `candidates` says what to measure for
-a kernel, the model's own choice first; plans and timing caches hold only choices of this file.
+None of it changes what a kernel computes, nor, but for the scratch of a second row, the memory that it
+needs. `candidates` says what to measure for a kernel, the model's own choice first; plans and timing caches
+hold only choices of this file.
 
 >>> str(Choice(band=8)), Choice.parse("band=8") == Choice(band=8), Choice.parse("band=9")
 ('band=8', True, None)

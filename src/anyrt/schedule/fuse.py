@@ -20,7 +20,7 @@ from anyrt.prims.const import Const, Param
 from anyrt.prims.map import Map
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.taps import Taps, grows
-from anyrt.prims.view import View
+from anyrt.prims.view import is_turned
 from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
 from anyrt.schedule.elements import Refusal
@@ -145,7 +145,7 @@ class Fusion:
         cost = weight(value, self.buffers)
         if isinstance(value.op, Concat):
             self._store(value, "its parts are written by loops of their own")
-        elif _is_turned(value) and all(_reads_rows_again(u) for u in uses):
+        elif is_turned(value) and all(_reads_rows_again(u) for u in uses):
             self._store(value, "it is transposed, and what reads it reads rows of it several times")
         elif depth > 1 and size(value, self.buffers) > CHAIN:
             self._store(value, f"computing it takes more than {CHAIN} instructions an element")
@@ -298,12 +298,6 @@ class Fusion:
             buffer = self._output(name, value)
             if self.buffers[value] != buffer:
                 yield Group(value, buffer)
-
-
-def _is_turned(value: Value) -> bool:
-    """A view whose rows lie across those of its operand."""
-    op, last = value.op, value.type.rank - 1
-    return isinstance(op, View) and op.axes[-1:] != () and op.axes[-1].out not in (None, last)
 
 
 def _reads_rows_again(user: Value) -> bool:

@@ -211,10 +211,12 @@ class Builder:
         """Tiles come back to the same rows and columns again and again: what is computed for one of them (a
         factor for each channel) is better computed once."""
         most, todo = self.sizes.volume(self.group.root) // FEWER, [self.group.root]
+        seen = set(self.buffers)
         while todo:
             for arg in todo.pop().args:
-                if arg in self.buffers:
+                if arg in seen:
                     continue
+                seen.add(arg)
                 if self.sizes.volume(arg) <= most and weight(arg, self.buffers) > 1:
                     raise Refusal(arg, "every tile would compute it again")
                 todo.append(arg)
