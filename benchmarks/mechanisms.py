@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from anyrt.codegen import arithmetic, bfloat, permute, values
+from anyrt.codegen import arithmetic, bfloat, permute, values, widen
 from anyrt.passes import rules
 from anyrt.schedule import cost, fuse, kept, kernels, stream, wide
 from benchmarks.cases import CASES, Case
@@ -130,7 +130,13 @@ MECHANISMS = (
         "bfloat16 narrowed by the processor's instruction",
         "codegen/bfloat.py",
         "norm_gn32_bf16_2x320x64x64",
-        (Switch(bfloat, "NARROWED", ()),),
+        (Switch(bfloat, "NARROWED", ()), Switch(widen, "AT_ONCE", 1)),
+    ),
+    Mechanism(
+        "two registers of bfloat16 at a time",
+        "codegen/widen.py",
+        "chain_gn_silu_bf16_2x320x64x64",
+        (Switch(widen, "AT_ONCE", 1),),
     ),
     Mechanism(
         "rows of bfloat16 converted once",

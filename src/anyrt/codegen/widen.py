@@ -13,10 +13,11 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.core.dims import linear, substitute
-from anyrt.ir.kernel import BITS, Buffer, For, Op, Scalar, Stmt
-from anyrt.ir.statements import folds, lanes_for, stores
+from anyrt.ir.kernel import BITS, Buffer, For, Load, Op, Scalar, Stmt, Store
+from anyrt.ir.statements import expressions, folds, lanes_for, parts, stores
 
 PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
+AT_ONCE = 2  # registers that one instruction narrows to bfloat16
 CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
 
 
@@ -33,7 +34,7 @@ class VectorLoop:
         v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
         assert var.extent is not None, f"vector loop {var} has no extent"
         assert v.out.scopes.lanes is None, f"vector loop {var} stands in another one"
-        width = lanes_for(self.loop.body, self.values.out.machine.vector_bits)
+        width = lanes_for(self.loop.body, self.values.out.machine.vector_bits) * self._registers()
         folded = sorted(
             {f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(),
             key=lambda x: x[0].name,
@@ -52,6 +53,17 @@ class VectorLoop:
         for b, op in folded:
             v.registers[b.name] = saved[b]
             self._join(outer, b, op, width, sums[b])
+
+    def _registers(self) -> int:
+        """Registers a vector: more than one where an instruction narrows them and the loop walks memory."""
+        body, var = self.loop.body, self.loop.var
+        if not self.values.out.machine.has_bf16 or not all(
+            isinstance(s, Store) and s.buffer.stored is Scalar.BF16 for s in body
+        ):
+            return 1
+        loads = (x.index for x in parts(expressions(body)) if isinstance(x, Load))
+        moved = [linear(at, var) for at in (*(s.index for s in stores(body)), *loads)]
+        return AT_ONCE if all(m is not None and m[0] in (0, 1) for m in moved) else 1
 
     def _peel(self, width: int, extent: str) -> str:
         """Lanes up to the first aligned vector of a buffer that is written past the caches, in one masked

@@ -1,0 +1,62 @@
+"""bfloat16 from float32: one instruction for two registers, and the longer way where it would be wrong."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from anyrt.codegen.host import program
+from anyrt.codegen.llvm import host
+from anyrt.codegen.machine import Machine
+from anyrt.compiler import native
+from anyrt.compiler.trial import Trial, load
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+
+AVX512_BF16 = Machine(512, has_fma=True, has_bf16=True)
+
+
+def lowered(value: Value, x: Value) -> native.Lowered:
+    return native.lower(Graph((("x", x),), (("y", value),)), {}, Sizes())
+
+
+@pytest.mark.parametrize(
+    ("shape", "change", "lanes"),
+    [
+        ((4, 64), lambda x: x, 32),
+        ((4, 64), lambda x: b.slice_(x, (0, 0), (4, 32), (1, 2)), 16),  # not along memory
+        ((64, 64), lambda x: b.transpose(x, (1, 0)), 32),
+        ((4, 16), lambda x: b.slice_(x, (0, 1), (4, 9), (1, 1)), 16),  # shorter than two registers
+    ],
+    ids=["rows", "every second", "tiles", "short rows"],
+)
+def test_two_registers_are_narrowed_at_once_where_a_row_is_walked(shape, change, lanes):
+    x = b.param("x", shape, DataType.FLOAT)
+    text = program(lowered(b.cast(change(x), DataType.BF16), x).module, AVX512_BF16).text
+    for n in (8, 16, 32):
+        assert (f"call <{n} x i16> @narrow{n}" in text) == (n == lanes)
+
+
+def test_a_processor_without_the_instruction_takes_one_register():
+    x = b.param("x", (4, 64), DataType.FLOAT)
+    text = program(lowered(b.cast(x, DataType.BF16), x).module, Machine(512, has_fma=True)).text
+    assert "<16 x float>" in text
+    assert "<32 x float>" not in text
+
+
+@pytest.mark.parametrize("length", [8, 16, 64])
+def test_one_subnormal_number_among_others_is_kept(length):
+    x = b.param("x", (length, length), DataType.FLOAT)
+    found = lowered(b.cast(x, DataType.BF16), x)
+    values = np.full((length, length), 1.2345678, np.float32)
+    values[np.diag_indices(length)] = np.float32(1e-39) * (-1) ** np.arange(length)
+    values[-1, 1:3] = np.inf, np.nan
+    trial = Trial(load(found, host()), {})
+    (source,), (target,) = ([p for p in found.module.places if p.name == name] for name in ("in_x", "out_y"))
+    trial.write(source, values, DataType.FLOAT)
+    trial.run()
+    np.testing.assert_array_equal(
+        trial.read(target, DataType.BF16, values.shape).view(np.uint16),
+        values.astype(ml_dtypes.bfloat16).view(np.uint16),
+    )
