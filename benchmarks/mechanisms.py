@@ -13,6 +13,7 @@ from typing import Any
 
 from anyrt.codegen import arithmetic, bfloat, permute, values, widen
 from anyrt.passes import rules
+from anyrt.prims import map as maps
 from anyrt.schedule import cost, fuse, kept, kernels, stream, wide
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
@@ -137,6 +138,12 @@ MECHANISMS = (
         "codegen/widen.py",
         "chain_gn_silu_bf16_2x320x64x64",
         (Switch(widen, "AT_ONCE", 1),),
+    ),
+    Mechanism(
+        "shorter polynomials for results of half types",
+        "prims/map.py, prims/scalar/",
+        "chain_gn_silu_bf16_2x320x64x64",
+        (Switch(maps, "HALVES", frozenset()),),
     ),
     Mechanism(
         "rows of bfloat16 converted once",

@@ -61,7 +61,11 @@ def _scalar(f: ScalarFn) -> tuple[str, ...]:
     kinds = ", ".join(sorted(k.value for k in f.kinds))
     domain = "all" if math.isinf(f.domain[1]) else f"{f.domain[0]:g} … {f.domain[1]:g}"
     result = "bool" if f.result is ResultKind.BOOL else "same"
-    return f"`{f.name}`", str(f.arity), kinds, result, f"{f.ulp:g}", domain, f.note
+    return f"`{f.name}`", str(f.arity), kinds, result, _ulp(f), domain, f.note
+
+
+def _ulp(f: ScalarFn) -> str:
+    return f"{f.ulp:g}" + (f" ({f.halves.ulp:g} for halves)" if f.halves is not None else "")
 
 
 def works() -> str:

@@ -7,8 +7,6 @@ lt(2, 1)
 
 from __future__ import annotations
 
-import math
-
 from anyrt.prims.scalar import (
     arithmetic,
     compare,
@@ -21,19 +19,7 @@ from anyrt.prims.scalar import (
 )
 from anyrt.prims.scalar.table import Kind, ResultKind, ScalarFn
 
-__all__ = ["SCALARS", "Kind", "ResultKind", "ScalarFn", "ulp_table"]
+__all__ = ["SCALARS", "Kind", "ResultKind", "ScalarFn"]
 
 _FAMILIES = (arithmetic, compare, exponential, power, trigonometric, hyperbolic, rounding, special)
 SCALARS: dict[str, ScalarFn] = {f.name: f for family in _FAMILIES for f in family.FUNCTIONS}
-
-
-def ulp_table() -> str:
-    """The error bounds of the float32 expansions as a Markdown table."""
-    rows = [_row(f) for f in SCALARS.values() if Kind.FLOAT in f.kinds and f.result is ResultKind.SAME]
-    return "\n".join(["| function | ulp | operands | note |", "|---|---|---|---|", *rows]) + "\n"
-
-
-def _row(f: ScalarFn) -> str:
-    operands = "all" if math.isinf(f.domain[1]) else f"{f.domain[0]:.0f} … {f.domain[1]:.0f}"
-    note = f.note.replace("|", r"\|")
-    return f"| {f.name} | {f.ulp:g} | {operands} | {note} |"

@@ -10,6 +10,7 @@ from anyrt.ir.kernel import Expr, fma, select
 from anyrt.prims.scalar.exponential import EXP, LN2_HI, LN2_LO, LOG2_E, exp_normal
 from anyrt.prims.scalar.table import (
     ScalarFn,
+    Short,
     absolute,
     at_least,
     at_most,
@@ -32,8 +33,10 @@ _LOG_ERFC = (
     -1.12779725,
     -0.000166439087,
 )
-# e⁻ʳ on |r| ≤ ln 2 / 2, highest power first.
-_FALLING = (*(c * (-1) ** k for k, c in enumerate(EXP)), -1.0, 1.0)
+# (e⁻ʳ − 1) / r on |r| ≤ ln 2 / 2, highest power first.
+_FALLING = (*(c * (-1) ** k for k, c in enumerate(EXP)), -1.0)
+# 2⁻ᶠ on |f| ≤ ½: 2⁻¹⁸.
+_HALVING = (0.00957009196, -0.0559179448, 0.240247458, -0.693121791, 0.999999285)
 
 
 def erf(x: Expr) -> Expr:
@@ -45,14 +48,31 @@ def erf(x: Expr) -> Expr:
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + e⁻ˣ), above and below times 2⁻³²: so e⁻ˣ is a normal number wherever it matters."""
+    """1 / (1 + e⁻ˣ), above and below times 2⁻³²: so e⁻ˣ is a normal number wherever it matters.
+
+    With s = 2⁻ⁿ the denominator is (1 + s) + s·r·q: 1 + s is exact where both count.
+    """
     limited = at_least(at_most(x, 60.0), -104.0)
     n, bits = nearest(limited, LOG2_E)
-    r = fma(n, -LN2_LO, fma(n, -LN2_HI, limited))
-    return 2.0**-32 / fma(poly(r, *_FALLING), power_of_two(-32 - bits), 2.0**-32)
+    r, s = fma(n, -LN2_LO, fma(n, -LN2_HI, limited)), power_of_two(-32 - bits)
+    return 2.0**-32 / fma(r * s, poly(r, *_FALLING), s + 2.0**-32)
+
+
+def sigmoid_of_halves(x: Expr) -> Expr:
+    """The same with a shorter polynomial in base 2."""
+    limited = at_least(at_most(x, 60.0), -104.0)
+    n, bits = nearest(limited, LOG2_E)
+    return 2.0**-32 / fma(poly(fma(limited, LOG2_E, -n), *_HALVING), power_of_two(-32 - bits), 2.0**-32)
 
 
 FUNCTIONS = (
     ScalarFn("erf", 1, np.vectorize(math.erf, otypes=[np.float64]), erf, ulp=1.2),
-    ScalarFn("sigmoid", 1, lambda x: 1.0 / (1.0 + np.exp(-x)), sigmoid, ulp=2.6),
+    ScalarFn(
+        "sigmoid",
+        1,
+        lambda x: 1.0 / (1.0 + np.exp(-x)),
+        sigmoid,
+        ulp=2.5,
+        halves=Short(sigmoid_of_halves, 64),
+    ),
 )

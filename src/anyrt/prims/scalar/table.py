@@ -44,6 +44,15 @@ EVERY = NUMBERS | BOOLS
 
 
 @dataclass(frozen=True, slots=True)
+class Short:
+    """An expansion that is exact enough for results of float16 and bfloat16. `ulp` counts units of float32,
+    as that of `ScalarFn` does: a unit of float16 is 8192 of them."""
+
+    expand: Callable[..., Expr]
+    ulp: float
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarFn:
     """A function of `arity` scalars: its definition in NumPy and its expansion into kernel expressions.
 
@@ -53,6 +62,7 @@ class ScalarFn:
     `ulp` bounds the error of the float32 expansion against `ref`, in units of the last place of the exact
     result (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern,
     `pow` on 10⁹ random pairs, and rounded up.
+    `halves` replaces the expansion where the result is of a half type.
     """
 
     name: str
@@ -65,6 +75,7 @@ class ScalarFn:
     domain: tuple[float, float] = (-math.inf, math.inf)
     note: str = ""
     conditions: int = 0
+    halves: Short | None = None
 
 
 SIGN_BIT = -(1 << 31)
