@@ -50,6 +50,10 @@ def _never(*_: object) -> None:
     return None
 
 
+def _as_it_is(body: object, *_: object) -> object:
+    return body
+
+
 def _no(*_: object) -> bool:
     return False
 
@@ -60,6 +64,12 @@ MECHANISMS = (
         "schedule/near.py, codegen/permute.py",
         "resize_bilinear_hp_8x64x56to112",
         (Switch(permute, "MOST", 0),),
+    ),
+    Mechanism(
+        "where vectors of positions begin to read, from tables",
+        "schedule/places.py",
+        "chain_preproc_1080p_rst",
+        (Switch(fuse, "with_places", _as_it_is),),
     ),
     Mechanism(
         "a row kept while taps along an outer axis read it again",

@@ -6,7 +6,7 @@ import pytest
 import anyrt as trt
 
 # Executed, not imported by pytest.
-collect_ignore = ["programs", "photo_chain.py", "lives.py", "scarce.py", "hostile.py"]
+collect_ignore = ["programs", "photo_chain.py", "lives.py", "scarce.py", "hostile.py", "guarded.py"]
 
 
 class Log(trt.ILogger):

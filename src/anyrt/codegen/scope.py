@@ -22,6 +22,7 @@ class Lanes:
     width: int
     first: str
     mask: str | None
+    whole: bool = False  # the first lane is a multiple of the width
 
 
 @dataclass(slots=True, eq=False)

@@ -15,9 +15,10 @@ from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.transpose import shuffle
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Fn, Monomial, Sym, linear, product, symbols
+from anyrt.core.dims import Dim, Fn, Monomial, Sym, linear, mul, product, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.kernel import (
+    LANES,
     Alu,
     Buffer,
     Cast,
@@ -25,6 +26,7 @@ from anyrt.ir.kernel import (
     Expr,
     Index,
     Load,
+    Places,
     Scalar,
     Space,
     cast,
@@ -377,6 +379,15 @@ class Values:
         along, moved = linear(entry.index, lanes.var), linear(x.index, sym)
         assert along is not None, f"{entry} does not move with {lanes.var}"
         assert moved is not None, f"{x} does not move with {sym}"
+        placed = self._placed(scope, entry.buffer.places, along[1], lanes)
+        if placed is not None:
+            begin, apart = placed
+            near = w.put(scope, f"add i64 {self.dim(moved[1])}, {w.put(scope, f'mul i64 {begin}, {step}')}")
+            kind = f"<{lanes.width} x i32>"
+            places = w.put(scope, f"mul {kind} {apart}, {ll.splat(step, Scalar.I32, lanes.width)}")
+            return permute.pick(
+                w, scope, x.type, self.address(scope, x.buffer, near), places, lanes.width, count
+            )
         first = self.address(scope, entry.buffer, self.lane_zero(scope, 1, along[1], lanes))
         entered = w.put(scope, f"load i32, ptr {first}")
         if entry.buffer.group > 1:
@@ -396,6 +407,21 @@ class Values:
         return permute.pick(
             w, scope, x.type, self.address(scope, x.buffer, start), places, lanes.width, count
         )
+
+    def _placed(self, scope: Scope, places: Places | None, at: Dim, lanes: Lanes) -> tuple[str, str] | None:
+        """Where a vector begins to read, and how far from there each lane's element lies."""
+        if places is None or lanes.mask is not None or not lanes.whole or lanes.width != LANES:
+            return None
+        tap = next((t for t in range(places.taps) if at == mul(places.length, t)), None)
+        if tap is None:
+            return None
+        w, narrow, wide = self.out, ll.vector(Scalar.U8, LANES), ll.vector(Scalar.I32, LANES)
+        block = w.put(scope, f"udiv i64 {lanes.first}, {LANES}")
+        block = w.put(scope, f"add i64 {block}, {self.dim(mul(places.blocks, tap))}")
+        begin = w.put(scope, f"load i32, ptr {self.address(scope, places.starts, block)}")
+        entry = self.address(scope, places.offsets, self.lane_zero(scope, 1, at, lanes))
+        apart = w.put(scope, f"load {narrow}, ptr {entry}, align 1")
+        return w.put(scope, f"sext i32 {begin} to i64"), w.put(scope, f"zext {narrow} {apart} to {wide}")
 
     def lane_zero(self, scope: Scope, stride: int, rest: Dim, lanes: Lanes) -> str:
         """The index that lane 0 reads or writes."""

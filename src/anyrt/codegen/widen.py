@@ -46,9 +46,10 @@ class VectorLoop:
         extent = v.dim(var.extent)
         sums = {b: [self._accumulator(b, op, width) for _ in range(chains)] for b, op in folded}
         saved = {b: v.registers[b.name] for b, _ in folded}
-        done = self._main(width, chains, extent, sums, self._peel(width, extent))
+        peeled = self._peel(width, extent)
+        done = self._main(width, chains, extent, sums, peeled, whole=peeled == "0")
         if chains > 1:
-            done = self._main(width, 1, extent, sums, done)
+            done = self._main(width, 1, extent, sums, done, whole=peeled == "0")
         self._rest(width, done, extent, sums)
         for b, op in folded:
             v.registers[b.name] = saved[b]
@@ -98,9 +99,17 @@ class VectorLoop:
         return Register(pointer, width)
 
     def _main(
-        self, width: int, chains: int, extent: str, sums: dict[Buffer, list[Register]], first: str = "0"
+        self,
+        width: int,
+        chains: int,
+        extent: str,
+        sums: dict[Buffer, list[Register]],
+        first: str,
+        *,
+        whole: bool,
     ) -> str:
-        """Whole vectors, `chains` of them a turn; gives the index after the last one done."""
+        """Whole vectors, `chains` of them a turn; gives the index after the last one done. `whole`: the first
+        index is a multiple of the width."""
         v, outer = self.values, self.values.out.scopes.inner
         step = width * chains
         names = {n: v.out.scopes.name(n) for n in ("vec", "vpre", "vend", "vdone")}
@@ -108,7 +117,8 @@ class VectorLoop:
         texts: list[str] = []
         for c in range(chains):
             lane0 = i if c == 0 else f"%{v.out.scopes.name('v')}"
-            inner = self._copy(Lanes(self.loop.var, width, lane0, None), {b: r[c] for b, r in sums.items()})
+            lanes = Lanes(self.loop.var, width, lane0, None, whole)
+            inner = self._copy(lanes, {b: r[c] for b, r in sums.items()})
             texts += ([f"  {lane0} = add nuw nsw i64 {i}, {c * width}"] if c else []) + inner.lines
         limit = v.out.put(outer, f"sub i64 {extent}, {step}")
         enter = v.out.put(outer, f"icmp sle i64 {first}, {limit}")

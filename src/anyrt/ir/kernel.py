@@ -24,7 +24,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
-from anyrt.core.dims import Dim, Sym, rebuild, symbols
+from anyrt.core.dims import Dim, Sym, add, floordiv, rebuild, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.enums import DataType
 
@@ -108,6 +108,25 @@ class Space(enum.Enum):
     REGISTER = "register"  # accumulators; `size` 1
 
 
+LANES = 16  # entries of a table of positions that begin to read together
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Of a table of positions with `length` entries for each of `taps`: the least position of every `LANES`
+    of them (i32), and how far from there each one's lies (u8)."""
+
+    starts: Buffer
+    offsets: Buffer
+    taps: int
+    length: Dim
+
+    @property
+    def blocks(self) -> Dim:
+        """Vectors of entries for each tap."""
+        return floordiv(add(self.length, LANES - 1), LANES)
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A named run of `size` elements; `type` is what lies in memory."""
@@ -121,6 +140,7 @@ class Buffer:
     # vector of them reads lies in a few registers. 0: nothing is known. `group`: entries for each position.
     near: int = 0
     group: int = 1
+    places: Places | None = None  # of a table of positions, for reads that stay away from the operand's end
     # So large that nothing of it stays in the caches: written past them, which saves reading it first.
     stream: bool = False
 

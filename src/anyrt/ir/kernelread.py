@@ -24,6 +24,7 @@ from anyrt.ir.kernel import (
     Let,
     Loop,
     Op,
+    Places,
     Scalar,
     Space,
     Stmt,
@@ -72,7 +73,16 @@ class _Parser:
         offset = read.dim()
         near = read.integer() if read.skip("near") else 0
         group = read.integer() if read.skip("group") else 1
-        self.buffers[name] = Buffer(name, kind, space, size, offset, near, group, read.skip("stream"))
+        places = self.places() if read.skip("places") else None
+        self.buffers[name] = Buffer(name, kind, space, size, offset, near, group, places, read.skip("stream"))
+
+    def places(self) -> Places:
+        read = self.reader
+        starts, offsets = self.member(self.buffers), self.member(self.buffers)
+        read.expect("taps")
+        taps = read.integer()
+        read.expect("length")
+        return Places(starts, offsets, taps, read.dim())
 
     def kernel(self) -> None:
         read, place = self.reader, self.reader.place

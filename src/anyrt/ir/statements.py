@@ -118,7 +118,7 @@ def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
                 out.add(b)
             case _:
                 pass
-    return out
+    return out.union(*((b.places.starts, b.places.offsets) for b in out if b.places is not None))
 
 
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:

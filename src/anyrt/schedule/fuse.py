@@ -26,6 +26,7 @@ from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Part
 from anyrt.schedule.kernels import Builder
+from anyrt.schedule.places import with_places
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.stream import past_caches, with_buffers
 from anyrt.schedule.tables import Tables
@@ -207,6 +208,7 @@ class Fusion:
         name = self.label(group.root, number)
         choice = self.choices.get(group.root, MODEL)
         kernel = Builder(group, inside, self.tables, self.sizes, name, choice).build()
+        kernel = replace(kernel, body=with_places(kernel.body, self.tables))
         inlined = tuple(v for v in self._inlined(group.root, inside) if v not in group.makes)
         return Launch(kernel, group.root, group.makes, inlined)
 

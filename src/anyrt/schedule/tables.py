@@ -10,15 +10,29 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, add, always_le, mul
+from anyrt.core.dims import Dim, add, always_le, floordiv, mul
 from anyrt.core.enums import ResizeCoordinateTransformation
-from anyrt.ir.kernel import Buffer, Expr, Kernel, Scalar, Space, Store, bound, cast, index, load
+from anyrt.ir.kernel import (
+    LANES,
+    Buffer,
+    Expr,
+    Kernel,
+    Places,
+    Scalar,
+    Space,
+    Store,
+    bound,
+    cast,
+    index,
+    load,
+)
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
 from anyrt.schedule.nest import Names
 
 TOP = (1 << 31) - 1
 NEAR = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
 FARTHEST = NEAR[-1]
+PLACED_GROUP = 16  # elements of a group, up to which an entry lies within 256 of its vector's first
 
 
 def nearness(rule: TapRule, n_in: Dim, n_out: Dim) -> int:
@@ -78,12 +92,25 @@ class Tables:
     """All tables of a module; equal ones are shared."""
 
     made: dict[tuple[TapRule, Dim, Dim, int], Table] = field(default_factory=dict)
+    placed: dict[Table, Places] = field(default_factory=dict)
     bytes: Dim = 0
 
     def of(self, buffer: Buffer) -> Table | None:
         """The table with these positions or weights; None for buffers that are neither."""
-        held = (t for t in self.made.values() if buffer in (t.positions, t.weights))
-        return next(held, None)
+        for table in self.made.values():
+            if buffer.offset in [b.offset for b in (table.positions, table.weights) if b is not None]:
+                return table
+        return None
+
+    def places(self, table: Table) -> Places:
+        """Where vectors of a table's entries begin to read."""
+        if table not in self.placed:
+            taps, length = table.rule.count, mul(table.n_out, table.group)
+            blocks = floordiv(add(length, LANES - 1), LANES)
+            starts = self._buffer(f"{table.positions.name}.s", Scalar.I32, mul(blocks, taps))
+            offsets = self._buffer(f"{table.positions.name}.o", Scalar.U8, mul(length, taps))
+            self.placed[table] = Places(starts, offsets, taps, length)
+        return self.placed[table]
 
     def table(self, rule: TapRule, n_in: Dim, n_out: Dim, group: int = 1) -> Table:
         """The table for a rule between two lengths."""
@@ -110,18 +137,46 @@ class Tables:
         }
 
     def kernels(self) -> list[Kernel]:
-        """What fills the tables: one kernel each, an item an output position."""
-        return [_fill(f"table{n}", table) for n, table in enumerate(self.made.values())]
+        """What fills the tables: an item an output position, or a vector of them."""
+        found = []
+        for n, table in enumerate(self.made.values()):
+            places = self.placed.get(table)
+            found.append(_fill(f"table{n}", table, places))
+            if places is not None:
+                found.append(_fill_starts(f"starts{n}", table, places))
+        return found
 
 
-def _fill(name: str, table: Table) -> Kernel:
+def _starts(table: Table, block: Dim) -> list[Dim]:
+    """For each tap the least position of a vector's entries; its first entry may stand inside a group."""
+    first = floordiv(mul(block, LANES), table.group)
+    return [mul(p, table.group) for p, _ in table.rule.taps(first, table.n_in, table.n_out)]
+
+
+def _fill_starts(name: str, table: Table, places: Places) -> Kernel:
+    var = Names().var(places.blocks, "o")
+    stores = (
+        Store(places.starts, add(mul(places.blocks, t), var.dim), cast(index(start), Scalar.I32))
+        for t, start in enumerate(_starts(table, var.dim))
+    )
+    return Kernel(name, var, tuple(stores))
+
+
+def _fill(name: str, table: Table, places: Places | None) -> Kernel:
     var, group = Names().var(table.n_out, "o"), table.group
     stores: list[Store] = []
+    starts = [
+        _starts(table, floordiv(add(mul(var.dim, group), k), LANES)) if places is not None else []
+        for k in range(group)
+    ]
     for t, (position, weight) in enumerate(table.rule.taps(var.dim, table.n_in, table.n_out)):
         for k in range(group):
             entry = add(mul(add(mul(table.n_out, t), var.dim), group), k)
             place = index(add(mul(position, group), k))
             stores.append(Store(table.positions, entry, cast(place, Scalar.I32)))
+            if places is not None:
+                apart = cast(place - index(starts[k][t]), Scalar.U8)
+                stores.append(Store(places.offsets, entry, apart))
             if table.weights is not None and weight is not None:
                 stores.append(Store(table.weights, entry, weight))
     return Kernel(name, var, tuple(stores))

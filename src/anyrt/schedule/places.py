@@ -1,0 +1,67 @@
+"""Vector loops that read near positions, with what can be known beforehand taken from tables: where each
+vector begins to read, and how far from there each lane's element lies.
+
+Whole registers are read from there on. So near the end of the operand, where they would reach beyond it, the
+loop that finds out by itself takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import reduce
+
+from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
+from anyrt.ir.kernel import Buffer, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
+from anyrt.schedule.near import LEAST
+from anyrt.schedule.nest import loads_of, substitute_stmt
+from anyrt.schedule.tables import PLACED_GROUP, Table, Tables
+
+
+def with_places(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
+    """The statements, vector loops in two versions where positions in tables allow it."""
+    out: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case For(kind=Loop.VECTOR):
+                out += _versions(stmt, tables)
+            case For(body=inner) | If(body=inner):
+                out.append(replace(stmt, body=with_places(inner, tables)))
+            case _:
+                out.append(stmt)
+    return tuple(out)
+
+
+def _versions(loop: For, tables: Tables) -> list[Stmt]:
+    if not all(isinstance(s, Store | Fold) for s in loop.body):
+        return [loop]
+    swap: dict[Buffer, Buffer] = {}
+    ends: dict[tuple[Dim, Dim], None] = {}
+    for x, positions, table, end in _reads(loop, tables):
+        if not always_le(add(x.buffer.size, 1), end):
+            swap[positions] = replace(positions, name=f"{positions.name}.at", places=tables.places(table))
+            ends[end, x.buffer.size] = None
+    if not swap:
+        return [loop]
+    fast = substitute_stmt(loop, {}, swap)
+    tests = [alu(Op.LE, index(end), index(size)) for end, size in ends if not always_le(end, size)]
+    if not tests:
+        return [fast]
+    inside = reduce(lambda a, b: alu(Op.AND, a, b), tests)
+    return [If(inside, (fast,)), If(alu(Op.NOT, inside), (loop,))]
+
+
+def _reads(loop: For, tables: Tables) -> Iterator[tuple[Load, Buffer, Table, Dim]]:
+    """(what lanes read at near positions, these, their table, an index beyond all registers read there)."""
+    for x in loads_of(loop.body):
+        for sym in sorted(symbols(x.index), key=lambda s: s.name):
+            entry, moved = sym.source, linear(x.index, sym)
+            if not isinstance(entry, Load) or not entry.buffer.near or moved is None:
+                continue
+            step, along, table = moved[0], linear(entry.index, loop.var), tables.of(entry.buffer)
+            if table is None or table.group > PLACED_GROUP or not isinstance(step, int) or step < 1:
+                continue
+            if along is not None and along[0] == 1 and not depends(moved[1], loop.var):
+                reach = mul(mul(table.n_in, table.group), step)
+                yield x, entry.buffer, table, add(add(moved[1], reach), LEAST)
+                break

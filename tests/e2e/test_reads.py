@@ -1,0 +1,12 @@
+"""Whole registers are read from inputs, but never beyond their last element."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+GUARDED = Path(__file__).parent / "guarded.py"
+
+
+def test_a_resize_reads_nothing_behind_its_input():
+    done = subprocess.run([sys.executable, GUARDED], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr, set(done.stdout.split())) == (0, "", {"ok"})

@@ -1,0 +1,87 @@
+"""Loops that read near positions take from tables where each vector begins to read, but near the end."""
+
+import re
+
+import pytest
+
+from anyrt.codegen.llvm import Level, choose, host
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.prims.taps import Cubic, Linear
+from anyrt.schedule import stream
+from anyrt.schedule.cost import Sizes
+
+LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
+CUBIC = Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, exclude_outside=False)
+N = Sym("x.1", 1, 400)
+
+
+def lowered(shape: tuple[Dim, ...], axis: int, out: int, dtype=DataType.FLOAT, rule=LINEAR) -> native.Lowered:
+    x = b.param("x", shape, dtype)
+    y = b.taps(b.cast(x, DataType.FLOAT), axis, out, rule)
+    symbols = (Symbol(N, "x", 1),) if N.dim in shape else ()
+    graph = Graph((("x", x),), (("y", y),), {}, symbols)
+    return native.lower(graph, constant_offsets(graph), Sizes({N.name: 100}))
+
+
+def branches(found: native.Lowered) -> list[str]:
+    """The conditions of branches around vector loops that read tables with places, and of the others."""
+    text = print_kernels(found.module.kernels)
+    assert print_kernels(parse_kernels(text)) == text
+    return re.findall(r"(?:e\d+ =|if) (.*?)(?: {)?$", text, re.MULTILINE)
+
+
+def test_rows_near_the_end_find_out_by_themselves():
+    found = lowered((40, 50), 1, 75)
+    assert branches(found) == ["le(index(306 + 50*i1), 2000:i64)", "e0", "not(e0)"]
+    assert [k.name for k in found.module.tables] == ["table0", "starts0"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "out"),
+    [((4, 60), 1, 90), ((40, 500), 1, 20), ((50, 40), 0, 75)],
+    ids=["all is near the end", "positions far apart", "positions along rows"],
+)
+def test_other_loops_have_one_version(shape, axis, out):
+    found = lowered(shape, axis, out)
+    assert branches(found) == []
+    assert [k.name for k in found.module.tables] == ["table0"]
+
+
+@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.UINT8])
+@pytest.mark.parametrize("rule", [LINEAR, CUBIC], ids=["linear", "cubic"])
+@pytest.mark.parametrize(
+    ("width", "out"), [(50, 75), (50, 16), (50, 15), (33, 257), (300, 90), (17, 64), (64, 17)]
+)
+def test_every_row_is_the_same(width, out, rule, dtype, level):
+    found = lowered((29, width), 1, out, dtype, rule)
+    assert verify(found, choose(level), [{}]) == ()
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize(("width", "out"), [(50, 75), (50, 20), (31, 97)])
+def test_photographs_begin_at_whole_pixels(channels, width, out):
+    found = lowered((29, width, channels), 1, out, DataType.UINT8)
+    assert verify(found, host(), [{}]) == ()
+
+
+def test_sizes_that_are_open_decide_while_running():
+    found = lowered((23, N.dim, 3), 1, 120, DataType.UINT8)
+    assert verify(found, host(), [{N.name: n} for n in (1, 2, 8, 50, 121, 240, 241, 400)]) == ()
+
+
+def test_vectors_that_begin_elsewhere_find_out_by_themselves(monkeypatch):
+    monkeypatch.setattr(stream, "IN_ORDER", 1)
+    found = lowered((29, 300), 1, 1031)
+    assert " stream" in print_kernels(found.module.kernels)
+    assert verify(found, host(), [{}]) == ()
