@@ -43,7 +43,7 @@ def branches(found: native.Lowered) -> list[str]:
 def test_rows_near_the_end_find_out_by_themselves():
     found = lowered((40, 50), 1, 75)
     assert branches(found) == ["le(index(306 + 50*i1), 2000:i64)", "e0", "not(e0)"]
-    assert [k.name for k in found.module.tables] == ["table0", "starts0"]
+    assert [k.name for k in found.module.tables] == ["table0", "starts0", "offsets0"]
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,13 @@ def test_vectors_that_begin_elsewhere_find_out_by_themselves(monkeypatch):
     found = lowered((29, 300), 1, 1031)
     assert " stream" in print_kernels(found.module.kernels)
     assert verify(found, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [(DataType.UINT8, "starts0c"), (DataType.FLOAT, "starts0")])
+def test_taps_of_bytes_count_from_the_first_of_them(dtype, wanted):
+    found = lowered((40, 50), 1, 75, dtype)
+    assert [k.name for k in found.module.tables][1] == wanted
+
+
+def test_what_is_shorter_than_a_vector_has_one_version():
+    assert branches(lowered((40, 50), 1, 15)) == []

@@ -24,7 +24,9 @@ def registers(table: Buffer, step: int, lanes: int, size: int) -> int:
     group, last = table.group, lanes - 1
     # From the beginning of the first lane's group on: the next group may stand for the same position.
     spans = (group * table.near * ((last + k) // group) + (last + k) % group for k in range(group))
-    return -(-step * (max(spans) + 1) * size // REGISTER)
+    places = table.places
+    common = group * (places.taps - 1) if places is not None and places.common else 0
+    return -(-step * (max(spans) + 1 + common) * size // REGISTER)
 
 
 def pick(w: Writer, scope: Scope, type: Scalar, start: str, places: str, lanes: int, count: int) -> str:

@@ -417,7 +417,7 @@ class Values:
             return None
         w, narrow, wide = self.out, ll.vector(Scalar.U8, LANES), ll.vector(Scalar.I32, LANES)
         block = w.put(scope, f"udiv i64 {lanes.first}, {LANES}")
-        block = w.put(scope, f"add i64 {block}, {self.dim(mul(places.blocks, tap))}")
+        block = w.put(scope, f"add i64 {block}, {self.dim(places.first_block(tap))}")
         begin = w.put(scope, f"load i32, ptr {self.address(scope, places.starts, block)}")
         entry = self.address(scope, places.offsets, self.lane_zero(scope, 1, at, lanes))
         apart = w.put(scope, f"load {narrow}, ptr {entry}, align 1")

@@ -24,7 +24,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
-from anyrt.core.dims import Dim, Sym, add, floordiv, rebuild, symbols
+from anyrt.core.dims import Dim, Sym, add, floordiv, mul, rebuild, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.enums import DataType
 
@@ -114,7 +114,8 @@ LANES = 16  # entries of a table of positions that begin to read together
 @dataclass(frozen=True, slots=True)
 class Places:
     """Of a table of positions with `length` entries for each of `taps`: the least position of every `LANES`
-    of them (i32), and how far from there each one's lies (u8)."""
+    of them (i32), and how far from there each one's lies (u8). `starts` has those of the first tap only
+    where all taps count from there."""
 
     starts: Buffer
     offsets: Buffer
@@ -125,6 +126,15 @@ class Places:
     def blocks(self) -> Dim:
         """Vectors of entries for each tap."""
         return floordiv(add(self.length, LANES - 1), LANES)
+
+    @property
+    def common(self) -> bool:
+        """All taps count from the first one's start."""
+        return self.starts.size == self.blocks
+
+    def first_block(self, tap: int) -> Dim:
+        """The entry of `starts` where those of a tap begin."""
+        return 0 if self.common else mul(self.blocks, tap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,6 +271,8 @@ class Builder:
             For(within, Loop.VECTOR, (For(v, Loop.TILE, _strip(nest, across, add(mul(strip, size), v.dim))),))
             for v in (tile, some)
         )
+        if mod(across.extent, size) == 0:
+            return outer, (For(turn, Loop.SERIAL, (whole,)),)
         return outer, (For(turn, Loop.SERIAL, (If(full, (whole,)), If(alu(Op.NOT, full), (part,)))),)
 
     def _spread(self, nest: Nest, widened: Sym, tile: Sym | None = None) -> Kernel:

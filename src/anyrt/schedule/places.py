@@ -12,10 +12,12 @@ from dataclasses import replace
 from functools import reduce
 
 from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
-from anyrt.ir.kernel import Buffer, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
+from anyrt.ir.kernel import BITS, LANES, Buffer, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
 from anyrt.schedule.near import LEAST
 from anyrt.schedule.nest import loads_of, substitute_stmt
 from anyrt.schedule.tables import PLACED_GROUP, Table, Tables
+
+BYTE = 8  # bits
 
 
 def with_places(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
@@ -33,13 +35,15 @@ def with_places(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
 
 
 def _versions(loop: For, tables: Tables) -> list[Stmt]:
-    if not all(isinstance(s, Store | Fold) for s in loop.body):
+    if always_le(loop.var.extent or 0, LANES - 1) or not all(isinstance(s, Store | Fold) for s in loop.body):
         return [loop]
     swap: dict[Buffer, Buffer] = {}
     ends: dict[tuple[Dim, Dim], None] = {}
     for x, positions, table, end in _reads(loop, tables):
         if not always_le(add(x.buffer.size, 1), end):
-            swap[positions] = replace(positions, name=f"{positions.name}.at", places=tables.places(table))
+            # A register of bytes holds what all taps read.
+            places = tables.places(table, common=BITS[x.buffer.stored] == BYTE)
+            swap[positions] = replace(positions, name=f"{positions.name}.at", places=places)
             ends[end, x.buffer.size] = None
     if not swap:
         return [loop]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, add, always_le, floordiv, mul
+from anyrt.core.dims import Dim, add, always_le, floordiv, mod, mul
 from anyrt.core.enums import ResizeCoordinateTransformation
 from anyrt.ir.kernel import (
     LANES,
@@ -92,7 +92,7 @@ class Tables:
     """All tables of a module; equal ones are shared."""
 
     made: dict[tuple[TapRule, Dim, Dim, int], Table] = field(default_factory=dict)
-    placed: dict[Table, Places] = field(default_factory=dict)
+    placed: dict[tuple[Table, bool], Places] = field(default_factory=dict)
     bytes: Dim = 0
 
     def of(self, buffer: Buffer) -> Table | None:
@@ -102,15 +102,16 @@ class Tables:
                 return table
         return None
 
-    def places(self, table: Table) -> Places:
-        """Where vectors of a table's entries begin to read."""
-        if table not in self.placed:
+    def places(self, table: Table, *, common: bool) -> Places:
+        """Where vectors of a table's entries begin to read; `common`: the same for all taps."""
+        key, name = (table, common), f"{table.positions.name}{'c' if common else ''}"
+        if key not in self.placed:
             taps, length = table.rule.count, mul(table.n_out, table.group)
             blocks = floordiv(add(length, LANES - 1), LANES)
-            starts = self._buffer(f"{table.positions.name}.s", Scalar.I32, mul(blocks, taps))
-            offsets = self._buffer(f"{table.positions.name}.o", Scalar.U8, mul(length, taps))
-            self.placed[table] = Places(starts, offsets, taps, length)
-        return self.placed[table]
+            starts = self._buffer(f"{name}.s", Scalar.I32, mul(blocks, 1 if common else taps))
+            offsets = self._buffer(f"{name}.o", Scalar.U8, mul(length, taps))
+            self.placed[key] = Places(starts, offsets, taps, length)
+        return self.placed[key]
 
     def table(self, rule: TapRule, n_in: Dim, n_out: Dim, group: int = 1) -> Table:
         """The table for a rule between two lengths."""
@@ -140,43 +141,51 @@ class Tables:
         """What fills the tables: an item an output position, or a vector of them."""
         found = []
         for n, table in enumerate(self.made.values()):
-            places = self.placed.get(table)
-            found.append(_fill(f"table{n}", table, places))
-            if places is not None:
-                found.append(_fill_starts(f"starts{n}", table, places))
+            found.append(_fill(f"table{n}", table))
+            for common in (False, True):
+                places = self.placed.get((table, common))
+                if places is not None:
+                    name = f"{n}{'c' if common else ''}"
+                    found += [_fill_starts(f"starts{name}", table, places)]
+                    found += [_fill_offsets(f"offsets{name}", table, places)]
         return found
 
 
-def _starts(table: Table, block: Dim) -> list[Dim]:
-    """For each tap the least position of a vector's entries; its first entry may stand inside a group."""
-    first = floordiv(mul(block, LANES), table.group)
-    return [mul(p, table.group) for p, _ in table.rule.taps(first, table.n_in, table.n_out)]
+def _taps(table: Table, entry: Dim) -> list[tuple[Dim, Expr | None]]:
+    """Position and weight of each tap for one entry's group."""
+    return list(table.rule.taps(floordiv(entry, table.group), table.n_in, table.n_out))
 
 
 def _fill_starts(name: str, table: Table, places: Places) -> Kernel:
+    """A vector's first entry may stand inside a group; the group's beginning is not behind any lane's."""
     var = Names().var(places.blocks, "o")
-    stores = (
-        Store(places.starts, add(mul(places.blocks, t), var.dim), cast(index(start), Scalar.I32))
-        for t, start in enumerate(_starts(table, var.dim))
-    )
+    taps = _taps(table, mul(var.dim, LANES))
+    stores = []
+    for t, (position, _) in enumerate(taps[:1] if places.common else taps):
+        place = index(mul(position, table.group))
+        stores.append(Store(places.starts, add(places.first_block(t), var.dim), cast(place, Scalar.I32)))
     return Kernel(name, var, tuple(stores))
 
 
-def _fill(name: str, table: Table, places: Places | None) -> Kernel:
+def _fill_offsets(name: str, table: Table, places: Places) -> Kernel:
+    var = Names().var(places.length, "o")
+    block = floordiv(var.dim, LANES)
+    stores = []
+    for t, (position, _) in enumerate(_taps(table, var.dim)):
+        place = add(mul(position, table.group), mod(var.dim, table.group))
+        apart = index(place) - cast(load(places.starts, add(places.first_block(t), block)), Scalar.I64)
+        stores.append(Store(places.offsets, add(mul(places.length, t), var.dim), cast(apart, Scalar.U8)))
+    return Kernel(name, var, tuple(stores))
+
+
+def _fill(name: str, table: Table) -> Kernel:
     var, group = Names().var(table.n_out, "o"), table.group
     stores: list[Store] = []
-    starts = [
-        _starts(table, floordiv(add(mul(var.dim, group), k), LANES)) if places is not None else []
-        for k in range(group)
-    ]
     for t, (position, weight) in enumerate(table.rule.taps(var.dim, table.n_in, table.n_out)):
         for k in range(group):
             entry = add(mul(add(mul(table.n_out, t), var.dim), group), k)
             place = index(add(mul(position, group), k))
             stores.append(Store(table.positions, entry, cast(place, Scalar.I32)))
-            if places is not None:
-                apart = cast(place - index(starts[k][t]), Scalar.U8)
-                stores.append(Store(places.offsets, entry, apart))
             if table.weights is not None and weight is not None:
                 stores.append(Store(table.weights, entry, weight))
     return Kernel(name, var, tuple(stores))
