@@ -35,7 +35,7 @@ class ActivationAttrs(Attrs):
 
 
 def expand(layer: Layer[ActivationAttrs]) -> tuple[Value, ...]:
-    """The function in float32; RELU of integers stays with integers."""
+    """The function in float32; RELU of integers stays with integers, primitives round once by themselves."""
     x, attrs = layer.input(0), layer.attrs
     for name, number in (("alpha", attrs.alpha), ("beta", attrs.beta)):
         if not math.isfinite(number):
@@ -43,6 +43,8 @@ def expand(layer: Layer[ActivationAttrs]) -> tuple[Value, ...]:
     if attrs.type is T.RELU:
         return (map_("max", x, scalar(0, x)),)
     check_dtype(layer.name, x.dtype, FLOATS, f"activation {attrs.type.name}")
+    if attrs.type in PRIMITIVES:
+        return (map_(PRIMITIVES[attrs.type], x),)
     function = FUNCTIONS[attrs.type]
     return (in_float(x, lambda y: function(y, attrs.alpha, attrs.beta)),)
 
@@ -105,9 +107,8 @@ def _gelu_tanh(x: Value, a: float, b: float) -> Value:
     return _gelu(x, map_("tanh", map_("mul", x, _plus(_times(map_("square", x), root * 0.044715), root))))
 
 
+PRIMITIVES: dict[ActivationType, str] = {T.SIGMOID: "sigmoid", T.TANH: "tanh"}
 FUNCTIONS: dict[ActivationType, Callable[[Value, float, float], Value]] = {
-    T.SIGMOID: lambda x, a, b: map_("sigmoid", x),
-    T.TANH: lambda x, a, b: map_("tanh", x),
     T.LEAKY_RELU: _leaky_relu,
     T.ELU: _elu,
     T.SELU: _selu,
