@@ -54,6 +54,10 @@ def _as_it_is(body: object, *_: object) -> object:
     return body
 
 
+def _one(*_: object) -> int:
+    return 1
+
+
 def _no(*_: object) -> bool:
     return False
 
@@ -156,15 +160,21 @@ MECHANISMS = (
         (Switch(maps, "HALVES", frozenset()),),
     ),
     Mechanism(
-        "rows of bfloat16 converted once",
+        "rows of half types converted once",
         "schedule/wide.py",
         "norm_ln_bf16_8x512x768",
         (Switch(wide, "PASSES", ENDLESS),),
     ),
     Mechanism(
-        "two short rows at a time",
+        "short rows in batches",
+        "schedule/batches.py",
+        "norm_ln_short_8x4096x64",
+        (Switch(kernels, "rows_of_batch", _one),),
+    ),
+    Mechanism(
+        "two rows at a time",
         "schedule/pairs.py",
-        "norm_ln_f16_8x512x768",
+        "norm_ln_8x512x768",
         (Switch(kernels, "MANY", ENDLESS),),
     ),
     Mechanism(

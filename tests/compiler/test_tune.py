@@ -305,7 +305,7 @@ def test_every_candidate_computes_the_same_in_the_same_memory(shape):
     for choice in candidates(kernel, more=True):
         found = native.lower(graph, {}, Sizes({}), choices={root: choice})
         assert verify(found, host(), [{}]) == (), str(choice)
-        assert [k.scratch for k in found.module.kernels] == [kernel.scratch]
+        assert [k.scratch for k in found.module.kernels] in ([kernel.scratch], [0])  # 0: one row at a time
         assert found.schedule.tables.made == usual.schedule.tables.made
 
 

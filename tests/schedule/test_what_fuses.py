@@ -78,17 +78,36 @@ def test_layer_normalisation_keeps_a_row_in_cache_and_folds_it_twice():
     ]  # fmt: skip
 
 
-def test_many_short_rows_are_folded_two_at_a_time():
-    d, inverse = centred(b.param("x", (65, 512), DataType.FLOAT), 1, 512)
+def test_many_rows_are_folded_two_at_a_time():
+    d, inverse = centred(b.param("x", (65, 520), DataType.FLOAT), 1, 520)
     found = kernels(b.map_("mul", d, inverse))
     assert found == [
         'kernel k0_map: 33',
-        '  for vector 512',
+        '  for vector 520',
         '    fold acc add',
-        '  for vector 512',
+        '  for vector 520',
         '    fold acc add',
-        '  for vector 512',
+        '  for vector 520',
         '    store out_y',
+    ]  # fmt: skip
+
+
+def test_many_short_rows_are_folded_in_batches():
+    d, inverse = centred(b.param("x", (13, 5, 512), DataType.FLOAT), 2, 512)
+    found = kernels(b.map_("mul", d, inverse))
+    assert found == [
+        'kernel k0_map: 9',
+        '  for serial 8',
+        '    for vector 512',
+        '      fold acc add',
+        '    store sum',
+        '  for serial 8',
+        '    for vector 512',
+        '      fold acc add',
+        '    store sum',
+        '  for serial 8',
+        '    for vector 512',
+        '      store out_y',
     ]  # fmt: skip
 
 

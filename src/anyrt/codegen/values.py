@@ -374,39 +374,32 @@ class Values:
 
     def _pick(self, scope: Scope, x: Load, sym: Sym, entry: Load, step: int, lanes: Lanes) -> str:
         """Registers from the first lane's element on, but none beyond the buffer's end."""
-        w, size = self.out, ll.BYTES[x.type]
+        w, size, kind = self.out, ll.BYTES[x.type], f"<{lanes.width} x i32>"
         count = permute.registers(entry.buffer, step, lanes.width, size)
         along, moved = linear(entry.index, lanes.var), linear(x.index, sym)
         assert along is not None, f"{entry} does not move with {lanes.var}"
         assert moved is not None, f"{x} does not move with {sym}"
-        placed = self._placed(scope, entry.buffer.places, along[1], lanes)
-        if placed is not None:
-            begin, apart = placed
-            near = w.put(scope, f"add i64 {self.dim(moved[1])}, {w.put(scope, f'mul i64 {begin}, {step}')}")
-            kind = f"<{lanes.width} x i32>"
-            places = w.put(scope, f"mul {kind} {apart}, {ll.splat(step, Scalar.I32, lanes.width)}")
-            return permute.pick(
-                w, scope, x.type, self.address(scope, x.buffer, near), places, lanes.width, count
-            )
-        first = self.address(scope, entry.buffer, self.lane_zero(scope, 1, along[1], lanes))
-        entered = w.put(scope, f"load i32, ptr {first}")
-        if entry.buffer.group > 1:
-            inside = w.put(scope, f"urem i32 {entered}, {entry.buffer.group}")
-            entered = w.put(scope, f"sub i32 {entered}, {inside}")
-        position = w.put(scope, f"sext i32 {entered} to i64")
-        rest = self.dim(moved[1])
-        wanted = w.put(scope, f"add i64 {rest}, {w.put(scope, f'mul i64 {position}, {step}')}")
-        last = self.dim(x.buffer.size - count * permute.REGISTER // size)
-        start = w.call(scope, "i64", "llvm.smin.i64", [("i64", wanted), ("i64", last)])
-        shift = w.put(scope, f"trunc i64 {w.put(scope, f'sub i64 {rest}, {start}')} to i32")
-        kind = f"<{lanes.width} x i32>"
-        places = w.put(
-            scope, f"mul {kind} {self._lane_atom(sym, lanes)}, {ll.splat(step, Scalar.I32, lanes.width)}"
-        )
-        places = w.put(scope, f"add {kind} {places}, {w.spread(scope, shift, 'i32', lanes.width)}")
+        rest, placed = self.dim(moved[1]), self._placed(scope, entry.buffer.places, along[1], lanes)
+        position, apart = placed or (self._first(scope, entry, along[1], lanes), self._lane_atom(sym, lanes))
+        start = w.put(scope, f"add i64 {rest}, {w.put(scope, f'mul i64 {position}, {step}')}")
+        places = w.put(scope, f"mul {kind} {apart}, {ll.splat(step, Scalar.I32, lanes.width)}")
+        if placed is None:
+            last = self.dim(x.buffer.size - count * permute.REGISTER // size)
+            start = w.call(scope, "i64", "llvm.smin.i64", [("i64", start), ("i64", last)])
+            shift = w.put(scope, f"trunc i64 {w.put(scope, f'sub i64 {rest}, {start}')} to i32")
+            places = w.put(scope, f"add {kind} {places}, {w.spread(scope, shift, 'i32', lanes.width)}")
         return permute.pick(
             w, scope, x.type, self.address(scope, x.buffer, start), places, lanes.width, count
         )
+
+    def _first(self, scope: Scope, entry: Load, rest: Dim, lanes: Lanes) -> str:
+        """The position of the first lane's group."""
+        w, where = self.out, self.lane_zero(scope, 1, rest, lanes)
+        entered = w.put(scope, f"load i32, ptr {self.address(scope, entry.buffer, where)}")
+        if entry.buffer.group > 1:
+            inside = w.put(scope, f"urem i32 {entered}, {entry.buffer.group}")
+            entered = w.put(scope, f"sub i32 {entered}, {inside}")
+        return w.put(scope, f"sext i32 {entered} to i64")
 
     def _placed(self, scope: Scope, places: Places | None, at: Dim, lanes: Lanes) -> tuple[str, str] | None:
         """Where a vector begins to read, and how far from there each lane's element lies."""

@@ -240,7 +240,9 @@ def _kept(v: Values, scope: Scope, kind: str, lanes: int, result: str, before: s
 
 def neutral(op: Op, type: Scalar) -> float | int | bool:
     """What leaves the other operand as it is."""
-    if op is Op.ADD or op is Op.OR:
+    if op is Op.ADD:
+        return -0.0 if type.is_float else 0  # −0 + 0 is not −0
+    if op is Op.OR:
         return 0
     if op is Op.MUL:
         return 1

@@ -1,6 +1,6 @@
 """How kernels are cut into pieces: what the cost model takes unless measuring has shown something better.
 
-None of it changes what a kernel computes, nor, but for the scratch of a second row, the memory that it
+None of it changes what a kernel computes, nor, but for the scratch of more rows, the memory that it
 needs. `candidates` says what to measure for a kernel, the model's own choice first; plans and timing caches
 hold only choices of this file.
 

@@ -59,6 +59,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.statements import buffers_of
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
+from anyrt.schedule.batches import batched, rows_of_batch
 from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.chunks import LONG, around_mean, in_chunks
 from anyrt.schedule.cost import HEAVY, Sizes, weight
@@ -81,6 +82,7 @@ from anyrt.schedule.nest import (
     loads_of,
     loops,
     merge,
+    merge_around,
     split,
     stride,
     unit_loads,
@@ -338,6 +340,17 @@ class Builder:
         twins = {b: self.reserve("twin", b.stored, b.size) for b in sorted(kept, key=lambda b: b.name)}
         return Kernel(self.name, item, (*lets, *paired(body, outer, others, twins)), 2 * work, self.scratch)
 
+    def _batches(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int, size: int) -> Kernel:
+        """Each item is a batch of rows; in a last one with fewer of them the last row comes again."""
+        rows = product(v.extent or 0 for v in outer)
+        item = self.names.var(floordiv(add(rows, size - 1), size), "p")
+
+        def at(row: Dim) -> Dim:
+            return minimum(add(mul(item.dim, size), row), add(rows, -1))
+
+        stages = batched(body, outer, size, self.names, self.reserve, lambda own, r: _apart(own, at(r)))
+        return Kernel(self.name, item, tuple(stages), size * work, self.scratch)
+
     # ---- rows ---------------------------------------------------------------------------------
 
     def _rows(self, elements: Elements, store: Store) -> Kernel:
@@ -357,8 +370,11 @@ class Builder:
         body = converted_once([*body, *self.rows(nest)], self.reserve)
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         work = max(1, work + prod(map(self._extent, inner)))
-        short = work <= self.choice.short and prod(map(self._extent, outer)) >= MANY
-        return (self._pairs if short else self._kernel)(outer, body, work)
+        outer, body = merge_around(outer, body, self.names)
+        if work > self.choice.short or prod(map(self._extent, outer)) < MANY:
+            return self._kernel(outer, body, work)
+        size = rows_of_batch(reductions, self._extent, body)
+        return self._pairs(outer, body, work) if size < 2 else self._batches(outer, body, work, size)
 
     def _kept(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
         """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""

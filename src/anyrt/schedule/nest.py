@@ -139,8 +139,8 @@ def indices(body: Iterable[Stmt]) -> list[Dim]:
     found: dict[Dim, None] = {}
     for stmt in body:
         match stmt:
-            case For(body=inner):
-                found.update(dict.fromkeys(indices(inner)))
+            case For(var=var, body=inner):
+                found.update(dict.fromkeys([var.extent or 0, *indices(inner)]))
             case If(condition=condition, body=inner):
                 found.update(dict.fromkeys([*dims_of(condition), *indices(inner)]))
             case Let(value=value):
@@ -172,6 +172,17 @@ def merge(nest: Nest, names: Names) -> Nest:
         else:
             at += 1
     return nest
+
+
+def merge_around(loops: Sequence[Sym], body: Sequence[Stmt], names: Names) -> tuple[list[Sym], list[Stmt]]:
+    """The loops around statements that have loops of their own, merged in the same way."""
+    vars, done = [*loops], [*body]
+    for at in range(len(vars) - 1, 0, -1):
+        outer, inner = vars[at - 1 : at + 1]
+        if all(_flat(d, outer, inner) for d in indices(done)):
+            vars[at - 1 : at + 1] = [names.var(mul(outer.extent or 0, inner.extent or 0))]
+            done = [substitute_stmt(s, {outer: 0, inner: vars[at - 1].dim}) for s in done]
+    return vars, done
 
 
 def _flat(dim: Dim, outer: Sym, inner: Sym) -> bool:

@@ -1,6 +1,6 @@
 """Two rows at a time: while one row's sum is still being added up, the other row's is too.
 
-A short row is over before its own latencies are: the adds of a sum, then a division, a square root. Its
+For rows that are too long for batches (batches.py) and short enough for their latencies to count: a row's
 neighbour needs the same loops over other memory, so that the loops of both run as one.
 """
 

@@ -1,5 +1,5 @@
-"""Rows of bfloat16 that several loops read: the first one stores them as float32 in the thread's scratch, so
-that the others need not convert them again. (float16 is converted while it is loaded, by one instruction.)
+"""Rows of half types that several loops read: the first one stores them as float32 in the thread's scratch,
+so that the others need not convert them again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from anyrt.ir.kernel import (
 )
 from anyrt.schedule.nest import stride
 
+HALVES = frozenset({Scalar.BF16, Scalar.F16})
 PASSES = 3  # over a row, from which storing costs less than converting
 MOST = 8192  # elements of a row: as float32 still in the cache nearest the core
 
@@ -49,7 +50,7 @@ def converted_once(body: Sequence[Stmt], reserve: Reserve) -> list[Stmt]:
 
 
 def _conversions(loop: For) -> Iterator[tuple[Expr, Row]]:
-    """Elements of bfloat16 that a loop reads one by one, as float32."""
+    """Elements of half types that a loop reads one by one, as float32."""
     seen: set[Expr] = set()
     todo = [s.value for s in loop.body if isinstance(s, Fold | Store)]
     while todo:
@@ -68,7 +69,7 @@ def _conversions(loop: For) -> Iterator[tuple[Expr, Row]]:
 
 def _row(x: Expr, var: Sym) -> Row | None:
     match x:
-        case Cast(arg=Load(buffer=buffer, index=at), type=Scalar.F32) if buffer.stored is Scalar.BF16:
+        case Cast(arg=Load(buffer=buffer, index=at), type=Scalar.F32) if buffer.stored in HALVES:
             if isinstance(var.extent, int) and var.extent <= MOST and stride(at, var) == 1:
                 return buffer, substitute(at, {var: 0}), var.extent
     return None
