@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import document, mechanisms, record, report, session
+from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
 from benchmarks.compare import comparison
 from benchmarks.measure import QUICK, Effort
@@ -89,11 +90,13 @@ def _mechanisms(options: argparse.Namespace) -> None:
     session.limit_threads(options.threads)
     effort = QUICK if options.quick else Effort()
     found = []
-    for gain in mechanisms.gains(options.threads, effort, lambda m: bool(re.search(options.only, m.name))):
+    every = (*mechanisms.MECHANISMS, *ATTEMPTS)
+    wanted = [m for m in every if re.search(options.only, m.name)]
+    for gain in mechanisms.gains(options.threads, effort, wanted):
         found.append(gain)
         if options.json:
             session.append(options.json, record.line_of("gain", gain))
-    show([report.mechanisms(found)])
+    show(report.mechanisms(found))
 
 
 def _compare(options: argparse.Namespace) -> None:

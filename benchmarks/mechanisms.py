@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -38,12 +38,14 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What it is called, where it lives, how to switch it off, and on which case it is measured."""
+    """What it is called, where it lives, how to switch it off, and on which case it is measured. One that is
+    not kept (attempts.py) is what the switches make."""
 
     name: str
     place: str
     case: str
     switches: tuple[Switch, ...]
+    kept: bool = True
 
 
 def _never(*_: object) -> None:
@@ -204,10 +206,10 @@ MECHANISMS = (
 )
 
 
-def gains(threads: int, effort: Effort, wanted: Callable[[Mechanism], bool]) -> Iterator[Gain]:
+def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator[Gain]:
     """Each mechanism's gain."""
     probe, cases = Probe(threads, effort.patience_s), {c.name: c for c in CASES}
-    for mechanism in filter(wanted, MECHANISMS):
+    for mechanism in wanted:
         case = cases[mechanism.case]
         x = input_values(case.input, case.low, case.high)
         with _off(mechanism.switches):
@@ -217,6 +219,7 @@ def gains(threads: int, effort: Effort, wanted: Callable[[Mechanism], bool]) -> 
         yield Gain(
             *(mechanism.name, mechanism.place, mechanism.case, threads),
             *(off.median, off.minimum, on.median, on.minimum),
+            kept=mechanism.kept,
         )
 
 

@@ -83,6 +83,7 @@ class Gain:
     without_minimum: float
     median: float
     minimum: float
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

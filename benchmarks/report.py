@@ -27,7 +27,7 @@ def tables(results: Results) -> list[Table]:
     if results.crowds:
         out.append(crowds(results.crowds))
     if results.gains:
-        out.append(mechanisms(results.gains))
+        out += mechanisms(results.gains)
     return [*out, *(calls(r) for r in results.calls)]
 
 
@@ -190,16 +190,33 @@ def calls(row: Row) -> Table:
     return Table(title, ("program", "way", "median µs", "min", "wanted"), tuple(lines))
 
 
-def mechanisms(found: Sequence[Gain]) -> Table:
-    """One line for each mechanism."""
-    columns = ("mechanism", "where", "case", "without µs", "with µs", "times faster", "by minima")
-    lines = tuple(
-        (
-            *(g.name, g.place, g.case, digits(g.without), digits(g.median)),
-            *(digits(g.without / g.median), digits(g.without_minimum / g.minimum)),
-        )
-        for g in found
-    )
+def mechanisms(found: Sequence[Gain]) -> list[Table]:
+    """One line for each mechanism, and for each attempt."""
     threads = found[0].threads if found else 0
-    note = "Each case in turn without the mechanism and with it, all others on. Medians; minima last."
-    return Table(f"Mechanisms, {threads} threads", columns, lines, note)
+    kept = Table(
+        f"Mechanisms, {threads} threads",
+        ("mechanism", "where", "case", "without µs", "with µs", "times faster", "by minima"),
+        tuple(
+            (
+                *(g.name, g.place, g.case, digits(g.without), digits(g.median)),
+                *(digits(g.without / g.median), digits(g.without_minimum / g.minimum)),
+            )
+            for g in found
+            if g.kept
+        ),
+        "Each case in turn without the mechanism and with it, all others on. Medians; minima last.",
+    )
+    tried = Table(
+        f"Tried and not kept, {threads} threads",
+        ("attempt", "where", "case", "as it is µs", "tried µs", "times faster", "by minima"),
+        tuple(
+            (
+                *(g.name, g.place, g.case, digits(g.median), digits(g.without)),
+                *(digits(g.median / g.without), digits(g.minimum / g.without_minimum)),
+            )
+            for g in found
+            if not g.kept
+        ),
+        "Each case in turn as it is and with another choice; below 1 the attempt is slower. Medians.",
+    )
+    return [kept, *([tried] if tried.rows else [])]

@@ -1,0 +1,81 @@
+"""What was tried on cases that miss their goals and is not kept: other choices, each measured beside the one
+that stands.
+
+An attempt is a mechanism turned round: its switches make what was tried.
+"""
+
+from __future__ import annotations
+
+from anyrt.core.enums import DataType
+from anyrt.prims import map as maps
+from anyrt.schedule import batches, chunks, fuse, kernels, places, stream, wide
+from anyrt.schedule.choice import Choice
+from benchmarks.mechanisms import ENDLESS, Mechanism, Switch
+
+GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
+GN_SILU = "chain_gn_silu_2x320x64x64"
+RESIZE_SILU = "chain_resize2x_scale_silu_nhwc_8x64x56x56"
+PHOTO = "chain_preproc_1080p_rst"
+SMALL_PHOTO = "chain_preproc_dyn_rst_1x480x640x3"
+TWICE = "chain_scale_reshape_scale_8x64x112x112"
+POWER = "scale_c_pow1.7_8x64x112x112"
+NHWC_HALVES = "shuffle_nchw2nhwc_f16_8x64x112x112"
+SHORT_ROWS = "norm_ln_short_8x4096x64"
+ROWS = "norm_ln_8x512x768"
+PLANES = "norm_in_4x64x128x128"
+FLOATS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
+
+
+def _tried(name: str, place: str, case: str, *switches: Switch) -> Mechanism:
+    return Mechanism(name, place, case, switches, kept=False)
+
+
+def _cut(name: str, case: str, choice: Choice) -> Mechanism:
+    return _tried(name, "schedule/choice.py", case, Switch(fuse, "MODEL", choice))
+
+
+ATTEMPTS = (
+    _cut("tiles of two cache lines", GN_RESIZE, Choice(line=128)),
+    _cut("shorter runs of tiles", GN_RESIZE, Choice(run=16)),
+    _cut("fewer strips in a row", GN_RESIZE, Choice(chunk=8)),
+    _tried("shorter polynomials for float32", "prims/map.py", GN_SILU, Switch(maps, "HALVES", FLOATS)),
+    _tried("chunks half as long", "schedule/chunks.py", GN_SILU, Switch(chunks, "CHUNK", 2048)),
+    _tried("chunks twice as long", "schedule/chunks.py", GN_SILU, Switch(chunks, "CHUNK", 8192)),
+    _cut("narrow bands", RESIZE_SILU, Choice(band=8)),
+    _cut("smaller items", RESIZE_SILU, Choice(item=1024)),
+    _cut("larger items", RESIZE_SILU, Choice(item=65536)),
+    _cut("narrow bands", PHOTO, Choice(band=8)),
+    _cut("wide bands", PHOTO, Choice(band=128, items=4)),
+    _tried("a start for each tap", "schedule/places.py", PHOTO, Switch(places, "BYTE", 0)),
+    _cut("narrow bands", SMALL_PHOTO, Choice(band=8)),
+    _cut("smaller pieces", SMALL_PHOTO, Choice(block=1024)),
+    _cut("smaller items", SMALL_PHOTO, Choice(item=1024)),
+    _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "IN_ORDER", ENDLESS)),
+    _cut("smaller pieces", TWICE, Choice(block=1024)),
+    _cut("larger pieces", TWICE, Choice(block=65536)),
+    _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "IN_ORDER", ENDLESS)),
+    _cut("smaller pieces", POWER, Choice(block=1024)),
+    _cut("larger pieces", POWER, Choice(block=65536)),
+    _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "ACROSS", 1)),
+    _cut("shorter runs of tiles", NHWC_HALVES, Choice(run=16)),
+    _cut("tiles of half a cache line", NHWC_HALVES, Choice(line=32)),
+    _tried("batches of 4", "schedule/batches.py", SHORT_ROWS, Switch(batches, "MOST", 4)),
+    _tried("batches of 16", "schedule/batches.py", SHORT_ROWS, Switch(batches, "MOST", 16)),
+    _tried("batches of longer rows", "schedule/batches.py", ROWS, Switch(batches, "SHORT", 4096)),
+    _tried("one row at a time", "schedule/kernels.py", ROWS, Switch(kernels, "MANY", ENDLESS)),
+    _tried("normal stores", "schedule/stream.py", PLANES, Switch(stream, "IN_ORDER", ENDLESS)),
+    _tried("chunks half as long", "schedule/chunks.py", PLANES, Switch(chunks, "CHUNK", 2048)),
+    _tried("two passes instead of one", "schedule/chunks.py", PLANES, Switch(kernels, "LONG", ENDLESS)),
+    _tried(
+        "converted once for two loops",
+        "schedule/wide.py",
+        "norm_rms_bf16_1x512x4096",
+        Switch(wide, "PASSES", 2),
+    ),
+    _tried(
+        "converted once for two loops",
+        "schedule/wide.py",
+        "norm_rms_f16_1x512x4096",
+        Switch(wide, "PASSES", 2),
+    ),
+)
