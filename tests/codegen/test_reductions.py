@@ -6,16 +6,19 @@ from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
-from anyrt.core.enums import DataType
+from anyrt.core.enums import DataType, ResizeRoundMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
-from anyrt.prims.taps import Cubic
+from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
 
 N = Sym("x.0", 0, 100)
+
+LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
+NEAREST = Nearest(Coordinate.ASYMMETRIC, Selector.FORMULA, ResizeRoundMode.FLOOR)
 
 
 @pytest.mark.parametrize("dtype", [DataType.INT8, DataType.UINT8])
@@ -56,3 +59,11 @@ def test_rows_that_are_folded_together(length, stores, level, dtype, rows):
     assert ("for serial" in text, text.count("store out_y")) == (stores == 1, stores)
     sizes = [{N.name: n} for n in (0, 1, 21, 22)] if symbols else [{}]
     assert verify(lowered, choose(level), sizes) == ()
+
+
+@pytest.mark.parametrize("rule", [LINEAR, NEAREST], ids=["linear", "nearest"])
+def test_a_fold_in_versions_for_classes_of_tables_stays_with_its_register(rule):
+    x = b.param("x", (70, N.dim), DataType.FLOAT)
+    folded = b.reduce_("sum", b.taps(x, 1, 48, rule), (1,))
+    lowered = native.lower(Graph((("x", x),), (("y", folded),), {}, (Symbol(N, "x", 1),)), {}, Sizes({N.name: 20}))
+    assert verify(lowered, host(), [{N.name: n} for n in (1, 5, 21, 22)]) == ()

@@ -31,7 +31,7 @@ from anyrt.ir.kernel import (
     load,
     on_changed,
 )
-from anyrt.ir.statements import buffers_of
+from anyrt.ir.statements import buffers_of, folds
 from anyrt.schedule.elements import Reduction
 from anyrt.schedule.nest import Names, loads_of, substitute_stmt
 
@@ -80,10 +80,12 @@ def _kept(body: Sequence[Stmt]) -> list[Buffer]:
 
 
 def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
-    """What comes before a loop, the loop, and stores of what it folded."""
+    """What comes before a loop, the loop (or its versions), and stores of what it folded."""
     stage: list[Stmt] = []
     for stmt in body:
-        if not isinstance(stmt, Store) and any(isinstance(s, For | If) for s in stage):
+        own = {s.buffer for s in stage if isinstance(s, Alloc)}
+        more = isinstance(stmt, Store) or any(f.buffer in own for f in folds([stmt]))
+        if not more and any(isinstance(s, For | If) for s in stage):
             yield stage
             stage = []
         stage.append(stmt)
