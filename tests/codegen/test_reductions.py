@@ -65,5 +65,6 @@ def test_rows_that_are_folded_together(length, stores, level, dtype, rows):
 def test_a_fold_in_versions_for_classes_of_tables_stays_with_its_register(rule):
     x = b.param("x", (70, N.dim), DataType.FLOAT)
     folded = b.reduce_("sum", b.taps(x, 1, 48, rule), (1,))
-    lowered = native.lower(Graph((("x", x),), (("y", folded),), {}, (Symbol(N, "x", 1),)), {}, Sizes({N.name: 20}))
+    graph = Graph((("x", x),), (("y", folded),), {}, (Symbol(N, "x", 1),))
+    lowered = native.lower(graph, {}, Sizes({N.name: 20}))
     assert verify(lowered, host(), [{N.name: n} for n in (1, 5, 21, 22)]) == ()
