@@ -26,7 +26,7 @@ def lowered(value: Value, x: Value) -> native.Lowered:
     [
         ((4, 64), lambda x: x, 32),
         ((4, 64), lambda x: b.slice_(x, (0, 0), (4, 32), (1, 2)), 16),  # not along memory
-        ((64, 64), lambda x: b.transpose(x, (1, 0)), 32),
+        ((64, 64), lambda x: b.transpose(x, (1, 0)), 16),
         ((4, 16), lambda x: b.slice_(x, (0, 1), (4, 9), (1, 1)), 16),  # shorter than two registers
     ],
     ids=["rows", "every second", "tiles", "short rows"],

@@ -94,7 +94,7 @@ from anyrt.schedule.wide import converted_once
 ROW_MOST = 1 << 16  # elements of a row of a window: with the next one, what the caches near a core hold
 ROW_PIECE = 64  # of the innermost loop of a larger row
 LEAST_BAND = 4
-LEAST_TILE = 4
+LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer of them are faster to transpose
 LEAST_RUN = 128  # bytes
 LARGE, LARGE_RUNS = 1 << 20, 4  # bytes of an output that no cache near a core holds; its runs are longer
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
@@ -243,12 +243,14 @@ class Builder:
         return self._kernel(outer, body, strips * size * min(length, self._extent(nest.vars[-1])))
 
     def _tile(self, across: Sym) -> tuple[int, int]:
-        """(positions, length) of a strip: as many as the bytes of a cache line, and of a run, hold. Where the
-        output is large, fewer ends of runs lie within a cache line that another strip writes, too."""
+        """(positions, length) of a strip: as many as the bytes of a cache line (of narrow elements: half of
+        one), and of a run, hold. Large outputs get longer runs, of which fewer ends share a cache line."""
         width = BITS[self.group.buffer.stored] // 8
         some = 1 << (self._extent(across) - 1).bit_length()
         run = self.choice.run * (LARGE_RUNS if self.sizes.volume(self.group.root) * width > LARGE else 1)
-        return max(LEAST_TILE, min(self.choice.line // width, some)), max(run, LEAST_RUN // width)
+        return max(LEAST_TILE, min(self.choice.line // width // (1 + (width < NARROW)), some)), max(
+            run, LEAST_RUN // width
+        )
 
     def _strips(self, nest: Nest, across: Sym) -> tuple[list[Sym], tuple[Stmt, ...]]:
         """(loops, what they hold): strips of positions read across memory, so that each cache line is used
@@ -345,10 +347,10 @@ class Builder:
         rows = product(v.extent or 0 for v in outer)
         item = self.names.var(floordiv(add(rows, size - 1), size), "p")
 
-        def at(row: Dim) -> Dim:
-            return minimum(add(mul(item.dim, size), row), add(rows, -1))
+        def apart(own: Sequence[Sym], row: Dim) -> list[Stmt]:
+            return _apart(own, minimum(add(mul(item.dim, size), row), add(rows, -1)))
 
-        stages = batched(body, outer, size, self.names, self.reserve, lambda own, r: _apart(own, at(r)))
+        stages = batched(body, outer, size, self.names, self.reserve, apart)
         return Kernel(self.name, item, tuple(stages), size * work, self.scratch)
 
     # ---- rows ---------------------------------------------------------------------------------

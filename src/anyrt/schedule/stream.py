@@ -14,7 +14,7 @@ from anyrt.ir.statements import loops, stores
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.nest import substitute_stmt
 
-IN_ORDER = 32 << 20  # bytes of inputs and outputs together: a last-level cache holds what is less
+IN_ORDER = 40 << 20  # bytes of inputs and outputs together: of less a last-level cache holds enough
 ACROSS = 16 << 20  # bytes of an output that is written in tiles, a line here and a line there
 
 
