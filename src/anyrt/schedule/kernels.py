@@ -246,11 +246,10 @@ class Builder:
         """(positions, length) of a strip: as many as the bytes of a cache line (of narrow elements: half of
         one), and of a run, hold. Large outputs get longer runs, of which fewer ends share a cache line."""
         width = BITS[self.group.buffer.stored] // 8
-        some = 1 << (self._extent(across) - 1).bit_length()
+        most = self.choice.line // width // (1 + (width < NARROW))
+        some = min(most, 1 << (self._extent(across) - 1).bit_length())
         run = self.choice.run * (LARGE_RUNS if self.sizes.volume(self.group.root) * width > LARGE else 1)
-        return max(LEAST_TILE, min(self.choice.line // width // (1 + (width < NARROW)), some)), max(
-            run, LEAST_RUN // width
-        )
+        return max(LEAST_TILE, some), max(run, LEAST_RUN // width)
 
     def _strips(self, nest: Nest, across: Sym) -> tuple[list[Sym], tuple[Stmt, ...]]:
         """(loops, what they hold): strips of positions read across memory, so that each cache line is used
@@ -335,9 +334,8 @@ class Builder:
         rows = product(v.extent or 0 for v in outer)
         others = [self.names.var(v.extent or 0) for v in outer]
         item = self.names.var(floordiv(add(rows, 1), 2), "p")
-        first = mul(item.dim, 2)
-        second = minimum(add(first, 1), add(rows, -1))
-        lets = (*_apart(outer, first), *_apart(others, second))
+        second = minimum(add(mul(item.dim, 2), 1), add(rows, -1))
+        lets = (*_apart(outer, mul(item.dim, 2)), *_apart(others, second))
         kept = [b for b in buffers_of(body) if b.space is Space.SCRATCH]
         twins = {b: self.reserve("twin", b.stored, b.size) for b in sorted(kept, key=lambda b: b.name)}
         return Kernel(self.name, item, (*lets, *paired(body, outer, others, twins)), 2 * work, self.scratch)
