@@ -38,14 +38,15 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What it is called, where it lives, how to switch it off, and on which case it is measured. One that is
-    not kept (attempts.py) is what the switches make."""
+    """What it is called, where it lives, how to switch it off, and on which case (and engine: static or
+    dynamic) it is measured. One that is not kept (attempts.py) is what the switches make."""
 
     name: str
     place: str
     case: str
     switches: tuple[Switch, ...]
     kept: bool = True
+    engine: str = ""
 
 
 def _never(*_: object) -> None:
@@ -213,8 +214,8 @@ def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator
         case = cases[mechanism.case]
         x = input_values(case.input, case.low, case.high)
         with _off(mechanism.switches):
-            without = _built(case, x, threads)
-        ways = [without, _built(case, x, threads)]
+            without = _built(case, x, threads, mechanism.engine)
+        ways = [without, _built(case, x, threads, mechanism.engine)]
         off, on = measure(ways, effort, probe)
         yield Gain(
             *(mechanism.name, mechanism.place, mechanism.case, threads),
@@ -223,14 +224,14 @@ def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator
         )
 
 
-def _built(case: Case, x: Any, threads: int) -> Way:
-    """AnyRT's static engine from a cache of its own: the cache does not know of switches."""
+def _built(case: Case, x: Any, threads: int, engine: str) -> Way:
+    """AnyRT's engine from a cache of its own: the cache does not know of switches."""
     with tempfile.TemporaryDirectory() as cache:
         before = os.environ.get("ANYRT_CACHE_DIR")
         os.environ["ANYRT_CACHE_DIR"] = cache
         ours.forget()
         try:
-            return ours.prepare(case, x, threads)[0]
+            return next(w for w in ours.prepare(case, x, threads) if w.label == engine)
         finally:
             os.environ.pop("ANYRT_CACHE_DIR")
             if before is not None:

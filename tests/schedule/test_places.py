@@ -95,3 +95,11 @@ def test_taps_of_bytes_count_from_the_first_of_them(dtype, wanted):
 
 def test_what_is_shorter_than_a_vector_has_one_version():
     assert branches(lowered((40, 50), 1, 15)) == []
+
+
+def test_a_table_that_one_operand_cannot_follow_safely_has_no_places():
+    x, row = b.param("x", (40, 50), DataType.FLOAT), b.param("row", (1, 50), DataType.FLOAT)
+    y = b.map_("add", b.taps(x, 1, 75, LINEAR), b.taps(row, 1, 75, LINEAR))
+    found = native.lower(Graph((("x", x), ("row", row)), (("y", y),)), {}, Sizes())
+    assert branches(found) == []
+    assert verify(found, host(), [{}]) == ()

@@ -37,10 +37,12 @@ def with_places(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
 def _versions(loop: For, tables: Tables) -> list[Stmt]:
     if always_le(loop.var.extent or 0, LANES - 1) or not all(isinstance(s, Store | Fold) for s in loop.body):
         return [loop]
+    reads = list(_reads(loop, tables))
+    never = {positions for x, positions, _, end in reads if always_le(add(x.buffer.size, 1), end)}
     swap: dict[Buffer, Buffer] = {}
     ends: dict[tuple[Dim, Dim], None] = {}
-    for x, positions, table, end in _reads(loop, tables):
-        if not always_le(add(x.buffer.size, 1), end):
+    for x, positions, table, end in reads:
+        if positions not in never:
             # A register of bytes holds what all taps read.
             places = tables.places(table, common=BITS[x.buffer.stored] == BYTE)
             swap[positions] = replace(positions, name=f"{positions.name}.at", places=places)
@@ -56,7 +58,7 @@ def _versions(loop: For, tables: Tables) -> list[Stmt]:
 
 
 def _reads(loop: For, tables: Tables) -> Iterator[tuple[Load, Buffer, Table, Dim]]:
-    """(what lanes read at near positions, these, their table, an index beyond all registers read there)."""
+    """(what lanes may read at near positions, these, their table, an index beyond all registers read there)."""
     for x in loads_of(loop.body):
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
             entry, moved = sym.source, linear(x.index, sym)
@@ -68,4 +70,3 @@ def _reads(loop: For, tables: Tables) -> Iterator[tuple[Load, Buffer, Table, Dim
             if along is not None and along[0] == 1 and not depends(moved[1], loop.var):
                 reach = mul(mul(table.n_in, table.group), step)
                 yield x, entry.buffer, table, add(add(moved[1], reach), LEAST)
-                break
