@@ -58,7 +58,7 @@ def _versions(loop: For, tables: Tables) -> list[Stmt]:
 
 
 def _reads(loop: For, tables: Tables) -> Iterator[tuple[Load, Buffer, Table, Dim]]:
-    """(what lanes may read at near positions, these, their table, an index beyond all registers read there)."""
+    """(what lanes may read at near positions, these, their table, an index beyond every register of that)."""
     for x in loads_of(loop.body):
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
             entry, moved = sym.source, linear(x.index, sym)
