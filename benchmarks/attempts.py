@@ -24,6 +24,8 @@ SMALL_PHOTO = "chain_preproc_dyn_rst_1x480x640x3"
 TWICE = "chain_scale_reshape_scale_8x64x112x112"
 POWER = "scale_c_pow1.7_8x64x112x112"
 NHWC_HALVES = "shuffle_nchw2nhwc_f16_8x64x112x112"
+SMALL_TILES = "shuffle_t2d_L1_64"
+PLANES_OF_BYTES = "shuffle_u8_hwc2chw_1080p"
 SHORT_ROWS = "norm_ln_short_8x4096x64"
 ROWS = "norm_ln_8x512x768"
 HALF_ROWS = "norm_ln_f16_8x512x768"
@@ -102,6 +104,12 @@ ATTEMPTS = (
     _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "IN_ORDER", ENDLESS)),
     _cut("smaller pieces", POWER, Choice(block=1024)),
     _cut("larger pieces", POWER, Choice(block=65536)),
+    _cut("shorter runs of tiles", SMALL_TILES, Choice(run=16)),
+    _cut("tiles of half a cache line", SMALL_TILES, Choice(line=32)),
+    _cut("fewer strips in a row", SMALL_TILES, Choice(chunk=8)),
+    _cut("smaller pieces", PLANES_OF_BYTES, Choice(block=1024)),
+    _cut("larger pieces", PLANES_OF_BYTES, Choice(block=65536)),
+    _cut("smaller items", PLANES_OF_BYTES, Choice(item=1024)),
     _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "ACROSS", 1)),
     _cut("shorter runs of tiles", NHWC_HALVES, Choice(run=16)),
     _cut("tiles of a whole cache line", NHWC_HALVES, Choice(line=128)),
