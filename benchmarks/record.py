@@ -108,7 +108,7 @@ def read(path: Path) -> Results:
     rows: dict[tuple[str, int], Row] = {}
     calls: dict[tuple[str, int], Row] = {}
     crowds: dict[tuple[str, int], Crowd] = {}
-    gains: dict[tuple[str, int], Gain] = {}
+    gains: dict[tuple[str, str, int], Gain] = {}
     for text in path.read_text().splitlines():
         fields = json.loads(text)
         match fields.pop("kind"):
@@ -125,7 +125,7 @@ def read(path: Path) -> Results:
                 crowds[crowd.case, crowd.threads] = crowd
             case "gain":
                 gain = Gain(**fields)
-                gains[gain.name, gain.threads] = gain
+                gains[gain.name, gain.case, gain.threads] = gain
     if machine is None:
         raise SystemExit(f"{path}: got no line about the machine, wanted a file written by --json")
     found = (tuple(x.values()) for x in (rows, calls, crowds, gains))

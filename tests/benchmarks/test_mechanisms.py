@@ -4,8 +4,9 @@ import pytest
 
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
+from benchmarks.machine import Machine
 from benchmarks.mechanisms import MECHANISMS
-from benchmarks.record import Gain
+from benchmarks.record import Gain, Results, read, write
 from benchmarks.report import mechanisms
 
 EVERY = (*MECHANISMS, *ATTEMPTS)
@@ -26,3 +27,10 @@ def test_what_is_kept_and_what_is_not_stand_in_tables_of_their_own():
     assert [r[3:] for r in one.rows] == [("4.00", "2.00", "2.00", "3.00")]
     assert [r[3:] for r in two.rows] == [("2.00", "4.00", "0.500", "0.333")]
     assert len(mechanisms([kept])) == 1
+
+
+def test_one_attempt_on_two_cases_is_two_lines(tmp_path):
+    machine = Machine("a processor", 2, "L1", "avx2", "Linux", "Python", "0.1.0", {}, {})
+    found = tuple(Gain("a", "x.py", case, 2, 4.0, 3.0, 2.0, 1.0, kept=False) for case in ("one", "two"))
+    write(tmp_path / "lines", Results(machine, (), (), (), found))
+    assert read(tmp_path / "lines").gains == found
