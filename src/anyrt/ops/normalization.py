@@ -56,26 +56,28 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
     rules = _check_affine(layer, x, groups if per_group else None)
     wide, scale, bias = (cast(_rounded(layer.input(i), precision), DataType.FLOAT) for i in range(3))
     if groups == 1:
-        centre, factor = _statistics(layer, wide, axes)
+        centre, spread = _statistics(layer, wide, axes)
+        factor = map_("mul", map_("recip", spread), scale)
     else:
         rules += _check_groups(layer, x.shape[1])
         each, channels = floordiv(x.shape[1], groups), (x.shape[1],) + (1,) * (x.type.rank - 2)
         split = (x.shape[0], groups, each, *_merged(x.shape[2:]))
         found = _statistics(layer, reshape(wide, split), tuple(range(2, len(split))))
-        centre, factor = (_per_channel(v, each, channels) for v in found)
+        centre, spread = (_per_channel(v, each, channels) for v in found)
         if per_group:
             one = (1, groups) + (1,) * (len(split) - 2)
             scale, bias = (_per_channel(reshape(v, one), each, channels) for v in (scale, bias))
-    y = map_("fma", map_("sub", wide, centre), map_("mul", factor, scale), bias)
+        factor = map_("div", scale, spread)  # once for each channel, where it costs little and rounds less
+    y = map_("fma", map_("sub", wide, centre), factor, bias)
     return (checked(cast(_rounded(y, precision), x.dtype), rules),)
 
 
 def _statistics(layer: Layer[NormalizationAttrs], x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
-    """The mean, and one by the square root of the variance around it."""
+    """The mean, and the square root of the variance around it."""
     centre = mean(x, axes)
     variance = mean(map_("square", map_("sub", x, centre)), axes)
     spread = map_("sqrt", map_("add", variance, scalar(layer.attrs.epsilon, variance)))
-    return centre, map_("recip", spread)
+    return centre, spread
 
 
 def _per_channel(v: Value, each: Dim, channels: Shape) -> Value:
