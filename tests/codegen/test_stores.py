@@ -5,8 +5,10 @@ import pytest
 from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym, evaluate
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule import stream
@@ -35,8 +37,31 @@ def test_tiles_are_written_past_the_caches_sooner_than_rows(monkeypatch, dtype, 
     outputs = (("across", b.transpose(x, (1, 0))), ("along", b.map_("neg", x)))
     lowered = native.lower(Graph((("x", x),), outputs), {}, Sizes())
     text = print_kernels(lowered.module.kernels).splitlines()
-    assert [line.split()[1] for line in text if line.endswith("stream")] == ["out_across"]
+    assert [line.split()[1] for line in text if line.endswith("stream 1")] == ["out_across"]
     assert verify(lowered, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_open_sizes_decide_while_running(monkeypatch, turned):
+    monkeypatch.setattr(stream, "IN_ORDER", 2 * 4 * 64 * 100)
+    n = Sym("x.0", 1, 200)
+    x = b.param("x", (n.dim, 64), DataType.FLOAT)
+    y = b.transpose(x, (1, 0)) if turned else b.map_("neg", x)
+    symbols = (Symbol(n, "x", 0),)
+    lowered = native.lower(Graph((("x", x),), (("y", y),), {}, symbols), {}, Sizes({"x.0": 10}))
+    sizes = [{"x.0": k} for k in (1, 50, 99, 100, 163, 200)]
+    out = next(buffer for buffer in lowered.module.places if buffer.name == "out_y")
+    assert [evaluate(out.stream, s) for s in sizes] == [0, 0, 0, 1, 1, 1]
+    text = print_kernels(lowered.module.kernels)
+    assert print_kernels(parse_kernels(text)) == text
+    assert verify(lowered, host(), sizes) == ()
+
+
+def test_open_sizes_that_are_always_small_ask_nothing():
+    n = Sym("x.0", 1, 200)
+    x = b.param("x", (n.dim, 64), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", b.map_("neg", x)),), {}, (Symbol(n, "x", 0),))
+    assert " stream" not in print_kernels(native.lower(graph, {}, Sizes({"x.0": 10})).module.kernels)
 
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.UINT8])

@@ -78,7 +78,7 @@ class Emitter:
             "entry:",
             f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}",
         ]
-        fence = ["  fence seq_cst"] if any(b.stream for b in v.pointers) else []
+        fence = ["  fence seq_cst"] if any(b.stream != 0 for b in v.pointers) else []
         text = "\n".join(head + v.allocas + entry.lines + fence + ["  ret void", "}"])
         return Function(text, frozenset(v.out.declared))
 
@@ -366,8 +366,8 @@ class Emitter:
     def _store_run(self, buffer: Buffer, value: str, where: str, lanes: Lanes) -> None:
         v, type = self.values, buffer.stored
         scope, kind, size = v.out.scopes.inner, ll.vector(type, lanes.width), ll.BYTES[type]
-        if lanes.mask is None and buffer.stream:
-            self._store_past(kind, value, where, lanes.width * size, size)
+        if lanes.mask is None and buffer.stream != 0:
+            self._store_past(buffer, kind, value, where, lanes.width * size)
         elif lanes.mask is None:
             scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
         else:
@@ -377,20 +377,23 @@ class Emitter:
             args = f"{kind} {value}, ptr {where}, i32 {size}, {flags} {lanes.mask}"
             scope.lines.append(f"  call void @{name}({args})")
 
-    def _store_past(self, kind: str, value: str, where: str, whole: int, size: int) -> None:
+    def _store_past(self, buffer: Buffer, kind: str, value: str, where: str, whole: int) -> None:
         """Past the caches where the address allows it: such stores exist for aligned vectors only."""
         v, scope = self.values, self.values.out.scopes.inner
         past, plain, done = (v.out.scopes.name(stem) for stem in ("past", "plain", "stored"))
         address = v.out.put(scope, f"ptrtoint ptr {where} to i64")
         odd = v.out.put(scope, f"and i64 {address}, {whole - 1}")
         even = v.out.put(scope, f"icmp eq i64 {odd}, 0")
+        if buffer.stream != 1:
+            large = v.out.put(scope, f"icmp ne i64 {v.dim(buffer.stream)}, 0")
+            even = v.out.put(scope, f"and i1 {large}, {even}")
         scope.lines += [
             f"  br i1 {even}, label %{past}, label %{plain}",
             f"{past}:",
             f"  store {kind} {value}, ptr {where}, align {whole}, !nontemporal !1",
             f"  br label %{done}",
             f"{plain}:",
-            f"  store {kind} {value}, ptr {where}, align {size}",
+            f"  store {kind} {value}, ptr {where}, align {ll.BYTES[buffer.stored]}",
             f"  br label %{done}",
             f"{done}:",
         ]

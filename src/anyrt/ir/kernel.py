@@ -151,8 +151,9 @@ class Buffer:
     near: int = 0
     group: int = 1
     places: Places | None = None  # of a table of positions, for reads that stay away from the operand's end
-    # So large that nothing of it stays in the caches: written past them, which saves reading it first.
-    stream: bool = False
+    # Where not 0: so large that nothing of it stays in the caches. It is written past them, which saves
+    # reading it first.
+    stream: Dim = 0
 
     @property
     def stored(self) -> Scalar:

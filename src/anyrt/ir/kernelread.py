@@ -74,7 +74,8 @@ class _Parser:
         near = read.integer() if read.skip("near") else 0
         group = read.integer() if read.skip("group") else 1
         places = self.places() if read.skip("places") else None
-        self.buffers[name] = Buffer(name, kind, space, size, offset, near, group, places, read.skip("stream"))
+        stream = read.dim() if read.skip("stream") else 0
+        self.buffers[name] = Buffer(name, kind, space, size, offset, near, group, places, stream)
 
     def places(self) -> Places:
         read = self.reader

@@ -51,7 +51,7 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
     parts = [_Printer(k) for k in kernels]
     texts = [p.kernel() for p in parts]
     buffers = sorted({b for p in parts for b in p.buffers}, key=lambda b: (b.places is not None, b.name))
-    placed = {s for b in buffers for s in symbols(b.size) | symbols(b.offset)}
+    placed = {s for b in buffers for s in symbols(b.size) | symbols(b.offset) | symbols(b.stream)}
     sizes = sorted(placed.union(*(p.sizes for p in parts)), key=lambda s: s.name)
     head = [f"symbol {symbol_text(s)}" for s in sizes] + [_buffer_text(b) for b in buffers]
     return "\n".join([*head, *texts]) + "\n"
@@ -64,7 +64,7 @@ def _buffer_text(b: Buffer) -> str:
     if b.places is not None:
         starts, offsets = print_name(b.places.starts.name), print_name(b.places.offsets.name)
         known += f" places {starts} {offsets} taps {b.places.taps} length {print_dim(b.places.length)}"
-    hints = known + (" stream" if b.stream else "")
+    hints = known + (f" stream {print_dim(b.stream)}" if b.stream != 0 else "")
     return f"buffer {print_name(b.name)} {kind} {where}{hints}"
 
 

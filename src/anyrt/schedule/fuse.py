@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, product
-from anyrt.core.dtype import bits
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Buffer, Kernel, Space
 from anyrt.prims.concat import Concat
@@ -87,9 +86,8 @@ class Fusion:
         self._outputs()
         self._choose()
         launches = self._launches()
-        ends = (*self.graph.inputs, *self.graph.outputs)
-        traffic = sum(self.sizes.volume(v) * bits(v.dtype) // 8 for _, v in ends)
-        past = past_caches([x.kernel for x in launches], traffic, self.sizes)
+        ends = (v for _, v in (*self.graph.inputs, *self.graph.outputs))
+        past = past_caches([x.kernel for x in launches], ends)
         launches = [replace(x, kernel=with_buffers(x.kernel, past)) for x in launches]
         buffers = {v: past.get(b, b) for v, b in self.buffers.items()}
         return Schedule(tuple(launches), self.tables, buffers, tuple(self.refused))
