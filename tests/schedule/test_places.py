@@ -1,23 +1,28 @@
 """Loops that read near positions take from tables where each vector begins to read, but near the end."""
 
+import ctypes
+import mmap
 import re
 
+import numpy as np
 import pytest
 
 from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
-from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.plan import abi
 from anyrt.prims import build as b
-from anyrt.prims.taps import Cubic, Linear
-from anyrt.schedule import stream
+from anyrt.prims.taps import Cubic, Linear, Nearest
+from anyrt.schedule import fuse, stream
 from anyrt.schedule.cost import Sizes
 
 LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
@@ -106,3 +111,30 @@ def test_a_table_that_one_operand_cannot_follow_safely_has_no_places():
     assert len(found.module.kernels) == 1
     assert " places " not in print_kernels(found.module.kernels)
     assert verify(found, host(), [{}]) == ()
+
+
+@pytest.mark.parametrize("each", [1, 2], ids=["in places", "in tiles"])
+def test_elements_that_share_bytes_end_where_their_bytes_end(each):
+    x = b.param("x", (31, 64, 2, 2), DataType.INT4)
+    near = Nearest(Coordinate.ALIGN_CORNERS, Selector.FORMULA, Rounding.HALF_DOWN)
+    some = b.slice_(b.cast(x, DataType.INT64), (0,) * 4, (31, 64, 2, each), (1,) * 4)
+    graph = Graph((("x", x),), (("y", b.taps(some, 2, 40, near)),))
+    found = native.lower(graph, {}, Sizes())
+    tests = [text.split(", ")[1] for text in branches(found) if text.startswith("le(")]
+    assert tests == (["3968:i64)"] if each == 1 else [])
+    trial = Trial(load(found, host()), {})
+    space, end = before_a_page_that_is_not_there()
+    nbytes = 31 * 64 * 2 * 2 // 2
+    ctypes.memset(end - nbytes, 0x31, nbytes)
+    trial.args[abi.FIRST_BINDING] = end - nbytes
+    trial.run()
+    assert (trial.blocks["tensor y"].bytes[:-64].view(np.int64).reshape(-1, each) == (1, 3)[:each]).all()
+    del space
+
+
+def before_a_page_that_is_not_there():
+    """(memory, the address of its last page, which may not be touched)."""
+    space = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    last = ctypes.addressof(ctypes.c_char.from_buffer(space)) + mmap.PAGESIZE
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(last), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    return space, last

@@ -384,7 +384,7 @@ class Values:
         start = w.put(scope, f"add i64 {rest}, {w.put(scope, f'mul i64 {position}, {step}')}")
         places = w.put(scope, f"mul {kind} {apart}, {ll.splat(step, Scalar.I32, lanes.width)}")
         if placed is None:
-            last = self.dim(x.buffer.size - count * permute.REGISTER // size)
+            last = self.dim(x.buffer.entries - count * permute.REGISTER // size)
             start = w.call(scope, "i64", "llvm.smin.i64", [("i64", start), ("i64", last)])
             shift = w.put(scope, f"trunc i64 {w.put(scope, f'sub i64 {rest}, {start}')} to i32")
             places = w.put(scope, f"add {kind} {places}, {w.spread(scope, shift, 'i32', lanes.width)}")

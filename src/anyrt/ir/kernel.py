@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul, rebuild, symbols
 from anyrt.core.dims import Expr as DimExpr
+from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType
 
 BRIEF: Final = 48  # characters of an expression that may stand in a name
@@ -159,6 +160,12 @@ class Buffer:
     def stored(self) -> Scalar:
         """The machine type of one element (a whole byte for 4-bit types)."""
         return self.type if isinstance(self.type, Scalar) else STORED[self.type]
+
+    @property
+    def entries(self) -> Dim:
+        """How many of `stored` there are: 4-bit elements share a byte."""
+        packed = isinstance(self.type, DataType) and is_packed(self.type)
+        return floordiv(add(self.size, 1), 2) if packed else self.size
 
 
 class Op(enum.Enum):

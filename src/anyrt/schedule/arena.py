@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, add, always_le, floordiv, mul
-from anyrt.core.enums import DataType
 from anyrt.ir.kernel import BITS, Buffer, Space
 
 ALIGN = 64
-PACKED = frozenset({DataType.INT4, DataType.FP4})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +26,7 @@ class Arena:
 def buffer_bytes(buffer: Buffer) -> Dim:
     """Bytes of a buffer, rounded up to whole cache lines."""
     each = max(BITS[buffer.stored], 8) // 8
-    used = floordiv(add(buffer.size, 1), 2) if buffer.type in PACKED else mul(buffer.size, each)
-    return mul(floordiv(add(used, ALIGN - 1), ALIGN), ALIGN)
+    return mul(floordiv(add(mul(buffer.entries, each), ALIGN - 1), ALIGN), ALIGN)
 
 
 def arrange(steps: Sequence[tuple[Sequence[Buffer], Sequence[Buffer]]]) -> Arena:

@@ -25,7 +25,7 @@ def variants(
 ) -> tuple[Stmt, ...]:
     """`make(nest)`, in versions for the classes of the tables that the widened loop reads."""
     reads = [(x, t) for x in loads_of(nest.body) if (t := _followed(x, widened, tables)) is not None]
-    if all(t.positions.near and always_le(LEAST, x.buffer.size) for x, t in reads):
+    if all(t.positions.near and always_le(LEAST, x.buffer.entries) for x, t in reads):
         return make(nest)
     buffers = dict.fromkeys(x.buffer for x, _ in reads)
     used = {t.positions.name: t for _, t in reads}
@@ -54,7 +54,7 @@ def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator
     """The classes that may hold, and first, at some sizes: each with what is left to test."""
     earlier: list[frozenset[Expr]] = []
     for near in NEAR:
-        asked = [t.reach(near) for t in tables] + [(LEAST, b.size) for b in buffers]
+        asked = [t.reach(near) for t in tables] + [(LEAST, b.entries) for b in buffers]
         tests = [alu(Op.LE, index(a), index(b)) for a, b in asked if not always_le(a, b)]
         if any(always_le(add(b, 1), a) for a, b in asked) or any(e.issubset(tests) for e in earlier):
             continue

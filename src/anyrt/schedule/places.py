@@ -38,7 +38,7 @@ def _versions(loop: For, tables: Tables) -> list[Stmt]:
     if always_le(loop.var.extent or 0, LANES - 1) or not all(isinstance(s, Store | Fold) for s in loop.body):
         return [loop]
     reads = list(_reads(loop, tables))
-    never = {positions for x, positions, _, end in reads if always_le(add(x.buffer.size, 1), end)}
+    never = {positions for x, positions, _, end in reads if always_le(add(x.buffer.entries, 1), end)}
     swap: dict[Buffer, Buffer] = {}
     ends: dict[tuple[Dim, Dim], None] = {}
     for x, positions, table, end in reads:
@@ -46,7 +46,7 @@ def _versions(loop: For, tables: Tables) -> list[Stmt]:
             # A register of bytes holds what all taps read.
             places = tables.places(table, common=BITS[x.buffer.stored] == BYTE)
             swap[positions] = replace(positions, name=f"{positions.name}.at", places=places)
-            ends[end, x.buffer.size] = None
+            ends[end, x.buffer.entries] = None
     if not swap:
         return [loop]
     fast = substitute_stmt(loop, {}, swap)
