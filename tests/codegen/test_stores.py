@@ -57,6 +57,17 @@ def test_open_sizes_decide_while_running(monkeypatch, turned):
     assert verify(lowered, host(), sizes) == ()
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.UINT8])
+def test_pixels_are_written_past_the_caches(monkeypatch, channels, dtype, level):
+    monkeypatch.setattr(stream, "IN_ORDER", 1)
+    x = b.param("x", (2, channels, 40, 64), dtype)
+    lowered = native.lower(Graph((("x", x),), (("y", b.transpose(x, (0, 2, 3, 1))),)), {}, Sizes())
+    assert "!nontemporal" in native.text(lowered, choose(level)).text
+    assert verify(lowered, choose(level), [{}]) == ()
+
+
 def test_open_sizes_that_are_always_small_ask_nothing():
     n = Sym("x.0", 1, 200)
     x = b.param("x", (n.dim, 64), DataType.FLOAT)

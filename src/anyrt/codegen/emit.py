@@ -36,6 +36,8 @@ from anyrt.ir.kernel import (
 )
 from anyrt.ir.statements import buffers_of, walks
 
+LEAST_PAST, LINE = 16, 64  # bytes of the vectors that are stored past the caches
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -366,8 +368,9 @@ class Emitter:
     def _store_run(self, buffer: Buffer, value: str, where: str, lanes: Lanes) -> None:
         v, type = self.values, buffer.stored
         scope, kind, size = v.out.scopes.inner, ll.vector(type, lanes.width), ll.BYTES[type]
-        if lanes.mask is None and buffer.stream != 0:
-            self._store_past(buffer, kind, value, where, lanes.width * size)
+        part = min(LINE, lanes.width * size & -(lanes.width * size))  # what registers can be filled with
+        if lanes.mask is None and buffer.stream != 0 and part >= LEAST_PAST:
+            self._store_past(buffer, kind, value, where, part)
         elif lanes.mask is None:
             scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
         else:
@@ -377,12 +380,12 @@ class Emitter:
             args = f"{kind} {value}, ptr {where}, i32 {size}, {flags} {lanes.mask}"
             scope.lines.append(f"  call void @{name}({args})")
 
-    def _store_past(self, buffer: Buffer, kind: str, value: str, where: str, whole: int) -> None:
+    def _store_past(self, buffer: Buffer, kind: str, value: str, where: str, part: int) -> None:
         """Past the caches where the address allows it: such stores exist for aligned vectors only."""
         v, scope = self.values, self.values.out.scopes.inner
         past, plain, done = (v.out.scopes.name(stem) for stem in ("past", "plain", "stored"))
         address = v.out.put(scope, f"ptrtoint ptr {where} to i64")
-        odd = v.out.put(scope, f"and i64 {address}, {whole - 1}")
+        odd = v.out.put(scope, f"and i64 {address}, {part - 1}")
         even = v.out.put(scope, f"icmp eq i64 {odd}, 0")
         if buffer.stream != 1:
             large = v.out.put(scope, f"icmp ne i64 {v.dim(buffer.stream)}, 0")
@@ -390,7 +393,7 @@ class Emitter:
         scope.lines += [
             f"  br i1 {even}, label %{past}, label %{plain}",
             f"{past}:",
-            f"  store {kind} {value}, ptr {where}, align {whole}, !nontemporal !1",
+            f"  store {kind} {value}, ptr {where}, align {part}, !nontemporal !1",
             f"  br label %{done}",
             f"{plain}:",
             f"  store {kind} {value}, ptr {where}, align {ll.BYTES[buffer.stored]}",

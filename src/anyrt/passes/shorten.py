@@ -1,0 +1,59 @@
+"""Take short forms of functions where a half type is all that becomes of their results.
+
+A unit of float16 is 8192 units of float32, so that a few of these do not show in it. They still do not when
+the result is multiplied or moved before it is rounded; where it is added to something, they might.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.rewrite import transformed
+from anyrt.prims import build
+from anyrt.prims.map import CAST, SELECT, Map
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.scalar import SCALARS
+from anyrt.prims.view import View
+
+HALVES: Final = frozenset({DataType.HALF, DataType.BF16})
+PRODUCTS: Final = frozenset({CAST, SELECT, "mul", "div", "div_short", "neg", "abs", "identity"})
+
+
+def shorten(graph: Graph) -> Graph:
+    """`graph` with short forms where they do not show."""
+    rounded = _rounded(graph)
+
+    def change(old: Value, new: Value) -> Value:
+        fn = _short(old) if old in rounded else ""
+        return build.map_(fn, *new.args) if fn else new
+
+    return transformed(graph, change)
+
+
+def _rounded(graph: Graph) -> frozenset[Value]:
+    """Values of half types, and of float32 that only products and moves lead from there to half types."""
+    found: set[Value] = set()
+    uses, outputs = users(graph), {v for _, v in graph.outputs}
+    for value in reversed(list(walk(v for _, v in graph.outputs))):
+        inside = value.dtype is DataType.FLOAT and value not in outputs
+        if value.dtype in HALVES or (inside and all(u in found and _keeps(u) for u in uses[value])):
+            found.add(value)
+    return frozenset(found)
+
+
+def _keeps(user: Value) -> bool:
+    """True when the relative error of an operand is that of the result."""
+    return isinstance(user.op, View | Reshape) or (isinstance(user.op, Map) and user.op.fn in PRODUCTS)
+
+
+def _short(value: Value) -> str:
+    """The short form of what makes `value`; "" when it has none that pays."""
+    if not isinstance(value.op, Map) or value.op.fn == CAST:
+        return ""
+    name = SCALARS[value.op.fn].short
+    if not name or not SCALARS[name].repeated:
+        return name
+    last = value.args[-1].shape[-1:]
+    return name if last == (1,) != value.shape[-1:] else ""
