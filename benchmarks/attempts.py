@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anyrt.core.enums import DataType
-from anyrt.prims import map as maps
 from anyrt.schedule import batches, chunks, fuse, kernels, places, stream, wide
 from anyrt.schedule.choice import Choice
-from benchmarks.mechanisms import ENDLESS, Mechanism, Switch
+from benchmarks.mechanisms import ENDLESS, SHORTEN, Mechanism, Switch
 from benchmarks.peers.anyrt import DYNAMIC
 
 GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
@@ -74,7 +73,9 @@ ATTEMPTS = (
     _cut("shorter runs of tiles", GN_RESIZE, Choice(run=16)),
     _cut("fewer strips in a row", GN_RESIZE, Choice(chunk=8)),
     _tried("stores past the caches", "schedule/stream.py", GN_RESIZE, Switch(stream, "IN_ORDER", 1)),
-    _tried("shorter polynomials for float32", "prims/map.py", GN_SILU, Switch(maps, "HALVES", FLOATS)),
+    _tried(
+        "shorter polynomials for float32", "passes/shorten.py", GN_SILU, Switch(SHORTEN, "HALVES", FLOATS)
+    ),
     *_chunks(GN_SILU),
     *_chunks(GN_SILU_BF16),
     _cut("narrow bands", RESIZE_SILU, Choice(band=8)),
@@ -93,9 +94,6 @@ ATTEMPTS = (
     _dynamic(_cut("narrow bands", DYNAMIC_PLANES, Choice(band=8))),
     _dynamic(_cut("smaller items", DYNAMIC_PLANES, Choice(item=1024))),
     _dynamic(_cut("larger items", DYNAMIC_PLANES, Choice(item=65536))),
-    _dynamic(
-        _tried("stores past the caches", "schedule/stream.py", DYNAMIC_NHWC, Switch(stream, "ACROSS", 1))
-    ),
     _dynamic(_cut("tiles of two cache lines", DYNAMIC_NHWC, Choice(line=128))),
     _dynamic(_cut("shorter runs of tiles", DYNAMIC_NHWC, Choice(run=16))),
     _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "IN_ORDER", ENDLESS)),

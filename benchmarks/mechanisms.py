@@ -13,18 +13,19 @@ from typing import Any
 
 from anyrt.codegen import arithmetic, bfloat, permute, values, widen
 from anyrt.passes import rules
-from anyrt.prims import map as maps
 from anyrt.schedule import cost, fuse, kept, kernels, stream, wide
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
 from benchmarks.peers import Way
 from benchmarks.peers import anyrt as ours
+from benchmarks.peers.anyrt import DYNAMIC
 from benchmarks.probe import Probe
 from benchmarks.record import Gain
 from benchmarks.values import input_values
 
 ENDLESS = 1 << 60
-FOLDING = import_module("anyrt.passes.fold_constants")  # the package has a function of that name
+# The package has functions of these names.
+FOLDING, SHORTEN = (import_module(f"anyrt.passes.{name}") for name in ("fold_constants", "shorten"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,10 @@ def _as_it_is(body: object, *_: object) -> object:
 
 def _one(*_: object) -> int:
     return 1
+
+
+def _nothing(*_: object) -> int:
+    return 0
 
 
 def _no(*_: object) -> bool:
@@ -158,9 +163,15 @@ MECHANISMS = (
     ),
     Mechanism(
         "shorter polynomials for results of half types",
-        "prims/map.py, prims/scalar/",
+        "passes/shorten.py, prims/scalar/",
         "chain_gn_silu_bf16_2x320x64x64",
-        (Switch(maps, "HALVES", frozenset()),),
+        (Switch(SHORTEN, "HALVES", frozenset()),),
+    ),
+    Mechanism(
+        "rows of half types divided by a product",
+        "passes/shorten.py, prims/scalar/",
+        "norm_rms_f16_1x512x4096",
+        (Switch(SHORTEN, "HALVES", frozenset()),),
     ),
     Mechanism(
         "rows of half types converted once",
@@ -191,6 +202,13 @@ MECHANISMS = (
         "schedule/stream.py",
         "shuffle_t2d_4096",
         (Switch(stream, "IN_ORDER", ENDLESS), Switch(stream, "ACROSS", ENDLESS)),
+    ),
+    Mechanism(
+        "sizes that are open decide while running what is written past the caches",
+        "schedule/stream.py",
+        "shuffle_nchw2nhwc_dyn_8x64x112x112",
+        (Switch(stream, "_reaches", _nothing),),
+        engine=DYNAMIC,
     ),
     Mechanism(
         "constants of equal numbers known to the compiler",

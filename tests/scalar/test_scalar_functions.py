@@ -1,27 +1,14 @@
 """Every record of SCALARS against its own reference: special values, error in ulp, integers and bools."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from anyrt.compiler import native
 from anyrt.core.dims import Sym
-from anyrt.core.enums import DataType
 from anyrt.ir.evaluate import DTYPES, evaluate
-from anyrt.ir.graph import Graph
 from anyrt.ir.kernel import Buffer, Scalar, Space, const, load
-from anyrt.ir.kerneltext import print_kernels
-from anyrt.prims import build as b
 from anyrt.prims.scalar import SCALARS, Kind, ResultKind
-from anyrt.schedule.cost import Sizes
 
 FLOATS = [f for f in SCALARS.values() if Kind.FLOAT in f.kinds]
-FLOATS += [
-    replace(f, name=f"{f.name} of halves", expand=f.halves.expand, ulp=f.halves.ulp)
-    for f in FLOATS
-    if f.halves is not None
-]
 INTS = [f for f in SCALARS.values() if Kind.INT in f.kinds]
 BOOLS = [f for f in SCALARS.values() if Kind.BOOL in f.kinds]
 TINY = [0, 1e-45, 1e-40, 1.17549435e-38, 2e-8]
@@ -105,14 +92,6 @@ def test_pow_keeps_its_error_over_the_full_range_of_results():
     y = (rng.uniform(-151, 129, x.size) / np.log2(x.astype(np.float64))).astype(np.float32)
     got, exact = results(SCALARS["pow"], Scalar.F32, [x, y])
     assert ulps(got, exact).max() <= SCALARS["pow"].ulp
-
-
-@pytest.mark.parametrize(("dtype", "short"), [(DataType.FLOAT, 0), (DataType.HALF, 1), (DataType.BF16, 1)])
-def test_halves_take_the_shorter_expansion(dtype, short):
-    x = b.param("x", (64,), dtype)
-    lowered = native.lower(Graph((("x", x),), (("y", b.map_("sigmoid", x)),)), {}, Sizes())
-    text = print_kernels(lowered.module.kernels)
-    assert ("0.693121" in text, "1.9046" in text) == (short, 1 - short)
 
 
 EXPONENTS = [

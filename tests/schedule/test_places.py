@@ -22,7 +22,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.plan import abi
 from anyrt.prims import build as b
 from anyrt.prims.taps import Cubic, Linear, Nearest
-from anyrt.schedule import fuse, stream
+from anyrt.schedule import stream
 from anyrt.schedule.cost import Sizes
 
 LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)

@@ -65,7 +65,7 @@ def _scalar(f: ScalarFn) -> tuple[str, ...]:
 
 
 def _ulp(f: ScalarFn) -> str:
-    return f"{f.ulp:g}" + (f" ({f.halves.ulp:g} for halves)" if f.halves is not None else "")
+    return f"{f.ulp:g}"
 
 
 def works() -> str:

@@ -35,7 +35,7 @@ from anyrt.ir.kernel import Op
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.prims._convert import limits
-from anyrt.prims.map import CAST, Map, expansion
+from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.taps import Cubic, TapRule, Taps
@@ -179,12 +179,12 @@ def _rounding(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
         return EXACT
     if op.fn == CAST:
         return EXACT if args[0].array.dtype.kind == "f" else UNIT * _size(result)
-    fn, ulp = SCALARS[op.fn], expansion(op.fn, op.dtype).ulp
-    if ulp == 0:
+    fn = SCALARS[op.fn]
+    if fn.ulp == 0:
         return EXACT
     low, high = fn.domain
     outside = [np.less(a.array, low) | np.greater(a.array, high) for a in args if a.array.dtype.kind == "f"]
-    error: Errors = ulp * 2 * UNIT * _size(result) + TINY
+    error: Errors = fn.ulp * 2 * UNIT * _size(result) + TINY
     for away in outside:
         error = np.where(away, np.inf, error)
     return error

@@ -1,7 +1,7 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]
-['round layers', 'fold constants', 'simplify']
+['round layers', 'fold constants', 'simplify', 'shorten']
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from anyrt.ir.verify import assert_graph
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.requirements import requirements
 from anyrt.passes.round_layers import round_layers
+from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
 from anyrt.prims.const import Param
 
@@ -43,4 +44,5 @@ PASSES: Final = (
     Pass("round layers", round_layers, rounds=True),
     Pass("fold constants", fold_constants),
     Pass("simplify", simplify),
+    Pass("shorten", shorten),
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
 
 import numpy as np
 
@@ -25,10 +24,9 @@ from anyrt.prims._check import check_type, differ, expect, same_types, short_sha
 from anyrt.prims._convert import convert, convert_array, wrap, wrap_array
 from anyrt.prims._sizes import size_function
 from anyrt.prims.scalar import SCALARS
-from anyrt.prims.scalar.table import Kind, ResultKind, ScalarFn, Short
+from anyrt.prims.scalar.table import Kind, ResultKind
 
 CAST = "cast"
-HALVES: Final = frozenset({DataType.HALF, DataType.BF16})
 SELECT = "select"  # the one function whose operands differ in type: the first is bool
 
 
@@ -91,7 +89,7 @@ class Map(Prim):
         operands = [x.at(_aligned(x.type.shape, out.shape, index)) for x in args]
         if self.fn == CAST:
             return convert(operands[0], args[0].type.dtype, self.dtype)
-        return wrap(expansion(self.fn, self.dtype).expand(*operands), self.fn, self.dtype)
+        return wrap(SCALARS[self.fn].expand(*operands), self.fn, self.dtype)
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The function of sizes, where it is one that sizes know."""
@@ -106,12 +104,6 @@ class Map(Prim):
                 return None
             result[at] = value
         return result
-
-
-def expansion(fn: str, dtype: DataType) -> ScalarFn | Short:
-    """How a function's results of a type are computed."""
-    found = SCALARS[fn]
-    return found.halves if found.halves is not None and dtype in HALVES else found
 
 
 def kind_of(t: DataType) -> Kind:

@@ -7,8 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyrt.ir.kernel import Expr, Op, alu, fma, select
-from anyrt.prims.scalar.table import EVERY, NUMBERS, Array, Ints, ScalarFn, equal, flip_sign, sign_of
+from anyrt.ir.kernel import Expr, Op, alu, const, fma, select
+from anyrt.prims.scalar.table import (
+    EVERY,
+    NUMBERS,
+    Array,
+    Ints,
+    ScalarFn,
+    absolute,
+    equal,
+    flip_sign,
+    sign_of,
+)
 
 
 def floordiv(a: Expr, b: Expr) -> Expr:
@@ -19,6 +29,12 @@ def floordiv(a: Expr, b: Expr) -> Expr:
     rest = fma(-quotient, b, a)
     below = ((rest < 0.0) & (b > 0.0)) | ((rest > 0.0) & (b < 0.0))
     return select(below, quotient - 1.0, quotient)
+
+
+def times_reciprocal(a: Expr, b: Expr) -> Expr:
+    """a / b as a product; a tiny b is scaled, and the result after it, so that 1 / b does not overflow."""
+    scale = select(absolute(b) < 2.0**-100, const(2.0**64, b.type), 1.0)
+    return a * (1.0 / (b * scale)) * scale
 
 
 def mod(a: Expr, b: Expr) -> Expr:
@@ -61,7 +77,16 @@ FUNCTIONS = (
     ScalarFn("add", 2, np.add, lambda a, b: a + b, NUMBERS, ulp=0.5),
     ScalarFn("sub", 2, np.subtract, lambda a, b: a - b, NUMBERS, ulp=0.5),
     ScalarFn("mul", 2, np.multiply, lambda a, b: a * b, NUMBERS, ulp=0.5),
-    ScalarFn("div", 2, _divide, lambda a, b: a / b, NUMBERS, ulp=0.5),
+    ScalarFn(
+        "div",
+        2,
+        _divide,
+        lambda a, b: a / b,
+        NUMBERS,
+        ulp=0.5,
+        short="div_short",
+    ),
+    ScalarFn("div_short", 2, np.divide, times_reciprocal, ulp=8, repeated=True),
     ScalarFn("fma", 3, lambda a, b, c: a * b + c, fma, ulp=0.5),
     ScalarFn("floordiv", 2, _floor_divide, floordiv, NUMBERS, ulp=0.5),
     ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),

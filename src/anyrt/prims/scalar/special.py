@@ -10,7 +10,6 @@ from anyrt.ir.kernel import Expr, fma, select
 from anyrt.prims.scalar.exponential import EXP, LN2_HI, LN2_LO, LOG2_E, exp_normal
 from anyrt.prims.scalar.table import (
     ScalarFn,
-    Short,
     absolute,
     at_least,
     at_most,
@@ -58,7 +57,7 @@ def sigmoid(x: Expr) -> Expr:
     return 2.0**-32 / fma(r * s, poly(r, *_FALLING), s + 2.0**-32)
 
 
-def sigmoid_of_halves(x: Expr) -> Expr:
+def sigmoid_short(x: Expr) -> Expr:
     """The same with a shorter polynomial in base 2."""
     limited = at_least(at_most(x, 60.0), -104.0)
     n, bits = nearest(limited, LOG2_E)
@@ -73,6 +72,7 @@ FUNCTIONS = (
         lambda x: 1.0 / (1.0 + np.exp(-x)),
         sigmoid,
         ulp=2.5,
-        halves=Short(sigmoid_of_halves, 64),
+        short="sigmoid_short",
     ),
+    ScalarFn("sigmoid_short", 1, lambda x: 1.0 / (1.0 + np.exp(-x)), sigmoid_short, ulp=64),
 )

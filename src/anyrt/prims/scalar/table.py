@@ -44,15 +44,6 @@ EVERY = NUMBERS | BOOLS
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
-    """An expansion that is exact enough for results of float16 and bfloat16. `ulp` counts units of float32,
-    as that of `ScalarFn` does: a unit of float16 is 8192 of them."""
-
-    expand: Callable[..., Expr]
-    ulp: float
-
-
-@dataclass(frozen=True, slots=True)
 class ScalarFn:
     """A function of `arity` scalars: its definition in NumPy and its expansion into kernel expressions.
 
@@ -62,7 +53,9 @@ class ScalarFn:
     `ulp` bounds the error of the float32 expansion against `ref`, in units of the last place of the exact
     result (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern,
     `pow` on 10⁹ random pairs, and rounded up.
-    `halves` replaces the expansion where the result is of a half type.
+    `short` names the function that does instead where the result becomes a half type, of which a unit is
+    8192 of float32 or more; if that is `repeated`, only for a last operand that is the same for a whole row,
+    so that what is made of it alone is made once.
     """
 
     name: str
@@ -75,7 +68,8 @@ class ScalarFn:
     domain: tuple[float, float] = (-math.inf, math.inf)
     note: str = ""
     conditions: int = 0
-    halves: Short | None = None
+    short: str = ""
+    repeated: bool = False
 
 
 SIGN_BIT = -(1 << 31)
