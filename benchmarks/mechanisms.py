@@ -192,6 +192,12 @@ MECHANISMS = (
         (Switch(kernels, "MANY", ENDLESS),),
     ),
     Mechanism(
+        "the next rows on their way",
+        "schedule/ahead.py",
+        "norm_ln_8x512x768",
+        (Switch(kernels, "asking_ahead", lambda body, *_: list(body)),),
+    ),
+    Mechanism(
         "outputs written past the caches",
         "schedule/stream.py",
         "scale_u_8x64x112x112",

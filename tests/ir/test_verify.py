@@ -12,6 +12,7 @@ from anyrt.ir.kernel import (
     Alloc,
     Alu,
     Buffer,
+    Fetch,
     Fold,
     For,
     If,
@@ -80,6 +81,7 @@ def vector(*body: Stmt) -> For:
 
 GOOD = [
     kernel(vector(Store(OUT, AT, load(IN, AT) + ONE))),
+    kernel(vector(Store(OUT, AT, load(IN, AT) + ONE), Fetch(IN, AT + 99999))),
     kernel(Alloc(ACC, ONE), vector(Fold(ACC, Op.ADD, load(IN, AT))), Store(OUT, ROW * 8, load(ACC, 0))),
     kernel(Let(Sym("k", 0, 9), ROW + 1), Store(OUT, Sym("k", 0, 9).dim, ONE)),
     kernel(If(index(ROW.dim) < 3, (Store(OUT, ROW.dim, ONE),))),
@@ -98,6 +100,8 @@ BAD = [
     (kernel(vector(Alloc(ACC, ONE)), Store(OUT, ROW.dim, load(ACC, 0))), "used before"),
     (kernel(Fold(OUT, Op.ADD, ONE)), "which is no register"),
     (kernel(Alloc(OUT, ONE)), "which is not for registers"),
+    (kernel(Fetch(IN, ROW.dim)), "a fetch of x outside a vector loop"),
+    (kernel(vector(Fetch(IN, Sym("q", extent=3).dim))), "index of x uses q"),
     (kernel(For(COL, Loop.PARALLEL, ())), "parallel inside"),
     (kernel(For(ROW, Loop.SERIAL, ())), "inside a loop of the same variable"),
     (kernel(For(Sym("q"), Loop.SERIAL, ())), "q has no extent"),

@@ -21,6 +21,7 @@ from anyrt.ir.kernel import (
     Alu,
     Buffer,
     Expr,
+    Fetch,
     Fold,
     For,
     If,
@@ -123,6 +124,8 @@ class Emitter:
                     self._store(stmt)
                 case Fold():
                     self._fold(stmt)
+                case Fetch():
+                    self._fetch(stmt)
 
     def _loop(self, loop: For) -> None:
         var, body = loop.var, loop.body
@@ -263,19 +266,30 @@ class Emitter:
             at = v.out.call(outer, "i64", "llvm.smin.i64", [("i64", at), ("i64", last)])
         inner = self._open(Scope(syms={lanes.var: at, across.var: "0"}, lanes=across))
         value = v.value(store.value)
-        if isinstance(store.value, Load):
-            self._fetch_next(inner, store.value, across)
+        if isinstance(store.value, Load):  # rows far apart are more than a processor watches
+            first = v.dim(substitute(store.value.index, {across.var: 0}))
+            behind = across.width * ll.BYTES[store.value.type]
+            self._prefetch(inner, v.address(inner, store.value.buffer, first), behind)
         v.out.scopes.stack.pop()
         outer.lines += inner.lines
         return value
 
-    def _fetch_next(self, scope: Scope, x: Load, across: Lanes) -> None:
-        """Ask for what the next strip reads after `x`: rows far apart are more than a processor watches."""
-        v = self.values
-        where = v.address(scope, x.buffer, v.dim(substitute(x.index, {across.var: 0})))
-        ahead = v.out.put(scope, f"getelementptr i8, ptr {where}, i64 {across.width * ll.BYTES[x.type]}")
-        v.out.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        scope.lines.append(f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
+    def _fetch(self, stmt: Fetch) -> None:
+        """Every cache line of what the lanes would read; a masked step is not worth it."""
+        v, scope, lanes = self.values, self.values.out.scopes.inner, self.values.out.scopes.lanes
+        assert lanes is not None, f"{stmt} stands outside a vector loop"
+        if lanes.mask is None:
+            first = v.lane_zero(scope, 1, substitute(stmt.index, {lanes.var: 0}), lanes)
+            kind, size = ll.NAMES[stmt.buffer.stored], ll.BYTES[stmt.buffer.stored]
+            where = v.out.put(scope, f"getelementptr {kind}, ptr {v.pointers[stmt.buffer]}, i64 {first}")
+            for line in range(0, lanes.width * size, LINE):
+                self._prefetch(scope, where, line)
+
+    def _prefetch(self, scope: Scope, where: str, ahead: int) -> None:
+        """Ask for the cache line `ahead` bytes behind `where`, to be held near the core."""
+        at = self.values.out.put(scope, f"getelementptr i8, ptr {where}, i64 {ahead}")
+        self.values.out.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        scope.lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
 
     def _interleaved(self, tile: Sym, store: Store, lanes: Lanes, rest: Dim) -> None:
         """Lanes stored `tile.extent` elements apart, the tile's turns between them: one run of memory."""

@@ -27,13 +27,9 @@ def transpose(w: Writer, scope: Scope, rows: list[str], element: str, columns: i
         rows = [
             _interleave(w, scope, a, b, element, columns, columns, half) for a, b in pairs for half in (0, 1)
         ]
-    if count > columns:
-        return _joined(w, scope, rows, element, columns, count)
-    return (
-        rows
-        if count == columns
-        else [r for row in rows for r in _cut(w, scope, row, element, columns, count)]
-    )
+    if count < columns:
+        return [r for row in rows for r in _cut(w, scope, row, element, columns, count)]
+    return _joined(w, scope, rows, element, columns, count)
 
 
 def columns(
@@ -49,27 +45,16 @@ def columns(
     name, size = element
     block = min(max(1, BLOCK // size), rows, length)
     for first in range(0, length, block):
-        parts = [
-            _gathered(w, scope, [address(r, first) for r in range(k, rows, block)], name, size, block)
-            for k in range(block)
-        ]
+        places = [[address(r, first) for r in range(k, rows, block)] for k in range(block)]
+        load = f"load <{block} x {name}>, ptr "
+        pieces = [[w.put(scope, f"{load}{p}, align {size}") for p in some] for some in places]
+        parts = [_joined(w, scope, some, name, block, rows)[0] for some in pieces]
         for _ in range(block.bit_length() - 1):
             pairs = zip(parts[: block // 2], parts[block // 2 :], strict=True)
             parts = [
                 _interleave(w, scope, a, b, name, rows, block, half) for a, b in pairs for half in (0, 1)
             ]
         yield from parts
-
-
-def _gathered(w: Writer, scope: Scope, pieces: list[str], name: str, size: int, block: int) -> str:
-    """Pieces of `block` elements side by side in one vector."""
-    parts = [w.put(scope, f"load <{block} x {name}>, ptr {p}, align {size}") for p in pieces]
-    length = block
-    while len(parts) > 1:
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        parts = [shuffle(w, scope, a, b, name, length, list(range(2 * length))) for a, b in pairs]
-        length *= 2
-    return parts[0]
 
 
 def _interleave(

@@ -25,7 +25,6 @@ from hashlib import blake2b
 from typing import Final, TypeAlias
 
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul, rebuild, symbols
-from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType
 
@@ -488,31 +487,6 @@ def substitute_expr(
     return _Substitution(values, buffers or {}).expr(x)
 
 
-@lru_cache(maxsize=1 << 12)
-def dims_of(x: Expr) -> tuple[Dim, ...]:
-    """Every index in `x`, those behind bound symbols too, in an order that is the same in every run."""
-    found: dict[Dim, None] = {}
-    seen: set[Expr] = set()
-    todo = [x]
-    while todo:
-        e = todo.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        match e:
-            case Index(dim=dim) | Load(index=dim):
-                found[dim] = None
-                opaque = sorted((s for s in symbols(dim) if s.source is not None), key=lambda s: s.name)
-                todo += [s.source for s in opaque if isinstance(s.source, Index | Load | Alu | Cast)]
-            case Alu(args=args):
-                todo += args
-            case Cast(arg=arg):
-                todo.append(arg)
-            case Const():
-                pass
-    return tuple(found)
-
-
 # ---- statements ---------------------------------------------------------------------------------
 
 
@@ -571,6 +545,15 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetch:
+    """What a vector loop's lanes would read from `index` on is brought near the core; nothing else comes of
+    it, wherever the index leads."""
+
+    buffer: Buffer
+    index: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class Let:
     """`var` stands for `value` in what follows; its range is what the symbol says."""
 
@@ -578,7 +561,7 @@ class Let:
     value: Dim
 
 
-Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold
+Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | Fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,8 +574,3 @@ class Kernel:
     body: tuple[Stmt, ...]
     work: Dim = 1000
     scratch: Dim = 0
-
-
-def is_dim_expr(x: Dim) -> bool:
-    """True for a symbolic index."""
-    return isinstance(x, DimExpr)

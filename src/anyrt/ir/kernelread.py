@@ -17,6 +17,7 @@ from anyrt.ir.kernel import (
     Alloc,
     Buffer,
     Expr,
+    Fetch,
     Fold,
     For,
     If,
@@ -173,6 +174,9 @@ class _Parser:
     def fold(self) -> Fold:
         return Fold(self.buffer(), self.member(OPS), self.expr())
 
+    def fetch(self) -> Fetch:
+        return Fetch(self.buffer(), self.subscript())
+
     def buffer(self) -> Buffer:
         place, name = self.reader.place, self.reader.name()
         if name not in self.buffers:
@@ -262,4 +266,5 @@ STATEMENTS: Mapping[str, Callable[[_Parser], Stmt | None]] = {
     "alloc": _Parser.alloc,
     "store": _Parser.store,
     "fold": _Parser.fold,
+    "fetch": _Parser.fetch,
 }

@@ -28,6 +28,7 @@ from anyrt.ir.kernel import (
     Cast,
     Const,
     Expr,
+    Fetch,
     Fold,
     For,
     If,
@@ -83,6 +84,8 @@ def roots(body: Iterable[Stmt]) -> Iterator[Expr | Dim]:
             case Store(index=at, value=value):
                 yield at
                 yield value
+            case Fetch(index=at):
+                yield at
 
 
 def _children(x: Expr | Dim) -> list[Expr | Dim]:
@@ -164,6 +167,8 @@ class _Printer:
                 self.line(f"store {self.buffer(buffer)}[{self.dim(at)}] = {self.expr(stored)}")
             case Fold(buffer=buffer, op=op, value=folded):
                 self.line(f"fold {self.buffer(buffer)} {op.value} {self.expr(folded)}")
+            case Fetch(buffer=buffer, index=at):
+                self.line(f"fetch {self.buffer(buffer)}[{self.dim(at)}]")
 
     def block(self, head: str, body: Iterable[Stmt]) -> None:
         self.line(f"{head} {{")

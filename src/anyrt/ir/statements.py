@@ -4,18 +4,22 @@ should be."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-from anyrt.core.dims import Sym, linear
+from anyrt.core.dims import Dim, Sym, linear, symbols
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
     Alu,
     Buffer,
     Cast,
+    Const,
     Expr,
+    Fetch,
     Fold,
     For,
     If,
+    Index,
     Let,
     Load,
     Scalar,
@@ -79,6 +83,8 @@ def expressions(body: Iterable[Stmt]) -> list[Expr]:
                 out.append(value)
                 if isinstance(stmt, Store):
                     out.append(index(stmt.index))
+            case Fetch(index=at):
+                out.append(index(at))
     return out
 
 
@@ -107,6 +113,31 @@ def behind(x: Expr) -> list[Expr]:
     return [s for s in from_symbols if isinstance(s, Load | Alu | Cast)]
 
 
+@lru_cache(maxsize=1 << 12)
+def dims_of(x: Expr) -> tuple[Dim, ...]:
+    """Every index in `x`, those behind bound symbols too, in an order that is the same in every run."""
+    found: dict[Dim, None] = {}
+    seen: set[Expr] = set()
+    todo = [x]
+    while todo:
+        e = todo.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        match e:
+            case Index(dim=dim) | Load(index=dim):
+                found[dim] = None
+                opaque = sorted((s for s in symbols(dim) if s.source is not None), key=lambda s: s.name)
+                todo += [s.source for s in opaque if isinstance(s.source, Index | Load | Alu | Cast)]
+            case Alu(args=args):
+                todo += args
+            case Cast(arg=arg):
+                todo.append(arg)
+            case Const():
+                pass
+    return tuple(found)
+
+
 def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
     """Every buffer that statements touch."""
     out = {x.buffer for x in parts(expressions(body)) if isinstance(x, Load)}
@@ -114,7 +145,7 @@ def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
         match stmt:
             case For(body=inner) | If(body=inner):
                 out |= buffers_of(inner)
-            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b):
+            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b) | Fetch(buffer=b):
                 out.add(b)
             case _:
                 pass

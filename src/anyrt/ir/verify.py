@@ -23,6 +23,7 @@ from anyrt.ir.kernel import (
     Cast,
     Const,
     Expr,
+    Fetch,
     Fold,
     For,
     If,
@@ -146,6 +147,10 @@ def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
                 yield f"a fold into {buffer.name}, which is no register"
             yield from _register_faults(buffer, scope)
             yield from _write_faults(buffer, value, scope)
+        case Fetch(buffer=buffer, index=at):
+            if not scope.vector:
+                yield f"a fetch of {buffer.name} outside a vector loop"
+            yield from _dim_faults(at, scope, f"index of {buffer.name}")
 
 
 def _if_faults(stmt: If, scope: _Scope) -> Iterator[str]:

@@ -51,14 +51,14 @@ from anyrt.ir.kernel import (
     alu,
     cast,
     const,
-    dims_of,
     index,
     load,
     select,
 )
-from anyrt.ir.statements import buffers_of
+from anyrt.ir.statements import buffers_of, dims_of
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
+from anyrt.schedule.ahead import asking_ahead
 from anyrt.schedule.batches import batched, rows_of_batch
 from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.chunks import LONG, around_mean, in_chunks
@@ -74,6 +74,7 @@ from anyrt.schedule.nest import (
     Names,
     Nest,
     accesses,
+    apart,
     cut,
     divided,
     indices,
@@ -326,7 +327,7 @@ class Builder:
     def _kernel(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
         """The parallel loop counts through `outer`; its counter is taken apart again for each item."""
         item = self.names.var(product(v.extent or 0 for v in outer), "p")
-        return Kernel(self.name, item, (*_apart(outer, item.dim), *body), work, self.scratch)
+        return Kernel(self.name, item, (*apart(outer, item.dim), *body), work, self.scratch)
 
     def _pairs(self, outer: Sequence[Sym], body: Sequence[Stmt], work: int) -> Kernel:
         """Each item is two rows, so that their latencies overlap; a last one without a partner comes
@@ -335,7 +336,7 @@ class Builder:
         others = [self.names.var(v.extent or 0) for v in outer]
         item = self.names.var(floordiv(add(rows, 1), 2), "p")
         second = minimum(add(mul(item.dim, 2), 1), add(rows, -1))
-        lets = (*_apart(outer, mul(item.dim, 2)), *_apart(others, second))
+        lets = (*apart(outer, mul(item.dim, 2)), *apart(others, second))
         kept = [b for b in buffers_of(body) if b.space is Space.SCRATCH]
         twins = {b: self.reserve("twin", b.stored, b.size) for b in sorted(kept, key=lambda b: b.name)}
         return Kernel(self.name, item, (*lets, *paired(body, outer, others, twins)), 2 * work, self.scratch)
@@ -345,10 +346,10 @@ class Builder:
         rows = product(v.extent or 0 for v in outer)
         item = self.names.var(floordiv(add(rows, size - 1), size), "p")
 
-        def apart(own: Sequence[Sym], row: Dim) -> list[Stmt]:
-            return _apart(own, minimum(add(mul(item.dim, size), row), add(rows, -1)))
+        def lets(own: Sequence[Sym], row: Dim) -> list[Stmt]:
+            return apart(own, minimum(add(mul(item.dim, size), row), add(rows, -1)))
 
-        stages = batched(body, outer, size, self.names, self.reserve, apart)
+        stages = batched(body, outer, size, self.names, self.reserve, lets)
         return Kernel(self.name, item, tuple(stages), size * work, self.scratch)
 
     # ---- rows ---------------------------------------------------------------------------------
@@ -374,7 +375,9 @@ class Builder:
         if work > self.choice.short or prod(map(self._extent, outer)) < MANY:
             return self._kernel(outer, body, work)
         size = rows_of_batch(reductions, self._extent, body)
-        return self._pairs(outer, body, work) if size < 2 else self._batches(outer, body, work, size)
+        if size > 1:
+            return self._batches(outer, body, work, size)
+        return self._pairs(outer, asking_ahead(body, outer[-1], 2, self.sizes), work)
 
     def _kept(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
         """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""
@@ -571,15 +574,6 @@ class Builder:
 def _strip(nest: Nest, across: Sym, position: Dim) -> tuple[Stmt, ...]:
     """The nest's statements at one position across memory."""
     return nest.replace({across: position}, nest.vars).body
-
-
-def _apart(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:
-    """The loops' variables at a flat counter."""
-    lets: list[Stmt] = []
-    for k, var in enumerate(loops):
-        value = floordiv(counter, product(v.extent or 0 for v in loops[k + 1 :]))
-        lets.append(Let(var, value if k == 0 else mod(value, var.extent or 0)))
-    return lets
 
 
 def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:

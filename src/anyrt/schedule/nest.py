@@ -25,6 +25,7 @@ from anyrt.core.dims import (
     minimum,
     mod,
     mul,
+    product,
     substitute,
     symbols,
 )
@@ -38,6 +39,7 @@ from anyrt.ir.kernel import (
     Cast,
     Const,
     Expr,
+    Fetch,
     Fold,
     For,
     If,
@@ -48,10 +50,10 @@ from anyrt.ir.kernel import (
     Space,
     Stmt,
     Store,
-    dims_of,
     index,
     substitute_expr,
 )
+from anyrt.ir.statements import dims_of
 
 MAX_SPLITS = 6
 FEW = 4  # elements that are interleaved when stored
@@ -109,6 +111,8 @@ def substitute_stmt(
             return For(new, kind, tuple(substitute_stmt(s, inner, buffers) for s in body))
         case If(condition=condition, body=body):
             return If(expr(condition), tuple(substitute_stmt(s, values, buffers) for s in body))
+        case Fetch(buffer=b, index=at):
+            return Fetch(swap.get(b, b), substitute(at, values))
         case Let(var=var, value=value):
             return Let(var, substitute(value, values))
 
@@ -332,3 +336,12 @@ def loop_symbols(dims: Sequence[Dim], vars: Sequence[Sym]) -> list[Sym]:
     """Those of `vars` that occur in `dims`, in order."""
     found = frozenset().union(*map(symbols, dims)) if dims else frozenset()
     return [v for v in vars if v in found]
+
+
+def apart(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:
+    """The loops' variables at a flat counter."""
+    lets: list[Stmt] = []
+    for k, var in enumerate(loops):
+        value = floordiv(counter, product(v.extent or 0 for v in loops[k + 1 :]))
+        lets.append(Let(var, value if k == 0 else mod(value, var.extent or 0)))
+    return lets

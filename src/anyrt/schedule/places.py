@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import reduce
 
 from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
-from anyrt.ir.kernel import BITS, LANES, Buffer, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
+from anyrt.ir.kernel import BITS, LANES, Buffer, Fetch, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
 from anyrt.schedule.near import LEAST
 from anyrt.schedule.nest import loads_of, substitute_stmt
 from anyrt.schedule.tables import PLACED_GROUP, Table, Tables
@@ -35,7 +35,8 @@ def with_places(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
 
 
 def _versions(loop: For, tables: Tables) -> list[Stmt]:
-    if always_le(loop.var.extent or 0, LANES - 1) or not all(isinstance(s, Store | Fold) for s in loop.body):
+    plain = all(isinstance(s, Store | Fold | Fetch) for s in loop.body)
+    if not plain or always_le(loop.var.extent or 0, LANES - 1):
         return [loop]
     reads = list(_reads(loop, tables))
     never = {positions for x, positions, _, end in reads if always_le(add(x.buffer.entries, 1), end)}

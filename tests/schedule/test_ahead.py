@@ -1,0 +1,71 @@
+"""While a row is folded for the second time, a later one is on its way."""
+
+import re
+
+import pytest
+
+from anyrt.codegen.llvm import Level, choose
+from anyrt.compiler import native
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.schedule import ahead
+from anyrt.schedule.cost import Sizes
+
+N = Sym("x.0", 1, 400)
+
+
+def squares_around_mean(x):
+    centred = b.map_(
+        "sub", x, b.map_("mul", b.reduce_("sum", x, [1]), b.scalar(0.125, b.reduce_("sum", x, [1])))
+    )
+    return centred, b.reduce_("sum", b.map_("square", centred), [1])
+
+
+def normalised(x):
+    centred, total = squares_around_mean(x)
+    return b.map_("div", centred, total)
+
+
+def folded_once(x):
+    return b.map_("sub", x, b.reduce_("sum", x, [1]))
+
+
+def lowered(make, shape=(130, 600), dtype=DataType.FLOAT):
+    x = b.param("x", shape, dtype)
+    symbols = (Symbol(N, "x", 0),) if N.dim in shape else ()
+    return native.lower(Graph((("x", x),), (("y", make(x)),), {}, symbols), {}, Sizes({N.name: 200}))
+
+
+def fetches(found):
+    return re.findall("fetch (.*)", print_kernels(found.module.kernels))
+
+
+def test_the_second_fold_asks_for_the_next_two_rows(monkeypatch):
+    monkeypatch.setattr(ahead, "LEAST", 4 * 130 * 600)
+    found = lowered(normalised)
+    assert fetches(found) == ["in_x[1200 + 600*i1 + r5]", "in_x[1200 + 600*i7 + r5]"]
+    assert "call void @llvm.prefetch" in native.text(found, choose(None)).text
+    text = print_kernels(found.module.kernels)
+    assert print_kernels(parse_kernels(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("make", "least"), [(normalised, 4 * 130 * 600 + 1), (folded_once, 1)], ids=["small", "it stores"]
+)
+def test_others_do_not_ask(monkeypatch, make, least):
+    monkeypatch.setattr(ahead, "LEAST", least)
+    assert fetches(lowered(make)) == []
+
+
+@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
+@pytest.mark.parametrize("shape", [(130, 600), (131, 777), (N.dim, 600)])
+def test_nothing_else_comes_of_it(monkeypatch, shape, level):
+    monkeypatch.setattr(ahead, "LEAST", 1)
+    found = lowered(normalised, shape)
+    assert fetches(found)
+    assert verify(found, choose(level), [{N.name: n} for n in ((1, 2, 77) if N.dim in shape else (1,))]) == ()
