@@ -147,10 +147,14 @@ def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
                 yield f"a fold into {buffer.name}, which is no register"
             yield from _register_faults(buffer, scope)
             yield from _write_faults(buffer, value, scope)
-        case Fetch(buffer=buffer, index=at):
-            if not scope.vector:
-                yield f"a fetch of {buffer.name} outside a vector loop"
-            yield from _dim_faults(at, scope, f"index of {buffer.name}")
+        case Fetch():
+            yield from _fetch_faults(stmt, scope)
+
+
+def _fetch_faults(stmt: Fetch, scope: _Scope) -> Iterator[str]:
+    if not scope.vector:
+        yield f"a fetch of {stmt.buffer.name} outside a vector loop"
+    yield from _dim_faults(stmt.index, scope, f"index of {stmt.buffer.name}")
 
 
 def _if_faults(stmt: If, scope: _Scope) -> Iterator[str]:
