@@ -1,5 +1,7 @@
 """Stores that are not plain vectors: past the caches, and a few innermost elements interleaved."""
 
+import re
+
 import pytest
 
 from anyrt.codegen.llvm import Level, choose, host
@@ -54,6 +56,10 @@ def test_open_sizes_decide_while_running(monkeypatch, turned):
     assert [evaluate(out.stream, s) for s in sizes] == [0, 0, 0, 1, 1, 1]
     text = print_kernels(lowered.module.kernels)
     assert print_kernels(parse_kernels(text)) == text
+    code = native.text(lowered, host()).text
+    flags = re.findall(r"br i1 (%[\w.]+), label %past", code)
+    assert flags
+    assert all(f"{flag} = and i1 " in code for flag in flags)
     assert verify(lowered, host(), sizes) == ()
 
 

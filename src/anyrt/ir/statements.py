@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from anyrt.core.dims import Dim, Sym, linear, symbols
+from anyrt.core.dims import Dim, Sym, linear
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
     Alu,
     Buffer,
     Cast,
-    Const,
     Expr,
     Fetch,
     Fold,
@@ -89,14 +88,15 @@ def expressions(body: Iterable[Stmt]) -> list[Expr]:
 
 
 def parts(roots: Iterable[Expr]) -> list[Expr]:
-    """Every expression below `roots`, each once, values behind bound symbols included."""
-    seen: set[Expr] = set()
+    """Every expression below `roots`, each once, values behind bound symbols included, in an order that is
+    the same in every run."""
+    seen: dict[Expr, None] = {}
     todo = list(roots)
     while todo:
         x = todo.pop()
         if x in seen:
             continue
-        seen.add(x)
+        seen[x] = None
         match x:
             case Alu(args=args):
                 todo += args
@@ -110,32 +110,14 @@ def parts(roots: Iterable[Expr]) -> list[Expr]:
 def behind(x: Expr) -> list[Expr]:
     """The defining expressions of the bound symbols in an index."""
     from_symbols = (s.source for s in sorted(free_symbols(x), key=lambda s: s.name))
-    return [s for s in from_symbols if isinstance(s, Load | Alu | Cast)]
+    return [s for s in from_symbols if isinstance(s, Index | Load | Alu | Cast)]
 
 
 @lru_cache(maxsize=1 << 12)
 def dims_of(x: Expr) -> tuple[Dim, ...]:
     """Every index in `x`, those behind bound symbols too, in an order that is the same in every run."""
-    found: dict[Dim, None] = {}
-    seen: set[Expr] = set()
-    todo = [x]
-    while todo:
-        e = todo.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        match e:
-            case Index(dim=dim) | Load(index=dim):
-                found[dim] = None
-                opaque = sorted((s for s in symbols(dim) if s.source is not None), key=lambda s: s.name)
-                todo += [s.source for s in opaque if isinstance(s.source, Index | Load | Alu | Cast)]
-            case Alu(args=args):
-                todo += args
-            case Cast(arg=arg):
-                todo.append(arg)
-            case Const():
-                pass
-    return tuple(found)
+    found = (e.dim if isinstance(e, Index) else e.index for e in parts([x]) if isinstance(e, Index | Load))
+    return tuple(dict.fromkeys(found))
 
 
 def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:

@@ -1,6 +1,6 @@
 """Take short forms of functions where a half type is all that becomes of their results.
 
-A unit of float16 is 8192 units of float32, so that a few of these do not show in it. They still do not when
+A unit of float16 is 8192 units of float32, so that some dozens hardly show in it. They still do not when
 the result is multiplied or moved before it is rounded; where it is added to something, they might.
 """
 
@@ -18,7 +18,7 @@ from anyrt.prims.scalar import SCALARS
 from anyrt.prims.view import View
 
 HALVES: Final = frozenset({DataType.HALF, DataType.BF16})
-PRODUCTS: Final = frozenset({CAST, SELECT, "mul", "div", "div_short", "neg", "abs", "identity"})
+PRODUCTS: Final = frozenset({CAST, SELECT, "mul", "div", "neg", "abs", "identity"})
 
 
 def shorten(graph: Graph) -> Graph:
