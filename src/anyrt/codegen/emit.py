@@ -35,7 +35,7 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
 )
-from anyrt.ir.statements import buffers_of, walks
+from anyrt.ir.statements import buffers_of, changes_of, walks
 
 LEAST_PAST, LINE = 16, 64  # bytes of the vectors that are stored past the caches
 
@@ -140,10 +140,11 @@ class Emitter:
                 assert var.extent is not None, f"loop {var} has no extent"
                 self._counted(var, "0", self.values.dim(var.extent), body)
 
-    def _counted(self, var: Sym, first: str, end: str, body: Iterable[Stmt]) -> None:
+    def _counted(self, var: Sym, first: str, end: str, body: tuple[Stmt, ...]) -> None:
         """A scalar loop, first … end − 1, entered only when it has a turn to run."""
         i = f"%{self.values.out.scopes.name('i')}"
-        self._turns(i, first, end, Scope(syms={var: i}), lambda: self.block(body))
+        scope = Scope(syms={var: i}, changes=changes_of(body))
+        self._turns(i, first, end, scope, lambda: self.block(body))
 
     def _turns(self, i: str, first: str, end: str, scope: Scope, write: Callable[[], None]) -> None:
         """A loop with counter `i` around what `write` puts into `scope`."""
@@ -179,7 +180,7 @@ class Emitter:
         assert isinstance(var.extent, int), f"unrolled loop {var} needs a fixed extent"
         outer = self.values.out.scopes.inner
         for i in range(var.extent):
-            inner = self._open(Scope(syms={var: str(i)}))
+            inner = self._open(Scope(syms={var: str(i)}, changes=changes_of(body)))
             self.block(body)
             self.values.out.scopes.stack.pop()
             outer.lines += inner.lines
@@ -210,7 +211,7 @@ class Emitter:
         mask = None if turns == size else v.out.below(outer, size, count)
         found = self._columns(Lanes(tile, size, "0", mask), store, lanes)
         for i, column in enumerate(found[:turns] if isinstance(turns, int) else found):
-            inner = self._open(Scope(syms={tile: str(i)}))
+            inner = self._open(Scope(syms={tile: str(i)}, changes=changes_of((store,))))
             where = v.address(inner, store.buffer, v.lane_zero(inner, 1, rest, lanes))
             self._store_run(store.buffer, column, where, lanes)
             v.out.scopes.stack.pop()
@@ -322,7 +323,7 @@ class Emitter:
         assert v.out.scopes.lanes is None, "a branch cannot stand inside a vector loop"
         flag = v.scalar(condition)
         outer, then, done = v.out.scopes.inner, v.out.scopes.name("then"), v.out.scopes.name("done")
-        inner = self._open(Scope())
+        inner = self._open(Scope(changes=changes_of(body)))
         self.block(body)
         v.out.scopes.stack.pop()
         outer.lines += [
@@ -339,8 +340,10 @@ class Emitter:
         pointer = f"%{v.out.scopes.name('r')}"
         kind = ll.vector(buffer.stored, lanes)
         v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
+        first = v.value(value)
         v.registers[buffer.name] = Register(pointer, lanes)
-        v.out.scopes.inner.lines.append(f"  store {kind} {v.value(value)}, ptr {pointer}")
+        v.changed(buffer.name)
+        v.out.scopes.inner.lines.append(f"  store {kind} {first}, ptr {pointer}")
 
     def _fold(self, stmt: Fold) -> None:
         v = self.values
@@ -354,6 +357,7 @@ class Emitter:
         else:
             new = combine(v, scope, stmt.op, stmt.buffer.stored, register.lanes, old, read(stmt.value))
         scope.lines.append(f"  store {kind} {new}, ptr {register.pointer}")
+        v.changed(stmt.buffer.name)
 
     def _factors(self, stmt: Fold) -> tuple[Expr, ...]:
         """What is multiplied before it is added to the accumulator, in one instruction."""
@@ -367,12 +371,13 @@ class Emitter:
         v, scope, lanes = self.values, self.values.out.scopes.inner, self.values.out.scopes.lanes
         buffer, type = stmt.buffer, stmt.buffer.stored
         assert stmt.value.type is type, f"storing {stmt.value.type} into {buffer.name}, which holds {type}"
+        value = v.value(stmt.value)
+        v.changed(buffer.name)
         if lanes is None:
-            value, where = v.scalar(stmt.value), v.address(scope, buffer, v.dim(stmt.index))
+            where = v.address(scope, buffer, v.dim(stmt.index))
             scope.lines.append(f"  store {ll.NAMES[type]} {value}, ptr {where}, align {ll.BYTES[type]}")
             return
         moved = linear(stmt.index, lanes.var)
-        value = v.value(stmt.value)
         if moved and moved[0] == 1:
             where = v.address(scope, buffer, v.lane_zero(scope, 1, moved[1], lanes))
             self._store_run(buffer, value, where, lanes)

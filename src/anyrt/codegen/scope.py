@@ -27,12 +27,19 @@ class Lanes:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """One nesting level: its text, the symbols it defines (as LLVM values) and what it has computed."""
+    """One nesting level: its text, the symbols it defines (as LLVM values) and what it has computed.
+
+    `values`: expressions, each with the state (`Values.state`) of the memory that it reads. `changes`: names
+    of the registers and scratch buffers that the statements of this level write; what reads them cannot be
+    computed outside it.
+    """
 
     lines: list[str] = field(default_factory=list)
     syms: dict[Sym, str] = field(default_factory=dict)
     known: dict[object, str] = field(default_factory=dict)
+    values: dict[object, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     lanes: Lanes | None = None
+    changes: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -57,19 +64,22 @@ class Scopes:
         self.counter += 1
         return f"{stem}{self.counter}"
 
-    def home(self, needs: frozenset[Sym]) -> Scope:
-        """The outermost scope in which every symbol of `needs` is defined."""
-        for depth in range(len(self.stack) - 1, 0, -1):
-            scope = self.stack[depth]
-            if not needs.isdisjoint(scope.syms) or (scope.lanes and scope.lanes.var in needs):
-                return scope
-        return self.stack[0]
+    def home(self, needs: frozenset[Sym], reads: frozenset[str] = frozenset()) -> Scope:
+        """The outermost scope in which every symbol of `needs` is defined and nothing of `reads` changes."""
+        return self.stack[self._depth(needs, reads)]
 
-    def lane_home(self, needs: frozenset[Sym]) -> Scope:
+    def lane_home(self, needs: frozenset[Sym], reads: frozenset[str] = frozenset()) -> Scope:
         """As `home`, but not outside the open vector loop."""
         first = next(i for i, s in enumerate(self.stack) if s.lanes)
-        home = self.home(needs)
-        return home if self.stack.index(home) >= first else self.stack[first]
+        return self.stack[max(first, self._depth(needs, reads))]
+
+    def _depth(self, needs: frozenset[Sym], reads: frozenset[str]) -> int:
+        for depth in range(len(self.stack) - 1, 0, -1):
+            scope = self.stack[depth]
+            defines = not needs.isdisjoint(scope.syms) or (scope.lanes and scope.lanes.var in needs)
+            if defines or not reads.isdisjoint(scope.changes):
+                return depth
+        return 0
 
     def value_of(self, sym: Sym) -> str | None:
         """The LLVM value of a symbol that a loop or `Let` defines."""

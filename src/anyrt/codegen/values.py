@@ -6,6 +6,7 @@ load becomes a plain vector load, a strided one or a gather by how its index mov
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -54,6 +55,11 @@ class Values:
     pointers: dict[Buffer, str] = field(default_factory=dict)
     registers: dict[str, Register] = field(default_factory=dict)
     allocas: list[str] = field(default_factory=list)
+    state: dict[str, int] = field(default_factory=dict)  # writes so far, of each register and scratch buffer
+
+    def changed(self, name: str) -> None:
+        """The register or scratch buffer `name` was written: what was computed from it is out of date."""
+        self.state[name] = self.state.get(name, 0) + 1
 
     # ---- indices ------------------------------------------------------------------------------
 
@@ -258,41 +264,43 @@ class Values:
         if lanes is None:
             return self.scalar(x)
         if self.varies(x, lanes):
-            scope = self.out.scopes.lane_home(self._needs(x)) if is_pure(x) else self.out.scopes.inner
-            return self._known(scope, x, lanes.width)
+            return self._known(self._home(x, self.out.scopes.lane_home), x, lanes.width)
         if isinstance(x, Const):
             return ll.splat(x.value, x.type, lanes.width)
-        pure = is_pure(x)
-        scope = self.out.scopes.home(self._needs(x)) if pure else self.out.scopes.inner
-        key = ("splat", x, lanes.width)
-        if pure and key in scope.known:
-            return scope.known[key]
-        text = self.out.spread(scope, self.scalar(x), ll.NAMES[x.type], lanes.width)
-        if pure:
-            scope.known[key] = text
-        return text
+        scope, key, state = self._home(x, self.out.scopes.home), ("splat", x, lanes.width), self._state(x)
+        found = scope.values.get(key)
+        if found is None or found[1] != state:
+            text = self.out.spread(scope, self.scalar(x), ll.NAMES[x.type], lanes.width)
+            found = scope.values[key] = (text, state)
+        return found[0]
 
     def scalar(self, x: Expr) -> str:
         """`x` as a scalar, written in the outermost scope that has what it needs."""
         if isinstance(x, Const):
             return ll.literal(x.value, x.type)
-        scope = self.out.scopes.home(self._needs(x)) if is_pure(x) else self.out.scopes.inner
-        return self._known(scope, x, 1)
+        return self._known(self._home(x, self.out.scopes.home), x, 1)
 
     def varies(self, x: Expr, lanes: Lanes) -> bool:
         """True when lanes may see different values of `x`."""
         return lanes.var in free_symbols(x) or any(self.registers[r].lanes > 1 for r in registers_of(x))
 
-    def _needs(self, x: Expr) -> frozenset[Sym]:
-        return frozenset(s for s in free_symbols(x) if s.source is None)
+    def _home(self, x: Expr, find: Callable[[frozenset[Sym], frozenset[str]], Scope]) -> Scope:
+        """Where `x` is written. What reads scratch stays where it stands: an index that its loop keeps in
+        range need not be in range before the loop."""
+        if scratch_of(x):
+            return self.out.scopes.inner
+        return find(frozenset(s for s in free_symbols(x) if s.source is None), registers_of(x))
+
+    def _state(self, x: Expr) -> tuple[int, ...]:
+        return tuple(self.state.get(name, 0) for name in (*registers_of(x), *scratch_of(x)))
 
     def _known(self, scope: Scope, x: Expr, width: int) -> str:
-        if not is_pure(x):
-            return self._write(scope, x, width)
-        key = (x, width)
-        if key not in scope.known:
-            scope.known[key] = self._write(scope, x, width)
-        return scope.known[key]
+        """`x` as it was written in `scope` before, unless what it reads has changed since."""
+        key, state = (x, width), self._state(x)
+        found = scope.values.get(key)
+        if found is None or found[1] != state:
+            found = scope.values[key] = (self._write(scope, x, width), state)
+        return found[0]
 
     def _write(self, scope: Scope, x: Expr, width: int) -> str:
         legal = None if self.out.machine.has_rounding else replacement(x)
@@ -494,26 +502,23 @@ def _single(atom: Sym | Fn) -> Dim:
 @lru_cache(maxsize=1 << 16)
 def registers_of(x: Expr) -> frozenset[str]:
     """Names of the accumulators that `x` reads."""
-    match x:
-        case Load(buffer=b):
-            return frozenset({b.name}) if b.space is Space.REGISTER else frozenset()
-        case Alu(args=args):
-            return frozenset().union(*map(registers_of, args))
-        case Cast(arg=arg):
-            return registers_of(arg)
-        case _:
-            return frozenset()
+    return _named(x, Space.REGISTER)
 
 
 @lru_cache(maxsize=1 << 16)
-def is_pure(x: Expr) -> bool:
-    """True when nothing that the kernel writes can change `x`."""
+def scratch_of(x: Expr) -> frozenset[str]:
+    """Names of the scratch buffers that `x` reads."""
+    return _named(x, Space.SCRATCH)
+
+
+@lru_cache(maxsize=1 << 17)
+def _named(x: Expr, space: Space) -> frozenset[str]:
     match x:
         case Load(buffer=b):
-            return b.space not in (Space.REGISTER, Space.SCRATCH)
+            return frozenset({b.name}) if b.space is space else frozenset()
         case Alu(args=args):
-            return all(map(is_pure, args))
+            return frozenset().union(*(_named(a, space) for a in args))
         case Cast(arg=arg):
-            return is_pure(arg)
+            return _named(arg, space)
         case _:
-            return True
+            return frozenset()

@@ -14,7 +14,7 @@ from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import BITS, Buffer, For, Load, Op, Scalar, Stmt, Store
-from anyrt.ir.statements import expressions, folds, lanes_for, parts, stores
+from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, parts, stores
 
 PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
 AT_ONCE = 2  # registers that one instruction narrows to bfloat16
@@ -53,6 +53,7 @@ class VectorLoop:
         self._rest(width, done, extent, sums)
         for b, op in folded:
             v.registers[b.name] = saved[b]
+            v.changed(b.name)
             self._join(outer, b, op, width, sums[b])
 
     def _registers(self) -> int:
@@ -149,7 +150,8 @@ class VectorLoop:
         v = self.values
         for b, register in sums.items():
             v.registers[b.name] = register
-        inner = Scope(lanes=lanes, syms={lanes.var: lanes.first})
+            v.changed(b.name)
+        inner = Scope(lanes=lanes, syms={lanes.var: lanes.first}, changes=changes_of(self.loop.body))
         v.out.scopes.stack.append(inner)
         self.block(self.loop.body)
         v.out.scopes.stack.pop()

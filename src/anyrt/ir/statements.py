@@ -134,6 +134,21 @@ def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
     return out.union(*((b.places.starts, b.places.offsets) for b in out if b.places is not None))
 
 
+@lru_cache(maxsize=1 << 12)
+def changes_of(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """Names of the registers and scratch buffers that statements write."""
+    found: frozenset[str] = frozenset()
+    for stmt in body:
+        match stmt:
+            case For(body=inner) | If(body=inner):
+                found |= changes_of(inner)
+            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b):
+                found |= {b.name} if b.space in (Space.REGISTER, Space.SCRATCH) else set()
+            case _:
+                pass
+    return found
+
+
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
     """Lanes that fill a vector with the widest type computed; indices do not count, they are 32 bits wide."""
     widest = 8
