@@ -62,6 +62,49 @@ def test_every_changed_byte_is_a_miss_and_is_replaced(cache, warnings):
     assert "damaged" in warnings[0]
 
 
+def test_entries_that_changed_places_are_misses(cache, warnings):
+    other, image = cache_key("net", "sse2"), b"\xcc\xcc\xcc\xc3"
+    cache.put(KEY, CODE)
+    cache.put(other, Compiled(CODE.program, image))
+    first, second = (cache.directory / f"{key}.kernel" for key in (KEY, other))
+    first.rename(cache.directory / "swap")
+    second.rename(first)
+    (cache.directory / "swap").rename(second)
+    assert cache.get(KEY, SYMBOLS) is None
+    assert cache.get(other, SYMBOLS) is None
+    assert cache.obtain(KEY, SYMBOLS, lambda: CODE) == CODE
+    assert ["another one's" in w for w in warnings] == [True, True, True]
+
+
+def test_bytes_are_kept_under_a_key_of_their_own(cache, warnings):
+    assert cache.get_bytes("k") is None
+    assert cache.put_bytes("k", (b"ab", memoryview(b"c"), b""))
+    assert cache.get_bytes("k") == b"abc"
+    assert cache.put_bytes("empty", ())
+    assert cache.get_bytes("empty") == b""
+    assert warnings == []
+
+
+@pytest.mark.parametrize("content", [b"", bytes(7), bytes(8), b"\x09" + bytes(7), b"\2" + bytes(7) + b"[]"])
+def test_bytes_that_are_no_program_are_a_miss(cache, warnings, content):
+    cache.put_bytes(KEY, (content,))
+    assert cache.get(KEY, SYMBOLS) is None
+    assert len(warnings) == 1
+
+
+def test_a_put_does_not_look_at_the_other_entries(cache, monkeypatch):
+    monkeypatch.setattr("os.scandir", lambda path: pytest.fail("the directory was scanned"))
+    assert all(cache.put_bytes(cache_key(str(i)), (b"small",)) for i in range(100))
+
+
+def test_only_what_the_cache_wrote_is_removed(tmp_path, warnings):
+    mine, left = tmp_path / "letter", tmp_path / f".{KEY}.0123456789abcdef"
+    for path in (mine, left):
+        path.write_bytes(bytes(5000))
+    KernelCache(tmp_path, warnings.append, limit=2000).put(KEY, CODE)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"{KEY}.kernel", "letter"]
+
+
 def test_a_directory_that_others_may_write_is_not_used(cache, warnings):
     cache.put(KEY, CODE)
     cache.directory.chmod(0o770)

@@ -1,8 +1,18 @@
 """The kernel cache: compiled code on disk, found again by what it was compiled from.
 
-An entry is a file of two sections behind a checked preamble: the program as JSON, and the image. The image is
-code that will be run, so the directory must belong to the user and to nobody else. A damaged entry is a miss.
-A cache that cannot be read or written costs a compilation, never a build.
+An entry is a file of bytes behind a preamble whose checksum covers them and the entry's key, so that an
+entry in another one's place is found out. Entries hold code that will be run, so the directory must belong to
+the user and to nobody else. A damaged entry is a miss. A cache that cannot be read or written costs a
+compilation, never a build.
+
+A whole program (`get`, `put`) is one kind of entry: its length, the program as JSON, and the image. Anything
+else that was compiled is bytes under a key of its own (`get_bytes`, `put_bytes`):
+
+>>> cache = KernelCache(getfixture("tmp_path") / "cache", print)
+>>> cache.put_bytes(cache_key("kernel", "text of a kernel"), (b"its ", b"object"))
+True
+>>> cache.get_bytes(cache_key("kernel", "text of a kernel"))
+b'its object'
 """
 
 from __future__ import annotations
@@ -10,9 +20,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import stat
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
@@ -25,12 +36,16 @@ from anyrt.plan.disk import write_atomically
 from anyrt.plan.json import dump, load
 from anyrt.plan.program import Compiled, Program
 
-MAGIC: Final = b"AnyRTk1\n"
+MAGIC: Final = b"AnyRTk2\n"
 DEFAULT_LIMIT: Final = 1 << 30
 MAX_PROGRAM: Final = 64 << 20
 
-_PREAMBLE: Final = struct.Struct("<8sQQ32s")
+_PREAMBLE: Final = struct.Struct("<8sQ32s")  # magic, bytes that follow, checksum
+_LENGTH: Final = struct.Struct("<Q")
 _SUFFIX: Final = ".kernel"
+_SWEEPS_PER_LIMIT: Final = 16
+# Entries, and what `write_atomically` left when it was killed; a user's own files are not ours to remove.
+_OURS: Final = re.compile(r".+\.kernel|\.[0-9a-f]{64}\.[0-9a-f]{16}")
 
 
 def cache_key(*parts: str | bytes) -> str:
@@ -58,19 +73,40 @@ def default_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class KernelCache:
-    """Compiled code below `directory`, at most `limit` bytes; `warn` is told what went wrong."""
+    """Compiled code below `directory`; `warn` is told what went wrong.
+
+    Beyond `limit` bytes what was not used for longest is removed, but a put seldom looks at the directory: an
+    entry of n bytes starts a sweep with probability 16 * n / limit, read off its checksum. So, without state
+    that processes would have to share, there is one sweep for each sixteenth of the limit written, and
+    the directory seldom grows more than a few sixteenths above the limit.
+    """
 
     directory: Path
     warn: Callable[[str], None]
     limit: int = DEFAULT_LIMIT
 
     def get(self, key: str, symbols: Mapping[str, Sym]) -> Compiled | None:
-        """What was put at `key`, or None; `symbols` are those of the plan."""
+        """The program that was put at `key`, or None; `symbols` are those of the plan."""
+        content = self.get_bytes(key)
+        if content is None:
+            return None
+        try:
+            return _unpack(content, symbols)
+        except PlanError as error:
+            self._warn_damaged(key, error)
+            return None
+
+    def put(self, key: str, compiled: Compiled) -> bool:
+        """Keep `compiled` at `key`; a problem is a warning, and gives False."""
+        program = dump(compiled.program.as_json())
+        return self.put_bytes(key, (_LENGTH.pack(len(program)), program, compiled.image))
+
+    def get_bytes(self, key: str) -> bytes | None:
+        """The content that was put at `key`, or None."""
         path = self._path(key)
         try:
             self._check_directory()
-            data = path.read_bytes()
-            compiled = _unpack(data, symbols)
+            content = _read_entry(path, key)
             os.utime(path)  # the least recently used entry goes first
         except FileNotFoundError:
             return None
@@ -78,23 +114,22 @@ class KernelCache:
             self.warn(f"kernel cache not used: {self._told(error)}")
             return None
         except PlanError as error:
-            self.warn(f"kernel cache entry {path.name} is damaged and will be replaced: {error}")
+            self._warn_damaged(key, error)
             return None
-        return compiled
+        return content
 
-    def put(self, key: str, compiled: Compiled) -> bool:
-        """Keep `compiled` at `key`; a problem is a warning, and gives False."""
-        program = dump(compiled.program.as_json())
-        checksum = hashlib.sha256(program + compiled.image).digest()
-        preamble = _PREAMBLE.pack(MAGIC, len(program), len(compiled.image), checksum)
+    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
+        """Keep `parts`, joined, at `key`; a problem is a warning, and gives False."""
+        checksum, nbytes = _checksum(key, parts), sum(len(part) for part in parts)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_directory()
-            write_atomically(self._path(key), (preamble, program, compiled.image))
+            write_atomically(self._path(key), (_PREAMBLE.pack(MAGIC, nbytes, checksum), *parts))
         except (OSError, ResourceError) as error:
             self.warn(f"kernel cache not written: {self._told(error)}")
             return False
-        self._evict()
+        if int.from_bytes(checksum[:4]) * self.limit < (nbytes * _SWEEPS_PER_LIMIT) << 32:
+            self._evict()
         return True
 
     def obtain(self, key: str, symbols: Mapping[str, Sym], compile_: Callable[[], Compiled]) -> Compiled:
@@ -110,6 +145,10 @@ class KernelCache:
             return error
         got, do = error.strerror or str(error), "set ANYRT_CACHE_DIR to a directory of your own"
         return ResourceError("AR803", str(self.directory), got=got, do=do)
+
+    def _warn_damaged(self, key: str, error: PlanError) -> None:
+        name = self._path(key).name
+        self.warn(f"kernel cache entry {name} is damaged or another one's, and will be replaced: {error}")
 
     def _path(self, key: str) -> Path:
         return self.directory / (key + _SUFFIX)
@@ -130,8 +169,10 @@ class KernelCache:
         entries = []
         with contextlib.suppress(OSError):
             for item in os.scandir(self.directory):
+                if not _OURS.fullmatch(item.name):
+                    continue
                 with contextlib.suppress(OSError):
-                    facts = item.stat()
+                    facts = item.stat(follow_symlinks=False)
                     entries.append((facts.st_mtime_ns, facts.st_size, item.path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
@@ -142,14 +183,34 @@ class KernelCache:
             total -= size
 
 
-def _unpack(data: bytes, symbols: Mapping[str, Sym]) -> Compiled:
-    if len(data) < _PREAMBLE.size:
-        raise PlanError("AR601", "cache entry", got=f"{len(data)} bytes")
-    magic, program_bytes, image_bytes, checksum = _PREAMBLE.unpack_from(data)
-    if magic != MAGIC or _PREAMBLE.size + program_bytes + image_bytes != len(data):
-        raise PlanError("AR604", "cache entry", got=f"{len(data)} bytes that do not fit its preamble")
-    if hashlib.sha256(data[_PREAMBLE.size :]).digest() != checksum:
+def _checksum(key: str, parts: Sequence[bytes | memoryview]) -> bytes:
+    digest = hashlib.sha256(bytes.fromhex(cache_key(key)))
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _read_entry(path: Path, key: str) -> bytes:
+    """The content of an entry; PlanError unless it is undamaged and was written for `key`."""
+    with open(path, "rb") as file:
+        preamble = file.read(_PREAMBLE.size)
+        if len(preamble) < _PREAMBLE.size:
+            raise PlanError("AR601", "cache entry", got=f"{len(preamble)} bytes")
+        content = file.read()
+    magic, nbytes, checksum = _PREAMBLE.unpack(preamble)
+    if magic != MAGIC or nbytes != len(content):
+        raise PlanError("AR604", "cache entry", got=f"{len(content)} bytes that do not fit its preamble")
+    if _checksum(key, (content,)) != checksum:
         raise PlanError("AR602", "cache entry")
-    image_at = _PREAMBLE.size + program_bytes
-    program = Program.parse(load(data[_PREAMBLE.size : image_at], "cache entry", MAX_PROGRAM), symbols)
-    return Compiled(program, data[image_at:])
+    return content
+
+
+def _unpack(content: bytes, symbols: Mapping[str, Sym]) -> Compiled:
+    if len(content) < _LENGTH.size:
+        raise PlanError("AR601", "cache entry", got=f"{len(content)} bytes")
+    (program_bytes,) = _LENGTH.unpack_from(content)
+    image_at = _LENGTH.size + program_bytes
+    if image_at > len(content):
+        raise PlanError("AR604", "cache entry", got=f"a program of {program_bytes} bytes in {len(content)}")
+    program = Program.parse(load(content[_LENGTH.size : image_at], "cache entry", MAX_PROGRAM), symbols)
+    return Compiled(program, content[image_at:])
