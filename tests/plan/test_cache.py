@@ -1,10 +1,12 @@
 """The kernel cache: finds what was kept, survives damage, neighbours and a full disk."""
 
 import os
+import signal
 import threading
 
 import pytest
 
+from anyrt.compiler.cached import obtain_pool
 from anyrt.core.dims import Sym
 from anyrt.plan.cache import KernelCache, cache_key, default_directory
 from anyrt.plan.program import Compiled, Program
@@ -23,6 +25,28 @@ def warnings():
 @pytest.fixture
 def cache(tmp_path, warnings):
     return KernelCache(tmp_path / "cache", warnings.append)
+
+
+@pytest.fixture
+def impatient():
+    def waited(number, frame):
+        raise AssertionError("waited for an entry")
+
+    before = signal.signal(signal.SIGALRM, waited)
+    signal.alarm(5)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def terminal(path):
+    _, end = os.openpty()
+    path.symlink_to(os.ttyname(end))
+
+
+def enormous(path):
+    path.touch()
+    os.truncate(path, 1 << 40)
 
 
 def refuse():
@@ -95,6 +119,33 @@ def test_bytes_that_are_no_program_are_a_miss(cache, warnings, content):
 def test_a_put_does_not_look_at_the_other_entries(cache, monkeypatch):
     monkeypatch.setattr("os.scandir", lambda path: pytest.fail("the directory was scanned"))
     assert all(cache.put_bytes(cache_key(str(i)), (b"small",)) for i in range(100))
+
+
+@pytest.mark.parametrize("odd", [os.mkfifo, terminal, enormous])
+def test_an_entry_that_is_no_plausible_file_is_a_miss_and_is_replaced(cache, warnings, impatient, odd):
+    cache.directory.mkdir(mode=0o700)
+    odd(cache.directory / f"{KEY}.kernel")
+    assert cache.obtain(KEY, SYMBOLS, lambda: CODE) == CODE
+    assert "a regular file of at most" in warnings[0]
+    assert cache.obtain(KEY, SYMBOLS, refuse) == CODE
+
+
+def test_a_folder_in_an_entrys_place_is_a_warning(cache, warnings, impatient):
+    (cache.directory / f"{KEY}.kernel").mkdir(mode=0o700, parents=True)
+    assert cache.obtain(KEY, SYMBOLS, lambda: CODE) == CODE
+    assert len(warnings) == 2
+
+
+def test_a_fifo_in_the_pools_place_does_not_hang_a_load(tmp_path, monkeypatch, impatient):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    warnings = []
+    code = obtain_pool(warnings.append)
+    (entry,) = tmp_path.iterdir()
+    entry.unlink()
+    os.mkfifo(entry)
+    assert obtain_pool(warnings.append) == code
+    assert entry.is_file()
+    assert "a regular file of at most" in warnings[0]
 
 
 def test_only_what_the_cache_wrote_is_removed(tmp_path, warnings):

@@ -38,6 +38,7 @@ from anyrt.plan.program import Compiled, Program
 
 MAGIC: Final = b"AnyRTk2\n"
 DEFAULT_LIMIT: Final = 1 << 30
+MAX_ENTRY: Final = 1 << 30
 MAX_PROGRAM: Final = 64 << 20
 
 _PREAMBLE: Final = struct.Struct("<8sQ32s")  # magic, bytes that follow, checksum
@@ -192,14 +193,20 @@ def _checksum(key: str, parts: Sequence[bytes | memoryview]) -> bytes:
 
 def _read_entry(path: Path, key: str) -> bytes:
     """The content of an entry; PlanError unless it is undamaged and was written for `key`."""
-    with open(path, "rb") as file:
+    # Neither waits for the writer of a FIFO, nor becomes a terminal's reader.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_ENTRY:
+            got = f"mode {stat.filemode(facts.st_mode)}, {facts.st_size} bytes"
+            wanted = f"a regular file of at most {MAX_ENTRY} bytes"
+            raise PlanError("AR604", "cache entry", got=got, wanted=wanted)
         preamble = file.read(_PREAMBLE.size)
         if len(preamble) < _PREAMBLE.size:
             raise PlanError("AR601", "cache entry", got=f"{len(preamble)} bytes")
-        content = file.read()
-    magic, nbytes, checksum = _PREAMBLE.unpack(preamble)
-    if magic != MAGIC or nbytes != len(content):
-        raise PlanError("AR604", "cache entry", got=f"{len(content)} bytes that do not fit its preamble")
+        magic, nbytes, checksum = _PREAMBLE.unpack(preamble)
+        if magic != MAGIC or nbytes != facts.st_size - _PREAMBLE.size:
+            raise PlanError("AR604", "cache entry", got=f"{facts.st_size} bytes that do not fit its preamble")
+        content = file.read(nbytes)
     if _checksum(key, (content,)) != checksum:
         raise PlanError("AR602", "cache entry")
     return content
