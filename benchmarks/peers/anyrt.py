@@ -89,10 +89,10 @@ def forget() -> None:
 
 
 def plain(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
-    """engine(x=array)."""
+    """engine.run(x=array)."""
     engine = _load(_plan(case.steps, case.input, (), threads)[0])
-    call = Kept(lambda: engine(x=x))
-    return (Way("plain", partial(engine, x=x), lambda: _kept(call)),)
+    call = Kept(lambda: engine.run(x=x))
+    return (Way("plain", partial(engine.run, x=x), lambda: _kept(call)),)
 
 
 def _kept(call: Kept) -> Array:

@@ -106,7 +106,7 @@ def test_the_layer_computes(name, log):
     y.name = "y"
     net.mark_output(y)
     engine = builder.build_engine_with_config(net, builder.create_builder_config())
-    got = engine(x=np.float32([[1, 3]]))["y"]
+    got = engine.run(x=np.float32([[1, 3]]))["y"]
     assert (got.shape, y.shape) == (np.shape(want), np.shape(want))
     assert np.allclose(got.astype(float), want, atol=1e-4)
 

@@ -82,7 +82,7 @@ def test_plan_and_engine_of_a_network_agree(builder, log):
     at_once = builder.build_engine_with_config(net, config)
     loaded = trt.Runtime(log).deserialize_cuda_engine(plan)
     for engine in (at_once, loaded):
-        assert (engine.name, engine(x=np.float32([1, 2]))["y"].tolist()) == ("net", [2, 4])
+        assert (engine.name, engine.run(x=np.float32([1, 2]))["y"].tolist()) == ("net", [2, 4])
 
 
 def test_kernel_text_is_left_alone_and_that_is_logged(builder, log):
@@ -99,7 +99,7 @@ def test_a_builder_gives_its_allocator_to_engines(builder):
     net.mark_output(resize.get_output(0))
     builder.gpu_allocator = pool = Pool()
     engine = builder.build_engine_with_config(net, builder.create_builder_config())
-    (y,) = engine(x=np.ones((64, 64, 64), np.float32)).values()
+    (y,) = engine.run(x=np.ones((64, 64, 64), np.float32)).values()
     assert (round(float(y.mean())), len(pool.blocks) > 0) == (64, True)
     with pytest.raises(TypeError, match="AR311"):
         builder.gpu_allocator = "memory"

@@ -186,7 +186,7 @@ def test_obeying_precision_constraints_rounds_after_every_layer(builder, config,
     if obey:
         config.set_flag(Flag.OBEY_PRECISION_CONSTRAINTS)
     engine = builder.build_engine_with_config(network, config)
-    (y,) = engine(x=np.ones(2, np.float16)).values()
+    (y,) = engine.run(x=np.ones(2, np.float16)).values()
     assert y.tolist() == [expected] * 2  # 1 + 2048 is no float16
 
 
@@ -335,7 +335,7 @@ def test_a_build_that_measures_fills_the_timing_cache_and_gives_a_right_engine(b
     assert config.get_timing_cache().query(key).timingMSec > 0
     assert f"measured on {threads} threads, at most 0.2 s for a kernel:" in engine._plan.report
     x = np.arange(67 * 130, dtype=np.float32).reshape(67, 130)
-    np.testing.assert_allclose(engine(x=x)["y"], x / x.sum(1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(engine.run(x=x)["y"], x / x.sum(1, keepdims=True), rtol=1e-5)
 
 
 def test_what_a_timing_cache_says_is_built_whoever_said_it(builder, config):

@@ -232,7 +232,7 @@ def test_plans_are_written_to_files_and_read_from_them(engine, plan, log, tmp_pa
     assert engine.serialize().dtype is trt.int8
     again = trt.Runtime(log).deserialize_cuda_engine(content)
     x = np.ones((1, 1, 2, 2), np.float32)
-    assert again(x=x, n=np.int32([4, 1]))["y"].tolist() == (2 * x + 1).tolist()
+    assert again.run(x=x, n=np.int32([4, 1]))["y"].tolist() == (2 * x + 1).tolist()
 
 
 @pytest.mark.parametrize("flag", [*trt.SerializationFlag])

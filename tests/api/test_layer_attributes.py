@@ -186,7 +186,7 @@ def computed(log, x, add, name, *value):
     layer.get_output(0).name = "y"
     net.mark_output(layer.get_output(0))
     engine = builder.build_engine_with_config(net, builder.create_builder_config())
-    return engine and engine(x=np.float32(x))["y"].astype(float).tolist()
+    return engine and engine.run(x=np.float32(x))["y"].astype(float).tolist()
 
 
 def same(a, b):

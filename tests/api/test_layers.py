@@ -56,7 +56,7 @@ def test_set_input_changes_what_is_computed(net, engine_of):
     layer = net.add_elementwise(a, a, SUM)
     layer.set_input(1, b)
     assert (layer.get_input(0), layer.get_input(1), layer.num_inputs) == (a, b, 2)
-    assert engine_of(layer)()["y"].tolist() == [11, 22]
+    assert engine_of(layer).run()["y"].tolist() == [11, 22]
 
 
 def test_set_input_of_a_list_of_inputs_replaces_one(net, engine_of, log):
@@ -65,7 +65,7 @@ def test_set_input_of_a_list_of_inputs_replaces_one(net, engine_of, log):
     layer.set_input(1, b)
     layer.set_input(3, b)
     assert (layer.num_inputs, "AR312" in log.lines[0]) == (3, True)
-    assert engine_of(layer)()["y"].tolist() == [1, 2, 1]
+    assert engine_of(layer).run()["y"].tolist() == [1, 2, 1]
 
 
 def test_nothing_cannot_be_concatenated(net, log):
@@ -81,7 +81,7 @@ def test_an_operand_of_slice_takes_the_place_of_its_attribute(net, engine_of, in
     name = {1: "start", 2: "shape", 3: "stride", 5: "axes"}[index]
     layer.set_input(index, numbers(net, {1: 2, 2: 3, 3: 2, 5: 0}[index]))
     assert (layer.num_inputs, getattr(layer, name).rank) == (index + 1, -1)
-    assert engine_of(layer)()["y"].tolist() == {1: [3, 4], 2: [2, 3, 4], 3: [2, 4], 5: [2, 3]}[index]
+    assert engine_of(layer).run()["y"].tolist() == {1: [3, 4], 2: [2, 3, 4], 3: [2, 4], 5: [2, 3]}[index]
 
 
 def test_an_attribute_of_slice_disconnects_its_own_operand_only(net, engine_of):
@@ -95,7 +95,7 @@ def test_an_attribute_of_slice_disconnects_its_own_operand_only(net, engine_of):
     layer.start = (2,)
     assert [layer.get_input(i) for i in range(5)] == [x, None, *operands[1:], fill]
     assert ([*layer.start], layer.shape.rank, operands[0].is_shape_tensor) == ([2], -1, False)
-    assert engine_of(layer)()["y"].tolist() == [3, 9]
+    assert engine_of(layer).run()["y"].tolist() == [3, 9]
 
 
 def test_inputs_that_are_disconnected_at_the_end_are_counted_no_longer(net):
@@ -125,7 +125,7 @@ def test_get_output_type_follows_the_inputs_and_what_was_asked_for(net, engine_o
     assert (layer.get_output_type(0), layer.output_type_is_set(0)) == (trt.int64, False)
     layer.set_output_type(0, F)
     assert (layer.get_output_type(0), layer.output_type_is_set(0)) == (F, True)
-    assert engine_of(layer)(x=np.ones((2, 3), np.float32))["y"].dtype == np.float32
+    assert engine_of(layer).run(x=np.ones((2, 3), np.float32))["y"].dtype == np.float32
     layer.reset_output_type(0)
     assert (layer.get_output_type(0), layer.get_output(0).dtype) == (trt.int64, trt.int64)
 
@@ -145,7 +145,7 @@ def test_what_is_kept_reads_back_and_changes_no_number(net, engine_of, name, val
     assert getattr(layer, name) == default
     setattr(layer, name, value)
     assert getattr(layer, name) == value
-    assert engine_of(layer)(x=np.float32([3]))["y"].tolist() == [np.float32(1) / np.float32(3)]
+    assert engine_of(layer).run(x=np.float32([3]))["y"].tolist() == [np.float32(1) / np.float32(3)]
     assert "Kept" in getattr(trt.ILayer, name).__doc__ or name == "metadata"
 
 
@@ -168,4 +168,4 @@ def test_a_layer_keeps_the_array_of_its_weights(net, engine_of):
     del array
     gc.collect()
     assert alive() is not None
-    assert engine_of(layer)()["y"].tolist() == [2, 3]
+    assert engine_of(layer).run()["y"].tolist() == [2, 3]

@@ -63,12 +63,23 @@ def test_a_context_runs_with_addresses(context):
     assert arrays["s"].tolist() == [1, 2, 2, 2]
 
 
-def test_an_engine_is_called_with_arrays(engine):
-    outputs = engine(x=X, n=np.int32([8, 1]))
+def test_an_engine_runs_arrays(engine):
+    outputs = engine.run(x=X, n=np.int32([8, 1]))
     assert sorted(outputs) == ["r", "s", "y"]
     assert np.array_equal(outputs["r"], (2 * X + 1).reshape(8, 1))
     with pytest.raises(trt.errors.BindingError):
-        engine(x=X)
+        engine.run(x=X)
+
+
+def test_no_object_of_the_api_can_be_called():
+    classes = [getattr(trt, n) for n in dir(trt) if isinstance(getattr(trt, n), type)]
+    assert [c.__name__ for c in classes if any("__call__" in vars(base) for base in c.__mro__)] == []
+
+
+def test_an_input_may_be_called_self(log, net):
+    net.mark_output(net.add_identity(net.add_input("self", trt.float32, (2,))).get_output(0))
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    assert [y.tolist() for y in engine.run(self=np.float32([3, 4])).values()] == [[3, 4]]
 
 
 def test_one_context_serves_many_shapes(context):
@@ -490,7 +501,7 @@ def test_build_engine_with_config_runs(log):
     layer.get_output(0).name = "y"
     network.mark_output(layer.get_output(0))
     engine = builder.build_engine_with_config(network, builder.create_builder_config())
-    assert engine(x=np.ones((1, 1, 2, 2), np.float32))["y"].tolist() == [[[[3, 3], [3, 3]]]]
+    assert engine.run(x=np.ones((1, 1, 2, 2), np.float32))["y"].tolist() == [[[[3, 3], [3, 3]]]]
 
 
 def test_the_refitter_says_that_it_is_not_there_yet(engine, log):

@@ -52,7 +52,7 @@ def test_types_of_inputs_and_outputs_can_be_assigned(net, engine_of):
     x.dtype, y.dtype, y.name = trt.float16, trt.int32, "y"
     engine = engine_of(y)
     assert (x.dtype, engine.get_tensor_dtype("x")) == (trt.float16, trt.float16)
-    assert engine(x=np.float16([1.5, -2.5]))["y"].tolist() == [1, -2]
+    assert engine.run(x=np.float16([1.5, -2.5]))["y"].tolist() == [1, -2]
     with pytest.raises(TypeError, match="AR311"):
         x.dtype = np.float32
 
@@ -132,7 +132,7 @@ def test_dynamic_ranges_are_what_int8_numbers_mean(net, engine_of, assign, want)
     y = scaled(net, x)
     y.name = "y"
     assign(x)
-    assert engine_of(y)(x=np.int8([[[[10, -20, 60]]]]))["y"].ravel().tolist() == want
+    assert engine_of(y).run(x=np.int8([[[[10, -20, 60]]]]))["y"].ravel().tolist() == want
 
 
 @pytest.mark.parametrize("limits", [(1,), (1, 2, 3), 5, "ab"])
@@ -153,7 +153,7 @@ def test_dimension_names_tie_sizes_together(net, log):
     config.add_optimization_profile(profile)
     engine = net.builder.build_engine_with_config(net, config)
     with trt.strict(), pytest.raises(trt.errors.BindingError, match="AR710"):
-        engine(a=np.ones(2, np.float32), b=np.ones(3, np.float32))
+        engine.run(a=np.ones(2, np.float32), b=np.ones(3, np.float32))
 
 
 def test_only_dimensions_of_inputs_have_names(net, log):

@@ -41,7 +41,7 @@ for dtype, shape, out, mode in CASES:
     engine = builder.build_engine_with_config(network, builder.create_builder_config())
     context = engine.create_execution_context()
     numbers = np.random.default_rng(0).integers(0, 255, shape).astype(trt.nptype(dtype))
-    wanted = engine(x=numbers)["y"]
+    wanted = engine.run(x=numbers)["y"]
     _space, address = at_the_end(numbers.nbytes)
     ctypes.memmove(address, numbers.ctypes.data, numbers.nbytes)
     got = np.zeros_like(wanted)

@@ -29,7 +29,7 @@ def engine():
 
 def fork():
     """The child of a process that has run goes on running, and so does the parent."""
-    run, one = engine(), np.ones((1, 1, 1, 8), np.float32)
+    run, one = engine().run, np.ones((1, 1, 1, 8), np.float32)
     before = run(x=X, one=one)["y"]
     child = os.fork()
     same = all(np.array_equal(run(x=X, one=one)["y"], before) for _ in range(20))
@@ -41,7 +41,7 @@ def fork():
 
 def leave():
     """The interpreter ends while workers sleep and other threads are busy with inferences."""
-    run, one = engine(), np.ones((1, 1, 1, 8), np.float32)
+    run, one = engine().run, np.ones((1, 1, 1, 8), np.float32)
 
     def forever():
         while True:
@@ -54,7 +54,7 @@ def leave():
 
 def idle():
     """Prints the processor time of half a second in which nothing runs."""
-    run = engine()
+    run = engine().run
     run(x=X, one=np.ones((1, 1, 1, 8), np.float32))
     time.sleep(0.05)
     before = time.process_time()
@@ -130,7 +130,7 @@ def fork_while_building():
         children.append(os.fork())
         if children[-1] == 0:
             signal.alarm(30)  # ends a child that waits for ever
-            engine()(x=X, one=np.ones((1, 1, 1, 8), np.float32))
+            engine().run(x=X, one=np.ones((1, 1, 1, 8), np.float32))
             os._exit(0)
         time.sleep(0.03)
     print([os.waitpid(child, 0)[1] for child in children], flush=True)

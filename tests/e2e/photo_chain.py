@@ -68,7 +68,7 @@ def main(action, plan_file, output=None):
         return
     with open(plan_file, "rb") as file:
         engine = trt.Runtime(logger).deserialize_cuda_engine(file.read())
-    np.save(output, engine(x=photograph())["y"])
+    np.save(output, engine.run(x=photograph())["y"])
 
 
 if __name__ == "__main__":

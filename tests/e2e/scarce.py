@@ -52,7 +52,7 @@ def load(plan):
 
 
 def works(engine):
-    return engine is not None and engine(x=np.ones((2, 64, 2), np.float32))["y"].shape == (3, 96)
+    return engine is not None and engine.run(x=np.ones((2, 64, 2), np.float32))["y"].shape == (3, 96)
 
 
 def limit(nbytes):
@@ -105,7 +105,7 @@ def short_inference():
     x = np.zeros((1 << 10, 1 << 15, 2), np.float32)
     limit(200 * MB)
     try:
-        engine(x=x)
+        engine.run(x=x)
     except trt.errors.AnyrtError as error:
         print(type(error).__name__, error)
 

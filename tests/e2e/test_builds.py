@@ -119,7 +119,7 @@ def test_a_full_disk_costs_the_cache_not_the_build(net, builder, log, no_space):
     doubled(net, 2, 3)
     plan = builder.build_serialized_network(net, builder.create_builder_config())
     engine = trt.Runtime(log).deserialize_cuda_engine(plan)
-    assert engine(x=np.ones((2, 3), np.float32))["y"].sum() == 12
+    assert engine.run(x=np.ones((2, 3), np.float32))["y"].sum() == 12
     assert all("AR803" in line and os.strerror(errno.ENOSPC) in line for line in log.lines)
     assert (len(log.lines) > 0, [*no_space.iterdir()]) == (True, [])
 
@@ -132,7 +132,7 @@ def test_a_cache_directory_that_is_a_file_costs_the_cache_not_the_build(
     doubled(net, 2, 3)
     plan = builder.build_serialized_network(net, builder.create_builder_config())
     engine = trt.Runtime(log).deserialize_cuda_engine(plan)
-    assert engine(x=np.ones((2, 3), np.float32))["y"].sum() == 12
+    assert engine.run(x=np.ones((2, 3), np.float32))["y"].sum() == 12
     assert "kernel cache" in log.lines[0]
 
 
@@ -150,7 +150,7 @@ def test_names_of_tensors_may_be_anything(builder, engine_of):
         total = net.add_elementwise(total, part.get_output(0), trt.ElementWiseOperation.SUM).get_output(0)
     arrays = {name: np.float32([k, -k]) for k, name in enumerate(NAMES)}
     want = sum((k + 1) * k for k in range(len(NAMES)))
-    assert engine_of(net, total)(**arrays)["y"].tolist() == [want, -want]
+    assert engine_of(net, total).run(**arrays)["y"].tolist() == [want, -want]
 
 
 def test_names_of_outputs_may_be_alike(builder, log):
@@ -161,7 +161,7 @@ def test_names_of_outputs_may_be_alike(builder, log):
         y.name = name
         net.mark_output(y)
     engine = builder.build_engine_with_config(net, builder.create_builder_config())
-    got = engine(**{"y z": np.float32([-1, 0, 1])})
+    got = engine.run(**{"y z": np.float32([-1, 0, 1])})
     assert got["y_z"].tolist() == [1, 0, -1]
     assert got["y-z"].tolist() == [1, 0, 1]
     np.testing.assert_allclose(got["y z."], np.exp([-1, 0, 1]), rtol=1e-6)

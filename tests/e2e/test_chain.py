@@ -38,7 +38,7 @@ def test_five_layers_are_two_passes_over_memory(net, engine_of, random):
         feeds = {"x": random.standard_normal(shape, np.float32)}
         feeds |= {n: random.uniform(0.5, 2, (1, 8, 1, 1)).astype(np.float32) for n in ("gain", "bias")}
         want = in_float64(*(a.astype(np.float64) for a in feeds.values()), factors)
-        np.testing.assert_allclose(engine(**feeds)["y"], want, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(engine.run(**feeds)["y"], want, rtol=1e-5, atol=1e-5)
     shown = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON)
     report = json.loads(shown)["Report"].splitlines()
     assert [line for line in report if line.endswith("bytes") and "touches" in line] == report[1:3]
@@ -65,5 +65,5 @@ def test_normalizations_with_transposes_between_them_find_their_statistics(net, 
         centred = groups - groups.mean(1, keepdims=True)
         y = (centred / np.sqrt(groups.var(1, keepdims=True) + 1e-5)).reshape(want.shape)
         want = want + (y / (1 + np.exp(-y))).transpose(turned).reshape(want.shape)
-    got = engine_of(net, value)(x=wide.astype(np.float32))["y"]
+    got = engine_of(net, value).run(x=wide.astype(np.float32))["y"]
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

@@ -52,7 +52,7 @@ def run(network, builder, log, inputs):
         plan = builder.build_serialized_network(network, builder.create_builder_config())
         engine = trt.Runtime(log).deserialize_cuda_engine(bytes(plan))
     dtypes = {name: trt.nptype(engine.get_tensor_dtype(name)) for name in inputs}
-    return engine(**{name: np.asarray(x).astype(dtypes[name]) for name, x in inputs.items()})
+    return engine.run(**{name: np.asarray(x).astype(dtypes[name]) for name, x in inputs.items()})
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["id"])

@@ -118,7 +118,7 @@ def test_a_load_that_is_interrupted_while_it_writes_leaves_nothing(
             trt.Runtime(log).deserialize_cuda_engine(plan)
     assert files(cache) == []
     engine = trt.Runtime(log).deserialize_cuda_engine(plan)
-    assert engine(x=np.float32([3, 4]))["y"].tolist() == [3, 4]
+    assert engine.run(x=np.float32([3, 4]))["y"].tolist() == [3, 4]
     assert log.lines == []
 
 

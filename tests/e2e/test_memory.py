@@ -47,4 +47,4 @@ def test_an_engine_needs_neither_plan_nor_network(net, plan_of, log):
     table[:] = 0
     del data, net, y
     gc.collect()
-    assert np.array_equal(engine(x=np.zeros(1000, np.float32))["y"], np.arange(1000))
+    assert np.array_equal(engine.run(x=np.zeros(1000, np.float32))["y"], np.arange(1000))

@@ -257,5 +257,5 @@ CALLS = {
 @pytest.mark.parametrize(("code", "arrays"), CALLS.items(), ids=CALLS)
 def test_mistake_of_a_call_is_raised(code, arrays, engine):
     with pytest.raises(trt.errors.AnyrtError, match=code):
-        engine(**arrays)
-    assert np.array_equal(engine(x=A)["y"], 2 * A)
+        engine.run(**arrays)
+    assert np.array_equal(engine.run(x=A)["y"], 2 * A)

@@ -44,14 +44,14 @@ def test_a_photograph_goes_through_the_chain(plan):
     context.set_tensor_address("x", photo.ctypes.data)
     context.set_tensor_address("y", out.ctypes.data)
     assert context.execute_async_v3(0)
-    assert np.array_equal(out, engine(x=photo)["y"])
+    assert np.array_equal(out, engine.run(x=photo)["y"])
     np.testing.assert_allclose(out, photo_chain.expected(photo), rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("size", [(64, 64), (2160, 3840), (97, 1021), (640, 640), (641, 639)])
 def test_one_engine_serves_every_size(plan, size):
     photo = photo_chain.photograph(*size)
-    got = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan)(x=photo)["y"]
+    got = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan).run(x=photo)["y"]
     np.testing.assert_allclose(got, photo_chain.expected(photo), rtol=0, atol=TOLERANCE)
 
 

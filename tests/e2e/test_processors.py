@@ -56,9 +56,9 @@ def test_a_plan_agrees_on_a_smaller_processor(level, dtype, net, plan_of, random
     plan = plan_of(net, chain(net, dtype), x=shapes, **others)
     feeds = {"x": random.uniform(-90, 90, shapes[2]).astype(NUMPY[dtype])}
     feeds |= {n: random.uniform(0.5, 2, (1, 6, 1, 1)).astype(NUMPY[dtype]) for n in others}
-    best = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan)(**feeds)["y"]
+    best = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan).run(**feeds)["y"]
     monkeypatch.setenv("ANYRT_CPU", level)
-    got = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan)(**feeds)["y"]
+    got = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan).run(**feeds)["y"]
     step = STEPS[dtype]
     np.testing.assert_allclose(got.astype(np.float64), best.astype(np.float64), rtol=step, atol=step)
 

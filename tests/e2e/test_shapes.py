@@ -35,9 +35,9 @@ def test_profiles_allow_different_shapes(net, builder, log):
         if fits:
             assert context.execute_v2([x.ctypes.data, out.ctypes.data])
             assert np.array_equal(out, 2 * x)
-    assert [np.array_equal(engine(x=floats(n, 3))["y"], 2 * floats(n, 3)) for n in (2, 200, 3)] == [True] * 3
+    assert all(np.array_equal(engine.run(x=floats(n, 3))["y"], 2 * floats(n, 3)) for n in (2, 200, 3))
     with pytest.raises(trt.errors.ProfileError):
-        engine(x=floats(50, 3))
+        engine.run(x=floats(50, 3))
 
 
 def test_values_in_host_memory_decide_sizes(net, builder, log):
@@ -77,7 +77,7 @@ def test_sizes_travel_through_shape_arithmetic(net, engine_of):
     first.set_input(2, half)
     engine = engine_of(net, first.get_output(0), sizes, x=[(n, 4) for n in (1, 5, 9)])
     for rows in (1, 2, 7, 9):
-        got = engine(x=floats(rows, 4))
+        got = engine.run(x=floats(rows, 4))
         assert np.array_equal(got["y"], floats(rows, 4)[: rows // 2])
         assert got["y1"].tolist() == [rows, 4]
 
@@ -90,7 +90,7 @@ def test_tensors_without_elements_run(shape, builder, engine_of):
         net = builder.create_network()
         y = double(net, declared)
         total = net.add_reduce(y, trt.ReduceOperation.SUM, (1 << len(shape)) - 1, False)
-        got = engine_of(net, y, total.get_output(0), **settings)(x=np.empty(shape, np.float32))
+        got = engine_of(net, y, total.get_output(0), **settings).run(x=np.empty(shape, np.float32))
         assert (got["y"].shape, got["y1"].shape, float(got["y1"])) == (shape, (), 0)
 
 
@@ -106,7 +106,7 @@ def test_a_scalar_has_no_dimensions(net, engine_of):
     context = engine.create_execution_context()
     assert (engine.get_tensor_shape("x"), context.get_tensor_shape("y")) == ((), ())
     assert (context.get_tensor_strides("y"), context.get_tensor_shape("z").rank) == ((), -1)
-    assert engine(x=np.array(2.5, np.float32))["y"] == np.float32(-2.5)
+    assert engine.run(x=np.array(2.5, np.float32))["y"] == np.float32(-2.5)
 
 
 def test_eight_dimensions_are_transposed(net, engine_of):
@@ -116,7 +116,7 @@ def test_eight_dimensions_are_transposed(net, engine_of):
     most = (5, *shape[1:-1], 5)
     engine = engine_of(net, layer.get_output(0), x=[(1, *shape[1:-1], 1), shape, most])
     for given in (shape, most):
-        assert np.array_equal(engine(x=floats(*given))["y"], floats(*given).transpose(order))
+        assert np.array_equal(engine.run(x=floats(*given))["y"], floats(*given).transpose(order))
 
 
 def test_named_dimensions_are_one_size(net, engine_of):
@@ -125,9 +125,9 @@ def test_named_dimensions_are_one_size(net, engine_of):
         tensor.set_dimension_name(0, "batch")
     y = net.add_elementwise(a, b, trt.ElementWiseOperation.PROD).get_output(0)
     engine = engine_of(net, y, a=[(1, 2), (2, 2), (9, 2)], b=[(1, 2), (2, 2), (9, 2)])
-    assert np.array_equal(engine(a=floats(3, 2), b=floats(3, 2))["y"], floats(3, 2) ** 2)
+    assert np.array_equal(engine.run(a=floats(3, 2), b=floats(3, 2))["y"], floats(3, 2) ** 2)
     with pytest.raises(trt.errors.BindingError, match="AR710"):
-        engine(a=floats(3, 2), b=floats(4, 2))
+        engine.run(a=floats(3, 2), b=floats(4, 2))
 
 
 def test_dimensions_broadcast_at_run_time(net, engine_of):
@@ -135,9 +135,9 @@ def test_dimensions_broadcast_at_run_time(net, engine_of):
     y = net.add_elementwise(a, b, trt.ElementWiseOperation.SUM).get_output(0)
     engine = engine_of(net, y, a=[(1, 3), (1, 3), (9, 3)], b=[(1, 3), (4, 3), (9, 3)])
     for m, n in ((1, 1), (1, 5), (5, 1), (6, 6)):
-        assert np.array_equal(engine(a=floats(m, 3), b=floats(n, 3))["y"], floats(m, 3) + floats(n, 3))
+        assert np.array_equal(engine.run(a=floats(m, 3), b=floats(n, 3))["y"], floats(m, 3) + floats(n, 3))
     with pytest.raises(trt.errors.ShapeError, match="AR112"):
-        engine(a=floats(2, 3), b=floats(3, 3))
+        engine.run(a=floats(2, 3), b=floats(3, 3))
 
 
 def test_stated_memory_is_enough_where_largest_shapes_exclude_each_other(net, builder, log):
@@ -163,4 +163,4 @@ def test_stated_memory_is_enough_where_largest_shapes_exclude_each_other(net, bu
         out = np.empty((2 * rows, 2 * columns), np.float32)
         context.set_input_shape("x", data.shape)
         assert context.execute_v2([data, sizes, out])
-        assert np.allclose(out, engine(x=data, size=sizes)[engine[-1]])
+        assert np.allclose(out, engine.run(x=data, size=sizes)[engine[-1]])

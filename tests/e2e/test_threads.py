@@ -38,7 +38,7 @@ def test_numbers_do_not_depend_on_the_thread_count(threads, builder, engine_of, 
     results = []
     for count in (1, threads):
         net = builder.create_network()
-        results.append(engine_of(net, *heavy(net, x.shape), threads=count)(**feeds_of(x)))
+        results.append(engine_of(net, *heavy(net, x.shape), threads=count).run(**feeds_of(x)))
     for name in ("y", "y1"):
         assert np.array_equal(results[0][name], results[1][name])
 
@@ -47,7 +47,7 @@ def test_many_threads_use_contexts_of_one_engine_at_once(net, engine_of, random)
     shapes = [(n, 3, 8, 9) for n in (1, 2, 9)]
     engine = engine_of(net, *heavy(net, (-1, 3, 8, 9)), x=shapes)
     inputs = [random.standard_normal((n, 3, 8, 9), np.float32) for n in range(1, 10)]
-    want = [engine(**feeds_of(x))["y"] for x in inputs]
+    want = [engine.run(**feeds_of(x))["y"] for x in inputs]
 
     def work(number):
         context = engine.create_execution_context()
@@ -67,9 +67,9 @@ def test_many_threads_use_contexts_of_one_engine_at_once(net, engine_of, random)
 def test_calls_of_one_engine_from_many_threads(net, engine_of, random):
     engine = engine_of(net, *heavy(net, (-1, 3, 8, 9)), x=[(n, 3, 8, 9) for n in (1, 2, 9)])
     inputs = [random.standard_normal((1 + n % 9, 3, 8, 9), np.float32) for n in range(64)]
-    want = [engine(**feeds_of(x))["y"] for x in inputs]
+    want = [engine.run(**feeds_of(x))["y"] for x in inputs]
     with ThreadPoolExecutor(8) as pool:
-        got = list(pool.map(lambda x: engine(**feeds_of(x))["y"], inputs))
+        got = list(pool.map(lambda x: engine.run(**feeds_of(x))["y"], inputs))
     assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
 
 
@@ -82,7 +82,7 @@ def test_other_threads_run_python_during_an_inference(net, engine_of, random):
     def infer():
         for _ in range(5):
             start = time.perf_counter()
-            engine(**feeds)
+            engine.run(**feeds)
             spans.append((start, time.perf_counter()))
         done.set()
 

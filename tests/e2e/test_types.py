@@ -20,7 +20,7 @@ def shuffled(net, dtype, shape):
 def test_four_bit_elements_are_moved_two_to_a_byte(dtype, shape, net, engine_of, random):
     engine = engine_of(net, shuffled(net, dtype, (-1, *shape[1:])), x=[shape, shape, (9, *shape[1:])])
     x = random.integers(-7, 7, shape).astype(PACKED[dtype])
-    assert np.array_equal(engine(x=x)["y"], x.transpose(2, 0, 1))
+    assert np.array_equal(engine.run(x=x)["y"], x.transpose(2, 0, 1))
 
 
 def test_four_bit_elements_have_half_the_bytes(net, engine_of):
@@ -37,7 +37,7 @@ def test_four_bit_elements_have_half_the_bytes(net, engine_of):
 )
 def test_types_that_numpy_lacks_travel_as_ml_dtypes(dtype, numpy, net, engine_of):
     x = np.arange(24).astype(numpy).reshape(2, 3, 4)
-    assert np.array_equal(engine_of(net, shuffled(net, dtype, (2, 3, 4)))(x=x)["y"], x.transpose(2, 0, 1))
+    assert np.array_equal(engine_of(net, shuffled(net, dtype, (2, 3, 4))).run(x=x)["y"], x.transpose(2, 0, 1))
 
 
 def test_four_bit_constants_become_outputs(net, engine_of):
@@ -45,7 +45,7 @@ def test_four_bit_constants_become_outputs(net, engine_of):
     weights = trt.Weights(trt.int4, data.ctypes.data, 6)
     layer = net.add_shuffle(net.add_constant((2, 3), weights).get_output(0))
     layer.first_transpose = (1, 0)
-    assert engine_of(net, layer.get_output(0))()["y"].astype(int).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert engine_of(net, layer.get_output(0)).run()["y"].astype(int).tolist() == [[0, 3], [1, 4], [2, 5]]
 
 
 def test_bool_is_computed_and_selected(net, engine_of):
@@ -54,7 +54,7 @@ def test_bool_is_computed_and_selected(net, engine_of):
     low = net.add_select(less, a, b).get_output(0)
     neither = net.add_unary(less, trt.UnaryOperation.NOT).get_output(0)
     engine = engine_of(net, low, less, neither)
-    got = engine(a=np.float32([1, 5, 2, np.nan]), b=np.float32([3, 4, 2, 0]))
+    got = engine.run(a=np.float32([1, 5, 2, np.nan]), b=np.float32([3, 4, 2, 0]))
     assert got["y"].tolist() == [1, 4, 2, 0]
     assert (got["y1"].tolist(), got["y1"].dtype) == ([True, False, False, False], np.bool_)
     assert got["y2"].tolist() == [False, True, True, True]
@@ -64,7 +64,7 @@ def test_wide_integers_keep_every_bit_and_wrap(net, engine_of):
     x = net.add_input("x", trt.int64, (3,))
     y = net.add_elementwise(x, x, trt.ElementWiseOperation.SUM).get_output(0)
     big = np.int64([1 << 40, (1 << 62) + 1, -1])
-    assert engine_of(net, y)(x=big)["y"].tolist() == [1 << 41, (1 << 63) + 2 - (1 << 64), -2]
+    assert engine_of(net, y).run(x=big)["y"].tolist() == [1 << 41, (1 << 63) + 2 - (1 << 64), -2]
 
 
 @pytest.mark.parametrize("operation", ["DIV", "FLOOR_DIV"])
@@ -74,7 +74,7 @@ def test_integer_division_never_traps(operation, dtype, net, engine_of):
     y = net.add_elementwise(a, b, trt.ElementWiseOperation[operation]).get_output(0)
     numpy = trt.nptype(dtype)
     low = np.iinfo(numpy).min
-    got = engine_of(net, y)(a=np.array([7, -7, low, 5], numpy), b=np.array([2, 2, -1, 0], numpy))["y"]
+    got = engine_of(net, y).run(a=np.array([7, -7, low, 5], numpy), b=np.array([2, 2, -1, 0], numpy))["y"]
     assert got[:2].tolist() == [3, -3 if operation == "DIV" else -4]
     assert got[2] == low
 
@@ -84,7 +84,7 @@ def test_int8_follows_dynamic_ranges(net, engine_of):
     x.set_dynamic_range(-12.7, 12.7)
     layer = net.add_scale(x, trt.ScaleMode.UNIFORM, scale=np.float32([2]))
     layer.get_output(0).set_dynamic_range(-12.7, 12.7)
-    got = engine_of(net, layer.get_output(0))(x=np.int8([-100, 1, 3, 100]).reshape(1, 1, 1, 4))["y"]
+    got = engine_of(net, layer.get_output(0)).run(x=np.int8([-100, 1, 3, 100]).reshape(1, 1, 1, 4))["y"]
     assert got.ravel().tolist() == [-128, 2, 6, 127]
 
 

@@ -57,7 +57,7 @@ layer.bonus = 4
 layer.get_output(0).name = "y"
 network.mark_output(layer.get_output(0))
 engine = builder.build_engine_with_config(network, builder.create_builder_config())
-print(engine(x=np.float32([1, 2]))["y"], isinstance(layer, trt.IDummyLayer))
+print(engine.run(x=np.float32([1, 2]))["y"], isinstance(layer, trt.IDummyLayer))
 stub = stubs.stub()["src/anyrt/__init__.pyi"]
 print("IDummyLayer" in [op.cls for op, case in all_cases()], "def add_dummy(" in stub)
 op, = (op for op in OPS.values() if op.cls == "IDummyLayer")
@@ -78,7 +78,7 @@ graph = Graph((("x", x),), (("y", {value}),))
 plan = build(BuildRequest("net", graph))
 engine = trt.Runtime(trt.Logger(trt.Logger.WARNING)).deserialize_cuda_engine(plan)
 feeds = {{"x": np.float32([[1, 2, 3], [-1, -2, 4]])}}
-print(engine(**feeds)["y"].tolist(), interpret(graph, feeds)["y"].tolist())
+print(engine.run(**feeds)["y"].tolist(), interpret(graph, feeds)["y"].tolist())
 print("PLAN", read_plan(plan).plan.graph_text)
 open("net.plan", "wb").write(plan)
 np.save("x.npy", feeds["x"])

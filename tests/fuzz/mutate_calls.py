@@ -252,7 +252,7 @@ class Case:
                         np.float32 if self.rng.random() < 0.1 else numpy_type(engine.get_tensor_dtype(name))
                     )
                     arrays[name] = np.ones(tuple(self.rng.choice(limits)), dtype)
-        engine(**arrays)
+        engine.run(**arrays)
 
     def memory(self):
         """No address but 0 and impossible ones: for others the caller answers."""

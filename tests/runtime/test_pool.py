@@ -167,7 +167,7 @@ config = builder.create_builder_config()
 config.num_threads = 2
 engine = trt.Runtime(logger).deserialize_cuda_engine(builder.build_serialized_network(network, config))
 for _ in range(200):
-    (y,) = engine(x=np.ones(300000, np.float32)).values()
+    (y,) = engine.run(x=np.ones(300000, np.float32)).values()
 assert (y == -1).all()
 """
     environment = {**os.environ, "ANYRT_CACHE_DIR": str(tmp_path)}

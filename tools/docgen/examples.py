@@ -41,7 +41,7 @@ def example(op: AnyOp) -> str:
     feeds = [f"{names[i]} = {_array(case, i)}" for i in fed]
     call = ", ".join(f"{names[i]}={names[i]}" for i in fed)
     body = "".join(f"{x}\n" for x in lines)
-    return HEAD + body + TAIL + "".join(f"{x}\n" for x in feeds) + f'print(engine({call})["y"])\n'
+    return HEAD + body + TAIL + "".join(f"{x}\n" for x in feeds) + f'print(engine.run({call})["y"])\n'
 
 
 def _awkwardness(op: AnyOp, case: AnyCase) -> tuple[bool | int, ...]:

@@ -48,7 +48,7 @@ POLICIES = {
 
 
 class ICudaEngine(Reporting, Managed):
-    """A loaded plan: `engine(x=array)["y"]` runs it at once, contexts run it step by step."""
+    """A loaded plan: `engine.run(x=array)["y"]` runs it at once, contexts run it step by step."""
 
     weight_streaming_budget_v2 = Setting(
         int, 0, "Kept: bytes of weights to hold ready; all of them are.", low=0
@@ -64,7 +64,7 @@ class ICudaEngine(Reporting, Managed):
         self._marks = marks_of(plan)
         self._io = tuple(b for b in plan.bindings if b.name not in self._marks.hidden)
 
-    def __call__(self, **inputs: Array) -> dict[str, Array]:
+    def run(self, /, **inputs: Array) -> dict[str, Array]:
         """The outputs for arrays given by the names of the inputs; mistakes are raised."""
         outputs = self._engine.infer(inputs)
         for name in self._marks.hidden:

@@ -90,7 +90,7 @@ def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
     with strict():
         engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan.read_bytes())
         assert engine is not None, "strict() makes it an error"
-        return engine(**feeds)
+        return engine.run(**feeds)
 
 
 def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str, Array]:
