@@ -37,6 +37,30 @@ def test_attributes_are_no_arrays(net):
         shuffle.reshape_dims = (PAIR, 2)
 
 
+MASKED = np.ma.array(np.float32([1, 2]), mask=[False, True])
+
+
+def test_layers_take_no_matrices_and_no_masked_arrays(net):
+    x = net.add_input("x", trt.float32, (1, 1, 2, 2))
+    resize, elu = net.add_resize(x), net.add_activation(x, trt.ActivationType.ELU)
+    with pytest.raises(TypeError, match=r"AR311.*got matrix"):
+        net.add_constant((2,), np.ones((1, 2), np.float32).view(np.matrix))
+    with pytest.raises(TypeError, match=r"AR311.*got MaskedArray"):
+        net.add_scale(x, trt.ScaleMode.UNIFORM, MASKED[:1])
+    with pytest.raises(TypeError, match="AR311"):
+        resize.scales = MASKED
+    with pytest.raises(TypeError, match="AR311"):
+        elu.alpha = MASKED[1]
+    with pytest.raises(TypeError, match="AR311"):
+        net.add_reduce(x, trt.ReduceOperation.SUM, np.ma.array(3, mask=True), keep_dims=True)
+
+
+def test_numbers_beyond_every_float_are_no_floats(net):
+    layer = net.add_activation(net.add_input("x", trt.float32, (1,)), trt.ActivationType.ELU)
+    with pytest.raises(TypeError, match="AR311"):
+        layer.alpha = 10**400
+
+
 def test_indices_of_an_engine_are_ints(engine, context):
     for call in (engine.get_tensor_name, engine.get_device_memory_size_for_profile_v2):
         with pytest.raises(TypeError, match="AR311"):

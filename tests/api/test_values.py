@@ -99,6 +99,24 @@ def test_weights_refuse_strided_and_foreign_arrays(array):
         trt.Weights(array)
 
 
+HIDDEN = np.ma.array(np.float32([1, 2]), mask=[False, True])
+
+
+@pytest.mark.parametrize("array", [np.ones((2, 2), np.float32).view(np.matrix), HIDDEN, [1.0, 2.0]])
+def test_weights_refuse_matrices_masked_arrays_and_lists(array):
+    with pytest.raises((ValueError, TypeError), match="AR311"):
+        trt.Weights(a=array)
+
+
+def test_weights_of_a_mapped_file_are_an_array_in_its_memory(tmp_path):
+    np.save(tmp_path / "w.npy", np.float32([1, 2]))
+    array = np.load(tmp_path / "w.npy", mmap_mode="r+")
+    weights = trt.Weights(array)
+    array[0] = 7
+    assert (type(weights.numpy()), weights.address) == (np.ndarray, array.ctypes.data)
+    assert weights.numpy().tolist() == [7, 2]
+
+
 def test_weights_refuse_a_null_address():
     with pytest.raises(ValueError, match="AR307"):
         trt.Weights(trt.float32, 0, 4)

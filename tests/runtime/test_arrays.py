@@ -80,6 +80,15 @@ def test_anything_that_converts_to_an_int_is_an_address():
     assert bind(X, np.int64(64)).address == 64
 
 
+def test_masked_arrays_are_refused_wherever_an_array_may_stand(engine):
+    array = np.ma.array(np.zeros(4, np.float32), mask=[0, 1, 0, 0])
+    for binding in (X, Y):
+        with pytest.raises(BindingError, match=r"AR703.*masked array"):
+            bind(binding, array)
+    with pytest.raises(BindingError, match=r"AR703.*masked array"):
+        engine.infer({"x": array})
+
+
 @pytest.mark.parametrize(
     "array",
     [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import overload
 
-from anyrt.api.edge import WrongValue, integer, wrong_type
+from anyrt.api.edge import WrongValue, integer, number, wrong_type
 
 MAX_DIMS = 8
 
@@ -33,8 +33,8 @@ def sizes(x: object, where: str) -> tuple[int, ...]:
 def floats(x: object, where: str) -> tuple[float, ...]:
     """A sequence of numbers."""
     try:
-        return tuple(float(f) for f in x)  # type: ignore[attr-defined]  # what is no sequence is a TypeError, as wanted
-    except (TypeError, ValueError):
+        return tuple(number(f, where) for f in x)  # type: ignore[attr-defined]  # what is no sequence is a TypeError, as wanted
+    except TypeError:
         raise wrong_type(where, x, "a sequence of floats") from None
 
 

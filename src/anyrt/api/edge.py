@@ -45,19 +45,26 @@ def wrong_type(where: str, got: object, wanted: str) -> WrongType:
 def integer(x: object, where: str) -> int:
     """`x` as an int; TypeError for what is none."""
     try:
-        return operator.index(x)  # type: ignore[arg-type]  # what is no int raises, as wanted
+        if not is_masked(x):
+            return operator.index(x)  # type: ignore[arg-type]  # what is no int raises, as wanted
     except TypeError:
-        raise wrong_type(where, x, "an int") from None
+        pass
+    raise wrong_type(where, x, "an int")
 
 
 def number(x: object, where: str) -> float:
     """`x` as a float; TypeError for what is none, text included."""
     try:
-        if not isinstance(x, str | bytes):
+        if not isinstance(x, str | bytes) and not is_masked(x):
             return float(x)  # type: ignore[arg-type]  # what is no number raises, as wanted
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         pass
     raise wrong_type(where, x, "a float")
+
+
+def is_masked(x: object) -> bool:
+    """Whether `x` is an array, or an element of one, with a mask, under which any number may lie."""
+    return isinstance(x, np.ndarray) and isinstance(x, np.ma.MaskedArray)
 
 
 def boolean(x: object, where: str) -> bool:

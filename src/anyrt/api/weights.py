@@ -16,7 +16,7 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.api.edge import WrongType, wrong_type
+from anyrt.api.edge import WrongType, type_name, wrong_type
 from anyrt.core.dtype import from_numpy, is_packed, numpy_dtype, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError
@@ -55,7 +55,7 @@ class Weights:
         self._array: Array | None = None
         self._ptr = 0
         if array is not None:
-            self._hold(array)
+            self._hold(_plain(array))
             return
         if not isinstance(type, DataType) or (ptr is None) != (count is None):
             raise wrong_type("Weights", type, "an array, a DataType, or a DataType with ptr and count")
@@ -147,6 +147,18 @@ class Weights:
         if is_packed(self._dtype):
             return unpack4(data, self._count, self._dtype)
         return data.view(numpy_dtype(self._dtype))
+
+
+def _plain(array: object) -> Array:
+    """`array` as NumPy's own class; a matrix is never flat, and a mask hides elements that memory holds."""
+    if type(array) is np.ndarray:
+        return array
+    if not isinstance(array, np.ndarray):
+        raise wrong_type("Weights", array, "an array")
+    if isinstance(array, np.matrix | np.ma.MaskedArray):
+        do = "pass numpy.asarray(matrix)" if isinstance(array, np.matrix) else "pass array.filled(value)"
+        raise ArgumentError("AR311", "Weights", got=type_name(array), wanted="a plain NumPy array", do=do)
+    return np.asarray(array)
 
 
 def to_weights(x: object, where: str, empty: DataType = DataType.FLOAT) -> Weights:

@@ -98,7 +98,15 @@ def import_dlpack(binding: Binding, value: DLPack) -> Array:
         ) from None
 
 
+def refuse_masked(binding: Binding, array: Array) -> None:
+    """What is read or written lies under the mask, too, which would not be seen."""
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        do = "pass array.filled(value)" if binding.is_input else "pass array.data"
+        raise BindingError("AR703", binding.name, got="a masked array", wanted="a plain NumPy array", do=do)
+
+
 def _bind_array(binding: Binding, array: Array, foreign: object = None) -> Bound:
+    refuse_masked(binding, array)
     check_dtype(binding, array)
     if not array.flags.c_contiguous:
         do = "use numpy.ascontiguousarray" if binding.is_input else "allocate it with numpy.empty"

@@ -13,7 +13,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import BindingError, ProfileError
 from anyrt.plan import abi
 from anyrt.plan.plan import Binding
-from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack
+from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack, refuse_masked
 from anyrt.runtime.context import Context
 from anyrt.runtime.shapes import Shape
 
@@ -114,9 +114,11 @@ def _convert(binding: Binding, value: object, dtype: np.dtype[np.generic]) -> Ar
     """`value` as a flat aligned array; its type is not changed, since that would hide a mistake."""
     if value is None:
         raise BindingError("AR701", binding.name, got="no array", wanted="one for every input")
-    if isinstance(value, DLPack) and not isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray):
+        refuse_masked(binding, value)
+    elif isinstance(value, DLPack):
         value = import_dlpack(binding, value)
-    elif not isinstance(value, np.ndarray):
+    else:
         try:
             value = np.asarray(value, dtype)
         except (TypeError, ValueError, OverflowError) as error:
