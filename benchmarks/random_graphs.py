@@ -1,0 +1,291 @@
+"""Random graphs of primitives, with sizes to try them at: what tests and benchmarks make code of.
+
+Whoever asks brings the dice: hypothesis in tests, which shrinks what fails, seeds in benchmarks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from anyrt.core.dims import Dim, Sym, evaluate, product
+from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType, SampleMode
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeRoundMode as Rounding
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.core.errors import AnyrtError
+from anyrt.ir.graph import Graph, Symbol, Value, walk
+from anyrt.ir.text import print_graph
+from anyrt.prims import build as b
+from anyrt.prims.map import kind_of
+from anyrt.prims.scalar import SCALARS
+from anyrt.prims.table import named_blobs, vocabulary
+from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
+
+T = TypeVar("T")
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64)
+TYPES = [t for t in DataType if t is not DataType.E8M0]
+FOLDED = frozenset(
+    {DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32, DataType.INT64, DataType.INT8}
+)
+VOLUME = 20_000
+STEPS_OF_A_TEST = 9
+N, M = Sym("x.0", 0, 64), Sym("x.1", 1, 64)
+
+
+class Dice(Protocol):
+    """Makes every choice."""
+
+    def pick(self, *items: T) -> T:
+        """One of them."""
+
+    def number(self, low: int, high: int) -> int:
+        """A number from `low` to `high`, both included."""
+
+    def flag(self) -> bool:
+        """Yes or no."""
+
+    def order(self, items: Sequence[T]) -> list[T]:
+        """All of them in some order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """Dice that fall the same way for the same seed."""
+
+    random: random.Random
+
+    def pick(self, *items: T) -> T:
+        """One of them."""
+        return self.random.choice(items)
+
+    def number(self, low: int, high: int) -> int:
+        """A number from `low` to `high`, both included."""
+        return self.random.randint(low, high)
+
+    def flag(self) -> bool:
+        """Yes or no."""
+        return self.random.random() < 0.5
+
+    def order(self, items: Sequence[T]) -> list[T]:
+        """All of them in some order."""
+        return self.random.sample(items, len(items))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Case:
+    """A graph with two sets of sizes."""
+
+    graph: Graph
+    sizes: list[dict[str, int]]
+
+    def __repr__(self) -> str:
+        return f"{print_graph(self.graph, vocabulary(named_blobs(self.graph)))}sizes {self.sizes}"
+
+
+class Unfit(Exception):
+    """The step cannot be taken from here."""
+
+
+def need(condition: object) -> None:
+    """Give the step up unless the condition holds."""
+    if not condition:
+        raise Unfit
+
+
+@dataclass(slots=True)
+class Maker:
+    """Grows a graph by random steps."""
+
+    dice: Dice
+    values: list[Value] = field(default_factory=list)
+
+    def step(self) -> None:
+        """One more value, unless the step does not fit or makes too much."""
+        try:
+            made = self.dice.pick(*STEPS)(self)
+        except (AnyrtError, Unfit):
+            return
+        if evaluate(product(made.shape), {"x.0": 20, "x.1": 20}) <= VOLUME:
+            self.values.append(made)
+
+    def value(self, wanted: Callable[[Value], bool] = lambda v: True) -> Value:
+        found = [v for v in self.values[-6:] if wanted(v)]
+        need(found)
+        return self.dice.pick(*reversed(found))
+
+    def axis(self, v: Value) -> int:
+        need(v.type.rank)
+        return self.dice.pick(*range(len(v.shape)))
+
+    def unary(self) -> Value:
+        v = self.value()
+        names = [n for n, f in SCALARS.items() if f.arity == 1 and kind_of(v.dtype) in f.kinds]
+        return b.map_(self.dice.pick(*names), v)
+
+    def binary(self) -> Value:
+        v = self.value()
+        names = [n for n, f in SCALARS.items() if f.arity == 2 and kind_of(v.dtype) in f.kinds]
+        pair = [v, self.other(v)]
+        return b.map_(self.dice.pick(*names), *(pair if self.dice.pick(True, False) else pair[::-1]))
+
+    def select(self) -> Value:
+        v = self.value()
+        flags = [u for u in self.values if u.dtype is DataType.BOOL and u.type.rank == v.type.rank]
+        flag = self.dice.pick(*flags) if flags else b.cast(self.other(v), DataType.BOOL)
+        return b.map_("select", flag, v, self.other(v))
+
+    def other(self, v: Value) -> Value:
+        """Something that broadcasts with `v`."""
+        same = [u for u in self.values if u.dtype is v.dtype and u.type.rank == v.type.rank]
+        match self.dice.pick("scalar", "tensor", "any", "any"):
+            case "scalar":
+                return b.scalar(self.dice.pick(2, 0, 1, 3), v)
+            case "tensor":
+                shape = tuple(self.dice.pick(1, d) if isinstance(d, int) else 1 for d in v.shape)
+                data = np.random.default_rng(len(self.values)).integers(-3, 4, shape)
+                return b.const(data / 2 if is_float(v.dtype) else data, v.dtype)
+        return self.dice.pick(*same)
+
+    def cast(self) -> Value:
+        return b.cast(self.value(), self.dice.pick(*TYPES))
+
+    def reduce(self) -> Value:
+        v = self.value(lambda v: v.dtype in FOLDED)
+        axes = [k for k in range(v.type.rank) if self.dice.pick(True, False)]
+        return b.reduce_(self.dice.pick("sum", "max", "min", "prod"), v, axes)
+
+    def centred(self) -> Value:
+        """x minus its mean over some axes: the heart of a normalisation."""
+        v = self.value(lambda v: v.dtype is DataType.FLOAT)
+        axes = [k for k in range(v.type.rank) if self.dice.pick(True, False)]
+        total = b.reduce_("sum", v, axes)
+        return b.map_("sub", v, b.map_("mul", total, b.scalar(0.125, total)))
+
+    def transpose(self) -> Value:
+        v = self.value()
+        return b.transpose(v, self.dice.order(range(v.type.rank)))
+
+    def slice(self) -> Value:
+        v = self.value()
+        starts, sizes, steps = list[int](), list[Dim](), list[int]()
+        for d in v.shape:
+            start, size, step = 0, d, 1
+            if isinstance(d, int) and d >= 2 and not self.dice.pick(True, False):
+                step = self.dice.pick(1, 2, 3, -1, -2)
+                start = self.dice.number(0, d - 1)
+                size = self.dice.number(1, (d - 1 - start) // step + 1 if step > 0 else start // -step + 1)
+            starts.append(start)
+            sizes.append(size)
+            steps.append(step)
+        return b.slice_(v, starts, sizes, steps)
+
+    def expand(self) -> Value:
+        v = self.value(lambda v: 1 in v.shape)
+        shape = tuple(self.dice.pick(1, 2, 5, 17) if d == 1 else d for d in v.shape)
+        return b.expand(v, shape)
+
+    def reshape(self) -> Value:
+        v = self.value()
+        shape = list(v.shape)
+        match self.dice.pick("merge", "split", "unit", "flat", "regroup"):
+            case "merge" if len(shape) > 1:
+                k = self.dice.pick(*range(len(shape) - 1))
+                shape[k : k + 2] = [shape[k] * shape[k + 1]]
+            case "split" if shape:
+                k = self.dice.pick(*range(len(shape)))
+                divisors = [d for d in range(1, 65) if isinstance(shape[k], int) and shape[k] % d == 0]
+                part = self.dice.pick(*divisors) if divisors else 1
+                shape[k : k + 1] = [shape[k] // part, part]
+            case "regroup" if len(shape) > 1 and all(isinstance(d, int) for d in shape):
+                shape = self.dice.order(shape)
+            case "flat":
+                shape = [product(shape)]
+            case _:
+                shape.insert(self.dice.number(0, len(shape)), 1)
+        need(len(shape) <= 5)
+        return b.reshape(v, tuple(shape))
+
+    def pad(self) -> Value:
+        v = self.value()
+        lo, hi = ([self.dice.pick(0, 0, 1, 3) for _ in v.shape] for _ in range(2))
+        return b.pad(v, lo, hi, self.dice.pick(0, 1, 2.5) if is_float(v.dtype) else self.dice.pick(0, 1))
+
+    def concat(self) -> Value:
+        v = self.value()
+        axis = self.axis(v)
+        others = [
+            u
+            for u in self.values
+            if u.dtype is v.dtype
+            and u.type.rank == v.type.rank
+            and all(k == axis or a == c for k, (a, c) in enumerate(zip(u.shape, v.shape, strict=True)))
+        ]
+        return b.concat([v, *(self.dice.pick(*others) for _ in range(self.dice.pick(1, 2)))], axis)
+
+    def taps(self) -> Value:
+        v = self.value()
+        axis, how, selector = self.axis(v), self.dice.pick(*Coordinate), self.dice.pick(*Selector)
+        size = self.dice.pick(1, 2, 3, 5, 8, 17, 33, v.shape[axis], v.shape[axis] * 2)
+        rules: list[TapRule] = [Nearest(how, selector, self.dice.pick(*Rounding))]
+        modes = (SampleMode.WRAP, SampleMode.CLAMP, SampleMode.REFLECT)
+        rules += [Border(self.dice.pick(*modes), self.dice.pick(0, -2, 1), self.dice.pick(1, 2, -1))]
+        if v.dtype in (DataType.FLOAT, DataType.HALF, DataType.BF16):
+            rules += [Linear(how, selector)] * 2 + [Cubic(how, selector, -0.75, self.dice.pick(True, False))]
+        return b.taps(v, axis, size, self.dice.pick(*rules))
+
+    def iota(self) -> Value:
+        v = self.value()
+        return b.iota(v.shape, self.axis(v), self.dice.pick(DataType.INT32, DataType.INT64, DataType.FLOAT))
+
+    def input(self, name: str, symbols: Sequence[Sym]) -> Value:
+        rank = self.dice.pick(2, 3, 1, 4)
+        dtype = self.dice.pick(DataType.FLOAT, DataType.FLOAT, *TYPES)
+        shape: list[Dim] = [self.dice.pick(*LENGTHS) for _ in range(rank)]
+        for k, s in enumerate(symbols[:rank]):
+            shape[k] = s.dim
+        return b.param(name, tuple(shape), dtype)
+
+
+STEPS = (
+    *(Maker.unary, Maker.binary, Maker.binary, Maker.select, Maker.cast, Maker.iota),
+    *(Maker.reduce, Maker.centred, Maker.transpose, Maker.slice, Maker.expand),
+    *(Maker.reshape, Maker.reshape, Maker.pad, Maker.concat, Maker.taps),
+)
+
+
+def random_case(dice: Dice, steps: int = STEPS_OF_A_TEST) -> Case:
+    """A graph of at most so many steps."""
+    symbols = (list[Sym](), [], [N], [N, M])[dice.number(0, 3)]
+    maker = Maker(dice)
+    params = [maker.input("x", symbols)]
+    symbols = [s for k, s in enumerate(symbols) if k < params[0].type.rank]
+    if dice.flag():
+        params.append(maker.input("y", []))
+    maker.values += params
+    for _ in range(dice.number(1, steps)):
+        maker.step()
+    made = [maker.values[-1], *(dice.pick(*maker.values) for _ in range(dice.pick(0, 0, 1, 2)))]
+    outputs = tuple((f"out{k}", v) for k, v in enumerate(made))
+    found = tuple(Symbol(s, "x", k) for k, s in enumerate(symbols))
+    graph = Graph(tuple(zip(("x", "y"), params, strict=False)), outputs, {}, found)
+    sizes = [_sizes(dice, symbols) for _ in range(2 if symbols else 1)]
+    return Case(graph, [s for s in sizes if fits(graph, s)])
+
+
+def _sizes(dice: Dice, symbols: Sequence[Sym]) -> dict[str, int]:
+    return {s.name: max(dice.pick(1, 2, 3, 16, 17, 37, 0), s.lo) for s in symbols}
+
+
+def fits(graph: Graph, sizes: dict[str, int]) -> bool:
+    """True when no size is refused and nothing is too large."""
+    values = list(walk(v for _, v in graph.outputs))
+    rules = (r for v in values for r in v.op.requires(tuple(a.type for a in v.args), "layer"))
+    return all(r.holds(sizes) for r in rules) and all(
+        evaluate(product(v.shape), sizes) <= 8 * VOLUME for v in values
+    )
