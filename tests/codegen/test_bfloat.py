@@ -3,8 +3,8 @@
 import ml_dtypes
 import numpy as np
 import pytest
-
 from anyrt.codegen.host import program
+
 from anyrt.codegen.llvm import host
 from anyrt.codegen.machine import Machine
 from anyrt.compiler import native

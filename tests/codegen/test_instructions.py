@@ -6,10 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.device import CpuDevice
-from anyrt.codegen import image, llvm
-from anyrt.codegen.host import Guarded, Module, program
+from anyrt.backends.cpu.link import link
+from anyrt.codegen import llvm
+from anyrt.codegen.emit import emit
 from anyrt.compiler.native import machine
+from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym
 from anyrt.ir.evaluate import evaluate
 from anyrt.ir.kernel import (
@@ -29,6 +32,7 @@ from anyrt.ir.kernel import (
     const,
     load,
 )
+from anyrt.ir.program import Call, Guarded, Module
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
 
@@ -167,12 +171,15 @@ def results(request):
     arrays |= {out: np.zeros(LENGTH, NUMPY[out.stored]) for out in outs}
     places = {x: (abi.FIRST_BINDING + n, 0) for n, x in enumerate(arrays)}
     target = llvm.choose(request.param)
-    text = program(
-        Module((), (Guarded(1, [kernel(kind) for kind in KINDS]),), places, (), len(arrays)), machine(target)
-    )
-    code, entries = image.flatten(llvm.compile_text(text.text, target))
-    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), tuple(entries.items())), code))
-    args = np.zeros(abi.slot_word(len(arrays), text.slots), np.int64)
+    calls = [Call(kernel(kind), kind.value) for kind in KINDS]
+    module = Module((), (Guarded(1, calls),), places, (), len(arrays))
+    functions = {id(c.kernel): emit(c.kernel, machine(target)) for c in calls}
+    loop = executor.text()
+    made = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
+    code, entries, _ = link(module, made[loop], functions, made)
+    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), code))
+    args = np.zeros(abi.slot_word(len(arrays), 0), np.int64)
+    args[abi.PROGRAM] = loaded.address(abi.CODE)
     for n, array in enumerate(arrays.values()):
         args[abi.FIRST_BINDING + n] = array.ctypes.data
     assert loaded.function(abi.RUN, 1)(args.ctypes.data) == abi.Status.OK

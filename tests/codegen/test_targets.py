@@ -45,5 +45,5 @@ def test_every_level_of_this_processor_agrees_with_the_interpreter(dtype, level)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8, DataType.FP8])
 def test_aarch64_objects_are_made_on_any_machine(dtype):
     target = llvm.forced(llvm.Level.NEON)
-    code = llvm.compile_text(native.text(lowered(chain(dtype)), target).text, target)
+    code = llvm.compile_text(native.text(lowered(chain(dtype)), target), target)
     assert (code[:4], int.from_bytes(code[18:20], "little")) == (ELF, AARCH64)

@@ -45,9 +45,8 @@ class Stages:
 
         Where sizes may meet in several ways there are several versions, each with its guard.
         """
-        parts = (
-            [] if self.node or not self.lowered.module.tables else [print_kernels(self.lowered.module.tables)]
-        )
+        tables = [] if self.node else [call.kernel for call in self.lowered.module.tables]
+        parts = [print_kernels(tables)] if tables else []
         found = list(self._versions())
         for guard, kernels in found:
             parts += [f"version for {print_dim(guard)}\n"] if len(found) > 1 else []
@@ -56,16 +55,14 @@ class Stages:
 
     def llvm(self) -> str:
         """The LLVM text of these kernels, as the code generator writes it."""
-        text = native.text(self.lowered, self.target).text
+        text = native.text(self.lowered, self.target)
         return text + "\n" if self.node is None else self._functions(text, r"^define [^\n]*@{}\(.*?^}}$")
 
     def assembly(self) -> str:
         """Their assembly, after LLVM's own passes."""
-        text = native.text(self.lowered, self.target).text
+        text = native.text(self.lowered, self.target)
         if self.node is None:
             return llvm.assembly(text, self.target)
-        # Visible from outside, a kernel stands on its own even where it is small enough to be inlined.
-        text = text.replace("define internal void", "define void")
         return self._functions(llvm.assembly(text, self.target), r"^{}:.*?^\t\.size\t{}[^\n]*$")
 
     def _versions(self) -> Iterator[tuple[Dim, list[Kernel]]]:

@@ -1,11 +1,11 @@
 """Kernels to LLVM functions: statements and scalar loops (vector loops: widen.py, values: values.py).
 
-define void @k(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+define void @kernel(ptr %frame, i64 %begin, i64 %end, ptr %scratch)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from anyrt.codegen import llvmtext as ll
@@ -35,31 +35,46 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
 )
-from anyrt.ir.statements import buffers_of, changes_of, walks
+from anyrt.ir.statements import buffers_in_order, changes_of, walks
+from anyrt.plan import abi
 
 LEAST_PAST, LINE = 16, 64  # bytes of the vectors that are stored past the caches
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A kernel as LLVM text, and the intrinsics it declares."""
-
-    text: str
-    declared: frozenset[str]
+NAME = "kernel"  # of every function, since equal kernels share one
+ATTRIBUTES = (
+    'attributes #0 = { nounwind "no-builtins" "no-jump-tables"="true" }',
+    "!0 = !{}",
+    "!1 = !{i32 1}",
+    '!2 = !{!"branch_weights", i32 1, i32 1048576}',
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a function finds its data: for each buffer the word of the argument array with its base and the
-    bytes from there; and the word of the first slot."""
+    """What a function finds behind the fixed words of its frame: the addresses of these buffers, then these
+    sizes."""
 
-    places: Mapping[Buffer, tuple[int, Dim]]
-    first_slot: int
+    buffers: tuple[Buffer, ...]
+    slots: tuple[Dim, ...]
 
 
-def emit(kernel: Kernel, frame: Frame, slots: dict[Dim, int], machine: Machine) -> Function:
-    """`kernel` as an LLVM function; `slots` gains the size-only values that it reads."""
-    return Emitter(Values(Writer(machine), slots)).function(kernel, frame)
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel as LLVM text, the intrinsics that it declares, and its frame."""
+
+    text: str
+    declared: frozenset[str]
+    frame: Frame
+
+    @property
+    def module(self) -> str:
+        """All that LLVM needs to compile it alone."""
+        return "\n\n".join([*sorted(self.declared), self.text, *ATTRIBUTES])
+
+
+def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
+    """`kernel` as an LLVM function. Its text depends on nothing but the kernel's loops: names of buffers and
+    sizes do not occur in it."""
+    return Emitter(Values(Writer(machine), {})).function(kernel, name)
 
 
 @dataclass(slots=True)
@@ -68,41 +83,39 @@ class Emitter:
 
     values: Values
 
-    def function(self, kernel: Kernel, frame: Frame) -> Function:
+    def function(self, kernel: Kernel, name: str) -> Function:
         """The whole function, entry to return."""
         v = self.values
-        for buffer in sorted(buffers_of(kernel.body), key=lambda b: (b.space.value, b.name)):
+        touched = buffers_in_order(kernel)
+        frame = [b for b in touched if b.space is not Space.SCRATCH]
+        for buffer in touched:
             self._base(buffer, frame)
         self._counted(kernel.var, "%begin", "%end", kernel.body)
         entry = v.out.scopes.stack[0]
         head = [
-            f"define internal void @{kernel.name}"
-            "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %scratch) #0 {",
+            f"define void @{name}(ptr noalias %frame, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{",
             "entry:",
-            f"  %slots = getelementptr i64, ptr %args, i64 {frame.first_slot}",
+            f"  %slots = getelementptr i64, ptr %frame, i64 {abi.FIRST_BINDING + len(frame)}",
         ]
         fence = ["  fence seq_cst"] if any(b.stream != 0 for b in v.pointers) else []
         text = "\n".join(head + v.allocas + entry.lines + fence + ["  ret void", "}"])
-        return Function(text, frozenset(v.out.declared))
+        return Function(text, frozenset(v.out.declared), Frame(tuple(frame), tuple(v.slots)))
 
-    def _base(self, buffer: Buffer, frame: Frame) -> None:
-        """A buffer's first byte: a binding's address, or a place in the arena, the constants, the tables or
-        the scratch."""
+    def _base(self, buffer: Buffer, frame: Sequence[Buffer]) -> None:
+        """A buffer's first byte: in the frame, or a place in the scratch."""
         v, entry = self.values, self.values.out.scopes.stack[0]
-        if buffer.space is Space.REGISTER:
-            return
         if buffer.space is Space.SCRATCH:
-            start, offset = "%scratch", buffer.offset
+            start = "%scratch"
+            if buffer.offset != 0:
+                start = v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(buffer.offset)}", "b")
         else:
-            number, offset = frame.places[buffer]
-            word = v.out.put(entry, f"getelementptr i64, ptr %args, i64 {number}")
+            number = abi.FIRST_BINDING + frame.index(buffer)
+            word = v.out.put(entry, f"getelementptr i64, ptr %frame, i64 {number}")
             start = v.out.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
-        if offset != 0:
-            start = v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(offset)}", "b")
         if not always_le(1, buffer.size):
             # Nothing may be there. A first element that is read beside a condition comes from what surely is.
             some = v.out.put(entry, f"icmp sgt i64 {v.dim(buffer.size)}, 0")
-            start = v.out.put(entry, f"select i1 {some}, ptr {start}, ptr %args", "b")
+            start = v.out.put(entry, f"select i1 {some}, ptr {start}, ptr %frame", "b")
         v.pointers[buffer] = start
 
     # ---- statements ---------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
+import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
@@ -162,6 +163,7 @@ class Effort:
 
 
 NORMAL = Effort()
+VERSION = f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}, {NORMAL}"
 
 # Measured on texts of 32 KB to 2 MB: 1 MB and 5.3 times the text; three times as much is asked for.
 _ROOM, _ROOM_PER_BYTE = 32 << 20, 16

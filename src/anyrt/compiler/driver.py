@@ -99,7 +99,7 @@ def _compile_plan(file: PlanFile, stopped: Callable[[], bool]) -> Compiled:
     lowered = lower_plan(file)
     if stopped():
         raise BuildCancelled("AR804", file.plan.name)
-    return native.compile_lowered(lowered, llvm.choose(read_flags().cpu))
+    return native.compile_lowered(lowered, llvm.choose(read_flags().cpu), kernel_cache())
 
 
 def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
@@ -170,7 +170,11 @@ class _Build:
         self._done(1)
         tuned, alone = self._verified(tuned, lower, target)
         self._done(2)
-        compiled = native.compile_lowered(tuned.lowered, target)
+
+        def warn(text: str) -> None:
+            request.log(Severity.WARNING, text)
+
+        compiled = native.compile_lowered(tuned.lowered, target, kernel_cache(warn), self._check)
         self._check_memory(tuned.lowered)
         self._done(3)
         plan = Plan(
@@ -187,10 +191,6 @@ class _Build:
         )
         check_agreement(plan, graph)
         data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
-
-        def warn(text: str) -> None:
-            request.log(Severity.WARNING, text)
-
         if kernel_cache(warn).put(plan_key(read_plan(data, check_weights=False).digest), compiled):
             self._check()  # an interrupted build has no time left for another file
             obtain_pool(warn)  # so that loading needs no LLVM

@@ -1,4 +1,4 @@
-"""Graph to native code: schedule, LLVM text, object, flat image.
+"""Graph to native code: schedule, LLVM text, objects, one image.
 
 compiled = compile_lowered(lower(graph, blobs, sizes), target)
 """
@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from anyrt.codegen import host, image, llvm
-from anyrt.codegen.host import Guarded, HostText, Module
+from anyrt.backends.cpu import executor
+from anyrt.backends.cpu.link import link
+from anyrt.codegen import llvm
+from anyrt.codegen.emit import ATTRIBUTES, Function, emit
 from anyrt.codegen.machine import Machine
+from anyrt.compiler.objects import Nowhere, Store, pieces
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Space
+from anyrt.ir.program import Call, Guarded, Module
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
@@ -67,20 +71,16 @@ def lower(
         made.append(Fusion(version.graph, sizes, apart, label, own, tables).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
-    guarded = [Guarded(v.guard, [x.kernel for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
-    at_work = (x.kernel for s in made for x in s.launches if any(0 not in v.shape for v in x.makes))
-    tables.keep({b.offset for k in at_work for b in host.touched(k) if b.space is Space.TABLE})
-    fill = tables.kernels()
-    places |= {
-        b: (abi.TABLES, b.offset)
-        for k in (*fill, *(k for g in guarded for k in g.kernels))
-        for b in host.touched(k)
-        if b.space is Space.TABLE
-    }
+    guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
+    at_work = [x.call for s in made for x in s.launches if any(0 not in v.shape for v in x.makes)]
+    tables.keep({b.offset for call in at_work for b in call.buffers if b.space is Space.TABLE})
+    fill = [Call(kernel, kernel.name) for kernel in tables.kernels()]
+    calls = (*fill, *(c for g in guarded for c in g.calls))
+    places |= {b: (abi.TABLES, b.offset) for c in calls for b in c.buffers if b.space is Space.TABLE}
     module = Module(
         fill, guarded, places, [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
     )
-    for kernel in (*module.tables, *module.kernels):
+    for kernel in module.distinct:
         assert_kernel(kernel)
     return Lowered(graph, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))
 
@@ -93,7 +93,7 @@ def _arrange(schedule: Schedule) -> Arena:
     steps = []
     for launch in schedule.launches:
         written = [schedule.buffers[v] for v in launch.makes if v in schedule.buffers]
-        steps.append((written, sorted(host.touched(launch.kernel), key=lambda b: b.name)))
+        steps.append((written, launch.call.buffers))
     return arrange(steps)
 
 
@@ -107,7 +107,7 @@ def _places(
         buffer = schedule.buffers.get(value)
         if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
             places[buffer] = (abi.CONSTS, blobs[value.op.blob])
-    for buffer in {b for x in schedule.launches for b in host.touched(x.kernel)}:
+    for buffer in {b for x in schedule.launches for b in x.call.buffers}:
         match buffer.space:
             case Space.INPUT | Space.OUTPUT:
                 places[buffer] = (words[buffer.name], 0)
@@ -126,33 +126,43 @@ def machine(target: llvm.Target) -> Machine:
     return Machine(target.vector_bits, target.has_fma, target.has_f16c, permutes, target.has_bf16)
 
 
-def text(lowered: Lowered, target: llvm.Target) -> HostText:
-    """LLVM text for a processor."""
-    return host.program(lowered.module, machine(target))
+def text(lowered: Lowered, target: llvm.Target) -> str:
+    """LLVM text of all kernels for a processor, each under its own name."""
+    made = [emit(k, machine(target), k.name) for k in lowered.module.distinct]
+    declared = sorted(frozenset().union(*(f.declared for f in made)))
+    return "\n\n".join([*declared, *(f.text for f in made), *ATTRIBUTES])
 
 
-def compile_lowered(lowered: Lowered, target: llvm.Target) -> Compiled:
-    """Native code for a processor, with what its caller needs to know."""
-    source = text(lowered, target)
-    code, entries = image.flatten(llvm.compile_text(source.text, target))
+def compile_lowered(
+    lowered: Lowered,
+    target: llvm.Target,
+    store: Store | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Compiled:
+    """Native code for a processor, with what its caller needs to know. Pieces come from `store` where it has
+    them; `check` may stop the compilation of the others."""
+    module, loop = lowered.module, executor.text()
+    functions: dict[int, Function] = {id(k): emit(k, machine(target)) for k in module.distinct}
+    made = pieces([loop, *(f.module for f in functions.values())], target, store or Nowhere(), check)
+    image, entries, program = link(module, made[loop], functions, made)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
-    # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
-    slots = symbols + (0,) * (source.slots - len(symbols))
-    wanted = tuple((name, entries[name]) for name in (abi.PREPARE, abi.RUN, abi.STEP))
-    program = Program(
-        slots,
-        lowered.arena_bytes,
-        lowered.schedule.tables.bytes,
-        scratch_bytes(lowered),
-        tuple(k.name for k in lowered.module.kernels),
-        wanted,
+    return Compiled(
+        Program(
+            # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
+            symbols + (0,) * (len(program.slots) - len(symbols)),
+            lowered.arena_bytes,
+            lowered.schedule.tables.bytes,
+            scratch_bytes(lowered),
+            tuple(c.name for c in module.calls),
+            entries,
+        ),
+        image,
     )
-    return Compiled(program, code)
 
 
 def scratch_bytes(lowered: Lowered) -> Dim:
     """An upper bound of what a thread needs: the largest of fixed sizes plus every symbolic one."""
-    sizes = [k.scratch for k in lowered.module.kernels]
+    sizes = [k.scratch for k in lowered.module.distinct]
     fixed = max((s for s in sizes if isinstance(s, int)), default=0)
     total: Dim = fixed
     for size in {s for s in sizes if not isinstance(s, int)}:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from anyrt.codegen.host import touched
 from anyrt.compiler.native import Lowered
 from anyrt.core.dims import Dim, add
 from anyrt.ir.graph import Graph, Value, users, walk
@@ -57,7 +56,7 @@ def value_names(graph: Graph) -> dict[Value, str]:
 def moved_bytes(launch: Launch) -> Dim:
     """Bytes of all tensors that a kernel reads or writes, each counted once."""
     total: Dim = 0
-    for buffer in touched(launch.kernel):
+    for buffer in launch.call.buffers:
         if buffer.space in MEMORY:
             total = add(total, buffer_bytes(buffer))
     return total

@@ -76,6 +76,7 @@ class Trial:
         self._kept = []
         self.args = np.zeros(abi.slot_word(len(bindings), len(program.slots)), np.int64)
         self.args[abi.POOL] = self._pool() if self.pool is None else self.pool.address
+        self.args[abi.PROGRAM] = self.loaded.code.address(abi.CODE)
         self._block(abi.ARENA, "arena", evaluate(program.arena_bytes, self.sizes))
         self._block(abi.TABLES, "tables", evaluate(program.table_bytes, self.sizes))
         self.args[abi.SCRATCH_STRIDE] = stride = abi.align(evaluate(program.scratch_bytes, self.sizes))

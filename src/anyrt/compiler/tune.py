@@ -20,7 +20,6 @@ import numpy as np
 
 from anyrt.backends.cpu.device import HostMemory
 from anyrt.codegen import llvm
-from anyrt.codegen.host import Guarded, touched
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.request import BuildRequest, Point
 from anyrt.compiler.trial import Trial, load
@@ -31,6 +30,8 @@ from anyrt.core.enums import BuilderFlag
 from anyrt.core.errors import ResourceError
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Space
+from anyrt.ir.program import Call, Guarded
+from anyrt.ir.statements import buffers_of
 from anyrt.plan.pool import Threads
 from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.cost import Sizes
@@ -149,12 +150,12 @@ class _Tuning:
 
     def _steps(self, forms: Sequence[Form]) -> list[Callable[[], None]]:
         """What runs each form on the same memory."""
-        kernels = [replace(form.kernel, name=f"form{n}") for n, form in enumerate(forms)]
+        kernels = [Call(form.kernel, f"form{n}") for n, form in enumerate(forms)]
         schedule = self.lowered.schedules[self.version]
         module = replace(self.lowered.module, versions=[Guarded(1, kernels)])
         one = replace(self.lowered, module=module, schedules=(schedule,))
         trial = Trial(load(one, self.target), self.sizes, self.pool, self.blocks)
-        rng, read = np.random.default_rng(0), touched(kernels[0])
+        rng, read = np.random.default_rng(0), buffers_of(forms[0].kernel.body)
         for value, buffer in schedule.buffers.items():
             if buffer in read and buffer.space in (Space.INPUT, Space.ARENA):
                 shape = [evaluate(d, self.sizes) for d in value.shape]

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.codegen import host, llvm
+from anyrt.codegen import llvm
 from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.trial import Loaded, Trial, load
@@ -31,6 +31,7 @@ from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, For, If, Space, Stmt, Store
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
+from anyrt.ir.program import Guarded
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.schedule.fuse import Launch, Schedule
@@ -134,7 +135,7 @@ class _Check:
 
     def run(self) -> Iterator[Mismatch]:
         held = self._leaves()
-        number = sum(len(v.kernels) for v in self._versions[: self.version])
+        number = sum(len(v.calls) for v in self._versions[: self.version])
         for launches in _writers(self.schedule.launches):
             made = self._made(launches)
             stops = {v: a for v, a in held.items() if v not in made.values() or self._is_copy(launches)}
@@ -157,7 +158,7 @@ class _Check:
         return serving((v.guard for v in self._versions), self.sizes)
 
     @property
-    def _versions(self) -> Sequence[host.Guarded]:
+    def _versions(self) -> Sequence[Guarded]:
         return self.loaded.lowered.module.versions
 
     @property
@@ -187,7 +188,7 @@ class _Check:
         return any(b not in self.schedule.buffers.values() for b in self._made(launches))
 
     def _feed(self, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
-        touched = frozenset().union(*(host.touched(x.kernel) for x in launches))
+        touched = {b for x in launches for b in x.call.buffers}
         for value, buffer in self.schedule.buffers.items():
             if buffer in touched and value in held and buffer.space is not Space.CONST:
                 self.trial.write(buffer, held[value], value.dtype)

@@ -3,22 +3,25 @@ should be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
-from anyrt.core.dims import Dim, Sym, linear
+from anyrt.core.dims import Dim, Sym, linear, substitute
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
     Alu,
     Buffer,
     Cast,
+    Const,
     Expr,
     Fetch,
     Fold,
     For,
     If,
     Index,
+    Kernel,
     Let,
     Load,
     Scalar,
@@ -27,6 +30,7 @@ from anyrt.ir.kernel import (
     Store,
     free_symbols,
     index,
+    substitute_expr,
 )
 
 
@@ -132,6 +136,71 @@ def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
             case _:
                 pass
     return out.union(*((b.places.starts, b.places.offsets) for b in out if b.places is not None))
+
+
+def substitute_stmt(
+    stmt: Stmt, values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
+) -> Stmt:
+    """`stmt` with symbols (and buffers) replaced."""
+    swap = buffers or {}
+
+    def expr(x: Expr) -> Expr:
+        return substitute_expr(x, values, buffers)
+
+    match stmt:
+        case Store(buffer=b, index=at, value=value):
+            return Store(swap.get(b, b), _at(expr(index(at))), expr(value))
+        case Fold(buffer=b, op=op, value=value):
+            return Fold(swap.get(b, b), op, expr(value))
+        case Alloc(buffer=b, value=value):
+            return Alloc(swap.get(b, b), expr(value))
+        case For(var=var, kind=kind, body=body):
+            new = Sym(var.name, extent=substitute(var.extent or 0, values))
+            inner = {**values, var: new.dim}
+            return For(new, kind, tuple(substitute_stmt(s, inner, buffers) for s in body))
+        case If(condition=condition, body=body):
+            return If(expr(condition), tuple(substitute_stmt(s, values, buffers) for s in body))
+        case Fetch(buffer=b, index=at):
+            return Fetch(swap.get(b, b), substitute(at, values))
+        case Let(var=var, value=value):
+            return Let(var, substitute(value, values))
+
+
+def _at(x: Expr) -> Dim:
+    if isinstance(x, Index):
+        return x.dim
+    assert isinstance(x, Const), f"an index became {x!r}"
+    return int(x.value)
+
+
+def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
+    """The kernel on other buffers."""
+    return replace(kernel, body=tuple(substitute_stmt(s, {}, swap) for s in kernel.body)) if swap else kernel
+
+
+def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
+    """What a kernel touches in memory and scratch, in an order that does not depend on names: by the first
+    mention."""
+    found: dict[Buffer, None] = {}
+    _mentioned(kernel.body, found)
+    for b in list(found):
+        if b.places is not None:
+            found.update(dict.fromkeys((b.places.starts, b.places.offsets)))
+    return tuple(b for b in found if b.space is not Space.REGISTER)
+
+
+def _mentioned(body: Iterable[Stmt], found: dict[Buffer, None]) -> None:
+    for stmt in body:
+        if not isinstance(stmt, For):
+            held = replace(stmt, body=()) if isinstance(stmt, If) else stmt
+            found.update((x.buffer, None) for x in parts(expressions((held,))) if isinstance(x, Load))
+        match stmt:
+            case For(body=inner) | If(body=inner):
+                _mentioned(inner, found)
+            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b) | Fetch(buffer=b):
+                found[b] = None
+            case _:
+                pass
 
 
 @lru_cache(maxsize=1 << 12)

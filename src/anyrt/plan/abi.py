@@ -3,8 +3,10 @@
     int32 prepare(i64 *args)            fills the per-shape tables; once after sizes changed
     int32 run(i64 *args)                the whole inference
     int32 step(i64 *args, i64 k)        kernel k alone, for the profiler
-    void  kernel(ptr args, i64 begin, i64 end, ptr scratch)
-    void  parallel(ptr pool, ptr kernel, ptr args, i64 items, i64 grain)
+    void  kernel(ptr frame, i64 begin, i64 end, ptr scratch)
+    void  parallel(ptr pool, ptr kernel, ptr frame, i64 items, i64 grain)
+
+A frame begins with the fixed words of the array; the pointers and sizes of one kernel follow.
 
 The array begins with the fixed words below; then come one pointer per binding (inputs, then outputs), then
 the values of `Program.slots` for the current sizes:
@@ -27,7 +29,7 @@ TABLES: Final = 3  # what prepare() writes and run() reads
 SCRATCH: Final = 4  # thread t owns [SCRATCH + t * SCRATCH_STRIDE, + SCRATCH_STRIDE)
 SCRATCH_STRIDE: Final = 5  # bytes, a multiple of ALIGNMENT
 CANCEL: Final = 6  # address of an int64; not 0 asks native code to stop, or 0 when nobody can cancel
-RESERVED: Final = 7
+PROGRAM: Final = 7  # address of the host program's first word
 FIRST_BINDING: Final = 8
 
 ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, and every blob
@@ -35,6 +37,7 @@ ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, a
 PREPARE: Final = "prepare"
 RUN: Final = "run"
 STEP: Final = "step"
+CODE: Final = "program"  # the entry that is no function: the host program's first word
 
 
 class Status(enum.IntEnum):

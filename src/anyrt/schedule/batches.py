@@ -31,9 +31,9 @@ from anyrt.ir.kernel import (
     load,
     on_changed,
 )
-from anyrt.ir.statements import buffers_of, folds
+from anyrt.ir.statements import buffers_of, folds, substitute_stmt
 from anyrt.schedule.elements import Reduction
-from anyrt.schedule.nest import Names, loads_of, substitute_stmt
+from anyrt.schedule.nest import Names, loads_of
 
 SHORT = 2048  # bytes of a row; longer ones gain more from running two at a time
 MOST = 8  # rows of a batch

@@ -1,66 +1,64 @@
-"""Which values get a buffer, and which are computed inside the kernels that use them.
+"""A graph as kernels: one for each value with a buffer, with all that it needs inlined.
 
-A value needs a buffer when it is an output, when computing it again for each of its users costs more than
-storing it, or when a kernel refuses it. Everything else is inlined. The refusals are kept: they answer "why
-was this not fused?".
+Which values have buffers is decided beforehand (partition.py). A kernel may still refuse a value while it is
+made; then this value gets a buffer, too, and only the kernels that would have inlined it are made again. The
+refusals are kept: they answer "why was this not fused?".
+
+Groups that are alike, down to sizes, types and what is stored, get one kernel, which each calls with its own
+buffers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, product
-from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Kernel, Space
+from anyrt.ir.program import Call
+from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
-from anyrt.prims.map import Map
 from anyrt.prims.reduce import Reduce
-from anyrt.prims.taps import Taps, grows
-from anyrt.prims.view import is_turned
 from anyrt.schedule.choice import MODEL, Choice
-from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
+from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
-from anyrt.schedule.group import Group, Part
+from anyrt.schedule.group import Except, Group, Part, Signature, signed
 from anyrt.schedule.kernels import Builder
+from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.places import with_places
 from anyrt.schedule.storage import PACKED
-from anyrt.schedule.stream import past_caches, with_buffers
+from anyrt.schedule.stream import past_caches
 from anyrt.schedule.tables import Tables
-
-CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
-DEPTH = 48  # values inlined into one another
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel with the values it computes, for reports; `root`: what choices call it by."""
+    """The call of a kernel with the values it computes, for reports; `root`: what choices call it by."""
 
-    kernel: Kernel
+    call: Call
     root: Value
     makes: tuple[Value, ...]
     inlined: tuple[Value, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a value got a buffer of its own."""
-
-    value: Value
-    reason: str
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel on its own buffers."""
+        return self.call.bound
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Kernels in order, the tables they need (shared with other versions), where values lie, and what was not
-    fused."""
+    """Calls in order, the tables they need (shared with other versions), where values lie, what was not
+    fused, and how many kernels were made for it, those that were refused included."""
 
     launches: tuple[Launch, ...]
     tables: Tables
     buffers: Mapping[Value, Buffer]
-    refused: tuple[Refused, ...]
+    refused: tuple[Stored, ...]
+    made: int
 
 
 @dataclass(slots=True)
@@ -74,23 +72,25 @@ class Fusion:
     choices: Mapping[Value, Choice] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
     buffers: dict[Value, Buffer] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[Stored] = field(default_factory=list)
     unhosted: set[Value] = field(default_factory=set)
     ports: dict[str, str] = field(default_factory=dict)
     order: dict[Value, int] = field(default_factory=dict)
+    made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
         self.order = {v: k for k, v in enumerate(walk(v for _, v in self.graph.outputs))}
         self._leaves()
         self._outputs()
-        self._choose()
+        for stored in partition(self.graph, self.sizes, self.alone):
+            self._store(stored)
         launches = self._launches()
         ends = (v for _, v in (*self.graph.inputs, *self.graph.outputs))
-        past = past_caches([x.kernel for x in launches], ends)
-        launches = [replace(x, kernel=with_buffers(x.kernel, past)) for x in launches]
+        past = past_caches([x.call for x in launches], ends)
+        launches = [replace(x, call=_streaming(x.call, past)) for x in launches]
         buffers = {v: past.get(b, b) for v, b in self.buffers.items()}
-        return Schedule(tuple(launches), self.tables, buffers, tuple(self.refused))
+        return Schedule(tuple(launches), self.tables, buffers, tuple(self.refused), len(self.made))
 
     # ---- buffers ------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Fusion:
             self.buffers[value] = Buffer(name, value.dtype, Space.INPUT, product(value.shape))
         outputs = (n for n, _ in self.graph.outputs)
         self.ports.update(zip(outputs, names[len(self.graph.inputs) :], strict=True))
-        for value in walk(v for _, v in self.graph.outputs):
+        for value in self.order:
             if isinstance(value.op, Const) and value.op.blob.size != 1:
                 self.buffers[value] = Buffer(
                     f"const{len(self.buffers)}", value.dtype, Space.CONST, value.op.blob.size
@@ -116,113 +116,68 @@ class Fusion:
     def _output(self, name: str, value: Value) -> Buffer:
         return Buffer(self.ports[name], value.dtype, Space.OUTPUT, product(value.shape))
 
-    def _store(self, value: Value, reason: str) -> None:
+    def _store(self, stored: Stored) -> None:
+        value = stored.value
         if value not in self.buffers:
             self.buffers[value] = Buffer(
                 f"v{len(self.buffers)}", value.dtype, Space.ARENA, product(value.shape)
             )
-            self.refused.append(Refused(value, reason))
-
-    def _choose(self) -> None:
-        """Store what is cheaper stored than computed again, producers first."""
-        uses = users(self.graph)
-        sinks = self._sinks(uses)
-        depth: dict[Value, int] = {}
-        for value in walk(v for _, v in self.graph.outputs):
-            if value in self.alone and not isinstance(value.op, Param | Const):
-                self._store(value, "fusing is switched off for it")
-            depth[value] = 0
-            if value in self.buffers or isinstance(value.op, Param | Const):
-                continue
-            depth[value] = 1 + max((depth[a] for a in value.args), default=0)
-            if not isinstance(value.op, Reduce):
-                self._judge(value, uses[value], len(sinks[value]), depth[value])
-            if value in self.buffers:
-                depth[value] = 0
-
-    def _judge(self, value: Value, uses: Sequence[Value], count: int, depth: int) -> None:
-        cost = weight(value, self.buffers)
-        if isinstance(value.op, Concat):
-            self._store(value, "its parts are written by loops of their own")
-        elif is_turned(value) and all(_reads_rows_again(u) for u in uses):
-            self._store(value, "it is transposed, and what reads it reads rows of it several times")
-        elif depth > 1 and size(value, self.buffers) > CHAIN:
-            self._store(value, f"computing it takes more than {CHAIN} instructions an element")
-        elif depth > DEPTH:
-            self._store(value, f"{DEPTH} values are computed inside one another already")
-        elif count > 1 and cost * (count - 1) > 4 * MOVE + HEAVY:
-            self._store(value, f"{count} kernels would each spend {cost} instructions on it")
-        elif cost >= HEAVY and any(self._repeats(value, u) for u in uses):
-            self._store(value, f"it is repeated, and costs {cost} instructions each time")
-
-    def _sinks(self, uses: Mapping[Value, Sequence[Value]]) -> dict[Value, frozenset[Value]]:
-        """Where a value's elements end up when all is inlined: values with a buffer, and taps, which read it
-        at other indices. Users that end up in one place compute it once."""
-        found: dict[Value, frozenset[Value]] = {}
-        for value in reversed(list(walk(v for _, v in self.graph.outputs))):
-            if value in self.buffers:
-                found[value] = frozenset({value})
-                continue
-            parts = any(isinstance(u.op, Concat) for u in uses[value])  # each is written by its own loops
-            ends = frozenset({value} if parts else ())
-            below = (frozenset({u}) if isinstance(u.op, Taps) else found[u] for u in uses[value])
-            found[value] = ends.union(
-                *(b for b, u in zip(below, uses[value], strict=True) if not isinstance(u.op, Concat))
-            )
-        return found
-
-    def _repeats(self, value: Value, user: Value) -> bool:
-        """True when a broadcasting user reads the same elements again in an outer loop."""
-        if not isinstance(user.op, Map) or len(user.shape) != len(value.shape):
-            return False
-        wide = [k for k, (a, b) in enumerate(zip(value.shape, user.shape, strict=True)) if a == 1 and b != 1]
-        return any(any(d != 1 for d in value.shape[k + 1 :]) for k in wide)
+            self.refused.append(stored)
 
     # ---- kernels ------------------------------------------------------------------------------
 
     def _launches(self) -> list[Launch]:
         while True:
-            try:
-                return [
-                    self._build(group, number) for number, group in enumerate(self._groups(self._hosts()))
-                ]
-            except Refusal as refusal:
-                self._refuse(refusal)
+            launches: list[Launch] = []
+            refusals: dict[Value, Refusal] = {}
+            for number, group in enumerate(self._groups(self._hosts())):
+                try:
+                    launches.append(self._build(group, number))
+                except Refusal as refusal:
+                    refusals.setdefault(refusal.value, refusal)
+            if not refusals:
+                return launches
+            for refused in refusals.values():
+                self._refuse(refused)
 
     def _refuse(self, refusal: Refusal) -> None:
         """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a
         kernel."""
         if refusal.value not in self.buffers:
-            self._store(refusal.value, refusal.reason)
+            self._store(Stored(refusal.value, refusal.reason))
             return
         assert refusal.value not in self.unhosted, f"refused twice: {refusal}"
         self.unhosted.add(refusal.value)
 
     def _build(self, group: Group, number: int) -> Launch:
-        own = {v for v, _ in group.also} | (
-            {group.root} if group.part is None and not self._is_copy(group) else set()
-        )
-        inside = {v: b for v, b in self.buffers.items() if v not in own}
-        name = self.label(group.root, number)
-        choice = self.choices.get(group.root, MODEL)
-        kernel = Builder(group, inside, self.tables, self.sizes, name, choice).build()
-        kernel = replace(kernel, body=with_places(kernel.body, self.tables))
-        inlined = tuple(v for v in self._inlined(group.root, inside) if v not in group.makes)
-        return Launch(kernel, group.root, group.makes, inlined)
+        inside = Except(self.buffers, self._own(group))
+        choice, name = self.choices.get(group.root, MODEL), self.label(group.root, number)
+        signature = signed(group, inside)
+        key = (signature.key, choice)
+        if key not in self.made:
+            self.made[key] = self._make(group, inside, signature, choice, name)
+        found = self.made[key]
+        if isinstance(found, _Refused):
+            raise Refusal(signature.values[found.number], found.reason)
+        pairs = zip(found.signature.buffers, signature.buffers, strict=True)
+        call = Call(found.kernel, name, {a: b for a, b in pairs if a != b})
+        inlined = tuple(v for v in signature.inlined if v not in group.makes)
+        return Launch(call, group.root, group.makes, inlined)
 
-    def _is_copy(self, group: Group) -> bool:
-        return self.buffers.get(group.root) != group.buffer
+    def _own(self, group: Group) -> frozenset[Value]:
+        """What a kernel makes although it has a buffer."""
+        is_copy = self.buffers.get(group.root) != group.buffer
+        root = () if group.part is not None or is_copy else (group.root,)
+        return frozenset((*root, *(v for v, _ in group.also)))
 
-    def _inlined(self, root: Value, stored: Mapping[Value, Buffer]) -> list[Value]:
-        """What a kernel for `root` computes itself, leaves left out."""
-        seen: dict[Value, None] = {}
-        todo = [root]
-        while todo:
-            v = todo.pop()
-            if v not in seen and (v is root or v not in stored) and not isinstance(v.op, Param | Const):
-                seen[v] = None
-                todo += v.args
-        return list(seen)
+    def _make(
+        self, group: Group, inside: Mapping[Value, Buffer], signature: Signature, choice: Choice, name: str
+    ) -> _Made | _Refused:
+        try:
+            kernel = Builder(group, inside, self.tables, self.sizes, name, choice).build()
+        except Refusal as refusal:
+            return _Refused(signature.values.index(refusal.value), refusal.reason)
+        return _Made(replace(kernel, body=with_places(kernel.body, self.tables)), signature)
 
     def _hosts(self) -> dict[Value, Value]:
         """Reductions that several kernels read are folded by one of them that folds over the same loops and
@@ -230,29 +185,33 @@ class Fusion:
         roots = [v for v in self.order if v in self.buffers and not isinstance(v.op, Param | Const)]
         readers: dict[Value, list[Value]] = {}
         for root in roots:
-            stop = {v: b for v, b in self.buffers.items() if v is not root}
-            for v in self._reads(root, stop):
+            for v in self._reads(root):
                 if isinstance(v.op, Reduce):
                     readers.setdefault(v, []).append(root)
         hosted: dict[Value, Value] = {}
+        taken = self.unhosted | self.alone  # who is a host is not hosted: it needs a kernel of its own
         for v, found in readers.items():
             if len(found) > 1 and v not in self.buffers:
-                self._store(v, f"{len(found)} kernels read it")
-            # Who is a host is not hosted: it needs a kernel of its own.
-            if v in self.buffers and v not in (self.unhosted | self.alone).union(hosted.values()):
+                self._store(Stored(v, f"{len(found)} kernels read it"))
+            if v in self.buffers and v not in taken:
                 same = (r for r in found if isinstance(r.op, Reduce) and v.shape == r.shape)
                 able = (r for r in same if r is found[0] or self._needs_nothing_after(v, r))
                 host = next((r for r in able if r not in hosted), None)
                 if host is not None:
                     hosted[v] = host
+                    taken.add(host)
         return hosted
 
     def _needs_nothing_after(self, value: Value, host: Value) -> bool:
         """True when all that `host` reads from memory is there before `value` is."""
-        stored = {v: b for v, b in self.buffers.items() if v is not host}
-        return all(self.order[v] <= self.order[value] for v in self._reads(host, stored) if v in stored)
+        return all(
+            self.order[v] <= self.order[value]
+            for v in self._reads(host)
+            if v in self.buffers and v is not host
+        )
 
-    def _reads(self, root: Value, stored: Mapping[Value, Buffer]) -> Iterator[Value]:
+    def _reads(self, root: Value) -> Iterator[Value]:
+        """What a kernel for `root` computes or loads."""
         seen: set[Value] = set()
         todo = list(root.args)
         while todo:
@@ -261,11 +220,14 @@ class Fusion:
                 continue
             seen.add(v)
             yield v
-            if v not in stored:
+            if v not in self.buffers or v is root:
                 todo += v.args
 
     def _groups(self, hosts: Mapping[Value, Value]) -> Iterator[Group]:
         done: set[Value] = set()
+        guests: dict[Value, list[Value]] = {}
+        for guest, host in hosts.items():
+            guests.setdefault(host, []).append(guest)
         for plain in self.order:
             value = plain
             if plain in hosts and self._needs_nothing_after(plain, hosts[plain]):
@@ -283,8 +245,7 @@ class Fusion:
             if isinstance(value.op, Concat) and value.dtype not in PACKED:
                 yield from self._parts(value, value.op, buffer)
             else:
-                also = tuple((v, self.buffers[v]) for v, host in hosts.items() if host == value)
-                yield Group(value, buffer, also)
+                yield Group(value, buffer, tuple((v, self.buffers[v]) for v in guests.get(value, ())))
         yield from self._copies()
 
     def _parts(self, value: Value, op: Concat, buffer: Buffer) -> Iterator[Group]:
@@ -300,8 +261,31 @@ class Fusion:
                 yield Group(value, buffer)
 
 
-def _reads_rows_again(user: Value) -> bool:
-    return isinstance(user.op, Taps) and user.op.axis != user.type.rank - 1 and grows(user)
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The kernel of the first group of a kind."""
+
+    kernel: Kernel
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What the first group of a kind refused: the number of a value in its signature."""
+
+    number: int
+    reason: str
+
+
+def _streaming(call: Call, past: Mapping[Buffer, Buffer]) -> Call:
+    """The call with those of its buffers that are written past the caches."""
+    formal = {b: call.binds.get(b, b) for b in buffers_in_order(call.kernel)} if past else {}
+    swap = {b: replace(b, stream=past[actual].stream) for b, actual in formal.items() if actual in past}
+    if not swap:
+        return call
+    binds = {swap.get(b, b): past.get(actual, actual) for b, actual in formal.items()}
+    kernel = with_buffers(call.kernel, swap)
+    return replace(call, kernel=kernel, binds={a: b for a, b in binds.items() if a != b})
 
 
 def port_names(graph: Graph) -> list[str]:

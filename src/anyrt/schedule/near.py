@@ -13,8 +13,9 @@ from functools import reduce
 
 from anyrt.core.dims import Sym, add, always_le, linear, symbols
 from anyrt.ir.kernel import Buffer, Expr, If, Load, Op, Space, Stmt, alu, index
+from anyrt.ir.statements import substitute_stmt
 from anyrt.prims.taps import Border
-from anyrt.schedule.nest import Nest, loads_of, substitute_stmt
+from anyrt.schedule.nest import Nest, loads_of
 from anyrt.schedule.tables import NEAR, Table, Tables
 
 LEAST = 256  # elements that a buffer must have to be read in whole registers near any of them

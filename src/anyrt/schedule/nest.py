@@ -7,7 +7,7 @@ statements compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import (
@@ -26,7 +26,6 @@ from anyrt.core.dims import (
     mod,
     mul,
     product,
-    substitute,
     symbols,
 )
 from anyrt.core.dims import (
@@ -35,25 +34,19 @@ from anyrt.core.dims import (
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
-    Buffer,
     Cast,
-    Const,
     Expr,
-    Fetch,
     Fold,
     For,
     If,
-    Index,
     Let,
     Load,
     Loop,
     Space,
     Stmt,
     Store,
-    index,
-    substitute_expr,
 )
-from anyrt.ir.statements import dims_of
+from anyrt.ir.statements import dims_of, substitute_stmt
 
 MAX_SPLITS = 6
 FEW = 4  # elements that are interleaved when stored
@@ -87,41 +80,6 @@ class Nest:
     def replace(self, values: dict[Sym, Dim], vars: Sequence[Sym]) -> Nest:
         """The same nest over other variables."""
         return Nest(tuple(vars), tuple(substitute_stmt(s, values) for s in self.body))
-
-
-def substitute_stmt(
-    stmt: Stmt, values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
-) -> Stmt:
-    """`stmt` with symbols (and buffers) replaced."""
-    swap = buffers or {}
-
-    def expr(x: Expr) -> Expr:
-        return substitute_expr(x, values, buffers)
-
-    match stmt:
-        case Store(buffer=b, index=at, value=value):
-            return Store(swap.get(b, b), _at(expr(index(at))), expr(value))
-        case Fold(buffer=b, op=op, value=value):
-            return Fold(swap.get(b, b), op, expr(value))
-        case Alloc(buffer=b, value=value):
-            return Alloc(swap.get(b, b), expr(value))
-        case For(var=var, kind=kind, body=body):
-            new = Sym(var.name, extent=substitute(var.extent or 0, values))
-            inner = {**values, var: new.dim}
-            return For(new, kind, tuple(substitute_stmt(s, inner, buffers) for s in body))
-        case If(condition=condition, body=body):
-            return If(expr(condition), tuple(substitute_stmt(s, values, buffers) for s in body))
-        case Fetch(buffer=b, index=at):
-            return Fetch(swap.get(b, b), substitute(at, values))
-        case Let(var=var, value=value):
-            return Let(var, substitute(value, values))
-
-
-def _at(x: Expr) -> Dim:
-    if isinstance(x, Index):
-        return x.dim
-    assert isinstance(x, Const), f"an index became {x!r}"
-    return int(x.value)
 
 
 def accesses(body: Sequence[Stmt]) -> list[Dim]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from anyrt.core.dims import Sym
 from anyrt.ir.kernel import Alloc, Buffer, For, If, Stmt
-from anyrt.schedule.nest import substitute_stmt
+from anyrt.ir.statements import substitute_stmt
 
 
 def paired(

@@ -13,8 +13,9 @@ from functools import reduce
 
 from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
 from anyrt.ir.kernel import BITS, LANES, Buffer, Fetch, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
+from anyrt.ir.statements import substitute_stmt
 from anyrt.schedule.near import LEAST
-from anyrt.schedule.nest import loads_of, substitute_stmt
+from anyrt.schedule.nest import loads_of
 from anyrt.schedule.tables import PLACED_GROUP, Table, Tables
 
 BYTE = 8  # bits

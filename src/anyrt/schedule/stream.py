@@ -6,22 +6,22 @@ Where sizes are open, they decide while the engine runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, minimum, mul, product
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import Buffer, Kernel, Loop, Space
+from anyrt.ir.kernel import Buffer, Loop, Space
+from anyrt.ir.program import Call
 from anyrt.ir.statements import loops, stores
-from anyrt.schedule.nest import substitute_stmt
 
 IN_ORDER = 40 << 20  # bytes of inputs and outputs together: of less a last-level cache holds enough
 ACROSS = 16 << 20  # bytes of an output that is written in tiles, a line here and a line there
 
 
-def past_caches(kernels: Sequence[Kernel], ends: Iterable[Value]) -> dict[Buffer, Buffer]:
+def past_caches(calls: Sequence[Call], ends: Iterable[Value]) -> dict[Buffer, Buffer]:
     """For each output that shall be written past the caches the buffer to use instead; `ends`: all inputs
     and outputs."""
     found: dict[Buffer, Buffer] = {}
@@ -29,10 +29,12 @@ def past_caches(kernels: Sequence[Kernel], ends: Iterable[Value]) -> dict[Buffer
     for value in ends:
         traffic = add(traffic, _bytes(value.dtype, product(value.shape)))
     together = _reaches(traffic, IN_ORDER)
-    for kernel in kernels:
-        tiled = any(s.kind is Loop.TILE for s in loops(kernel.body))
-        for store in stores(kernel.body):
-            buffer, large = store.buffer, together
+    for call in calls:
+        if not any(b.space is Space.OUTPUT for b in call.buffers):
+            continue
+        tiled = any(s.kind is Loop.TILE for s in loops(call.kernel.body))
+        for store in stores(call.kernel.body):
+            buffer, large = call.binds.get(store.buffer, store.buffer), together
             if buffer.space is not Space.OUTPUT:
                 continue
             if tiled and isinstance(buffer.type, DataType):
@@ -40,11 +42,6 @@ def past_caches(kernels: Sequence[Kernel], ends: Iterable[Value]) -> dict[Buffer
             if large != 0:
                 found[buffer] = replace(buffer, stream=maximum(large, found.get(buffer, buffer).stream))
     return found
-
-
-def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
-    """The kernel on other buffers."""
-    return replace(kernel, body=tuple(substitute_stmt(s, {}, swap) for s in kernel.body)) if swap else kernel
 
 
 def _bytes(dtype: DataType, elements: Dim) -> Dim:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyrt.backends.protocol import Answer, Job
-from anyrt.codegen.host import touched
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
 from anyrt.ir.kernel import BITS, Buffer, Kernel, Space
 from anyrt.ir.prim import Array
+from anyrt.ir.statements import buffers_of
 
 MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 
@@ -30,7 +30,7 @@ class Traffic:
 
 def count(kernels: Iterable[Kernel], sizes: Mapping[str, int]) -> Traffic:
     """The traffic of one inference at these sizes."""
-    moved = [sum(_bytes(b, sizes) for b in touched(k) if b.space in MEMORY) for k in kernels]
+    moved = [sum(_bytes(b, sizes) for b in buffers_of(k.body) if b.space in MEMORY) for k in kernels]
     return Traffic(len(moved), sum(moved))
 
 

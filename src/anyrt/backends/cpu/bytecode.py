@@ -1,0 +1,228 @@
+"""The host program as words: what the executor (executor.py) reads.
+
+    header     where each part begins, and the room that a call needs (`Header`)
+    prepare    SIZE instructions for the slots, CALLs that fill tables, RETURN
+    run        for each version: UNLESS its guard holds go to the next one; CALLs; RETURN
+    calls      for each call of `run` where it stands and its version, for `step`
+    guards     the guard of each version
+
+An operand is three words: two words of the argument array to add up (−1: none), and a number.
+
+    RETURN status
+    UNLESS to, guard (operand)
+    SIZE   tokens, word to write, then pairs (Token, payload)
+    CALL   the kernel's place in bytes from the program's first word, the work below which it runs in the
+           calling thread, items, work in all, items a thread claims at once (operands), how many words of
+           the frame follow, those (operands)
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from anyrt.codegen.emit import Frame
+from anyrt.core.dims import Dim, Fn, Sym, maximum, mul
+from anyrt.ir.kernel import Buffer, Kernel
+from anyrt.ir.program import Call, Module
+from anyrt.plan import abi
+
+CHUNK: Final = 32768  # work (elements, roughly) that a thread claims at once
+SERIAL: Final = 16384  # below this a second thread does not pay
+ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
+NONE: Final = (-1, -1)
+
+Operand = tuple[int, int, int]
+
+
+class Code(enum.IntEnum):
+    """Instructions."""
+
+    RETURN = 0
+    CALL = 1
+    UNLESS = 2
+    SIZE = 3
+
+
+class Token(enum.IntEnum):
+    """Parts of a size."""
+
+    CONST = 0
+    WORD = 1
+    SCALE = 2  # rounded down to a whole number after a product in float32, whose factor is the payload
+    ADD = 3
+    MUL = 4
+    FLOORDIV = 5
+    MOD = 6
+    TDIV = 7
+    MIN = 8
+    MAX = 9
+    EQ = 10
+
+
+class Header(enum.IntEnum):
+    """The program's first words."""
+
+    PREPARE = 0
+    RUN = 1
+    FRAME_WORDS = 2
+    STACK_WORDS = 3
+    CALLS = 4
+    CALL_TABLE = 5
+    GUARD_TABLE = 6
+
+
+# The words of a CALL behind its code and the kernel's place.
+HEADER: Final = {"serial": 2, "items": 3, "work": 6, "chunk": 9, "count": 12, "operands": 13}
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A program's words, with the slots behind the bindings that it uses: symbols first."""
+
+    words: Sequence[int]
+    slots: tuple[Dim, ...]
+
+    @property
+    def bytes(self) -> bytes:
+        """As they lie in an image."""
+        return struct.pack(f"<{len(self.words)}q", *self.words)
+
+
+def encode(module: Module, frames: Callable[[Kernel], Frame], entry: Callable[[Kernel], int]) -> Encoded:
+    """`module` as words; `entry` says how many bytes behind the program's first word a kernel begins."""
+    return _Encoder(module, frames, entry, {s.dim: n for n, s in enumerate(module.symbols)}).program()
+
+
+@dataclass(slots=True)
+class _Encoder:
+    module: Module
+    frames: Callable[[Kernel], Frame]
+    entry: Callable[[Kernel], int]
+    slots: dict[Dim, int]
+    frame_words: int = abi.FIRST_BINDING
+    stack_words: int = 1
+    done: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def program(self) -> Encoded:
+        """Header and parts; sizes come first, but only the calls tell which of them are needed."""
+        guards = [self._operand(v.guard) for v in self.module.versions]
+        run, places = self._run(guards)
+        tables = [w for c in self.module.tables for w in self._call(c, ALWAYS)]
+        sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
+        prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
+        begin = len(Header) + len(prepare)
+        calls = begin + len(run)
+        words = [
+            len(Header),
+            begin,
+            self.frame_words,
+            self.stack_words,
+            len(places),
+            calls,
+            calls + 2 * len(places),
+            *prepare,
+            *self._moved(run, begin),
+            *(w for at, version in places for w in (begin + at, version)),
+            *(w for guard in guards for w in guard),
+        ]
+        return Encoded(words, tuple(self.slots))
+
+    def _run(self, guards: Sequence[Operand]) -> tuple[list[int], list[tuple[int, int]]]:
+        """The instructions, and where each call stands with its version."""
+        words: list[int] = []
+        places: list[tuple[int, int]] = []
+        for n, (version, guard) in enumerate(zip(self.module.versions, guards, strict=True)):
+            body: list[int] = []
+            start = len(words) + 5
+            for call in version.calls:
+                places.append((start + len(body), n))
+                body += self._call(call, SERIAL)
+            body += [Code.RETURN, int(abi.Status.OK)]
+            words += [Code.UNLESS, start + len(body), *guard, *body]
+        return [*words, Code.RETURN, int(abi.Status.FAILED)], places
+
+    def _moved(self, run: list[int], begin: int) -> list[int]:
+        """The jumps of `run`, which count from its first word, counted from the program's."""
+        at, out = 0, list(run)
+        while at < len(run) and out[at] == Code.UNLESS:
+            out[at + 1] += begin
+            at = out[at + 1] - begin
+        return out
+
+    def _call(self, call: Call, serial: int) -> list[int]:
+        kernel, frame = call.kernel, self.frames(call.kernel)
+        operands = [self._pointer(call.binds.get(b, b)) for b in frame.buffers]
+        operands += [self._operand(d) for d in frame.slots]
+        self.frame_words = max(self.frame_words, abi.FIRST_BINDING + len(operands))
+        flat = [w for operand in operands for w in operand]
+        return [Code.CALL, self.entry(kernel), serial, *self._launch(kernel), len(operands), *flat]
+
+    def _launch(self, kernel: Kernel) -> Iterable[int]:
+        """Items, work in all, and items a thread claims at once."""
+        items, work = kernel.var.extent if kernel.var.extent is not None else 0, kernel.work
+        chunk = max(1, CHUNK // work) if isinstance(work, int) else maximum(1, CHUNK // work)
+        return (*self._operand(items), *self._operand(mul(items, work)), *self._operand(chunk))
+
+    def _pointer(self, buffer: Buffer) -> Operand:
+        word, offset = self.module.places[buffer]
+        if isinstance(offset, int):
+            return word, -1, offset
+        return word, self._word(offset), 0
+
+    def _operand(self, x: Dim) -> Operand:
+        return (*NONE, x) if isinstance(x, int) else (self._word(x), -1, 0)
+
+    def _word(self, x: Dim) -> int:
+        slot = self.slots.setdefault(x, len(self.slots))
+        return abi.slot_word(self.module.bindings, slot)
+
+    def _size(self, dim: Dim, slot: int) -> Iterable[int]:
+        if slot < len(self.module.symbols):
+            return ()  # the caller writes it
+        tokens = list(_tokens(dim, self._symbols()))
+        self.stack_words = max(self.stack_words, _depth(tokens))
+        word = abi.slot_word(self.module.bindings, slot)
+        return (Code.SIZE, len(tokens), word, *(w for token in tokens for w in token))
+
+    def _symbols(self) -> Mapping[Sym, int]:
+        first = abi.slot_word(self.module.bindings, 0)
+        return {s: first + n for n, s in enumerate(self.module.symbols)}
+
+
+def _tokens(x: Dim, words: Mapping[Sym, int]) -> Iterable[tuple[int, int]]:
+    """A size in postfix order."""
+    if isinstance(x, int):
+        yield Token.CONST, x
+        return
+    for n, (monomial, factor) in enumerate(x.terms):
+        yield Token.CONST, factor
+        for atom in monomial:
+            yield from _atom(atom, words)
+            yield Token.MUL, 0
+        if n:
+            yield Token.ADD, 0
+
+
+def _atom(atom: Sym | Fn, words: Mapping[Sym, int]) -> Iterable[tuple[int, int]]:
+    if isinstance(atom, Sym):
+        yield Token.WORD, words[atom]
+        return
+    for argument in atom.args:
+        yield from _tokens(argument, words)
+    if atom.op == "scale":
+        yield Token.SCALE, struct.unpack("<I", struct.pack("<f", atom.factor))[0]
+    else:
+        yield Token[atom.op.upper()], 0
+
+
+def _depth(tokens: Sequence[tuple[int, int]]) -> int:
+    """The most values that are on the stack at once."""
+    depth = most = 0
+    for kind, _ in tokens:
+        depth += 1 if kind in (Token.CONST, Token.WORD) else 0 if kind == Token.SCALE else -1
+        most = max(most, depth)
+    return most

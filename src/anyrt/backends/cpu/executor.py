@@ -1,0 +1,316 @@
+"""The executor: native code that carries out a host program, the same for every engine.
+
+A host program (ir/program.py) is data (bytecode.py), so that an engine whose kernels are known needs no
+compiler. Its entries are those of plan/abi.py. For each call the executor fills a frame, as `Frame` of
+codegen/emit.py lays it out: the fixed words of the argument array, which the pool reads too, then the
+pointers and sizes of the kernel. A call with little work runs in the calling thread: waking another costs
+more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anyrt.backends.cpu.bytecode import HEADER, Code, Header, Token
+from anyrt.plan import abi
+
+_DIVISION: Final = """
+{name}:
+  %{name}.none = icmp eq i64 %b, 0
+  %{name}.by = select i1 %{name}.none, i64 1, i64 %b
+  %{name}.q = sdiv i64 %a, %{name}.by
+  %{name}.r = srem i64 %a, %{name}.by
+  %{name}.x = xor i64 %{name}.r, %{name}.by
+  %{name}.below = icmp slt i64 %{name}.x, 0
+  %{name}.some = icmp ne i64 %{name}.r, 0
+  %{name}.fix = and i1 %{name}.below, %{name}.some
+  {result}
+  %{name}.v = select i1 %{name}.none, i64 0, i64 %{name}.w
+  br label %binary
+"""
+_FLOORDIV: Final = (
+    "%floordiv.one = zext i1 %floordiv.fix to i64\n  %floordiv.w = sub i64 %floordiv.q, %floordiv.one"
+)
+_MOD: Final = "%mod.up = select i1 %mod.fix, i64 %mod.by, i64 0\n  %mod.w = add i64 %mod.r, %mod.up"
+_TDIV: Final = "%tdiv.w = add i64 %tdiv.q, 0"
+
+_SIMPLE: Final = {
+    Token.ADD: "add i64 %a, %b",
+    Token.MUL: "mul i64 %a, %b",
+    Token.MIN: "call i64 @llvm.smin.i64(i64 %a, i64 %b)",
+    Token.MAX: "call i64 @llvm.smax.i64(i64 %a, i64 %b)",
+}
+
+_TEXT: Final = """
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+
+; args[code[at]] + args[code[at + 1]] + code[at + 2], where a negative word stands for nothing
+define internal i64 @operand(ptr %args, ptr %code, i64 %at) alwaysinline {{
+  %p = getelementptr i64, ptr %code, i64 %at
+  %first = load i64, ptr %p
+  %p1 = getelementptr i64, ptr %p, i64 1
+  %second = load i64, ptr %p1
+  %p2 = getelementptr i64, ptr %p, i64 2
+  %plain = load i64, ptr %p2
+  %some1 = icmp sge i64 %first, 0
+  %word1 = select i1 %some1, i64 %first, i64 0
+  %at1 = getelementptr i64, ptr %args, i64 %word1
+  %read1 = load i64, ptr %at1
+  %v1 = select i1 %some1, i64 %read1, i64 0
+  %some2 = icmp sge i64 %second, 0
+  %word2 = select i1 %some2, i64 %second, i64 0
+  %at2 = getelementptr i64, ptr %args, i64 %word2
+  %read2 = load i64, ptr %at2
+  %v2 = select i1 %some2, i64 %read2, i64 0
+  %sum = add i64 %v1, %v2
+  %value = add i64 %sum, %plain
+  ret i64 %value
+}}
+
+define internal i64 @word(ptr %code, i64 %at) alwaysinline {{
+  %p = getelementptr i64, ptr %code, i64 %at
+  %v = load i64, ptr %p
+  ret i64 %v
+}}
+
+; The value of a size: tokens in postfix order on a stack.
+define internal i64 @size(ptr %args, ptr %code, i64 %at, i64 %count, ptr %stack) #0 {{
+entry:
+  %twice = mul i64 %count, 2
+  %end = add i64 %at, %twice
+  br label %next
+next:
+  %pc = phi i64 [%at, %entry], [%after, %pushed]
+  %top = phi ptr [%stack, %entry], [%above, %pushed]
+  %more = icmp slt i64 %pc, %end
+  br i1 %more, label %token, label %done
+done:
+  %last = getelementptr i64, ptr %top, i64 -1
+  %result = load i64, ptr %last
+  ret i64 %result
+token:
+  %kind = call i64 @word(ptr %code, i64 %pc)
+  %pc1 = add i64 %pc, 1
+  %payload = call i64 @word(ptr %code, i64 %pc1)
+  %after = add i64 %pc, 2
+  switch i64 %kind, label %operation [ i64 {CONST}, label %literal
+                                       i64 {WORD}, label %loaded
+                                       i64 {SCALE}, label %scaled ]
+literal:
+  br label %leaf
+loaded:
+  %word.at = getelementptr i64, ptr %args, i64 %payload
+  %word.v = load i64, ptr %word.at
+  br label %leaf
+leaf:
+  %leaf.v = phi i64 [%payload, %literal], [%word.v, %loaded]
+  %leaf.up = getelementptr i64, ptr %top, i64 1
+  store i64 %leaf.v, ptr %top
+  br label %pushed
+scaled:
+  %scale.at = getelementptr i64, ptr %top, i64 -1
+  %scale.x = load i64, ptr %scale.at
+  %scale.bits = trunc i64 %payload to i32
+  %scale.by = bitcast i32 %scale.bits to float
+  %scale.f = sitofp i64 %scale.x to float
+  %scale.p = fmul float %scale.f, %scale.by
+  %scale.t = fptosi float %scale.p to i64
+  %scale.back = sitofp i64 %scale.t to float
+  %scale.above = fcmp ogt float %scale.back, %scale.p
+  %scale.one = zext i1 %scale.above to i64
+  %scale.v = sub i64 %scale.t, %scale.one
+  store i64 %scale.v, ptr %scale.at
+  br label %pushed
+operation:
+  %b.at = getelementptr i64, ptr %top, i64 -1
+  %a.at = getelementptr i64, ptr %top, i64 -2
+  %b = load i64, ptr %b.at
+  %a = load i64, ptr %a.at
+  switch i64 %kind, label %eq [ {cases} ]
+eq:
+  %eq.f = icmp eq i64 %a, %b
+  %eq.v = zext i1 %eq.f to i64
+  br label %binary
+{operations}
+binary:
+  %binary.v = phi i64 [%eq.v, %eq], {values}
+  store i64 %binary.v, ptr %a.at
+  br label %pushed
+pushed:
+  %above = phi ptr [%leaf.up, %leaf], [%top, %scaled], [%b.at, %binary]
+  br label %next
+}}
+
+; Instructions from `start` on until one returns, or one call where `once`.
+define internal i32 @execute(ptr %args, i64 %start, i1 %once) noinline #0 {{
+entry:
+  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
+  %code = load ptr, ptr %program.at
+  %words = call i64 @word(ptr %code, i64 {FRAME_WORDS})
+  %frame = alloca i64, i64 %words, align 64
+  %depth = call i64 @word(ptr %code, i64 {STACK_WORDS})
+  %stack = alloca i64, i64 %depth, align 8
+  %header = load <{FIRST_BINDING} x i64>, ptr %args, align 8
+  store <{FIRST_BINDING} x i64> %header, ptr %frame, align 64
+  %scratch.at = getelementptr i64, ptr %args, i64 {SCRATCH}
+  %scratch = load ptr, ptr %scratch.at
+  br label %next
+next:
+  %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%call.after, %called]
+  %kind = call i64 @word(ptr %code, i64 %pc)
+  %pc1 = add i64 %pc, 1
+  %argument = call i64 @word(ptr %code, i64 %pc1)
+  switch i64 %kind, label %return [ i64 {CALL}, label %call
+                                    i64 {UNLESS}, label %unless
+                                    i64 {SIZE}, label %size ]
+return:
+  %status = trunc i64 %argument to i32
+  ret i32 %status
+unless:
+  %guard.at = add i64 %pc, 2
+  %guard = call i64 @operand(ptr %args, ptr %code, i64 %guard.at)
+  %holds = icmp ne i64 %guard, 0
+  %unless.next = add i64 %pc, 5
+  %unless.to = select i1 %holds, i64 %unless.next, i64 %argument
+  br label %next
+size:
+  %slot.at = add i64 %pc, 2
+  %slot = call i64 @word(ptr %code, i64 %slot.at)
+  %tokens.at = add i64 %pc, 3
+  %value = call i64 @size(ptr %args, ptr %code, i64 %tokens.at, i64 %argument, ptr %stack)
+  %slot.p = getelementptr i64, ptr %args, i64 %slot
+  store i64 %value, ptr %slot.p
+  %size.words = mul i64 %argument, 2
+  %size.after = add i64 %tokens.at, %size.words
+  br label %next
+call:
+  %items.at = add i64 %pc, {items}
+  %items = call i64 @operand(ptr %args, ptr %code, i64 %items.at)
+  %work.at = add i64 %pc, {work}
+  %work = call i64 @operand(ptr %args, ptr %code, i64 %work.at)
+  %chunk.at = add i64 %pc, {chunk}
+  %chunk = call i64 @operand(ptr %args, ptr %code, i64 %chunk.at)
+  %most.at = add i64 %pc, {serial}
+  %most = call i64 @word(ptr %code, i64 %most.at)
+  %count.at = add i64 %pc, {count}
+  %count = call i64 @word(ptr %code, i64 %count.at)
+  %first = add i64 %pc, {operands}
+  %kernel = getelementptr i8, ptr %code, i64 %argument
+  %thrice = mul i64 %count, 3
+  %call.after = add i64 %first, %thrice
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %filled, label %fill
+fill:
+  %k = phi i64 [0, %call], [%k1, %fill]
+  %at = phi i64 [%first, %call], [%at3, %fill]
+  %v = call i64 @operand(ptr %args, ptr %code, i64 %at)
+  %place = add i64 %k, {FIRST_BINDING}
+  %place.p = getelementptr i64, ptr %frame, i64 %place
+  store i64 %v, ptr %place.p
+  %k1 = add i64 %k, 1
+  %at3 = add i64 %at, 3
+  %again = icmp slt i64 %k1, %count
+  br i1 %again, label %fill, label %filled
+filled:
+  %small = icmp slt i64 %work, %most
+  br i1 %small, label %here, label %there
+here:
+  call void %kernel(ptr %frame, i64 0, i64 %items, ptr %scratch)
+  br label %called
+there:
+  %pool = load ptr, ptr %args
+  %parallel = load ptr, ptr %pool
+  call void %parallel(ptr %pool, ptr %kernel, ptr %frame, i64 %items, i64 %chunk)
+  br label %called
+called:
+  br i1 %once, label %stop, label %next
+stop:
+  ret i32 {OK}
+}}
+
+define i32 @{run}(ptr %args) #0 {{
+  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
+  %code = load ptr, ptr %program.at
+  %start = call i64 @word(ptr %code, i64 {RUN})
+  %status = call i32 @execute(ptr %args, i64 %start, i1 false)
+  ret i32 %status
+}}
+
+define i32 @{prepare}(ptr %args) #0 {{
+  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
+  %code = load ptr, ptr %program.at
+  %start = call i64 @word(ptr %code, i64 {PREPARE})
+  %status = call i32 @execute(ptr %args, i64 %start, i1 false)
+  ret i32 %status
+}}
+
+; Call number k alone; one of a version that these sizes do not choose does nothing.
+define i32 @{step}(ptr %args, i64 %k) #0 {{
+entry:
+  %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
+  %code = load ptr, ptr %program.at
+  %count = call i64 @word(ptr %code, i64 {CALLS})
+  %known = icmp ult i64 %k, %count
+  br i1 %known, label %find, label %failed
+failed:
+  ret i32 {FAILED}
+find:
+  %table = call i64 @word(ptr %code, i64 {CALL_TABLE})
+  %twice = mul i64 %k, 2
+  %row = add i64 %table, %twice
+  %at = call i64 @word(ptr %code, i64 %row)
+  %row1 = add i64 %row, 1
+  %own = call i64 @word(ptr %code, i64 %row1)
+  %guards = call i64 @word(ptr %code, i64 {GUARD_TABLE})
+  br label %next
+next:
+  %n = phi i64 [0, %find], [%n1, %again]
+  %before = icmp slt i64 %n, %own
+  %offset = mul i64 %n, 3
+  %guard.at = add i64 %guards, %offset
+  %guard = call i64 @operand(ptr %args, ptr %code, i64 %guard.at)
+  %holds = icmp ne i64 %guard, 0
+  br i1 %before, label %earlier, label %mine
+earlier:
+  br i1 %holds, label %nothing, label %again
+again:
+  %n1 = add i64 %n, 1
+  br label %next
+mine:
+  br i1 %holds, label %go, label %nothing
+nothing:
+  ret i32 {OK}
+go:
+  %status = call i32 @execute(ptr %args, i64 %at, i1 true)
+  ret i32 %status
+}}
+
+attributes #0 = {{ nounwind "no-builtins" "no-jump-tables"="true" }}
+"""
+
+
+def text() -> str:
+    """The executor as LLVM text."""
+    bodies = {"floordiv": _FLOORDIV, "mod": _MOD, "tdiv": _TDIV}
+    divided = {Token[name.upper()]: _DIVISION.format(name=name, result=how) for name, how in bodies.items()}
+    simple = {
+        t: f"{t.name.lower()}:\n  %{t.name.lower()}.v = {how}\n  br label %binary\n"
+        for t, how in _SIMPLE.items()
+    }
+    tokens = {**simple, **divided}
+    return _TEXT.format(
+        cases=" ".join(f"i64 {int(t)}, label %{t.name.lower()}" for t in tokens),
+        operations="\n".join(tokens.values()),
+        values=", ".join(f"[%{t.name.lower()}.v, %{t.name.lower()}]" for t in tokens),
+        **{t.name: int(t) for t in (*Token, *Code, *Header)},
+        **HEADER,
+        PROGRAM=abi.PROGRAM,
+        SCRATCH=abi.SCRATCH,
+        FIRST_BINDING=abi.FIRST_BINDING,
+        OK=int(abi.Status.OK),
+        FAILED=int(abi.Status.FAILED),
+        run=abi.RUN,
+        prepare=abi.PREPARE,
+        step=abi.STEP,
+    )

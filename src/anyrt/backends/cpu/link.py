@@ -1,0 +1,60 @@
+"""Images of engines: the executor, the kernels that the host program calls, and the program itself.
+
+Each piece is code that LLVM made of one text and that stands alone (codegen/image.py), so that linking is
+laying them side by side; the program holds the kernels' places as distances. A piece is found again by its
+text: no two engines compile it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.backends.cpu.bytecode import Encoded, encode
+from anyrt.codegen.emit import NAME, Function
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.program import Module
+from anyrt.plan import abi
+
+ALIGNMENT: Final = 64  # of each piece: code begins at a cache line
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Code without symbols, and where its functions begin."""
+
+    image: bytes
+    entries: Mapping[str, int]
+
+
+def link(
+    module: Module, executor: Piece, functions: Mapping[int, Function], pieces: Mapping[str, Piece]
+) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
+    """(image, entries, program): `functions` by the identity of a kernel, `pieces` by a function's text."""
+    start = abi.align(len(executor.image), ALIGNMENT)
+    used = list(dict.fromkeys(functions[id(k)].module for k in module.distinct))
+
+    def encoded(places: Mapping[str, int]) -> Encoded:
+        def entry(kernel: Kernel) -> int:
+            return places[functions[id(kernel)].module]
+
+        return encode(module, lambda kernel: functions[id(kernel)].frame, entry)
+
+    # The program's length does not depend on the places in it.
+    at = abi.align(8 * len(encoded(dict.fromkeys(used, 0)).words), ALIGNMENT)
+    places: dict[str, int] = {}
+    for text in used:
+        places[text] = at + pieces[text].entries[NAME]
+        at = abi.align(at + len(pieces[text].image), ALIGNMENT)
+    program = encoded(places)
+    parts = (executor.image, program.bytes, *(pieces[text].image for text in used))
+    return _joined(parts), (*executor.entries.items(), (abi.CODE, start)), program
+
+
+def _joined(parts: Iterable[bytes]) -> bytes:
+    image = bytearray()
+    for content in parts:
+        image += bytes(-len(image) % ALIGNMENT)
+        image += content
+    return bytes(image)

@@ -1,0 +1,81 @@
+"""Code of single functions: from the cache where there is some, else compiled, in several processes where
+that pays.
+
+A piece depends on nothing but its text and the processor, so layers, builds and networks share it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from anyrt.backends.cpu.link import Piece
+from anyrt.codegen import image, llvm
+from anyrt.core.errors import PlanError
+from anyrt.plan.cache import cache_key
+from anyrt.plan.json import Reader, dump, load
+
+MAX_ENTRIES: Final = 1 << 10
+MAX_TEXT: Final = 1 << 20
+_LENGTH: Final = struct.Struct("<Q")
+
+
+class Store(Protocol):
+    """Where pieces are kept; a problem there is a miss."""
+
+    def get_bytes(self, key: str) -> bytes | None:
+        """What was put at `key`, or None."""
+
+    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
+        """Keep `parts`, joined."""
+
+
+class Nowhere:
+    """Keeps nothing."""
+
+    def get_bytes(self, key: str) -> bytes | None:
+        """Never anything."""
+        return None
+
+    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
+        """Nothing is kept."""
+        return False
+
+
+def pieces(
+    texts: Iterable[str],
+    target: llvm.Target,
+    store: Store,
+    check: Callable[[], None] = lambda: None,
+) -> Mapping[str, Piece]:
+    """Code for every text; `check` is called between compilations, and what it raises ends them."""
+    found: dict[str, Piece] = {}
+    for text in dict.fromkeys(texts):
+        key = cache_key("piece", llvm.VERSION, target.key, text)
+        piece = _unpack(store.get_bytes(key))
+        if piece is None:
+            check()
+            piece = Piece(*image.flatten(llvm.compile_text(text, target)))
+            store.put_bytes(key, _packed(piece))
+        found[text] = piece
+    return found
+
+
+def _packed(piece: Piece) -> Sequence[bytes]:
+    entries = dump([[name, offset] for name, offset in piece.entries.items()])
+    return _LENGTH.pack(len(entries)), entries, piece.image
+
+
+def _unpack(content: bytes | None) -> Piece | None:
+    """None also for what does not hold a piece."""
+    if content is None or len(content) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(content)
+    head, code = content[_LENGTH.size : _LENGTH.size + length], content[_LENGTH.size + length :]
+    try:
+        rows = Reader(load(head, "cache entry", MAX_TEXT), "entries").items(MAX_ENTRIES)
+        entries = {name.text(): offset.integer() for name, offset in (r.exactly(2) for r in rows)}
+    except PlanError:
+        return None
+    return Piece(code, entries) if all(0 <= at < len(code) for at in entries.values()) else None

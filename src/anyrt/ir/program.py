@@ -1,0 +1,97 @@
+"""The host program: what one native call of an engine does, between its kernels.
+
+A `Module` has kernels that fill tables when sizes change, and versions of an inference, each a list of calls
+behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel. Nothing
+here is code of a processor; a backend encodes a module (backends/cpu/bytecode.py).
+
+    prepare:
+      table0(pos0, wgt0) over n
+    run when eq(n, m):
+      e0_add(in_x, in_y, out_z) over floordiv(n + 4095, 4096)
+    run:
+      k0_add(in_x, in_y, out_z) over floordiv(n + 4095, 4096)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimtext import print_dim
+from anyrt.ir.kernel import Buffer, Kernel, Space
+from anyrt.ir.statements import buffers_in_order, with_buffers
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`kernel` under a name of its own, on the buffers that `binds` puts in place of its own."""
+
+    kernel: Kernel
+    name: str
+    binds: Mapping[Buffer, Buffer] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> Kernel:
+        """The kernel on the buffers that it is called with."""
+        return replace(with_buffers(self.kernel, self.binds), name=self.name)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What it reads and writes in memory, in the order in which the kernel mentions it."""
+        return tuple(self.binds.get(b, b) for b in buffers_in_order(self.kernel))
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The calls of an inference in order, for sizes that make `guard` other than 0."""
+
+    guard: Dim
+    calls: Sequence[Call]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """All that an engine runs: the kernels that fill tables, and the versions of an inference, of which the
+    first whose guard holds is run. `places`: for each buffer the word of the argument array with its base,
+    and the bytes from there."""
+
+    tables: Sequence[Call]
+    versions: Sequence[Guarded]
+    places: Mapping[Buffer, tuple[int, Dim]]
+    symbols: Sequence[Sym]
+    bindings: int
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of all versions, in the order in which `step` counts them."""
+        return tuple(c for v in self.versions for c in v.calls)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels of all versions on their own buffers, for reading."""
+        return tuple(c.bound for c in self.calls)
+
+    @property
+    def distinct(self) -> tuple[Kernel, ...]:
+        """Every kernel once, however often it is called."""
+        return tuple({id(c.kernel): c.kernel for c in (*self.tables, *self.calls)}.values())
+
+
+def print_module(module: Module) -> str:
+    """The host program as text."""
+    return "".join(f"{line}\n" for line in _lines(module))
+
+
+def _lines(module: Module) -> Iterator[str]:
+    if module.tables:
+        yield "prepare:"
+        yield from map(_call, module.tables)
+    for version in module.versions:
+        yield "run:" if version.guard == 1 else f"run when {print_dim(version.guard)}:"
+        yield from map(_call, version.calls)
+
+
+def _call(call: Call) -> str:
+    names = ", ".join(b.name for b in call.buffers if b.space is not Space.SCRATCH)
+    return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}"

@@ -1,0 +1,91 @@
+"""Sizes that the executor computes are those that `evaluate` gives."""
+
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu import executor
+from anyrt.backends.cpu.bytecode import Token, encode
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends.cpu.link import link
+from anyrt.codegen.emit import emit
+from anyrt.codegen.llvm import host
+from anyrt.compiler.native import machine
+from anyrt.compiler.objects import Nowhere, pieces
+from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
+from anyrt.core.enums import DataType
+from anyrt.ir.kernel import Buffer, Kernel, Scalar, Space, Store, const
+from anyrt.ir.program import Call, Guarded, Module, print_module
+from anyrt.plan import abi
+from anyrt.plan.program import Compiled, Program
+
+N, M = Sym("n", -50, 50), Sym("m", -50, 50)
+SIZES = (
+    add(mul(N.dim, 3), -7),
+    floordiv(N.dim, M.dim),
+    mod(add(N.dim, 5), M.dim),
+    tdiv(N.dim, M.dim),
+    minimum(N.dim, maximum(M.dim, 4)),
+    equal(N.dim, M.dim),
+    scaled(N.dim, 1.5),
+    mul(add(floordiv(mul(N.dim, N.dim), 4), M.dim), mod(M.dim, 3)),
+)
+Y = Buffer("y", DataType.INT64, Space.OUTPUT, 1)
+
+
+def module() -> Module:
+    """One kernel for each size, which runs as often as the size says under a guard."""
+    kernels = [Kernel(f"k{n}", Sym("i", extent=size), ()) for n, size in enumerate(SIZES)]
+    return Module((), (Guarded(1, [Call(k, k.name) for k in kernels]),), {}, (N, M), 0)
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    """(the slots that prepare filled for n and m, their sizes)."""
+    made, target, loop = module(), host(), executor.text()
+    functions = {id(k): emit(k, machine(target)) for k in made.distinct}
+    compiled = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
+    image, entries, program = link(made, compiled[loop], functions, compiled)
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
+
+    def run(n: int, m: int) -> dict[object, int]:
+        args = np.zeros(abi.slot_word(0, len(program.slots)), np.int64)
+        args[abi.PROGRAM], args[abi.slot_word(0, 0)], args[abi.slot_word(0, 1)] = code.address(abi.CODE), n, m
+        assert code.function(abi.PREPARE, 1)(args.ctypes.data) == abi.Status.OK
+        return dict(zip(program.slots, args[abi.slot_word(0, 0) :].tolist(), strict=True))
+
+    return run
+
+
+@pytest.mark.parametrize("n", [-50, -7, -1, 0, 1, 2, 3, 17, 50])
+@pytest.mark.parametrize("m", [-50, -3, -1, 0, 1, 4, 7, 50])
+def test_a_size_is_what_evaluate_says(prepared, n, m):
+    found = prepared(n, m)
+    assert found == {size: evaluate(size, {"n": n, "m": m}) for size in found}
+    assert set(SIZES) <= set(found)
+
+
+def test_every_token_is_tried():
+    encoded = encode(module(), lambda kernel: emit(kernel, machine(host())).frame, lambda kernel: 0)
+    assert {int(t) for t in Token} <= set(encoded.words)
+
+
+def test_equal_kernels_share_their_code():
+    out = [Buffer(f"y{n}", DataType.FLOAT, Space.OUTPUT, 8) for n in range(3)]
+    i = Sym("i", extent=8)
+    kernel = Kernel("one", i, (Store(out[0], i.dim, const(2.0, Scalar.F32)),))
+    calls = [Call(kernel, "a"), Call(kernel, "b", {out[0]: out[1]}), Call(kernel, "c", {out[0]: out[2]})]
+    places = {b: (abi.FIRST_BINDING + n, 0) for n, b in enumerate(out)}
+    made, target, loop = Module((), (Guarded(1, calls),), places, (), 3), host(), executor.text()
+    functions = {id(kernel): emit(kernel, machine(target))}
+    compiled = pieces([loop, functions[id(kernel)].module], target, Nowhere())
+    image, entries, _ = link(made, compiled[loop], functions, compiled)
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
+    args, arrays = np.zeros(abi.slot_word(3, 0), np.int64), np.zeros((3, 8), np.float32)
+    args[abi.PROGRAM], args[abi.FIRST_BINDING :] = code.address(abi.CODE), [a.ctypes.data for a in arrays]
+    pool = np.zeros(8, np.int64)
+    args[abi.POOL] = pool.ctypes.data
+    assert code.function(abi.STEP, 2)(args.ctypes.data, 1) == abi.Status.OK
+    assert arrays.tolist() == [[0.0] * 8, [2.0] * 8, [0.0] * 8]
+    assert code.function(abi.RUN, 1)(args.ctypes.data) == abi.Status.OK
+    assert arrays.tolist() == [[2.0] * 8] * 3
+    assert print_module(made) == "run:\n  a(y0) over 8\n  b(y1) over 8\n  c(y2) over 8\n"
