@@ -92,9 +92,10 @@ def test_explain_prints_every_stage(capsys):
     headings = [
         a for a, b in zip(text.splitlines(), text.splitlines()[1:], strict=False) if b == "-" * len(a)
     ]
-    assert [h for h in headings if h] == ["graph", "kernels", "llvm", "asm"]
+    assert [h for h in headings if h] == ["graph", "kernels", "program", "llvm", "asm"]
     assert 'Map(fn="mul", dtype=FLOAT)(v0, v1) "double"' in text
-    assert "define i32 @run(" in text
+    assert "define void @k0_relu(" in text
+    assert "run:\n  k0_relu(in_x, out_y) over 1\n" in text
 
 
 def test_explain_of_a_plan_equals_that_of_its_network(capsys, plan):

@@ -1,4 +1,5 @@
-"""The stages of a plan as text, whole or for one node: graph, kernels, LLVM text, assembly."""
+"""The stages of a plan as text, whole or for one node: graph, kernels, host program, LLVM text,
+assembly."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from anyrt.core.dims import Dim
 from anyrt.core.dimtext import print_dim
 from anyrt.core.errors import ArgumentError, CompileError
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.ir.program import print_module
 from anyrt.ir.text import print_graph
 from anyrt.prims.table import named_blobs, vocabulary
+from anyrt.schedule.fuse import Launch
 from anyrt.schedule.versions import versions
 
 NO_KERNEL = "(no kernel: it is an input or a constant, or no output needs it)\n"
@@ -45,13 +47,21 @@ class Stages:
 
         Where sizes may meet in several ways there are several versions, each with its guard.
         """
-        tables = [] if self.node else [call.kernel for call in self.lowered.module.tables]
+        tables = [] if self.node else self.lowered.module.tables
         parts = [print_kernels(tables)] if tables else []
-        found = list(self._versions())
-        for guard, kernels in found:
+        found = list(self._launches())
+        for guard, launches in found:
             parts += [f"version for {print_dim(guard)}\n"] if len(found) > 1 else []
-            parts.append(print_kernels(kernels) if kernels else NO_KERNEL)
+            parts.append(print_kernels([x.kernel for x in launches]) if launches else NO_KERNEL)
         return "\n".join(parts)
+
+    def program(self) -> str:
+        """The host program: which kernels are called on which buffers, under which guards."""
+        text = print_module(self.lowered.module)
+        if self.node is None:
+            return text
+        names = {x.call.name for launches in self._launches() for x in launches[1]}
+        return "".join(f"{line}\n" for line in text.splitlines() if line.strip().split("(")[0] in names)
 
     def llvm(self) -> str:
         """The LLVM text of these kernels, as the code generator writes it."""
@@ -65,24 +75,21 @@ class Stages:
             return llvm.assembly(text, self.target)
         return self._functions(llvm.assembly(text, self.target), r"^{}:.*?^\t\.size\t{}[^\n]*$")
 
-    def _versions(self) -> Iterator[tuple[Dim, list[Kernel]]]:
-        """For each version its guard, 1 where it always holds, and the kernels of the node."""
+    def _launches(self) -> Iterator[tuple[Dim, list[Launch]]]:
+        """For each version its guard, 1 where it always holds, and what computes the node."""
         for version, schedule in zip(versions(self.lowered.graph), self.lowered.schedules, strict=True):
             mine = None if self.node is None else values_of(version.graph, self.node)
+            launches = schedule.launches
             yield (
                 version.guard,
-                [
-                    x.kernel
-                    for x in schedule.launches
-                    if mine is None or mine.intersection((*x.makes, *x.inlined))
-                ],
+                [x for x in launches if mine is None or mine.intersection((*x.makes, *x.inlined))],
             )
 
     def _functions(self, text: str, pattern: str) -> str:
-        names = [re.escape(k.name) for _, kernels in self._versions() for k in kernels]
-        found = (
-            re.search(pattern.replace("{}", name).replace("}}", "}"), text, re.M | re.S) for name in names
-        )
+        """The functions of the node; those that several layers share have the name of the first."""
+        names = {x.call.kernel.name for _, launches in self._launches() for x in launches}
+        patterns = (pattern.replace("{}", re.escape(name)).replace("}}", "}") for name in sorted(names))
+        found = (re.search(p, text, re.M | re.S) for p in patterns)
         return "".join(f"{match[0]}\n\n" for match in found if match is not None)
 
 

@@ -18,7 +18,7 @@ from anyrt.compiler.objects import Nowhere, Store, pieces
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Space
-from anyrt.ir.program import Call, Guarded, Module
+from anyrt.ir.program import Guarded, Module
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
@@ -74,12 +74,10 @@ def lower(
     guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
     at_work = [x.call for s in made for x in s.launches if any(0 not in v.shape for v in x.makes)]
     tables.keep({b.offset for call in at_work for b in call.buffers if b.space is Space.TABLE})
-    fill = [Call(kernel, kernel.name) for kernel in tables.kernels()]
-    calls = (*fill, *(c for g in guarded for c in g.calls))
-    places |= {b: (abi.TABLES, b.offset) for c in calls for b in c.buffers if b.space is Space.TABLE}
-    module = Module(
-        fill, guarded, places, [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
-    )
+    symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
+    module = Module(tables.kernels(), guarded, places, symbols, bindings)
+    for call in (*module.fills, *module.calls):
+        places.update({b: (abi.TABLES, b.offset) for b in call.buffers if b.space is Space.TABLE})
     for kernel in module.distinct:
         assert_kernel(kernel)
     return Lowered(graph, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))

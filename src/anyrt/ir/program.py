@@ -56,11 +56,16 @@ class Module:
     first whose guard holds is run. `places`: for each buffer the word of the argument array with its base,
     and the bytes from there."""
 
-    tables: Sequence[Call]
+    tables: Sequence[Kernel]
     versions: Sequence[Guarded]
     places: Mapping[Buffer, tuple[int, Dim]]
     symbols: Sequence[Sym]
     bindings: int
+
+    @property
+    def fills(self) -> tuple[Call, ...]:
+        """What fills the tables, each under its kernel's name."""
+        return tuple(Call(k, k.name) for k in self.tables)
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -75,7 +80,7 @@ class Module:
     @property
     def distinct(self) -> tuple[Kernel, ...]:
         """Every kernel once, however often it is called."""
-        return tuple({id(c.kernel): c.kernel for c in (*self.tables, *self.calls)}.values())
+        return tuple({id(c.kernel): c.kernel for c in (*self.fills, *self.calls)}.values())
 
 
 def print_module(module: Module) -> str:
@@ -86,7 +91,7 @@ def print_module(module: Module) -> str:
 def _lines(module: Module) -> Iterator[str]:
     if module.tables:
         yield "prepare:"
-        yield from map(_call, module.tables)
+        yield from map(_call, module.fills)
     for version in module.versions:
         yield "run:" if version.guard == 1 else f"run when {print_dim(version.guard)}:"
         yield from map(_call, version.calls)

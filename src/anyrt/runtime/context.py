@@ -48,7 +48,8 @@ class Context:
         self.address = self.words.buffer_info()[0]
         self.words[abi.POOL] = loaded.pool.address
         self.words[abi.CONSTS] = loaded.consts
-        self.words[abi.PROGRAM] = loaded.code.address(abi.CODE)
+        if abi.CODE in dict(loaded.program.entries):  # an image may hold functions alone
+            self.words[abi.PROGRAM] = loaded.code.address(abi.CODE)
         self._bound: list[Bound | None] = [None] * count
         self._shapes: list[Shape | None] = []
         self._allocators: dict[int, OutputAllocator] = {}

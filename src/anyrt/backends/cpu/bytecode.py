@@ -111,7 +111,7 @@ class _Encoder:
         """Header and parts; sizes come first, but only the calls tell which of them are needed."""
         guards = [self._operand(v.guard) for v in self.module.versions]
         run, places = self._run(guards)
-        tables = [w for c in self.module.tables for w in self._call(c, ALWAYS)]
+        tables = [w for c in self.module.fills for w in self._call(c, ALWAYS)]
         sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
         prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
         begin = len(Header) + len(prepare)

@@ -12,7 +12,7 @@ from argparse import ArgumentParser, Namespace
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_heading
 
-STAGES = ("graph", "kernels", "llvm", "asm", "all")
+STAGES = ("graph", "kernels", "program", "llvm", "asm", "all")
 
 
 def options(parser: ArgumentParser) -> None:
@@ -38,7 +38,8 @@ def run(args: Namespace) -> None:
     stages = Stages(lower_plan(file), choose_target(args.cpu), args.node)
     if args.node is not None:
         values_of(stages.lowered.graph, args.node)  # an unknown name is an error before anything is printed
-    texts = dict(zip(STAGES, (stages.graph, stages.kernels, stages.llvm, stages.assembly), strict=False))
+    found = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)
+    texts = dict(zip(STAGES, found, strict=False))
     wanted = tuple(texts) if args.stage not in texts else (args.stage,)
     for name in wanted:
         if len(wanted) > 1:
@@ -46,4 +47,4 @@ def run(args: Namespace) -> None:
         print(texts[name](), end="")
 
 
-COMMAND = Command("print a network as graph, kernels, LLVM text and assembly", options, run)
+COMMAND = Command("print a network as graph, kernels, host program, LLVM text and assembly", options, run)
