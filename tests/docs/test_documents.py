@@ -34,6 +34,22 @@ def test_every_operator_has_a_page():
 
 
 @pytest.mark.parametrize(
+    ("sentence", "pages"),
+    [
+        ("int8 stands for real numbers:", "activation elementwise reduce resize scale unary"),
+        (
+            "int8 elements are moved as they are",
+            "concatenation identity resize select shuffle slice squeeze unsqueeze",
+        ),
+        ("int8 codes are converted as integers", "cast"),
+    ],
+)
+def test_pages_say_what_becomes_of_int8(sentence, pages):
+    found = [p.stem for p in sorted((ROOT / "docs/operators").glob("*.md")) if sentence in p.read_text()]
+    assert found == pages.split()
+
+
+@pytest.mark.parametrize(
     "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.stem
 )
 def test_links_lead_somewhere(path):

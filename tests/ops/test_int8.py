@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from anyrt.core.enums import ActivationType, DataType, InterpolationMode, ReduceOperation, ScaleMode
+from anyrt.core.enums import (
+    ActivationType,
+    DataType,
+    ElementWiseOperation,
+    InterpolationMode,
+    ReduceOperation,
+    ScaleMode,
+    UnaryOperation,
+)
 from anyrt.core.enums import LayerType as L
 from anyrt.ir.graph import Graph, walk
 from anyrt.ir.interpret import interpret
@@ -29,6 +37,26 @@ def test_ties_round_to_even_and_the_rest_saturates():
     x = np.int8([1, 3, 5, -1, -3, 127]).reshape(1, 1, 1, 6)
     assert run(L.SCALE, halves, x).reshape(-1).tolist() == [0, 2, 2, 0, -2, 64]
     assert run(L.SCALE, halves, x, out_scale=0.1).reshape(-1).tolist() == [5, 15, 25, -5, -15, 127]
+
+
+@pytest.mark.parametrize(("op", "want"), [("SUM", [127, -128]), ("PROD", [127, -128]), ("AVG", [68, -68])])
+def test_sums_and_products_saturate_and_averages_round(op, want):
+    attrs = attrs_of(L.REDUCE, ReduceOperation[op], 2, False)
+    assert run(L.REDUCE, attrs, np.int8([[100, 100, 3], [-100, -100, -3]])).tolist() == want
+
+
+@pytest.mark.parametrize(("op", "want"), [("SUM", [127, 7, 1, 0]), ("DIV", [1, 2, 127, -128])])
+def test_elementwise_arithmetic_saturates_and_rounds(op, want):
+    a, b = (param(n, (4,), DataType.INT8) for n in "ab")
+    layer = Layer("layer", attrs_of(L.ELEMENTWISE, ElementWiseOperation[op]), (a, b))
+    (y,) = expand_layer(OPS[L.ELEMENTWISE], layer)
+    feeds = {"a": np.int8([100, 5, 1, 0]), "b": np.int8([100, 2, 0, 0])}
+    assert interpret(Graph((("a", a), ("b", b)), (("y", y),)), feeds, {})["y"].tolist() == want
+
+
+def test_the_lowest_code_has_a_magnitude_of_127():
+    for op in (UnaryOperation.NEG, UnaryOperation.ABS):
+        assert run(L.UNARY, attrs_of(L.UNARY, op), np.int8([-128])).tolist() == [127]
 
 
 def test_average_of_nothing_is_the_lowest_code():

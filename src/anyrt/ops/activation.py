@@ -221,8 +221,9 @@ OPS = (
         attrs=ActivationAttrs,
         expand=expand,
         ref=ref,
-        doc="One function for every element, computed in float32; RELU also takes int32 and int64. "
-        "THRESHOLDED_RELU keeps x where x > alpha, and CLIP gives alpha where alpha > beta.",
+        doc="One function for every element, computed in float32; int8 stands for real numbers, and RELU "
+        "also takes int32 and int64, which stay integers. THRESHOLDED_RELU keeps x where x > alpha, and CLIP "
+        "gives alpha where alpha > beta.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

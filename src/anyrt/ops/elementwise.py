@@ -222,9 +222,10 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and "
-        "repeated. Integers wrap on overflow, DIV truncates towards zero, FLOOR_DIV rounds down, and both "
-        "give 0 for a zero divisor. MAX and MIN give NaN where either operand is NaN. int8 stands for real "
-        "numbers.",
+        "repeated. int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds "
+        "down, and both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and "
+        "rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where "
+        "either operand is NaN.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -118,6 +118,8 @@ def cases() -> tuple[Case[ReduceAttrs], ...]:
     out += [Case(ReduceAttrs(op, 0b10, False), ((2, 3),), (DataType.INT32,), (edges,)) for op in real]
     wide = np.array([[2**63 - 1, 2**63 - 1, -5], [-(2**63), -(2**63), 0]])
     out += [Case(ReduceAttrs(op, 0b10, False), ((2, 3),), (DataType.INT64,), (wide,)) for op in real]
+    codes = np.array([[100, 100, 3], [-100, -100, -3]])
+    out += [Case(ReduceAttrs(op, 0b10, False), ((2, 3),), (DataType.INT8,), (codes,)) for op in real]
     special = np.array([[np.inf, -np.inf, 1.0], [np.nan, 1.0, 2.0], [-0.0, -0.0, -0.0]])
     out += [Case(ReduceAttrs(op, 0b10, False), ((3, 3),), data=(special,)) for op in real]
     out.append(Case(ReduceAttrs(R.AVG, 0b1, False), ((0, 3),)))
@@ -145,9 +147,11 @@ OPS = (
         attrs=ReduceAttrs,
         expand=expand,
         ref=ref,
-        doc="Folds axes. Floats add up in float32; integer sums and products wrap, integer averages sum in "
-        "int64 and truncate towards zero. Nothing at all gives 0 (SUM), 1 (PROD), the lowest (MAX) or "
-        "highest (MIN) number of the type, and for AVG NaN, 0 for integers, −128 for int8.",
+        doc="Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64 "
+        "wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so "
+        "that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG 68). MAX and "
+        "MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest (MAX) or "
+        "highest (MIN) number of the type, and for AVG NaN, 0 for int32 and int64, −128 for int8.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -395,8 +395,9 @@ OPS = (
         ref=ref,
         doc="Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). "
         "The second input, when connected, gives the sizes at run time and overrides shape and scales. "
-        "8-bit integers are interpolated in float32, rounded half to even and saturated; bfloat16 and "
-        "uint8 are extensions of the documented types, and NEAREST resizes up to 8 axes.",
+        "8-bit integers are interpolated in float32, rounded half to even and saturated, int8 as the real "
+        "numbers that it stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the "
+        "documented types, and NEAREST resizes up to 8 axes.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -260,7 +260,8 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for "
-        "each element; computed in float32, with the rules of IEEE pow. The input has 4 to 8 dimensions.",
+        "each element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8 "
+        "stands for. The input has 4 to 8 dimensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

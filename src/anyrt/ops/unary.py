@@ -135,8 +135,9 @@ OPS = (
         attrs=UnaryAttrs,
         expand=expand,
         ref=ref,
-        doc="One function for every element. ROUND rounds half to even, SIGN of 0 is 0, integers wrap (ABS "
-        "and NEG of the lowest integer give it back). ISINF, ISNAN and NOT give bool.",
+        doc="One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap "
+        "(ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128 "
+        "is 127). ISINF, ISNAN and NOT give bool.",
         cases=cases,
         mistakes=mistakes,
         dla=lambda layer: None if layer.attrs.op is U.ABS else "DLA runs Unary for ABS only",
