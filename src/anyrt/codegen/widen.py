@@ -13,7 +13,7 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.core.dims import linear, substitute
-from anyrt.ir.kernel import BITS, Buffer, For, Load, Op, Scalar, Stmt, Store
+from anyrt.ir.kernel import Buffer, For, Load, Op, Scalar, Stmt, Store, neutral
 from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, parts, stores
 
 PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
@@ -238,19 +238,3 @@ def _kept(v: Values, scope: Scope, kind: str, lanes: int, result: str, before: s
     if open_lanes is None or open_lanes.mask is None or lanes == 1:
         return result
     return v.out.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {before}")
-
-
-def neutral(op: Op, type: Scalar) -> float | int | bool:
-    """What leaves the other operand as it is."""
-    if op is Op.ADD:
-        return -0.0 if type.is_float else 0  # −0 + 0 is not −0
-    if op is Op.OR:
-        return 0
-    if op is Op.MUL:
-        return 1
-    if type.is_float:
-        return float("inf") if op is Op.MIN else float("-inf")
-    if type is Scalar.BOOL:
-        return op is Op.AND
-    top = (1 << (BITS[type] - 1)) - 1
-    return top if op is Op.MIN else -top - 1

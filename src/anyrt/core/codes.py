@@ -156,6 +156,10 @@ COMPILE: dict[int, tuple[str, str]] = {
     807: ("internal error", "A fault of this library; please report it"),
     808: ("LLVM refused the code", "A fault of this library; please report it"),
     809: ("no such target", "The code generator does not know this processor or feature level"),
+    810: (
+        "wrong access in a kernel",
+        "A kernel uses memory or a value that it may not; a fault of this library",
+    ),
 }
 
 UNSUPPORTED: dict[int, tuple[str, str]] = {

@@ -2,7 +2,7 @@
 
 Tests compare generated code with it, and the errors of the scalar functions are measured with it.
 
-    >>> from anyrt.ir.kernel import Space, load
+    >>> from anyrt.ir.kernel import Buffer, Space, load
     >>> x = load(Buffer("x", Scalar.F32, Space.INPUT, 3), Sym("i", extent=3).dim)
     >>> evaluate(x * x, {"x": np.float32([1, 2, 3])}, {"i": np.arange(3)})
     array([1., 4., 9.], dtype=float32)
@@ -11,13 +11,15 @@ Tests compare generated code with it, and the errors of the scalar functions are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import EQ, FLOORDIV, MAX, MIN, MOD, SCALE, TDIV, Atom, Dim, Fn, Sym
-from anyrt.ir.kernel import BITS, Alu, Buffer, Cast, Const, Expr, Index, Load, Op, Scalar
+from anyrt.ir.kernel import BITS, Alu, Cast, Const, Expr, Index, Load, Op, Scalar
 
 Array = NDArray[np.generic]
 Ints = NDArray[np.int64]  # or any other width
@@ -40,7 +42,35 @@ DTYPES: dict[Scalar, np.dtype[np.generic]] = {
 def evaluate(x: Expr, buffers: Mapping[str, Array], symbols: Mapping[str, Ints]) -> Array:
     """The value of `x` for flat arrays by buffer name and, of one shape, integer arrays by symbol name."""
     with np.errstate(all="ignore"):
-        return _Evaluation(buffers, symbols).value(x)
+        return Evaluation(_Poisoned(buffers), symbols).value(x)
+
+
+class Memory(Protocol):
+    """What an evaluation reads; both methods may raise."""
+
+    def read(self, x: Load, at: Ints) -> Array:
+        """The elements that `x` loads at these indices."""
+
+    def check(self, sym: Sym, value: Ints) -> None:
+        """A bound symbol stands for these values."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Poisoned:
+    """Arrays that give a value of their own where they end."""
+
+    buffers: Mapping[str, Array]
+
+    def read(self, x: Load, at: Ints) -> Array:
+        flat, buffer = self.buffers[x.buffer.name].reshape(-1), x.buffer
+        assert flat.dtype.itemsize == DTYPES[buffer.stored].itemsize, f"{buffer.name}: {flat.dtype} elements"
+        flat = flat.view(DTYPES[buffer.stored])
+        inside = (at >= 0) & (at < flat.size)
+        # A select may discard what lies outside.
+        return np.where(inside, flat[np.where(inside, at, 0)], poison(buffer.stored))
+
+    def check(self, sym: Sym, value: Ints) -> None:
+        """Nothing is asked of these."""
 
 
 def fma_once(a: Array, b: Array, c: Array) -> Array:
@@ -61,18 +91,23 @@ def fma_once(a: Array, b: Array, c: Array) -> Array:
     return odd.astype(a.dtype)
 
 
-class _Evaluation:
-    """One call of `evaluate`: every node is computed once, however often it is shared."""
+def poison(type: Scalar) -> Array:
+    """What a load gives that has nothing to read, so that its use is noticed: NaN or the smallest integer."""
+    return np.array(np.nan if type.is_float else _limits(type)[0], DTYPES[type])
 
-    __slots__ = ("_buffers", "_known", "_symbols")
 
-    def __init__(self, buffers: Mapping[str, Array], symbols: Mapping[str, Ints]) -> None:
-        self._buffers = buffers
-        self._symbols = symbols
-        self._known: dict[Expr, Array] = {}
+@dataclass(slots=True)
+class Evaluation:
+    """Expressions and indices evaluated together: each is computed once, however often it is shared."""
+
+    memory: Memory
+    symbols: Mapping[str, Ints]
+    _known: dict[Expr, Array] = field(default_factory=dict)
+    _dims: dict[Dim, Ints] = field(default_factory=dict)
 
     def value(self, x: Expr) -> Array:
-        """Operands first, with a stack of our own: fused expressions are deeper than Python recurses."""
+        """The value of `x`: operands first, with a stack of our own, since fused expressions are deeper than
+        Python recurses."""
         waiting = [x]
         while waiting:
             node = waiting[-1]
@@ -90,24 +125,21 @@ class _Evaluation:
             case Const(value=value, type=type):
                 return np.array(value, DTYPES[type])
             case Index(dim=dim, type=type):
-                return self._dim(dim).astype(DTYPES[type])
-            case Load(buffer=buffer, index=dim):
-                return self._load(buffer, self._dim(dim))
+                return self.dim(dim).astype(DTYPES[type])
+            case Load(index=dim):
+                return self.memory.read(x, self.dim(dim))
             case Cast(arg=arg, type=type):
                 return _cast(self.value(arg), type)
             case Alu(op=Op.BITCAST, args=(arg,), type=type):
                 return self.value(arg).view(DTYPES[type])
             case Alu(op=op, args=args, type=type):
-                return np.asarray(_OPS[op](*map(self.value, args))).astype(DTYPES[type], copy=False)
+                return np.asarray(OPS[op](*map(self.value, args))).astype(DTYPES[type], copy=False)
 
-    def _load(self, buffer: Buffer, at: Ints) -> Array:
-        flat = self._buffers[buffer.name].reshape(-1)
-        assert flat.dtype.itemsize == DTYPES[buffer.stored].itemsize, f"{buffer.name}: {flat.dtype} elements"
-        flat = flat.view(DTYPES[buffer.stored])
-        inside = (at >= 0) & (at < flat.size)
-        # A select may discard what lies outside; if it does not, NaN or the smallest integer tells.
-        poison = np.nan if buffer.stored.is_float else _limits(buffer.stored)[0]
-        return np.where(inside, flat[np.where(inside, at, 0)], np.array(poison, flat.dtype))
+    def dim(self, x: Dim) -> Ints:
+        """The value of an index."""
+        if x not in self._dims:
+            self._dims[x] = self._dim(x)
+        return self._dims[x]
 
     def _dim(self, x: Dim) -> Ints:
         if isinstance(x, int):
@@ -122,16 +154,18 @@ class _Evaluation:
 
     def _atom(self, atom: Atom) -> Ints:
         match atom:
-            case Sym(name=name) if name in self._symbols:
-                return np.asarray(self._symbols[name], np.int64)
+            case Sym(name=name) if name in self.symbols:
+                return np.asarray(self.symbols[name], np.int64)
             case Sym(name=name, source=source):
                 assert isinstance(source, Const | Index | Load | Alu | Cast), f"symbol {name} has no value"
-                return np.asarray(self.value(source), np.int64)
+                value = np.asarray(self.value(source), np.int64)
+                self.memory.check(atom, value)
+                return value
             case Fn(op=op, args=args, factor=factor) if op == SCALE:
-                scaled = self._dim(args[0]).astype(np.float32) * np.float32(factor)
+                scaled = self.dim(args[0]).astype(np.float32) * np.float32(factor)
                 return np.asarray(np.floor(scaled), np.int64)
             case Fn(op=op, args=(a, b)):
-                return np.asarray(_DIM_OPS[op](self._dim(a), self._dim(b)), np.int64)
+                return np.asarray(_DIM_OPS[op](self.dim(a), self.dim(b)), np.int64)
         raise AssertionError(f"unknown atom {atom}")
 
 
@@ -192,7 +226,7 @@ def _logical_shift(a: Array, n: Array) -> Array:
     return np.asarray(a.view(unsigned) >> n.astype(unsigned)).view(a.dtype)
 
 
-_OPS: dict[Op, Callable[..., Array]] = {
+OPS: dict[Op, Callable[..., Array]] = {
     Op.ADD: np.add,
     Op.SUB: np.subtract,
     Op.MUL: np.multiply,

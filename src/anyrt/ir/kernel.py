@@ -205,6 +205,22 @@ class Op(enum.Enum):
 COMPARES = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 
 
+def neutral(op: Op, type: Scalar) -> float | int | bool:
+    """What leaves the other operand of a fold as it is."""
+    if op is Op.ADD:
+        return -0.0 if type.is_float else 0  # −0 + 0 is not −0
+    if op is Op.OR:
+        return 0
+    if op is Op.MUL:
+        return 1
+    if type.is_float:
+        return float("inf") if op is Op.MIN else float("-inf")
+    if type is Scalar.BOOL:
+        return op is Op.AND
+    top = (1 << (BITS[type] - 1)) - 1
+    return top if op is Op.MIN else -top - 1
+
+
 class Arithmetic:
     """Operators on expressions, so that scalar functions read like formulas; Python numbers become
     literals."""
@@ -290,7 +306,8 @@ class Index(Arithmetic):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Load(Arithmetic):
-    """One stored element of `buffer`, as its machine type."""
+    """One stored element of `buffer`, as its machine type. Element 0 of a buffer that has none may be read,
+    beside a condition that discards it, and is anything."""
 
     buffer: Buffer
     index: Dim

@@ -1,0 +1,62 @@
+"""In which order the turns of a loop fold into one value: one after the other, or, in a vector loop, lane by
+lane as generated code does it (codegen/widen.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from anyrt.ir.evaluate import Array, Ints
+
+CHAINS: Final = 4  # accumulators that generated code gives to a fold across a vector loop
+
+Operation: TypeAlias = Callable[[Array, Array], Array]
+
+
+def each(values: Array, turns: Ints, fold: Callable[..., Array], before: Array | None = None) -> Array:
+    """`values` folded for each point that they come from, which has so many `turns`: `fold` gets a row of
+    them for each, and the value `before` where there is one."""
+    out, begin = np.empty(len(turns), values.dtype), np.cumsum(turns) - turns
+    for count in np.unique(turns):
+        rows = np.flatnonzero(turns == count)
+        found = values[begin[rows][:, None] + np.arange(count)]
+        out[rows] = fold(found) if before is None else fold(found, before[rows])
+    return out
+
+
+def in_order(op: Operation, turns: Array, before: Array | None = None) -> Array:
+    """One turn (axis 1) after the other."""
+    assert isinstance(op, np.ufunc), f"{op} is no fold"
+    every = turns if before is None else np.concatenate([before[:, None], turns], 1)
+    return np.asarray(op.accumulate(every, axis=1, dtype=every.dtype)[:, -1])
+
+
+def in_lanes(op: Operation, start: Array, lanes: tuple[int, int], turns: Array) -> Array:
+    """A vector loop's turns (axis 1): each of so many accumulators of so many lanes takes its own, from
+    `start` on; then the accumulators fold with one another, then the lanes in halves."""
+    (width, chains), (count, most) = lanes, turns.shape
+    step = width * chains
+    whole = most // step * step
+    first = np.full((count, step), start)
+    sums = in_order(op, turns[:, :whole].reshape(count, -1, step), first).reshape(count, chains, width)
+    rest = np.full((count, -((whole - most) // width) * width), start)
+    rest[:, : most - whole] = turns[:, whole:]
+    sums[:, 0] = in_order(op, rest.reshape(count, -1, width), sums[:, 0])
+    while sums.shape[1] > 1:
+        sums = op(sums[:, ::2], sums[:, 1::2])
+    total = sums[:, 0]
+    while total.shape[1] > 1:
+        half = total.shape[1] // 2
+        total = op(total[:, :half], total[:, half:])
+    return total[:, 0]
+
+
+def shape(width: int, extent: int | None) -> tuple[int, int]:
+    """(lanes, accumulators) of a vector loop whose vectors hold `width` elements; `extent`: its turns, where
+    they do not depend on sizes."""
+    if extent is None:
+        return width, CHAINS
+    width = min(width, max(2, 1 << (extent - 1).bit_length()))
+    return width, min(CHAINS, 1 << max(0, (extent // width).bit_length() - 1))

@@ -1,0 +1,237 @@
+"""Kernels run with NumPy: what statements mean, and that every wrong access is named."""
+
+import numpy as np
+import pytest
+
+from anyrt.codegen import widen
+from anyrt.core.dims import Sym, maximum, minimum
+from anyrt.core.enums import DataType
+from anyrt.core.errors import CompileError
+from anyrt.ir.foldorder import CHAINS
+from anyrt.ir.kernel import (
+    Alloc,
+    Buffer,
+    Fetch,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Store,
+    bound,
+    cast,
+    const,
+    fma,
+    index,
+    load,
+)
+from anyrt.ir.run import run
+
+N = Sym("n", 0, 64)
+P, I, J = Sym("p", extent=2), Sym("i", extent=4), Sym("j", extent=3)  # noqa: E741 - loop variables
+X, Y = Buffer("x", Scalar.F32, Space.INPUT, 8), Buffer("y", Scalar.F32, Space.OUTPUT, 8)
+ROW = Buffer("row", Scalar.F32, Space.SCRATCH, 4)
+ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
+ZERO, ONE = const(0.0, Scalar.F32), const(1.0, Scalar.F32)
+AT = P * 4 + I.dim
+
+
+def ran(*body, x=range(8), scratch=16, sizes=None, **more):
+    """What two items leave in y, which was full of −1 before."""
+    memory = {X: np.array(x, np.float32), Y: np.full(8, -1, np.float32), **more.get("memory", {})}
+    run(Kernel("k", P, body, 1, scratch), memory, sizes or {}, more.get("lanes", 4))
+    return memory[Y].tolist()
+
+
+def vector(*body, var=I):
+    return For(var, Loop.VECTOR, body)
+
+
+def serial(*body, var=I):
+    return For(var, Loop.SERIAL, body)
+
+
+@pytest.mark.parametrize("kind", [Loop.SERIAL, Loop.UNROLL, Loop.VECTOR])
+def test_a_map_stores_every_element(kind):
+    assert ran(For(I, kind, (Store(Y, AT, load(X, AT) + 1.0),))) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_branch_runs_where_its_condition_holds():
+    assert ran(serial(If(index(I.dim) < 2, (Store(Y, AT, ONE),)))) == [1, 1, -1, -1, 1, 1, -1, -1]
+
+
+def test_loops_may_end_earlier_in_some_items():
+    ragged = Sym("i", extent=minimum(4, P * 3 + 1))
+    assert ran(serial(Store(Y, P * 4 + ragged.dim, ONE), var=ragged)) == [1, -1, -1, -1, 1, 1, 1, 1]
+
+
+def test_a_let_names_an_index():
+    k = Sym("k", 0, 7)
+    assert ran(serial(Let(k, AT), Store(Y, k.dim, cast(index(k.dim), Scalar.F32)))) == [*range(8)]
+
+
+def test_each_item_folds_into_its_own_register():
+    assert ran(Alloc(ACC, ONE), vector(Fold(ACC, Op.ADD, load(X, AT))), Store(Y, P * 4, load(ACC, 0))) == [
+        *(7, -1, -1, -1),
+        *(23, -1, -1, -1),
+    ]
+
+
+def test_lanes_of_a_vector_loop_have_registers_of_their_own():
+    twice = serial(Fold(ACC, Op.ADD, load(X, AT)), var=J)
+    assert ran(vector(Alloc(ACC, ZERO), twice, Store(Y, AT, load(ACC, 0)))) == [3.0 * x for x in range(8)]
+
+
+def test_a_fold_inside_two_loops_goes_over_both():
+    inner = vector(Fold(ACC, Op.MAX, load(X, P * 4 + J.dim)), var=J)
+    assert ran(Alloc(ACC, -ONE), serial(inner), Store(Y, P * 4, load(ACC, 0)))[::4] == [2, 6]
+
+
+def test_what_one_turn_writes_the_next_one_reads():
+    turn = Store(Y, P * 4 + I + 1, load(Y, AT) + load(X, AT))
+    three = serial(Store(Y, P * 4 + J + 1, load(Y, P * 4 + J.dim) + 1.0), var=J)
+    assert ran(Store(Y, P * 4, ZERO), three) == [0, 1, 2, 3, 0, 1, 2, 3]
+    with pytest.raises(CompileError, match=r"store y\[.*\] at p = 1, i = 3: got y\[8\]"):
+        ran(serial(turn))
+
+
+@pytest.mark.parametrize(("lanes", "found"), [(2, [-1, 0, 2, 2]), (4, [-1, 0, 1, 2])])
+def test_lanes_read_what_the_vector_before_wrote(lanes, found):
+    before = vector(Store(Y, AT, load(Y, P * 4 + maximum(I - 1, 0)) + load(X, AT)))
+    assert ran(before, lanes=lanes)[:4] == found
+
+
+def test_a_fold_over_a_serial_loop_goes_in_order_from_what_was_there():
+    """10⁸ + 3 is 10⁸ in float32, 10⁸ + 12 is not."""
+    sums = (Alloc(ACC, const(1e8, Scalar.F32)), serial(Fold(ACC, Op.ADD, load(X, AT))))
+    assert ran(*sums, Store(Y, P * 4, load(ACC, 0)), x=[3] * 8)[0] == 1e8
+
+
+def test_half_types_round_and_integers_wrap():
+    big = const(2**31 - 1, Scalar.I32) + 1
+    half = cast(cast(const(2049.0, Scalar.F32), Scalar.F16), Scalar.F32)
+    assert ran(Store(Y, P * 4, cast(big, Scalar.F32)), Store(Y, P * 4 + 1, half))[:2] == [-(2.0**31), 2048]
+
+
+def test_scratch_holds_what_an_item_stored():
+    row = serial(Store(ROW, I.dim, load(X, AT) * 2.0))
+    assert ran(row, vector(Store(Y, AT, load(ROW, 3 - I.dim)))) == [6, 4, 2, 0, 14, 12, 10, 8]
+
+
+def test_a_fetch_does_nothing_wherever_it_leads():
+    assert ran(vector(Fetch(X, AT + 99999), Store(Y, AT, ONE))) == [1.0] * 8
+
+
+def test_sizes_are_given_by_name():
+    some = Sym("i", extent=N.dim)
+    stored = Store(Y, P * 4 + some.dim, cast(index(N.dim), Scalar.F32))
+    assert ran(serial(stored, var=some), sizes={"n": 2}) == [2, 2, -1, -1, 2, 2, -1, -1]
+
+
+def test_element_0_of_an_empty_buffer_is_anything():
+    none = Buffer("none", Scalar.F32, Space.INPUT, N.dim)
+    memory = {none: np.zeros(0, np.float32)}
+    found = ran(vector(Store(Y, AT, load(none, 0))), memory=memory, sizes={"n": 0})
+    assert np.isnan(found).all()
+
+
+POSITIONS = Buffer("pos", Scalar.I32, Space.TABLE, 4)
+TAP = bound(load(POSITIONS, I.dim), 0, 7, "tap", N.dim)
+
+
+OVER, NOWHERE = Buffer("row", Scalar.F32, Space.SCRATCH, 5), Buffer("z", Scalar.F32, Space.INPUT, 3)
+LONG = Buffer("y", Scalar.F32, Space.OUTPUT, 9)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([vector(Store(Y, AT, load(X, AT + 1)))], "store y[i + 4*p] at p = 1, i = 3: got x[8], wanted 0 … 7"),
+        ([vector(Store(Y, AT - 2, ONE))], "store y[-2 + i + 4*p] at p = 0, i = 0: got y[-2], wanted 0 … 7"),
+        ([Fold(ACC, Op.ADD, ONE)], "fold acc add: got register acc before it is allocated"),
+        ([serial(Alloc(ACC, ONE)), Store(Y, P.dim, load(ACC, 0))], "store y[p]: got register acc before"),
+        ([Store(Y, P.dim, load(ROW, 1))], "store y[p] at p = 0: got row[1], which nothing was stored in"),
+        ([If(index(P.dim) < 1, (Store(ROW, 0, ONE),)), Store(Y, 0, load(ROW, 0))], "p = 1: got row[0]"),
+        ([Let(Sym("k", 0, 0), P.dim)], "let k at p = 1: got k = 1, wanted 0 … 0"),
+        ([vector(Store(Y, AT, load(X, TAP)))], "at p = 0, i = 2: got tap{pos[i]} = 9, wanted 0 … 4"),
+        ([Store(OVER, 0, ONE)], "store row[0]: got row at bytes 0 to 20, wanted 16 bytes of scratch"),
+        ([Store(Y, 0, load(NOWHERE, 0))], "store y[0]: got no array for z, wanted float32[3]"),
+        ([Store(LONG, 0, ONE)], "store y[0]: got no array for y, wanted float32[9]"),
+    ],
+)
+def test_wrong_accesses_are_named(body, said):
+    memory = {POSITIONS: np.array([0, 1, 9, 3], np.int32)}
+    with pytest.raises(CompileError) as caught:
+        ran(*body, memory=memory, sizes={"n": 5})
+    assert caught.value.code == "AR810"
+    assert said in str(caught.value)
+
+
+def test_an_array_of_another_size_is_refused():
+    with pytest.raises(CompileError, match=r"got an array float32\[5\] for x, wanted float32\[8\]"):
+        ran(Store(Y, 0, load(X, 0)), x=range(5))
+
+
+def test_items_that_run_together_have_scratch_of_their_own():
+    mine = (Store(ROW, 0, cast(index(P.dim), Scalar.F32)), Store(Y, P * 4, load(ROW, 0)))
+    assert ran(*mine)[::4] == [0, 1]
+
+
+def in_order_of_lanes(values, width, chains):
+    """The sum as generated code makes it, one lane at a time."""
+    sums = np.full((chains, width), -0.0, np.float32)
+    done = 0
+    for step, used in ((width * chains, chains), (width, 1), (1, 0)):
+        while done + step <= len(values):
+            if used:
+                sums[:used] += values[done : done + step].reshape(used, width)
+                done += step
+            else:
+                for lane, value in enumerate(values[done:]):
+                    sums[0, lane] += value
+                done = len(values) + 1
+    while len(sums) > 1:
+        sums = sums[::2] + sums[1::2]
+    total = sums[0]
+    while len(total) > 1:
+        total = total[: len(total) // 2] + total[len(total) // 2 :]
+    return np.float32(1) + total[0]
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "chains"), [(5, 8, 1), (31, 8, 2), (100, 8, 4), (263, 8, 4), (3, 4, 1)]
+)
+def test_a_sum_across_a_vector_loop_goes_lane_by_lane(count, width, chains):
+    x = np.random.default_rng(count).standard_normal(count).astype(np.float32)
+    some = Sym("i", extent=count)
+    source = Buffer("x", Scalar.F32, Space.INPUT, count)
+    body = (
+        Alloc(ACC, ONE),
+        vector(Fold(ACC, Op.ADD, load(source, some.dim)), var=some),
+        Store(Y, 0, load(ACC, 0)),
+    )
+    memory = {source: x, Y: np.zeros(8, np.float32)}
+    run(Kernel("k", Sym("p", extent=1), body), memory, {}, 8)
+    assert memory[Y][0] == in_order_of_lanes(x, width, chains)
+
+
+def test_generated_code_has_as_many_accumulators():
+    assert CHAINS == widen.CHAINS
+
+
+def test_elements_of_stored_types_need_not_be_machine_types():
+    """A bool lies in memory as a byte."""
+    flags = Buffer("f", DataType.BOOL, Space.INPUT, 4)
+    memory = {flags: np.array([True, False, True, True])}
+    taken = vector(Store(Y, AT, cast(load(flags, I.dim), Scalar.F32)))
+    assert ran(taken, memory=memory)[:4] == [1, 0, 1, 1]
+
+
+def test_fused_products_are_rounded_once():
+    x = np.float32(1 + 2**-12)
+    found = ran(Store(Y, 0, fma(load(X, 0), load(X, 0), load(X, 1))), x=[x, -1, *[0] * 6])[0]
+    assert found == np.float32(2**-11 + 2**-24)
