@@ -140,6 +140,19 @@ def test_dimensions_broadcast_at_run_time(net, engine_of):
         engine.run(a=floats(2, 3), b=floats(3, 3))
 
 
+def test_a_reshape_to_fixed_sizes_is_a_condition_of_the_call(net, engine_of):
+    """That both inputs have as many rows, for which there is code of its own, makes no twelve elements."""
+    a, b = net.add_input("a", F, (-1, 4)), net.add_input("b", F, (-1, 4))
+    shuffle = net.add_shuffle(net.add_elementwise(a, b, trt.ElementWiseOperation.SUM).get_output(0))
+    shuffle.reshape_dims = (2, 6)
+    sizes = {"a": [(2, 4), (3, 4), (6, 4)], "b": [(1, 4), (1, 4), (2, 4)]}
+    engine = engine_of(net, shuffle.get_output(0), **sizes)
+    total = engine.run(a=floats(3, 4), b=floats(1, 4))["y"]
+    assert np.array_equal(total, (floats(3, 4) + floats(1, 4)).reshape(2, 6))
+    with pytest.raises(trt.errors.ShapeError, match="AR103"):
+        engine.run(a=floats(2, 4), b=floats(2, 4))
+
+
 def test_stated_memory_is_enough_where_largest_shapes_exclude_each_other(net, builder, log):
     """size 8 x 8 and x of 16: neither maximum goes with the other one."""
     x, size = net.add_input("x", F, (-1, 4)), net.add_input("size", trt.int32, (2,))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar
 
 from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, mul, substitute
+from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import Graph, Type, Value, apply, walk
 from anyrt.ir.prim import Prim
 from anyrt.prims.map import Map
@@ -40,7 +41,10 @@ def versions(graph: Graph) -> tuple[Version, ...]:
     guard: Dim = 1
     for sym, size in same.items():
         guard = mul(guard, equal(sym.dim, size))
-    return (Version(guard, substituted(graph, same)), general)
+    try:
+        return (Version(guard, substituted(graph, same)), general)
+    except AnyrtError:  # the conditions on sizes that the graph asks for exclude that these are equal
+        return (general,)
 
 
 def serving(guards: Iterable[Dim], sizes: Mapping[str, int]) -> int:
@@ -68,7 +72,10 @@ def _meetings(value: Value) -> list[tuple[Dim, Dim]]:
 
 
 def _assume(a: Dim, b: Dim, same: dict[Sym, Dim]) -> None:
-    """Add "a = b" as a substitution, when one of them is a plain symbol that the other does not contain."""
+    """Add "a = b" as a substitution, when one of them is a plain symbol that the other does not contain, and
+    some size is in the range of both."""
+    if equal(a, b) == 0:
+        return
     for sym, size in ((_symbol(a), b), (_symbol(b), a)):
         if a != b and sym is not None and substitute(size, {sym: 1}) == size:
             for known in same:
