@@ -100,6 +100,18 @@ def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch
     assert tried == wanted
 
 
+@pytest.mark.parametrize(("most", "line"), [(8, "verified at 2 shapes"), (9, "nothing was verified: ")])
+def test_kernels_are_tried_only_where_the_network_can_run(tmp_path, monkeypatch, most, line):
+    """4 x 2 elements: at the lowest of 1 to 8 rows there is less to read."""
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    n = Sym("x.0", 1, most)
+    x = b.param("x", (n.dim,), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", b.map_("neg", b.reshape(x, (4, 2)))),), symbols=(Symbol(n, "x", 0),))
+    ranges = (Range("x", False, (1,), (most,), (most,)),)
+    plan = read_plan(build(BuildRequest("net", graph, (ranges,), Settings(verify=Verify.FULL)))).plan
+    assert line in plan.report
+
+
 def test_a_kernel_that_writes_behind_its_output_is_reported(monkeypatch):
     monkeypatch.setattr(Trial, "overrun", lambda self: ("tensor z",))
     found = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])

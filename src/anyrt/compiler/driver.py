@@ -9,7 +9,7 @@ Both lower the graph that the plan holds, so that what was verified while buildi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +26,7 @@ from anyrt.compiler.report import report_text
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
+from anyrt.core.dims import Requirement
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
@@ -166,9 +167,9 @@ class _Build:
         offsets = {blobs[r.name]: r.offset for r in records}
         sizes = Sizes(request.sizes(0, Point.OPT) if request.profiles else {})
         lower = partial(native.lower, graph, offsets, sizes)
-        tuned = self._tuned(lower, target)
+        tuned = self._tuned(lower, target, needs)
         self._done(1)
-        tuned, alone = self._verified(tuned, lower, target)
+        tuned, alone = self._verified(tuned, lower, target, needs)
         self._done(2)
 
         def warn(text: str) -> None:
@@ -214,11 +215,16 @@ class _Build:
         if self.request.cancelled():
             raise BuildCancelled("AR804", self.request.name)
 
-    def _tuned(self, lower: partial[native.Lowered], target: llvm.Target) -> Tuned:
+    def _tuned(
+        self, lower: partial[native.Lowered], target: llvm.Target, needs: Sequence[Requirement]
+    ) -> Tuned:
         """Kernels cut as measuring shows, at the levels that measure."""
         lowered = lower()
         if self.request.settings.optimization_level not in EFFORTS:
             return Tuned(lowered)
+        if self.request.profiles and not _allowed(needs, self.request.sizes(0, Point.OPT)):
+            line = "no kernel was measured: the network cannot run at the optimum of the first profile"
+            return Tuned(lowered, lines=(line,))
         self._check_memory(lowered)  # before as much is taken for measuring
         done = partial(self._done, phase=MEASURING)
         with self._phase(MEASURING, PHASE, max(len(s.launches) for s in lowered.schedules)):
@@ -227,9 +233,14 @@ class _Build:
             )
 
     def _verified(
-        self, tuned: Tuned, lower: partial[native.Lowered], target: llvm.Target
+        self,
+        tuned: Tuned,
+        lower: partial[native.Lowered],
+        target: llvm.Target,
+        needs: Sequence[Requirement],
     ) -> tuple[Tuned, frozenset[Value]]:
-        """Compare kernels with the interpreter; what differs is reported and built unfused."""
+        """Compare kernels with the interpreter at the corners of profiles where the network can run; what
+        differs is reported and built unfused."""
         points = {Verify.OFF: (), Verify.SAMPLE: (Point.MIN,), Verify.FULL: tuple(Point)}[
             self.request.settings.verify
         ]
@@ -237,6 +248,11 @@ class _Build:
             return tuned, frozenset()
         profiles = range(len(self.request.profiles))
         corners = [self.request.sizes(p, at) for p in profiles for at in points] or [{}]
+        corners = [sizes for sizes in corners if _allowed(needs, sizes)]
+        if not corners:
+            line = "nothing was verified: the network can run at no corner of a profile"
+            self.request.log(Severity.WARNING, line)
+            return replace(tuned, lines=(*tuned.lines, line)), frozenset()
         found: tuple[Mismatch, ...] = verify(tuned.lowered, target, corners)
         if not found:
             return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
@@ -260,6 +276,11 @@ class _Build:
             got, wanted = f"{needed} bytes of intermediate tensors and scratch", f"at most {limit}"
             do = "raise the WORKSPACE limit of the memory pool, or lower the profile's maximum"
             raise ResourceError("AR801", self.request.name or "network", got=got, wanted=wanted, do=do)
+
+
+def _allowed(needs: Iterable[Requirement], sizes: Mapping[str, int]) -> bool:
+    """Whether a run at these sizes would be accepted; kernels may read outside of memory at others."""
+    return all(need.holds(sizes) for need in needs)
 
 
 def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
