@@ -4,6 +4,8 @@ python -m benchmarks ops                          everything, into docs/performa
 python -m benchmarks ops --only 'norm_ln' --quick --peers anyrt,torch
 python -m benchmarks ops --json new.jsonl --compare old.jsonl
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
+python -m benchmarks build                        what building networks costs
+python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
 python -m benchmarks list
 python -m benchmarks compare old.jsonl new.jsonl
 python -m benchmarks report results.jsonl         tables of earlier results
@@ -22,16 +24,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import document, mechanisms, record, report, session
+from benchmarks import build_session, builds, document, mechanisms, record, report, session
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
 from benchmarks.compare import comparison
+from benchmarks.machine import this_machine
 from benchmarks.measure import QUICK, Effort
 from benchmarks.peers import NAMES, OURS
-from benchmarks.table import show
+from benchmarks.table import markdown, show
 
 PER_SESSION = 30  # compilers in peers do not give back all memory
 DOCUMENT = Path("docs/performance.md")
+QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,6 +65,18 @@ def _parser() -> argparse.ArgumentParser:
     mechanisms.add_argument("--threads", type=int, default=2)
     mechanisms.add_argument("--quick", action="store_true", help="few runs: figures are rough")
     mechanisms.add_argument("--json", type=Path, metavar="FILE", help="add JSON lines to those of `ops`")
+    build = commands.add_parser("build", help="what building networks costs")
+    build.set_defaults(action=_build)
+    build.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches")
+    build.add_argument("--runs", type=int, default=1, help="the median of so many (default: %(default)s)")
+    build.add_argument("--threads", type=int, default=2, help="of the engines (default: %(default)s)")
+    build.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="for each process")
+    build.add_argument("--random", type=int, metavar="N", help="so many random networks")
+    build.add_argument(
+        "--quick", action="store_true", help=f"up to {QUICK_LAYERS} layers, {QUICK_RANDOM} random"
+    )
+    build.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
+    build.add_argument("--tree", type=Path, default=build_session.ROOT, help="another checkout, which builds")
     listing = commands.add_parser("list", help="names of all cases")
     listing.set_defaults(action=_list)
     listing.add_argument("--only", default="", metavar="REGEX")
@@ -97,6 +113,23 @@ def _mechanisms(options: argparse.Namespace) -> None:
         if options.json:
             session.append(options.json, record.line_of("gain", gain))
     show(report.mechanisms(found))
+
+
+def _build(options: argparse.Namespace) -> None:
+    random = options.random or (QUICK_RANDOM if options.quick else None)
+    rows = [replace(r, size=random) if random and r.kind in builds.RANDOM else r for r in builds.ROWS]
+    if options.quick:
+        rows = [r for r in rows if r.size <= QUICK_LAYERS]
+    rows = [r for r in rows if re.search(options.only, r.name)]
+    order = build_session.Order(options.runs, options.threads, options.timeout, options.tree)
+    if options.json:
+        options.json.write_text(record.line_of("machine", this_machine({}, {})) + "\n")
+    found = []
+    for built in build_session.run(rows, order):
+        found.append(built)
+        if options.json:
+            session.append(options.json, builds.line_of(built))
+    print("\n".join(map(markdown, builds.tables(found))))
 
 
 def _compare(options: argparse.Namespace) -> None:

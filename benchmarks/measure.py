@@ -11,9 +11,9 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from benchmarks.peers import Way
-from benchmarks.probe import Probe
 
 BURST_SECONDS = 0.003
 SLOW = 10.0  # a way this many times slower than the fastest has one turn only
@@ -42,10 +42,17 @@ class Times:
     runs: int
 
 
-def measure(ways: Sequence[Way], effort: Effort, probe: Probe) -> list[Times]:
+class Quiet(Protocol):
+    """Somebody to ask before each burst."""
+
+    def wait(self) -> None:
+        """Come back when the machine is quiet."""
+
+
+def measure(ways: Sequence[Way], effort: Effort, quiet: Quiet) -> list[Times]:
     """The times of each way."""
-    estimates = [_once(w.run) for w in ways]
-    bursts = [_burst(t, effort) for t in estimates]
+    estimates = [once(w.run) for w in ways]
+    bursts = [length(t, effort) for t in estimates]
     turns = [_turns(t, min(estimates), effort) for t in estimates]
     times: list[list[int]] = [[] for _ in ways]
     order = list(range(len(ways)))
@@ -55,15 +62,16 @@ def measure(ways: Sequence[Way], effort: Effort, probe: Probe) -> list[Times]:
         for turn in range(max(turns)):
             for i in (i for i in order if turn < turns[i]):
                 time.sleep(effort.pause_s)
-                probe.wait()
-                _run(ways[i].run, bursts[i], times[i])
+                quiet.wait()
+                burst(ways[i].run, bursts[i], times[i])
             order.reverse()
     finally:
         gc.enable()
     return [Times(statistics.median(t) / 1e3, min(t) / 1e3, len(t)) for t in times]
 
 
-def _run(call: Callable[[], object], count: int, times: list[int]) -> None:
+def burst(call: Callable[[], object], count: int, times: list[int]) -> None:
+    """Add the nanoseconds of `count` runs."""
     call()
     call()  # twice: the threads are awake, the caches are as in steady use
     clock = time.perf_counter_ns
@@ -73,7 +81,7 @@ def _run(call: Callable[[], object], count: int, times: list[int]) -> None:
         times.append(clock() - start)
 
 
-def _once(call: Callable[[], object]) -> float:
+def once(call: Callable[[], object]) -> float:
     """Seconds of a run after a first one, which compiles, allocates and touches."""
     call()
     best = math.inf
@@ -86,7 +94,8 @@ def _once(call: Callable[[], object]) -> float:
     return best
 
 
-def _burst(seconds: float, effort: Effort) -> int:
+def length(seconds: float, effort: Effort) -> int:
+    """Runs in a burst of what takes so long."""
     return max(effort.least_burst, min(effort.most_burst, int(BURST_SECONDS / max(seconds, 1e-7))))
 
 

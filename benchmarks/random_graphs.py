@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from anyrt.compiler.request import BuildRequest
 from anyrt.core.dims import Dim, Sym, evaluate, product
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, SampleMode
@@ -21,6 +22,7 @@ from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import Graph, Symbol, Value, walk
 from anyrt.ir.text import print_graph
+from anyrt.plan.plan import Range
 from anyrt.prims import build as b
 from anyrt.prims.map import kind_of
 from anyrt.prims.scalar import SCALARS
@@ -121,7 +123,8 @@ class Maker:
 
     def axis(self, v: Value) -> int:
         need(v.type.rank)
-        return self.dice.pick(*range(len(v.shape)))
+        axes = list(range(len(v.shape)))
+        return self.dice.pick(*axes)
 
     def unary(self) -> Value:
         v = self.value()
@@ -289,3 +292,14 @@ def fits(graph: Graph, sizes: dict[str, int]) -> bool:
     return all(r.holds(sizes) for r in rules) and all(
         evaluate(product(v.shape), sizes) <= 8 * VOLUME for v in values
     )
+
+
+def request(seed: int, steps: int, low: int, usual: int, high: int) -> BuildRequest:
+    """The graph of a seed, ready to be built for sizes from `low` to `high`."""
+    graph = random_case(Seeded(random.Random(seed)), steps).graph
+    corners = [
+        {name: tuple(evaluate(d, {"x.0": n, "x.1": n}) for d in value.shape) for name, value in graph.inputs}
+        for n in (low, usual, high)
+    ]
+    ranges = tuple(Range(name, False, *(c[name] for c in corners)) for name, _ in graph.inputs)
+    return BuildRequest(f"graph {seed}", graph, (ranges,) if graph.symbols else ())

@@ -1,0 +1,177 @@
+"""Runs the rows of `python -m benchmarks build`: every build in a process and a cache folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.builds import USUAL, Built, Kind, Row
+from benchmarks.jobs import Job, Outcome
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_SEEDS = 10  # that are told of
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How to run: the median of `runs`; `tree`: whose src/anyrt builds; `timeout_s`: for each process."""
+
+    runs: int
+    threads: int
+    timeout_s: float
+    tree: Path = ROOT
+
+
+def run(rows: Sequence[Row], order: Order) -> Iterator[Built]:
+    """Each row's result as soon as there is one."""
+    for row in rows:
+        print(row.name, file=sys.stderr, flush=True)
+        yield _random(row, order) if row.kind in SEEDED else _fixed(row, order)
+
+
+def _fixed(row: Row, order: Order) -> Built:
+    found = [WAYS[row.kind](row, order) for _ in range(order.runs)]
+    failed = [x for x in found if x.error]
+    found.sort(key=lambda x: x.cpu_s or x.wall_s or 0.0)
+    return Built(row, failed[0] if failed else found[len(found) // 2])
+
+
+def _cold(row: Row, order: Order) -> Outcome:
+    with _folder() as cache:
+        return child(
+            Job("build", row.network, row.size, parts=row.parts, threads=order.threads), order, cache
+        )
+
+
+def _again(row: Row, order: Order) -> Outcome:
+    """In the cache of another process that built the same."""
+    job = Job("build", row.network, row.size, threads=order.threads)
+    with _folder() as cache:
+        first = child(job, order, cache)
+        return _first_failed(first) or child(job, order, cache)
+
+
+def _elsewhere(row: Row, order: Order) -> Outcome:
+    with _folder() as there, _folder() as here:
+        job = Job("build", row.network, row.size, plan=str(there / "plan"), threads=order.threads)
+        return _first_failed(child(job, order, there)) or child(replace(job, action="load"), order, here)
+
+
+def _weights(row: Row, order: Order) -> Outcome:
+    with _folder() as cache:
+        job = Job("build", row.network, row.size, plan=str(cache / "plan"), threads=order.threads)
+        loading = replace(job, action="weights", network=row.form)
+        return _first_failed(child(job, order, cache)) or child(loading, order, cache)
+
+
+def _first_failed(first: Outcome) -> Outcome | None:
+    return Outcome(error=f"the first build: {first.error}") if first.error else None
+
+
+WAYS: dict[Kind, Callable[[Row, Order], Outcome]] = {
+    Kind.COLD: _cold,
+    Kind.AGAIN: _again,
+    Kind.ELSEWHERE: _elsewhere,
+    Kind.WEIGHTS: _weights,
+}
+SEEDED = {
+    Kind.RANDOM_LAYERS: Job("build", "random_network"),
+    Kind.RANDOM_PRIMITIVES: Job("graph"),
+}
+
+
+def _random(row: Row, order: Order) -> Built:
+    """Each seed once; what fails or is stopped took the time that it was given."""
+    found = []
+    for seed in range(row.size):
+        with _folder() as cache:
+            outcome = child(replace(SEEDED[row.kind], size=seed, threads=order.threads), order, cache)
+        found.append(replace(outcome, cpu_s=order.timeout_s if outcome.error else outcome.cpu_s))
+    return worst(row, found)
+
+
+def worst(row: Row, found: Sequence[Outcome]) -> Built:
+    """The slowest of all, with how long all but a hundredth took, and who took longer than wanted."""
+    order = sorted(range(len(found)), key=lambda seed: -_cpu(found[seed]))
+    usual = _cpu(found[order[len(found) - math.ceil(USUAL * len(found))]])
+    slow = [seed for seed in order if found[seed].error or _cpu(found[seed]) > row.usual_s]
+    return Built(row, found[order[0]], usual, tuple(slow[:MOST_SEEDS]))
+
+
+def _cpu(outcome: Outcome) -> float:
+    return math.inf if outcome.cpu_s is None else outcome.cpu_s
+
+
+# ---- processes ----------------------------------------------------------------------------------
+
+
+def child(job: Job, order: Order, cache: Path) -> Outcome:
+    """What a process of its own says of a job. It has the time once for the build, and once for the rest."""
+    with _folder() as folder:
+        result, errors = folder / "result", folder / "errors"
+        command = [sys.executable, "-m", "benchmarks.building", json.dumps(asdict(job)), str(result)]
+        with errors.open("wb") as file:
+            process = subprocess.Popen(
+                command,
+                env=_environment(order, cache),
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+        try:
+            status = _ended(process, result, order.timeout_s)
+        finally:
+            _kill(process)
+        outcome = Outcome(**json.loads(result.read_text())) if result.exists() else Outcome()
+        return _with_error(outcome, status, errors.read_text(errors="replace"), order.timeout_s)
+
+
+def _ended(process: subprocess.Popen[bytes], result: Path, seconds: float) -> int | None:
+    """Its status; None when it had to be stopped."""
+    for _ in range(2):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(seconds)
+        if not result.exists():
+            break
+    return None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The process and those that it started, which are a session of their own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _with_error(outcome: Outcome, status: int | None, errors: str, seconds: float) -> Outcome:
+    if status == 0 or outcome.error or (status is None and outcome.cpu_s is not None):
+        return outcome
+    if status is None:
+        return replace(outcome, error=f"not done after {seconds:g} s")
+    last = errors.strip().rpartition("\n")[2]
+    return replace(outcome, error=f"ended with status {status}: {last}"[:200])
+
+
+def _environment(order: Order, cache: Path) -> dict[str, str]:
+    ours = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
+    return {
+        **ours,
+        "ANYRT_CACHE_DIR": str(cache),
+        "PYTHONPATH": f"{order.tree.resolve() / 'src'}{os.pathsep}{ROOT}",
+        "PYTHONHASHSEED": "0",
+    }
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)

@@ -1,0 +1,58 @@
+"""What `python -m benchmarks build` asks of one process, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A network that is part of another, and how many times."""
+
+    network: str
+    size: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to do: `action` is a key of building.ACTIONS. plan: where it is kept. parts: measure an inference
+    beside those of these parts."""
+
+    action: str
+    network: str = ""
+    size: int = 0
+    plan: str = ""
+    parts: tuple[Part, ...] = ()
+    threads: int = 2
+
+    @staticmethod
+    def parse(text: str) -> Job:
+        """From JSON."""
+        fields = json.loads(text)
+        return Job(**{**fields, "parts": tuple(Part(**p) for p in fields["parts"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What it took; None is unknown, or was not asked for.
+
+    cpu_s: of all processes. peak_mb: of the largest process. described_s: adding the layers, not part of the
+    others. modules: texts that LLVM compiled, or new files in the cache if there are more. kernels, text_kb,
+    largest_kb: LLVM text in all and of the largest function. run_us: an inference; parts_us: the sum of its
+    parts' inferences. copies: memory that a load took, by the size of the plan.
+    """
+
+    cpu_s: float | None = None
+    wall_s: float | None = None
+    peak_mb: float | None = None
+    described_s: float | None = None
+    modules: int | None = None
+    kernels: int | None = None
+    text_kb: float | None = None
+    largest_kb: float | None = None
+    run_us: float | None = None
+    parts_us: float | None = None
+    copies: float | None = None
+    error: str = ""
