@@ -4,7 +4,6 @@ interpreter gives."""
 import numpy as np
 import pytest
 
-from anyrt.codegen.host import touched
 from anyrt.codegen.llvm import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
@@ -21,6 +20,7 @@ from anyrt.ir.kernel import Space
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.run import run
+from anyrt.ir.statements import buffers_of
 from anyrt.ir.verify import kernel_faults
 from anyrt.ops._math import mean
 from anyrt.prims import build as b
@@ -116,8 +116,8 @@ def result(found, sizes, kernels=None):
             memory.write(buffer, value.op.blob.data, value.dtype)
         elif value in held:
             memory.write(buffer, held[value], value.dtype)
-    for kernel in kernels or (*found.module.tables, *found.module.versions[version].kernels):
-        given = (x for x in touched(kernel) if x.space not in (Space.SCRATCH, Space.REGISTER))
+    for kernel in kernels or (*found.module.tables, *(c.bound for c in found.module.versions[version].calls)):
+        given = (x for x in buffers_of(kernel.body) if x.space not in (Space.SCRATCH, Space.REGISTER))
         run(kernel, {x: memory[x] for x in given}, sizes)
     ((_, y),) = graph.outputs
     out = next(x for x in found.module.places if x.name == "out_y")
