@@ -18,6 +18,7 @@ from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, parts
 
 PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
 AT_ONCE = 2  # registers that one instruction narrows to bfloat16
+BODIES = 128  # instructions, roughly, that copies of a loop's body may have together
 CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
 
 
@@ -39,22 +40,30 @@ class VectorLoop:
             {f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(),
             key=lambda x: x[0].name,
         )
-        chains = CHAINS if folded else 1
+        chains = self._chains() if folded else 1
+        whole = None  # vectors, where their number is known
         if isinstance(var.extent, int):
             width = min(width, max(2, 1 << (var.extent - 1).bit_length()))
-            chains = min(chains, 1 << max(0, (var.extent // width).bit_length() - 1))
+            whole = var.extent // width
+            chains = min(chains, 1 << max(0, whole.bit_length() - 1))
         extent = v.dim(var.extent)
         sums = {b: [self._accumulator(b, op, width) for _ in range(chains)] for b, op in folded}
         saved = {b: v.registers[b.name] for b, _ in folded}
         peeled = self._peel(width, extent)
         done = self._main(width, chains, extent, sums, peeled, whole=peeled == "0")
-        if chains > 1:
+        if chains > 1 and (whole is None or whole % chains):
             done = self._main(width, 1, extent, sums, done, whole=peeled == "0")
         self._rest(width, done, extent, sums)
         for b, op in folded:
             v.registers[b.name] = saved[b]
             v.changed(b.name)
             self._join(outer, b, op, width, sums[b])
+
+    def _chains(self) -> int:
+        """As many accumulators as hide each other's latency; a body that takes long hides it alone, and is not
+        copied."""
+        weight = len(parts(expressions(self.loop.body)))
+        return min(CHAINS, 1 << max(0, (BODIES // max(1, weight)).bit_length() - 1))
 
     def _registers(self) -> int:
         """Registers a vector: more than one where an instruction narrows them and the loop walks memory."""

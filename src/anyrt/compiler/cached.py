@@ -69,6 +69,12 @@ def plan_key(digest: bytes) -> str:
     return cache_key("plan", digest, *_machine())
 
 
+def report_key(*source: str | bytes) -> str:
+    """Where the report of an earlier build is kept: of the graph and whatever else decides how it was
+    scheduled."""
+    return cache_key("report", *source, *_machine())
+
+
 def _machine() -> tuple[str, str, str]:
     return codegen_version(), processor(), read_flags().cpu or ""
 

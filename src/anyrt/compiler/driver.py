@@ -21,12 +21,12 @@ from anyrt.codegen import llvm
 from anyrt.codegen.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
-from anyrt.compiler.cached import kernel_cache, obtain_pool, plan_key
+from anyrt.compiler.cached import Warn, kernel_cache, obtain_pool, plan_key, report_key
 from anyrt.compiler.report import report_text
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
-from anyrt.core.dims import Requirement
+from anyrt.core.dims import Dim, Requirement
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
@@ -36,8 +36,8 @@ from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES
 from anyrt.plan.abi import align
 from anyrt.plan.file import PlanFile, read_plan, write_plan
-from anyrt.plan.plan import Binding, Plan, lay_out
-from anyrt.plan.program import Compiled
+from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
+from anyrt.plan.program import Compiled, Program
 from anyrt.plan.room import THREAD_ROOM, require_room
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
@@ -157,46 +157,47 @@ class _Build:
                 monitor.finish(name)
 
     def _steps(self) -> bytes:
-        request = self.request
         graph = self._optimised()
-        needs = conditions(request.graph, graph)  # passes drop what asks for them
+        source = _Source.of(self.request, graph)
         self._done(0)
-        target = llvm.choose(read_flags().cpu)
-        blobs = named_blobs(graph)
-        records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
-        offsets = {blobs[r.name]: r.offset for r in records}
-        sizes = Sizes(request.sizes(0, Point.OPT) if request.profiles else {})
-        lower = partial(native.lower, graph, offsets, sizes)
-        tuned = self._tuned(lower, target, needs)
+        known = source.known(self._warn) if self._is_plain() else None
+        if known is not None:
+            return self._again(*known)
+        target, lower = llvm.choose(read_flags().cpu), source.lower()
+        tuned = self._tuned(lower, target, source.needs)
         self._done(1)
-        tuned, alone = self._verified(tuned, lower, target, needs)
+        tuned, alone = self._verified(tuned, lower, target, source.needs)
         self._done(2)
-
-        def warn(text: str) -> None:
-            request.log(Severity.WARNING, text)
-
-        compiled = native.compile_lowered(tuned.lowered, target, kernel_cache(warn), self._check)
-        self._check_memory(tuned.lowered)
+        compiled = native.compile_lowered(tuned.lowered, target, kernel_cache(self._warn), self._check)
+        self._check_memory(compiled.program)
         self._done(3)
-        plan = Plan(
-            name=request.name,
-            graph_text=print_graph(graph, vocabulary(blobs)),
-            blobs=records,
-            bindings=_bindings(request, graph),
-            symbols=symbol_records(graph),
-            requirements=needs,
-            profiles=request.profiles,
-            settings=_settings(request, graph, alone, tuned.choices),
-            layers=request.layers,
-            report=report_text(tuned.lowered, tuned.lines),
-        )
-        check_agreement(plan, graph)
-        data = write_plan(plan, [blob_bytes(b) for b in blobs.values()])
-        if kernel_cache(warn).put(plan_key(read_plan(data, check_weights=False).digest), compiled):
-            self._check()  # an interrupted build has no time left for another file
-            obtain_pool(warn)  # so that loading needs no LLVM
+        report = report_text(tuned.lowered, tuned.lines)
+        data = source.written(report, _settings(self.request, graph, alone, tuned.choices))
+        self._keep(data, compiled)
+        if self._is_plain():
+            source.remember(report, self._warn)
         self._done(4)
         return data
+
+    def _is_plain(self) -> bool:
+        """True where nothing is measured or verified, so that the same graph gives the same plan."""
+        settings = self.request.settings
+        return settings.optimization_level not in EFFORTS and settings.verify is Verify.OFF
+
+    def _again(self, data: bytes, compiled: Compiled) -> bytes:
+        """What an earlier build of the same graph has left in the cache."""
+        self._check_memory(compiled.program)
+        for step in range(1, len(STEPS)):
+            self._done(step)
+        return data
+
+    def _keep(self, data: bytes, compiled: Compiled) -> None:
+        if kernel_cache(self._warn).put(plan_key(read_plan(data, check_weights=False).digest), compiled):
+            self._check()  # an interrupted build has no time left for another file
+            obtain_pool(self._warn)  # so that loading needs no LLVM
+
+    def _warn(self, text: str) -> None:
+        self.request.log(Severity.WARNING, text)
 
     def _optimised(self) -> Graph:
         graph = self.request.graph
@@ -225,7 +226,7 @@ class _Build:
         if self.request.profiles and not _allowed(needs, self.request.sizes(0, Point.OPT)):
             line = "no kernel was measured: the network cannot run at the optimum of the first profile"
             return Tuned(lowered, lines=(line,))
-        self._check_memory(lowered)  # before as much is taken for measuring
+        self._check_room(lowered.arena_bytes, native.scratch_bytes(lowered))  # as much is taken for measuring
         done = partial(self._done, phase=MEASURING)
         with self._phase(MEASURING, PHASE, max(len(s.launches) for s in lowered.schedules)):
             return tune(
@@ -263,19 +264,86 @@ class _Build:
         choices = {value: choice for value, choice in tuned.choices.items() if value not in alone}
         return Tuned(lower(alone, choices), choices, (*tuned.lines, *lines)), alone
 
-    def _check_memory(self, lowered: native.Lowered) -> None:
+    def _check_memory(self, program: Program) -> None:
+        self._check_room(program.arena_bytes, program.scratch_bytes)
+
+    def _check_room(self, arena: Dim, scratch: Dim) -> None:
         """What a context would take, which has the same limit."""
         limit = self.request.settings.memory_limit
         if limit is None:
             return
         corners = [self.request.sizes(p, Point.MAX) for p in range(len(self.request.profiles))] or [{}]
         threads = self.request.settings.num_threads or default_threads()
-        arena, scratch = lowered.arena_bytes, native.scratch_bytes(lowered)
         needed = max(align(s.of(arena)) + threads * align(s.of(scratch)) for s in map(Sizes, corners))
         if needed > limit:
             got, wanted = f"{needed} bytes of intermediate tensors and scratch", f"at most {limit}"
             do = "raise the WORKSPACE limit of the memory pool, or lower the profile's maximum"
             raise ResourceError("AR801", self.request.name or "network", got=got, wanted=wanted, do=do)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An optimised graph with all that a plan says of it but how it was scheduled."""
+
+    request: BuildRequest
+    graph: Graph
+    needs: tuple[Requirement, ...]
+    blobs: Mapping[str, Blob]
+    records: tuple[BlobRecord, ...]
+    text: str
+
+    @staticmethod
+    def of(request: BuildRequest, graph: Graph) -> _Source:
+        """For a request whose graph the passes made `graph`, dropping what asked for conditions."""
+        blobs = named_blobs(graph)
+        records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
+        text = print_graph(graph, vocabulary(blobs))
+        return _Source(request, graph, conditions(request.graph, graph), blobs, records, text)
+
+    def sizes(self) -> Sizes:
+        """What the engine should be best at."""
+        return Sizes(self.request.sizes(0, Point.OPT) if self.request.profiles else {})
+
+    def lower(self) -> partial[native.Lowered]:
+        """What schedules the graph."""
+        offsets = {self.blobs[r.name]: r.offset for r in self.records}
+        return partial(native.lower, self.graph, offsets, self.sizes())
+
+    def written(self, report: str, settings: tuple[tuple[str, str], ...]) -> bytes:
+        """The plan's bytes."""
+        plan = Plan(
+            name=self.request.name,
+            graph_text=self.text,
+            blobs=self.records,
+            bindings=_bindings(self.request, self.graph),
+            symbols=symbol_records(self.graph),
+            requirements=self.needs,
+            profiles=self.request.profiles,
+            settings=settings,
+            layers=self.request.layers,
+            report=report,
+        )
+        check_agreement(plan, self.graph)
+        return write_plan(plan, [blob_bytes(b) for b in self.blobs.values()])
+
+    def known(self, warn: Warn) -> tuple[bytes, Compiled] | None:
+        """The plan and its code, where both were made before for the same graph, on this machine."""
+        report = kernel_cache(warn).get_bytes(self._key())
+        if report is None:
+            return None
+        data = self.written(report.decode(), _settings(self.request, self.graph, frozenset(), {}))
+        file = read_plan(data, check_weights=False)
+        compiled = kernel_cache(warn).get(plan_key(file.digest), file.plan.sym_by_name)
+        return None if compiled is None else (data, compiled)
+
+    def remember(self, report: str, warn: Warn) -> None:
+        """Keep what scheduling has found out."""
+        kernel_cache(warn).put_bytes(self._key(), [report.encode()])
+
+    def _key(self) -> str:
+        """Of weights only those matter that kernels hold as literals."""
+        literals = (b"%d %s" % (n, blob_bytes(b)) for n, b in enumerate(self.blobs.values()) if b.size == 1)
+        return report_key(self.text, repr(sorted(self.sizes().values.items())), b"".join(literals))
 
 
 def _allowed(needs: Iterable[Requirement], sizes: Mapping[str, int]) -> bool:

@@ -55,7 +55,7 @@ from anyrt.ir.kernel import (
     load,
     select,
 )
-from anyrt.ir.statements import buffers_of, dims_of
+from anyrt.ir.statements import buffers_of, dims_of, expressions, parts
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.ahead import asking_ahead
@@ -99,6 +99,7 @@ LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer o
 LEAST_RUN = 128  # bytes
 LARGE, LARGE_RUNS = 1 << 20, 4  # bytes of an output that no cache near a core holds; its runs are longer
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
+TWICE = 160  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
 MANY = 64  # rows, from which two at a time still leave enough for the threads
 
 
@@ -372,7 +373,8 @@ class Builder:
         work = sum(prod(self._extent(v) for v in r.vars) for r in reductions)
         work = max(1, work + prod(map(self._extent, inner)))
         outer, body = merge_around(outer, body, self.names)
-        if work > self.choice.short or prod(map(self._extent, outer)) < MANY:
+        few = prod(map(self._extent, outer)) < MANY
+        if work > self.choice.short or few or len(parts(expressions(body))) > TWICE:
             return self._kernel(outer, body, work)
         size = rows_of_batch(reductions, self._extent, body)
         if size > 1:
