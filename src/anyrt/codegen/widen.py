@@ -60,8 +60,8 @@ class VectorLoop:
             self._join(outer, b, op, width, sums[b])
 
     def _chains(self) -> int:
-        """As many accumulators as hide each other's latency; a body that takes long hides it alone, and is not
-        copied."""
+        """As many accumulators as hide each other's latency; a body that takes long hides it alone, and is
+        not copied."""
         weight = len(parts(expressions(self.loop.body)))
         return min(CHAINS, 1 << max(0, (BODIES // max(1, weight)).bit_length() - 1))
 

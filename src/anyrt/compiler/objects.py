@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from anyrt.backends.cpu.link import Piece
 from anyrt.codegen import image, llvm
+from anyrt.compiler.workers import compile_texts
 from anyrt.core.errors import PlanError
 from anyrt.plan.cache import cache_key
 from anyrt.plan.json import Reader, dump, load
@@ -50,16 +51,16 @@ def pieces(
     check: Callable[[], None] = lambda: None,
 ) -> Mapping[str, Piece]:
     """Code for every text; `check` is called between compilations, and what it raises ends them."""
-    found: dict[str, Piece] = {}
-    for text in dict.fromkeys(texts):
-        key = cache_key("piece", llvm.VERSION, target.key, text)
-        piece = _unpack(store.get_bytes(key))
-        if piece is None:
-            check()
-            piece = Piece(*image.flatten(llvm.compile_text(text, target)))
-            store.put_bytes(key, _packed(piece))
-        found[text] = piece
-    return found
+    keys = {text: cache_key("piece", llvm.VERSION, target.key, text) for text in texts}
+    found = {
+        text: piece for text, key in keys.items() if (piece := _unpack(store.get_bytes(key))) is not None
+    }
+    made = compile_texts([text for text in keys if text not in found], target, check)
+    new = {text: Piece(*image.flatten(code)) for text, code in made.items()}
+    check()  # who stops a build wants nothing of it
+    for text, piece in new.items():
+        store.put_bytes(keys[text], _packed(piece))
+    return found | new
 
 
 def _packed(piece: Piece) -> Sequence[bytes]:

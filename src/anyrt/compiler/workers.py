@@ -1,0 +1,146 @@
+"""LLVM in several processes: llvmlite lets one thread of a process at a time into LLVM.
+
+A worker is a fresh interpreter that reads texts and writes objects until its input ends. It imports LLVM and
+nothing of the program that builds: a `__main__` without a guard does not run again. Where no worker can be
+started, or one fails, its texts are compiled here; so the result never depends on workers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import IO, Final
+
+from anyrt.codegen import llvm
+from anyrt.core.errors import AnyrtError
+
+PAYS: Final = 12  # texts: what starting a worker costs is what compiling three to five takes
+MOST: Final = 16  # workers
+MAX_BYTES: Final = 1 << 30
+_LENGTH: Final = struct.Struct("<q")
+_FAILED: Final = -1
+_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from anyrt.compiler.workers import serve; serve()"
+
+
+def compile_texts(
+    texts: Sequence[str], target: llvm.Target, check: Callable[[], None]
+) -> Mapping[str, bytes]:
+    """An object for each text; `check` is called between compilations, and what it raises ends them."""
+    shared = _Shared(list(reversed(texts)))
+    count = min(_cores() - 1, len(texts) // PAYS, MOST)
+    with _started(count, target, shared):
+        while (text := shared.take()) is not None:
+            check()
+            shared.done[text] = llvm.compile_text(text, target)
+    for text in texts:  # what a worker took and could not do
+        if text not in shared.done:
+            check()
+            shared.done[text] = llvm.compile_text(text, target)
+    return shared.done
+
+
+class _Shared:
+    """Texts to compile, and their objects."""
+
+    def __init__(self, todo: list[str]) -> None:
+        self._todo, self._lock = todo, threading.Lock()
+        self.done: dict[str, bytes] = {}
+
+    def take(self) -> str | None:
+        """The next text, None when there is none left."""
+        with self._lock:
+            return self._todo.pop() if self._todo else None
+
+
+@contextmanager
+def _started(count: int, target: llvm.Target, shared: _Shared) -> Iterator[None]:
+    """Workers, each fed by a thread, which have ended when the block does; killed where it raises."""
+    workers = [w for w in (_worker() for _ in range(count)) if w is not None]
+    threads = [threading.Thread(target=_feed, args=(w, target, shared), daemon=True) for w in workers]
+    try:
+        for thread in threads:
+            thread.start()
+        yield
+        for thread in threads:
+            thread.join()
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+            for pipe in (worker.stdin, worker.stdout):
+                with suppress(OSError):
+                    assert pipe is not None, "workers have pipes"
+                    pipe.close()
+
+
+def _worker() -> subprocess.Popen[bytes] | None:
+    if not sys.executable:
+        return None
+    command = [sys.executable, "-c", _START, *sys.path]
+    try:
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return None
+
+
+def _feed(worker: subprocess.Popen[bytes], target: llvm.Target, shared: _Shared) -> None:
+    """Texts to a worker, one at a time, as long as it answers."""
+    into, out = worker.stdin, worker.stdout
+    assert into is not None, "workers have pipes"
+    assert out is not None, "workers have pipes"
+    with suppress(OSError, ValueError):
+        _write(into, "\n".join((target.triple, target.cpu, target.features)).encode())
+        while (text := shared.take()) is not None:
+            _write(into, text.encode())
+            code = _read(out)
+            if code is None:
+                return
+            shared.done[text] = code
+
+
+def serve() -> None:
+    """The worker's loop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder hears it, too, and ends its workers
+    into, out = sys.stdin.buffer, sys.stdout.buffer
+    first = _read(into)
+    if first is None:
+        return
+    triple, cpu, features = first.decode().split("\n")
+    target = replace(llvm.host(), triple=triple, cpu=cpu, features=features)  # all that LLVM is told
+    while (text := _read(into)) is not None:
+        try:
+            _write(out, llvm.compile_text(text.decode(), target))
+        except AnyrtError:
+            out.write(_LENGTH.pack(_FAILED))
+            out.flush()
+
+
+def _write(pipe: IO[bytes], content: bytes) -> None:
+    pipe.write(_LENGTH.pack(len(content)))
+    pipe.write(content)
+    pipe.flush()
+
+
+def _read(pipe: IO[bytes]) -> bytes | None:
+    """The next message; None for the end, and for what could not be done."""
+    head = pipe.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    content = pipe.read(length) if 0 <= length <= MAX_BYTES else b""
+    return content if len(content) == length else None
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
