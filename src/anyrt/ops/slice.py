@@ -140,9 +140,8 @@ def _one_each(
 
 
 def _strict(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
-    some = all(always_le(1, w.size) for w in windows)  # nothing is read when any axis is empty
     for axis, w in enumerate(windows):
-        if some and (always_le(w.length, w.high) or always_le(w.low, -1)):
+        if always_le(1, w.size) and (always_le(w.length, w.high) or always_le(w.low, -1)):
             got = f"positions {w.start} to {w.last} of axis {axis}, whose size is {w.length}"
             do = "choose another window, or another mode"
             raise ShapeError("AR114", layer.name, got, "positions inside the input", do)
@@ -315,6 +314,8 @@ def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
     far = (None, np.array([2, 0]))
     return (
         Mistake("AR114", "a window beyond the input in STRICT_BOUNDS", s((2, 0), (2, 4), (1, 1)), x),
+        Mistake("AR114", "a window beyond the input, also when another axis is empty",
+                s((2, 0), (2, 0), (1, 1)), x),
         Mistake("AR114", "a negative position in STRICT_BOUNDS", s((1, 0), (3, 4), (-1, 1)), x),
         Mistake("AR114", "CLAMP, REFLECT or WRAP of nothing", s((0,), (2,), (1,), M.CLAMP), ((0,),)),
         Mistake("AR108", "start, shape or stride of another length", s((0,), (2, 2), (1, 1)), x),
@@ -330,6 +331,8 @@ def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
         Mistake("AR202", "a type that Slice does not take", s((0, 0), (1, 1), (1, 1)), x, (DataType.E8M0,)),
         Mistake("AR114", "a window beyond the input at run time", s(None, (2, 4), (1, 1)), run, ints,
                 far, True),
+        Mistake("AR114", "a window beyond the input at run time, also when another axis is empty",
+                s(None, (2, 0), (1, 1)), run, ints, far, True),
         Mistake("AR120", "a negative size at run time", s((0, 0), None, (1, 1)), ((3, 4), None, (2,)),
                 (f, f, DataType.INT64), (None, None, np.array([-1, 2])), True),
         Mistake("AR114", "WRAP of nothing at run time", s((0,), (2,), (1,), M.WRAP), ((0,),), dynamic=True),
@@ -353,9 +356,9 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="Output position i reads start + stride·i on every sliced axis. Outside the input "
-        "STRICT_BOUNDS is an error, WRAP counts on from the other end, CLAMP repeats the edge, REFLECT "
-        "mirrors without repeating the edge, and FILL gives the fill value, or 0. uint8 and fp4, and "
-        "CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.",
+        "STRICT_BOUNDS is an error, also where another axis is empty; WRAP counts on from the other end, "
+        "CLAMP repeats the edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value, "
+        "or 0. uint8 and fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -75,9 +75,9 @@ class View(Prim):
         )
 
     def _conditions(self, axis: Axis, size: Dim) -> Iterator[tuple[Dim, Dim]]:
-        """(low, high) pairs that must be in order; nothing is asked when the output is empty."""
-        if 0 in self.shape:
-            return
+        """(low, high) pairs that must be in order; nothing is asked where the axis itself reads nothing.
+
+        Whether another axis is empty does not matter, so that what is wrong is told at all sizes."""
         count = 1 if axis.out is None else self.shape[axis.out]
         some = minimum(count, 1)
         first, last = axis.start, add(axis.start, mul(axis.step, add(count, -1)))
