@@ -146,7 +146,7 @@ def test_infer_shapes_writes_outputs_that_sizes_are_taken_from(sized):
 
 def test_a_run_writes_the_same_values_as_infer_shapes(sized):
     x = np.ones((2, 3), np.float32)
-    outputs = sized(x=x)
+    outputs = sized.run(x=x)
     assert (outputs["m"].tolist(), outputs["y"].shape) == ([4, 3], (4, 3))
 
 
