@@ -155,13 +155,13 @@ class IActivationLayer(ILayer):
     def type(self, value: ActivationType) -> None: ...
     @property
     def alpha(self) -> float:
-        """first parameter"""
+        """first parameter; unset: 1 for SOFTPLUS, 1.6733 for SELU, else 0"""
 
     @alpha.setter
     def alpha(self, value: float) -> None: ...
     @property
     def beta(self) -> float:
-        """second parameter"""
+        """second parameter; unset: 1 for SOFTPLUS, 1.0507 for SELU, else 0"""
 
     @beta.setter
     def beta(self, value: float) -> None: ...

@@ -245,6 +245,32 @@ def test_attributes_start_at_the_documented_defaults(net):
     assert [dims.rank for dims in unset] == [-1, -1, -1]
 
 
+SELU_PARAMETERS = (1.6732632423543772, 1.0507009873554805)
+
+
+@pytest.mark.parametrize(
+    ("function", "pair", "want"),
+    [
+        (trt.ActivationType.SOFTPLUS, (1, 1), [0.126928, 0.693147, 2.126928]),
+        (trt.ActivationType.SELU, SELU_PARAMETERS, [-1.520166, 0, 2.101402]),
+        (trt.ActivationType.ELU, (0, 0), [0, 0, 2]),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_activations_without_parameters_are_what_they_are_by_themselves(log, function, pair, want):
+    def add(net, x):
+        layer = net.add_activation(x, trt.ActivationType.RELU)
+        layer.type = function
+        assert (layer.alpha, layer.beta) == pair
+        return layer
+
+    assert same(computed(log, [-2, 0, 2], add, "alpha"), want)
+
+
+def test_a_parameter_that_is_set_to_0_is_0(log):
+    assert same(computed(log, [-2, 2], activation(trt.ActivationType.SOFTPLUS), "alpha", 0), [0, 0])
+
+
 @pytest.mark.parametrize(("rank", "axis"), [(4, 1), (5, 2), (8, 5)])
 def test_scale_and_concatenation_choose_their_axis_by_the_rank(net, rank, axis):
     x = net.add_input("x", trt.float32, (2,) * rank)

@@ -96,6 +96,8 @@ def _default(op: AnyOp, spec: AttrSpec) -> str:
             return value.name
         case None if spec.from_rank is not None:
             return "from the rank"
+        case None if spec.from_attr is not None:
+            return f"from `{spec.from_attr[0]}`"
         case None if spec.name not in op.methods[0].params:
             return "not set"
         case int() | float() | tuple() | str():

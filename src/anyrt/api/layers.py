@@ -49,6 +49,9 @@ def _property(spec: AttrSpec) -> property:
         if value is None and spec.from_rank is not None and first is not None:
             rank = first.shape.rank
             return spec.from_rank(rank) if rank >= 0 else 0
+        if value is None and spec.from_attr is not None:
+            name, stands_for = spec.from_attr
+            return stands_for(self._attributes[name])
         return show(spec, value)
 
     @quiet(None)

@@ -47,6 +47,7 @@ class AttrSpec:
 
     from_rank: what an attribute that is None stands for, from the rank of the first operand;
     the getter shows it.
+    from_attr: the same, from another attribute, which it names.
     clears: attributes that go back to their defaults when this one is assigned (Resize:
     the last of shape and scales counts).
     locked_by: while this operand is connected, an assignment is refused (AR310) and changes nothing.
@@ -59,6 +60,7 @@ class AttrSpec:
     enum: type[enum.Enum] | None = None
     read_only: bool = False
     from_rank: Callable[[int], int] | None = None
+    from_attr: tuple[str, Callable[[Any], object]] | None = None  # Any: whatever that attribute is
     clears: tuple[str, ...] = ()
     locked_by: int | None = None
     drops: int | None = None
@@ -75,12 +77,13 @@ def attr(
     enum: type[enum.Enum] | None = None,
     read_only: bool = False,
     from_rank: Callable[[int], int] | None = None,
+    from_attr: tuple[str, Callable[[Any], object]] | None = None,  # Any: as in AttrSpec
     clears: tuple[str, ...] = (),
     locked_by: int | None = None,
     drops: int | None = None,
 ) -> Any:  # the field's annotation says the type, as with dataclasses.field
     """A dataclass field that carries its `AttrSpec`; without `default` the add method must give it."""
-    spec = AttrSpec("", kind, doc, enum, read_only, from_rank, clears, locked_by, drops)
+    spec = AttrSpec("", kind, doc, enum, read_only, from_rank, from_attr, clears, locked_by, drops)
     meta = {"spec": spec}
     return field(metadata=meta) if default is REQUIRED else field(default=default, metadata=meta)
 

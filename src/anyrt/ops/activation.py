@@ -30,14 +30,39 @@ class ActivationAttrs(Attrs):
     """Attributes of Activation."""
 
     type: ActivationType = attr(Kind.ENUM, "the function", enum=ActivationType)
-    alpha: float = attr(Kind.FLOAT, "first parameter", 0.0)
-    beta: float = attr(Kind.FLOAT, "second parameter", 0.0)
+    alpha: float | None = attr(
+        Kind.FLOAT, "first parameter; unset: 1 for SOFTPLUS, 1.6733 for SELU, else 0", None,
+        from_attr=("type", lambda t: usual(t)[0]),
+    )  # fmt: skip
+    beta: float | None = attr(
+        Kind.FLOAT, "second parameter; unset: 1 for SOFTPLUS, 1.0507 for SELU, else 0", None,
+        from_attr=("type", lambda t: usual(t)[1]),
+    )  # fmt: skip
+
+
+def usual(function: ActivationType) -> tuple[float, float]:
+    """alpha and beta where they are not set. NVIDIA's ONNX parser sets neither for Softplus, nor does
+    Torch-TensorRT for SELU; both mean what the functions are by themselves."""
+    match function:
+        case T.SOFTPLUS:
+            return 1.0, 1.0
+        case T.SELU:
+            return 1.6732632423543772, 1.0507009873554805
+        case _:
+            return 0.0, 0.0
+
+
+def parameters(attrs: ActivationAttrs) -> tuple[float, float]:
+    """alpha and beta, set or not."""
+    alpha, beta = usual(attrs.type)
+    return alpha if attrs.alpha is None else attrs.alpha, beta if attrs.beta is None else attrs.beta
 
 
 def expand(layer: Layer[ActivationAttrs]) -> tuple[Value, ...]:
     """The function in float32; RELU of integers stays with integers, primitives round once by themselves."""
     x, attrs = layer.input(0), layer.attrs
-    for name, number in (("alpha", attrs.alpha), ("beta", attrs.beta)):
+    alpha, beta = parameters(attrs)
+    for name, number in (("alpha", alpha), ("beta", beta)):
         if not math.isfinite(number):
             raise ArgumentError("AR308", layer.name, f"{name} {number}", "a finite number", f"set {name}")
     if attrs.type is T.RELU:
@@ -46,7 +71,7 @@ def expand(layer: Layer[ActivationAttrs]) -> tuple[Value, ...]:
     if attrs.type in PRIMITIVES:
         return (map_(PRIMITIVES[attrs.type], x),)
     function = FUNCTIONS[attrs.type]
-    return (in_float(x, lambda y: function(y, attrs.alpha, attrs.beta)),)
+    return (in_float(x, lambda y: function(y, alpha, beta)),)
 
 
 def _times(x: Value, factor: float) -> Value:
@@ -144,7 +169,7 @@ def ref(attrs: ActivationAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     if attrs.type is T.RELU:
         return (np.maximum(arrays[0], arrays[0].dtype.type(0)),)
     with np.errstate(all="ignore"):
-        return (REFERENCES[attrs.type](arrays[0].astype(np.float64), attrs.alpha, attrs.beta),)
+        return (REFERENCES[attrs.type](arrays[0].astype(np.float64), *parameters(attrs)),)
 
 
 DLA_TYPES = frozenset({T.RELU, T.SIGMOID, T.TANH, T.LEAKY_RELU})
@@ -154,7 +179,8 @@ def dla(layer: Layer[ActivationAttrs]) -> str | None:
     """The documented functions, and CLIP from 0 to at most 127."""
     attrs = layer.attrs
     if attrs.type is T.CLIP:
-        fits = attrs.alpha == 0 and attrs.beta <= 127
+        alpha, beta = parameters(attrs)
+        fits = alpha == 0 and beta <= 127
         return None if fits else "DLA clips from alpha 0 to a beta of at most 127"
     return None if attrs.type in DLA_TYPES else f"DLA does not run the activation {attrs.type.name}"
 
@@ -194,6 +220,9 @@ def cases() -> tuple[Case[ActivationAttrs], ...]:
     out += [Case(ActivationAttrs(T.RELU), ((31,),), (t,), low=-100, high=100) for t in sorted(INTS, key=int)]
     out += [
         Case(ActivationAttrs(T.CLIP, 2.0, -2.0), ((5,),)),
+        Case(ActivationAttrs(T.SOFTPLUS), ((9,),)),
+        Case(ActivationAttrs(T.SELU), ((9,),)),
+        Case(ActivationAttrs(T.SOFTPLUS, 0.0, 0.0), ((9,),)),
         Case(ActivationAttrs(T.TANH), ((),)),
         Case(ActivationAttrs(T.SIGMOID), ((2, 0, 3),)),
         Case(ActivationAttrs(T.GELU_ERF), ((1, 2, 1, 2, 1, 3, 1, 2),)),
