@@ -338,6 +338,26 @@ def test_an_output_may_be_a_debug_tensor_too(log):
     assert (listener.seen, y.tolist()) == ([("y", [-1, -2])], [-1, -2])
 
 
+def test_inputs_are_shown_before_what_is_made_of_them(log):
+    builder = trt.Builder(log)
+    network = builder.create_network()
+    x = network.add_input("x", trt.float32, (-1,))
+    layer = network.add_unary(x, trt.UnaryOperation.NEG)
+    layer.get_output(0).name = "y"
+    network.mark_output(layer.get_output(0))
+    assert [network.mark_debug(t) for t in (layer.get_output(0), x)] == [True, True]
+    config, profile = builder.create_builder_config(), builder.create_optimization_profile()
+    profile.set_shape("x", (1,), (2,), (4,))
+    config.add_optimization_profile(profile)
+    context = builder.build_engine_with_config(network, config).create_execution_context()
+    context.set_debug_listener(listener := Listener())
+    assert context.set_all_tensors_debug_state(True)
+    x, y = np.float32([1, 2, 3]), np.zeros(3, np.float32)
+    assert context.set_input_shape("x", (3,))
+    assert context.execute_v2([x, y])
+    assert (listener.seen, listener.places[0]) == ([("x", [1, 2, 3]), ("y", [-1, -2, -3])], x.ctypes.data)
+
+
 def test_debug_tensors_are_no_inputs_and_outputs(context, engine, log):
     assert engine.get_tensor_mode("d") is trt.TensorIOMode.NONE
     assert engine.get_tensor_shape("d").rank == context.get_tensor_shape("d").rank == -1

@@ -63,10 +63,23 @@ def test_debug_tensors_are_those_of_the_engine(net, chain, engine_of, log):
     assert (net.unmark_debug(twice), "AR407" in log.lines[0]) == (False, True)
 
 
-def test_inputs_and_repeated_debug_tensors_are_refused(net, chain, log):
-    assert net.mark_debug(chain[0])
-    assert [net.mark_debug(chain[0]), net.mark_debug(net.get_input(0))] == [False, False]
+def test_repeated_debug_tensors_are_refused(net, chain, log):
+    for tensor in (chain[0], net.get_input(0)):
+        assert (net.mark_debug(tensor), net.mark_debug(tensor)) == (True, False)
     assert [line[:7] for line in log.lines] == ["[AR402]"] * 2
+
+
+def test_inputs_may_be_debug_tensors_and_stay_inputs(net, chain, engine_of):
+    x, extra = net.get_input(0), net.add_input("extra", F, (1,))
+    assert [net.mark_debug(t) for t in (extra, x)] == [True, True]
+    engine = engine_of(net)
+    assert ([*engine], [engine.is_debug_tensor(n) for n in engine]) == (
+        ["x", "extra", "y"],
+        [True, True, False],
+    )
+    assert net.unmark_debug(x)
+    net.remove_tensor(extra)
+    assert ([*engine_of(net)], net.is_debug_tensor(extra)) == (["x", "y"], False)
 
 
 def unfused(net, engine_of):

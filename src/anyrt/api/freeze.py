@@ -60,7 +60,7 @@ def _outputs(network: INetworkDefinition) -> list[ITensor]:
     marked = [*network._outputs, *network._shape_outputs]
     if not marked:
         raise GraphError("AR401", network.name, do="call network.mark_output")
-    return list(dict.fromkeys([*marked, *network._debug]))
+    return list(dict.fromkeys([*marked, *(t for t in network._debug if t._layer is not None)]))
 
 
 def _check_names(tensors: Iterable[ITensor]) -> None:
@@ -113,8 +113,10 @@ def _dim_names(tensor: ITensor) -> tuple[str, ...]:
 def _layers(
     network: INetworkDefinition, expansion: Expansion, outputs: Collection[ITensor]
 ) -> Iterator[LayerRecord]:
+    shown = [(DEBUG, t._name) for t in network._inputs if t in network._debug]
     for layer in network._layers:
         details = [("source", layer._source), ("metadata", layer._metadata)]
+        details += shown if layer is network._layers[0] else []  # no layer makes an input
         details += [(n, _shown(x)) for n, x in layer._attributes.items()]
         for tensor in layer._outputs:
             details += _marks(network, expansion, tensor) if tensor in outputs else ()

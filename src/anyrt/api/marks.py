@@ -1,6 +1,7 @@
 """What an engine remembers of single tensors: which are debug tensors, and the values of shape outputs.
 
-A plan has no field for these; they travel among the details of the layers that make the tensors.
+A plan has no field for these; they travel among the details of the layers that make the tensors, for inputs
+among those of the first layer.
 
 >>> n = Sym("x.0", 1, 8)
 >>> text = print_values("y", [n.dim + 1, 3]); text
@@ -58,11 +59,12 @@ def parse_values(text: str, symbols: Mapping[str, Sym]) -> tuple[str, tuple[Dim,
 
 
 def marks_of(plan: Plan) -> Marks:
-    """The marks in a plan; names that are no outputs of it are ignored."""
+    """The marks in a plan; names that are no outputs of it are ignored, but inputs are seen by listeners."""
     outputs = {b.name: b for b in plan.bindings if not b.is_input}
+    seen = {DEBUG: {b.name for b in plan.bindings}, HIDDEN: outputs.keys(), UNFUSED: outputs.keys()}
     details = [detail for layer in plan.layers for detail in layer.details]
     shown, hidden, unfused = (
-        tuple(v for k, v in details if k == kind and v in outputs) for kind in (DEBUG, HIDDEN, UNFUSED)
+        tuple(v for k, v in details if k == kind and v in names) for kind, names in seen.items()
     )
     values = [parse_values(v, plan.sym_by_name) for k, v in details if k == VALUES]
     known = tuple(v for v in values if v[0] in outputs)

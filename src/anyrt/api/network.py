@@ -174,10 +174,10 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def mark_debug(self, tensor: ITensor) -> bool:
-        """Let a debug listener see the tensor while the engine runs."""
+        """Let a debug listener see the tensor, an input or the output of a layer, after each run."""
         self._own("mark_debug", tensor)
-        if tensor._layer is None or tensor in self._debug:
-            raise GraphError("AR402", tensor._name, "an input or debug tensor", "another output of a layer")
+        if tensor in self._debug:
+            raise GraphError("AR402", tensor._name, "a debug tensor", "a tensor that is none yet")
         self._debug.append(tensor)
         return True
 
@@ -209,6 +209,8 @@ class INetworkDefinition(Reporting, Managed):
         if tensor._layer is not None or tensor._consumers:
             raise GraphError("AR407", tensor._name, "a tensor that a layer reads or makes", "an unused input")
         self._remove(self._inputs, tensor)
+        if tensor in self._debug:
+            self._debug.remove(tensor)
 
     @quiet(False)
     def set_weights_name(self, weights: Weights, name: str) -> bool:
