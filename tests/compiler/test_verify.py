@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from anyrt.codegen.llvm import host
@@ -116,3 +117,21 @@ def test_a_kernel_that_writes_behind_its_output_is_reported(monkeypatch):
     monkeypatch.setattr(Trial, "overrun", lambda self: ("tensor z",))
     found = verify(lowered(chain()), host(), [{"x.0": 3, "y.0": 3}])
     assert [m.finding for m in found] == ["it writes behind tensor z"]
+
+
+def test_a_constant_without_elements_takes_no_other_ones_place():
+    """In the memory of constants it may have the same offset as another one."""
+    x, some = b.param("x", (N.dim,), DataType.FLOAT), b.const(np.float32([1, 2]), DataType.FLOAT)
+    y = b.concat([x, some, b.const(np.zeros(0), DataType.FLOAT)], 0)
+    graph = Graph((("x", x),), (("y", y),), symbols=(Symbol(N, "x", 0),))
+    found = native.lower(graph, {v.op.blob: 0 for v in y.args[1:]}, Sizes({"x.0": 5}))
+    assert verify(found, host(), [{"x.0": 5}]) == ()
+
+
+@pytest.mark.usefixtures("wrong_abs")
+def test_a_wrong_part_of_a_concatenation_is_told_from_others_beside_an_empty_one():
+    x = b.param("x", (40,), DataType.FLOAT)
+    y = b.concat([b.const(np.zeros(0), DataType.FLOAT), b.map_("abs", x), b.map_("neg", x)], 0)
+    graph = Graph((("x", x),), (("y", y),))
+    found = verify(native.lower(graph, constant_offsets(graph), Sizes()), host(), [{}])
+    assert "abs(" in found[0].text

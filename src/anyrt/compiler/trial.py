@@ -144,7 +144,8 @@ class Trial:
             assert isinstance(value, Const), f"{buffer.name} holds no constant"
             offset = places[buffer][1]
             assert isinstance(offset, int), f"constant {buffer.name} has no fixed place"
-            pieces[offset] = stored_bytes(value.blob.data, value.blob.dtype)
+            if value.blob.size:  # an empty one shares its place with the next
+                pieces[offset] = stored_bytes(value.blob.data, value.blob.dtype)
         self._block(abi.CONSTS, "constants", max((at + p.size for at, p in pieces.items()), default=0))
         for at, piece in pieces.items():
             self.blocks["constants"].bytes[at : at + piece.size] = piece

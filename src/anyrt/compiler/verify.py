@@ -286,7 +286,7 @@ def _maker(
     if len(launches) == 1 or not isinstance(value.op, Concat):
         return launches[0]
     axis = value.op.axis
-    ends = np.cumsum([evaluate(a.shape[axis], sizes) for a in value.args])
+    ends = np.cumsum([evaluate(a.shape[axis], sizes) for a in value.args if 0 not in a.shape])
     return launches[int(np.searchsorted(ends, index[axis], side="right"))]
 
 
