@@ -7,17 +7,26 @@ from anyrt.codegen.llvm import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.dims import Sym, evaluate
-from anyrt.core.enums import DataType
+from anyrt.core.enums import DataType, SampleMode
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeRoundMode as Rounding
+from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Graph, Symbol, Type, Value
 from anyrt.ir.kernel import Scalar, const
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Read
 from anyrt.plan import abi
 from anyrt.prims import build as b
 from anyrt.prims.concat import Concat
 from anyrt.prims.pad import Pad
+from anyrt.prims.taps import Border, Cubic, Nearest
+from anyrt.prims.view import Axis, View
 from anyrt.schedule.cost import Sizes
 
 N = Sym("x.0", 0, 64)
+NEAREST = Nearest(Coordinate.ASYMMETRIC, Selector.FORMULA, Rounding.FLOOR)
+CUBIC = Cubic(Coordinate.ASYMMETRIC, Selector.FORMULA, -0.75, exclude_outside=False)
+FAR = 1 << 28  # elements, beyond what is mapped behind a small tensor
 
 
 def run(y: Value, shape: tuple[int, ...], level: str | None) -> np.ndarray:
@@ -59,3 +68,53 @@ def test_what_stands_for_an_element_of_nothing_is_the_first_one(op):
     op.lower(out, (operand,), index)
     assert [evaluate(d, {N.name: 0, "i": 1, "j": 4000}) for d in found[0]] == [0, 0]
     assert [evaluate(d, {N.name: 9, "i": 3, "j": 4000}) for d in found[0]][1] == 4000
+
+
+def test_what_is_empty_has_no_kernel():
+    """Its kernel had rows to keep and tables to read, which nothing had filled."""
+    x = b.param("x", (1, 1, 2, 4), DataType.FLOAT)
+    y = b.taps(b.taps(x, 3, 2, CUBIC), 2, 0, CUBIC)
+    graph = Graph((("x", x),), (("y", b.taps(b.taps(y, 3, 4, NEAREST), 0, 2, NEAREST)),))
+    lowered = native.lower(graph, {}, Sizes())
+    assert (lowered.module.kernels, lowered.module.tables) == ((), [])
+    Trial(load(lowered, choose(None)), {}).run()
+
+
+def test_folding_what_has_no_elements_reads_none():
+    x = b.param("x", (6, 1), DataType.FLOAT)
+    view = b.slice_(x, (FAR, 0), (1, 0), (1, 1))
+    graph = Graph((("x", x),), (("y", b.reduce_("prod", view, (1,))),))
+    assert "store out_y[0] = 1.0:f32" in print_kernels(native.lower(graph, {}, Sizes()).module.kernels)
+
+
+@pytest.mark.parametrize("level", [None, Level.SSE2.value])
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: b.taps(x, 0, N.dim, NEAREST),
+        lambda x: b.taps(x, 0, N.dim, CUBIC),
+        lambda x: b.taps(x, 0, N.dim, Border(SampleMode.REFLECT, 3, -1)),
+        lambda x: b.slice_(x, (FAR, 0), (N.dim, 2), (1, 1)),
+        lambda x: b.slice_(x, (N.dim - 1, 0), (N.dim, 2), (-FAR, 1)),
+        lambda x: b.reduce_("sum", b.slice_(x, (FAR, 0), (N.dim, 2), (1, 1)), (1,)),
+    ],
+    ids=["nearest", "cubic", "border", "slice", "flip", "fold"],
+)
+def test_padding_an_empty_part_gives_the_border(part, level):
+    """Beside the condition, the part's first element is read: it must be somewhere."""
+    x, n = b.param("x", (6, 2), DataType.FLOAT), b.param("n", (N.dim,), DataType.FLOAT)
+    y = b.pad(part(x), (2, 0), (1, 0), 7.0)
+    graph = Graph((("x", x), ("n", n)), (("y", y),), {}, (Symbol(N, "n", 0),))
+    trial = Trial(load(native.lower(graph, {}, Sizes({N.name: 5})), choose(level)), {N.name: 0})
+    trial.run()
+    got = trial.blocks["tensor y"].bytes[: -abi.ALIGNMENT].view(np.float32)
+    assert got.tolist() == [7.0] * 3 * y.shape[1]
+
+
+def test_a_view_that_may_be_empty_reads_in_place_where_its_index_is_sure():
+    wide, found = Type((N.dim, 8), DataType.FLOAT), []
+    operand = Read(wide, lambda at: found.append(tuple(at)) or const(0.0, Scalar.F32))
+    view = View((N.dim, 3), (Axis(0, 0), Axis(5, 1)))
+    i, j = Sym("i", extent=N.dim).dim, Sym("j", extent=3).dim
+    view.lower(view.infer((wide,)), (operand,), (i, j))
+    assert found == [(i, j + 5)]

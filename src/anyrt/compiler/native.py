@@ -72,11 +72,11 @@ def lower(
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
-    at_work = [x.call for s in made for x in s.launches if any(0 not in v.shape for v in x.makes)]
-    tables.keep({b.offset for call in at_work for b in call.buffers if b.space is Space.TABLE})
+    calls = [c for g in guarded for c in g.calls]
+    tables.keep({b.offset for call in calls for b in call.buffers if b.space is Space.TABLE})
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
     module = Module(tables.kernels(), guarded, places, symbols, bindings)
-    for call in (*module.fills, *module.calls):
+    for call in (*module.fills, *calls):
         places.update({b: (abi.TABLES, b.offset) for b in call.buffers if b.space is Space.TABLE})
     for kernel in module.distinct:
         assert_kernel(kernel)

@@ -20,7 +20,7 @@ from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
-from anyrt.prims._check import check_axis, check_shape, expect, known_size, short_shape, show
+from anyrt.prims._check import check_axis, check_shape, expect, known_size, not_empty, short_shape, show
 
 FILLED: Final = 16  # elements of a row that are worth a vector
 
@@ -34,9 +34,10 @@ class Axis:
     out: int | None
     step: Dim = 1
 
-    def at(self, index: tuple[Dim, ...]) -> Dim:
-        """The position read for an output index."""
-        return self.start if self.out is None else add(self.start, mul(self.step, index[self.out]))
+    def at(self, index: tuple[Dim, ...], some: Dim = 1) -> Dim:
+        """The position read for an output index; where `some` is 0, that of the first element."""
+        start = mul(self.start, some)
+        return start if self.out is None else add(start, mul(self.step, index[self.out]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,11 @@ class View(Prim):
         return np.broadcast_to(x[positions], out)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
-        """The operand at the mapped index."""
-        return args[0].at(tuple(axis.at(index) for axis in self.axes))
+        """The operand at the mapped index; for an empty view its first element, which is not used."""
+        open_axes = ((i, d) for i, d in zip(index, out.shape, strict=True) if not always_le(1, d))
+        sure = all(always_le(add(i, 1), d) for i, d in open_axes)
+        some = 1 if sure else not_empty(out.shape)
+        return args[0].at(tuple(axis.at(index, some) for axis in self.axes))
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The same elements of the symbolic operand, when every position is known."""

@@ -84,15 +84,23 @@ class Elements:
             return storage.read(self.buffers[value], value.dtype, flat(value.shape, index))
         op = value.op
         if isinstance(op, Reduce):
-            return self._reduction(value, op, index)
+            return self._folded(value, op, index)
         if isinstance(op, Taps):
             return (self.tapped or self.taps)(value, index)
         reads = tuple(Read(a.type, partial(self.at, a)) for a in value.args)
         return op.lower(value.type, reads, index)
 
-    def _reduction(self, value: Value, op: Reduce, index: tuple[Dim, ...]) -> Expr:
-        if not self.allow_reductions:
-            raise Refusal(value, AGAIN)
+    def _folded(self, value: Value, op: Reduce, index: tuple[Dim, ...]) -> Expr:
+        """What is folded over nothing is where folding starts."""
+        instruction, start = op.fold(value.dtype)
+        total = const(start, COMPUTED[value.dtype])
+        if 0 not in value.args[0].shape:
+            if not self.allow_reductions:
+                raise Refusal(value, AGAIN)
+            total = load(self._reduction(value, op, index).register, 0)
+        return wrap(total, instruction.value, value.dtype)
+
+    def _reduction(self, value: Value, op: Reduce, index: tuple[Dim, ...]) -> Reduction:
         key = (value, index)
         if key not in self.reductions:
             arg = value.args[0]
@@ -107,7 +115,7 @@ class Elements:
             self.reductions[key] = Reduction(
                 value, index, register, instruction, const(start, kind), tuple(inner.values()), body
             )
-        return wrap(load(self.reductions[key].register, 0), op.fold(value.dtype)[0].value, value.dtype)
+        return self.reductions[key]
 
     def taps(
         self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None

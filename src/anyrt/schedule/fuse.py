@@ -130,7 +130,8 @@ class Fusion:
         while True:
             launches: list[Launch] = []
             refusals: dict[Value, Refusal] = {}
-            for number, group in enumerate(self._groups(self._hosts())):
+            groups = (g for g in self._groups(self._hosts()) if 0 not in g.root.shape)  # else nothing to do
+            for number, group in enumerate(groups):
                 try:
                     launches.append(self._build(group, number))
                 except Refusal as refusal:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, add, always_le, floordiv, mod, mul
+from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, mod, mul
 from anyrt.core.enums import ResizeCoordinateTransformation
 from anyrt.ir.kernel import (
     LANES,
@@ -117,7 +117,8 @@ class Tables:
         """The table for a rule between two lengths."""
         key = (rule, n_in, n_out, group)
         if key not in self.made:
-            count, number = mul(n_out, rule.count * group), len(self.made)
+            # One entry at least, which is read beside a condition that discards it.
+            count, number = mul(maximum(n_out, 1), rule.count * group), len(self.made)
             near = nearness(rule, n_in, n_out)
             positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), near=near, group=group)
             weights = self._buffer(f"wgt{number}", Scalar.F32, count) if rule.weighs else None
@@ -179,7 +180,7 @@ def _fill_offsets(name: str, table: Table, places: Places) -> Kernel:
 
 
 def _fill(name: str, table: Table) -> Kernel:
-    var, group = Names().var(table.n_out, "o"), table.group
+    var, group = Names().var(maximum(table.n_out, 1), "o"), table.group
     stores: list[Store] = []
     for t, (position, weight) in enumerate(table.rule.taps(var.dim, table.n_in, table.n_out)):
         for k in range(group):
