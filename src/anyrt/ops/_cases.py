@@ -94,7 +94,7 @@ def case_graph(
         if array is ABSENT:
             values.append(None)
             continue
-        name, dtype = f"x{i}", _dtype(case, i)
+        name, dtype = f"x{i}", dtype_of(case, i)
         spec = op.operand(i)
         if spec.build_time or (spec.shape_values and not dynamic):
             values.append(const(array, dtype))
@@ -131,11 +131,12 @@ def operands(op: AnyOp, case: AnyCase | AnyMistake) -> tuple[Array, ...]:
             out.append(ABSENT)
             continue
         drawn = random.uniform(low, high, shape) if given is None else given.reshape(shape)
-        out.append(widen(_stored(np.asarray(drawn), _dtype(case, i)), _dtype(case, i)))
+        out.append(widen(_stored(np.asarray(drawn), dtype_of(case, i)), dtype_of(case, i)))
     return tuple(out)
 
 
-def _dtype(case: AnyCase | AnyMistake, i: int) -> DataType:
+def dtype_of(case: AnyCase | AnyMistake, i: int) -> DataType:
+    """The type of operand `i`."""
     return case.dtypes[i] if i < len(case.dtypes) else case.dtypes[-1]
 
 
@@ -158,7 +159,7 @@ def _open_axes(case: AnyCase | AnyMistake, i: int, rank: int) -> tuple[int, ...]
 def _expected(
     op: AnyOp, case: AnyCase, arrays: tuple[Array, ...], scales: tuple[float, ...], out_scale: float | None
 ) -> tuple[Array, ...]:
-    int8 = [_dtype(case, i) is DataType.INT8 and a is not ABSENT for i, a in enumerate(arrays)]
+    int8 = [dtype_of(case, i) is DataType.INT8 and a is not ABSENT for i, a in enumerate(arrays)]
     if not any(int8):
         return op.ref(case.attrs, arrays)
     steps = [float(np.float32(scales[i])) if i < len(scales) else 1.0 for i in range(len(arrays))]

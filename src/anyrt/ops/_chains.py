@@ -1,0 +1,160 @@
+"""Chains of layers in which something is empty, made of the cases that operators list.
+
+A chain begins with an input like an operand of some case, along an axis of which nothing may lie. Each layer
+takes the attributes of one of its own cases, of which a size may be 0 as well, and what the layer before it
+gives for one of its operands; the others are constants.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+
+import numpy as np
+
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dtype import cast
+from anyrt.core.enums import DataType
+from anyrt.core.errors import AnyrtError
+from anyrt.ir.graph import Graph, Symbol, Value, walk
+from anyrt.ir.prim import Array
+from anyrt.ir.reference import widen
+from anyrt.ops._cases import AnyCase, Run, dtype_of, operands
+from anyrt.ops._expand import expand_layer
+from anyrt.ops._record import ABSENT, AnyOp, Attrs, Kind, Layer
+from anyrt.prims.build import const, param
+
+TRIES = 1000
+# Others are no first operand, stand for real numbers (test_int8.py), or cannot be computed with.
+TYPES = frozenset(DataType) - {DataType.INT8, DataType.E8M0}
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """`y` is what layers make of the input `x`, whose elements are `fed`; `told` says which layers."""
+
+    name: str
+    x: Value
+    y: Value
+    symbols: tuple[Symbol, ...]
+    fed: Array
+    expected: Array
+    told: str
+
+
+def joined(chains: Sequence[Chain]) -> Run:
+    """Chains side by side in one graph."""
+    graph = Graph(
+        tuple((c.name, c.x) for c in chains),
+        tuple((c.name, c.y) for c in chains),
+        symbols=tuple(s for c in chains for s in c.symbols),
+    )
+    sizes = {s.sym.name: c.fed.shape[s.axis] for c in chains for s in c.symbols}
+    expected, types = tuple(c.expected for c in chains), tuple(c.y.dtype for c in chains)
+    return Run(graph, {c.name: c.fed for c in chains}, sizes, expected, types, rtol=1e-5, atol=1e-6)
+
+
+class Unfit(Exception):
+    """These cases do not follow one another."""
+
+
+def chain(ops: Sequence[AnyOp], dynamic: bool) -> Chain | None:
+    """One chain of these layers, always the same; None where none is found."""
+    name = "_".join([*(op.layer.name.lower() for op in ops), "dynamic" if dynamic else "static"])
+    random = Random(zlib.crc32(name.encode()))
+    for _ in range(TRIES):
+        try:
+            return _grown(name, ops, random, dynamic)
+        except (AnyrtError, Unfit, ValueError, IndexError):
+            continue
+    return None
+
+
+def _grown(name: str, ops: Sequence[AnyOp], random: Random, dynamic: bool) -> Chain:
+    case, place, arrays = _pick(random.choice((ops[0], ops[-1])), None, None, random)
+    held, dtype = _emptied(arrays[place], random), dtype_of(case, place)
+    symbols = tuple(Symbol(Sym(f"{name}.{k}"), name, k) for k in range(held.ndim if dynamic else 0))
+    sizes = {s.sym.name: held.shape[s.axis] for s in symbols}
+    shape: tuple[Dim, ...] = tuple(s.sym.dim for s in symbols) if dynamic else held.shape
+    x = value = param(name, shape, dtype)
+    made, told = [held], []
+    for op in ops:
+        value, answer, layer = _step(op, value, made[-1], sizes, random)
+        made.append(widen(cast(answer, value.dtype), value.dtype))
+        told.append(layer)
+    if all(a.size for a in made):
+        raise Unfit
+    return Chain(name, x, value, symbols, cast(held, dtype), made[-1], f"{dtype.name}{held.shape} {told}")
+
+
+def _step(
+    op: AnyOp, value: Value, held: Array, sizes: Mapping[str, int], random: Random
+) -> tuple[Value, Array, str]:
+    """One more layer: its value, what the reference gives, and what it is."""
+    case, place, arrays = _pick(op, held.ndim, value.dtype, random)
+    attrs, before = _with_a_zero(op, case.attrs, random), arrays[place].shape
+    given = [a if _decides(op, k) else _like(a, before, held.shape) for k, a in enumerate(arrays)]
+    given[place] = held
+    values = [None if a is ABSENT else const(a, dtype_of(case, k)) for k, a in enumerate(given)]
+    values[place] = value
+    after = expand_layer(op, Layer("layer", attrs, tuple(values)))[0]
+    rules = (r for v in walk([after]) for r in v.op.requires(tuple(a.type for a in v.args), "layer"))
+    if not all(r.holds(sizes) for r in rules):
+        raise Unfit
+    with np.errstate(all="ignore"):
+        answer = op.ref(attrs, tuple(given))[0]
+    return after, answer, f"{op.layer.name} {attrs} on {[a.shape for a in given]}"
+
+
+def _pick(
+    op: AnyOp, rank: int | None, dtype: DataType | None, random: Random
+) -> tuple[AnyCase, int, tuple[Array, ...]]:
+    """A case, the place of an operand of this rank (if there is one) and type in it, and its operands."""
+    places = _places(op, rank, dtype) or _places(op, None, dtype)
+    if not places:
+        raise Unfit
+    case, place = random.choice(places)
+    return case, place, operands(op, case)
+
+
+@cache
+def _places(op: AnyOp, rank: int | None, dtype: DataType | None) -> list[tuple[AnyCase, int]]:
+    return [
+        (case, k)
+        for case in op.cases()
+        for k, shape in enumerate(case.shapes)
+        if shape is not None and rank in (None, len(shape)) and not _decides(op, k)
+        if dtype_of(case, k) in TYPES and dtype in (None, dtype_of(case, k))
+    ]
+
+
+def _decides(op: AnyOp, k: int) -> bool:
+    """True for an operand whose values must be known."""
+    return op.operand(k).shape_values or op.operand(k).build_time
+
+
+def _like(operand: Array, before: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """An operand of the sizes that go with another one of `shape` instead of `before`."""
+    if operand is ABSENT or operand.ndim != len(before):
+        return operand
+    sizes = shape
+    if len(before) == len(shape):
+        sizes = tuple(n if d == b else d for d, b, n in zip(operand.shape, before, shape, strict=True))
+    return np.resize(operand, sizes)
+
+
+def _emptied(array: Array, random: Random) -> Array:
+    """Nothing along one of the axes, or the array itself."""
+    axis = random.randrange(array.ndim + 1)
+    return array if axis == array.ndim else array.take([], axis)
+
+
+def _with_a_zero(op: AnyOp, attrs: Attrs, random: Random) -> Attrs:
+    """The attributes with one of the sizes in them 0, or as they are."""
+    held = {s.name: getattr(attrs, s.name) for s in op.specs() if s.kind in (Kind.DIMS, Kind.FLOATS)}
+    places = [(name, k) for name, sizes in held.items() for k in range(len(sizes or ()))]
+    name, k = random.choice([*places, ("", 0)])
+    return replace(attrs, **{name: (*held[name][:k], 0, *held[name][k + 1 :])}) if name else attrs

@@ -1,0 +1,74 @@
+"""Layers one after the other with nothing in some tensor between them: it is read at no address."""
+
+from functools import reduce
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+
+from anyrt.codegen.llvm import host
+from anyrt.compiler import native
+from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.enums import LayerType
+from anyrt.ir.interpret import interpret
+from anyrt.ops import OPS
+from anyrt.ops._cases import differences
+from anyrt.ops._chains import chain, joined
+from anyrt.passes import PASSES
+from anyrt.plan import abi
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.fuse import port_names
+
+# Nothing but constants follows a constant, and no shape is empty.
+LAYERS = [op for op in OPS.values() if op.layer not in (LayerType.CONSTANT, LayerType.SHAPE)]
+SAMPLE = 12  # triples in each of the tests
+
+
+def run_natively(run):
+    """The outputs by name; tensors without elements have the address 0."""
+    graph = reduce(lambda g, step: step.run(g, False), PASSES, run.graph)
+    lowered = native.lower(graph, constant_offsets(graph), Sizes(run.sizes))
+    trial, buffers = Trial(load(lowered, host()), run.sizes), {b.name: b for b in lowered.module.places}
+    ports, arrays = port_names(graph), [*run.feeds.values(), *run.expected]
+    for n, array in enumerate(arrays):
+        if array.size == 0:
+            trial.args[abi.FIRST_BINDING + n] = 0
+    for (name, value), port in zip(graph.inputs, ports, strict=False):
+        if port in buffers and run.feeds[name].size:
+            trial.write(buffers[port], run.feeds[name], value.dtype)
+    trial.run()
+    assert trial.overrun() == ()
+    outputs = zip(graph.outputs, ports[len(graph.inputs) :], run.expected, strict=True)
+    return {
+        name: trial.read(buffers[port], v.dtype, e.shape)
+        if e.size
+        else np.zeros(e.shape, numpy_dtype(v.dtype))
+        for (name, v), port, e in outputs
+    }
+
+
+def wrong(chains):
+    """What is wrong with chains, and which they are."""
+    run, told = joined(chains), {c.name: c.told for c in chains}
+    with np.errstate(all="ignore"):
+        answers = interpret(run.graph, run.feeds, run.sizes), run_natively(run)
+    return [(line, told[line.split(":")[0]]) for answer in answers for line in differences(run, answer)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("first", LAYERS, ids=lambda op: op.layer.name)
+def test_two_layers_around_nothing(first, dynamic):
+    chains = [chain((first, second), dynamic) for second in LAYERS]
+    assert all(chains), "every layer can follow every other one"
+    assert wrong(chains) == []
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("part", range(5))
+def test_three_layers_around_nothing(part, dynamic):
+    triples = Random(0).sample(list(product(LAYERS, repeat=3)), 5 * SAMPLE)[part::5]
+    chains = [c for ops in triples if (c := chain(ops, dynamic)) is not None]
+    assert len(chains) > SAMPLE // 2
+    assert wrong(chains) == []
