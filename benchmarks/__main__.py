@@ -6,6 +6,7 @@ python -m benchmarks ops --json new.jsonl --compare old.jsonl
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
 python -m benchmarks build                        what building networks costs
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
+python -m benchmarks trees --old ../older         two source trees in turn
 python -m benchmarks list
 python -m benchmarks compare old.jsonl new.jsonl
 python -m benchmarks report results.jsonl         tables of earlier results
@@ -24,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import build_session, builds, document, mechanisms, record, report, session
+from benchmarks import build_session, builds, document, mechanisms, record, report, session, trees
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
 from benchmarks.compare import comparison
@@ -77,6 +78,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     build.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
     build.add_argument("--tree", type=Path, default=build_session.ROOT, help="another checkout, which builds")
+    two = commands.add_parser("trees", help="this source tree beside another one, in turn")
+    two.set_defaults(action=_trees)
+    two.add_argument("--old", type=Path, required=True, metavar="DIR", help="the other checkout")
+    two.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
+    two.add_argument("--threads", type=int, default=2)
+    two.add_argument("--runs", type=int, help=f"bursts of each tree (default: {Effort().runs})")
+    two.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
+    two.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
     listing = commands.add_parser("list", help="names of all cases")
     listing.set_defaults(action=_list)
     listing.add_argument("--only", default="", metavar="REGEX")
@@ -130,6 +139,21 @@ def _build(options: argparse.Namespace) -> None:
         if options.json:
             session.append(options.json, builds.line_of(built))
     print("\n".join(map(markdown, builds.tables(found))))
+
+
+def _trees(options: argparse.Namespace) -> None:
+    session.limit_threads(options.threads)
+    effort = QUICK if options.quick else Effort()
+    effort = replace(effort, runs=options.runs) if options.runs else effort
+    order = trees.Order(options.old, trees.ROOT, options.threads, effort)
+    if options.json:
+        options.json.write_text(record.line_of("machine", this_machine({}, {})) + "\n")
+    found = []
+    for pair in trees.pairs(_names(options.only), order):
+        found.append(pair)
+        if options.json:
+            session.append(options.json, trees.line_of(pair))
+    show(trees.tables(found))
 
 
 def _compare(options: argparse.Namespace) -> None:

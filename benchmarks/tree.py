@@ -1,0 +1,80 @@
+"""One of the two processes of `python -m benchmarks trees`: it builds engines with the AnyRT that PYTHONPATH
+names, and runs a burst of inferences whenever it is asked to.
+
+A line of JSON on its input is a request, a line on its output the answer:
+
+    {"case": "norm_ln_8x512x768"}     [["", 61.2], …]: its ways and microseconds of each; a text, if it fails
+    {"way": 0, "runs": 20}            59.8: the median in microseconds
+
+Only the public API of AnyRT is used, so that any tree will do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyrt
+from benchmarks.cases import CASES
+from benchmarks.measure import burst, once
+from benchmarks.peers import Way
+from benchmarks.peers import anyrt as ours
+from benchmarks.values import Array, input_values
+
+WANTED = {c.name: c for c in CASES}
+
+
+def main(threads: int) -> None:
+    """Answer until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed is no answer
+    ready = Ready(threads)
+    for line in sys.stdin:
+        print(json.dumps(ready.answer(json.loads(line))), file=answers, flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What can be run; the engines know no more than the addresses of `inputs`."""
+
+    threads: int
+    ways: list[Way] = field(default_factory=list)
+    inputs: list[Array] = field(default_factory=list)
+
+    def answer(self, request: object) -> object:
+        """What is asked for."""
+        match request:
+            case {"case": str(name)}:
+                return self.prepare(name)
+            case {"way": int(way), "runs": int(runs)}:
+                return self.run(way, runs)
+        raise ValueError(f"got {request}, wanted a case or a way")
+
+    def prepare(self, name: str) -> list[tuple[str, float]] | str:
+        """Add the ways of a case."""
+        case = WANTED[name]
+        x = input_values(case.input, case.low, case.high)
+        try:
+            made = ours.prepare(case, x, self.threads)
+            found = [(way.label, 1e6 * once(way.run)) for way in made]
+        except Exception as error:  # whatever a tree raises is an answer
+            return f"{type(error).__name__}: {error}"[:200]
+        self.inputs.append(x)
+        self.ways.extend(made)
+        return found
+
+    def run(self, way: int, runs: int) -> float:
+        """The median of a burst in microseconds."""
+        times: list[int] = []
+        burst(self.ways[way].run, runs, times)
+        return statistics.median(times) / 1e3
+
+
+if __name__ == "__main__":
+    source = Path(sys.argv[1]).resolve()
+    assert Path(anyrt.__file__).resolve().is_relative_to(source), f"{anyrt.__file__} is not below {source}"
+    main(int(sys.argv[2]))

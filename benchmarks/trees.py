@@ -1,0 +1,273 @@
+"""Two source trees, case by case and in turn: what a change of the compiler made faster or slower.
+
+    python -m benchmarks trees --old ../older
+
+Each tree has a process, which builds a few cases with its own AnyRT. Then they run in turn, a burst each,
+and never both; what counts is the median of the ratios of neighbouring bursts, so that a machine that becomes
+slower meanwhile does no harm. Where memory lies differs from process to process: a case that seems slower is
+measured again in new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from benchmarks.cases import CASES
+from benchmarks.measure import Effort, length
+from benchmarks.table import Table, digits, geometric_mean
+
+ROOT = Path(__file__).resolve().parents[1]
+BATCH = 8  # cases for which both processes hold engines and memory
+MOST_BURST = 1000  # of calls that take a microsecond
+NOTABLE = 0.03
+CLEAR, PATIENCE = 0.01, 4  # so many times the bursts, as long as a ratio may be off by more than that
+AGAIN = 2  # times that a slower case is measured again
+NOTCH = 1.57  # of the quartiles' distance, by the root of the count: 95 % of a median (McGill 1978)
+LAYERS = {c.name: c.layer.value for c in CASES}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The two trees, and how to measure them."""
+
+    old: Path
+    new: Path
+    threads: int
+    effort: Effort
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A way of a case in both trees: medians in microseconds, the median of the ratios new / old, and how far
+    that may be off."""
+
+    case: str
+    label: str
+    old_us: float = math.nan
+    new_us: float = math.nan
+    ratio: float = math.nan
+    noise: float = math.nan
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        """The case and, where it has several, the way."""
+        return f"{self.case} ({self.label})" if self.label else self.case
+
+    @property
+    def verdict(self) -> str:
+        """Slower or faster by more than is notable, beyond noise; unclear when noise hides that."""
+        if self.error:
+            return self.error
+        if self.ratio - self.noise > 1 + NOTABLE:
+            return "slower"
+        if self.ratio + self.noise < 1 - NOTABLE:
+            return "faster"
+        return "unclear" if self.noise > NOTABLE else ""
+
+
+def pairs(names: Sequence[str], order: Order) -> Iterator[Pair]:
+    """Every way of every case."""
+    for start in range(0, len(names), BATCH):
+        for pair in _batch(names[start : start + BATCH], order):
+            yield _again(pair, order) if pair.verdict == "slower" else pair
+
+
+def _again(pair: Pair, order: Order) -> Pair:
+    """Measured again in new processes; how these differ is noise, too."""
+    found = [pair]
+    for _ in range(AGAIN):
+        found += [p for p in _batch([pair.case], order) if p.label == pair.label and not p.error]
+    return joined(found)
+
+
+def joined(found: Sequence[Pair]) -> Pair:
+    """The one of the middle ratio, with the differences of all as noise."""
+    middle = sorted(found, key=lambda p: p.ratio)[len(found) // 2]
+    spread = (max(p.ratio for p in found) - min(p.ratio for p in found)) / 2
+    return replace(middle, noise=max(spread, *(p.noise for p in found)))
+
+
+def _batch(names: Sequence[str], order: Order) -> list[Pair]:
+    """The ways of some cases; where a process ends, each case on its own."""
+    try:
+        return list(_measured(names, order))
+    except EndedError as error:
+        if len(names) == 1:
+            return [Pair(names[0], "", error=str(error))]
+        return [pair for name in names for pair in _batch([name], order)]
+
+
+def _measured(names: Sequence[str], order: Order) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        old, new = (stack.enter_context(Process(t, order.threads)) for t in (order.old, order.new))
+        prepared = [(name, old.prepare(name), new.prepare(name)) for name in names]
+        for name, before, after in prepared:
+            print(name, file=sys.stderr, flush=True)
+            if isinstance(before, str) or isinstance(after, str):
+                yield Pair(name, "", error=f"old: {before}" if isinstance(before, str) else f"new: {after}")
+                continue
+            for a, b in zip(before, after, strict=True):
+                yield _compared(name, (old, a), (new, b), order.effort)
+
+
+def _compared(case: str, old: Way, new: Way, effort: Effort) -> Pair:
+    """Old and new in turn, until the ratio is clear or patience is over."""
+    runs = length(min(old[1].estimate_us, new[1].estimate_us) / 1e6, replace(effort, most_burst=MOST_BURST))
+    befores, afters = list[float](), list[float]()
+    for _ in range(PATIENCE):
+        for turn in range(effort.runs):
+            both = ((*old, befores), (*new, afters))
+            for process, way, times in both[:: -1 if turn % 2 else 1]:
+                time.sleep(effort.pause_s)  # until the other's threads sleep
+                times.append(process.run(way.number, runs))
+        pair = compared(case, old[1].label, befores, afters)
+        if pair.noise <= CLEAR:
+            break
+    return pair
+
+
+def compared(case: str, label: str, old: Sequence[float], new: Sequence[float]) -> Pair:
+    """What bursts in turn tell.
+
+    >>> compared("c", "", [10, 20, 10], [11, 22, 11]).ratio
+    1.1
+    """
+    ratios = [b / a for a, b in zip(old, new, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    noise = NOTCH * (high - low) / math.sqrt(len(ratios))
+    return Pair(case, label, statistics.median(old), statistics.median(new), middle, noise)
+
+
+# ---- processes ----------------------------------------------------------------------------------
+
+
+class EndedError(Exception):
+    """A tree's process is no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A way of a case in a process: its number there, and about how long it takes."""
+
+    number: int
+    label: str
+    estimate_us: float
+
+
+@dataclass(slots=True)
+class Process:
+    """The process of a tree, with a kernel cache of its own."""
+
+    tree: Path
+    threads: int
+    ways: int = 0
+    cache: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
+    child: subprocess.Popen[str] = field(init=False)
+
+    def __enter__(self) -> Self:
+        source = self.tree.resolve() / "src"
+        ours = {k: v for k, v in os.environ.items() if not k.startswith("ANYRT_")}
+        path = f"{source}{os.pathsep}{ROOT}"
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.tree", str(source), str(self.threads)],
+            env={**ours, "PYTHONPATH": path, "ANYRT_CACHE_DIR": self.cache.name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.child.kill()
+        self.child.communicate()
+        self.cache.cleanup()
+
+    def prepare(self, case: str) -> list[Prepared] | str:
+        """Build a case; why it cannot be built."""
+        answer = self._ask({"case": case})
+        if isinstance(answer, str):
+            return answer
+        assert isinstance(answer, list), f"a list of ways is wanted: {answer}"
+        first, self.ways = self.ways, self.ways + len(answer)
+        return [Prepared(first + k, label, us) for k, (label, us) in enumerate(answer)]
+
+    def run(self, way: int, runs: int) -> float:
+        """The median of a burst, in microseconds."""
+        answer = self._ask({"way": way, "runs": runs})
+        assert isinstance(answer, float), f"a time is wanted: {answer}"
+        return answer
+
+    def _ask(self, request: dict[str, object]) -> object:
+        assert self.child.stdin is not None, "a pipe was asked for"
+        assert self.child.stdout is not None, "a pipe was asked for"
+        try:
+            print(json.dumps(request), file=self.child.stdin, flush=True)
+            line = self.child.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise EndedError(f"the process of {self.tree} ended with status {self.child.wait()}")
+        answer: object = json.loads(line)
+        return answer
+
+
+Way: TypeAlias = tuple[Process, Prepared]
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def line_of(pair: Pair) -> str:
+    """One JSON line."""
+    return json.dumps({"kind": "pair", **asdict(pair), "verdict": pair.verdict})
+
+
+def tables(found: Sequence[Pair]) -> list[Table]:
+    """Every case, the slower ones first; each layer."""
+    right = [p for p in found if not p.error]
+    cases = [_line(p) for p in sorted(found, key=lambda p: -math.inf if p.error else -p.ratio)]
+    groups = [
+        (layer, [p for p in right if LAYERS[p.case] == layer]) for layer in dict.fromkeys(LAYERS.values())
+    ]
+    note = (
+        "Medians; new / old: the median of the ratios of neighbouring bursts; ±: how far that may be off, or "
+        f"how far processes differ. Slower, faster: by more than {NOTABLE:.0%} beyond that. Unclear: it may "
+        f"be off by more than {NOTABLE:.0%}."
+    )
+    columns = ("case", "old µs", "new µs", "new / old", "±", "")
+    return [
+        Table("Two trees", columns, tuple(cases), note),
+        Table(
+            "Two trees, by layer",
+            ("layer", "ways", "new / old, mean", "slower", "faster", "unclear"),
+            tuple(_group(*g) for g in [*groups, ("all", right)] if g[1]),
+        ),
+    ]
+
+
+def _line(pair: Pair) -> tuple[str, ...]:
+    if pair.error:
+        return (pair.name, "", "", "", "", pair.error)
+    times = (pair.old_us, pair.new_us)
+    return (pair.name, *map(digits, times), f"{pair.ratio:.3f}", f"{pair.noise:.3f}", pair.verdict)
+
+
+def _group(layer: str, found: Sequence[Pair]) -> tuple[str, ...]:
+    counts = (str(sum(p.verdict == v for p in found)) for v in ("slower", "faster", "unclear"))
+    return (layer, str(len(found)), f"{geometric_mean(p.ratio for p in found):.3f}", *counts)
