@@ -30,7 +30,7 @@ from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
 from benchmarks.compare import comparison
 from benchmarks.machine import this_machine
-from benchmarks.measure import QUICK, Effort
+from benchmarks.measure import QUICK, Effort, limit_threads, processors
 from benchmarks.peers import NAMES, OURS
 from benchmarks.table import markdown, show
 
@@ -112,7 +112,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _mechanisms(options: argparse.Namespace) -> None:
-    session.limit_threads(options.threads)
+    limit_threads(options.threads)
     effort = QUICK if options.quick else Effort()
     found = []
     every = (*mechanisms.MECHANISMS, *ATTEMPTS)
@@ -142,7 +142,7 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _trees(options: argparse.Namespace) -> None:
-    session.limit_threads(options.threads)
+    processors(options.threads)
     effort = QUICK if options.quick else Effort()
     effort = replace(effort, runs=options.runs) if options.runs else effort
     order = trees.Order(options.old, trees.ROOT, options.threads, effort)
@@ -228,7 +228,7 @@ def _session(options: argparse.Namespace) -> None:
     """What a child process does."""
     faulthandler.enable()
     threads = int(options.threads)
-    session.limit_threads(threads)
+    limit_threads(threads)
     effort = QUICK if options.quick else Effort()
     effort = replace(effort, runs=options.runs) if options.runs else effort
     peers = tuple(options.peers.split(","))

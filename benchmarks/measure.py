@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -40,6 +41,20 @@ class Times:
     median: float
     minimum: float
     runs: int
+
+
+def processors(threads: int) -> list[int]:
+    """Those that so many threads run on."""
+    cores = sorted(os.sched_getaffinity(0))
+    if threads > len(cores):
+        raise SystemExit(f"--threads {threads}: got {len(cores)} processors; ask for at most as many")
+    return cores[:threads]
+
+
+def limit_threads(threads: int) -> None:
+    """Keep this process, and all pools that it starts, on so many processors."""
+    os.sched_setaffinity(0, processors(threads))
+    os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 class Quiet(Protocol):

@@ -48,15 +48,6 @@ class Order:
     calls: bool
 
 
-def limit_threads(threads: int) -> None:
-    """Keep this process, and all pools that it starts, on so many processors."""
-    cores = sorted(os.sched_getaffinity(0))
-    if threads > len(cores):
-        raise SystemExit(f"--threads {threads}: got {len(cores)} processors; ask for at most as many")
-    os.sched_setaffinity(0, cores[:threads])
-    os.environ["OMP_NUM_THREADS"] = str(threads)
-
-
 def run(order: Order, output: Path) -> None:
     """Measure every case, and add its line to `output` when it is done."""
     peers, missing = load_peers(order.peers)

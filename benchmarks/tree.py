@@ -20,7 +20,7 @@ from pathlib import Path
 
 import anyrt
 from benchmarks.cases import CASES
-from benchmarks.measure import burst, once
+from benchmarks.measure import burst, limit_threads, once
 from benchmarks.peers import Way
 from benchmarks.peers import anyrt as ours
 from benchmarks.values import Array, input_values
@@ -30,6 +30,7 @@ WANTED = {c.name: c for c in CASES}
 
 def main(threads: int) -> None:
     """Answer until the input ends."""
+    limit_threads(threads)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed is no answer
     ready = Ready(threads)
@@ -56,9 +57,9 @@ class Ready:
 
     def prepare(self, name: str) -> list[tuple[str, float]] | str:
         """Add the ways of a case."""
-        case = WANTED[name]
-        x = input_values(case.input, case.low, case.high)
         try:
+            case = WANTED[name]
+            x = input_values(case.input, case.low, case.high)
             made = ours.prepare(case, x, self.threads)
             found = [(way.label, 1e6 * once(way.run)) for way in made]
         except Exception as error:  # whatever a tree raises is an answer

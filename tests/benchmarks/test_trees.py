@@ -1,0 +1,90 @@
+"""Two source trees in turn: what ratios tell, the tables, and the processes."""
+
+import doctest
+import json
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import __main__ as cli
+from benchmarks import trees
+from benchmarks.cases import CASES
+from benchmarks.trees import ROOT, EndedError, Pair, Process, compared, joined, tables
+
+
+def pair(ratio, noise=0.0, case="norm_ln_8x512x768"):
+    return Pair(case, "", 10.0, 10.0 * ratio, ratio, noise)
+
+
+def test_neighbours_are_compared_so_that_drift_does_not_count():
+    old = [10.0, 20.0, 40.0, 80.0]
+    found = compared("case", "dynamic", old, [1.1 * x for x in old])
+    assert found.ratio == pytest.approx(1.1)
+    assert found.noise == pytest.approx(0)
+    assert (found.old_us, found.name) == (30.0, "case (dynamic)")
+
+
+def test_noise_is_how_far_the_median_may_be_off():
+    found = compared("case", "", [10.0] * 16, [9.0, 10.0, 11.0, 12.0] * 4)
+    assert found.noise == pytest.approx(1.57 * 0.25 / 4)
+
+
+def test_verdicts_count_what_is_beyond_noise():
+    assert [pair(r).verdict for r in (1.0, 1.031, 0.969)] == ["", "slower", "faster"]
+    assert [pair(r, 0.02).verdict for r in (1.04, 1.06)] == ["", "slower"]
+    assert pair(1.06, 0.04).verdict == "unclear"
+    assert Pair("case", "", error="old: no").verdict == "old: no"
+
+
+def test_a_case_that_is_slower_in_one_process_only_is_not_slower():
+    assert joined([pair(1.2), pair(1.0), pair(1.01)]) == pair(1.01, pytest.approx(0.1))
+    assert joined([pair(1.2), pair(1.22), pair(1.21)]).verdict == "slower"
+
+
+def test_tables_show_the_slower_ones_first_and_count_by_layer():
+    found = [pair(0.5), pair(1.2), pair(1.0, case="scale_u_8x64x112x112"), Pair("list", "", error="old: no")]
+    cases, layers = tables(found)
+    assert [r[3] for r in cases.rows] == ["", "1.200", "1.000", "0.500"]
+    assert layers.rows == (
+        ("Scale", "1", "1.000", "0", "0", "0"),
+        ("Normalization", "2", "0.775", "1", "1", "0"),
+        ("all", "3", "0.843", "1", "1", "0"),
+    )
+
+
+def test_a_process_needs_nothing_of_the_compiler_beside_the_api():
+    ask = "import sys, benchmarks.tree; print(*(m for m in sys.modules if m.startswith('benchmarks.')))"
+    done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = {n.partition(".")[2] for n in done.stdout.split()}
+    assert names <= {"cases", "measure", "peers", "peers.anyrt", "steps", "tree", "values"}
+
+
+def test_a_process_tells_why_a_case_cannot_be_built_and_is_missed_when_it_ends():
+    with Process(ROOT, threads=1) as process:
+        assert process.prepare("no such case") == "KeyError: 'no such case'"
+        (way,) = process.prepare("scale_c_L1_1x4x32x32")
+        assert way.label == ""
+        assert process.run(way.number, 3) > 0
+        with pytest.raises(EndedError, match="ended with status 1"):
+            process.run(99, 3)
+
+
+def test_a_tree_without_the_library_is_named(tmp_path):
+    order = trees.Order(tmp_path, ROOT, 1, trees.Effort())
+    (found,) = trees.pairs([CASES[0].name], order)
+    assert found.error == f"the process of {tmp_path} ended with status 1"
+
+
+def test_one_case_from_end_to_end(tmp_path, capsys):
+    path = tmp_path / "lines"
+    arguments = ["--old", str(ROOT), "--only", "^shuffle_t2d_L1_64$", "--threads", "1", "--json", str(path)]
+    cli.main(["trees", "--quick", *arguments])
+    machine, line = map(json.loads, path.read_text().splitlines())
+    assert (machine["kind"], line["kind"], line["error"]) == ("machine", "pair", "")
+    assert 0.3 < line["ratio"] < 3
+    assert "shuffle_t2d_L1_64" in capsys.readouterr().out
+
+
+def test_examples_in_docstrings_hold():
+    assert doctest.testmod(trees).failed == 0
