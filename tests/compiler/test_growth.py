@@ -1,0 +1,76 @@
+"""What building costs grows with the network and not faster: no clock, the compiler's work is counted."""
+
+import re
+from dataclasses import astuple, dataclass
+
+import pytest
+
+import anyrt as trt
+from anyrt.api.freeze import freeze
+from anyrt.codegen.llvm import Level, forced
+from anyrt.compiler import native
+from anyrt.compiler.request import Settings
+from anyrt.compiler.trial import constant_offsets
+from anyrt.passes import PASSES
+from anyrt.schedule.cost import Sizes
+from benchmarks import networks
+from benchmarks.builds import ROWS, Kind
+
+# Blocks or layers to begin with: few enough to be quick, so many that the first ones are not most of it.
+KINDS = {
+    "residual": 6,
+    "gelu": 6,
+    "normalizations": 12,
+    "linear": 5,
+    "cubic": 4,
+    "mixed": 50,
+    "varied": 50,
+}
+# Kinds that cost more the more there is of them: what is shared is written once for each reader, or a layer
+# computes all before it again. A kind that is mended leaves this list.
+EXPLODING = ("residual", "gelu", "linear", "cubic", "varied")
+LONG = 200  # layers of a long chain: 1000, when these are lowered in seconds
+SLACK = 1.25  # the first blocks may be fused with the input, and those after them not
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The compiler's work."""
+
+    kernels: int
+    text: int
+    instructions: int
+
+
+def counts(lowered):
+    """The one place that knows where the compiler's work is to be counted."""
+    text = native.text(lowered, forced(Level.AVX2)).text
+    instructions = re.findall(r"^  \S", text, re.MULTILINE)
+    return Counts(len(lowered.module.kernels), len(text), len(instructions))
+
+
+def lowered(kind, size):
+    network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
+    network.mark_output(getattr(networks, kind)(network, size))
+    graph = freeze(network, [], Settings()).graph
+    for step in PASSES:
+        graph = step.run(graph, False)
+    return native.lower(graph, constant_offsets(graph), Sizes({}))
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in EXPLODING])
+def test_twice_the_network_is_about_twice_the_work(kind):
+    once, twice = (astuple(counts(lowered(kind, n * KINDS[kind]))) for n in (1, 2))
+    ratios = [b / a for a, b in zip(once, twice, strict=True)]
+    assert max(ratios) <= 2 * SLACK, (once, twice)
+
+
+def test_a_long_chain_is_about_ten_times_the_work_of_a_tenth():
+    tenth, whole = (astuple(counts(lowered("mixed", n))) for n in (LONG // 10, LONG))
+    ratios = [b / a for a, b in zip(tenth, whole, strict=True)]
+    assert max(ratios) <= 10 * SLACK, (tenth, whole)
+
+
+def test_the_kinds_are_those_that_the_benchmark_builds():
+    assert {r.network for r in ROWS if r.kind is Kind.COLD} == set(KINDS)
+    assert set(EXPLODING) <= set(KINDS)
