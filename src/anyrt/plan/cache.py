@@ -32,7 +32,7 @@ from typing import Final
 from anyrt.core.dims import Sym
 from anyrt.core.errors import PlanError, ResourceError
 from anyrt.core.flags import read_flags
-from anyrt.plan.disk import write_atomically
+from anyrt.plan.disk import open_regular, write_atomically
 from anyrt.plan.json import dump, load
 from anyrt.plan.program import Compiled, Program
 
@@ -197,19 +197,16 @@ def _checksum(key: str, parts: Sequence[bytes | memoryview]) -> bytes:
 
 def _read_entry(path: Path, key: str) -> bytes:
     """The content of an entry; PlanError unless it is undamaged and was written for `key`."""
-    # Neither waits for the writer of a FIFO, nor becomes a terminal's reader.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_ENTRY:
-            got = f"mode {stat.filemode(facts.st_mode)}, {facts.st_size} bytes"
-            wanted = f"a regular file of at most {MAX_ENTRY} bytes"
-            raise PlanError("AR604", "cache entry", got=got, wanted=wanted)
+    with open_regular(path, "cache entry") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_ENTRY:
+            raise PlanError("AR604", "cache entry", got=f"{size} bytes", wanted=f"at most {MAX_ENTRY}")
         preamble = file.read(_PREAMBLE.size)
         if len(preamble) < _PREAMBLE.size:
             raise PlanError("AR601", "cache entry", got=f"{len(preamble)} bytes")
         magic, nbytes, checksum = _PREAMBLE.unpack(preamble)
-        if magic != MAGIC or nbytes != facts.st_size - _PREAMBLE.size:
-            raise PlanError("AR604", "cache entry", got=f"{facts.st_size} bytes that do not fit its preamble")
+        if magic != MAGIC or nbytes != size - _PREAMBLE.size:
+            raise PlanError("AR604", "cache entry", got=f"{size} bytes that do not fit its preamble")
         content = file.read(nbytes)
     if _checksum(key, (content,)) != checksum:
         raise PlanError("AR602", "cache entry")
