@@ -125,7 +125,7 @@ PROFILES: dict[int, tuple[str, str]] = {
 PLANS: dict[int, tuple[str, str]] = {
     601: ("plan truncated", "The plan ends before the length that it states"),
     602: ("checksum differs", "The plan was altered after it was written"),
-    603: ("plan from a newer format", "The plan was written by a newer version"),
+    603: ("plan of another format", "The plan was written by a newer version, or by one that is too old"),
     604: ("header lies about sizes", "Offsets and sizes do not fit the file or each other"),
     605: ("malformed header", "The header is too deep, too large, or has values of wrong types"),
     606: ("not a plan", "The bytes do not start like a plan"),

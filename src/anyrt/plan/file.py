@@ -4,7 +4,7 @@
     8    format version, uint32            12   0, uint32
     16   length of the header, uint64      24   offset of the constants, uint64
     32   length of the constants, uint64   40   length of the file, uint64
-    64   SHA-256 of bytes 0 to 63 and the header, with the checksum of every constant in it
+    64   SHA-256 of bytes 0 to 63 and the header, with the checksum of every constant in it (`checksum.py`)
     96   0 up to 128, then the header, then 0 up to the constants, each at a multiple of 64, 0 between them
 
 >>> data = write_plan(Plan("net", "graph"), [])
@@ -28,15 +28,16 @@ from typing import TYPE_CHECKING, Final
 
 from anyrt.core.errors import PlanError
 from anyrt.plan.abi import align
+from anyrt.plan.checksum import checksums
 from anyrt.plan.disk import write_atomically
-from anyrt.plan.json import Reader, dump, load
-from anyrt.plan.plan import BlobRecord, Plan, parse_plan
+from anyrt.plan.json import Json, Reader, dump, load
+from anyrt.plan.plan import Plan, parse_plan
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc from Python 3.12
 
 MAGIC: Final = b"\x89AnyRT\r\n"
-FORMAT: Final = 1
+FORMAT: Final = 2
 MAX_HEADER: Final = 256 << 20
 
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
@@ -62,7 +63,8 @@ def plan_parts(plan: Plan, contents: Sequence[Buffer]) -> Iterator[bytes | memor
     views = [memoryview(x).cast("B") for x in contents]
     sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
-    header = dump({**plan.as_json(), "checksums": [hashlib.sha256(v).hexdigest() for v in views]})
+    sums: list[Json] = [*checksums(views)]
+    header = dump({**plan.as_json(), "checksums": sums})
     start = align(_HEADER_AT + len(header))
     fields = (len(header), start, plan.blob_bytes, start + plan.blob_bytes)
     preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, *fields)
@@ -123,19 +125,17 @@ def _read(data: memoryview, check_weights: bool, is_mapped: bool) -> PlanFile:
     if plan.blob_bytes != weights.nbytes:
         got, wanted = f"{plan.blob_bytes} bytes", f"{weights.nbytes}, which the file has"
         raise PlanError("AR604", "blobs", got=got, wanted=wanted)
-    sums = header.field("checksums").exactly(len(plan.blobs))
-    at = 0
-    for blob, checksum in zip(plan.blobs, sums, strict=True):
+    stated = [x.text(64) for x in header.field("checksums").exactly(len(plan.blobs))]
+    at, contents = 0, []
+    for blob in plan.blobs:
         _check_zero(weights[at : blob.offset], f"plan, bytes before constant {blob.name!r}")
         at = blob.offset + blob.nbytes
-        _check_blob(blob, weights[blob.offset : at], checksum, check_weights)
-    return PlanFile(plan, weights.toreadonly(), digest, is_mapped)
-
-
-def _check_blob(blob: BlobRecord, content: memoryview, checksum: Reader, check_weights: bool) -> None:
-    stated = checksum.text(64)
-    if check_weights and hashlib.sha256(content).hexdigest() != stated:
+        contents.append(weights[blob.offset : at])
+    found = checksums(contents) if check_weights else stated
+    if found != stated:
+        blob = next(b for b, ours, theirs in zip(plan.blobs, found, stated, strict=True) if ours != theirs)
         raise PlanError("AR602", f"constant {blob.name!r}", do="get a fresh copy of the plan")
+    return PlanFile(plan, weights.toreadonly(), digest, is_mapped)
 
 
 def _check_preamble(data: memoryview) -> tuple[int, int]:
@@ -145,9 +145,9 @@ def _check_preamble(data: memoryview) -> tuple[int, int]:
     if data.nbytes < _HEADER_AT:
         raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"at least {_HEADER_AT}")
     _, version, reserved, header_bytes, start, blob_bytes, total = _PREAMBLE.unpack_from(data)
-    if version > FORMAT:
+    if version not in (0, FORMAT):
         do = "load it with the version that wrote it, or build it again"
-        raise PlanError("AR603", "plan", got=f"format {version}", wanted=f"at most {FORMAT}", do=do)
+        raise PlanError("AR603", "plan", got=f"format {version}", wanted=f"{FORMAT}", do=do)
     if total > data.nbytes:
         raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"{total}")
     fits = start == align(_HEADER_AT + header_bytes) and start + blob_bytes == total == data.nbytes
