@@ -21,7 +21,7 @@ import hashlib
 import mmap
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -41,7 +41,7 @@ FORMAT: Final = 2
 MAX_HEADER: Final = 256 << 20
 
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
-_HEADER_AT: Final = 128
+PREAMBLE_BYTES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +58,46 @@ class PlanFile:
     is_mapped: bool = False
 
 
-def plan_parts(plan: Plan, contents: Sequence[Buffer]) -> Iterator[bytes | memoryview]:
-    """The bytes of a plan file in pieces; `contents` holds the constants of `plan.blobs`, in their order."""
+@dataclass(frozen=True, slots=True)
+class PlanParts:
+    """A plan file in pieces. Its constants were not copied: whoever owns them must not change them yet.
+
+    `digest`: SHA-256 over all of the plan.
+    """
+
+    pieces: tuple[bytes | memoryview, ...]
+    digest: bytes
+
+
+def plan_parts(plan: Plan, contents: Sequence[Buffer]) -> PlanParts:
+    """A plan file that is neither in memory nor on disk; `contents`: the constants of `plan.blobs`, in their
+    order."""
     views = [memoryview(x).cast("B") for x in contents]
     sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
     sums: list[Json] = [*checksums(views)]
     header = dump({**plan.as_json(), "checksums": sums})
-    start = align(_HEADER_AT + len(header))
+    start = align(PREAMBLE_BYTES + len(header))
     fields = (len(header), start, plan.blob_bytes, start + plan.blob_bytes)
     preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, *fields)
-    yield preamble + _checksum(preamble, header) + bytes(_HEADER_AT - 96)
-    yield header
-    at = _HEADER_AT + len(header)
+    digest = _checksum(preamble, header)
+    pieces: list[bytes | memoryview] = [preamble + digest + bytes(PREAMBLE_BYTES - 96), header]
+    at = PREAMBLE_BYTES + len(header)
     for blob, view in zip(plan.blobs, views, strict=True):
-        yield bytes(start + blob.offset - at)
-        yield view
+        pieces += [bytes(start + blob.offset - at), view]
         at = start + blob.offset + blob.nbytes
-    yield bytes(start - at if not views else 0)
+    pieces.append(bytes(start - at if not views else 0))
+    return PlanParts(tuple(pieces), digest)
 
 
 def write_plan(plan: Plan, contents: Sequence[Buffer]) -> bytes:
     """A plan file in memory."""
-    return b"".join(plan_parts(plan, contents))
+    return b"".join(plan_parts(plan, contents).pieces)
 
 
 def write_plan_file(path: Path, plan: Plan, contents: Sequence[Buffer]) -> None:
     """A plan file on disk, complete or not there; ResourceError AR803 when it cannot be written."""
-    write_atomically(path, plan_parts(plan, contents))
+    write_atomically(path, plan_parts(plan, contents).pieces)
 
 
 def read_plan(data: Buffer, check_weights: bool = True) -> PlanFile:
@@ -116,11 +128,11 @@ def _read(data: memoryview, check_weights: bool, is_mapped: bool) -> PlanFile:
     assert sys.byteorder == "little", "plans are little-endian, and this machine is not"
     header_bytes, start = _check_preamble(data)
     digest = bytes(data[64:96])
-    if _checksum(data[:64], data[_HEADER_AT : _HEADER_AT + header_bytes]) != digest:
+    if _checksum(data[:64], data[PREAMBLE_BYTES : PREAMBLE_BYTES + header_bytes]) != digest:
         raise PlanError("AR602", "plan header", do="get a fresh copy of the plan")
-    _check_zero(data[96:_HEADER_AT], "plan, bytes 96 to 127")
-    _check_zero(data[_HEADER_AT + header_bytes : start], "plan, bytes behind the header")
-    header = Reader(load(bytes(data[_HEADER_AT:][:header_bytes]), "plan header", MAX_HEADER), "")
+    _check_zero(data[96:PREAMBLE_BYTES], "plan, bytes 96 to 127")
+    _check_zero(data[PREAMBLE_BYTES + header_bytes : start], "plan, bytes behind the header")
+    header = Reader(load(bytes(data[PREAMBLE_BYTES:][:header_bytes]), "plan header", MAX_HEADER), "")
     plan, weights = parse_plan(header), data[start:]
     if plan.blob_bytes != weights.nbytes:
         got, wanted = f"{plan.blob_bytes} bytes", f"{weights.nbytes}, which the file has"
@@ -142,15 +154,15 @@ def _check_preamble(data: memoryview) -> tuple[int, int]:
     """(bytes of the header, offset of the constants), which fit each other and the file."""
     if data[:8] != MAGIC[: data.nbytes]:
         raise PlanError("AR606", "plan", got=f"bytes that begin with {bytes(data[:8])!r}")
-    if data.nbytes < _HEADER_AT:
-        raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"at least {_HEADER_AT}")
+    if data.nbytes < PREAMBLE_BYTES:
+        raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"at least {PREAMBLE_BYTES}")
     _, version, reserved, header_bytes, start, blob_bytes, total = _PREAMBLE.unpack_from(data)
     if version not in (0, FORMAT):
         do = "load it with the version that wrote it, or build it again"
         raise PlanError("AR603", "plan", got=f"format {version}", wanted=f"{FORMAT}", do=do)
     if total > data.nbytes:
         raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"{total}")
-    fits = start == align(_HEADER_AT + header_bytes) and start + blob_bytes == total == data.nbytes
+    fits = start == align(PREAMBLE_BYTES + header_bytes) and start + blob_bytes == total == data.nbytes
     if version != FORMAT or reserved or not fits:
         got = f"header of {header_bytes} bytes, constants of {blob_bytes} at {start}, {total} in all"
         raise PlanError("AR604", "plan", got=got, wanted=f"sections that fill {data.nbytes} bytes")
