@@ -1,7 +1,8 @@
 """From a request to a plan, and from a plan to native code.
 
-    build(request)      passes, schedule, verification, code; the plan's bytes; the code goes to the cache
-    compile_plan(file)  the code again, on another machine
+    build(request)        passes, schedule, verification, code; the plan's bytes; the code goes to the cache
+    build_parts(request)  the same, with the plan in pieces that share the network's weights
+    compile_plan(file)    the code again, on another machine
 
 Both lower the graph that the plan holds, so that what was verified while building is what runs after loading.
 """
@@ -35,7 +36,7 @@ from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES
 from anyrt.plan.abi import align
-from anyrt.plan.file import PlanFile, read_plan, write_plan
+from anyrt.plan.file import PlanFile
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
 from anyrt.plan.room import THREAD_ROOM, require_room
@@ -57,7 +58,13 @@ GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the
 
 
 def build(request: BuildRequest) -> bytes:
-    """The plan of a network; BuildCancelled when its monitor or `cancelled` asks to stop.
+    """The plan of a network, see `build_parts`."""
+    return b"".join(build_parts(request).pieces)
+
+
+def build_parts(request: BuildRequest) -> PlanParts:
+    """The plan of a network, its weights where they are; BuildCancelled when its monitor or `cancelled` asks
+    to stop.
 
     The work is done in a thread of its own: while LLVM runs, Ctrl-C would have to wait for it.
     """
@@ -140,8 +147,8 @@ class _Build:
 
     request: BuildRequest
 
-    def run(self) -> bytes:
-        """Everything from the network's graph to the plan's bytes."""
+    def run(self) -> PlanParts:
+        """Everything from the network's graph to the plan."""
         with self._phase(PHASE, None, len(STEPS)):
             return self._steps()
 
@@ -156,7 +163,7 @@ class _Build:
             if monitor is not None:
                 monitor.finish(name)
 
-    def _steps(self) -> bytes:
+    def _steps(self) -> PlanParts:
         graph = self._optimised()
         source = _Source.of(self.request, graph)
         self._done(0)
@@ -172,27 +179,27 @@ class _Build:
         self._check_memory(compiled.program)
         self._done(3)
         report = report_text(tuned.lowered, tuned.lines)
-        data = source.written(report, _settings(self.request, graph, alone, tuned.choices))
-        self._keep(data, compiled)
+        parts = source.parts(report, _settings(self.request, graph, alone, tuned.choices))
+        self._keep(parts, compiled)
         if self._is_plain():
             source.remember(report, self._warn)
         self._done(4)
-        return data
+        return parts
 
     def _is_plain(self) -> bool:
         """True where nothing is measured or verified, so that the same graph gives the same plan."""
         settings = self.request.settings
         return settings.optimization_level not in EFFORTS and settings.verify is Verify.OFF
 
-    def _again(self, data: bytes, compiled: Compiled) -> bytes:
+    def _again(self, parts: PlanParts, compiled: Compiled) -> PlanParts:
         """What an earlier build of the same graph has left in the cache."""
         self._check_memory(compiled.program)
         for step in range(1, len(STEPS)):
             self._done(step)
-        return data
+        return parts
 
-    def _keep(self, data: bytes, compiled: Compiled) -> None:
-        if kernel_cache(self._warn).put(plan_key(read_plan(data, check_weights=False).digest), compiled):
+    def _keep(self, parts: PlanParts, compiled: Compiled) -> None:
+        if kernel_cache(self._warn).put(plan_key(parts.digest), compiled):
             self._check()  # an interrupted build has no time left for another file
             obtain_pool(self._warn)  # so that loading needs no LLVM
 
@@ -309,8 +316,8 @@ class _Source:
         offsets = {self.blobs[r.name]: r.offset for r in self.records}
         return partial(native.lower, self.graph, offsets, self.sizes())
 
-    def written(self, report: str, settings: tuple[tuple[str, str], ...]) -> bytes:
-        """The plan's bytes."""
+    def parts(self, report: str, settings: tuple[tuple[str, str], ...]) -> PlanParts:
+        """The plan."""
         plan = Plan(
             name=self.request.name,
             graph_text=self.text,
@@ -324,17 +331,17 @@ class _Source:
             report=report,
         )
         check_agreement(plan, self.graph)
-        return write_plan(plan, [blob_bytes(b) for b in self.blobs.values()])
+        return plan_parts(plan, [blob_bytes(b) for b in self.blobs.values()])
 
-    def known(self, warn: Warn) -> tuple[bytes, Compiled] | None:
+    def known(self, warn: Warn) -> tuple[PlanParts, Compiled] | None:
         """The plan and its code, where both were made before for the same graph, on this machine."""
         report = kernel_cache(warn).get_bytes(self._key())
         if report is None:
             return None
-        data = self.written(report.decode(), _settings(self.request, self.graph, frozenset(), {}))
-        file = read_plan(data, check_weights=False)
-        compiled = kernel_cache(warn).get(plan_key(file.digest), file.plan.sym_by_name)
-        return None if compiled is None else (data, compiled)
+        parts = self.parts(report.decode(), _settings(self.request, self.graph, frozenset(), {}))
+        symbols = {s.sym.name: s.sym for s in self.graph.symbols}
+        compiled = kernel_cache(warn).get(plan_key(parts.digest), symbols)
+        return None if compiled is None else (parts, compiled)
 
     def remember(self, report: str, warn: Warn) -> None:
         """Keep what scheduling has found out."""
@@ -396,4 +403,4 @@ def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
     return parse_graph(file.plan.graph_text, vocabulary(blobs), "plan"), blobs
 
 
-__all__ = ["AnyrtError", "build", "compile_plan", "compile_pool", "lower_plan", "plan_sizes"]
+__all__ = ["AnyrtError", "build", "build_parts", "compile_plan", "compile_pool", "lower_plan", "plan_sizes"]
