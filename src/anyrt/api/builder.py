@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from anyrt.api.compile import compile_request, stored_layers
@@ -9,7 +10,7 @@ from anyrt.api.config import IBuilderConfig
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.freeze import freeze
-from anyrt.api.host_memory import IHostMemory
+from anyrt.api.host_memory import IHostMemory, pieces_of
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
 from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
@@ -22,6 +23,7 @@ from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, ResourceError
+from anyrt.plan.file import PlanParts
 from anyrt.plan.pool import Threads
 
 CHUNK = 1 << 24
@@ -110,18 +112,16 @@ class Builder(Reporting, Managed):
         runtime = Runtime(self.logger)
         runtime.error_recorder = self.error_recorder
         runtime.gpu_allocator = self._gpu_allocator
-        return runtime.deserialize_cuda_engine(self._build(network, config))
+        return runtime.deserialize_cuda_engine(IHostMemory(self._build(network, config)))
 
     @quiet(False)
     def build_serialized_network_to_stream(
         self, network: INetworkDefinition, config: IBuilderConfig, writer: IStreamWriter
     ) -> bool:
-        """Write the plan to a stream; False when it cannot be built or written."""
+        """Write the plan to a stream, weights without a copy; False when it cannot be built or written."""
         if not isinstance(writer, IStreamWriter):
             raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
-        plan = memoryview(self._build(network, config))
-        for start in range(0, len(plan), CHUNK):
-            piece = bytes(plan[start : start + CHUNK])
+        for piece in chunks(pieces_of(self._build(network, config)), CHUNK):
             taken = call_user(0, writer.write, piece)
             if taken != len(piece):
                 raise ResourceError("AR803", "stream writer", f"{taken} bytes taken", f"{len(piece)}")
@@ -146,12 +146,32 @@ class Builder(Reporting, Managed):
         """The registry that builds look plug-ins up in."""
         return get_plugin_registry()
 
-    def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> bytes:
+    def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> PlanParts:
         plan = compile_request(_request(network, config))
         if network._debug_unfused:
             # Only a build tells which tensors are stored; being stored, they cost no fusion as outputs.
-            plan = compile_request(_request(network, config, stored_layers(plan)))
+            plan = compile_request(_request(network, config, stored_layers(IHostMemory(plan))))
         return plan
+
+
+def chunks(pieces: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
+    """The same bytes in chunks of `size`, the last one shorter.
+
+    >>> list(chunks((b"abc", b"", b"defgh"), 4))
+    [b'abcd', b'efgh']
+    """
+    held: list[memoryview] = []
+    room = size
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            held.append(rest[:room])
+            rest, room = rest[room:], room - held[-1].nbytes
+            if not room:
+                yield b"".join(held)
+                held, room = [], size
+    if held:
+        yield b"".join(held)
 
 
 def _request(

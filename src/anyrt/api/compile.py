@@ -6,17 +6,17 @@ from anyrt.compiler.cached import load_driver
 from anyrt.compiler.request import BuildRequest
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Space
-from anyrt.plan.file import read_plan
+from anyrt.plan.file import PlanParts, read_plan
 from anyrt.prims.reshape import Reshape
 
 
-def compile_request(request: BuildRequest) -> bytes:
-    """The plan file of a network."""
-    built: bytes = load_driver().build(request)
+def compile_request(request: BuildRequest) -> PlanParts:
+    """The plan of a network, whose weights are still those of the network."""
+    built: PlanParts = load_driver().build_parts(request)
     return built
 
 
-def stored_layers(plan: bytes) -> frozenset[str]:
+def stored_layers(plan: bytes | bytearray) -> frozenset[str]:
     """The layers whose outputs are stored between kernels."""
     lowered = load_driver().lower_plan(read_plan(plan, check_weights=False))
     stored = {v for v, b in lowered.schedule.buffers.items() if b.space is Space.ARENA}

@@ -31,7 +31,7 @@ from anyrt.core.enums import (
     TensorLocation,
 )
 from anyrt.core.errors import BindingError, NotSupportedError
-from anyrt.plan.file import write_plan
+from anyrt.plan.file import PlanParts, plan_parts
 from anyrt.plan.plan import Binding, Plan
 from anyrt.runtime.engine import Engine
 from anyrt.runtime.memory import Policy
@@ -326,7 +326,7 @@ class ICudaEngine(Reporting, Managed):
     @quiet(None)
     def serialize(self) -> IHostMemory:
         """The plan that the engine was made from."""
-        return IHostMemory(self._plan_bytes())
+        return IHostMemory(self._plan_parts())
 
     @quiet(None)
     def serialize_with_config(self, arg0: ISerializationConfig) -> IHostMemory:
@@ -337,12 +337,12 @@ class ICudaEngine(Reporting, Managed):
             raise NotSupportedError(
                 "AR901", "serialize_with_config", "EXCLUDE_WEIGHTS", do="keep the weights"
             )
-        return IHostMemory(self._plan_bytes())
+        return IHostMemory(self._plan_parts())
 
-    def _plan_bytes(self) -> bytes:
+    def _plan_parts(self) -> PlanParts:
         """Written again from what is loaded, so that no copy of the plan is kept for it."""
         start, blobs = self._loaded.consts, self._plan.blobs
         held = [
             (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs
         ]
-        return write_plan(self._plan, held)
+        return plan_parts(self._plan, held)

@@ -7,8 +7,12 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType
+from anyrt.plan.abi import ALIGNMENT
+from anyrt.plan.file import PlanParts
 
 
 class IHostMemory(bytearray, Managed):
@@ -17,6 +21,19 @@ class IHostMemory(bytearray, Managed):
     A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its length
     and its comparison by content are switched off, as TensorRT's object has neither.
     """
+
+    def __init__(self, content: bytes | PlanParts = b"") -> None:
+        pieces = [memoryview(piece).cast("B") for piece in pieces_of(content)]
+        size = sum(piece.nbytes for piece in pieces)
+        # All at once and before anything is copied, so that a large plan is in memory once. What is cut off
+        # in front aligns it and moves nothing; only short ones are moved when the rest is cut off.
+        bytearray.__init__(self, size + ALIGNMENT)
+        del self[: -_address(self) % ALIGNMENT]
+        del self[size:]
+        at, whole = 0, memoryview(self)
+        for piece in pieces:
+            whole[at : at + piece.nbytes] = piece
+            at += piece.nbytes
 
     __len__ = None  # type: ignore[assignment]  # switched off, see above
     __hash__ = object.__hash__  # type: ignore[assignment]  # compared by identity, see above
@@ -40,3 +57,12 @@ class IHostMemory(bytearray, Managed):
         return f"<IHostMemory of {self.nbytes} bytes>"
 
     __str__ = __repr__
+
+
+def pieces_of(content: bytes | PlanParts) -> tuple[bytes | memoryview, ...]:
+    """What makes the content, one after the other."""
+    return content.pieces if isinstance(content, PlanParts) else (content,)
+
+
+def _address(content: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(content))
