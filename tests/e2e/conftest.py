@@ -6,7 +6,15 @@ import pytest
 import anyrt as trt
 
 # Executed, not imported by pytest.
-collect_ignore = ["programs", "photo_chain.py", "lives.py", "scarce.py", "hostile.py", "guarded.py"]
+collect_ignore = [
+    "programs",
+    "photo_chain.py",
+    "lives.py",
+    "scarce.py",
+    "hostile.py",
+    "guarded.py",
+    "shared.py",
+]
 
 
 class Log(trt.ILogger):

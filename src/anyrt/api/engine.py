@@ -30,7 +30,7 @@ from anyrt.core.enums import (
     TensorIOMode,
     TensorLocation,
 )
-from anyrt.core.errors import BindingError, NotSupportedError
+from anyrt.core.errors import BindingError, NotSupportedError, PlanError
 from anyrt.plan.file import PlanParts, plan_parts
 from anyrt.plan.plan import Binding, Plan
 from anyrt.runtime.engine import Engine
@@ -341,6 +341,8 @@ class ICudaEngine(Reporting, Managed):
 
     def _plan_parts(self) -> PlanParts:
         """Written again from what is loaded, so that no copy of the plan is kept for it."""
+        if self._loaded.is_intact is not None and not self._loaded.is_intact():
+            raise PlanError("AR608", self.name, do="copy the plan file instead, or load it again")
         start, blobs = self._loaded.consts, self._plan.blobs
         held = [
             (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs

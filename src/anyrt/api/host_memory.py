@@ -18,6 +18,8 @@ from anyrt.plan.file import PlanParts
 class IHostMemory(bytearray, Managed):
     """A one-dimensional buffer: `bytes(m)`, `memoryview(m)`, `f.write(m)`, `np.frombuffer(m, np.uint8)`.
 
+    An engine that is made from it uses its weights where they lie, so its bytes are not to be changed.
+
     A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its length
     and its comparison by content are switched off, as TensorRT's object has neither.
     """

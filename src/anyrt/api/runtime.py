@@ -8,21 +8,22 @@ from collections.abc import Callable
 from anyrt.api.allocator import AllocatedDevice
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
-from anyrt.api.interfaces import IGpuAllocator, ILogger, IStreamReader, IStreamReaderV2, call_user
+from anyrt.api.interfaces import IGpuAllocator, ILogger
 from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
 from anyrt.api.registry import IPluginRegistry
 from anyrt.api.setting import Setting
+from anyrt.api.source import read_source
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.compiler.cached import obtain, obtain_pool
 from anyrt.core.enums import Severity, TempfileControlFlag
-from anyrt.core.errors import ArgumentError, PlanError
+from anyrt.core.errors import ArgumentError
+from anyrt.core.flags import read_flags
 from anyrt.plan.device import Device
-from anyrt.plan.file import PlanFile, read_plan
+from anyrt.plan.file import PlanFile
 from anyrt.runtime.engine import load
 from anyrt.runtime.pool import MAX_THREADS, Pool, shared_pool
 
-CHUNK = 1 << 24
 TEMPFILES = 1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES
 
 # A plan comes from elsewhere, and cannot make its reader start more than this; numbers do not depend on it.
@@ -37,6 +38,9 @@ class Runtime(Reporting, Managed):
     temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
     tempfile_control_flags = Setting(
         int, TEMPFILES, "Kept: which temporary files are allowed, as bits; none are made.", low=0
+    )
+    check_weights = Setting(
+        bool, None, "Whether loading compares weights with checksums; None: as ANYRT_CHECK_WEIGHTS says."
     )
     engine_host_code_allowed = Setting(bool, False, "Kept: whether plans may bring code; ours never do.")
 
@@ -67,18 +71,15 @@ class Runtime(Reporting, Managed):
 
     @quiet(None)
     def deserialize_cuda_engine(self, serialized_engine: object) -> ICudaEngine:
-        """The engine of a plan, given as a buffer or a stream reader; None when it is no plan."""
-        if isinstance(serialized_engine, IStreamReader | IStreamReaderV2):
-            serialized_engine = _read_all(serialized_engine)
-        try:
-            data = memoryview(serialized_engine)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
-        except TypeError:
-            raise wrong_type(
-                "deserialize_cuda_engine", serialized_engine, "a buffer or a stream reader"
-            ) from None
-        if not data.c_contiguous:
-            raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes")
-        return self._load(read_plan(data))
+        """The engine of a plan: a file's path, a buffer, or a stream reader; None when it is no plan.
+
+        Header and structure are always checked, weights unless `check_weights` says otherwise. A file is
+        mapped; it may be replaced, but not written to. A read-only buffer at a multiple of 64 is used in
+        place and must stay as it is, which `memoryview(buffer).toreadonly()` promises of others. Weights in
+        any other buffer are copied once.
+        """
+        check = self.check_weights if self.check_weights is not None else read_flags().check_weights
+        return self._load(read_source(serialized_engine, check))
 
     def _load(self, file: PlanFile) -> ICudaEngine:
         device: Device = CpuDevice()
@@ -112,17 +113,3 @@ def engine_pool(wanted: int | None, warn: Callable[[str], None]) -> Pool:
     """The threads of an engine that wants so many; None: the machine's own number."""
     threads = PLAN_THREADS if wanted in range(PLAN_THREADS, MAX_THREADS + 1) else wanted
     return shared_pool(threads, CpuDevice(), lambda: obtain_pool(warn))
-
-
-def _read_all(reader: IStreamReader | IStreamReaderV2) -> bytes:
-    """Everything that a user's reader hands out."""
-    pieces: list[bytes] = []
-    while True:
-        match reader:
-            case IStreamReader():
-                piece = call_user(b"", reader.read, CHUNK)
-            case IStreamReaderV2():
-                piece = call_user(b"", reader.read, CHUNK, 0)
-        if not piece:
-            return b"".join(pieces)
-        pieces.append(bytes(piece))

@@ -36,7 +36,7 @@ from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES
 from anyrt.plan.abi import align
-from anyrt.plan.file import PlanFile
+from anyrt.plan.file import PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
 from anyrt.plan.room import THREAD_ROOM, require_room

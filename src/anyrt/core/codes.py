@@ -130,6 +130,7 @@ PLANS: dict[int, tuple[str, str]] = {
     605: ("malformed header", "The header is too deep, too large, or has values of wrong types"),
     606: ("not a plan", "The bytes do not start like a plan"),
     607: ("invalid graph in the plan", "The graph in the plan breaks the rules of graphs"),
+    608: ("plan file changed", "The file was shortened or written to after it was mapped into memory"),
 }
 
 BINDINGS: dict[int, tuple[str, str]] = {

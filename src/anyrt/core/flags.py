@@ -5,6 +5,7 @@
     ANYRT_CACHE_DIR=/path   where compiled code is kept
     ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
+    ANYRT_CHECK_WEIGHTS=0   load plans without comparing their weights with the checksums
 
 >>> read_flags({"ANYRT_NUM_THREADS": "4"}).num_threads
 4
@@ -37,6 +38,7 @@ class Flags:
     cache_dir: Path | None = None
     cpu: str | None = None
     verify: str | None = None
+    check_weights: bool = True
 
 
 def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
@@ -49,12 +51,16 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
         value = text(name)
         return Path(value).expanduser() if value else None
 
+    def switch(name: str, default: str) -> bool:
+        return _choice(name, (text(name) or default).lower(), _FALSE + _TRUE) in _TRUE
+
     return Flags(
-        strict=_choice("ANYRT_STRICT", (text("ANYRT_STRICT") or "").lower(), _FALSE + _TRUE) in _TRUE,
+        strict=switch("ANYRT_STRICT", "0"),
         num_threads=_count("ANYRT_NUM_THREADS", text("ANYRT_NUM_THREADS")),
         cache_dir=path("ANYRT_CACHE_DIR"),
         cpu=(text("ANYRT_CPU") or "").lower() or None,
         verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
+        check_weights=switch("ANYRT_CHECK_WEIGHTS", "1"),
     )
 
 

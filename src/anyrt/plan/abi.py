@@ -46,6 +46,7 @@ class Status(enum.IntEnum):
     OK = 0
     CANCELLED = 1
     FAILED = 2
+    STALE = 3  # from the runtime instead of native code: the constants are not what they were
 
 
 def slot_word(bindings: int, slot: int) -> int:

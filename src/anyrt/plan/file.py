@@ -21,7 +21,7 @@ import hashlib
 import mmap
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,6 +31,7 @@ from anyrt.plan.abi import align
 from anyrt.plan.checksum import checksums
 from anyrt.plan.disk import write_atomically
 from anyrt.plan.json import Json, Reader, dump, load
+from anyrt.plan.mapped import map_file, watch
 from anyrt.plan.plan import Plan, parse_plan
 
 if TYPE_CHECKING:
@@ -48,14 +49,21 @@ PREAMBLE_BYTES: Final = 128
 class PlanFile:
     """A plan that was read and checked.
 
-    `weights`: the constants, in the buffer that was given. `is_mapped`: it is a mapped file, so that
-    they are aligned and nobody else writes there. `digest`: SHA-256 over all of the plan.
+    `weights`: the constants, in the buffer that was given. `digest`: SHA-256 over all of the plan.
+    `in_place`: nobody writes to `weights` as long as they are held, so that they need not be copied.
+    `is_intact`: says whether a mapped file is still what it was; None where nothing is mapped.
     """
 
     plan: Plan
     weights: memoryview
     digest: bytes
-    is_mapped: bool = False
+    in_place: bool = False
+    is_intact: Callable[[], bool] | None = None
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the constants are those of a mapped file."""
+        return self.is_intact is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +108,32 @@ def write_plan_file(path: Path, plan: Plan, contents: Sequence[Buffer]) -> None:
     write_atomically(path, plan_parts(plan, contents).pieces)
 
 
+def stated_bytes(start: bytes) -> int | None:
+    """The length of the plan that begins with `start`, as it states itself; None when it is not a plan."""
+    if len(start) < PREAMBLE_BYTES or not start.startswith(MAGIC):
+        return None
+    *_, total = _PREAMBLE.unpack_from(start)
+    return int(total)
+
+
 def read_plan(data: Buffer, check_weights: bool = True) -> PlanFile:
     """Everything in `data`, checked before it is used; PlanError names what is wrong.
 
-    Without `check_weights` the values of the constants are taken as they are.
+    Without `check_weights` the values of the constants are taken as they are. Where `data` is read-only, it
+    must stay as it is as long as the plan is used: constants are not copied then.
     """
-    return _read(memoryview(data).cast("B"), check_weights, is_mapped=False)
+    view = memoryview(data)
+    is_intact = watch(view.obj) if isinstance(view.obj, mmap.mmap) else None
+    return _read(view.cast("B"), check_weights, view.readonly, is_intact)
 
 
 def map_plan(path: Path, check_weights: bool = True) -> PlanFile:
     """`read_plan` of a file, which is mapped, not copied: nobody may change it in place meanwhile."""
-    with open(path, "rb") as file:
-        try:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError:  # an empty file
-            return read_plan(b"")
-    return _read(memoryview(mapped), check_weights, is_mapped=True)
+    mapped = map_file(path, "plan")
+    file = _read(mapped.content, check_weights, True, mapped.is_intact)
+    if not mapped.is_intact():
+        raise PlanError("AR608", str(path), do="load it when it is complete")
+    return file
 
 
 def _checksum(preamble: bytes | memoryview, header: bytes | memoryview) -> bytes:
@@ -124,7 +142,9 @@ def _checksum(preamble: bytes | memoryview, header: bytes | memoryview) -> bytes
     return digest.digest()
 
 
-def _read(data: memoryview, check_weights: bool, is_mapped: bool) -> PlanFile:
+def _read(
+    data: memoryview, check_weights: bool, in_place: bool, is_intact: Callable[[], bool] | None
+) -> PlanFile:
     assert sys.byteorder == "little", "plans are little-endian, and this machine is not"
     header_bytes, start = _check_preamble(data)
     digest = bytes(data[64:96])
@@ -147,7 +167,7 @@ def _read(data: memoryview, check_weights: bool, is_mapped: bool) -> PlanFile:
     if found != stated:
         blob = next(b for b, ours, theirs in zip(plan.blobs, found, stated, strict=True) if ours != theirs)
         raise PlanError("AR602", f"constant {blob.name!r}", do="get a fresh copy of the plan")
-    return PlanFile(plan, weights.toreadonly(), digest, is_mapped)
+    return PlanFile(plan, weights.toreadonly(), digest, in_place, is_intact)
 
 
 def _check_preamble(data: memoryview) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable
 from typing import Protocol
 
-from anyrt.core.errors import AnyrtError, BindingError, CompileError, ResourceError
+from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, ResourceError
 from anyrt.plan import abi
 from anyrt.plan.abi import Status
 from anyrt.plan.device import Memory
@@ -326,4 +326,7 @@ def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:
 
 
 def _failed(status: int) -> AnyrtError:
+    if status == Status.STALE:
+        do = "load it again; put a new plan beside the old one and rename it, instead of writing to its file"
+        return PlanError("AR608", "inference", do=do)
     return CompileError("AR807", "inference", got=f"status {status} ({Status(status).name.lower()})")

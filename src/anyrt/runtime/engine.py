@@ -17,7 +17,7 @@ from anyrt.plan.program import Compiled
 from anyrt.runtime.arrays import Array
 from anyrt.runtime.context import Context
 from anyrt.runtime.direct import DirectCall
-from anyrt.runtime.loaded import Loaded, place_constants
+from anyrt.runtime.loaded import Loaded, guarded, place_constants
 from anyrt.runtime.memory import Policy
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver
@@ -52,7 +52,7 @@ def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile]
     """An engine from a plan; `obtain` gives its code, from a cache or by compiling it now."""
     plan, compiled = file.plan, obtain(file)
     code = device.load(compiled)
-    consts, owner = place_constants(file, device)
+    constants = place_constants(file, device)
     position = {b.name: i for i, b in enumerate(plan.bindings)}
     loaded = Loaded(
         plan=plan,
@@ -63,11 +63,12 @@ def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile]
         resolver=Resolver(plan, compiled.program),
         position=position,
         value_inputs=tuple(sorted({position[s.tensor] for s in plan.symbols if s.is_value})),
-        consts=consts,
-        owner=owner,
-        prepare=code.function(abi.PREPARE, 1),
-        run=code.function(abi.RUN, 1),
-        step=code.function(abi.STEP, 2),
+        consts=constants.address,
+        owner=constants.owner,
+        is_intact=constants.is_intact,
+        prepare=guarded(code.function(abi.PREPARE, 1), constants.is_intact),
+        run=guarded(code.function(abi.RUN, 1), constants.is_intact),
+        step=guarded(code.function(abi.STEP, 2), constants.is_intact),
     )
     pool.ensure()
     return Engine(loaded)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ParamSpec
 
 import numpy as np
 
 from anyrt.core.dims import INF, bounds
 from anyrt.core.errors import AnyrtError, BindingError, ProfileError
 from anyrt.plan import abi
-from anyrt.plan.abi import align
+from anyrt.plan.abi import Status, align
 from anyrt.plan.device import Code, Device
 from anyrt.plan.file import PlanFile
 from anyrt.plan.plan import Binding, Plan, Range
@@ -19,12 +20,15 @@ from anyrt.runtime.memory import workspace_bytes
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver, Shape
 
+P = ParamSpec("P")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
     """What all contexts of an engine share; nothing in it changes.
 
     `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes.
+    `is_intact`: whether constants in a mapped file are what they were; None where they are in memory.
     """
 
     plan: Plan
@@ -37,6 +41,7 @@ class Loaded:
     value_inputs: tuple[int, ...]
     consts: int
     owner: object
+    is_intact: Callable[[], bool] | None
     prepare: Callable[[int], int]
     run: Callable[[int], int]
     step: Callable[[int, int], int]
@@ -94,14 +99,34 @@ def static_shape(binding: Binding) -> Shape | None:
     return known if len(known) == len(binding.shape) else None
 
 
-def place_constants(file: PlanFile, device: Device) -> tuple[int, object]:
-    """(address, what keeps it): a mapped file is used in place, other bytes are copied to aligned memory."""
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Constants where kernels read them, as long as `owner` is held. `is_intact`: see `PlanFile`."""
+
+    address: int
+    owner: object
+    is_intact: Callable[[], bool] | None = None
+
+
+def place_constants(file: PlanFile, device: Device) -> Constants:
+    """Used in place where they may be and are aligned, else copied to aligned memory."""
     if not file.weights.nbytes:
-        return 0, None
+        return Constants(0, None)
     source = np.frombuffer(file.weights, np.uint8)
     address = int(source.ctypes.data)
-    if file.is_mapped and address % abi.ALIGNMENT == 0:
-        return address, source
+    if file.in_place and address % abi.ALIGNMENT == 0:
+        return Constants(address, source, file.is_intact)
     memory = device.allocate(source.size)
     device.write(memory, source)
-    return memory.address, memory
+    return Constants(memory.address, memory)
+
+
+def guarded(function: Callable[P, int], is_intact: Callable[[], bool] | None) -> Callable[P, int]:
+    """`function`, which is not called, and answers STALE, where the mapped file that it reads has changed."""
+    if is_intact is None:
+        return function
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> int:
+        return function(*args, **kwargs) if is_intact() else Status.STALE
+
+    return call

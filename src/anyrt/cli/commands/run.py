@@ -88,7 +88,9 @@ def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
     from anyrt.core.flags import strict
 
     with strict():
-        engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan.read_bytes())
+        runtime = Runtime(Logger(Severity.INTERNAL_ERROR))
+        runtime.check_weights = False  # `run` has checked them
+        engine = runtime.deserialize_cuda_engine(plan)
         assert engine is not None, "strict() makes it an error"
         return engine.run(**feeds)
 

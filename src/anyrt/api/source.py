@@ -1,0 +1,75 @@
+"""What users give for a plan: a path, a buffer, or a stream reader; read with as few copies as it can be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from anyrt.api.edge import wrong_type
+from anyrt.api.host_memory import IHostMemory
+from anyrt.api.interfaces import IStreamReader, IStreamReaderV2, call_user
+from anyrt.backends.cpu.device import allocate
+from anyrt.core.errors import ArgumentError, PlanError
+from anyrt.plan.disk import open_regular
+from anyrt.plan.file import PREAMBLE_BYTES, PlanFile, map_plan, read_plan, stated_bytes
+
+CHUNK: Final = 1 << 24
+# Asking before each inference whether a mapped file is intact takes 1 µs: as long as a small network.
+MAP_BYTES: Final = 1 << 20
+
+
+def read_source(source: object, check_weights: bool) -> PlanFile:
+    """The plan, checked; TypeError for what is none of the three."""
+    match source:
+        case os.PathLike():
+            return _read_path(Path(source), check_weights)
+        case IStreamReader() | IStreamReaderV2():
+            return read_plan(_read_all(source), check_weights)
+    try:
+        data = memoryview(source)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
+    except TypeError:
+        wanted = "a path, a buffer or a stream reader"
+        raise wrong_type("deserialize_cuda_engine", source, wanted) from None
+    if not data.c_contiguous:
+        raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes")
+    return read_plan(data.toreadonly() if isinstance(source, IHostMemory) else data, check_weights)
+
+
+def _read_path(path: Path, check_weights: bool) -> PlanFile:
+    try:
+        with open_regular(path, "plan") as file:
+            if os.fstat(file.fileno()).st_size < MAP_BYTES:
+                return read_plan(file.read(), check_weights)
+        return map_plan(path, check_weights)
+    except OSError as error:
+        got = f"{path} ({error.strerror or error})"
+        raise ArgumentError("AR304", "deserialize_cuda_engine", got, "a file that can be read") from None
+
+
+def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
+    """Everything that a user's reader hands out, copied once: to aligned memory, as large as it states."""
+    start = piece = _read(reader)
+    while piece and len(start) < PREAMBLE_BYTES:
+        piece = _read(reader)
+        start += piece
+    total = stated_bytes(start)
+    if total is None:
+        return memoryview(start)
+    memory = allocate(max(total, len(start))).bytes.data
+    memory[: len(start)] = start
+    at = len(start)
+    while piece := _read(reader):
+        if at + len(piece) > total:
+            raise PlanError("AR604", "plan", got=f"more than {total} bytes", wanted=f"{total}")
+        memory[at : at + len(piece)] = piece
+        at += len(piece)
+    return memory[:at].toreadonly()
+
+
+def _read(reader: IStreamReader | IStreamReaderV2) -> bytes:
+    match reader:
+        case IStreamReader():
+            return bytes(call_user(b"", reader.read, CHUNK))
+        case IStreamReaderV2():
+            return bytes(call_user(b"", reader.read, CHUNK, 0))

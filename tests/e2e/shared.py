@@ -1,0 +1,13 @@
+"""Loads a plan, touches its weights, and holds them until nobody writes to it any more."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import anyrt as trt
+
+engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(Path(sys.argv[1]))
+engine._engine.infer({"x": np.zeros(engine.get_tensor_shape("x"), np.float32)})
+print("loaded", flush=True)
+sys.stdin.read()
