@@ -7,6 +7,7 @@ python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the com
 python -m benchmarks build                        what building networks costs
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
 python -m benchmarks trees --old ../older         two source trees in turn
+python -m benchmarks load                         100 MB of weights, from a file and from memory
 python -m benchmarks list
 python -m benchmarks compare old.jsonl new.jsonl
 python -m benchmarks report results.jsonl         tables of earlier results
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import build_session, builds, document, mechanisms, record, report, session, trees
+from benchmarks import build_session, builds, document, load, mechanisms, record, report, session, trees
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
 from benchmarks.compare import comparison
@@ -86,6 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     two.add_argument("--runs", type=int, help=f"bursts of each tree (default: {Effort().runs})")
     two.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
     two.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
+    loading = commands.add_parser("load", help="how long loading weights takes")
+    loading.set_defaults(action=lambda options: show([load.table()]))
     listing = commands.add_parser("list", help="names of all cases")
     listing.set_defaults(action=_list)
     listing.add_argument("--only", default="", metavar="REGEX")
