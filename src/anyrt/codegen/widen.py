@@ -14,7 +14,8 @@ from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import Buffer, For, Load, Op, Scalar, Stmt, Store, neutral
-from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, parts, stores
+from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, stores
+from anyrt.ir.visit import parts
 
 PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
 AT_ONCE = 2  # registers that one instruction narrows to bfloat16

@@ -28,10 +28,11 @@ from anyrt.core.dims import evaluate
 from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.ir.kernel import Buffer, For, If, Space, Stmt, Store
+from anyrt.ir.kernel import Buffer, Space
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Guarded
+from anyrt.ir.statements import stores
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.schedule.fuse import Launch, Schedule
@@ -181,7 +182,7 @@ class _Check:
     def _made(self, launches: Sequence[Launch]) -> dict[Buffer, Value]:
         """The buffers that kernels write, with what lies in each."""
         owners = {b: v for v, b in self.schedule.buffers.items()}
-        buffers = {b: None for x in launches for b in written(x.kernel.body) if b.space in MEMORY}
+        buffers = {b: None for x in launches for b in _written(x) if b.space in MEMORY}
         return {b: owners.get(b, launches[0].makes[0]) for b in buffers}
 
     def _is_copy(self, launches: Sequence[Launch]) -> bool:
@@ -253,16 +254,9 @@ def reference(
     return found[value]
 
 
-def written(body: Iterable[Stmt]) -> Iterator[Buffer]:
-    """The buffers that statements store to."""
-    for stmt in body:
-        match stmt:
-            case Store(buffer=buffer):
-                yield buffer
-            case For(body=inner) | If(body=inner):
-                yield from written(inner)
-            case _:
-                pass
+def _written(launch: Launch) -> list[Buffer]:
+    """The buffers that a kernel stores to."""
+    return [s.buffer for s in stores(launch.kernel.body)]
 
 
 def _writers(launches: Sequence[Launch]) -> list[list[Launch]]:
@@ -270,7 +264,7 @@ def _writers(launches: Sequence[Launch]) -> list[list[Launch]]:
     groups: list[list[Launch]] = []
     last: frozenset[Buffer] = frozenset()
     for launch in launches:
-        buffers = frozenset(b for b in written(launch.kernel.body) if b.space in MEMORY)
+        buffers = frozenset(b for b in _written(launch) if b.space in MEMORY)
         if groups and buffers & last:
             groups[-1].append(launch)
         else:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import EQ, FLOORDIV, MAX, MIN, MOD, SCALE, TDIV, Atom, Dim, Fn, Sym
-from anyrt.ir.kernel import BITS, Alu, Cast, Const, Expr, Index, Load, Op, Scalar
+from anyrt.ir.kernel import BITS, Alu, Cast, Const, Expr, Index, Load, Op, Scalar, operands
 
 Array = NDArray[np.generic]
 Ints = NDArray[np.int64]  # or any other width
@@ -111,7 +111,7 @@ class Evaluation:
         waiting = [x]
         while waiting:
             node = waiting[-1]
-            missing = [a for a in _operands(node) if a not in self._known]
+            missing = [a for a in operands(node) if a not in self._known]
             if missing:
                 waiting.extend(missing)
                 continue
@@ -167,15 +167,6 @@ class Evaluation:
             case Fn(op=op, args=(a, b)):
                 return np.asarray(_DIM_OPS[op](self.dim(a), self.dim(b)), np.int64)
         raise AssertionError(f"unknown atom {atom}")
-
-
-def _operands(x: Expr) -> tuple[Expr, ...]:
-    match x:
-        case Alu(args=args):
-            return args
-        case Cast(arg=arg):
-            return (arg,)
-    return ()
 
 
 def _cast(x: Array, type: Scalar) -> Array:

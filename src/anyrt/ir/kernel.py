@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
-from anyrt.core.dims import Dim, Sym, add, floordiv, mul, rebuild, symbols
+from anyrt.core.dims import Dim, Sym, add, floordiv, mul, symbols
 from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType
 
@@ -416,6 +415,17 @@ def cast(x: Expr, type: Scalar) -> Expr:
     return x if x.type is type else _intern(Cast(x, type), x, type)
 
 
+def operands(x: Expr) -> tuple[Expr, ...]:
+    """What an instruction or a conversion is applied to."""
+    match x:
+        case Alu(args=args):
+            return args
+        case Cast(arg=arg):
+            return (arg,)
+        case _:
+            return ()
+
+
 def bound(x: Expr, lo: int, hi: int, name: str = "v", extent: Dim | None = None) -> Dim:
     """A value as an index symbol known to lie in lo … hi, and below `extent` (the kernel is undefined when it
     does not)."""
@@ -443,65 +453,10 @@ def _brief(x: Expr) -> str:
 def free_symbols(x: Expr) -> frozenset[Sym]:
     """Loop variables, sizes and bound values that `x` reads."""
     match x:
-        case Const():
-            return frozenset()
         case Index(dim=dim) | Load(index=dim):
             return symbols(dim)
-        case Alu(args=args):
-            return frozenset().union(*map(free_symbols, args))
-        case Cast(arg=arg):
-            return free_symbols(arg)
-
-
-def on_changed(x: Cast | Alu, change: Callable[[Expr], Expr]) -> Expr:
-    """`x` on changed operands."""
-    if isinstance(x, Cast):
-        return cast(change(x.arg), x.type)
-    new = tuple(map(change, x.args))
-    return bitcast(new[0], x.type) if x.op is Op.BITCAST else alu(x.op, *new)
-
-
-@dataclass(slots=True)
-class _Substitution:
-    """Symbols and buffers to replace, and the expressions done so far."""
-
-    values: Mapping[Sym, Dim]
-    buffers: Mapping[Buffer, Buffer]
-    memo: dict[Expr, Expr] = field(default_factory=dict)
-
-    def expr(self, x: Expr) -> Expr:
-        if x not in self.memo:
-            self.memo[x] = self._expr(x)
-        return self.memo[x]
-
-    def _expr(self, x: Expr) -> Expr:
-        match x:
-            case Const():
-                return x
-            case Index(dim=dim):
-                return index(rebuild(dim, self._symbol))
-            case Load(buffer=buffer, index=at):
-                return load(self.buffers.get(buffer, buffer), rebuild(at, self._symbol))
-            case Cast() | Alu():
-                return on_changed(x, self.expr)
-
-    def _symbol(self, sym: Sym) -> Dim:
-        if sym in self.values:
-            return self.values[sym]
-        if isinstance(sym.source, Const | Index | Load | Alu | Cast):
-            new = self.expr(sym.source)
-            if new is sym.source:
-                return sym.dim
-            extent = None if sym.extent is None else rebuild(sym.extent, self._symbol)
-            return bound(new, sym.lo, sym.hi, sym.name.partition("{")[0], extent)
-        return sym.dim
-
-
-def substitute_expr(
-    x: Expr, values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
-) -> Expr:
-    """`x` with symbols (and buffers) replaced, those behind bound symbols too."""
-    return _Substitution(values, buffers or {}).expr(x)
+        case _:
+            return frozenset().union(*map(free_symbols, operands(x)))
 
 
 # ---- statements ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from anyrt.core.dims import Dim, Sym, symbols
@@ -40,8 +40,10 @@ from anyrt.ir.kernel import (
     Scalar,
     Stmt,
     Store,
+    operands,
 )
 from anyrt.ir.text import symbol_text
+from anyrt.ir.visit import held, statements
 
 MAX_NESTED: Final = 8  # deeper expressions get names
 Node = Const | Index | Load | Alu | Cast
@@ -69,36 +71,13 @@ def _buffer_text(b: Buffer) -> str:
     return f"buffer {print_name(b.name)} {kind} {where}{hints}"
 
 
-def roots(body: Iterable[Stmt]) -> Iterator[Expr | Dim]:
-    """The expressions and indices in `body`, in order."""
-    for stmt in body:
-        match stmt:
-            case For(var=var, body=inner):
-                yield from () if var.extent is None else (var.extent,)
-                yield from roots(inner)
-            case If(condition=condition, body=inner):
-                yield condition
-                yield from roots(inner)
-            case Let(value=value) | Alloc(value=value) | Fold(value=value):
-                yield value
-            case Store(index=at, value=value):
-                yield at
-                yield value
-            case Fetch(index=at):
-                yield at
-
-
 def _children(x: Expr | Dim) -> list[Expr | Dim]:
     """Operands, indices, and the sources of the values that an index uses."""
     match x:
-        case Alu(args=args):
-            return list(args)
-        case Cast(arg=arg):
-            return [arg]
         case Index(dim=dim) | Load(index=dim):
             return [dim]
-        case Const():
-            return []
+        case Const() | Alu() | Cast():
+            return list(operands(x))
     return [s.source for s in sorted(symbols(x), key=lambda s: s.name) if isinstance(s.source, Node)]
 
 
@@ -120,7 +99,7 @@ class _Printer:
 
     def _uses(self) -> Counter[Expr]:
         uses: Counter[Expr] = Counter()
-        todo = list(roots(self.whole.body))
+        todo = [x for s in statements(self.whole.body) for x in held(s)]
         while todo:
             x = todo.pop()
             if not isinstance(x, Node):

@@ -15,7 +15,7 @@ loop goes lane by lane, in the order in which generated code does it (ir/foldord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Never
@@ -41,11 +41,11 @@ from anyrt.ir.kernel import (
     Space,
     Stmt,
     Store,
-    index,
     neutral,
 )
 from anyrt.ir.points import Cell, Points
-from anyrt.ir.statements import expressions, folds, lanes_for, loops, parts, stores
+from anyrt.ir.statements import allocations, expressions, folds, lanes_for, stores
+from anyrt.ir.visit import parts
 
 LANES: Final = 16  # of 32 bits, in a vector of the machine
 MOST: Final = 1 << 16  # turns that run together, roughly
@@ -154,11 +154,10 @@ class _Run:
     def _is_separate(self, loop: For) -> bool:
         """True when no turn can tell whether another one came before it, but for the order of folds."""
         if id(loop) not in self.separate:
-            own = {s.buffer for s in _allocations(loop.body)}
+            own = {s.buffer for s in allocations(loop.body)}
             changes: list[Store | Fold] = [*stores(loop.body), *folds(loop.body)]
             written = [s.buffer for s in changes if s.buffer not in own]
-            extents = (index(x.var.extent or 0) for x in loops(loop.body))
-            loads = (x for x in parts([*expressions(loop.body), *extents]) if isinstance(x, Load))
+            loads = (x for x in parts(expressions(loop.body)) if isinstance(x, Load))
             read = {x.buffer for x in loads if x.buffer not in own}
             twice = len(set(written)) < len(written)
             self.separate[id(loop)] = not (twice or any(self._same(a, b) for a in written for b in read))
@@ -305,17 +304,6 @@ class _Step:
 def _nth(values: Ints, wrong: Array) -> int:
     """The value at the first point that is wrong."""
     return int(np.broadcast_to(values, np.broadcast_shapes(values.shape, wrong.shape)).flat[wrong.argmax()])
-
-
-def _allocations(body: Iterable[Stmt]) -> Iterator[Alloc]:
-    for stmt in body:
-        match stmt:
-            case Alloc():
-                yield stmt
-            case For(body=inner) | If(body=inner):
-                yield from _allocations(inner)
-            case _:
-                pass
 
 
 def describe(stmt: Stmt) -> str:

@@ -3,118 +3,66 @@ should be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from anyrt.core.dims import Dim, Sym, linear, substitute
+from anyrt.core.dims import Dim, Sym, linear
+from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
     Alu,
     Buffer,
     Cast,
-    Const,
     Expr,
     Fetch,
     Fold,
     For,
-    If,
     Index,
     Kernel,
-    Let,
     Load,
     Scalar,
     Space,
     Stmt,
     Store,
-    free_symbols,
     index,
-    substitute_expr,
 )
+from anyrt.ir.visit import held, parts, statements, substituted
 
 
-def loops(body: Iterable[Stmt]) -> Iterator[For]:
-    """Every loop in `body`, inner ones included."""
-    for stmt in body:
-        if isinstance(stmt, For):
-            yield stmt
-        if isinstance(stmt, For | If):
-            yield from loops(stmt.body)
+def loops(body: Iterable[Stmt]) -> list[For]:
+    """Every loop in `body`, nested ones included."""
+    return [s for s in statements(body) if isinstance(s, For)]
 
 
 def stores(body: Iterable[Stmt]) -> list[Store]:
     """Every store in `body`, nested loops included."""
-    out: list[Store] = []
-    for stmt in body:
-        match stmt:
-            case Store():
-                out.append(stmt)
-            case For(body=inner) | If(body=inner):
-                out += stores(inner)
-            case _:
-                pass
-    return out
+    return [s for s in statements(body) if isinstance(s, Store)]
 
 
 def folds(body: Iterable[Stmt]) -> list[Fold]:
     """Every fold in `body`, nested loops included."""
-    out: list[Fold] = []
-    for stmt in body:
-        match stmt:
-            case Fold():
-                out.append(stmt)
-            case For(body=inner) | If(body=inner):
-                out += folds(inner)
-            case _:
-                pass
-    return out
+    return [s for s in statements(body) if isinstance(s, Fold)]
+
+
+def allocations(body: Iterable[Stmt]) -> list[Alloc]:
+    """Every register that begins in `body`, nested loops included."""
+    return [s for s in statements(body) if isinstance(s, Alloc)]
 
 
 def expressions(body: Iterable[Stmt]) -> list[Expr]:
-    """Every expression that statements hold."""
-    out: list[Expr] = []
-    for stmt in body:
-        match stmt:
-            case For(body=inner):
-                out += expressions(inner)
-            case If(condition=condition, body=inner):
-                out += [condition, *expressions(inner)]
-            case Let(value=dim):
-                out.append(index(dim))
-            case Alloc(value=value) | Store(value=value) | Fold(value=value):
-                out.append(value)
-                if isinstance(stmt, Store):
-                    out.append(index(stmt.index))
-            case Fetch(index=at):
-                out.append(index(at))
-    return out
+    """Every expression that statements hold, and their indices as such."""
+    found = (x for s in statements(body) for x in held(s))
+    return [index(x) if isinstance(x, int | DimExpr) else x for x in found]
 
 
-def parts(roots: Iterable[Expr]) -> list[Expr]:
-    """Every expression below `roots`, each once, values behind bound symbols included, in an order that is
-    the same in every run."""
-    seen: dict[Expr, None] = {}
-    todo = list(roots)
-    while todo:
-        x = todo.pop()
-        if x in seen:
-            continue
-        seen[x] = None
-        match x:
-            case Alu(args=args):
-                todo += args
-            case Cast(arg=arg):
-                todo.append(arg)
-            case _:
-                todo += behind(x)
-    return list(seen)
-
-
-def behind(x: Expr) -> list[Expr]:
-    """The defining expressions of the bound symbols in an index."""
-    from_symbols = (s.source for s in sorted(free_symbols(x), key=lambda s: s.name))
-    return [s for s in from_symbols if isinstance(s, Index | Load | Alu | Cast)]
+def indices(body: Iterable[Stmt]) -> list[Dim]:
+    """Every index in statements, each once."""
+    found: dict[Dim, None] = {}
+    for x in (x for s in statements(body) for x in held(s)):
+        found.update(dict.fromkeys([x] if isinstance(x, int | DimExpr) else dims_of(x)))
+    return list(found)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -126,96 +74,41 @@ def dims_of(x: Expr) -> tuple[Dim, ...]:
 
 def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
     """Every buffer that statements touch."""
+    body = tuple(body)
     out = {x.buffer for x in parts(expressions(body)) if isinstance(x, Load)}
-    for stmt in body:
-        match stmt:
-            case For(body=inner) | If(body=inner):
-                out |= buffers_of(inner)
-            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b) | Fetch(buffer=b):
-                out.add(b)
-            case _:
-                pass
+    out |= {s.buffer for s in statements(body) if isinstance(s, Store | Fold | Alloc | Fetch)}
     return out.union(*((b.places.starts, b.places.offsets) for b in out if b.places is not None))
-
-
-def substitute_stmt(
-    stmt: Stmt, values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
-) -> Stmt:
-    """`stmt` with symbols (and buffers) replaced."""
-    swap = buffers or {}
-
-    def expr(x: Expr) -> Expr:
-        return substitute_expr(x, values, buffers)
-
-    match stmt:
-        case Store(buffer=b, index=at, value=value):
-            return Store(swap.get(b, b), _at(expr(index(at))), expr(value))
-        case Fold(buffer=b, op=op, value=value):
-            return Fold(swap.get(b, b), op, expr(value))
-        case Alloc(buffer=b, value=value):
-            return Alloc(swap.get(b, b), expr(value))
-        case For(var=var, kind=kind, body=body):
-            new = Sym(var.name, extent=substitute(var.extent or 0, values))
-            inner = {**values, var: new.dim}
-            return For(new, kind, tuple(substitute_stmt(s, inner, buffers) for s in body))
-        case If(condition=condition, body=body):
-            return If(expr(condition), tuple(substitute_stmt(s, values, buffers) for s in body))
-        case Fetch(buffer=b, index=at):
-            return Fetch(swap.get(b, b), substitute(at, values))
-        case Let(var=var, value=value):
-            return Let(var, substitute(value, values))
-
-
-def _at(x: Expr) -> Dim:
-    if isinstance(x, Index):
-        return x.dim
-    assert isinstance(x, Const), f"an index became {x!r}"
-    return int(x.value)
 
 
 def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
     """The kernel on other buffers."""
-    return replace(kernel, body=tuple(substitute_stmt(s, {}, swap) for s in kernel.body)) if swap else kernel
+    return replace(kernel, body=substituted(kernel.body, {}, swap)) if swap else kernel
 
 
 def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
     """What a kernel touches in memory and scratch, in an order that does not depend on names: by the first
     mention."""
     found: dict[Buffer, None] = {}
-    _mentioned(kernel.body, found)
+    seen: set[Expr] = set()
+    for stmt in statements(kernel.body):
+        values = (x for x in held(stmt) if not isinstance(x, int))
+        roots = [index(x) if isinstance(x, DimExpr) else x for x in values]
+        new = [x for x in parts(roots) if x not in seen]
+        seen.update(new)
+        found.update((x.buffer, None) for x in new if isinstance(x, Load))
+        if isinstance(stmt, Store | Fold | Alloc | Fetch):
+            found[stmt.buffer] = None
     for b in list(found):
         if b.places is not None:
             found.update(dict.fromkeys((b.places.starts, b.places.offsets)))
     return tuple(b for b in found if b.space is not Space.REGISTER)
 
 
-def _mentioned(body: Iterable[Stmt], found: dict[Buffer, None]) -> None:
-    for stmt in body:
-        if not isinstance(stmt, For):
-            held = replace(stmt, body=()) if isinstance(stmt, If) else stmt
-            found.update((x.buffer, None) for x in parts(expressions((held,))) if isinstance(x, Load))
-        match stmt:
-            case For(body=inner) | If(body=inner):
-                _mentioned(inner, found)
-            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b) | Fetch(buffer=b):
-                found[b] = None
-            case _:
-                pass
-
-
 @lru_cache(maxsize=1 << 12)
 def changes_of(body: tuple[Stmt, ...]) -> frozenset[str]:
     """Names of the registers and scratch buffers that statements write."""
-    found: frozenset[str] = frozenset()
-    for stmt in body:
-        match stmt:
-            case For(body=inner) | If(body=inner):
-                found |= changes_of(inner)
-            case Store(buffer=b) | Fold(buffer=b) | Alloc(buffer=b):
-                found |= {b.name} if b.space in (Space.REGISTER, Space.SCRATCH) else set()
-            case _:
-                pass
-    return found
+    written = (s.buffer for s in statements(body) if isinstance(s, Store | Fold | Alloc))
+    return frozenset(b.name for b in written if b.space in (Space.REGISTER, Space.SCRATCH))
 
 
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:

@@ -39,6 +39,7 @@ from anyrt.ir.kernel import (
     Store,
 )
 from anyrt.ir.prim import Prim
+from anyrt.ir.visit import parts
 
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.REGISTER})
 INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
@@ -203,24 +204,17 @@ def _dim_faults(x: Dim, scope: _Scope, what: str) -> Iterator[str]:
 
 
 def _expr_faults(x: Expr, scope: _Scope) -> Iterator[str]:
-    seen: set[Expr] = set()
-    todo = [x]
-    while todo:
-        node = todo.pop()
-        if node in seen:
-            continue
-        seen.add(node)
+    for node in parts([x], bound=False):
         match node:
             case Index(dim=dim):
                 yield from _dim_faults(dim, scope, "an index")
             case Load(buffer=buffer, index=dim):
                 yield from _register_faults(buffer, scope)
                 yield from _dim_faults(dim, scope, f"index of {buffer.name}")
-            case Alu(args=args):
+            case Alu():
                 yield from _alu_faults(node)
-                todo += args
-            case Cast(arg=arg):
-                todo.append(arg)
+            case _:
+                pass
 
 
 def _alu_faults(node: Alu) -> Iterator[str]:

@@ -7,31 +7,27 @@ in the thread's scratch meanwhile, once for each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
-    Alu,
     Buffer,
-    Cast,
-    Expr,
     Fold,
     For,
     If,
-    Load,
     Loop,
     Scalar,
     Space,
     Stmt,
     Store,
     load,
-    on_changed,
 )
-from anyrt.ir.statements import buffers_of, folds, substitute_stmt
+from anyrt.ir.statements import buffers_of, folds
+from anyrt.ir.visit import Rewrite, substituted
 from anyrt.schedule.elements import Reduction
 from anyrt.schedule.nest import Names, loads_of
 
@@ -69,7 +65,7 @@ def batched(
         own = [names.var(v.extent or 0) for v in rows]
         moved = batch.stage(stage, row)
         values = {a: b.dim for a, b in zip(rows, own, strict=True)}
-        inner = [substitute_stmt(s, values) for s in moved]
+        inner = substituted(moved, values)
         out.append(For(row, Loop.SERIAL, (*apart(own, row.dim), *inner)))
     return out
 
@@ -101,52 +97,18 @@ class _Batch:
     rows: dict[Buffer, Buffer]
     sums: dict[Buffer, Buffer] = field(default_factory=dict)
 
-    def stage(self, body: Iterable[Stmt], row: Sym) -> list[Stmt]:
+    def stage(self, body: Sequence[Stmt], row: Sym) -> list[Stmt]:
         """The statements of one stage for a row of the batch; registers are saved behind them."""
-        changed = _Changed(row, self.rows, dict(self.sums))
-        out = [changed.stmt(s) for s in body]
+        sums = dict(self.sums)
+
+        def place(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:
+            if buffer in sums:
+                return sums[buffer], row.dim
+            own = self.rows.get(buffer)
+            return (buffer, at) if own is None else (own, add(at, mul(row.dim, buffer.size)))
+
+        out = [*Rewrite(access=place, bound=False).body(body)]
         for register in [s.buffer for s in body if isinstance(s, Alloc)]:
             self.sums[register] = self.reserve("sum", register.stored, self.size)
             out.append(Store(self.sums[register], row.dim, load(register, 0)))
         return out
-
-
-@dataclass(slots=True)
-class _Changed:
-    """Statements with loads and stores moved to a row's own place."""
-
-    row: Sym
-    rows: Mapping[Buffer, Buffer]
-    sums: Mapping[Buffer, Buffer]
-    memo: dict[Expr, Expr] = field(default_factory=dict)
-
-    def stmt(self, stmt: Stmt) -> Stmt:
-        match stmt:
-            case Store(buffer=buffer, index=at, value=value):
-                return Store(self.rows.get(buffer, buffer), self._at(buffer, at), self.expr(value))
-            case Fold(value=value) | Alloc(value=value):
-                return replace(stmt, value=self.expr(value))
-            case For(body=body):
-                return replace(stmt, body=tuple(map(self.stmt, body)))
-            case If(condition=condition, body=body):
-                return replace(stmt, condition=self.expr(condition), body=tuple(map(self.stmt, body)))
-            case _:
-                return stmt
-
-    def expr(self, x: Expr) -> Expr:
-        if x not in self.memo:
-            self.memo[x] = self._expr(x)
-        return self.memo[x]
-
-    def _expr(self, x: Expr) -> Expr:
-        match x:
-            case Load(buffer=buffer) if buffer in self.sums:
-                return load(self.sums[buffer], self.row.dim)
-            case Load(buffer=buffer, index=at) if buffer in self.rows:
-                return load(self.rows[buffer], self._at(buffer, at))
-            case Alu() | Cast():
-                return on_changed(x, self.expr)
-        return x
-
-    def _at(self, buffer: Buffer, at: Dim) -> Dim:
-        return add(at, mul(self.row.dim, buffer.size)) if buffer in self.rows else at

@@ -7,10 +7,11 @@ for each element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, Sym, add, depends, linear, mul, substitute, symbols
-from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Space, Store, load, on_changed
+from anyrt.ir.kernel import Expr, Index, Load, Space, Store, load
+from anyrt.ir.visit import Rewrite
 from anyrt.schedule.nest import Names, Nest
 from anyrt.schedule.tables import Table, Tables
 
@@ -29,7 +30,7 @@ def flattened(nest: Nest, tables: Tables, names: Names) -> Nest | None:
     flat = names.var(mul(position.extent, element.extent))
     move = _Move(position, element, element.extent, flat, tables)
     try:
-        body = Store(store.buffer, move.plain(store.index), move.expr(store.value))
+        body = Store(store.buffer, move.plain(store.index), Rewrite(rule=move.moved).expr(store.value))
     except _Uneven:
         return None
     return Nest((*outer, flat), (body,))
@@ -44,24 +45,17 @@ class _Move:
     group: int
     flat: Sym
     tables: Tables
-    memo: dict[Expr, Expr] = field(default_factory=dict)
 
-    def expr(self, x: Expr) -> Expr:
-        if x not in self.memo:
-            self.memo[x] = self._expr(x)
-        return self.memo[x]
-
-    def _expr(self, x: Expr) -> Expr:
+    def moved(self, x: Expr) -> Expr | None:
+        """What takes the place of an index or a load."""
         match x:
-            case Const():
-                return x
             case Load(buffer=buffer, index=at):
                 table = self.tables.of(buffer) if buffer.space is Space.TABLE else None
                 return self._load(x) if table is None else self._entry(table, buffer == table.weights, at)
-            case Cast() | Alu():
-                return on_changed(x, self.expr)
-            case _:
+            case Index():
                 raise _Uneven
+            case _:
+                return None
 
     def plain(self, at: Dim) -> Dim:
         """An index that both counters move, or neither."""

@@ -55,7 +55,8 @@ from anyrt.ir.kernel import (
     load,
     select,
 )
-from anyrt.ir.statements import buffers_of, dims_of, expressions, parts
+from anyrt.ir.statements import buffers_of, dims_of, expressions, indices
+from anyrt.ir.visit import parts
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.ahead import asking_ahead
@@ -73,11 +74,9 @@ from anyrt.schedule.nest import (
     MAX_SPLITS,
     Names,
     Nest,
-    accesses,
     apart,
     cut,
     divided,
-    indices,
     interleaves,
     is_few,
     loads_of,
@@ -180,7 +179,7 @@ class Builder:
     def _all_dims(self, elements: Elements, store: Store) -> list[list[Dim]]:
         inside = [list(dims_of(r.body)) for r in elements.reductions.values()]
         return [
-            accesses([store]),
+            indices([store]),
             *inside,
             indices(s.stmt if isinstance(s, Mark) else s for s in self.before),
         ]

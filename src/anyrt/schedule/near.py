@@ -13,7 +13,7 @@ from functools import reduce
 
 from anyrt.core.dims import Sym, add, always_le, linear, symbols
 from anyrt.ir.kernel import Buffer, Expr, If, Load, Op, Space, Stmt, alu, index
-from anyrt.ir.statements import substitute_stmt
+from anyrt.ir.visit import substituted
 from anyrt.prims.taps import Border
 from anyrt.schedule.nest import Nest, loads_of
 from anyrt.schedule.tables import NEAR, Table, Tables
@@ -75,4 +75,4 @@ def _guarded(here: Expr | None, before: Expr | None, body: tuple[Stmt, ...]) -> 
 def _with(nest: Nest, tables: Iterable[Table], near: int) -> Nest:
     """The nest reading tables of another class."""
     swap = {t.positions: replace(t.positions, name=f"{t.positions.name}.{near}", near=near) for t in tables}
-    return Nest(nest.vars, tuple(substitute_stmt(s, {}, swap) for s in nest.body))
+    return Nest(nest.vars, substituted(nest.body, {}, swap))

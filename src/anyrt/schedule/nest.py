@@ -7,7 +7,7 @@ statements compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import (
@@ -33,12 +33,8 @@ from anyrt.core.dims import (
 )
 from anyrt.ir.kernel import (
     Alloc,
-    Alu,
-    Cast,
-    Expr,
     Fold,
     For,
-    If,
     Let,
     Load,
     Loop,
@@ -46,7 +42,8 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
 )
-from anyrt.ir.statements import dims_of, substitute_stmt
+from anyrt.ir.statements import indices
+from anyrt.ir.visit import parts, substituted
 
 MAX_SPLITS = 6
 FEW = 4  # elements that are interleaved when stored
@@ -79,37 +76,7 @@ class Nest:
 
     def replace(self, values: dict[Sym, Dim], vars: Sequence[Sym]) -> Nest:
         """The same nest over other variables."""
-        return Nest(tuple(vars), tuple(substitute_stmt(s, values) for s in self.body))
-
-
-def accesses(body: Sequence[Stmt]) -> list[Dim]:
-    """Every index that statements use."""
-    found: dict[Dim, None] = {}
-    for stmt in body:
-        match stmt:
-            case Store(index=at, value=value):
-                found.update(dict.fromkeys([at, *dims_of(value)]))
-            case Fold(value=value) | Alloc(value=value):
-                found.update(dict.fromkeys(dims_of(value)))
-            case _:
-                raise AssertionError(f"a nest holds plain statements, not {type(stmt).__name__}")
-    return list(found)
-
-
-def indices(body: Iterable[Stmt]) -> list[Dim]:
-    """Every index in statements, those inside loops included."""
-    found: dict[Dim, None] = {}
-    for stmt in body:
-        match stmt:
-            case For(var=var, body=inner):
-                found.update(dict.fromkeys([var.extent or 0, *indices(inner)]))
-            case If(condition=condition, body=inner):
-                found.update(dict.fromkeys([*dims_of(condition), *indices(inner)]))
-            case Let(value=value):
-                found[value] = None
-            case _:
-                found.update(dict.fromkeys(accesses([stmt])))
-    return list(found)
+        return Nest(tuple(vars), substituted(self.body, values))
 
 
 # ---- merging ------------------------------------------------------------------------------------
@@ -126,7 +93,7 @@ def merge(nest: Nest, names: Names) -> Nest:
             gone = outer if outer.extent == 1 else inner
             vars.remove(gone)
             nest = nest.replace({gone: 0}, vars)
-        elif all(_flat(d, outer, inner) for d in accesses(nest.body)):
+        elif all(_flat(d, outer, inner) for d in indices(nest.body)):
             flat = names.var(mul(outer.extent, inner.extent))
             vars[at : at + 2] = [flat]
             nest = nest.replace({outer: 0, inner: flat.dim}, vars)
@@ -143,7 +110,7 @@ def merge_around(loops: Sequence[Sym], body: Sequence[Stmt], names: Names) -> tu
         outer, inner = vars[at - 1 : at + 1]
         if all(_flat(d, outer, inner) for d in indices(done)):
             vars[at - 1 : at + 1] = [names.var(mul(outer.extent or 0, inner.extent or 0))]
-            done = [substitute_stmt(s, {outer: 0, inner: vars[at - 1].dim}) for s in done]
+            done = [*substituted(done, {outer: 0, inner: vars[at - 1].dim})]
     return vars, done
 
 
@@ -199,7 +166,7 @@ def split(var: Sym, inner: Dim, names: Names) -> tuple[Sym, Sym, Dim]:
 def refined(nest: Nest, names: Names) -> Nest:
     """Loops split until no index divides them any more, as far as that goes."""
     for _ in range(MAX_SPLITS):
-        found = divided(accesses(nest.body), nest.vars)
+        found = divided(indices(nest.body), nest.vars)
         if found is None:
             break
         outer, inner, value = split(found[0], found[1], names)
@@ -222,31 +189,9 @@ def cut(var: Sym, size: int, names: Names) -> tuple[Sym, Sym, Dim]:
 
 def loads_of(body: Sequence[Stmt]) -> list[Load]:
     """Loads of memory (not of accumulators) in statements."""
-    found: dict[Load, None] = {}
-    for stmt in body:
-        if isinstance(stmt, Store | Fold | Alloc):
-            _collect(stmt.value, found)
-    return list(found)
-
-
-def _collect(x: Expr, found: dict[Load, None]) -> None:
-    seen: set[Expr] = set()
-    todo = [x]
-    while todo:
-        e = todo.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        match e:
-            case Load(buffer=b):
-                if b.space is not Space.REGISTER:
-                    found[e] = None
-            case Alu(args=args):
-                todo += args
-            case Cast(arg=arg):
-                todo.append(arg)
-            case _:
-                pass
+    values = (s.value for s in body if isinstance(s, Store | Fold | Alloc))
+    found = (x for value in values for x in parts([value], bound=False) if isinstance(x, Load))
+    return list(dict.fromkeys(x for x in found if x.buffer.space is not Space.REGISTER))
 
 
 def stride(dim: Dim, var: Sym) -> Dim | None:
@@ -287,7 +232,7 @@ def loops(vars: Sequence[Sym], body: Sequence[Stmt], widened: Sym | None) -> tup
 
 def used(body: Sequence[Stmt], var: Sym) -> bool:
     """True when an index of `body` moves with `var`."""
-    return any(depends(d, var) for d in accesses(body))
+    return any(depends(d, var) for d in indices(body))
 
 
 def loop_symbols(dims: Sequence[Dim], vars: Sequence[Sym]) -> list[Sym]:

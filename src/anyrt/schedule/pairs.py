@@ -6,12 +6,13 @@ neighbour needs the same loops over other memory, so that the loops of both run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Sym
-from anyrt.ir.kernel import Alloc, Buffer, For, If, Stmt
-from anyrt.ir.statements import substitute_stmt
+from anyrt.ir.kernel import Buffer, For, If, Stmt
+from anyrt.ir.statements import allocations
+from anyrt.ir.visit import substituted
 
 
 def paired(
@@ -20,19 +21,9 @@ def paired(
     """`body`, which computes the row at `rows`, for that and for the one at `others`, whose scratch the
     `twins` are."""
     values = {a: b.dim for a, b in zip(rows, others, strict=True)}
-    own = {**twins, **{r: replace(r, name=f"{r.name}b") for r in _registers(body)}}
-    return _joined(body, [substitute_stmt(s, values, own) for s in body])
-
-
-def _registers(body: Sequence[Stmt]) -> Iterator[Buffer]:
-    for stmt in body:
-        match stmt:
-            case Alloc(buffer=buffer):
-                yield buffer
-            case For(body=inner) | If(body=inner):
-                yield from _registers(inner)
-            case _:
-                pass
+    registers = (s.buffer for s in allocations(body))
+    own = {**twins, **{r: replace(r, name=f"{r.name}b") for r in registers}}
+    return _joined(body, substituted(body, values, own))
 
 
 def _joined(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:

@@ -13,7 +13,7 @@ from functools import reduce
 
 from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
 from anyrt.ir.kernel import BITS, LANES, Buffer, Fetch, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
-from anyrt.ir.statements import substitute_stmt
+from anyrt.ir.visit import substituted
 from anyrt.schedule.near import LEAST
 from anyrt.schedule.nest import loads_of
 from anyrt.schedule.tables import PLACED_GROUP, Table, Tables
@@ -51,7 +51,7 @@ def _versions(loop: For, tables: Tables) -> list[Stmt]:
             ends[end, x.buffer.entries] = None
     if not swap:
         return [loop]
-    fast = substitute_stmt(loop, {}, swap)
+    (fast,) = substituted([loop], {}, swap)
     tests = [alu(Op.LE, index(end), index(size)) for end, size in ends if not always_le(end, size)]
     if not tests:
         return [fast]

@@ -8,21 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Dim, Sym, substitute
-from anyrt.ir.kernel import (
-    Alu,
-    Buffer,
-    Cast,
-    Expr,
-    Fold,
-    For,
-    Load,
-    Loop,
-    Scalar,
-    Stmt,
-    Store,
-    load,
-    on_changed,
-)
+from anyrt.ir.kernel import Buffer, Cast, Expr, Fold, For, Load, Loop, Scalar, Stmt, Store, load
+from anyrt.ir.visit import Rewrite, parts
 from anyrt.schedule.nest import stride
 
 HALVES = frozenset({Scalar.BF16, Scalar.F16})
@@ -51,20 +38,10 @@ def converted_once(body: Sequence[Stmt], reserve: Reserve) -> list[Stmt]:
 
 def _conversions(loop: For) -> Iterator[tuple[Expr, Row]]:
     """Elements of half types that a loop reads one by one, as float32."""
-    seen: set[Expr] = set()
-    todo = [s.value for s in loop.body if isinstance(s, Fold | Store)]
-    while todo:
-        x = todo.pop()
-        if x in seen:
-            continue
-        seen.add(x)
+    for x in parts((s.value for s in loop.body if isinstance(s, Fold | Store)), bound=False):
         row = _row(x, loop.var)
         if row is not None:
             yield x, row
-        elif isinstance(x, Alu):
-            todo += x.args
-        elif isinstance(x, Cast):
-            todo.append(x.arg)
 
 
 def _row(x: Expr, var: Sym) -> Row | None:
@@ -84,11 +61,4 @@ def _storing(stmt: Stmt, row: Row, wide: Buffer) -> Stmt:
 def _reading(stmt: Stmt, row: Row, wide: Buffer) -> Stmt:
     assert isinstance(stmt, For), "rows are read by loops"
     done = {x: load(wide, stmt.var.dim) for x, found in _conversions(stmt) if found == row}
-
-    def changed(x: Expr) -> Expr:
-        if x not in done:
-            done[x] = on_changed(x, changed) if isinstance(x, Alu | Cast) else x
-        return done[x]
-
-    body = (replace(s, value=changed(s.value)) if isinstance(s, Fold | Store) else s for s in stmt.body)
-    return replace(stmt, body=tuple(body))
+    return Rewrite(rule=done.get, bound=False).stmt(stmt)

@@ -1,0 +1,201 @@
+"""One walk and one rewrite for what kernels are made of: statements, expressions, and the values behind the
+bound symbols of indices.
+
+    >>> from anyrt.ir.kernel import Scalar, Space
+    >>> x = Buffer("x", Scalar.F32, Space.INPUT, 8)
+    >>> i, j = Sym("i", extent=8), Sym("j", extent=8)
+    >>> value = load(x, i.dim) * load(x, i.dim) + 1.0
+    >>> parts([value])
+    [add(mul(x[i], x[i]), 1.0), 1.0, mul(x[i], x[i]), x[i]]
+    >>> Rewrite({i: j.dim}).expr(value)
+    add(mul(x[j], x[j]), 1.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from anyrt.core.dims import Dim, Sym, rebuild
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Fetch,
+    Fold,
+    For,
+    If,
+    Index,
+    Let,
+    Load,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    bitcast,
+    bound,
+    cast,
+    free_symbols,
+    index,
+    load,
+    operands,
+)
+
+Access: TypeAlias = Callable[[Buffer, Dim], tuple[Buffer, Dim]]
+
+
+def statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
+    """Every statement, each before those that it holds."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, For | If):
+            yield from statements(stmt.body)
+
+
+def held(stmt: Stmt) -> tuple[Expr | Dim, ...]:
+    """The expressions and indices of a statement itself."""
+    match stmt:
+        case For(var=var):
+            return () if var.extent is None else (var.extent,)
+        case If(condition=condition):
+            return (condition,)
+        case Let(value=value) | Alloc(value=value) | Fold(value=value):
+            return (value,)
+        case Store(index=at, value=value):
+            return (at, value)
+        case Fetch(index=at):
+            return (at,)
+
+
+def parts(roots: Iterable[Expr], bound: bool = True) -> list[Expr]:
+    """Every expression below `roots`, each once, in an order that is the same in every run; with those that
+    `bound` symbols stand for, or without."""
+    seen: dict[Expr, None] = {}
+    todo = list(roots)
+    while todo:
+        x = todo.pop()
+        if x not in seen:
+            seen[x] = None
+            todo += operands(x) or (behind(x) if bound else ())
+    return list(seen)
+
+
+def behind(x: Expr) -> tuple[Expr, ...]:
+    """What the bound symbols in an index stand for."""
+    sources = (s.source for s in sorted(free_symbols(x), key=lambda s: s.name))
+    return tuple(s for s in sources if isinstance(s, Index | Load | Alu | Cast))
+
+
+def _as_it_is(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:
+    return buffer, at
+
+
+def _no_rule(x: Expr) -> None:
+    return None
+
+
+@dataclass(slots=True, eq=False)
+class Rewrite:
+    """Statements and expressions made anew, each expression once.
+
+    `symbols`: indices instead of symbols; `access`: the element to use instead of one that is read or
+    written; `rule`: what takes an expression's place, None where that is the same on new operands. Without
+    `bound` indices stay as they are, and what their bound symbols stand for."""
+
+    symbols: Mapping[Sym, Dim] = field(default_factory=dict)
+    access: Access = _as_it_is
+    rule: Callable[[Expr], Expr | None] = _no_rule
+    bound: bool = True
+    _exprs: dict[Expr, Expr] = field(default_factory=dict)
+    _dims: dict[Dim, Dim] = field(default_factory=dict)
+
+    def body(self, body: Iterable[Stmt]) -> tuple[Stmt, ...]:
+        """Statements in order."""
+        return tuple(map(self.stmt, body))
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """A statement with those that it holds."""
+        match stmt:
+            case For(var=var, body=body):
+                return replace(stmt, var=self._variable(var), body=self.body(body))
+            case If(condition=condition, body=body):
+                return replace(stmt, condition=self.expr(condition), body=self.body(body))
+            case Let(value=dim):
+                return replace(stmt, value=self.dim(dim))
+            case Alloc(buffer=buffer, value=value) | Fold(buffer=buffer, value=value):
+                return replace(stmt, buffer=self.access(buffer, 0)[0], value=self.expr(value))
+            case Store(value=value):
+                buffer, at = self.access(stmt.buffer, self.dim(stmt.index))
+                return Store(buffer, at, self.expr(value))
+            case Fetch():
+                return Fetch(*self.access(stmt.buffer, self.dim(stmt.index)))
+
+    def _variable(self, var: Sym) -> Sym:
+        """A loop's variable, another one where its extent changes."""
+        if not self.bound:
+            return var
+        new = replace(var, extent=self.dim(var.extent or 0))
+        if new != var:
+            self.symbols = {**self.symbols, var: new.dim}
+        return new
+
+    def expr(self, x: Expr) -> Expr:
+        """An expression; operands first, with a stack of our own, since fused expressions are deeper than
+        Python recurses."""
+        todo = [x]
+        while todo:
+            top = todo[-1]
+            new = self._exprs.get(top) or self.rule(top)
+            missing = [] if new is not None else [a for a in operands(top) if a not in self._exprs]
+            if missing:
+                todo += reversed(missing)
+                continue
+            self._exprs[top] = self._on_new(top) if new is None else new
+            todo.pop()
+        return self._exprs[x]
+
+    def _on_new(self, x: Expr) -> Expr:
+        match x:
+            case Const():
+                return x
+            case Index(dim=dim):
+                return index(self.dim(dim))
+            case Load(buffer=buffer, index=at):
+                return load(*self.access(buffer, self.dim(at)))
+            case Cast(arg=arg, type=type):
+                return cast(self._exprs[arg], type)
+            case Alu(op=Op.BITCAST, args=(arg,), type=type):
+                return bitcast(self._exprs[arg], type)
+            case Alu(op=op, args=args):
+                return alu(op, *(self._exprs[a] for a in args))
+
+    def dim(self, x: Dim) -> Dim:
+        """An index."""
+        if not self.bound:
+            return x
+        if x not in self._dims:
+            self._dims[x] = rebuild(x, self._symbol)
+        return self._dims[x]
+
+    def _symbol(self, sym: Sym) -> Dim:
+        if sym in self.symbols:
+            return self.symbols[sym]
+        if not isinstance(sym.source, Const | Index | Load | Alu | Cast):
+            return sym.dim
+        new = self.expr(sym.source)
+        if new is sym.source:
+            return sym.dim
+        extent = None if sym.extent is None else self.dim(sym.extent)
+        return bound(new, sym.lo, sym.hi, sym.name.partition("{")[0], extent)
+
+
+def substituted(
+    body: Iterable[Stmt], values: Mapping[Sym, Dim], buffers: Mapping[Buffer, Buffer] | None = None
+) -> tuple[Stmt, ...]:
+    """Statements with symbols (and buffers) replaced, those behind bound symbols too."""
+    swap = buffers or {}
+    return Rewrite(values, lambda buffer, at: (swap.get(buffer, buffer), at)).body(body)
