@@ -42,6 +42,7 @@ def deep() -> Expr:
     return x
 
 
+TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 8)
 ROW_TAP = k.bound(k.load(POS, ROW.dim), 0, 7, "tap")
 KERNELS = [
     Kernel(
@@ -74,6 +75,16 @@ KERNELS = [
         ),
     ),
     Kernel("sizes of buffers only", Sym("p", extent=1), (Store(Y, 0, k.const(2.0, Scalar.F16)),)),
+    Kernel(
+        "an array in registers, and vectors of four of them",
+        ROW,
+        (
+            Alloc(TILE, k.const(0.0, Scalar.F32)),
+            For(COL, Loop.UNROLL, (Store(TILE, COL.dim, k.load(X, AT)),)),
+            For(BLOCK, Loop.VECTOR, (Fold(TILE, Op.ADD, k.load(X, BLOCK.dim), 3),), 4),
+            Store(Y, ROW * 8, k.cast(k.load(TILE, 7), Scalar.F16)),
+        ),
+    ),
     Kernel("let", ROW, (Let(BLOCK, floordiv(ROW.dim, 8)), Store(Y, BLOCK.dim, k.const(2.0, Scalar.F16)))),
 ]
 
@@ -100,6 +111,18 @@ def test_the_text_of_a_kernel():
         "  }",
         "}",
     ]
+
+
+def test_elements_of_registers_and_vectors_of_several_are_written_behind_their_names():
+    text = print_kernels([next(x for x in KERNELS if x.name.startswith("an array"))])
+    assert [line.strip() for line in text.splitlines()][5:10] == [
+        "alloc tile = 0.0:f32",
+        "for unroll j 0.. < 8 {",
+        "store tile[j] = x[8*i + j]",
+        "}",
+        'for vector*4 "b 1" 0..9 < min(9, n) {',
+    ]
+    assert '    fold tile[3] add x["b 1"]' in text.splitlines()
 
 
 def test_shared_expressions_print_in_linear_size():
@@ -141,6 +164,8 @@ GOOD = print_kernels([KERNELS[3], KERNELS[9]])
         ("buffer x FLOAT", "buffer x FLAT", "AR605", "one of FLOAT"),
         ("input", "inputs", "AR605", "one of input"),
         ("for vector", "for each", "AR605", "one of serial"),
+        ("for vector", "for vector*3", "AR607", "over vectors of 3 registers"),
+        ("fold acc", "fold acc[1]", "AR607", "index 1 of register acc"),
         ("fold acc add", "fold acc plus", "AR605", "one of add"),
         ("fold acc", "fold abc", "AR605", "a buffer declared above"),
         ("mul(", "mule(", "AR605", "an instruction"),

@@ -181,6 +181,50 @@ def test_items_that_run_together_have_scratch_of_their_own():
     assert ran(*mine)[::4] == [0, 1]
 
 
+TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
+
+
+def unrolled(*body):
+    return For(I, Loop.UNROLL, body)
+
+
+def test_elements_of_registers_are_stored_and_folded_apart():
+    filled = unrolled(Store(TILE, I.dim, load(X, AT)), Fold(TILE, Op.MUL, load(X, AT), I.dim))
+    out = unrolled(Store(Y, AT, load(TILE, 3 - I.dim)))
+    assert ran(Alloc(TILE, ONE), filled, out) == [9, 4, 1, 0, 49, 36, 25, 16]
+
+
+def test_each_element_of_a_register_begins_with_the_same_value():
+    body = (
+        Alloc(TILE, load(X, P * 4 + 2)),
+        Fold(TILE, Op.ADD, ONE, 1),
+        unrolled(Store(Y, AT, load(TILE, I.dim))),
+    )
+    assert ran(*body) == [2, 3, 2, 2, 6, 7, 6, 6]
+
+
+@pytest.mark.parametrize("kind", [Loop.SERIAL, Loop.VECTOR])
+def test_a_product_of_matrices_folds_into_an_array_of_registers(kind):
+    """Row by row x(2, 4) times its columns."""
+    fold = unrolled(Fold(TILE, Op.ADD, load(X, P * 4 + J.dim) * load(X, J * 2 + I.dim), I.dim))
+    out = unrolled(Store(Y, AT, load(TILE, I.dim)))
+    x = np.arange(8.0)
+    wanted = [sum(x[4 * p + j] * x[2 * j + i] for j in range(3)) for p in range(2) for i in range(4)]
+    assert ran(Alloc(TILE, ZERO), For(J, kind, (fold,)), out) == wanted
+
+
+def test_an_index_beyond_a_register_is_named():
+    with pytest.raises(CompileError, match=r"store tile\[4\] at p = 0: got tile\[4\], wanted 0 … 3"):
+        ran(Alloc(TILE, ONE), Store(TILE, 4, ONE))
+
+
+def test_what_a_turn_stores_into_a_register_stays_there():
+    assert ran(Alloc(ACC, ZERO), serial(Store(ACC, 0, load(X, AT))), Store(Y, P.dim, load(ACC, 0)))[:2] == [
+        3,
+        7,
+    ]
+
+
 def in_order_of_lanes(values, width, chains):
     """The sum as generated code makes it, one lane at a time."""
     sums = np.full((chains, width), -0.0, np.float32)
@@ -203,15 +247,19 @@ def in_order_of_lanes(values, width, chains):
 
 
 @pytest.mark.parametrize(
-    ("count", "width", "chains"), [(5, 8, 1), (31, 8, 2), (100, 8, 4), (263, 8, 4), (3, 4, 1)]
+    ("count", "wide", "width", "chains"),
+    [
+        *((5, 1, 8, 1), (31, 1, 8, 2), (100, 1, 8, 4), (263, 1, 8, 4), (3, 1, 4, 1)),
+        *((5, 2, 8, 1), (100, 2, 8, 2), (263, 8, 8, 8)),
+    ],
 )
-def test_a_sum_across_a_vector_loop_goes_lane_by_lane(count, width, chains):
+def test_a_sum_across_a_vector_loop_goes_lane_by_lane(count, wide, width, chains):
     x = np.random.default_rng(count).standard_normal(count).astype(np.float32)
     some = Sym("i", extent=count)
     source = Buffer("x", Scalar.F32, Space.INPUT, count)
     body = (
         Alloc(ACC, ONE),
-        vector(Fold(ACC, Op.ADD, load(source, some.dim)), var=some),
+        For(some, Loop.VECTOR, (Fold(ACC, Op.ADD, load(source, some.dim)),), wide),
         Store(Y, 0, load(ACC, 0)),
     )
     memory = {source: x, Y: np.zeros(8, np.float32)}

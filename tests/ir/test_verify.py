@@ -67,6 +67,8 @@ N, ROW = Sym("n", 1), Sym("i", extent=Sym("n", 1).dim)
 COL = Sym("j", extent=8)
 IN, OUT = Buffer("x", F, Space.INPUT, N * 8), Buffer("y", F, Space.OUTPUT, N * 8)
 ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
+TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
+FEW = Sym("k", extent=4)
 AT = ROW * 8 + COL
 ONE = const(1.0, Scalar.F32)
 
@@ -84,6 +86,11 @@ GOOD = [
     kernel(vector(Store(OUT, AT, load(IN, AT) + ONE), Fetch(IN, AT + 99999))),
     kernel(Alloc(ACC, ONE), vector(Fold(ACC, Op.ADD, load(IN, AT))), Store(OUT, ROW * 8, load(ACC, 0))),
     kernel(Let(Sym("k", 0, 9), ROW + 1), Store(OUT, Sym("k", 0, 9).dim, ONE)),
+    kernel(
+        Alloc(TILE, ONE), For(FEW, Loop.UNROLL, (Store(TILE, FEW.dim, ONE), Fold(TILE, Op.MAX, ONE, FEW.dim)))
+    ),
+    kernel(vector(Alloc(ACC, ONE), Store(ACC, 0, ONE), Store(OUT, AT, load(ACC, 0)))),
+    kernel(For(COL, Loop.VECTOR, (Store(OUT, AT, ONE),), 4)),
     kernel(If(index(ROW.dim) < 3, (Store(OUT, ROW.dim, ONE),))),
     kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7), ONE)),
     kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7, "t", N.dim), ONE)),
@@ -100,6 +107,15 @@ BAD = [
     (kernel(vector(Alloc(ACC, ONE)), Store(OUT, ROW.dim, load(ACC, 0))), "used before"),
     (kernel(Fold(OUT, Op.ADD, ONE)), "which is no register"),
     (kernel(Alloc(OUT, ONE)), "which is not for registers"),
+    (kernel(Alloc(Buffer("many", Scalar.F32, Space.REGISTER, N.dim), ONE)), "register many has n elements"),
+    (kernel(Alloc(TILE, ONE), Store(TILE, 4, ONE)), "index 4 of register tile, which has 4 elements"),
+    (kernel(Alloc(TILE, ONE), For(FEW, Loop.UNROLL, (Fold(TILE, Op.ADD, ONE, FEW + 1),))), "index 1 + k of"),
+    (kernel(Alloc(TILE, ONE), For(FEW, Loop.SERIAL, (Store(TILE, FEW.dim, ONE),))), "tile moves with k"),
+    (kernel(Alloc(TILE, ONE), vector(Store(OUT, AT, load(TILE, COL.dim)))), "tile moves with j"),
+    (kernel(Alloc(ACC, ONE), vector(Store(ACC, 0, ONE))), "store into register acc, which they share"),
+    (kernel(For(COL, Loop.SERIAL, (), 2)), "serial loop j over vectors of 2 registers"),
+    (kernel(For(COL, Loop.VECTOR, (), 3)), "vector loop j over vectors of 3 registers"),
+    (kernel(For(Sym("q", extent=N.dim), Loop.UNROLL, ())), "unrolled loop q has no fixed extent"),
     (kernel(Fetch(IN, ROW.dim)), "a fetch of x outside a vector loop"),
     (kernel(vector(Fetch(IN, Sym("q", extent=3).dim))), "index of x uses q"),
     (kernel(For(COL, Loop.PARALLEL, ())), "parallel inside"),

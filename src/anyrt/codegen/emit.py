@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.machine import Machine
+from anyrt.codegen.refuse import refuse
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.transpose import FIT, columns, interleave, transpose
 from anyrt.codegen.values import Register, Values
@@ -74,6 +75,7 @@ class Function:
 def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
     """`kernel` as an LLVM function. Its text depends on nothing but the kernel's loops: names of buffers and
     sizes do not occur in it."""
+    refuse(kernel)
     return Emitter(Values(Writer(machine), {})).function(kernel, name)
 
 

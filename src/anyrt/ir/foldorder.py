@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from anyrt.ir.evaluate import Array, Ints
+from anyrt.ir.kernel import For
 
 CHAINS: Final = 4  # accumulators that generated code gives to a fold across a vector loop
 
@@ -53,10 +54,10 @@ def in_lanes(op: Operation, start: Array, lanes: tuple[int, int], turns: Array) 
     return total[:, 0]
 
 
-def shape(width: int, extent: int | None) -> tuple[int, int]:
-    """(lanes, accumulators) of a vector loop whose vectors hold `width` elements; `extent`: its turns, where
-    they do not depend on sizes."""
-    if extent is None:
-        return width, CHAINS
+def shape(loop: For, width: int) -> tuple[int, int]:
+    """(lanes, accumulators) of a vector loop whose vectors hold `width` elements."""
+    extent, chains = loop.var.extent, loop.wide if loop.wide > 1 else CHAINS
+    if not isinstance(extent, int):
+        return width, chains
     width = min(width, max(2, 1 << (extent - 1).bit_length()))
-    return width, min(CHAINS, 1 << max(0, (extent // width).bit_length() - 1))
+    return width, min(chains, 1 << max(0, (extent // width).bit_length() - 1))

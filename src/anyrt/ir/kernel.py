@@ -104,7 +104,7 @@ class Space(enum.Enum):
     ARENA = "arena"  # intermediate tensors, shared by all threads
     TABLE = "table"  # computed once per shape by `prepare`
     SCRATCH = "scratch"  # one copy per thread
-    REGISTER = "register"  # accumulators; `size` 1
+    REGISTER = "register"  # accumulators; `size` is fixed
 
 
 LANES = 16  # entries of a table of positions that begin to read together
@@ -474,11 +474,13 @@ class Loop(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`var` from 0 to var.extent − 1."""
+    """`var` from 0 to var.extent − 1; `wide`: the registers of each vector of a vector loop, and the
+    accumulators of what it folds (1: as code generation likes)."""
 
     var: Sym
     kind: Loop
     body: tuple[Stmt, ...]
+    wide: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,7 +493,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """`buffer` (a REGISTER) begins here with `value`."""
+    """`buffer` (a REGISTER) begins here with `value` in each of its elements."""
 
     buffer: Buffer
     value: Expr
@@ -508,12 +510,13 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """register = op(register, value), in an order fixed by the loop's extent: across a vector loop lanes fold
-    first, then one another."""
+    """register[index] = op(register[index], value), in an order fixed by the loop's extent: across a vector
+    loop lanes fold first, then one another."""
 
     buffer: Buffer
     op: Op
     value: Expr
+    index: Dim = 0
 
 
 @dataclass(frozen=True, slots=True)

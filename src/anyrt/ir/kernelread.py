@@ -144,12 +144,14 @@ class _Parser:
         self.symbols[name] = self.bounds[name] = sym
 
     def loop(self) -> For:
-        kind, var = self.member(LOOPS), self.variable()
+        kind = self.member(LOOPS)
+        wide = self.reader.integer() if self.reader.skip("*") else 1
+        var = self.variable()
         outside = dict(self.symbols)
         self.symbols[var.name] = var
         body = self.body()
         self.restore(outside)
-        return For(var, kind, body)
+        return For(var, kind, body, wide)
 
     def branch(self) -> If:
         return If(self.expr(), self.body())
@@ -172,7 +174,9 @@ class _Parser:
         return Store(buffer, at, self.expr())
 
     def fold(self) -> Fold:
-        return Fold(self.buffer(), self.member(OPS), self.expr())
+        buffer = self.buffer()
+        at = self.subscript() if self.reader.follows("[") else 0
+        return Fold(buffer, self.member(OPS), self.expr(), at)
 
     def fetch(self) -> Fetch:
         return Fetch(self.buffer(), self.subscript())

@@ -132,8 +132,9 @@ class _Printer:
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
-            case For(var=var, kind=kind, body=body):
-                self.block(f"for {kind.value} {self.variable(var)}", body)
+            case For(var=var, kind=kind, body=body, wide=wide):
+                several = "" if wide == 1 else f"*{wide}"
+                self.block(f"for {kind.value}{several} {self.variable(var)}", body)
                 self.scope.discard(var)
             case If(condition=condition, body=body):
                 self.block(f"if {self.expr(condition)}", body)
@@ -144,8 +145,9 @@ class _Printer:
                 self.line(f"alloc {self.buffer(buffer)} = {self.expr(start)}")
             case Store(buffer=buffer, index=at, value=stored):
                 self.line(f"store {self.buffer(buffer)}[{self.dim(at)}] = {self.expr(stored)}")
-            case Fold(buffer=buffer, op=op, value=folded):
-                self.line(f"fold {self.buffer(buffer)} {op.value} {self.expr(folded)}")
+            case Fold(buffer=buffer, op=op, value=folded, index=at):
+                element = "" if at == 0 and buffer.size == 1 else f"[{self.dim(at)}]"
+                self.line(f"fold {self.buffer(buffer)}{element} {op.value} {self.expr(folded)}")
             case Fetch(buffer=buffer, index=at):
                 self.line(f"fetch {self.buffer(buffer)}[{self.dim(at)}]")
 

@@ -14,14 +14,14 @@ from anyrt.ir.kernel import Buffer, For
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """A register: values, and for each point the place of its own one among them, which never descend."""
+    """A register: values (copies, elements), and for each point the copy that is its own, in order."""
 
     values: Array
     places: Ints
 
     @property
     def is_shared(self) -> bool:
-        """True when some points have the same value."""
+        """True when some points have the same copy."""
         return bool((np.diff(self.places) == 0).any())
 
 

@@ -129,7 +129,8 @@ class _Run:
                     step.check(var, found)
                     points = points.having(var, found)
                 case Alloc(buffer=buffer, value=start):
-                    cell = Cell(step.value(start).copy(), np.arange(len(points)))
+                    elements = np.repeat(step.value(start)[:, None], self.number(buffer.size), axis=1)
+                    cell = Cell(elements, np.arange(len(points)))
                     points = replace(points, registers={**points.registers, buffer: cell})
                 case Store(buffer=buffer, index=at, value=value):
                     step.write(buffer, step.dim(at), step.value(value))
@@ -146,7 +147,7 @@ class _Run:
         if self._is_separate(loop):
             together = max(1, most)
         else:
-            together = self._width(loop) if loop.kind is Loop.VECTOR else 1
+            together = self._width(loop) * loop.wide if loop.kind is Loop.VECTOR else 1
         for first in range(0, most, together):
             inner = step.points.spread(loop, first, np.clip(turns - first, 0, together))
             self.body(loop.body, inner)
@@ -160,7 +161,10 @@ class _Run:
             loads = (x for x in parts(expressions(loop.body)) if isinstance(x, Load))
             read = {x.buffer for x in loads if x.buffer not in own}
             twice = len(set(written)) < len(written)
-            self.separate[id(loop)] = not (twice or any(self._same(a, b) for a in written for b in read))
+            # Turns of an unrolled loop choose elements of registers: each is for one element only.
+            one = loop.kind is Loop.UNROLL and any(b.space is Space.REGISTER for b in written)
+            known = twice or one or any(self._same(a, b) for a in written for b in read)
+            self.separate[id(loop)] = not known
         return self.separate[id(loop)]
 
     def _same(self, a: Buffer, b: Buffer) -> bool:
@@ -201,23 +205,20 @@ class _Run:
     def _fold(self, stmt: Fold, step: _Step) -> None:
         """Turns that share a register fold with one another first, inner loops before outer ones."""
         points, values, op = step.points, step.value(stmt.value), OPS[stmt.op]
-        cell = step.register(stmt.buffer)
+        cell, at = step.element(stmt.buffer, step.dim(stmt.index))
         while cell.is_shared:
             loop, turns, points = points.before()
             cell = points.registers[stmt.buffer]
             if loop.kind is Loop.VECTOR:
                 start = np.array(neutral(stmt.op, stmt.buffer.stored), values.dtype)
-                values = each(values, turns, partial(in_lanes, op, start, self._shape(loop)))
+                values = each(values, turns, partial(in_lanes, op, start, shape(loop, self._width(loop))))
             elif cell.is_shared:
                 values = each(values, turns, partial(in_order, op))
             else:
-                old = cell.values[cell.places]
-                cell.values[cell.places] = each(values, turns, partial(in_order, op), old)
+                old = cell.values[cell.places, at]
+                cell.values[cell.places, at] = each(values, turns, partial(in_order, op), old)
                 return
-        cell.values[cell.places] = op(cell.values[cell.places], values)
-
-    def _shape(self, loop: For) -> tuple[int, int]:
-        return shape(self._width(loop), loop.var.extent if isinstance(loop.var.extent, int) else None)
+        cell.values[cell.places, at] = op(cell.values[cell.places, at], values)
 
     def _width(self, loop: For) -> int:
         if id(loop) not in self.widths:
@@ -249,8 +250,8 @@ class _Step:
         """What a load gives."""
         if x.buffer.space is Space.REGISTER:
             cell = self.register(x.buffer)
-            self._inside(x.buffer, at, 1)
-            return cell.values[cell.places]
+            self._inside(x.buffer, at, cell.values.shape[1])
+            return np.asarray(cell.values[cell.places, at])
         array = self.run.array(x.buffer)
         self._inside(x.buffer, at, array.shape[-1], empty=1)
         if array.shape[-1] == 0:
@@ -264,6 +265,10 @@ class _Step:
 
     def write(self, buffer: Buffer, at: Ints, value: Array) -> None:
         """What a store does."""
+        if buffer.space is Space.REGISTER:
+            cell, element = self.element(buffer, at)
+            cell.values[cell.places, element] = value
+            return
         array = self.run.array(buffer)
         assert value.dtype == array.dtype, f"a store of {value.dtype} into {buffer.name} of {array.dtype}"
         self._inside(buffer, at, array.shape[-1])
@@ -281,6 +286,13 @@ class _Step:
         if buffer not in self.points.registers:
             self.run.fail(f"register {buffer.name} before it is allocated", "")
         return self.points.registers[buffer]
+
+    def element(self, buffer: Buffer, at: Ints) -> tuple[Cell, int]:
+        """The one element of a register that all points write."""
+        cell, first = self.register(buffer), int(at.flat[0])
+        self._inside(buffer, at, cell.values.shape[1])
+        assert (at == first).all(), f"points that run together write different elements of {buffer.name}"
+        return cell, first
 
     def _inside(self, buffer: Buffer, at: Ints, size: int, empty: int = 0) -> None:
         outside = (at < 0) | (at >= (size or empty))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from anyrt.core.dims import Dim, Sym, symbols
+from anyrt.core.dims import Dim, Sym, add, always_le, symbols
 from anyrt.core.errors import AnyrtError, CompileError
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import (
@@ -104,6 +104,8 @@ class _Scope:
 
     loops: frozenset[Sym]  # and what `Let` names
     registers: frozenset[Buffer] = frozenset()
+    own: frozenset[Buffer] = frozenset()  # registers that are not shared by the lanes of a vector loop
+    unrolled: frozenset[Sym] = frozenset()
     vector: bool = False
 
 
@@ -122,7 +124,8 @@ def _body_faults(body: Iterable[Stmt], scope: _Scope) -> Iterator[str]:
     for stmt in body:
         yield from _stmt_faults(stmt, scope)
         if isinstance(stmt, Alloc):
-            scope = replace(scope, registers=scope.registers | {stmt.buffer})
+            both = {stmt.buffer}
+            scope = replace(scope, registers=scope.registers | both, own=scope.own | both)
         if isinstance(stmt, Let):
             scope = replace(scope, loops=scope.loops | {stmt.var})
 
@@ -135,21 +138,37 @@ def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
             yield from _if_faults(stmt, scope)
         case Let(var=var, value=dim):
             yield from _dim_faults(dim, scope, f"value of {var}")
-        case Alloc(buffer=buffer, value=value):
-            if buffer.space is not Space.REGISTER:
-                yield f"{buffer.name} is allocated in {buffer.space.value}, which is not for registers"
-            yield from _write_faults(buffer, value, scope)
-        case Store(buffer=buffer, index=at, value=value):
-            yield from _register_faults(buffer, scope)
-            yield from _dim_faults(at, scope, f"index of {buffer.name}")
-            yield from _write_faults(buffer, value, scope)
-        case Fold(buffer=buffer, value=value):
-            if buffer.space is not Space.REGISTER:
-                yield f"a fold into {buffer.name}, which is no register"
-            yield from _register_faults(buffer, scope)
-            yield from _write_faults(buffer, value, scope)
+        case Alloc():
+            yield from _alloc_faults(stmt, scope)
+        case Store():
+            yield from _store_faults(stmt, scope)
+        case Fold():
+            yield from _fold_faults(stmt, scope)
         case Fetch():
             yield from _fetch_faults(stmt, scope)
+
+
+def _alloc_faults(stmt: Alloc, scope: _Scope) -> Iterator[str]:
+    buffer = stmt.buffer
+    if buffer.space is not Space.REGISTER:
+        yield f"{buffer.name} is allocated in {buffer.space.value}, which is not for registers"
+    if not isinstance(buffer.size, int) or buffer.size < 1:
+        yield f"register {buffer.name} has {buffer.size} elements"
+    yield from _write_faults(buffer, stmt.value, scope)
+
+
+def _store_faults(stmt: Store, scope: _Scope) -> Iterator[str]:
+    yield from _access_faults(stmt.buffer, stmt.index, scope)
+    if stmt.buffer in scope.registers - scope.own:
+        yield f"the lanes of a vector loop store into register {stmt.buffer.name}, which they share"
+    yield from _write_faults(stmt.buffer, stmt.value, scope)
+
+
+def _fold_faults(stmt: Fold, scope: _Scope) -> Iterator[str]:
+    if stmt.buffer.space is not Space.REGISTER:
+        yield f"a fold into {stmt.buffer.name}, which is no register"
+    yield from _access_faults(stmt.buffer, stmt.index, scope)
+    yield from _write_faults(stmt.buffer, stmt.value, scope)
 
 
 def _fetch_faults(stmt: Fetch, scope: _Scope) -> Iterator[str]:
@@ -176,8 +195,23 @@ def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
         yield f"loop {loop.var} has no extent"
         return
     yield from _dim_faults(loop.var.extent, scope, f"extent of {loop.var}")
-    vector = scope.vector or loop.kind is Loop.VECTOR
-    yield from _body_faults(loop.body, _Scope(scope.loops | {loop.var}, scope.registers, vector))
+    if loop.kind is Loop.UNROLL and not isinstance(loop.var.extent, int):
+        yield f"unrolled loop {loop.var} has no fixed extent"
+    if loop.wide != 1 and (loop.kind is not Loop.VECTOR or loop.wide < 1 or loop.wide & (loop.wide - 1)):
+        yield f"{loop.kind.value} loop {loop.var} over vectors of {loop.wide} registers"
+    yield from _body_faults(loop.body, _inside(loop, scope))
+
+
+def _inside(loop: For, scope: _Scope) -> _Scope:
+    """What a loop's body may use."""
+    scope = replace(scope, loops=scope.loops | {loop.var})
+    match loop.kind:
+        case Loop.VECTOR:
+            return replace(scope, own=frozenset(), vector=True)
+        case Loop.UNROLL:
+            return replace(scope, unrolled=scope.unrolled | {loop.var})
+        case _:
+            return scope
 
 
 def _write_faults(buffer: Buffer, value: Expr, scope: _Scope) -> Iterator[str]:
@@ -188,9 +222,18 @@ def _write_faults(buffer: Buffer, value: Expr, scope: _Scope) -> Iterator[str]:
     yield from _expr_faults(value, scope)
 
 
-def _register_faults(buffer: Buffer, scope: _Scope) -> Iterator[str]:
-    if buffer.space is Space.REGISTER and buffer not in scope.registers:
+def _access_faults(buffer: Buffer, at: Dim, scope: _Scope) -> Iterator[str]:
+    """Which element of a register is meant must be known when code is written: unrolled loops may say it."""
+    yield from _dim_faults(at, scope, f"index of {buffer.name}")
+    if buffer.space is not Space.REGISTER:
+        return
+    if buffer not in scope.registers:
         yield f"register {buffer.name} is used before it is allocated"
+    moving = sorted(s.name for s in symbols(at) - scope.unrolled)
+    if moving:
+        yield f"index of register {buffer.name} moves with {moving[0]}, which is no unrolled loop"
+    elif not (always_le(0, at) and always_le(add(at, 1), buffer.size)):
+        yield f"index {at} of register {buffer.name}, which has {buffer.size} elements"
 
 
 def _dim_faults(x: Dim, scope: _Scope, what: str) -> Iterator[str]:
@@ -209,8 +252,7 @@ def _expr_faults(x: Expr, scope: _Scope) -> Iterator[str]:
             case Index(dim=dim):
                 yield from _dim_faults(dim, scope, "an index")
             case Load(buffer=buffer, index=dim):
-                yield from _register_faults(buffer, scope)
-                yield from _dim_faults(dim, scope, f"index of {buffer.name}")
+                yield from _access_faults(buffer, dim, scope)
             case Alu():
                 yield from _alu_faults(node)
             case _:

@@ -63,9 +63,9 @@ def held(stmt: Stmt) -> tuple[Expr | Dim, ...]:
             return () if var.extent is None else (var.extent,)
         case If(condition=condition):
             return (condition,)
-        case Let(value=value) | Alloc(value=value) | Fold(value=value):
+        case Let(value=value) | Alloc(value=value) | Fold(value=value, index=0):
             return (value,)
-        case Store(index=at, value=value):
+        case Store(index=at, value=value) | Fold(index=at, value=value):
             return (at, value)
         case Fetch(index=at):
             return (at,)
@@ -126,11 +126,11 @@ class Rewrite:
                 return replace(stmt, condition=self.expr(condition), body=self.body(body))
             case Let(value=dim):
                 return replace(stmt, value=self.dim(dim))
-            case Alloc(buffer=buffer, value=value) | Fold(buffer=buffer, value=value):
-                return replace(stmt, buffer=self.access(buffer, 0)[0], value=self.expr(value))
-            case Store(value=value):
+            case Alloc(buffer=buffer, value=value):
+                return Alloc(self.access(buffer, 0)[0], self.expr(value))
+            case Store(value=value) | Fold(value=value):
                 buffer, at = self.access(stmt.buffer, self.dim(stmt.index))
-                return Store(buffer, at, self.expr(value))
+                return replace(stmt, buffer=buffer, index=at, value=self.expr(value))
             case Fetch():
                 return Fetch(*self.access(stmt.buffer, self.dim(stmt.index)))
 

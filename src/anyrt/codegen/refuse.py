@@ -1,0 +1,27 @@
+"""What kernels may hold and LLVM text is not written for yet, refused by name in this one place."""
+
+from __future__ import annotations
+
+from anyrt.core.errors import NotSupportedError
+from anyrt.ir.kernel import Alloc, For, Kernel, Space, Stmt, Store
+from anyrt.ir.visit import statements
+
+
+def refuse(kernel: Kernel) -> None:
+    """Raises for the first statement that cannot be emitted."""
+    for found in filter(None, map(_unwritten, statements(kernel.body))):
+        raise NotSupportedError(
+            "AR901", f"kernel {kernel.name}", got=found, wanted="what LLVM text is written for"
+        )
+
+
+def _unwritten(stmt: Stmt) -> str | None:
+    match stmt:
+        case For(var=var, wide=wide) if wide > 1:
+            return f"loop {var} over vectors of {wide} registers"
+        case Alloc(buffer=buffer) if buffer.size != 1:
+            return f"the array {buffer.name} in registers"
+        case Store(buffer=buffer) if buffer.space is Space.REGISTER:
+            return f"a store into register {buffer.name}"
+        case _:
+            return None

@@ -1,0 +1,31 @@
+"""What the language of kernels has and LLVM text is not written for yet is refused by name."""
+
+import pytest
+
+from anyrt.codegen.emit import Frame, emit
+from anyrt.codegen.machine import Machine
+from anyrt.core.dims import Sym
+from anyrt.core.errors import NotSupportedError
+from anyrt.ir.kernel import Alloc, Buffer, For, Kernel, Loop, Scalar, Space, Store, const
+from anyrt.ir.verify import kernel_faults
+
+P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables
+ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
+TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
+ZERO = const(0.0, Scalar.F32)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([Alloc(TILE, ZERO)], "the array tile in registers"),
+        ([Alloc(ACC, ZERO), Store(ACC, 0, ZERO)], "a store into register acc"),
+        ([For(I, Loop.VECTOR, (), 2)], "loop i over vectors of 2 registers"),
+        ([For(I, Loop.SERIAL, (Alloc(TILE, ZERO),))], "the array tile in registers"),
+    ],
+)
+def test_code_that_cannot_be_written_yet_is_refused(body, said):
+    kernel = Kernel("k", P, tuple(body))
+    assert list(kernel_faults(kernel)) == []
+    with pytest.raises(NotSupportedError, match=rf"AR901\] kernel k: got {said}"):
+        emit(kernel, Frame({}, 0), {}, Machine(512, has_fma=True))
