@@ -22,7 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from benchmarks.table import markdown, show
 
 PER_SESSION = 30  # compilers in peers do not give back all memory
 DOCUMENT = Path("docs/performance.md")
+CASE_NAMES = tuple(c.name for c in CASES)
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
 
@@ -103,9 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _names(pattern: str) -> list[str]:
+def _names(pattern: str, every: Iterable[str] = CASE_NAMES) -> list[str]:
     try:
-        return [c.name for c in CASES if re.search(pattern, c.name)]
+        return [name for name in every if re.search(pattern, name)]
     except re.error as error:
         raise SystemExit(f"--only {pattern!r}: got no regular expression ({error})") from None
 
@@ -132,7 +133,8 @@ def _build(options: argparse.Namespace) -> None:
     rows = [replace(r, size=random) if random and r.kind in builds.RANDOM else r for r in builds.ROWS]
     if options.quick:
         rows = [r for r in rows if r.size <= QUICK_LAYERS]
-    rows = [r for r in rows if re.search(options.only, r.name)]
+    names = _names(options.only, [r.name for r in rows])
+    rows = [r for r in rows if r.name in names]
     order = build_session.Order(options.runs, options.threads, options.timeout, options.tree)
     if options.json:
         options.json.write_text(record.line_of("machine", this_machine({}, {})) + "\n")
@@ -152,7 +154,7 @@ def _trees(options: argparse.Namespace) -> None:
     if options.json:
         options.json.write_text(record.line_of("machine", this_machine({}, {})) + "\n")
     found = []
-    for pair in trees.pairs(_names(options.only), order):
+    for pair in trees.pairs(_names(options.only, trees.LAYERS), order):
         found.append(pair)
         if options.json:
             session.append(options.json, trees.line_of(pair))

@@ -19,43 +19,22 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 import anyrt as trt
-from anyrt.core.enums import Severity
-from benchmarks import networks, random_networks
+from benchmarks import random_networks
 from benchmarks.clock import measured, status_kb
+from benchmarks.engines import OPEN, bound, described, engine_of
 from benchmarks.jobs import Job, Outcome
 from benchmarks.measure import Effort, measure
-from benchmarks.peers import Cannot, Way
 from benchmarks.steps import Element, Tensor
-from benchmarks.values import Array, aligned
+from benchmarks.values import aligned
 
 PACKAGE = Path(trt.__path__[0])
 SKIPPED = ("cli", "compat", "__main__.py")  # what building and loading need none of
 MEMORY_BYTES = 8 << 30  # of addresses: a build that takes more fails before the machine is in trouble
-OPEN = (1, 4, 8)  # smallest, usual and largest of every open size
 TIMING = Effort(runs=60, pause_s=0.005)
 LOADS = 5
-SWITCH = "verify_weights"  # the attribute of a Runtime that says whether loading checks them
 
 Report = Callable[[Outcome], None]
-
-
-class Log(trt.ILogger):
-    """Keeps errors."""
-
-    def __init__(self) -> None:
-        trt.ILogger.__init__(self)
-        self.lines: list[str] = []
-
-    def log(self, severity: Severity, msg: str) -> None:
-        """Keep what is an error."""
-        if severity <= trt.ILogger.ERROR:
-            self.lines.append(msg)
-
-
-LOG = Log()
 
 
 # ---- the actions --------------------------------------------------------------------------------
@@ -64,11 +43,11 @@ LOG = Log()
 def build(job: Job, report: Report) -> None:
     """Build a network of layers; then count, and measure inferences."""
     start = time.perf_counter()
-    ask = _described(job.network, job.size, job.threads)
-    described = time.perf_counter() - start
+    ask = described(job.network, job.size, job.threads)
+    seconds = time.perf_counter() - start
     with measured() as found:
         plan = ask()
-    outcome = replace(found[0], described_s=described)
+    outcome = replace(found[0], described_s=seconds)
     report(outcome)
     if job.plan:
         Path(job.plan).write_bytes(plan)
@@ -92,7 +71,7 @@ def load(job: Job, report: Report) -> None:
     """Load a plan that another process built."""
     plan = Path(job.plan).read_bytes()
     with measured() as found:
-        context = _engine(plan).create_execution_context()
+        context = engine_of(plan).create_execution_context()
     assert context is not None, "no context"
     report(found[0])
 
@@ -132,14 +111,14 @@ FORMS = {
 def load_weights(job: Job, report: Report) -> None:
     """Load a plan of many weights several times, in the form that `network` names; the code is cached."""
     form, path = FORMS[job.network], Path(job.plan)
-    _engine(path.read_bytes())  # so that the cache has the code, and memory the file
+    engine_of(path.read_bytes())  # so that the cache has the code, and memory the file
     held, size = form.given(path), path.stat().st_size
     times, copies = [], []
     for _ in range(LOADS):
         Path("/proc/self/clear_refs").write_text("5")  # from now on the peak is that of this load
         before = _peak_bytes()
         start = time.perf_counter()
-        engine = _engine(held, form.verified)
+        engine = engine_of(held, form.verified)
         times.append(time.perf_counter() - start)
         copies.append((_peak_bytes() - before) / size)
         del engine
@@ -159,41 +138,7 @@ ACTIONS: dict[str, Callable[[Job, Report], None]] = {
 }
 
 
-# ---- networks and engines -----------------------------------------------------------------------
-
-
-def _described(name: str, size: int, threads: int) -> Callable[[], bytes]:
-    """A network with its configuration, ready to be built."""
-    describe: networks.Network = getattr(networks, name, None) or getattr(random_networks, name)
-    builder = trt.Builder(LOG)
-    network, config = builder.create_network(), builder.create_builder_config()
-    config.num_threads, config.verify = threads, "off"
-    output = describe(network, size)
-    output.name = "y"
-    network.mark_output(output)
-    shape = tuple(network.get_input(0).shape)
-    if -1 in shape:
-        profile = builder.create_optimization_profile()
-        profile.set_shape("x", *(tuple(n if d < 0 else d for d in shape) for n in OPEN))
-        config.add_optimization_profile(profile)
-
-    def ask() -> bytes:
-        plan = builder.build_serialized_network(network, config)
-        assert plan is not None, "; ".join(LOG.lines)
-        return bytes(plan)
-
-    return ask
-
-
-def _engine(plan: object, verified: bool = True) -> trt.ICudaEngine:
-    runtime = trt.Runtime(LOG)
-    if not verified:
-        if SWITCH not in dir(runtime):
-            raise Cannot(f"a runtime has no {SWITCH}")
-        setattr(runtime, SWITCH, False)
-    engine = runtime.deserialize_cuda_engine(plan)
-    assert engine is not None, "; ".join(LOG.lines)
-    return engine
+# ---- inferences ---------------------------------------------------------------------------------
 
 
 class _Hurry:
@@ -204,22 +149,10 @@ class _Hurry:
 
 
 def _inferences(outcome: Outcome, job: Job, plan: bytes) -> Outcome:
-    plans = [_described(p.network, p.size, job.threads)() for p in job.parts]
-    whole, *parts = measure([_bound(p) for p in (plan, *plans)], TIMING, _Hurry())
+    plans = [described(p.network, p.size, job.threads)() for p in job.parts]
+    whole, *parts = measure([bound(p) for p in (plan, *plans)], TIMING, _Hurry())
     total = sum(t.median * p.count for t, p in zip(parts, job.parts, strict=True))
     return replace(outcome, run_us=whole.median, parts_us=total)
-
-
-def _bound(plan: bytes) -> Way:
-    """An engine of float32 tensors with memory for all of them."""
-    engine = _engine(plan)
-    context, held = engine.create_execution_context(), list[Array]()
-    assert context is not None, "no context"
-    for name in engine:
-        held.append(aligned(Tensor(tuple(engine.get_tensor_shape(name)), Element.F32)))
-        held[-1][...] = np.random.default_rng(7).random(held[-1].shape, np.float32)
-        context.set_tensor_address(name, held[-1].ctypes.data)
-    return Way("", lambda: context.execute_async_v3(0), lambda: held[-1])
 
 
 # ---- counting -----------------------------------------------------------------------------------
@@ -227,7 +160,7 @@ def _bound(plan: bytes) -> Way:
 
 def _counted(outcome: Outcome, plan: bytes) -> Outcome:
     """With what the compiler made, as far as it can be asked."""
-    inspector = _engine(plan).create_engine_inspector()
+    inspector = engine_of(plan).create_engine_inspector()
     shown = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
     outcome = replace(outcome, kernels=len(shown["Kernels"]))
     try:

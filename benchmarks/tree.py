@@ -6,7 +6,8 @@ A line of JSON on its input is a request, a line on its output the answer:
     {"case": "norm_ln_8x512x768"}     [["", 61.2], …]: its ways and microseconds of each; a text, if it fails
     {"way": 0, "runs": 20}            59.8: the median in microseconds
 
-Only the public API of AnyRT is used, so that any tree will do.
+A network of networks.py with its size, such as "residual 1", is a case, too. Only the public API of AnyRT is
+used, so that any tree will do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyrt
-from benchmarks.cases import CASES
+from benchmarks.cases import CASES, Case
+from benchmarks.engines import bound, described
 from benchmarks.measure import burst, limit_threads, once
 from benchmarks.peers import Way
 from benchmarks.peers import anyrt as ours
@@ -58,15 +60,19 @@ class Ready:
     def prepare(self, name: str) -> list[tuple[str, float]] | str:
         """Add the ways of a case."""
         try:
-            case = WANTED[name]
-            x = input_values(case.input, case.low, case.high)
-            made = ours.prepare(case, x, self.threads)
+            made = self._case(WANTED[name]) if name in WANTED else self._network(*name.split())
             found = [(way.label, 1e6 * once(way.run)) for way in made]
         except Exception as error:  # whatever a tree raises is an answer
             return f"{type(error).__name__}: {error}"[:200]
-        self.inputs.append(x)
         self.ways.extend(made)
         return found
+
+    def _case(self, case: Case) -> tuple[Way, ...]:
+        self.inputs.append(input_values(case.input, case.low, case.high))
+        return ours.prepare(case, self.inputs[-1], self.threads)
+
+    def _network(self, name: str, size: str) -> tuple[Way, ...]:
+        return (bound(described(name, int(size), self.threads)()),)
 
     def run(self, way: int, runs: int) -> float:
         """The median of a burst in microseconds."""

@@ -36,7 +36,8 @@ NOTABLE = 0.03
 CLEAR, PATIENCE = 0.01, 4  # so many times the bursts, as long as a ratio may be off by more than that
 AGAIN = 2  # times that a slower case is measured again
 NOTCH = 1.57  # of the quartiles' distance, by the root of the count: 95 % of a median (McGill 1978)
-LAYERS = {c.name: c.layer.value for c in CASES}
+NETWORKS = ("residual 1", "gelu 1", "normalizations 1")
+LAYERS = {c.name: c.layer.value for c in CASES} | dict.fromkeys(NETWORKS, "networks")
 
 
 @dataclass(frozen=True, slots=True)

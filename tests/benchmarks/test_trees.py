@@ -57,17 +57,18 @@ def test_a_process_needs_nothing_of_the_compiler_beside_the_api():
     ask = "import sys, benchmarks.tree; print(*(m for m in sys.modules if m.startswith('benchmarks.')))"
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)
     names = {n.partition(".")[2] for n in done.stdout.split()}
-    assert names <= {"cases", "measure", "peers", "peers.anyrt", "steps", "tree", "values"}
+    cases = {"cases", "measure", "peers", "peers.anyrt", "steps", "tree", "values"}
+    assert names <= cases | {"engines", "networks", "random_networks"}
 
 
 def test_a_process_tells_why_a_case_cannot_be_built_and_is_missed_when_it_ends():
     with Process(ROOT, threads=1) as process:
-        assert process.prepare("no such case") == "KeyError: 'no such case'"
-        (way,) = process.prepare("scale_c_L1_1x4x32x32")
-        assert way.label == ""
-        assert process.run(way.number, 3) > 0
+        assert process.prepare("nothing 1").startswith("AttributeError")
+        ways = [*process.prepare("scale_c_L1_1x4x32x32"), *process.prepare("normalizations 1")]
+        assert [(w.number, w.label) for w in ways] == [(0, ""), (1, "")]
+        assert process.run(1, 3) > 0
         with pytest.raises(EndedError, match="ended with status 1"):
-            process.run(99, 3)
+            process.run(2, 3)
 
 
 def test_a_tree_without_the_library_is_named(tmp_path):

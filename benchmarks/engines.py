@@ -1,0 +1,84 @@
+"""Engines of whole networks, through the public API of whichever AnyRT is imported.
+
+plan = described("residual", 3, threads=2)()
+way = bound(plan)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import anyrt as trt
+from anyrt.core.enums import Severity
+from benchmarks import networks, random_networks
+from benchmarks.peers import Cannot, Way
+from benchmarks.steps import Element, Tensor
+from benchmarks.values import Array, aligned
+
+OPEN = (1, 4, 8)  # smallest, usual and largest of every open size
+SWITCH = "verify_weights"  # the attribute of a Runtime that says whether loading checks them
+
+
+class Log(trt.ILogger):
+    """Keeps errors."""
+
+    def __init__(self) -> None:
+        trt.ILogger.__init__(self)
+        self.lines: list[str] = []
+
+    def log(self, severity: Severity, msg: str) -> None:
+        """Keep what is an error."""
+        if severity <= trt.ILogger.ERROR:
+            self.lines.append(msg)
+
+
+LOG = Log()
+
+
+def described(name: str, size: int, threads: int) -> Callable[[], bytes]:
+    """A network with its configuration, ready to be built."""
+    describe: networks.Network = getattr(networks, name, None) or getattr(random_networks, name)
+    builder = trt.Builder(LOG)
+    network, config = builder.create_network(), builder.create_builder_config()
+    config.num_threads, config.verify = threads, "off"
+    output = describe(network, size)
+    output.name = "y"
+    network.mark_output(output)
+    shape = tuple(network.get_input(0).shape)
+    if -1 in shape:
+        profile = builder.create_optimization_profile()
+        profile.set_shape("x", *(tuple(n if d < 0 else d for d in shape) for n in OPEN))
+        config.add_optimization_profile(profile)
+
+    def ask() -> bytes:
+        plan = builder.build_serialized_network(network, config)
+        assert plan is not None, "; ".join(LOG.lines)
+        return bytes(plan)
+
+    return ask
+
+
+def engine_of(plan: object, verified: bool = True) -> trt.ICudaEngine:
+    """A plan, loaded."""
+    runtime = trt.Runtime(LOG)
+    if not verified:
+        if SWITCH not in dir(runtime):
+            raise Cannot(f"a runtime has no {SWITCH}")
+        setattr(runtime, SWITCH, False)
+    engine = runtime.deserialize_cuda_engine(plan)
+    assert engine is not None, "; ".join(LOG.lines)
+    return engine
+
+
+def bound(plan: bytes) -> Way:
+    """An engine of float32 tensors with memory for all of them."""
+    engine = engine_of(plan)
+    context, held = engine.create_execution_context(), list[Array]()
+    assert context is not None, "no context"
+    for name in engine:
+        held.append(aligned(Tensor(tuple(engine.get_tensor_shape(name)), Element.F32)))
+        held[-1][...] = np.random.default_rng(7).random(held[-1].shape, np.float32)
+        context.set_tensor_address(name, held[-1].ctypes.data)
+    return Way("", lambda: context.execute_async_v3(0), lambda: held[-1])
