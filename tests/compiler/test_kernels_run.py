@@ -22,10 +22,10 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.run import run
 from anyrt.ir.statements import buffers_of
 from anyrt.ir.verify import kernel_faults
+from anyrt.loops.fuse_folds import CHUNK
 from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.prims.taps import Cubic, Linear
-from anyrt.schedule.chunks import CHUNK
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.versions import serving
 

@@ -11,9 +11,9 @@ from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.loops.fuse_folds import CHUNK
 from anyrt.ops._math import mean
 from anyrt.prims import build as b
-from anyrt.schedule.chunks import CHUNK
 from anyrt.schedule.cost import Sizes
 
 LENGTH = Sym("x.1", 0, 1 << 20)

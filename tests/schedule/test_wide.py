@@ -11,10 +11,10 @@ from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.loops.cache_read import MOST
 from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.wide import MOST
 
 
 def lowered(rows: int, length: int, dtype: DataType, around_mean: bool = True) -> native.Lowered:

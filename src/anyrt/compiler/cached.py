@@ -24,7 +24,18 @@ from anyrt.plan.program import Compiled
 from anyrt.plan.room import require_room
 
 PACKAGE: Final = Path(__file__).resolve().parents[1]
-SOURCES: Final = ("core", "ir", "plan", "prims", "codegen", "schedule", "passes", "compiler")
+SOURCES: Final = (
+    "core",
+    "ir",
+    "plan",
+    "prims",
+    "loops",
+    "codegen",
+    "backends",
+    "schedule",
+    "passes",
+    "compiler",
+)
 DRIVER: Final = "anyrt.compiler.driver"
 DRIVER_ROOM: Final = 256 << 20  # LLVM's library takes 160 MB of addresses, the thread that it runs in 72 MB
 

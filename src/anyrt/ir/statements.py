@@ -19,6 +19,7 @@ from anyrt.ir.kernel import (
     Fetch,
     Fold,
     For,
+    If,
     Index,
     Kernel,
     Load,
@@ -49,6 +50,11 @@ def folds(body: Iterable[Stmt]) -> list[Fold]:
 def allocations(body: Iterable[Stmt]) -> list[Alloc]:
     """Every register that begins in `body`, nested loops included."""
     return [s for s in statements(body) if isinstance(s, Alloc)]
+
+
+def leaves(body: Iterable[Stmt]) -> list[Stmt]:
+    """Every statement in `body` that holds no others, those in loops and branches included."""
+    return [s for s in statements(body) if not isinstance(s, For | If)]
 
 
 def expressions(body: Iterable[Stmt]) -> list[Expr]:

@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from anyrt.core.dims import Dim, evaluate, product
+from anyrt.core.dims import Dim, Sym, evaluate, product, substitute, symbols
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import COMPUTED, Alu, Buffer, Cast, Expr, Space, load
@@ -35,6 +35,12 @@ class Sizes:
     def of(self, dim: Dim) -> int:
         """An estimate of `dim`."""
         return evaluate(dim, self.values)
+
+    def turns(self, var: Sym) -> int:
+        """Turns of a loop, of a piece's loop for the first piece; at least one."""
+        extent = var.extent or 0
+        inner = {s: 0 for s in symbols(extent) if s.extent is not None}
+        return max(1, self.of(substitute(extent, inner)))
 
     def volume(self, value: Value) -> int:
         """Elements of `value`."""

@@ -17,11 +17,11 @@ from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, fma, load
 from anyrt.ir.prim import Read
+from anyrt.loops.nest import Names
 from anyrt.prims._convert import wrap
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
-from anyrt.schedule.nest import Names
 from anyrt.schedule.tables import Tables
 
 AGAIN: Final = "it would be folded again for every row of the window"

@@ -26,10 +26,10 @@ from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Except, Group, Part, Signature, signed
-from anyrt.schedule.kernels import Builder
+from anyrt.schedule.naive import Builder
 from anyrt.schedule.partition import Stored, partition
-from anyrt.schedule.places import with_places
 from anyrt.schedule.storage import PACKED
+from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.stream import past_caches
 from anyrt.schedule.tables import Tables
 
@@ -71,6 +71,7 @@ class Fusion:
     label: Callable[[Value, int], str]
     choices: Mapping[Value, Choice] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
+    strategies: Strategies = STRATEGIES
     buffers: dict[Value, Buffer] = field(default_factory=dict)
     refused: list[Stored] = field(default_factory=list)
     unhosted: set[Value] = field(default_factory=set)
@@ -175,10 +176,10 @@ class Fusion:
         self, group: Group, inside: Mapping[Value, Buffer], signature: Signature, choice: Choice, name: str
     ) -> _Made | _Refused:
         try:
-            kernel = Builder(group, inside, self.tables, self.sizes, name, choice).build()
+            kernel = Builder(group, inside, self.tables, self.sizes, name, choice, self.strategies).build()
         except Refusal as refusal:
             return _Refused(signature.values.index(refusal.value), refusal.reason)
-        return _Made(replace(kernel, body=with_places(kernel.body, self.tables)), signature)
+        return _Made(kernel, signature)
 
     def _hosts(self) -> dict[Value, Value]:
         """Reductions that several kernels read are folded by one of them that folds over the same loops and

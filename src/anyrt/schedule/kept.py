@@ -9,11 +9,12 @@ from typing import Protocol
 from anyrt.core.dims import Dim, Sym, add, depends, maximum, mul, product
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Scalar, Stmt, Store, cast, load
+from anyrt.loops.nest import Names, Nest
+from anyrt.loops.strip_mine import delinearised
+from anyrt.loops.tables import LEAST
 from anyrt.prims.taps import Taps
 from anyrt.schedule.cost import HEAVY, weight
 from anyrt.schedule.elements import Elements, Refusal, flat
-from anyrt.schedule.near import LEAST
-from anyrt.schedule.nest import Names, Nest, merge, refined
 from anyrt.schedule.tables import Tables
 
 
@@ -28,9 +29,6 @@ class Keeper(Protocol):
 
     def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
         """A buffer in the thread's scratch."""
-
-    def rows(self, nest: Nest) -> tuple[Stmt, ...]:
-        """The loops of what is stored row by row."""
 
 
 @dataclass(slots=True)
@@ -85,8 +83,7 @@ class Kept:
         elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
         element = cast(elements.at(self.value, where), self.buffer.stored)
         body = (Store(self.buffer, self._place(slot, where), element),)
-        nest = merge(refined(Nest(tuple(fresh.values()), body), b.names), b.names)
-        return [*before, *b.rows(nest)]
+        return [*before, *delinearised(Nest(tuple(fresh.values()), body), b.names).loops]
 
     def _below(
         self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]

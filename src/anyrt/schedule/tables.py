@@ -26,13 +26,13 @@ from anyrt.ir.kernel import (
     index,
     load,
 )
+from anyrt.loops.nest import Names
+from anyrt.loops.tables import NEAR
+from anyrt.loops.tables import Table as AnyTable
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
-from anyrt.schedule.nest import Names
 
 TOP = (1 << 31) - 1
-NEAR = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
 FARTHEST = NEAR[-1]
-PLACED_GROUP = 16  # elements of a group, up to which an entry lies within 256 of its vector's first
 
 
 def nearness(rule: TapRule, n_in: Dim, n_out: Dim) -> int:
@@ -71,6 +71,11 @@ class Table:
         """Entries for each position."""
         return self.positions.group
 
+    @property
+    def ascends(self) -> bool:
+        """Neighbouring positions never descend."""
+        return not isinstance(self.rule, Border)
+
     def reach(self, near: int) -> tuple[Dim, Dim]:
         """The table is of this class where the first size is at most the second."""
         before, after = _lengths(self.rule, self.n_in, self.n_out)
@@ -102,8 +107,9 @@ class Tables:
                 return table
         return None
 
-    def places(self, table: Table, *, common: bool) -> Places:
+    def places(self, table: AnyTable, *, common: bool) -> Places:
         """Where vectors of a table's entries begin to read; `common`: the same for all taps."""
+        assert isinstance(table, Table), "tables are those of this file"
         key, name = (table, common), f"{table.positions.name}{'c' if common else ''}"
         if key not in self.placed:
             taps, length = table.rule.count, mul(table.n_out, table.group)
@@ -112,6 +118,11 @@ class Tables:
             offsets = self._buffer(f"{name}.o", Scalar.U8, mul(length, taps))
             self.placed[key] = Places(starts, offsets, taps, length)
         return self.placed[key]
+
+    def grouped(self, table: AnyTable, group: int) -> Table:
+        """The same table with entries for each of `group` elements."""
+        assert isinstance(table, Table), "tables are those of this file"
+        return self.table(table.rule, table.n_in, table.n_out, group)
 
     def table(self, rule: TapRule, n_in: Dim, n_out: Dim, group: int = 1) -> Table:
         """The table for a rule between two lengths."""

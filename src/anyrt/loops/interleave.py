@@ -1,4 +1,9 @@
-"""Few elements side by side at every position of a row (the channels of a photograph): one loop over both.
+"""Interleave: few elements side by side at every position of a row (the channels of a photograph) become one
+loop over both.
+
+    for i: 0 … 640                        for k: 0 … 1920
+      for c: 0 … 3             ->           y[k] = x[k]
+        y[3i + c] = x[3i + c]
 
 Where all indices move with position and element as with one flat counter, the vectors need not care where one
 position ends and the next begins. Positions from a table of taps become a table in groups, which has an entry
@@ -7,22 +12,35 @@ for each element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, Sym, add, depends, linear, mul, substitute, symbols
-from anyrt.ir.kernel import Expr, Index, Load, Space, Store, load
+from anyrt.ir.kernel import Expr, Index, Kernel, Load, Space, Stmt, Store, load
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite
-from anyrt.schedule.nest import Names, Nest
-from anyrt.schedule.tables import Table, Tables
+from anyrt.loops.nest import Names, Nest, each_nest, interleaves
+from anyrt.loops.tables import Table, Tables
 
 
 class _Uneven(Exception):
     """An index does not move with the flat counter."""
 
 
-def flattened(nest: Nest, tables: Tables, names: Names) -> Nest | None:
-    """The nest with one loop for its two innermost ones, the last of which runs over few elements; None where
-    that cannot be."""
+def interleave(kernel: Kernel, tables: Tables, names: Names) -> Kernel | Fail:
+    """Every nest whose last loop runs over few elements side by side, with one loop for its two innermost."""
+    found: list[Nest] = []
+
+    def change(nest: Nest) -> Sequence[Stmt]:
+        whole = _flattened(nest, tables, names) if interleaves(nest) else None
+        found.extend([] if whole is None else [whole])
+        return nest.loops if whole is None else whole.loops
+
+    body = each_nest(kernel.body, change)
+    return replace(kernel, body=body) if found else Fail("no few elements lie side by side as one flat row")
+
+
+def _flattened(nest: Nest, tables: Tables, names: Names) -> Nest | None:
     *outer, position, element = nest.vars
     (store,) = nest.body
     if not isinstance(store, Store) or position.extent is None or not isinstance(element.extent, int):
@@ -100,7 +118,7 @@ class _Move:
         return load(weights, self._place(at))
 
     def _grouped(self, table: Table) -> Table:
-        return self.tables.table(table.rule, table.n_in, table.n_out, self.group)
+        return self.tables.grouped(table, self.group)
 
     def _place(self, at: Dim) -> Dim:
         moved = linear(at, self.position)

@@ -13,8 +13,8 @@ from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
-from anyrt.schedule import ahead
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.strategies import reduction
 
 N = Sym("x.0", 1, 400)
 
@@ -46,7 +46,7 @@ def fetches(found):
 
 
 def test_the_second_fold_asks_for_the_next_two_rows(monkeypatch):
-    monkeypatch.setattr(ahead, "LEAST", 4 * 130 * 600)
+    monkeypatch.setattr(reduction, "LARGE", 4 * 130 * 600)
     found = lowered(normalised)
     assert fetches(found) == ["in_x[1200 + 600*i1 + r5]", "in_x[1200 + 600*i7 + r5]"]
     assert "call void @llvm.prefetch" in native.text(found, choose(None))
@@ -58,14 +58,14 @@ def test_the_second_fold_asks_for_the_next_two_rows(monkeypatch):
     ("make", "least"), [(normalised, 4 * 130 * 600 + 1), (folded_once, 1)], ids=["small", "it stores"]
 )
 def test_others_do_not_ask(monkeypatch, make, least):
-    monkeypatch.setattr(ahead, "LEAST", least)
+    monkeypatch.setattr(reduction, "LARGE", least)
     assert fetches(lowered(make)) == []
 
 
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("shape", [(130, 600), (131, 777), (N.dim, 600)])
 def test_nothing_else_comes_of_it(monkeypatch, shape, level):
-    monkeypatch.setattr(ahead, "LEAST", 1)
+    monkeypatch.setattr(reduction, "LARGE", 1)
     found = lowered(normalised, shape)
     assert fetches(found)
     assert verify(found, choose(level), [{N.name: n} for n in ((1, 2, 77) if N.dim in shape else (1,))]) == ()

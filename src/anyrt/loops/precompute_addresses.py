@@ -1,5 +1,5 @@
-"""Vector loops that read near positions, with what can be known beforehand taken from tables: where each
-vector begins to read, and how far from there each lane's element lies.
+"""Precompute addresses: vector loops that read near positions take from tables what can be known beforehand,
+where each vector begins to read, and how far from there each lane's element lies.
 
 Whole registers are read from there on. So near the end of the operand, where they would reach beyond it, the
 loop that finds out by itself takes over.
@@ -12,24 +12,43 @@ from dataclasses import replace
 from functools import reduce
 
 from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
-from anyrt.ir.kernel import BITS, LANES, Buffer, Fetch, Fold, For, If, Load, Loop, Op, Stmt, Store, alu, index
+from anyrt.ir.kernel import (
+    BITS,
+    LANES,
+    Buffer,
+    Fetch,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    index,
+)
 from anyrt.ir.visit import substituted
-from anyrt.schedule.near import LEAST
-from anyrt.schedule.nest import loads_of
-from anyrt.schedule.tables import PLACED_GROUP, Table, Tables
+from anyrt.loops.nest import loads_of
+from anyrt.loops.tables import LEAST, PLACED_GROUP, Table, Tables
 
 BYTE = 8  # bits
 
 
-def with_places(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
-    """The statements, vector loops in two versions where positions in tables allow it."""
+def precompute_addresses(kernel: Kernel, tables: Tables) -> Kernel:
+    """The kernel, vector loops in two versions where positions in tables allow it."""
+    return replace(kernel, body=_body(kernel.body, tables))
+
+
+def _body(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for stmt in body:
         match stmt:
             case For(kind=Loop.VECTOR):
                 out += _versions(stmt, tables)
             case For(body=inner) | If(body=inner):
-                out.append(replace(stmt, body=with_places(inner, tables)))
+                out.append(replace(stmt, body=_body(inner, tables)))
             case _:
                 out.append(stmt)
     return tuple(out)

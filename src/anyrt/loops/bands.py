@@ -1,0 +1,30 @@
+"""Bands: the rows of a sliding window in pieces, each of which begins with nothing remembered.
+
+    tags = −1                             for b: 0 … (n + 31) // 32
+    for i: 0 … n                            tags = −1
+      if tags ≠ i: row = …         ->       for j: 0 … min(32, n − 32b)
+      y[i] = …row…                            let i = 32b + j
+                                              if tags ≠ i: row = …
+                                              y[i] = …row…
+
+What is remembered from row to row lies in a thread's scratch, so that only whole bands run in parallel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.ir.kernel import For, Kernel, Let, Loop
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import Names, around, serial
+from anyrt.loops.strip_mine import cut
+
+
+def bands(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
+    """The last loop of the kernel in pieces of `size`, what stands before it once for each."""
+    outer, (*starts, last) = around(kernel)
+    if not starts or not isinstance(last, For) or last.kind is not Loop.SERIAL:
+        return Fail("no rows are remembered from one to the next")
+    block, within, value = cut(last.var, size, names)
+    rows = For(within, Loop.SERIAL, (Let(last.var, value), *last.body))
+    return replace(kernel, body=serial([*outer, block], [*starts, rows]))

@@ -1,0 +1,53 @@
+"""Collapse: neighbouring loops become one wherever every index moves with both as with one flat counter.
+
+for i: 0 … 8                          for k: 0 … 64
+  for j: 0 … 8             ->           y[k] = x[k]
+    y[8i + j] = x[8i + j]
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.dims import Dim, Sym, linear, mul
+from anyrt.ir.kernel import For, If, Kernel, Loop, Stmt
+from anyrt.ir.statements import indices
+from anyrt.ir.visit import substituted
+from anyrt.loops.nest import Names
+
+
+def collapse(kernel: Kernel, names: Names) -> Kernel:
+    """All neighbouring serial loops that can be one, the innermost first; loops of one turn vanish."""
+    return replace(kernel, body=collapsed(kernel.body, names))
+
+
+def collapsed(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
+    """Statements, with the loops in them collapsed."""
+    out: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, For) and stmt.kind is Loop.SERIAL:
+            out += _loop(replace(stmt, body=collapsed(stmt.body, names)), names)
+        elif isinstance(stmt, For | If):
+            out.append(replace(stmt, body=collapsed(stmt.body, names)))
+        else:
+            out.append(stmt)
+    return tuple(out)
+
+
+def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
+    """A loop together with the one that it holds and nothing else."""
+    if loop.var.extent == 1:
+        return substituted(loop.body, {loop.var: 0})
+    inner = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(inner, For) or inner.kind is not Loop.SERIAL:
+        return (loop,)
+    if not all(_is_flat(d, loop.var, inner.var) for d in indices(inner.body)):
+        return (loop,)
+    flat = names.var(mul(loop.var.extent or 0, inner.var.extent or 0))
+    body = substituted(inner.body, {loop.var: 0, inner.var: flat.dim})
+    return _loop(For(flat, Loop.SERIAL, body), names)
+
+
+def _is_flat(dim: Dim, outer: Sym, inner: Sym) -> bool:
+    a, b = linear(dim, outer), linear(dim, inner)
+    return a is not None and b is not None and inner.extent is not None and a[0] == mul(b[0], inner.extent)

@@ -1,0 +1,132 @@
+"""Distribute: an item of the parallel loop becomes a batch of rows, and each of a row's loops runs for all of
+them before the next loop does.
+
+A short row is over before its own latencies are: the adds of a sum, then a division, a square root. The same
+loop over other rows does not wait for them. What one loop leaves for the next, sums and converted rows, lies
+in the thread's scratch meanwhile, once for each row.
+
+    parallel p: 0 … 64                    parallel p: 0 … 8
+      acc = 0                               for r: 0 … 8
+      vector i: acc += x[16p + i]    ->       acc = 0; vector i: acc += x[16(8p + r) + i]; sum[r] = acc
+      vector i: y[16p + i] = …acc           for r: 0 … 8
+                                              vector i: y[16(8p + r) + i] = …sum[r]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mul, substitute
+from anyrt.ir.kernel import (
+    BITS,
+    Alloc,
+    Buffer,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+    load,
+)
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import buffers_of, folds, loops
+from anyrt.ir.visit import Rewrite, substituted
+from anyrt.loops.nest import Estimate, Names, loads_of, reserve
+
+SHORT = 2048  # bytes of a row; longer ones gain more from running two at a time
+MOST = 8  # rows of a batch
+BATCH = 20480  # bytes that the loops of a batch read again: part of the cache nearest the core
+
+
+def distribute(kernel: Kernel, names: Names, estimate: Estimate) -> Kernel | Fail:
+    """As many rows an item as share the cache nearest the core; in a last batch with fewer of them the last
+    row comes again."""
+    size = rows_of_batch(kernel, estimate)
+    if size < 2:
+        return Fail("its rows are not that short")
+    rows = kernel.var.extent or 0
+    item = names.var(floordiv(add(rows, size - 1), size), "p")
+    lets = [s for s in kernel.body if isinstance(s, Let)]
+    rest = [s for s in kernel.body if not isinstance(s, Let)]
+    batch = _Batch(kernel, names, size)
+    batch.rows |= {b: batch.reserve("rows", b.stored, mul(b.size, size)) for b in _kept(rest)}
+    out: list[Stmt] = []
+    for stage in _stages(rest):
+        row = names.var(size, "r")
+        at = minimum(add(mul(item.dim, size), row.dim), add(rows, -1))
+        own = {s.var: names.var(s.var.extent or 0) for s in lets}
+        inner = substituted(batch.stage(stage, row), {var: new.dim for var, new in own.items()})
+        places = (Let(own[s.var], substitute(s.value, {kernel.var: at})) for s in lets)
+        out.append(For(row, Loop.SERIAL, (*places, *inner)))
+    return replace(batch.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
+
+
+def rows_of_batch(kernel: Kernel, estimate: Estimate) -> int:
+    """How many rows to batch; 1 where a row is not that short."""
+    read = dict[Buffer, int]()
+    for loop in loops(kernel.body):
+        if any(isinstance(s, Fold) for s in loop.body):
+            for x in loads_of(loop.body):
+                read[x.buffer] = estimate(loop.var) * BITS[x.buffer.stored] // 8
+    kept = _kept(kernel.body)
+    sizes = [b.size * BITS[b.stored] // 8 for b in kept if isinstance(b.size, int)]
+    total = sum(read.values())
+    if total > SHORT or len(sizes) < len(kept):
+        return 1
+    return 1 << (max(1, min(MOST, BATCH // max(1, total + sum(sizes)))).bit_length() - 1)
+
+
+def _kept(body: Sequence[Stmt]) -> list[Buffer]:
+    """What a row keeps in scratch from one loop to the next."""
+    return sorted((b for b in buffers_of(body) if b.space is Space.SCRATCH), key=lambda b: b.name)
+
+
+def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
+    """What comes before a loop, the loop (or its versions), and stores of what it folded."""
+    stage: list[Stmt] = []
+    for stmt in body:
+        own = {s.buffer for s in stage if isinstance(s, Alloc)}
+        more = isinstance(stmt, Store) or any(f.buffer in own for f in folds([stmt]))
+        if not more and any(isinstance(s, For | If) for s in stage):
+            yield stage
+            stage = []
+        stage.append(stmt)
+    yield stage
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Where what one row left in registers and scratch lies for all rows of the batch."""
+
+    kernel: Kernel
+    names: Names
+    size: int
+    rows: dict[Buffer, Buffer] = field(default_factory=dict)
+    sums: dict[Buffer, Buffer] = field(default_factory=dict)
+
+    def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
+        """Room in the thread's scratch."""
+        self.kernel, buffer = reserve(self.kernel, self.names.name(stem), kind, count)
+        return buffer
+
+    def stage(self, body: Sequence[Stmt], row: Sym) -> list[Stmt]:
+        """The statements of one stage for a row of the batch; registers are saved behind them."""
+        sums = dict(self.sums)
+
+        def place(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:
+            if buffer in sums:
+                return sums[buffer], row.dim
+            own = self.rows.get(buffer)
+            return (buffer, at) if own is None else (own, add(at, mul(row.dim, buffer.size)))
+
+        out = [*Rewrite(access=place, bound=False).body(body)]
+        for register in [s.buffer for s in body if isinstance(s, Alloc)]:
+            self.sums[register] = self.reserve("sum", register.stored, self.size)
+            out.append(Store(self.sums[register], row.dim, load(register, 0)))
+        return out

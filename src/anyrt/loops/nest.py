@@ -1,0 +1,183 @@
+"""What transformations share: fresh names, perfect nests, and how indices move with loops.
+
+A *nest* is a chain of serial loops, each the only statement of the one around it, over statements that hold
+no loops. Everything is decided by how indices move with the variables (their strides), never by what the
+statements compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from anyrt.core.dims import Dim, Sym, add, depends, floordiv, linear, mul
+from anyrt.ir.kernel import (
+    BITS,
+    Alloc,
+    Buffer,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Load,
+    Loop,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+)
+from anyrt.ir.visit import parts, substituted
+
+FEW = 4  # elements that are interleaved when stored
+ALIGNMENT = 64  # bytes, of each buffer in scratch
+
+Estimate: TypeAlias = Callable[[Sym], int]  # turns of a loop, where sizes are open at the usual ones
+
+
+@dataclass(slots=True)
+class Names:
+    """Fresh loop variables and buffers of one kernel."""
+
+    used: int = 0
+
+    def var(self, extent: Dim, stem: str = "i") -> Sym:
+        """A loop variable over 0 … extent − 1."""
+        self.used += 1
+        return Sym(f"{stem}{self.used}", extent=extent)
+
+    def name(self, stem: str) -> str:
+        """A fresh name."""
+        self.used += 1
+        return f"{stem}{self.used}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Statements inside loops over `vars`, outermost first; the statements hold no loops themselves."""
+
+    vars: tuple[Sym, ...]
+    body: tuple[Stmt, ...]
+
+    def replace(self, values: dict[Sym, Dim], vars: Sequence[Sym]) -> Nest:
+        """The same nest over other variables."""
+        return Nest(tuple(vars), substituted(self.body, values))
+
+    @property
+    def loops(self) -> tuple[Stmt, ...]:
+        """The nest as statements."""
+        return serial(self.vars, self.body)
+
+
+def serial(vars: Sequence[Sym], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Serial loops over `vars` around `body`."""
+    inner = tuple(body)
+    for var in reversed(vars):
+        inner = (For(var, Loop.SERIAL, inner),)
+    return inner
+
+
+def nest_of(stmt: Stmt) -> Nest | None:
+    """The nest that begins with a statement; None where there is none, or an inner loop is chosen already."""
+    vars: list[Sym] = []
+    body: tuple[Stmt, ...] = (stmt,)
+    while len(body) == 1 and isinstance(loop := body[0], For) and loop.kind is Loop.SERIAL:
+        vars.append(loop.var)
+        body = loop.body
+    if not vars or any(isinstance(s, For | If) for s in body):
+        return None
+    return Nest(tuple(vars), body)
+
+
+def each_nest(body: Iterable[Stmt], change: Callable[[Nest], Sequence[Stmt]]) -> tuple[Stmt, ...]:
+    """Statements with every nest in them changed."""
+    out: list[Stmt] = []
+    for stmt in body:
+        nest = nest_of(stmt)
+        if nest is not None:
+            out += change(nest)
+        elif isinstance(stmt, If) or (isinstance(stmt, For) and stmt.kind is Loop.SERIAL):
+            out.append(replace(stmt, body=each_nest(stmt.body, change)))
+        else:
+            out.append(stmt)
+    return tuple(out)
+
+
+def around(kernel: Kernel) -> tuple[tuple[Sym, ...], tuple[Stmt, ...]]:
+    """The serial loops around all of a kernel, each alone in the one before, and what they hold."""
+    vars: list[Sym] = []
+    body = kernel.body
+    while len(body) == 1 and isinstance(loop := body[0], For) and loop.kind is Loop.SERIAL:
+        vars.append(loop.var)
+        body = loop.body
+    return tuple(vars), body
+
+
+def reserve(kernel: Kernel, name: str, kind: Scalar, count: Dim) -> tuple[Kernel, Buffer]:
+    """A kernel with one more buffer in the thread's scratch."""
+    offset = kernel.scratch
+    lines = floordiv(add(mul(count, BITS[kind] // 8), ALIGNMENT - 1), ALIGNMENT)
+    buffer = Buffer(name, kind, Space.SCRATCH, count, offset)
+    return replace(kernel, scratch=add(offset, mul(ALIGNMENT, lines))), buffer
+
+
+def loads_of(body: Sequence[Stmt]) -> list[Load]:
+    """Loads of memory (not of accumulators) in statements."""
+    values = (s.value for s in body if isinstance(s, Store | Fold | Alloc))
+    found = (x for value in values for x in parts([value], bound=False) if isinstance(x, Load))
+    return list(dict.fromkeys(x for x in found if x.buffer.space is not Space.REGISTER))
+
+
+def stride(dim: Dim, var: Sym) -> Dim | None:
+    """How far an index moves with `var`; None when not evenly."""
+    moved = linear(dim, var)
+    return None if moved is None else moved[0]
+
+
+def is_few(var: Sym) -> bool:
+    """True for a loop over as many elements as a pixel has."""
+    return isinstance(var.extent, int) and 2 <= var.extent <= FEW
+
+
+def interleaves(nest: Nest) -> bool:
+    """True for a few elements innermost (the channels of a photograph) that lie side by side in memory for
+    neighbouring turns of the loop around them: that loop is the one to widen."""
+    if len(nest.vars) < 2 or not isinstance(nest.body[0], Store):
+        return False
+    outer, last, at = nest.vars[-2], nest.vars[-1], nest.body[0].index
+    return is_few(last) and stride(at, last) == 1 and stride(at, outer) == last.extent
+
+
+def takes_apart(nest: Nest) -> bool:
+    """True for a few elements innermost that lie side by side where they are read, for neighbouring turns of
+    the loop around them, but not where they are stored."""
+    if len(nest.vars) < 2 or not isinstance(nest.body[0], Store) or not is_few(nest.vars[-1]):
+        return False
+    outer, last = nest.vars[-2:]
+    if stride(nest.body[0].index, last) == 1:
+        return False
+    return any(
+        stride(x.index, last) == 1 and stride(x.index, outer) == last.extent for x in loads_of(nest.body)
+    )
+
+
+def read_across(nest: Nest) -> Sym | None:
+    """An outer loop along which some load walks memory one by one while the innermost loop makes it jump."""
+    last = nest.vars[-1]
+    for x in loads_of(nest.body):
+        step = stride(x.index, last)
+        if step is not None and step != 0 and not (isinstance(step, int) and abs(step) <= FEW):
+            for var in nest.vars[:-1]:
+                if stride(x.index, var) == 1:
+                    return var
+    return None
+
+
+def unit_loads(body: Sequence[Stmt], var: Sym) -> int:
+    """How many loads walk memory one element at a time with `var`."""
+    return sum(stride(x.index, var) == 1 for x in loads_of(body))
+
+
+def moves(dims: Iterable[Dim], var: Sym) -> bool:
+    """True when an index moves with `var`."""
+    return any(depends(d, var) for d in dims)

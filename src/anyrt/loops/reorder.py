@@ -1,0 +1,38 @@
+"""Reorder: a loop over few elements that lie side by side at every position of the innermost one (channels of
+a photograph, on their way to planes) is put last, so that one piece of memory is read for all of them.
+
+    for c: 0 … 3                          for i: 0 … 640
+      for i: 0 … 640           ->           for c: 0 … 3
+        y[640c + i] = x[3i + c]               y[640c + i] = x[3i + c]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from anyrt.ir.kernel import Kernel, Stmt
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import Nest, each_nest, is_few, loads_of, stride
+
+
+def few_last(kernel: Kernel) -> Kernel | Fail:
+    """Every nest with such a loop."""
+    found: list[Nest] = []
+
+    def change(nest: Nest) -> Sequence[Stmt]:
+        moved = _few_last(nest)
+        found.extend([moved] if moved is not nest else [])
+        return moved.loops
+
+    body = each_nest(kernel.body, change)
+    return replace(kernel, body=body) if found else Fail("no few elements are taken apart")
+
+
+def _few_last(nest: Nest) -> Nest:
+    last = nest.vars[-1]
+    for var in filter(is_few, nest.vars[:-1]):
+        for x in loads_of(nest.body):
+            if stride(x.index, var) == 1 and stride(x.index, last) == var.extent:
+                return Nest((*(v for v in nest.vars if v is not var), var), nest.body)
+    return nest

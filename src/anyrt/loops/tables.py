@@ -1,0 +1,56 @@
+"""What transformations ask about tables of taps: who makes and fills them is not their business."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from anyrt.core.dims import Dim
+from anyrt.ir.kernel import Buffer, Places
+
+NEAR = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
+LEAST = 256  # elements that a buffer must have to be read in whole registers near any of them
+PLACED_GROUP = 16  # elements of a group, up to which an entry lies within 256 of its vector's first
+
+
+class Table(Protocol):
+    """Positions, and weights where there are some, one entry for each output position, or for each of
+    `group` elements that lie side by side there; `n_in`: positions of the operand."""
+
+    @property
+    def positions(self) -> Buffer:
+        """The positions."""
+
+    @property
+    def weights(self) -> Buffer | None:
+        """Their weights."""
+
+    @property
+    def n_in(self) -> Dim:
+        """How many positions the operand has."""
+
+    @property
+    def group(self) -> int:
+        """Entries for each position."""
+
+    @property
+    def ascends(self) -> bool:
+        """Neighbouring positions never descend."""
+
+    def reach(self, near: int) -> tuple[Dim, Dim]:
+        """The table is of this class where the first size is at most the second."""
+
+    def position(self, entry: Dim) -> Dim:
+        """What the table holds there."""
+
+
+class Tables(Protocol):
+    """All tables of a kernel."""
+
+    def of(self, buffer: Buffer) -> Table | None:
+        """The table with these positions or weights; None for buffers that are neither."""
+
+    def grouped(self, table: Table, group: int) -> Table:
+        """The same table with entries for each of `group` elements."""
+
+    def places(self, table: Table, *, common: bool) -> Places:
+        """Where vectors of a table's entries begin to read; `common`: the same for all taps."""

@@ -1,0 +1,106 @@
+"""Tile: a nest that reads across memory goes through it in strips, each as wide as a cache line, which are
+transposed in registers.
+
+    for i: 0 … m                          for s: 0 … (m + 15) // 16
+      for j: 0 … n                 ->       vector j: 0 … n
+        y[n·i + j] = x[m·j + i]               tile t: 0 … 16
+                                                y[n(16s + t) + j] = x[m·j + 16s + t]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mod, mul
+from anyrt.ir.kernel import BITS, For, If, Kernel, Loop, Op, Space, Stmt, Store, alu, index
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, read_across, serial
+from anyrt.loops.strip_mine import cut
+
+LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer of them are faster to transpose
+LEAST_RUN = 128  # bytes
+LARGE, LARGE_RUNS = 1 << 20, 4  # bytes of an output that no cache near a core holds; its runs are longer
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """How large: `line`: bytes that are read across memory at once; `run`: elements that a strip writes in a
+    row; `chunk`: strips in a row, so that reading goes on where the last strip stopped, but so few of them
+    that there are `items` for the threads; `large`: so much is written that longer runs pay."""
+
+    line: int
+    run: int
+    chunk: int
+    items: int
+    large: bool
+
+
+def tile(kernel: Kernel, names: Names, sizes: Strips, estimate: Estimate) -> Kernel | Fail:
+    """Every nest of the kernel that reads across memory, in strips."""
+    found: list[Nest] = []
+
+    def change(nest: Nest) -> tuple[Stmt, ...]:
+        across = None if interleaves(nest) or _is_kept(nest) else read_across(nest)
+        if across is None:
+            return nest.loops
+        found.append(nest)
+        return _Tiling(nest, across, names, sizes, estimate).loops()
+
+    body = each_nest(kernel.body, change)
+    return replace(kernel, body=body) if found else Fail("nothing is read across memory")
+
+
+def _is_kept(nest: Nest) -> bool:
+    """True for what goes to scratch, whose lines stay near the core however they are written."""
+    return any(isinstance(s, Store) and s.buffer.space is Space.SCRATCH for s in nest.body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiling:
+    nest: Nest
+    across: Sym
+    names: Names
+    sizes: Strips
+    estimate: Estimate
+
+    def loops(self) -> tuple[Stmt, ...]:
+        """Strips as loops: the rest, pieces of runs and of strips, then strips, each a vector loop around a
+        tile; where strips do not fill the last one, in two versions."""
+        nest, across, names = self.nest, self.across, self.names
+        assert across.extent is not None, f"loop {across} has no extent"
+        size, length = self._strip()
+        last, rest = nest.vars[-1], [v for v in nest.vars if v not in (across, nest.vars[-1])]
+        strips = names.var(floordiv(add(across.extent, size - 1), size), "s")
+        items = prod(map(self.estimate, [*rest, strips])) * -(-self.estimate(last) // length)
+        chunk, turn, strip = cut(strips, min(self.sizes.chunk, max(1, items // self.sizes.items)), names)
+        outer, within = [*rest, chunk], last
+        if self.estimate(last) > length:
+            block, within, value = cut(last, length, names)
+            nest = nest.replace({last: value}, nest.vars)
+            outer.insert(-1, block)
+        full = alu(Op.LT, index(strip), index(floordiv(across.extent, size)))
+        inside = names.var(size, "t")
+        some = names.var(minimum(size, add(across.extent, mul(strip, -size))), "t")
+        whole, part = (
+            For(within, Loop.VECTOR, (For(v, Loop.TILE, self._at(nest, add(mul(strip, size), v.dim))),))
+            for v in (inside, some)
+        )
+        both: tuple[Stmt, ...] = (If(full, (whole,)), If(alu(Op.NOT, full), (part,)))
+        body = (whole,) if mod(across.extent, size) == 0 else both
+        return serial([*outer, turn], body)
+
+    def _strip(self) -> tuple[int, int]:
+        """(positions, length) of a strip: as many as the bytes of a cache line (of narrow elements: half of
+        one), and of a run, hold. Large outputs get longer runs, of which fewer ends share a cache line."""
+        store = self.nest.body[0]
+        assert isinstance(store, Store), "what is read across memory is stored"
+        width = BITS[store.buffer.stored] // 8
+        most = self.sizes.line // width // (1 + (width < NARROW))
+        some = min(most, 1 << (self.estimate(self.across) - 1).bit_length())
+        run = self.sizes.run * (LARGE_RUNS if self.sizes.large else 1)
+        return max(LEAST_TILE, some), max(run, LEAST_RUN // width)
+
+    def _at(self, nest: Nest, position: Dim) -> tuple[Stmt, ...]:
+        """The nest's statements at one position across memory."""
+        return nest.replace({self.across: position}, nest.vars).body

@@ -1,0 +1,43 @@
+"""Vectorise: one loop of each nest becomes its innermost one, and a vector loop.
+
+    for i: 0 … 8                          for r: 0 … 64
+      for r: 0 … 64            ->           vector i: 0 … 8
+        acc[i] += x[i + 8r]                   acc[i] += x[i + 8r]
+
+Folds take the loop along which most of what they read lies one by one; stores the last one, or, where that
+runs over few elements side by side, the one around it, with the last one as tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import Fold, For, Kernel, Loop, Stmt
+from anyrt.loops.nest import Nest, each_nest, interleaves, serial, takes_apart, unit_loads
+
+
+def vectorise(kernel: Kernel) -> Kernel:
+    """Every nest of the kernel that has no vector loop yet."""
+    return replace(kernel, body=each_nest(kernel.body, _nest))
+
+
+def _nest(nest: Nest) -> tuple[Stmt, ...]:
+    if any(isinstance(s, Fold) for s in nest.body):
+        return widened(nest, max(nest.vars, key=lambda v: unit_loads(nest.body, v)))
+    if takes_apart(nest):
+        return widened(nest, nest.vars[-2])
+    if interleaves(nest):
+        *vars, position, element = nest.vars
+        return widened(Nest((*vars, position), (For(element, Loop.TILE, nest.body),)), position)
+    return widened(nest, nest.vars[-1])
+
+
+def widened(nest: Nest, var: Sym) -> tuple[Stmt, ...]:
+    """The nest's loops, that over `var` innermost and a vector loop."""
+    return serial(_without(nest.vars, var), (For(var, Loop.VECTOR, nest.body),))
+
+
+def _without(vars: Sequence[Sym], var: Sym) -> list[Sym]:
+    return [v for v in vars if v is not var]

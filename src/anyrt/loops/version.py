@@ -1,0 +1,127 @@
+"""Loop versioning: vector loops that read at positions from a table, in versions for tables whose neighbours
+lie close together.
+
+    vector i: 0 … m                       if n <= 2m:
+      y[i] = x[pos[i]]         ->           vector i: 0 … m
+                                              y[i] = x[pos.2[i]]
+                                          if not n <= 2m:
+                                            vector i: 0 … m
+                                              y[i] = x[pos[i]]
+
+Upsampling, and downsampling by a small factor, reads a few registers' worth of memory for a whole vector of
+output positions: loading those and permuting lanes is several times faster than gathering. Where sizes are
+open, the loop is written for each class of table, with the test in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from anyrt.core.dims import Sym, add, always_le, linear, symbols
+from anyrt.ir.kernel import (
+    Buffer,
+    Expr,
+    Fetch,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Space,
+    Stmt,
+    Store,
+    alu,
+    index,
+)
+from anyrt.ir.statements import leaves, loops
+from anyrt.ir.visit import substituted
+from anyrt.loops.nest import is_few, loads_of
+from anyrt.loops.tables import LEAST, NEAR, Table, Tables
+
+
+def version(kernel: Kernel, tables: Tables) -> Kernel:
+    """Every nest around a vector loop, in versions for the classes of the tables that the loop reads."""
+    return replace(kernel, body=_versions(kernel.body, tables))
+
+
+def _versions(body: Sequence[Stmt], tables: Tables) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for stmt in body:
+        loop = _vector_loop(stmt)
+        if loop is not None:
+            out += _nest(stmt, loop, tables)
+        elif isinstance(stmt, If | For) and not (isinstance(stmt, For) and stmt.kind is Loop.VECTOR):
+            out.append(replace(stmt, body=_versions(stmt.body, tables)))
+        else:
+            out.append(stmt)
+    return tuple(out)
+
+
+def _vector_loop(stmt: Stmt) -> For | None:
+    """The vector loop at the end of a chain of serial loops, over statements without loops but tiles."""
+    while isinstance(stmt, For) and stmt.kind is Loop.SERIAL and len(stmt.body) == 1:
+        stmt = stmt.body[0]
+    if not isinstance(stmt, For) or stmt.kind is not Loop.VECTOR:
+        return None
+    plain = all(isinstance(s, Store | Fold | Fetch) for s in leaves(stmt.body))
+    few = all(is_few(s.var) for s in loops(stmt.body))  # larger tiles read along themselves
+    return stmt if plain and few else None
+
+
+def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:
+    found = ((x, _followed(x, loop.var, tables)) for x in loads_of(leaves(loop.body)))
+    reads = [(x, t) for x, t in found if t is not None]
+    if all(t.positions.near and always_le(LEAST, x.buffer.entries) for x, t in reads):
+        return (stmt,)
+    buffers = dict.fromkeys(x.buffer for x, _ in reads)
+    used = {t.positions.name: t for _, t in reads}
+    out: list[Stmt] = []
+    before: Expr | None = None
+    for near, tests in _classes(used.values(), buffers):
+        here = reduce(lambda a, b: alu(Op.AND, a, b), tests)
+        out += [_guarded(here, before, _with(stmt, used.values(), near))]
+        before = here if before is None else alu(Op.OR, before, here)
+    far = _with(stmt, used.values(), 0)
+    return far if before is None else (*out, _guarded(None, before, far))
+
+
+def _followed(x: Load, widened: Sym, tables: Tables) -> Table | None:
+    """The table whose entries the lanes of `x` follow, when it does so one position for one."""
+    for sym in sorted(symbols(x.index), key=lambda s: s.name):
+        if isinstance(sym.source, Load) and sym.source.buffer.space is Space.TABLE:
+            moved = linear(sym.source.index, widened)
+            if moved is not None and moved[0] == 1:
+                table = tables.of(sym.source.buffer)
+                return None if table is None or not table.ascends else table
+    return None
+
+
+def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator[tuple[int, list[Expr]]]:
+    """The classes that may hold, and first, at some sizes: each with what is left to test."""
+    earlier: list[frozenset[Expr]] = []
+    for near in NEAR:
+        asked = [t.reach(near) for t in tables] + [(LEAST, b.entries) for b in buffers]
+        tests = [alu(Op.LE, index(a), index(b)) for a, b in asked if not always_le(a, b)]
+        if any(always_le(add(b, 1), a) for a, b in asked) or any(e.issubset(tests) for e in earlier):
+            continue
+        earlier.append(frozenset(tests))
+        yield near, tests
+
+
+def _guarded(here: Expr | None, before: Expr | None, body: tuple[Stmt, ...]) -> Stmt:
+    """`body` where its own class holds and no earlier one."""
+    if before is None:
+        assert here is not None, "the first version has a condition"
+        return If(here, body)
+    other = alu(Op.NOT, before)
+    return If(other if here is None else alu(Op.AND, here, other), body)
+
+
+def _with(stmt: Stmt, tables: Iterable[Table], near: int) -> tuple[Stmt, ...]:
+    """The statement reading tables of another class."""
+    swap = {t.positions: replace(t.positions, name=f"{t.positions.name}.{near}", near=near) for t in tables}
+    return substituted((stmt,), {}, swap)

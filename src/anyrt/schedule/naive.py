@@ -1,0 +1,360 @@
+"""A group as a kernel of serial loops: what each strategy begins with.
+
+Elements are inlined into one another (elements.py). Loops over what folds keep stand around the folds, loops
+over the rest of the output after them; rows that taps read again are computed into the thread's scratch
+before what reads them. Loops are split until indices are affine. Nothing is merged, widened or shared among
+threads yet: that is what strategies do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from anyrt.core.dims import (
+    Dim,
+    Sym,
+    add,
+    depends,
+    divmod_dim,
+    floordiv,
+    minimum,
+    mod,
+    mul,
+    product,
+    substitute,
+)
+from anyrt.ir.graph import Value
+from anyrt.ir.kernel import (
+    BITS,
+    Alloc,
+    Buffer,
+    Expr,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Stmt,
+    Store,
+    alu,
+    cast,
+    const,
+    index,
+    load,
+    select,
+)
+from anyrt.ir.statements import dims_of, indices
+from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
+from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
+from anyrt.prims.taps import Taps
+from anyrt.schedule import storage
+from anyrt.schedule.choice import MODEL, Choice
+from anyrt.schedule.cost import HEAVY, Sizes, weight
+from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
+from anyrt.schedule.group import Group
+from anyrt.schedule.kept import Kept, moved
+from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.strategies.step import Context, Strategy, carry_out
+from anyrt.schedule.tables import Tables
+
+ROW_MOST = 1 << 16  # elements of a row of a window: with the next one, what the caches near a core hold
+ROW_PIECE = 64  # of the innermost loop of a larger row
+FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
+FEW_ROWS = 1 << 14  # elements of a result, from which a fold that all of it reads gets a kernel of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A statement that belongs before the first row of a band."""
+
+    stmt: Stmt
+
+
+@dataclass(slots=True)
+class Builder:
+    """Makes the kernel of one group."""
+
+    group: Group
+    buffers: Mapping[Value, Buffer]
+    tables: Tables
+    sizes: Sizes
+    name: str
+    choice: Choice = MODEL
+    strategies: Strategies = STRATEGIES
+    names: Names = field(default_factory=Names)
+    scratch: Dim = 0
+    vars: list[Sym] = field(default_factory=list)
+    before: list[Stmt | Mark] = field(default_factory=list)
+    window: Sym | None = None
+    inner: frozenset[Sym] = frozenset()
+    outside: set[Sym] = field(default_factory=set)
+    beside: frozenset[Sym] = frozenset()
+    folded: dict[Buffer, Value] = field(default_factory=dict)
+
+    def build(self) -> Kernel:
+        """The kernel; raises Refusal with the value that needs a buffer of its own."""
+        kernel, strategy = self.naive()
+        return carry_out(strategy, kernel, self._context())
+
+    def traced(self) -> Context:
+        """What each step of the strategy made of the kernel."""
+        kernel, strategy = self.naive()
+        context = self._context()
+        carry_out(strategy, kernel, context)
+        return context
+
+    def naive(self) -> tuple[Kernel, Strategy]:
+        """The serial loops, and the strategy for them."""
+        if self.group.root.dtype in storage.PACKED:
+            return self._kernel(self._packed()), self.strategies.map
+        elements, store = self._refined()
+        if self.window is not None:
+            return self._kernel(self._rows_kept(store)), self.strategies.stencil
+        if elements.reductions:
+            self.folded = {r.register: r.value for r in elements.reductions.values()}
+            return self._kernel(self._rows_folded(elements, store)), self.strategies.reduction
+        return self._kernel(serial(self.vars, (store,))), self.strategies.map
+
+    def _kernel(self, body: Sequence[Stmt]) -> Kernel:
+        return Kernel(self.name, self.names.var(1, "p"), tuple(body), 1, self.scratch)
+
+    def _context(self) -> Context:
+        volume = self.sizes.volume(self.group.root)
+        return Context(self.names, self.tables, self.sizes, self.choice, volume, self._repeated, self.folded)
+
+    def _repeated(self) -> Value | None:
+        """What has so few elements, beside the result, that computing it for each part of that again costs
+        more than storing it."""
+        most, todo = self.sizes.volume(self.group.root) // FEWER, [self.group.root]
+        seen = set(self.buffers)
+        while todo:
+            for arg in todo.pop().args:
+                if arg in seen:
+                    continue
+                seen.add(arg)
+                if self.sizes.volume(arg) <= most and weight(arg, self.buffers) > 1:
+                    return arg
+                todo.append(arg)
+        return None
+
+    # ---- the output's loops -------------------------------------------------------------------
+
+    def _refined(self) -> tuple[Elements, Store]:
+        """The root's store over its own axes, split further until indices are affine."""
+        root = self.group.root
+        axes: list[Dim] = [0 if size == 1 else self._axis(size) for size in root.shape]
+        for _ in range(MAX_SPLITS):
+            elements, store = self._lower(axes)
+            found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
+            piece = self._wide() if found is None else None
+            found = found or piece
+            if found is None:
+                return elements, store
+            outer, inner, value = split(found[0], found[1], self.names)
+            at = self.vars.index(found[0])
+            if piece is not None:
+                self.outside.add(outer)
+            self.vars[at : at + 1] = [outer, inner]
+            axes = [substitute(a, {found[0]: value}) for a in axes]
+        return self._lower(axes)
+
+    def _wide(self) -> tuple[Sym, Dim] | None:
+        """The innermost loop of a window whose rows are too large for the caches, and a piece of it."""
+        last = self.vars[-1] if self.vars else None
+        if self.window is None or last is None or last is self.window or len(self.inner) < 2:
+            return None
+        row = prod(map(self.sizes.turns, self.inner))
+        if row <= ROW_MOST or last.extent in (None, ROW_PIECE) or mod(last.extent or 0, ROW_PIECE) != 0:
+            return None
+        return last, ROW_PIECE
+
+    def _axis(self, size: Dim) -> Dim:
+        var = self.names.var(size)
+        self.vars.append(var)
+        return var.dim
+
+    def _all_dims(self, elements: Elements, store: Store) -> list[list[Dim]]:
+        inside = [list(dims_of(r.body)) for r in elements.reductions.values()]
+        return [
+            indices([store]),
+            *inside,
+            indices(s.stmt if isinstance(s, Mark) else s for s in self.before),
+        ]
+
+    def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
+        self.before, self.window, self.inner, self.scratch = [], None, frozenset(), 0
+        self.beside = frozenset()
+        elements = Elements(self.buffers, self.tables, self.names)
+        elements.tapped = lambda value, at: self._tapped(elements, value, at)
+        root = self.group.root
+        value = storage.encode(root.dtype, elements.at(root, axes))
+        return elements, Store(self.group.buffer, self.group.place(axes), value)
+
+    # ---- folds --------------------------------------------------------------------------------
+
+    def _rows_folded(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
+        reductions = list(elements.reductions.values())
+        kept = self._kept(reductions)
+        inner = [v for v in self.vars if v not in kept]
+        outer = [v for v in self.vars if v in kept]
+        if self._narrow(outer, reductions):
+            raise Refusal(reductions[0].value, "too few rows to share among threads")
+        folds = [s for r in reductions for s in self._folding(r)]
+        return serial(outer, [*folds, *self._also(reductions), *serial(inner, (store,))])
+
+    def _folding(self, r: Reduction) -> tuple[Stmt, ...]:
+        return Alloc(r.register, r.start), *serial(r.vars, (Fold(r.register, r.op, r.body),))
+
+    def _kept(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
+        """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""
+        needs = [frozenset(v for v in self.vars if any(depends(i, v) for i in r.index)) for r in reductions]
+        widest = max(needs, key=len)
+        folded = [v for r in reductions for v in r.vars]
+        for r, n in zip(reductions, needs, strict=True):
+            if any(depends(i, v) for i in r.index for v in folded):
+                raise Refusal(r.value, "it would be folded again for every element of another fold")
+            if n != widest:
+                raise Refusal(r.value, "it is folded over other axes than the rest of the row")
+        return widest
+
+    def _narrow(self, outer: Sequence[Sym], reductions: Sequence[Reduction]) -> bool:
+        """A consumer with hardly any rows would run on one thread: better two kernels."""
+        return (
+            not outer
+            and self.group.root is not reductions[-1].value
+            and self.sizes.volume(self.group.root) > FEW_ROWS
+        )
+
+    def _also(self, reductions: Sequence[Reduction]) -> list[Stmt]:
+        """Stores of fused reductions that other kernels read."""
+        out: list[Stmt] = []
+        for value, buffer in self.group.also:
+            found = [r for r in reductions if r.value == value]
+            if not found:
+                raise Refusal(value, "its consumer does not fold it")
+            out.append(
+                Store(
+                    buffer,
+                    flat(value.shape, found[0].index),
+                    storage.encode(value.dtype, load(found[0].register, 0)),
+                )
+            )
+        return out
+
+    # ---- rows that taps read again ------------------------------------------------------------
+
+    def _tapped(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
+        """Taps at the level of the output: a heavy operand is kept in rows, a light one read in place."""
+        op, arg = value.op, value.args[0]
+        assert isinstance(op, Taps), f"{value} is not made by taps"
+        if arg in self.buffers or weight(arg, self.buffers) < HEAVY:
+            return elements.taps(value, at)
+        row = next((v for v in self.vars if at[op.axis] == v.dim), None)
+        if row is None or self.window is not None:
+            raise Refusal(arg, "taps read it at positions that are no row of the output")
+        if elements.folding:
+            raise Refusal(arg, "its rows would be kept for a fold, which has loops of its own")
+        for reduction in elements.reductions.values():
+            raise Refusal(reduction.value, AGAIN)
+        elements.allow_reductions = False
+        self.window = row
+        self.beside = self._side_by_side(arg, at, row)
+        after = self.vars[self.vars.index(row) + 1 :]
+        self.inner = frozenset(v for v in (*after, *self.beside) if v not in self.outside)
+        if not self.inner:
+            self.inner = frozenset({row})
+            return self._row(elements, value, at)
+        return self._ring(elements, value, at)
+
+    def _side_by_side(self, operand: Value, at: tuple[Dim, ...], row: Sym) -> frozenset[Sym]:
+        """Loops outside the row over few elements that lie side by side in memory: kept together, they share
+        what is loaded."""
+        at_row = self.vars.index(row)
+        few, after = [v for v in self.vars[:at_row] if is_few(v)], self.vars[at_row + 1 :]
+        if not few:
+            return frozenset()
+        element = Elements(self.buffers, self.tables, self.names, allow_reductions=False).at(operand, at)
+        reads = loads_of([Alloc(Buffer("element", element.type, Space.REGISTER), element)])
+        return frozenset(v for v in few if any(_beside(x.index, v, after) for x in reads))
+
+    def _row(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
+        """Taps along the innermost axis: the whole operand row first."""
+        kept = Kept(
+            self, value.args[0], at, self.inner, 1, also=value.op.axis if isinstance(value.op, Taps) else None
+        )
+        self.before += kept.fill(0, at)
+        return elements.taps(value, at, lambda t, position: kept.read(0, moved(at, value, position)))
+
+    def _ring(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
+        """Taps along an outer axis: the last k rows of the operand, found by their position modulo k."""
+        op = value.op
+        assert isinstance(op, Taps), "a ring serves taps"
+        count = op.rule.count
+        kept = Kept(self, value.args[0], at, self.inner, count)
+        tags = self.reserve("tags", Scalar.I32, count)
+        for slot in range(count):
+            self.before.append(Mark(Store(tags, slot, const(-1, Scalar.I32))))
+
+        def source(t: int, position: Dim) -> Expr:
+            slot = mod(position, count)
+            here = cast(index(position), Scalar.I32)
+            fill = kept.fill(slot, moved(at, value, position))
+            self.before.append(If(alu(Op.NE, load(tags, slot), here), (*fill, Store(tags, slot, here))))
+            return kept.read(slot, moved(at, value, position))
+
+        return elements.taps(value, at, source)
+
+    def reserve(self, stem: str, kind: Scalar, count: Dim) -> Buffer:
+        """A buffer in the thread's scratch."""
+        offset = self.scratch
+        self.scratch = add(offset, mul(64, floordiv(add(mul(count, BITS[kind] // 8), 63), 64)))
+        return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
+
+    def _rows_kept(self, store: Store) -> tuple[Stmt, ...]:
+        """Rows in order, each after the operand rows that it still misses; what marks these as missing
+        first."""
+        row = self.window
+        assert row is not None, "a window has a row"
+        inner = [v for v in self.vars if v in self.inner and v is not row]
+        outer = [v for v in self.vars if v not in self.inner and v is not row]
+        starts = [s.stmt for s in self.before if isinstance(s, Mark)]
+        fills = [s for s in self.before if not isinstance(s, Mark)]
+        if row in self.inner:
+            return serial(outer, [*starts, *fills, *serial([row], (store,))])
+        turn = (*fills, *serial(inner, (store,)))
+        return serial(outer, [*starts, For(row, Loop.SERIAL, turn)])
+
+    # ---- packed types -------------------------------------------------------------------------
+
+    def _packed(self) -> tuple[Stmt, ...]:
+        """4-bit results: a loop over bytes, each made of two elements."""
+        root = self.group.root
+        total = product(root.shape)
+        byte = self.names.var(floordiv(add(total, 1), 2))
+        elements = Elements(self.buffers, self.tables, self.names, allow_reductions=False)
+        low = self._nibble(elements, root, mul(byte.dim, 2))
+        second = add(mul(byte.dim, 2), 1)
+        high = self._nibble(elements, root, minimum(second, add(total, -1)))
+        there = alu(Op.LT, index(second), index(total))
+        both = cast(low & 15, Scalar.I32) | (cast(select(there, high, 0) & 15, Scalar.I32) << 4)
+        store = Store(self.group.buffer, byte.dim, cast(both, Scalar.U8))
+        return serial([byte], (store,))
+
+    def _nibble(self, elements: Elements, root: Value, at: Dim) -> Expr:
+        position: list[Dim] = []
+        for size in reversed(root.shape):
+            position.insert(0, mod(at, size))
+            at = floordiv(at, size)
+        return cast(storage.encode(root.dtype, elements.at(root, position)), Scalar.I32)
+
+
+def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:
+    """True when an index finds the elements of `few` side by side wherever the others move it."""
+    rest = substitute(at, {few: 0})
+    whole = stride(at, few) == 1 and divmod_dim(rest, few.extent or 0)[1] == 0
+    return whole and any(depends(rest, v) for v in moving)

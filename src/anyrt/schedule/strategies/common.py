@@ -1,0 +1,48 @@
+"""Steps that several strategies have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.ir.kernel import BITS, Kernel
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import stores
+from anyrt.loops import tile as tiles
+from anyrt.loops.collapse import collapse
+from anyrt.loops.interleave import interleave
+from anyrt.loops.nest import around
+from anyrt.loops.parallelise import parallelise
+from anyrt.loops.precompute_addresses import precompute_addresses
+from anyrt.loops.vectorise import vectorise
+from anyrt.loops.version import version
+from anyrt.loops.work import work
+from anyrt.schedule.strategies.step import Context, Step
+
+
+def tiled(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Strips of the model's or of the measured size."""
+    width = max(BITS[s.buffer.stored] for s in stores(kernel.body)) // 8
+    large = c.volume * width > tiles.LARGE
+    sizes = tiles.Strips(c.choice.line, c.choice.run, c.choice.chunk, c.choice.items, large)
+    return tiles.tile(kernel, c.names, sizes, c.estimate)
+
+
+def parallel(kernel: Kernel, c: Context, count: int) -> Kernel | Fail:
+    """So many outer loops in parallel; with the work of an item."""
+    made = parallelise(kernel, c.names, count)
+    if isinstance(made, Fail):
+        return made
+    return replace(made, work=max(1, work(made.body, c.estimate)))
+
+
+def all_parallel(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """All loops around the kernel's statements in parallel."""
+    return parallel(kernel, c, len(around(kernel)[0]))
+
+
+COLLAPSE = Step("collapse", lambda kernel, c: collapse(kernel, c.names))
+INTERLEAVE = Step("interleave", lambda kernel, c: interleave(kernel, c.tables, c.names))
+PARALLELISE = Step("parallelise", all_parallel)
+VECTORISE = Step("vectorise", lambda kernel, c: vectorise(kernel))
+VERSION = Step("version", lambda kernel, c: version(kernel, c.tables))
+PRECOMPUTE = Step("precompute addresses", lambda kernel, c: precompute_addresses(kernel, c.tables))

@@ -1,0 +1,98 @@
+"""Map: a kernel without folds, and without rows worth keeping.
+
+Its loops are merged where memory allows. What reads across memory goes through it in tiles; else the
+innermost loop is widened, in pieces where it is long, and outer loops run in parallel until what is left
+inside is worth a thread's while.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import Kernel, Loop
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import loops
+from anyrt.loops.nest import Nest, around, interleaves, takes_apart
+from anyrt.loops.reorder import few_last
+from anyrt.loops.strip_mine import strip_mine
+from anyrt.schedule.elements import Refusal
+from anyrt.schedule.strategies.common import (
+    COLLAPSE,
+    INTERLEAVE,
+    PRECOMPUTE,
+    VECTORISE,
+    VERSION,
+    parallel,
+    tiled,
+)
+from anyrt.schedule.strategies.step import Context, Step, Strategy
+
+PIECE = 64  # elements: pieces are whole numbers of them
+
+
+def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Tiles come back to the same rows and columns again and again: what is computed for one of them (a
+    factor for each channel) is better computed once."""
+    made = tiled(kernel, c)
+    value = None if isinstance(made, Fail) else c.repeated()
+    if value is not None:
+        raise Refusal(value, "every tile would compute it again")
+    return made
+
+
+def _reorder(kernel: Kernel, c: Context) -> Kernel | Fail:
+    vars, body = around(kernel)
+    if not vars or interleaves(Nest(vars, body)) or _is_tiled(kernel):
+        return Fail("its loops stand as they should")
+    return few_last(kernel)
+
+
+def _is_tiled(kernel: Kernel) -> bool:
+    return any(loop.kind is not Loop.SERIAL for loop in loops(kernel.body))
+
+
+def _inside(kernel: Kernel) -> tuple[Sym, ...]:
+    """The loop that will be widened, and those that stay with it."""
+    vars, body = around(kernel)
+    nest = Nest(vars, body)
+    return vars[-2:] if interleaves(nest) or takes_apart(nest) else vars[-1:]
+
+
+def _strip_mine(kernel: Kernel, c: Context) -> Kernel | Fail:
+    if _is_tiled(kernel) or not around(kernel)[0]:
+        return Fail("it has pieces already")
+    widened, *beside = _inside(kernel)
+    times = prod(map(c.estimate, beside))
+    if times * c.estimate(widened) <= 2 * c.choice.block:
+        return Fail("its innermost loop is one piece")
+    return strip_mine(kernel, c.names, widened, max(PIECE, c.choice.block // times // PIECE * PIECE))
+
+
+def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Tiles: all but the strips in a row. Else outer loops, until what is left inside is about `item`
+    elements."""
+    vars, _ = around(kernel)
+    if _is_tiled(kernel):
+        return parallel(kernel, c, len(vars) - 1)
+    if not vars:
+        return parallel(kernel, c, 0)
+    inside = _inside(kernel)
+    count, work = len(vars) - len(inside), prod(map(c.estimate, inside))
+    while count and work * c.estimate(vars[count - 1]) <= c.choice.item:
+        count -= 1
+        work *= c.estimate(vars[count])
+    return parallel(kernel, c, count)
+
+
+MAP: Strategy = (
+    COLLAPSE,
+    INTERLEAVE,
+    Step("tile", _tile),
+    Step("reorder", _reorder),
+    Step("strip-mine", _strip_mine),
+    Step("parallelise", _parallelise),
+    VECTORISE,
+    VERSION,
+    PRECOMPUTE,
+)

@@ -1,0 +1,82 @@
+"""Reduction: a kernel that folds rows and computes with them.
+
+Loops over what the folds keep are outside; the loop of each fold, and then the output's loops, are inside,
+so that the row stays in cache. Where rows are read across memory, neighbouring ones are folded at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import Fold, For, Kernel, Let, Loop
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import allocations, expressions, loops
+from anyrt.ir.visit import parts, statements
+from anyrt.loops.cache_read import cache_read
+from anyrt.loops.distribute import distribute
+from anyrt.loops.fold_across import fold_across
+from anyrt.loops.fuse_folds import fuse_folds
+from anyrt.loops.nest import interleaves, nest_of, read_across
+from anyrt.loops.prefetch import prefetch
+from anyrt.loops.unroll_and_jam import unroll_and_jam
+from anyrt.schedule.elements import Refusal
+from anyrt.schedule.strategies.common import COLLAPSE, INTERLEAVE, PARALLELISE, PRECOMPUTE, VECTORISE, VERSION
+from anyrt.schedule.strategies.step import Context, Step, Strategy
+
+TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
+MANY = 64  # rows, from which two at a time still leave enough for the threads
+LARGE = 1 << 20  # bytes of a buffer: less lies in a cache near the core anyway
+AHEAD = 2  # rows
+
+
+def _leave_tiles(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """A row that is stored across memory is better left to a kernel of tiles."""
+    nests = [n for s in statements(kernel.body) if (n := nest_of(s)) is not None]
+    rest = [n for n in nests if not any(isinstance(s, Fold) for s in n.body) and not interleaves(n)]
+    if any(read_across(nest) is not None for nest in rest):
+        first = allocations(kernel.body)[0].buffer
+        raise Refusal(c.folded[first], "the rest of its row is transposed, and better in tiles")
+    return Fail("the rest of its rows lies along memory")
+
+
+def _several(kernel: Kernel, c: Context) -> Fail | None:
+    """Why to leave rows one by one, None where several of them may share an item."""
+    if any(isinstance(s, For) and s.kind is Loop.VECTOR and loops(s.body) for s in kernel.body):
+        return Fail("its rows are folded across memory")
+    rows = c.estimate(Sym("rows", extent=kernel.var.extent))
+    if not isinstance(kernel.work, int) or kernel.work > c.choice.short:
+        return Fail(f"a row takes {kernel.work}, more than {c.choice.short}")
+    if rows < MANY:
+        return Fail(f"there are {rows} rows, fewer than {MANY}")
+    rest = [s for s in kernel.body if not isinstance(s, Let)]
+    weight = len(parts(expressions(rest)))
+    return Fail(f"its body has {weight} parts, more than {TWICE}") if weight > TWICE else None
+
+
+def _together(make: Callable[[Kernel, Context], Kernel | Fail]) -> Callable[[Kernel, Context], Kernel | Fail]:
+    """The step where several rows may share an item, and do not yet."""
+
+    def apply(kernel: Kernel, c: Context) -> Kernel | Fail:
+        if not any(isinstance(s, Let) for s in kernel.body):
+            return Fail("several rows share an item already")
+        return _several(kernel, c) or make(kernel, c)
+
+    return apply
+
+
+REDUCTION: Strategy = (
+    Step("fold across", lambda kernel, c: fold_across(kernel, c.names, c.choice.column)),
+    COLLAPSE,
+    Step("leave tiles", _leave_tiles),
+    INTERLEAVE,
+    Step("fuse folds", lambda kernel, c: fuse_folds(kernel, c.names, c.estimate)),
+    PARALLELISE,
+    VECTORISE,
+    VERSION,
+    Step("cache read", lambda kernel, c: cache_read(kernel, c.names)),
+    Step("distribute", _together(lambda kernel, c: distribute(kernel, c.names, c.estimate))),
+    Step("prefetch", _together(lambda kernel, c: prefetch(kernel, AHEAD, lambda b: c.bytes(b) >= LARGE))),
+    Step("unroll and jam", _together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
+    PRECOMPUTE,
+)

@@ -1,0 +1,48 @@
+"""Stencil: taps along an axis over something worth keeping.
+
+A thread takes a band of output rows and remembers the last rows of the operand in its scratch, or one row,
+where taps run along the row.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from anyrt.ir.kernel import For, Kernel
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.bands import bands
+from anyrt.loops.nest import around
+from anyrt.schedule.strategies.common import (
+    COLLAPSE,
+    INTERLEAVE,
+    PARALLELISE,
+    PRECOMPUTE,
+    VECTORISE,
+    VERSION,
+    tiled,
+)
+from anyrt.schedule.strategies.step import Context, Step, Strategy
+
+LEAST_BAND = 4  # rows
+
+
+def _bands(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Of as many rows as the model says, but so few of them that all threads have some."""
+    outer, body = around(kernel)
+    rows = body[-1]
+    if not isinstance(rows, For):
+        return Fail("it ends with no loop over rows")
+    count = c.estimate(rows.var) * prod(map(c.estimate, outer))
+    return bands(kernel, c.names, min(c.choice.band, max(LEAST_BAND, count // c.choice.items)))
+
+
+STENCIL: Strategy = (
+    Step("bands", _bands),
+    COLLAPSE,
+    INTERLEAVE,
+    Step("tile", tiled),
+    PARALLELISE,
+    VECTORISE,
+    VERSION,
+    PRECOMPUTE,
+)

@@ -1,0 +1,69 @@
+"""Steps of a strategy, and what they may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from anyrt.core.dims import Sym
+from anyrt.ir.graph import Value
+from anyrt.ir.kernel import BITS, Buffer, Kernel
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import Names
+from anyrt.schedule.choice import Choice
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A kernel after a step, or why the step did not apply."""
+
+    step: str
+    result: Kernel | Fail
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What steps ask besides the kernel: fresh names, the tables of taps, sizes, how to cut pieces.
+    `volume`: elements of the result. `repeated`: what every tile would compute again; `folded`: the value of
+    each register; both for refusals. `trace` gets what each step did."""
+
+    names: Names
+    tables: Tables
+    sizes: Sizes
+    choice: Choice
+    volume: int
+    repeated: Callable[[], Value | None]
+    folded: dict[Buffer, Value]
+    trace: list[Trace] = field(default_factory=list)
+
+    def estimate(self, var: Sym) -> int:
+        """Turns of a loop, at least one."""
+        return self.sizes.turns(var)
+
+    def bytes(self, buffer: Buffer) -> int:
+        """Bytes of a buffer, roughly."""
+        return self.sizes.of(buffer.entries) * BITS[buffer.stored] // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A transformation with its parameters chosen; raises Refusal where a value needs a buffer first."""
+
+    name: str
+    apply: Callable[[Kernel, Context], Kernel | Fail]
+
+
+Strategy: TypeAlias = tuple[Step, ...]
+
+
+def carry_out(strategy: Strategy, kernel: Kernel, context: Context) -> Kernel:
+    """The kernel after all steps that apply."""
+    context.trace.append(Trace("serial loops", kernel))
+    for step in strategy:
+        result = step.apply(kernel, context)
+        context.trace.append(Trace(step.name, result))
+        kernel = kernel if isinstance(result, Fail) else result
+    return kernel
