@@ -40,6 +40,63 @@ def test_types_that_numpy_lacks_travel_as_ml_dtypes(dtype, numpy, net, engine_of
     assert np.array_equal(engine_of(net, shuffled(net, dtype, (2, 3, 4))).run(x=x)["y"], x.transpose(2, 0, 1))
 
 
+def sliced(net, x, mode, start, size, fill=None):
+    layer = net.add_slice(x, (start,), (size,), (1,))
+    layer.mode = mode
+    if fill is not None:
+        layer.set_input(4, fill)
+    return layer.get_output(0)
+
+
+CODES = np.arange(256, dtype=np.uint8)
+NANS = np.uint16([0x7F81, 0xFFC0, 0xFF9A, 0x7FFF])
+FP8 = ml_dtypes.float8_e4m3fn
+
+
+@pytest.mark.parametrize(
+    ("mode", "ends"),
+    [
+        (trt.SampleMode.FILL, [0, 0]),
+        (trt.SampleMode.CLAMP, [0, 255]),
+        (trt.SampleMode.WRAP, [255, 0]),
+        (trt.SampleMode.REFLECT, [1, 254]),
+    ],
+)
+@pytest.mark.parametrize("least", [256, 1], ids=["static", "dynamic"])
+def test_slices_move_every_code_of_fp8_bit_by_bit(mode, ends, least, net, engine_of):
+    x = net.add_input("x", trt.fp8, (256 if least == 256 else -1,))
+    y = sliced(net, x, mode, -1, 258)
+    again = sliced(net, y, trt.SampleMode.REFLECT, 0, 260)
+    got = engine_of(net, y, again, x=[(least,), (256,), (256,)]).run(x=CODES.view(FP8))
+    want = [ends[0], *CODES.tolist(), ends[1]]
+    assert got["y"].view(np.uint8).tolist() == want
+    assert got["y1"].view(np.uint8).tolist() == [*want, *want[-2:-4:-1]]
+
+
+def test_fills_and_constants_keep_the_bits_of_their_nans(net, engine_of):
+    """The values that are folded while building, and literals in kernels."""
+    codes, minus = (
+        net.add_constant((256,), CODES.view(FP8)),
+        net.add_constant((), np.array(0xFF, np.uint8).view(FP8)),
+    )
+    folded = sliced(net, codes.get_output(0), trt.SampleMode.REFLECT, 0, 256)
+    x = net.add_input("x", trt.fp8, (2,))
+    filled = sliced(net, x, trt.SampleMode.FILL, -1, 4, minus.get_output(0))
+    single = np.array(0xFFC12345, np.uint32).view(np.float32)
+    wide = net.add_input("w", trt.float32, (1,))
+    payload = sliced(net, wide, trt.SampleMode.FILL, -1, 2, net.add_constant((), single).get_output(0))
+    got = engine_of(net, folded, filled, payload).run(x=np.uint8([0x7F, 1]).view(FP8), w=np.float32([0]))
+    assert got["y"].view(np.uint8).tolist() == CODES.tolist()
+    assert got["y1"].view(np.uint8).tolist() == [0xFF, 0x7F, 1, 0xFF]
+    assert got["y2"].view(np.uint32).tolist() == [0xFFC12345, 0]
+
+
+def test_filling_leaves_the_nans_of_half_types_as_they_are(net, engine_of):
+    x = NANS.view(ml_dtypes.bfloat16)
+    y = sliced(net, net.add_input("x", trt.bfloat16, (4,)), trt.SampleMode.FILL, -1, 6)
+    assert engine_of(net, y).run(x=x)["y"].view(np.uint16).tolist() == [0, *NANS.tolist(), 0]
+
+
 def test_four_bit_constants_become_outputs(net, engine_of):
     data = np.uint8([0x10, 0x32, 0x54])
     weights = trt.Weights(trt.int4, data.ctypes.data, 6)

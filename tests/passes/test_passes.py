@@ -15,7 +15,7 @@ from anyrt.passes.round_layers import round_layers
 from anyrt.passes.simplify import simplify
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
-from anyrt.prims.const import Blob
+from anyrt.prims.const import Blob, Const
 from anyrt.prims.table import named_blobs, vocabulary
 
 
@@ -95,6 +95,14 @@ def test_constants_are_folded_to_the_type_that_the_graph_says():
         'output "y" v2',
     ]
     assert named_blobs(after)["const0"].data.tolist() == [1, 2.5, 3]
+
+
+def test_what_is_only_moved_keeps_the_bits_of_its_nans():
+    bits = np.uint32([0x7F800001, 0xFFC00007, 0x3F800000])
+    c = apply(Const(Blob(bits.view(np.float32), DataType.FLOAT), (3,)))
+    turned = build.reshape(build.slice_(c, (2,), (3,), (-1,)), (3, 1))
+    (_, value), *_ = fold_constants(output(build.concat([turned, turned], 1))).outputs
+    assert value.op.blob.data.view(np.uint32).tolist() == [bits[2]] * 2 + [bits[1]] * 2 + [bits[0]] * 2
 
 
 def test_a_repeated_constant_is_not_folded():

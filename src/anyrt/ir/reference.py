@@ -27,4 +27,5 @@ def reference_dtype(t: DataType) -> np.dtype[np.generic]:
 
 def widen(x: Array, t: DataType) -> Array:
     """`x`, stored as `t`, as the interpreter holds it."""
-    return x.astype(reference_dtype(t), copy=False)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return x.astype(reference_dtype(t), copy=False)

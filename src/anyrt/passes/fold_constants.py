@@ -1,9 +1,10 @@
 """Compute while building what depends on constants only.
 
 Folded are the last values of constant subgraphs, computed by the primitives' references in float64 and
-rounded once, to their own type. What would only grow the weights stays: results of more than `SMALL` elements
-that are also larger than all the constants they come from, and constants that are merely repeated. Of a
-constant that holds one number many times, one is enough for elementwise functions, and known to the compiler.
+rounded once, to their own type; what is only moved stays as it is stored. What would only grow the weights is
+left: results of more than `SMALL` elements that are also larger than all the constants they come from, and
+constants that are merely repeated. Of a constant that holds one number many times, one is enough for
+elementwise functions, and known to the compiler.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ from collections.abc import Iterable
 from math import prod
 from typing import Final
 
+from anyrt.core.dtype import is_float
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.interpret import compute
-from anyrt.ir.prim import Array
+from anyrt.ir.prim import Array, Prim
+from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
+from anyrt.prims.checked import Checked
+from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.map import Map
+from anyrt.prims.pad import Pad
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.taps import Taps
 from anyrt.prims.view import View
 
 SMALL: Final = 1 << 16
@@ -87,7 +95,26 @@ def _repeats(value: Value) -> bool:
 
 
 def _evaluate(root: Value) -> Array:
-    arrays: dict[Value, Array] = {}
+    """The elements of `root`: as they are stored while they are only moved, which keeps every bit of a NaN,
+    else as the interpreter holds them."""
+    stored: dict[Value, Array] = {}
+    wide: dict[Value, Array] = {}
     for value in walk([root]):
-        arrays[value] = compute(value, tuple(arrays[a] for a in value.args), {})
-    return arrays[root]
+        if isinstance(value.op, Const):
+            stored[value] = value.op.blob.data.reshape(value.op.shape)
+        elif is_float(value.dtype) and _moves(value.op) and all(a in stored for a in value.args):
+            stored[value] = compute(value, tuple(stored[a] for a in value.args), {})
+        else:
+            args = (wide[a] if a in wide else widen(stored[a], a.dtype) for a in value.args)
+            wide[value] = compute(value, tuple(args), {})
+    return wide[root] if root in wide else stored[root]
+
+
+def _moves(op: Prim) -> bool:
+    """True for what computes nothing, so that references may be given stored elements."""
+    match op:
+        case Reshape() | View() | Pad() | Concat() | Checked() | Map(fn="identity" | "select"):
+            return True
+        case Taps(rule=rule):
+            return not rule.weighs
+    return False

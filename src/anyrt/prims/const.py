@@ -19,7 +19,7 @@ from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir import kernel, reference
 from anyrt.ir.graph import Shape as Dims
 from anyrt.ir.graph import Type
-from anyrt.ir.kernel import COMPUTED, Expr
+from anyrt.ir.kernel import COMPUTED, Expr, Scalar
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import VALUE_LIMIT, check_axis, check_shape, check_type, expect, short_shape, show
 
@@ -81,7 +81,10 @@ class Const(Prim):
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """Single elements become literals; the scheduler loads the others from the buffer of the blob."""
         assert self.blob.size == 1, "only constants of one element are lowered in place"
-        return kernel.const(self.blob.array.item(), COMPUTED[self.blob.dtype])
+        number = self.blob.array.item()
+        if number != number:
+            return _nan(self.blob.data)
+        return kernel.const(number, COMPUTED[self.blob.dtype])
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The elements of a short integer constant."""
@@ -192,6 +195,13 @@ class Iota(Prim):
             return None
         counts: Symbolic = np.indices(shape)[self.axis].astype(object)
         return counts
+
+
+def _nan(data: NDArray[np.generic]) -> Expr:
+    """A NaN with its own sign and payload, as float32; a literal has neither."""
+    with np.errstate(invalid="ignore"):
+        bits = data.astype(np.float32).view(np.int32)
+    return kernel.bitcast(kernel.const(int(bits[0]), Scalar.I32), Scalar.F32)
 
 
 def _symbolic(items: list[Dim], shape: Dims) -> Symbolic:

@@ -11,7 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from anyrt.core.dims import Dim, floordiv, mod
+from anyrt.core.dtype import cast as round_to
 from anyrt.core.enums import DataType
 from anyrt.ir.kernel import (
     COMPUTED,
@@ -88,10 +91,10 @@ def encode(dtype: DataType, value: Expr) -> Expr:
             return cast(value, Scalar.U8)
         case DataType.FP8:
             return cast(
-                _encode_small(value, SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7)), Scalar.U8
+                _encode_small(value, SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7, True)), Scalar.U8
             )
         case DataType.FP4:
-            return cast(_encode_small(value, SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3)), Scalar.U8)
+            return cast(_encode_small(value, SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3, False)), Scalar.U8)
         case DataType.INT4:
             return cast(value & 15, Scalar.U8)
         case DataType.INT8:
@@ -110,7 +113,7 @@ def encode(dtype: DataType, value: Expr) -> Expr:
 class SmallFloat:
     """Largest number, mantissa bits that float32 has more, exponent bias that float32 has more, a number
     whose last bit is the denormals' step, the least normal number, the bits of NaN (of the largest number
-    where there is none), the sign's bit."""
+    where there is none), the sign's bit, whether there is a NaN of either sign."""
 
     top: float
     drop: int
@@ -119,6 +122,7 @@ class SmallFloat:
     normal: float
     nan: int
     sign: int
+    signed_nan: bool
 
 
 def _encode_small(x: Expr, to: SmallFloat) -> Expr:
@@ -131,8 +135,9 @@ def _encode_small(x: Expr, to: SmallFloat) -> Expr:
     rounded = alu(Op.LSHR, scaled + odd + ((1 << (to.drop - 1)) - 1), const(to.drop, Scalar.I32))
     denormal = bitcast(limited + to.magic, Scalar.I32) - bitcast(const(to.magic, Scalar.F32), Scalar.I32)
     bits = select(limited < to.normal, denormal, rounded)
-    sign = alu(Op.LSHR, bitcast(x, Scalar.I32), const(31, Scalar.I32))
-    return select(alu(Op.NE, x, x), to.nan, bits | (sign << to.sign))  # the sign of a NaN means nothing
+    sign = alu(Op.LSHR, bitcast(x, Scalar.I32), const(31, Scalar.I32)) << to.sign
+    # The sign of a NaN means nothing, but what is only moved keeps it.
+    return select(alu(Op.NE, x, x), sign | to.nan if to.signed_nan else to.nan, bits | sign)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -145,7 +150,7 @@ def _moved(dtype: DataType, value: Expr) -> Expr | None:
         case Alu(op=Op.SELECT, args=(condition, a, b)):
             then, otherwise = _moved(dtype, a), _moved(dtype, b)
             return None if then is None or otherwise is None else select(condition, then, otherwise)
-        case Const() if dtype not in (DataType.FP8, DataType.E8M0):
+        case Const():
             return _literal(dtype, value)
         case _:
             source = _source(value)
@@ -176,11 +181,16 @@ def _stored(dtype: DataType) -> Scalar:
 
 
 def _literal(dtype: DataType, value: Const) -> Expr | None:
-    """A constant that converts without rounding, as its stored type."""
+    """A constant as its stored type."""
     match dtype:
         case DataType.FLOAT | DataType.INT32 | DataType.INT64:
             return value
         case DataType.INT8 | DataType.UINT8 | DataType.BOOL:
             return const(int(value.value), _stored(dtype))
+        case DataType.HALF | DataType.BF16:
+            return cast(value, _stored(dtype))
+        case DataType.FP8:
+            code = round_to(np.array([value.value], np.float32), dtype).view(np.uint8)
+            return const(int(code[0]), Scalar.U8)
         case _:
             return None
