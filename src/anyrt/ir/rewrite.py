@@ -126,13 +126,17 @@ def _match(pattern: Pattern, value: Value, found: Found) -> bool:
     match pattern:
         case Hole(name=name):
             return found.setdefault(name, value) == value
-        case Op(kind=kind, args=args, attributes=attributes, name=given):
+        case Op(kind=kind, args=args, name=given):
             if not isinstance(value.op, kind) or len(args) != len(value.args):
                 return False
             if given is not None:
                 found[given] = value
-            fits = all(_attribute(wanted, getattr(value.op, n), found) for n, wanted in attributes)
+            fits = _attributes(pattern, value.op, found)
             return fits and all(_match(p, a, found) for p, a in zip(args, value.args, strict=True))
+
+
+def _attributes(pattern: Op, op: Prim, found: Found) -> bool:
+    return all(_attribute(wanted, getattr(op, name), found) for name, wanted in pattern.attributes)
 
 
 def _attribute(wanted: object, value: object, found: Found) -> bool:
@@ -145,14 +149,25 @@ def rewrite(graph: Graph, rules: Sequence[Rule]) -> Graph:
     """`graph` with the rules applied, operands first, until none applies; `graph` itself when none does."""
     by_kind: dict[type[Prim], list[Rule]] = {}
     for rule in rules:
-        pattern = _pattern(rule.find)
-        assert isinstance(pattern, Op), f"rule {rule.name!r} would match everything"
-        by_kind.setdefault(pattern.kind, []).append(rule)
+        by_kind.setdefault(_head(rule).kind, []).append(rule)
+    fitting: dict[Prim, list[Rule]] = {}  # most values are made by a few primitives, which most rules exclude
+
+    def change(value: Value) -> Value:
+        op = value.op
+        if type(op) in by_kind and op not in fitting:
+            fitting[op] = [r for r in by_kind[type(op)] if _attributes(_head(r), op, {})]
+        return _first(fitting.get(op, ()), value)
 
     done: dict[Value, Value] = {}
     for _, value in graph.outputs:
-        _settle(value, lambda v: _first(by_kind.get(type(v.op), ()), v), done)
+        _settle(value, change, done)
     return _moved(graph, done)
+
+
+def _head(rule: Rule) -> Op:
+    pattern = _pattern(rule.find)
+    assert isinstance(pattern, Op), f"rule {rule.name!r} would match everything"
+    return pattern
 
 
 def _first(rules: Iterable[Rule], value: Value) -> Value:
