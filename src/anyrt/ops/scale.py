@@ -5,7 +5,6 @@ add_scale(x, ScaleMode.UNIFORM, shift=[1], scale=[2], power=[2])    # (2x + 1)²
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +31,7 @@ from anyrt.ops._record import (
     weights,
 )
 from anyrt.ops._types import FLOATS
-from anyrt.prims.build import cast, identity, map_, scalar
+from anyrt.prims.build import cast, identity, map_
 from anyrt.prims.const import Blob, Const
 
 MIN_RANK = 4
@@ -73,25 +72,9 @@ def expand(layer: Layer[ScaleAttrs]) -> tuple[Value, ...]:
             y = map_("mul", y, scale)
         elif shift is not None:
             y = map_("add", y, shift)
-        return y if power is None else _raise(y, power, attrs.power)
+        return y if power is None else map_("pow", y, power)
 
     return (in_float(x, compute),)
-
-
-def _raise(y: Value, power: Value, blob: Blob) -> Value:
-    """y ^ power; the exponents for which a cheaper form gives the same number everywhere are replaced."""
-    exponents = set(blob.array.astype(np.float64).tolist())
-    if exponents == {1.0}:
-        return y
-    if exponents == {2.0}:
-        return map_("square", y)
-    if exponents == {-1.0}:
-        return map_("recip", y)
-    if exponents == {0.5}:
-        # pow(−0, 0.5) is +0 and pow(−inf, 0.5) is +inf, unlike the square root's −0 and NaN.
-        root = map_("sqrt", map_("add", y, scalar(0.0, y)))
-        return map_("select", map_("eq", y, scalar(-math.inf, y)), scalar(math.inf, y), root)
-    return map_("pow", y, power)
 
 
 def _coefficient_shape(layer: Layer[ScaleAttrs], x: Value) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from anyrt.ir.interpret import compute
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import transformed
+from anyrt.passes.facts import is_repeated
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
@@ -56,13 +57,9 @@ def _narrowed(value: Value) -> Value:
 
 def _one(value: Value) -> Value | None:
     """The number that a constant holds everywhere."""
-    if not isinstance(value.op, Const) or value.op.blob.size < 2:
+    if not isinstance(value.op, Const) or value.op.blob.size < 2 or not is_repeated(value.op.blob):
         return None
-    held = value.op.blob.data
-    bits = held.view(f"u{held.itemsize}")
-    if bits[0] != bits[-1] or (bits != bits[0]).any():
-        return None
-    return apply(Const(Blob(held[:1].copy(), value.dtype), (1,) * value.type.rank))
+    return apply(Const(Blob(value.op.blob.data[:1].copy(), value.dtype), (1,) * value.type.rank))
 
 
 def _constant(graph: Graph) -> dict[Value, int]:

@@ -18,17 +18,17 @@ from anyrt.core.enums import (
 )
 from anyrt.ir.graph import Shape, Value, apply
 from anyrt.ir.rewrite import Bind, Fail, Rule, named, op
+from anyrt.passes.examples import EVERY, FLOATS, NUMBERS, Below, operand
+from anyrt.passes.facts import number
+from anyrt.passes.powers import POWERS
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
-from anyrt.prims.const import Const
 from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.taps import Border, Linear, Nearest, TapRule, Taps, grows
 from anyrt.prims.view import FILLED, Axis, View, is_turned
-
-Below = Callable[[int], int]
 
 # Bits of the significand, least and greatest exponent: which values a float type holds.
 _FLOATS: Final = {
@@ -130,32 +130,30 @@ def _reads_in_place(x: Value, out: Value, rule: TapRule) -> Fail | None:
     return Fail(f"{type(rule).__name__} computes with neighbours")
 
 
-def _all_are(number: float) -> Callable[..., Fail | None]:
-    """A guard: the constant `c` holds nothing but `number`, with its sign, and `x` has the result's type."""
+def _all_are(wanted: float) -> Callable[..., Fail | None]:
+    """A guard: `c` holds nothing but `wanted`, with its sign, and `x` has the result's type."""
 
     def guard(x: Value, c: Value, out: Value) -> Fail | None:
-        if not isinstance(c.op, Const):
-            return Fail("no constant")
-        held = c.op.blob.array.astype(np.float64)
-        if (held != number).any() or (np.signbit(held) != np.signbit(number)).any():
-            return Fail(f"not all are {number}")
+        held = number(c)
+        if held is None or held != wanted or np.signbit(held) != np.signbit(wanted):
+            return Fail(f"not all are {wanted}")
         return _same_shape(x, out)
 
     return guard
 
 
-def _neutral(fn: str, number: float) -> Rule:
+def _neutral(fn: str, neutral: float) -> Rule:
     """`fn` with a constant on its right that changes nothing."""
 
     def example(draw: Below) -> Value:
-        x = _input(draw, *NUMBERS)
-        return build.map_(fn, x, build.const(np.full((1, x.shape[1]), number), x.dtype))
+        x = operand(draw, *NUMBERS)
+        return build.map_(fn, x, build.const(np.full((1, x.shape[1]), neutral), x.dtype))
 
     return Rule(
-        f"{fn} by {number:g}",
+        f"{fn} by {neutral:g}",
         find=lambda x, c: op(Map, x, c, fn=fn),
         make=lambda x: x,
-        guard=_all_are(number),
+        guard=_all_are(neutral),
         example=example,
     )
 
@@ -166,22 +164,13 @@ def _twice(fn: str, once: bool, *types: DataType) -> Rule:
         f"{fn} twice",
         find=lambda x: op(Map, named("inner", op(Map, x, fn=fn)), fn=fn),
         make=(lambda inner: inner) if once else (lambda x: x),
-        example=lambda draw: build.map_(fn, build.map_(fn, _input(draw, *types))),
+        example=lambda draw: build.map_(fn, build.map_(fn, operand(draw, *types))),
     )
-
-
-FLOATS: Final = (DataType.FLOAT, DataType.HALF, DataType.BF16)
-NUMBERS: Final = (*FLOATS, DataType.INT32, DataType.INT64, DataType.INT8, DataType.UINT8)
-EVERY: Final = (*NUMBERS, DataType.BOOL, DataType.FP8)
-
-
-def _input(draw: Below, *types: DataType) -> Value:
-    return build.param("x", (1 + draw(4), 1 + draw(4)), types[draw(len(types))])
 
 
 def _cast_example(draw: Below) -> Value:
     while True:
-        x, middle, last = _input(draw, *EVERY), EVERY[draw(len(EVERY))], EVERY[draw(len(EVERY))]
+        x, middle, last = operand(draw, *EVERY), EVERY[draw(len(EVERY))], EVERY[draw(len(EVERY))]
         if middle is not x.dtype and holds(middle, x.dtype) and not _limits(x.dtype, middle, last):
             return apply(Map(CAST, last), build.cast(x, middle))
 
@@ -203,7 +192,7 @@ def _growing_example(draw: Below, dtype: DataType | None = None) -> Value:
 
 
 def _taps_example(draw: Below) -> Value:
-    x = _input(draw, *EVERY)
+    x = operand(draw, *EVERY)
     size, axis = x.shape[1], 1
     if draw(2):
         return build.taps(x, axis, size, Border(SampleMode.WRAP, 0, 1))
@@ -217,7 +206,7 @@ RULES: Final[tuple[Rule, ...]] = (
         find=lambda x: op(Map, x, fn=CAST),
         make=lambda x: x,
         guard=_same_shape,
-        example=lambda draw: (lambda x: apply(Map(CAST, x.dtype), x))(_input(draw, *EVERY)),
+        example=lambda draw: (lambda x: apply(Map(CAST, x.dtype), x))(operand(draw, *EVERY)),
     ),
     Rule(
         "cast of a cast that keeps every value",
@@ -229,13 +218,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "identity",
         find=lambda x: op(Map, x, fn="identity"),
         make=lambda x: x,
-        example=lambda draw: build.identity(_input(draw, *EVERY)),
+        example=lambda draw: build.identity(operand(draw, *EVERY)),
     ),
     Rule(
         "conditions that are collected elsewhere",
         find=lambda x: op(Checked, x),
         make=lambda x: x,
-        example=lambda draw: apply(Checked(()), _input(draw, *EVERY)),
+        example=lambda draw: apply(Checked(()), operand(draw, *EVERY)),
     ),
     _twice("neg", False, *NUMBERS),
     _twice("not", False, DataType.BOOL),
@@ -249,7 +238,7 @@ RULES: Final[tuple[Rule, ...]] = (
         make=lambda x: x,
         guard=_same_shape,
         example=lambda draw: (lambda x: build.map_(SELECT, build.cast(x, DataType.BOOL), x, x))(
-            _input(draw, *EVERY)
+            operand(draw, *EVERY)
         ),
     ),
     Rule(
@@ -265,7 +254,7 @@ RULES: Final[tuple[Rule, ...]] = (
         find=lambda x: op(Reshape, x),
         make=lambda x: x,
         guard=_same_shape,
-        example=lambda draw: (lambda x: apply(Reshape(x.shape), x))(_input(draw, *EVERY)),
+        example=lambda draw: (lambda x: apply(Reshape(x.shape), x))(operand(draw, *EVERY)),
     ),
     Rule(
         "view of a view",
@@ -299,21 +288,21 @@ RULES: Final[tuple[Rule, ...]] = (
         make=lambda x: x,
         guard=_unmoved,
         example=lambda draw: (lambda x: apply(View(x.shape, (Axis(0, 0), Axis(0, 1))), x))(
-            _input(draw, *EVERY)
+            operand(draw, *EVERY)
         ),
     ),
     Rule(
         "concatenation of one",
         find=lambda x: op(Concat, x),
         make=lambda x: x,
-        example=lambda draw: apply(Concat(draw(2)), _input(draw, *EVERY)),
+        example=lambda draw: apply(Concat(draw(2)), operand(draw, *EVERY)),
     ),
     Rule(
         "padding with nothing",
         find=lambda x: op(Pad, x, lo=Bind("lo"), hi=Bind("hi")),
         make=lambda x: x,
         guard=_nothing_added,
-        example=lambda draw: apply(Pad((0, 0), (0, 0), 1.0), _input(draw, *EVERY)),
+        example=lambda draw: apply(Pad((0, 0), (0, 0), 1.0), operand(draw, *EVERY)),
     ),
     Rule(
         "taps that read every position in place",
@@ -322,4 +311,5 @@ RULES: Final[tuple[Rule, ...]] = (
         guard=_reads_in_place,
         example=_taps_example,
     ),
+    *POWERS,
 )

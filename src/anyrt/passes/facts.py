@@ -1,0 +1,101 @@
+"""What the graph alone says of a value's elements: one number everywhere, no sign.
+
+>>> from anyrt.core.enums import DataType
+>>> from anyrt.prims import build
+>>> number(build.expand(build.const([[0.5]], DataType.FLOAT), (4, 6)))
+0.5
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dtype import cast, is_float
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Value
+from anyrt.prims.const import Blob, Const, Shape
+from anyrt.prims.map import CAST, Map
+from anyrt.prims.reduce import Reduce
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.view import View
+
+# Functions whose results are never below zero, nor −0, wherever their operands are; NaN is no matter here.
+UNSIGNED: Final = frozenset({"square", "abs", "exp"})
+# Those of which the same holds where it holds of all operands.
+KEEPING: Final = frozenset({CAST, "identity", "add", "mul", "div", "fma", "min", "max", "sqrt", "recip"})
+FOLDS: Final = frozenset({"sum", "prod"})  # max of nothing is −∞
+FEW: Final = 64  # values that are looked at
+
+
+def is_repeated(blob: Blob) -> bool:
+    """True when all elements, of which there are some, have the same bits."""
+    if blob.size == 0:
+        return False
+    bits = blob.data.view(f"u{blob.data.itemsize}")
+    return bool(bits[0] == bits[-1] and (bits == bits[0]).all())
+
+
+def number(value: Value) -> float | None:
+    """The one number that every element of `value` is known to be; None when there is none."""
+    blob, casts = constant(value)
+    if blob is None or not is_repeated(blob):
+        return None
+    held = blob.array[:1].astype(np.float64)
+    for dtype in casts:
+        held = cast(held, dtype).astype(np.float64)
+    return float(held[0])
+
+
+def constant(value: Value) -> tuple[Blob | None, tuple[DataType, ...]]:
+    """The constant whose elements `value` holds, moved or repeated, and what they are cast to, in order."""
+    casts: tuple[DataType, ...] = ()
+    while True:
+        match value.op:
+            case Const(blob=blob):
+                return blob, casts
+            case Map(fn=fn, dtype=dtype) if fn == CAST and is_float(dtype):
+                casts = (dtype, *casts)
+            case View() | Reshape():
+                pass
+            case _:
+                return None, ()
+        (value,) = value.args
+
+
+def has_no_sign(value: Value) -> bool:
+    """True when no element can be below zero, −0 included: a sum of squares, of such and a number above 0."""
+    seen: set[Value] = set()
+    todo = [value]
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        if len(seen) > FEW or not _passes_on(v):
+            return False
+        todo += () if _is_unsigned(v) else v.args
+    return True
+
+
+def _is_unsigned(value: Value) -> bool:
+    match value.op:
+        case Map(fn=fn):
+            return fn in UNSIGNED and is_float(value.dtype)  # the square of an integer wraps
+        case Const(blob=blob):
+            return not np.signbit(blob.array.astype(np.float64)).any()
+        case Shape():
+            return True
+    return False
+
+
+def _passes_on(value: Value) -> bool:
+    match value.op:
+        case Map(fn=fn):
+            return is_float(value.dtype) and (fn in UNSIGNED or fn in KEEPING)
+        case Reduce(fn=fn):
+            return is_float(value.dtype) and fn in FOLDS
+        case View() | Reshape():
+            return True
+    return _is_unsigned(value)
