@@ -93,8 +93,21 @@ def _same_shape(x: Value, out: Value) -> Fail | None:
 
 
 def _unmoved(x: Value, out: Value, axes: tuple[Axis, ...]) -> Fail | None:
-    moved = next((k for k, a in enumerate(axes) if a != Axis(0, k)), None)
+    in_place = ((Axis(0, k), Axis(0, None)) if d == 1 else (Axis(0, k),) for k, d in enumerate(x.shape))
+    moved = next((k for k, (a, own) in enumerate(zip(axes, in_place, strict=True)) if a not in own), None)
     return _same_shape(x, out) if moved is None else Fail(f"axis {moved} is read elsewhere")
+
+
+def _once(view: Value, axes: tuple[Axis, ...]) -> Value:
+    """`view` with size 1 for what it repeats."""
+    read = {a.out for a in axes}
+    shape = tuple(d if k in read else 1 for k, d in enumerate(view.shape))
+    return apply(View(shape, axes), *view.args)
+
+
+def _repeats_anyway(x: Value, view: Value, out: Value, axes: tuple[Axis, ...]) -> Fail | None:
+    same = out.op.infer((x.type, _once(view, axes).type)) == out.type
+    return None if same else Fail("the result has its shape from there")
 
 
 def _crosses_what_grows(x: Value, out: Value, taps: Value, axis: int, axes: tuple[Axis, ...]) -> Fail | None:
@@ -180,6 +193,12 @@ def _slice_example(draw: Below) -> Value:
     x = build.param("x", (3 + draw(3), 5), EVERY[draw(len(EVERY))])
     back = build.slice_(x, (0, 4), (3, 3), (1, -2))
     return build.slice_(build.transpose(back, (1, 0)), (1, 0), (2, 1 + draw(3)), (1, 1))
+
+
+def _repeated_example(draw: Below) -> Value:
+    x = build.param("x", (2 + draw(3), 2 + draw(3)), NUMBERS[draw(len(NUMBERS))])
+    row = build.param("row", ((1, 1), (1, x.shape[1]), (x.shape[0], 1))[draw(3)], x.dtype)
+    return build.map_(("add", "max", "lt")[draw(3)], x, build.expand(row, x.shape))
 
 
 def _growing_example(draw: Below, dtype: DataType | None = None) -> Value:
@@ -287,9 +306,16 @@ RULES: Final[tuple[Rule, ...]] = (
         find=lambda x: op(View, x, axes=Bind("axes")),
         make=lambda x: x,
         guard=_unmoved,
-        example=lambda draw: (lambda x: apply(View(x.shape, (Axis(0, 0), Axis(0, 1))), x))(
-            operand(draw, *EVERY)
-        ),
+        example=lambda draw: (
+            lambda x: apply(View(x.shape, (Axis(0, 0), Axis(0, 1 if x.shape[1] != 1 else None))), x)
+        )(operand(draw, *EVERY)),
+    ),
+    Rule(
+        "repeating what a function repeats anyway",
+        find=lambda x, y: op(Map, x, named("view", op(View, y, axes=Bind("axes"))), fn=Bind("fn")),
+        make=lambda x, view, fn, axes: build.map_(fn, x, _once(view, axes)),
+        guard=_repeats_anyway,
+        example=_repeated_example,
     ),
     Rule(
         "concatenation of one",
