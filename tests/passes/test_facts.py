@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anyrt.core.enums import DataType
-from anyrt.passes.facts import has_no_sign, number
+from anyrt.passes.facts import has_no_sign, number, root_of
 from anyrt.prims import build as b
 
 F, H = DataType.FLOAT, DataType.HALF
@@ -61,3 +61,10 @@ def test_a_long_chain_is_not_followed_to_its_end():
     for _ in range(2000):
         value = b.map_("sqrt", value)
     assert not has_no_sign(value)
+
+
+def test_the_root_behind_moves_casts_and_what_keeps_it_from_zero():
+    root = b.map_("sqrt", b.param("v", (2, 1), H))
+    form = b.expand(b.cast(b.map_("max", root, b.scalar(1e-3, root)), F), (2, 3))
+    assert root_of(form) == root
+    assert root_of(b.map_("add", root, b.scalar(-1.0, root))) is None

@@ -1,7 +1,7 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]
-['round layers', 'fold constants', 'simplify', 'shorten']
+['round layers', 'fold constants', 'simplify', 'fold constants', 'shorten']
 """
 
 from __future__ import annotations
@@ -44,5 +44,6 @@ PASSES: Final = (
     Pass("round layers", round_layers, rounds=True),
     Pass("fold constants", fold_constants),
     Pass("simplify", simplify),
+    Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("shorten", shorten),
 )

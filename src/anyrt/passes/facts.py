@@ -1,4 +1,4 @@
-"""What the graph alone says of a value's elements: one number everywhere, no sign.
+"""What the graph alone says of a value's elements: one number everywhere, no sign, a square root.
 
 >>> from anyrt.core.enums import DataType
 >>> from anyrt.prims import build
@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from anyrt.core.dtype import cast, is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
 from anyrt.prims.const import Blob, Const, Shape
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.view import View
@@ -64,6 +65,11 @@ def constant(value: Value) -> tuple[Blob | None, tuple[DataType, ...]]:
         (value,) = value.args
 
 
+def is_constant(value: Value) -> bool:
+    """True for constants, also moved, repeated or of another type."""
+    return constant(value)[0] is not None
+
+
 def has_no_sign(value: Value) -> bool:
     """True when no element can be below zero, −0 included: a sum of squares, of such and a number above 0."""
     seen: set[Value] = set()
@@ -99,3 +105,41 @@ def _passes_on(value: Value) -> bool:
         case View() | Reshape():
             return True
     return _is_unsigned(value)
+
+
+def source(value: Value) -> Value:
+    """What `value` moves, repeats, or holds as another float type."""
+    while isinstance(value.op, View | Reshape) or _converts_float(value):
+        (value,) = value.args
+    return value
+
+
+def _converts_float(value: Value) -> bool:
+    converts = isinstance(value.op, Map) and value.op.fn == CAST
+    return converts and is_float(value.dtype) and is_float(value.args[0].dtype)
+
+
+def root_of(value: Value) -> Value | None:
+    """The square roots that `value` is a form of, or that a number was added to, or a least number put on;
+    of each such sum that is not 0, infinite or NaN the reciprocal is a normal float32."""
+    while True:
+        found = source(value)
+        match found.op:
+            case Map(fn="sqrt"):
+                return found
+            case Map(fn="add" | "max") if _is_small(number(found.args[1])):
+                value = found.args[0]
+            case Map(fn=fn) if fn == SELECT and number(found.args[1]) == math.inf:
+                value = found.args[2]
+            case _:
+                return None
+
+
+def _is_small(x: float | None) -> bool:
+    return x is not None and 0.0 <= x <= 2.0**63
+
+
+def is_reciprocal_root(value: Value) -> bool:
+    """True for reciprocals of square roots, and forms of them."""
+    found = source(value)
+    return isinstance(found.op, Map) and found.op.fn == "recip" and root_of(found.args[0]) is not None

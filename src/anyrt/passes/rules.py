@@ -21,6 +21,7 @@ from anyrt.ir.rewrite import Bind, Fail, Rule, named, op
 from anyrt.passes.examples import EVERY, FLOATS, NUMBERS, Below, operand
 from anyrt.passes.facts import number
 from anyrt.passes.powers import POWERS
+from anyrt.passes.statistics import STATISTICS
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
@@ -338,4 +339,5 @@ RULES: Final[tuple[Rule, ...]] = (
         example=_taps_example,
     ),
     *POWERS,
+    *STATISTICS,
 )
