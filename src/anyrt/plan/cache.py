@@ -100,7 +100,7 @@ class KernelCache:
     def put(self, key: str, compiled: Compiled) -> bool:
         """Keep `compiled` at `key`; a problem is a warning, and gives False."""
         program = dump(compiled.program.as_json())
-        return self.put_bytes(key, (_LENGTH.pack(len(program)), program, compiled.image), durable=True)
+        return self.put_bytes(key, (_LENGTH.pack(len(program)), program, compiled.image))
 
     def get_bytes(self, key: str) -> bytes | None:
         """The content that was put at `key`, or None."""
@@ -119,17 +119,13 @@ class KernelCache:
             return None
         return content
 
-    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview], durable: bool = False) -> bool:
-        """Keep `parts`, joined, at `key`; a problem is a warning, and gives False.
-
-        Without `durable` a machine that loses power may lose it: for entries that are put by hundreds.
-        """
+    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
+        """Keep `parts`, joined, at `key`; a problem is a warning, and gives False."""
         checksum, nbytes = _checksum(key, parts), sum(len(part) for part in parts)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_directory()
-            whole = (_PREAMBLE.pack(MAGIC, nbytes, checksum), *parts)
-            write_atomically(self._path(key), whole, durable)
+            write_atomically(self._path(key), (_PREAMBLE.pack(MAGIC, nbytes, checksum), *parts))
         except (OSError, ResourceError) as error:
             self.warn(f"kernel cache not written: {self._told(error)}")
             return False
