@@ -40,17 +40,17 @@ DRIVER: Final = "anyrt.compiler.driver"
 DRIVER_ROOM: Final = 256 << 20  # LLVM's library takes 160 MB of addresses, the thread that it runs in 72 MB
 
 
+Warn = Callable[[str], None]
+
+
 class Compiler(Protocol):
     """What is asked of the code generator."""
 
-    def compile_plan(self, file: PlanFile) -> Compiled:
-        """Native code for a plan."""
+    def compile_plan(self, file: PlanFile, warn: Warn) -> Compiled:
+        """Native code for a plan; `warn` is told what is wrong with the cache of kernels."""
 
     def compile_pool(self) -> Compiled:
         """Native code of the thread pool."""
-
-
-Warn = Callable[[str], None]
 
 
 def warn_python(text: str) -> None:
@@ -66,7 +66,7 @@ def kernel_cache(warn: Warn = warn_python) -> KernelCache:
 def obtain(file: PlanFile, warn: Warn = warn_python) -> Compiled:
     """Native code for a plan on this machine."""
     key = plan_key(file.digest)
-    return kernel_cache(warn).obtain(key, file.plan.sym_by_name, lambda: _compiler().compile_plan(file))
+    return kernel_cache(warn).obtain(key, file.plan.sym_by_name, lambda: _compiler().compile_plan(file, warn))
 
 
 def obtain_pool(warn: Warn = warn_python) -> Compiled:

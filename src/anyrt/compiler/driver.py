@@ -73,9 +73,9 @@ def build_parts(request: BuildRequest) -> PlanParts:
     )
 
 
-def compile_plan(file: PlanFile) -> Compiled:
-    """Native code for a plan on this machine."""
-    return _interruptible(lambda stop: _compile_plan(file, stop))
+def compile_plan(file: PlanFile, warn: Warn) -> Compiled:
+    """Native code for a plan on this machine; `warn` is told what is wrong with the cache of kernels."""
+    return _interruptible(lambda stop: _compile_plan(file, warn, stop))
 
 
 def compile_pool() -> Compiled:
@@ -103,11 +103,11 @@ def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
     return {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols}
 
 
-def _compile_plan(file: PlanFile, stopped: Callable[[], bool]) -> Compiled:
+def _compile_plan(file: PlanFile, warn: Warn, stopped: Callable[[], bool]) -> Compiled:
     lowered = lower_plan(file)
     if stopped():
         raise BuildCancelled("AR804", file.plan.name)
-    return native.compile_lowered(lowered, llvm.choose(read_flags().cpu), kernel_cache())
+    return native.compile_lowered(lowered, llvm.choose(read_flags().cpu), kernel_cache(warn))
 
 
 def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
