@@ -105,6 +105,14 @@ def test_what_is_only_moved_keeps_the_bits_of_its_nans():
     assert value.op.blob.data.view(np.uint32).tolist() == [bits[2]] * 2 + [bits[1]] * 2 + [bits[0]] * 2
 
 
+def test_a_reshaped_constant_keeps_its_memory():
+    weights = build.const(np.arange(1000.0), DataType.HALF)
+    (_, value), *_ = fold_constants(
+        output(build.reshape(build.reshape(weights, (10, 100)), (100, 10)))
+    ).outputs
+    assert (value.shape, value.op.blob) == ((100, 10), weights.op.blob)
+
+
 def test_a_repeated_constant_is_not_folded():
     wide = build.expand(build.const(np.float32([[7]]), DataType.FLOAT), (5, 5))
     graph = output(build.map_("neg", build.map_("add", wide, build.param("x", (5, 5), DataType.FLOAT))))

@@ -41,8 +41,18 @@ def fold_constants(graph: Graph) -> Graph:
     for value in sizes:
         last = value in outputs or any(u not in sizes for u in uses[value])
         if last and not isinstance(value.op, Const | Iota):
-            folded[value] = build.const(_evaluate(value), value.dtype)
+            folded[value] = _reshaped(value) or build.const(_evaluate(value), value.dtype)
     return transformed(graph, lambda old, new: _narrowed(folded.get(old, new)))
+
+
+def _reshaped(value: Value) -> Value | None:
+    """The same weights, not copied, where all that is done with a constant are reshapes."""
+    source = value
+    while isinstance(source.op, Reshape):
+        (source,) = source.args
+    if not isinstance(source.op, Const):
+        return None
+    return apply(Const(source.op.blob, tuple(d for d in value.shape if isinstance(d, int))))
 
 
 def _narrowed(value: Value) -> Value:
