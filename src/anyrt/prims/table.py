@@ -45,8 +45,10 @@ def vocabulary(blobs: Mapping[str, Blob]) -> Vocabulary:
 def named_blobs(graph: Graph) -> dict[str, Blob]:
     """The constants of `graph`, each under its own name, or a numbered one where that is missing or taken."""
     found: dict[str, Blob] = {}
+    named: set[Blob] = set()
     for value in walk(v for _, v in (*graph.inputs, *graph.outputs)):
-        if isinstance(value.op, Const) and not any(value.op.blob is b for b in found.values()):
+        if isinstance(value.op, Const) and value.op.blob not in named:
+            named.add(value.op.blob)
             name = value.op.blob.name
             found[name if name and name not in found else _fresh(found)] = value.op.blob
     return found
