@@ -33,7 +33,7 @@ PLAN_THREADS = 64
 class Runtime(Reporting, Managed):
     """Makes engines from plans; an engine keeps its runtime alive."""
 
-    max_threads = Setting(int, 1, "Kept: most threads that loading may use; it uses one.", low=1)
+    max_threads = Setting(int, 1, "Kept: checksums are computed on as many threads as engines use.", low=1)
     DLA_core = Setting(int, -1, "Kept: the DLA core for engines; none exist here.")
     temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
     tempfile_control_flags = Setting(
