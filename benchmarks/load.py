@@ -5,6 +5,7 @@ python -m benchmarks load
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ def table(runs: int = 7) -> Table:
 
 def _rows(parts: int, path: Path, runs: int) -> Iterator[tuple[str, ...]]:
     plan = _plan(parts)
+    gc.collect()  # the network, whose weights would be given back while memory is measured
     path.write_bytes(plan)
     sources = {
         "mapped file": path,
