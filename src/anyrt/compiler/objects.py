@@ -50,15 +50,15 @@ def pieces(
     store: Store,
     check: Callable[[], None] = lambda: None,
 ) -> Mapping[str, Piece]:
-    """Code for every text; `check` is called between compilations, and what it raises ends them."""
+    """Code for every text; `check` is called between the steps, and what it raises ends them."""
     keys = {text: cache_key("piece", llvm.VERSION, target.key, text) for text in texts}
     found = {
         text: piece for text, key in keys.items() if (piece := _unpack(store.get_bytes(key))) is not None
     }
     made = compile_texts([text for text in keys if text not in found], target, check)
     new = {text: Piece(*image.flatten(code)) for text, code in made.items()}
-    check()  # who stops a build wants nothing of it
     for text, piece in new.items():
+        check()  # who stops a build wants nothing of it, and does not wait for a disk
         store.put_bytes(keys[text], _packed(piece))
     return found | new
 
