@@ -130,7 +130,7 @@ def _compared(case: str, old: Way, new: Way, effort: Effort) -> Pair:
     runs = length(min(old[1].estimate_us, new[1].estimate_us) / 1e6, replace(effort, most_burst=MOST_BURST))
     befores, afters = list[float](), list[float]()
     for _ in range(PATIENCE):
-        for turn in range(effort.runs):
+        for turn in range(max(effort.runs, 2)):  # quartiles need two
             both = ((*old, befores), (*new, afters))
             for process, way, times in both[:: -1 if turn % 2 else 1]:
                 time.sleep(effort.pause_s)  # until the other's threads sleep
