@@ -6,12 +6,13 @@ from anyrt.codegen.emit import Frame, emit
 from anyrt.codegen.machine import Machine
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
-from anyrt.ir.kernel import Alloc, Buffer, For, Kernel, Loop, Scalar, Space, Store, const
+from anyrt.ir.kernel import Alloc, Buffer, For, JointFold, Kernel, Loop, Scalar, Space, Store, const
 from anyrt.ir.verify import kernel_faults
 
 P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables
 ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
 TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
+OTHER = Buffer("acc.o", Scalar.F32, Space.REGISTER)
 ZERO = const(0.0, Scalar.F32)
 
 
@@ -20,6 +21,10 @@ ZERO = const(0.0, Scalar.F32)
     [
         ([Alloc(TILE, ZERO)], "the array tile in registers"),
         ([Alloc(ACC, ZERO), Store(ACC, 0, ZERO)], "a store into register acc"),
+        (
+            [Alloc(ACC, ZERO), JointFold((ACC,), (ZERO,), (ZERO,), (OTHER,), (ZERO,))],
+            "a fold of several registers",
+        ),
         ([For(I, Loop.VECTOR, (), 2)], "loop i over vectors of 2 registers"),
         ([For(I, Loop.SERIAL, (Alloc(TILE, ZERO),))], "the array tile in registers"),
     ],

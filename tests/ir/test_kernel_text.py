@@ -12,9 +12,25 @@ from anyrt.core.dims import Dim, Sym, floordiv, minimum
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError
 from anyrt.ir import kernel as k
-from anyrt.ir.kernel import Alloc, Buffer, Expr, Fold, For, If, Kernel, Let, Loop, Op, Scalar, Space, Store
+from anyrt.ir.kernel import (
+    Alloc,
+    Buffer,
+    Expr,
+    Fold,
+    For,
+    If,
+    JointFold,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Scalar,
+    Space,
+    Store,
+)
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.ir.visit import statements
 
 N = Sym("n", 1, 64)
 ROW, COL, BLOCK = Sym("i", extent=N.dim), Sym("j", extent=8), Sym("b 1", 0, 9, extent=minimum(N.dim, 9))
@@ -43,6 +59,7 @@ def deep() -> Expr:
 
 
 TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 8)
+OTHER = Buffer("acc.o", Scalar.F32, Space.REGISTER)
 ROW_TAP = k.bound(k.load(POS, ROW.dim), 0, 7, "tap")
 KERNELS = [
     Kernel(
@@ -85,6 +102,16 @@ KERNELS = [
             Store(Y, ROW * 8, k.cast(k.load(TILE, 7), Scalar.F16)),
         ),
     ),
+    one(
+        Alloc(ACC, k.const(0.0, Scalar.F32)),
+        JointFold(
+            (ACC,),
+            (k.load(ACC, 0) * k.load(X, AT) + k.load(ACC, 0),),
+            (k.const(1.0, Scalar.F32),),
+            (OTHER,),
+            (k.load(ACC, 0) * k.load(OTHER, 0),),
+        ),
+    ),
     Kernel("let", ROW, (Let(BLOCK, floordiv(ROW.dim, 8)), Store(Y, BLOCK.dim, k.const(2.0, Scalar.F16)))),
 ]
 
@@ -123,6 +150,12 @@ def test_elements_of_registers_and_vectors_of_several_are_written_behind_their_n
         'for vector*4 "b 1" 0..9 < min(9, n) {',
     ]
     assert '    fold tile[3] add x["b 1"]' in text.splitlines()
+
+
+def test_a_fold_of_several_registers_names_its_steps_starts_and_merge():
+    text = print_kernels([next(x for x in KERNELS for s in statements(x.body) if isinstance(s, JointFold))])
+    assert "    fold (acc) step (add(mul(acc[0], x[8*i + j]), acc[0])) from (1.0:f32)" in text
+    assert " merge (acc.o) (mul(acc[0], acc.o[0]))\n" in text
 
 
 def test_shared_expressions_print_in_linear_size():

@@ -15,6 +15,7 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
+    JointFold,
     Kernel,
     Let,
     Loop,
@@ -22,12 +23,15 @@ from anyrt.ir.kernel import (
     Scalar,
     Space,
     Store,
+    alu,
+    bitcast,
     bound,
     cast,
     const,
     fma,
     index,
     load,
+    select,
 )
 from anyrt.ir.run import run
 
@@ -143,7 +147,7 @@ POSITIONS = Buffer("pos", Scalar.I32, Space.TABLE, 4)
 TAP = bound(load(POSITIONS, I.dim), 0, 7, "tap", N.dim)
 
 
-OVER, NOWHERE = Buffer("row", Scalar.F32, Space.SCRATCH, 5), Buffer("z", Scalar.F32, Space.INPUT, 3)
+OVER, ABSENT = Buffer("row", Scalar.F32, Space.SCRATCH, 5), Buffer("z", Scalar.F32, Space.INPUT, 3)
 LONG = Buffer("y", Scalar.F32, Space.OUTPUT, 9)
 
 
@@ -159,7 +163,7 @@ LONG = Buffer("y", Scalar.F32, Space.OUTPUT, 9)
         ([Let(Sym("k", 0, 0), P.dim)], "let k at p = 1: got k = 1, wanted 0 … 0"),
         ([vector(Store(Y, AT, load(X, TAP)))], "at p = 0, i = 2: got tap{pos[i]} = 9, wanted 0 … 4"),
         ([Store(OVER, 0, ONE)], "store row[0]: got row at bytes 0 to 20, wanted 16 bytes of scratch"),
-        ([Store(Y, 0, load(NOWHERE, 0))], "store y[0]: got no array for z, wanted float32[3]"),
+        ([Store(Y, 0, load(ABSENT, 0))], "store y[0]: got no array for z, wanted float32[3]"),
         ([Store(LONG, 0, ONE)], "store y[0]: got no array for y, wanted float32[9]"),
     ],
 )
@@ -223,6 +227,93 @@ def test_what_a_turn_stores_into_a_register_stays_there():
         3,
         7,
     ]
+
+
+BEST, PLACE = ACC, Buffer("place", Scalar.I64, Space.REGISTER)
+OTHER_BEST, OTHER_PLACE = (Buffer(f"{x.name}.o", x.type, Space.REGISTER) for x in (BEST, PLACE))
+LEAST, NOWHERE = const(float("-inf"), Scalar.F32), const(99, Scalar.I64)
+
+
+def larger(x, place):
+    """What takes the place of the best so far."""
+    best, at = load(BEST, 0), load(PLACE, 0)
+    better = (best < x) | (alu(Op.EQ, best, x) & (place < at))
+    return select(better, x, best), select(better, place, at)
+
+
+def argmax(var, x):
+    """Greatest element and the first place where it is."""
+    step = larger(x, index(var.dim))
+    merge = larger(load(OTHER_BEST, 0), load(OTHER_PLACE, 0))
+    return JointFold((BEST, PLACE), step, (LEAST, NOWHERE), (OTHER_BEST, OTHER_PLACE), merge)
+
+
+@pytest.mark.parametrize("kind", [Loop.SERIAL, Loop.UNROLL, Loop.VECTOR])
+def test_several_registers_fold_at_once(kind):
+    body = [Alloc(BEST, LEAST), Alloc(PLACE, NOWHERE), For(I, kind, (argmax(I, load(X, AT)),))]
+    out = Store(Y, P.dim, load(BEST, 0)), Store(Y, P + 2, cast(load(PLACE, 0), Scalar.F32))
+    assert ran(*body, *out, x=[1, 7, 3, 7, -5, -9, -5, -7])[:4] == [7, -5, 1, 0]
+
+
+@pytest.mark.parametrize("wide", [1, 2])
+@pytest.mark.parametrize("count", [0, 1, 5, 16, 64, 100, 300])
+def test_the_first_greatest_element_is_found_across_lanes(count, wide):
+    x = np.random.default_rng(count).integers(0, 9, count).astype(np.float32)
+    some = Sym("i", extent=N.dim)
+    source = Buffer("x", Scalar.F32, Space.INPUT, N.dim)
+    fold = For(some, Loop.VECTOR, (argmax(some, load(source, some.dim)),), wide)
+    body = Alloc(BEST, LEAST), Alloc(PLACE, NOWHERE), fold, Store(Y, 0, cast(load(PLACE, 0), Scalar.F32))
+    memory = {source: x, Y: np.zeros(8, np.float32)}
+    run(Kernel("k", Sym("p", extent=1), body), memory, {"n": count}, 8)
+    assert memory[Y][0] == (x.argmax() if count else 99)
+
+
+def test_a_running_maximum_and_sum_is_merged_across_lanes():
+    """Σ exp(x − max x), each factor a power of two so that nothing is rounded."""
+    total, more = (Buffer(n, Scalar.F32, Space.REGISTER) for n in ("sum", "sum.o"))
+
+    def power(x):
+        return bitcast((cast(x, Scalar.I32) + 127) << 23, Scalar.F32)
+
+    def both(best, best2, total, total2):
+        high = alu(Op.MAX, best, best2)
+        return high, total * power(best - high) + total2 * power(best2 - high)
+
+    step = both(load(ACC, 0), load(X, AT), load(total, 0), ONE)
+    merge = both(load(ACC, 0), load(OTHER_BEST, 0), load(total, 0), load(more, 0))
+    low = const(-99.0, Scalar.F32)
+    fold = JointFold((ACC, total), step, (low, ZERO), (OTHER_BEST, more), merge)
+    begin = Alloc(ACC, low), Alloc(total, ZERO)
+    found = ran(*begin, vector(fold), Store(Y, P.dim, load(total, 0)), x=[1, 3, 2, 3, 5, 1, 5, 5], lanes=2)
+    assert found[:2] == [2 + 2.0**-1 + 2.0**-2, 3 + 2.0**-4]
+
+
+def test_lanes_may_fold_several_registers_of_their_own():
+    """The greatest of x[i], x[i + 1] and its place, for every lane."""
+    two = Sym("t", extent=2)
+    inner = serial(argmax(two, load(X, minimum(AT + two, 7))), var=two)
+    out = Store(Y, AT, cast(load(PLACE, 0), Scalar.F32))
+    lanes = vector(Alloc(BEST, LEAST), Alloc(PLACE, NOWHERE), inner, out)
+    assert ran(lanes, x=[1, 5, 5, 2, 3, 4, 0, 0]) == [1, 0, 0, 1, 1, 0, 0, 0]
+
+
+def test_what_registers_held_before_is_merged_with_what_lanes_found():
+    body = (
+        Alloc(BEST, const(5.0, Scalar.F32)),
+        Alloc(PLACE, const(42, Scalar.I64)),
+        vector(argmax(I, load(X, AT))),
+    )
+    assert ran(*body, Store(Y, P.dim, cast(load(PLACE, 0), Scalar.F32)))[:2] == [42, 3]
+
+
+def test_joint_folds_of_loops_of_different_lengths_do_not_mix():
+    some = Sym("i", extent=P * 3 + 1)
+    body = (
+        Alloc(BEST, LEAST),
+        Alloc(PLACE, NOWHERE),
+        vector(argmax(some, load(X, P * 4 + some.dim)), var=some),
+    )
+    assert ran(*body, Store(Y, P.dim, load(BEST, 0)), lanes=2)[:2] == [0, 7]
 
 
 def in_order_of_lanes(values, width, chains):

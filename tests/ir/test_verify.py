@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from anyrt.core.dims import Sym
@@ -16,6 +18,7 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
+    JointFold,
     Kernel,
     Let,
     Loop,
@@ -24,6 +27,7 @@ from anyrt.ir.kernel import (
     Space,
     Stmt,
     Store,
+    alu,
     bound,
     cast,
     const,
@@ -73,6 +77,23 @@ AT = ROW * 8 + COL
 ONE = const(1.0, Scalar.F32)
 
 
+BEST, OTHER = ACC, Buffer("acc.o", Scalar.F32, Space.REGISTER)
+SUM, MORE = (Buffer(n, Scalar.I64, Space.REGISTER) for n in ("sum", "sum.o"))
+BEGIN = Alloc(BEST, ONE), Alloc(SUM, const(0, Scalar.I64))
+
+
+def joint(**changes):
+    """The greatest element, and how many there are."""
+    whole = JointFold(
+        (BEST, SUM),
+        (alu(Op.MAX, load(BEST, 0), load(IN, AT)), load(SUM, 0) + 1),
+        (ONE, const(0, Scalar.I64)),
+        (OTHER, MORE),
+        (alu(Op.MAX, load(BEST, 0), load(OTHER, 0)), load(SUM, 0) + load(MORE, 0)),
+    )
+    return replace(whole, **changes)
+
+
 def kernel(*body: Stmt) -> Kernel:
     return Kernel("k", ROW, body)
 
@@ -91,6 +112,8 @@ GOOD = [
     ),
     kernel(vector(Alloc(ACC, ONE), Store(ACC, 0, ONE), Store(OUT, AT, load(ACC, 0)))),
     kernel(For(COL, Loop.VECTOR, (Store(OUT, AT, ONE),), 4)),
+    kernel(*BEGIN, vector(joint())),
+    kernel(*BEGIN, vector(joint(), joint())),
     kernel(If(index(ROW.dim) < 3, (Store(OUT, ROW.dim, ONE),))),
     kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7), ONE)),
     kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7, "t", N.dim), ONE)),
@@ -116,6 +139,22 @@ BAD = [
     (kernel(For(COL, Loop.SERIAL, (), 2)), "serial loop j over vectors of 2 registers"),
     (kernel(For(COL, Loop.VECTOR, (), 3)), "vector loop j over vectors of 3 registers"),
     (kernel(For(Sym("q", extent=N.dim), Loop.UNROLL, ())), "unrolled loop q has no fixed extent"),
+    (kernel(vector(joint())), "acc is used before it is allocated"),
+    (kernel(*BEGIN, vector(joint(step=(ONE,)))), "other numbers of steps"),
+    (kernel(*BEGIN, vector(joint(others=(BEST, MORE)))), "names one twice"),
+    (kernel(*BEGIN, Alloc(OTHER, ONE), vector(joint())), "acc.o no name for another one"),
+    (kernel(*BEGIN, vector(joint(others=(OUT, MORE)))), "y no name for another one"),
+    (kernel(*BEGIN, vector(joint(neutral=(ONE, ONE)))), "sum holds one i64, and something else is not"),
+    (kernel(*BEGIN, vector(joint(step=(load(OTHER, 0), load(SUM, 0))))), "acc.o is used before"),
+    (
+        kernel(*BEGIN, vector(joint(merge=(load(IN, ROW.dim), load(MORE, 0))))),
+        "reads x where partial results",
+    ),
+    (kernel(*BEGIN, vector(joint(merge=(cast(index(AT), Scalar.F32), load(MORE, 0))))), "index uses"),
+    (kernel(*BEGIN, vector(joint(neutral=(load(IN, 0), load(SUM, 0))))), "does not begin with literals"),
+    (kernel(*BEGIN, vector(joint(), Store(OUT, AT, load(BEST, 0)))), "acc is read or folded in another way"),
+    (kernel(*BEGIN, vector(joint(), Fold(BEST, Op.MAX, ONE))), "acc is read or folded in another way"),
+    (kernel(*BEGIN, vector(Fold(ACC, Op.ADD, ONE), Fold(ACC, Op.MUL, ONE))), "acc is read or folded in"),
     (kernel(Fetch(IN, ROW.dim)), "a fetch of x outside a vector loop"),
     (kernel(vector(Fetch(IN, Sym("q", extent=3).dim))), "index of x uses q"),
     (kernel(For(COL, Loop.PARALLEL, ())), "parallel inside"),

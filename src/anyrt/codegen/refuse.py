@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyrt.core.errors import NotSupportedError
-from anyrt.ir.kernel import Alloc, For, Kernel, Space, Stmt, Store
+from anyrt.ir.kernel import Alloc, For, JointFold, Kernel, Space, Stmt, Store
 from anyrt.ir.visit import statements
 
 
@@ -23,5 +23,7 @@ def _unwritten(stmt: Stmt) -> str | None:
             return f"the array {buffer.name} in registers"
         case Store(buffer=buffer) if buffer.space is Space.REGISTER:
             return f"a store into register {buffer.name}"
+        case JointFold():
+            return "a fold of several registers at once"
         case _:
             return None

@@ -3,13 +3,15 @@ lane as generated code does it (codegen/widen.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from anyrt.ir.evaluate import Array, Ints
-from anyrt.ir.kernel import For
+from anyrt.core.dims import Sym
+from anyrt.ir.evaluate import DTYPES, Array, Evaluation, Ints
+from anyrt.ir.kernel import Buffer, Const, For, JointFold, Load
 
 CHAINS: Final = 4  # accumulators that generated code gives to a fold across a vector loop
 
@@ -52,6 +54,43 @@ def in_lanes(op: Operation, start: Array, lanes: tuple[int, int], turns: Array) 
         half = total.shape[1] // 2
         total = op(total[:, :half], total[:, half:])
     return total[:, 0]
+
+
+def starts(fold: JointFold) -> list[tuple[Buffer, Array]]:
+    """What each lane begins with in each register."""
+    pairs = zip(fold.buffers, fold.neutral, strict=True)
+    return [(b, np.array(x.value, DTYPES[b.stored])) for b, x in pairs if isinstance(x, Const)]
+
+
+def merged(fold: JointFold, first: Sequence[Array], second: Sequence[Array]) -> list[Array]:
+    """Two partial results of several registers as one."""
+    both = _Partial(dict(zip((*fold.buffers, *fold.others), (*first, *second), strict=True)))
+    return [np.broadcast_to(Evaluation(both, {}).value(x), first[0].shape) for x in fold.merge]
+
+
+@dataclass(frozen=True, slots=True)
+class _Partial:
+    """Values of registers, whatever their shape."""
+
+    values: Mapping[Buffer, Array]
+
+    def read(self, x: Load, at: Ints) -> Array:
+        """All of a register's values."""
+        return self.values[x.buffer]
+
+    def check(self, sym: Sym, value: Ints) -> None:
+        """No symbols are used."""
+
+
+def halved(fold: JointFold, lanes: Sequence[Array]) -> list[Array]:
+    """Partial results of (rows, accumulators, lanes) as one for each row: accumulators first, then lanes."""
+    while lanes[0].shape[1] > 1:
+        lanes = merged(fold, [x[:, ::2] for x in lanes], [x[:, 1::2] for x in lanes])
+    total = [x[:, 0] for x in lanes]
+    while total[0].shape[1] > 1:
+        half = total[0].shape[1] // 2
+        total = merged(fold, [x[:, :half] for x in total], [x[:, half:] for x in total])
+    return [x[:, 0] for x in total]
 
 
 def shape(loop: For, width: int) -> tuple[int, int]:

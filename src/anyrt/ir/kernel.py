@@ -520,6 +520,20 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class JointFold:
+    """Several registers fold at once: each becomes its expression in `step`, which may read all their old
+    values. Across a vector loop every lane begins with `neutral`; then two partial results, of whichever
+    turns, become one by `merge`, which reads nothing but the one in `buffers` and the other in `others`
+    (names for it only)."""
+
+    buffers: tuple[Buffer, ...]
+    step: tuple[Expr, ...]
+    neutral: tuple[Expr, ...]
+    others: tuple[Buffer, ...]
+    merge: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fetch:
     """What a vector loop's lanes would read from `index` on is brought near the core; nothing else comes of
     it, wherever the index leads."""
@@ -536,7 +550,7 @@ class Let:
     value: Dim
 
 
-Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | Fetch
+Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | JointFold | Fetch
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
+    JointFold,
     Kernel,
     Let,
     Loop,
@@ -173,10 +174,26 @@ class _Parser:
         self.reader.expect("=")
         return Store(buffer, at, self.expr())
 
-    def fold(self) -> Fold:
+    def fold(self) -> Fold | JointFold:
+        if self.reader.follows("("):
+            return self.joint()
         buffer = self.buffer()
         at = self.subscript() if self.reader.follows("[") else 0
         return Fold(buffer, self.member(OPS), self.expr(), at)
+
+    def joint(self) -> JointFold:
+        buffers = self.several(self.buffer)
+        self.reader.expect("step")
+        step = self.several(self.expr)
+        self.reader.expect("from")
+        neutral = self.several(self.expr)
+        self.reader.expect("merge")
+        return JointFold(buffers, step, neutral, self.several(self.buffer), self.several(self.expr))
+
+    def several(self, item: Callable[[], T]) -> tuple[T, ...]:
+        out: list[T] = []
+        self.reader.items("(", lambda: out.append(item()), ")")
+        return tuple(out)
 
     def fetch(self) -> Fetch:
         return Fetch(self.buffer(), self.subscript())
@@ -204,9 +221,7 @@ class _Parser:
             return self.known(self.named, name, place)
         if name in CALLS:
             return CALLS[name](self)
-        args: list[Expr] = []
-        read.items("(", lambda: args.append(self.expr()), ")")
-        return self.applied(name, args, place)
+        return self.applied(name, self.several(self.expr), place)
 
     def known(self, table: Mapping[str, T], name: str, place: str) -> T:
         if name not in table:
@@ -233,7 +248,7 @@ class _Parser:
         self.reader.expect(")")
         return kernel.index(dim)
 
-    def applied(self, name: str, args: list[Expr], place: str) -> Expr:
+    def applied(self, name: str, args: tuple[Expr, ...], place: str) -> Expr:
         op, _, suffix = name.partition(".")
         kinds = [a.type for a in args]
         if name in SCALARS and len(args) == 1:

@@ -33,6 +33,7 @@ from anyrt.ir.kernel import (
     For,
     If,
     Index,
+    JointFold,
     Kernel,
     Let,
     Load,
@@ -148,8 +149,15 @@ class _Printer:
             case Fold(buffer=buffer, op=op, value=folded, index=at):
                 element = "" if at == 0 and buffer.size == 1 else f"[{self.dim(at)}]"
                 self.line(f"fold {self.buffer(buffer)}{element} {op.value} {self.expr(folded)}")
+            case JointFold():
+                self.line(self.joint(stmt))
             case Fetch(buffer=buffer, index=at):
                 self.line(f"fetch {self.buffer(buffer)}[{self.dim(at)}]")
+
+    def joint(self, stmt: JointFold) -> str:
+        into, other = (", ".join(map(self.buffer, b)) for b in (stmt.buffers, stmt.others))
+        step, neutral, merge = (", ".join(map(self.expr, e)) for e in (stmt.step, stmt.neutral, stmt.merge))
+        return f"fold ({into}) step ({step}) from ({neutral}) merge ({other}) ({merge})"
 
     def block(self, head: str, body: Iterable[Stmt]) -> None:
         self.line(f"{head} {{")

@@ -9,7 +9,17 @@ import numpy as np
 
 from anyrt.core.dims import Sym
 from anyrt.ir.evaluate import Array, Ints
-from anyrt.ir.kernel import Buffer, For
+from anyrt.ir.kernel import Buffer, For, Space
+
+
+class Fault(Exception):
+    """What a kernel may not do: what it `got`, what was `wanted`, and at which points that is wrong."""
+
+    def __init__(self, got: str, wanted: str = "", wrong: Array | None = None) -> None:
+        super().__init__(got)
+        self.got = got
+        self.wanted = wanted
+        self.wrong = wrong
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +50,11 @@ class Points:
     def __len__(self) -> int:
         return len(self.items)
 
+    def rows(self, space: Space) -> Ints:
+        """The rows of a memory that the points have."""
+        assert space is Space.SCRATCH, f"there is one {space.value} for all"
+        return self.items
+
     def pick(self, chosen: Ints) -> Points:
         """Some of the points, or some more than once."""
         return Points(
@@ -54,6 +69,16 @@ class Points:
     def having(self, sym: Sym, values: Ints) -> Points:
         """The points with the values of one more symbol."""
         return replace(self, symbols={**self.symbols, sym.name: values})
+
+    def holding(self, buffer: Buffer, cell: Cell) -> Points:
+        """The points with one more register."""
+        return replace(self, registers={**self.registers, buffer: cell})
+
+    def register(self, buffer: Buffer) -> Cell:
+        """A register's values."""
+        if buffer not in self.registers:
+            raise Fault(f"register {buffer.name} before it is allocated")
+        return self.registers[buffer]
 
     def spread(self, loop: For, first: int, turns: Ints) -> Points:
         """Every point as often as it has turns of a loop, of which the first one is number `first`."""

@@ -15,17 +15,17 @@ loop goes lane by lane, in the order in which generated code does it (ir/foldord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Never
+from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Sym, bounds, evaluate, rebuild
+from anyrt.core.dims import Dim, Sym, bounds, rebuild
 from anyrt.core.errors import CompileError
-from anyrt.ir.evaluate import DTYPES, OPS, Array, Evaluation, Ints, poison
-from anyrt.ir.foldorder import each, in_lanes, in_order, shape
+from anyrt.ir.evaluate import DTYPES, OPS, Array, Evaluation, Ints
+from anyrt.ir.foldorder import each, halved, in_lanes, in_order, merged, shape, starts
 from anyrt.ir.kernel import (
     Alloc,
     Buffer,
@@ -34,6 +34,7 @@ from anyrt.ir.kernel import (
     Fold,
     For,
     If,
+    JointFold,
     Kernel,
     Let,
     Load,
@@ -41,11 +42,13 @@ from anyrt.ir.kernel import (
     Space,
     Stmt,
     Store,
+    load,
     neutral,
 )
-from anyrt.ir.points import Cell, Points
-from anyrt.ir.statements import allocations, expressions, folds, lanes_for, stores
-from anyrt.ir.visit import parts
+from anyrt.ir.memory import Memory, check_inside, nth
+from anyrt.ir.points import Cell, Fault, Points
+from anyrt.ir.statements import expressions, lanes_for
+from anyrt.ir.visit import parts, statements, written
 
 LANES: Final = 16  # of 32 bits, in a vector of the machine
 MOST: Final = 1 << 16  # turns that run together, roughly
@@ -60,7 +63,16 @@ def run(
     `buffers`: the stored elements, one-dimensional and changed in place; `lanes`: elements of 32 bits in the
     machine's vectors."""
     with np.errstate(all="ignore"):
-        _Run(kernel, buffers, sizes, lanes).all_items()
+        _Run(kernel, Memory(buffers, sizes), lanes).all_items()
+
+
+@dataclass(frozen=True, slots=True)
+class _Traits:
+    """What there is to know of a loop before its turns run."""
+
+    is_separate: bool  # no turn can tell whether another one came before it, but for the order of folds
+    width: int  # elements of a vector
+    joint: Sequence[JointFold]  # folds of several registers at once across lanes
 
 
 @dataclass(slots=True, eq=False)
@@ -68,31 +80,20 @@ class _Run:
     """One call of `run`."""
 
     kernel: Kernel
-    buffers: Mapping[Buffer, Array]
-    sizes: Mapping[str, int]
+    memory: Memory
     lanes: int
-    scratch: Array = field(default_factory=lambda: np.zeros((0, 0), np.uint8))  # a row for each item
-    stored: Array = field(default_factory=lambda: np.zeros((0, 0), np.uint8))  # where it was written: −1
-    arrays: dict[Buffer, Array] = field(default_factory=dict)
-    separate: dict[int, bool] = field(default_factory=dict)  # by the identity of the loop
-    widths: dict[int, int] = field(default_factory=dict)  # the same
-    stmt: Stmt | None = None
+    traits: dict[int, _Traits] = field(default_factory=dict)  # by the identity of the loop
 
     def all_items(self) -> None:
         """Items in order, as many together as memory allows; none finds what another one left in scratch."""
-        var, scratch = self.kernel.var, self.number(self.kernel.scratch)
+        var, scratch = self.kernel.var, self.memory.number(self.kernel.scratch)
         assert var.extent is not None, f"variable {var} has no extent"
-        count = self.number(var.extent)
+        count = self.memory.number(var.extent)
         together = max(1, min(MOST // self._turns(self.kernel.body), MOST_SCRATCH // max(1, scratch)))
         for first in range(0, count, together):
             items = np.arange(min(together, count - first))
-            self.scratch = np.zeros((len(items), scratch), np.uint8)
-            self.stored = np.zeros_like(self.scratch)
+            self.memory.begin(Space.SCRATCH, len(items), scratch)
             self.body(self.kernel.body, Points(items, {var.name: items + first}))
-
-    def number(self, x: Dim) -> int:
-        """What depends on sizes only."""
-        return evaluate(x, self.sizes)
 
     def _turns(self, body: Iterable[Stmt]) -> int:
         """Turns of all loops in one item, an upper bound."""
@@ -108,97 +109,105 @@ class _Run:
         return most
 
     def _size(self, sym: Sym) -> Dim:
-        return self.sizes.get(sym.name, sym.dim)
+        return self.memory.sizes.get(sym.name, sym.dim)
 
     # ---- statements ---------------------------------------------------------------------------
 
     def body(self, body: Iterable[Stmt], points: Points) -> None:
         """Statements in order, each at all points."""
         for stmt in body:
-            self.stmt = stmt
-            step = _Step(self, points)
-            match stmt:
-                case For():
-                    self._loop(stmt, step)
-                case If(condition=condition, body=inner):
-                    chosen = np.flatnonzero(step.value(condition))
-                    if chosen.size:
-                        self.body(inner, points.pick(chosen))
-                case Let(var=var, value=value):
-                    found = step.dim(value)
-                    step.check(var, found)
-                    points = points.having(var, found)
-                case Alloc(buffer=buffer, value=start):
-                    elements = np.repeat(step.value(start)[:, None], self.number(buffer.size), axis=1)
-                    cell = Cell(elements, np.arange(len(points)))
-                    points = replace(points, registers={**points.registers, buffer: cell})
-                case Store(buffer=buffer, index=at, value=value):
-                    step.write(buffer, step.dim(at), step.value(value))
-                case Fold():
-                    self._fold(stmt, step)
-                case Fetch():
-                    pass  # nothing comes of it, wherever it leads
+            step = _Step(self.memory, points)
+            try:
+                points = self._stmt(stmt, step)
+            except Fault as fault:
+                where = f"kernel {self.kernel.name}, {describe(stmt)}{step.place(fault.wrong)}"
+                raise CompileError("AR810", where, got=fault.got, wanted=fault.wanted) from None
+
+    def _stmt(self, stmt: Stmt, step: _Step) -> Points:
+        """The points for the statements after this one."""
+        match stmt:
+            case For():
+                self._loop(stmt, step)
+            case If(condition=condition, body=inner):
+                chosen = np.flatnonzero(step.value(condition))
+                if chosen.size:
+                    self.body(inner, step.points.pick(chosen))
+            case Let(var=var, value=value):
+                found = step.dim(value)
+                step.check(var, found)
+                return step.points.having(var, found)
+            case Alloc(buffer=buffer, value=start):
+                elements = np.repeat(step.value(start)[:, None], self.memory.number(buffer.size), axis=1)
+                return step.points.holding(buffer, Cell(elements, np.arange(len(step.points))))
+            case Store(buffer=buffer, index=at, value=value):
+                step.write(buffer, step.dim(at), step.value(value))
+            case Fold():
+                self._fold(stmt, step)
+            case JointFold(buffers=buffers, step=values):
+                step.assign(buffers, [step.value(x) for x in values])
+            case Fetch():
+                pass  # nothing comes of it, wherever it leads
+        return step.points
+
+    # ---- loops --------------------------------------------------------------------------------
 
     def _loop(self, loop: For, step: _Step) -> None:
         """All turns together, or those of one vector after the other, or one by one."""
         assert loop.var.extent is not None, f"loop {loop.var} has no extent"
-        turns = np.maximum(step.dim(loop.var.extent), 0)
+        turns, traits = np.maximum(step.dim(loop.var.extent), 0), self._traits(loop)
         most = int(turns.max())
-        if self._is_separate(loop):
+        if traits.joint:
+            for count in np.unique(turns[turns > 0]):
+                self._in_lanes(loop, step.points.pick(np.flatnonzero(turns == count)), count)
+            return
+        if traits.is_separate:
             together = max(1, most)
         else:
-            together = self._width(loop) * loop.wide if loop.kind is Loop.VECTOR else 1
+            together = traits.width * loop.wide if loop.kind is Loop.VECTOR else 1
         for first in range(0, most, together):
             inner = step.points.spread(loop, first, np.clip(turns - first, 0, together))
             self.body(loop.body, inner)
 
-    def _is_separate(self, loop: For) -> bool:
-        """True when no turn can tell whether another one came before it, but for the order of folds."""
-        if id(loop) not in self.separate:
-            own = {s.buffer for s in allocations(loop.body)}
-            changes: list[Store | Fold] = [*stores(loop.body), *folds(loop.body)]
-            written = [s.buffer for s in changes if s.buffer not in own]
-            loads = (x for x in parts(expressions(loop.body)) if isinstance(x, Load))
-            read = {x.buffer for x in loads if x.buffer not in own}
-            twice = len(set(written)) < len(written)
-            # Turns of an unrolled loop choose elements of registers: each is for one element only.
-            one = loop.kind is Loop.UNROLL and any(b.space is Space.REGISTER for b in written)
-            known = twice or one or any(self._same(a, b) for a in written for b in read)
-            self.separate[id(loop)] = not known
-        return self.separate[id(loop)]
+    def _in_lanes(self, loop: For, points: Points, count: int) -> None:
+        """`count` turns of each point, a vector after the other: each lane folds several registers on its
+        own, and at the end they are merged."""
+        traits, rows = self._traits(loop), len(points)
+        width, chains = shape(loop, traits.width)
+        lanes = width * chains
+        whole = count // lanes * lanes
+        sums = {b: np.full((rows * lanes, 1), x) for f in traits.joint for b, x in starts(f)}
+        for first in (*range(0, whole, lanes), *range(whole, count, width)):
+            size = lanes if first < whole else min(width, count - first)
+            inner = points.spread(loop, first, np.full(rows, size))
+            places = (np.arange(rows)[:, None] * lanes + np.arange(size)).reshape(-1)
+            for buffer, values in sums.items():
+                inner = inner.holding(buffer, Cell(values, places))
+            self.body(loop.body, inner)
+        step = _Step(self.memory, points)
+        for fold in traits.joint:
+            total = halved(fold, [sums[b].reshape(rows, chains, width) for b in fold.buffers])
+            old = [step.value(load(b, 0)) for b in fold.buffers]
+            step.assign(fold.buffers, merged(fold, old, total))
 
-    def _same(self, a: Buffer, b: Buffer) -> bool:
-        """True when two buffers share memory."""
-        if a == b or Space.REGISTER in (a.space, b.space):
-            return a == b
-        return np.may_share_memory(self.array(a, first=True), self.array(b, first=True))
+    def _traits(self, loop: For) -> _Traits:
+        if id(loop) not in self.traits:
+            inside = list(statements(loop.body))
+            own = {s.buffer for s in inside if isinstance(s, Alloc)}
+            several = [s for s in inside if isinstance(s, JointFold) and own.isdisjoint(s.buffers)]
+            joint = {s.buffers: s for s in several if loop.kind is Loop.VECTOR}
+            separate = self._is_separate(loop.body, own, loop.kind is Loop.UNROLL)
+            width = lanes_for(loop.body, 32 * self.lanes)
+            self.traits[id(loop)] = _Traits(separate, width, tuple(joint.values()))
+        return self.traits[id(loop)]
 
-    # ---- memory -------------------------------------------------------------------------------
-
-    def array(self, buffer: Buffer, first: bool = False) -> Array:
-        """The elements of a buffer outside registers; of scratch a row for each item, or the `first` one."""
-        if buffer.space is Space.SCRATCH:
-            return self.part(buffer, self.scratch[:1] if first else self.scratch)
-        if buffer not in self.arrays:
-            given, kind, size = self.buffers.get(buffer), DTYPES[buffer.stored], self.number(buffer.entries)
-            if given is None or given.shape != (size,) or given.itemsize != kind.itemsize:
-                got = "no array" if given is None else f"an array {given.dtype}{list(given.shape)}"
-                self.fail(f"{got} for {buffer.name}", f"{kind}[{size}]")
-            self.arrays[buffer] = given.view(kind)
-        return self.arrays[buffer]
-
-    def part(self, buffer: Buffer, rows: Array) -> Array:
-        """A buffer's part of scratch, in each of the rows."""
-        kind, offset = DTYPES[buffer.stored], self.number(buffer.offset)
-        end = offset + self.number(buffer.entries) * kind.itemsize
-        if not 0 <= offset <= end <= rows.shape[1]:
-            self.fail(f"{buffer.name} at bytes {offset} to {end}", f"{rows.shape[1]} bytes of scratch")
-        return rows[:, offset:end].view(kind)
-
-    def fail(self, got: str, wanted: str, where: str = "") -> Never:
-        """The statement that is being run does something wrong."""
-        stmt = "" if self.stmt is None else f", {describe(self.stmt)}"
-        raise CompileError("AR810", f"kernel {self.kernel.name}{stmt}{where}", got=got, wanted=wanted)
+    def _is_separate(self, body: Sequence[Stmt], own: Container[Buffer], unrolled: bool) -> bool:
+        changed = [b for s in statements(body) for b in written(s) if b not in own]
+        loads = (x for x in parts(expressions(body)) if isinstance(x, Load))
+        read = {x.buffer for x in loads if x.buffer not in own}
+        # Turns of an unrolled loop choose elements of registers: each is for one element only.
+        if len(set(changed)) < len(changed) or (unrolled and any(b.space is Space.REGISTER for b in changed)):
+            return False
+        return not any(self.memory.overlap(a, b) for a in changed for b in read)
 
     # ---- folds --------------------------------------------------------------------------------
 
@@ -211,7 +220,8 @@ class _Run:
             cell = points.registers[stmt.buffer]
             if loop.kind is Loop.VECTOR:
                 start = np.array(neutral(stmt.op, stmt.buffer.stored), values.dtype)
-                values = each(values, turns, partial(in_lanes, op, start, shape(loop, self._width(loop))))
+                lanes = shape(loop, self._traits(loop).width)
+                values = each(values, turns, partial(in_lanes, op, start, lanes))
             elif cell.is_shared:
                 values = each(values, turns, partial(in_order, op))
             else:
@@ -220,22 +230,17 @@ class _Run:
                 return
         cell.values[cell.places, at] = op(cell.values[cell.places, at], values)
 
-    def _width(self, loop: For) -> int:
-        if id(loop) not in self.widths:
-            self.widths[id(loop)] = lanes_for(loop.body, 32 * self.lanes)
-        return self.widths[id(loop)]
-
 
 @dataclass(slots=True, eq=False)
 class _Step:
     """One statement at its points."""
 
-    run: _Run
+    memory: Memory
     points: Points
     evaluation: Evaluation = field(init=False)
 
     def __post_init__(self) -> None:
-        sizes = {name: np.array(n, np.int64) for name, n in self.run.sizes.items()}
+        sizes = {name: np.array(n, np.int64) for name, n in self.memory.sizes.items()}
         self.evaluation = Evaluation(self, {**sizes, **self.points.symbols})
 
     def value(self, x: Expr) -> Array:
@@ -248,74 +253,46 @@ class _Step:
 
     def read(self, x: Load, at: Ints) -> Array:
         """What a load gives."""
-        if x.buffer.space is Space.REGISTER:
-            cell = self.register(x.buffer)
-            self._inside(x.buffer, at, cell.values.shape[1])
-            return np.asarray(cell.values[cell.places, at])
-        array = self.run.array(x.buffer)
-        self._inside(x.buffer, at, array.shape[-1], empty=1)
-        if array.shape[-1] == 0:
-            return np.full(at.shape, poison(x.type))
-        if x.buffer.space is not Space.SCRATCH:
-            return np.asarray(array[at])
-        fresh = self._stored(x.buffer)[self.points.items, at] != -1
-        if fresh.any():
-            self._fail(f"{x.buffer.name}[{_nth(at, fresh)}], which nothing was stored in", "", fresh)
-        return np.asarray(array[self.points.items, at])
+        if x.buffer.space is not Space.REGISTER:
+            return self.memory.read(x.buffer, at, self.points)
+        cell = self.points.register(x.buffer)
+        check_inside(x.buffer, at, cell.values.shape[1])
+        return np.asarray(cell.values[cell.places, at])
 
     def write(self, buffer: Buffer, at: Ints, value: Array) -> None:
         """What a store does."""
+        assert value.dtype == DTYPES[buffer.stored], f"{value.dtype} into {buffer.name} of {buffer.stored}"
         if buffer.space is Space.REGISTER:
             cell, element = self.element(buffer, at)
             cell.values[cell.places, element] = value
-            return
-        array = self.run.array(buffer)
-        assert value.dtype == array.dtype, f"a store of {value.dtype} into {buffer.name} of {array.dtype}"
-        self._inside(buffer, at, array.shape[-1])
-        if buffer.space is Space.SCRATCH:
-            array[self.points.items, at] = value
-            self._stored(buffer)[self.points.items, at] = -1
         else:
-            array[at] = value
+            self.memory.write(buffer, at, value, self.points)
 
-    def _stored(self, buffer: Buffer) -> Array:
-        return self.run.part(buffer, self.run.stored).view(f"i{DTYPES[buffer.stored].itemsize}")
-
-    def register(self, buffer: Buffer) -> Cell:
-        """Where a register's values are."""
-        if buffer not in self.points.registers:
-            self.run.fail(f"register {buffer.name} before it is allocated", "")
-        return self.points.registers[buffer]
+    def assign(self, buffers: Sequence[Buffer], values: Sequence[Array]) -> None:
+        """Give several registers new values."""
+        for buffer, value in zip(buffers, values, strict=True):
+            self.write(buffer, np.zeros(len(self.points), np.int64), value)
 
     def element(self, buffer: Buffer, at: Ints) -> tuple[Cell, int]:
         """The one element of a register that all points write."""
-        cell, first = self.register(buffer), int(at.flat[0])
-        self._inside(buffer, at, cell.values.shape[1])
+        cell, first = self.points.register(buffer), int(at.flat[0])
+        check_inside(buffer, at, cell.values.shape[1])
         assert (at == first).all(), f"points that run together write different elements of {buffer.name}"
         return cell, first
-
-    def _inside(self, buffer: Buffer, at: Ints, size: int, empty: int = 0) -> None:
-        outside = (at < 0) | (at >= (size or empty))
-        if outside.any():
-            self._fail(f"{buffer.name}[{_nth(at, outside)}]", f"0 … {size - 1}", outside)
 
     def check(self, sym: Sym, value: Ints) -> None:
         """A symbol's values lie where it says."""
         top = sym.hi if sym.extent is None else np.minimum(self.dim(sym.extent) - 1, sym.hi)
         wrong = (value < sym.lo) | (value > top)
         if wrong.any():
-            highest = _nth(np.asarray(top), wrong)
-            self._fail(f"{sym.name} = {_nth(value, wrong)}", f"{sym.lo} … {highest}", wrong)
+            highest = nth(np.asarray(top), wrong)
+            raise Fault(f"{sym.name} = {nth(value, wrong)}", f"{sym.lo} … {highest}", wrong)
 
-    def _fail(self, got: str, wanted: str, wrong: Array) -> Never:
-        """At the first point that is wrong."""
-        at = {n: _nth(v, wrong) for n, v in self.points.symbols.items()}
-        self.run.fail(got, wanted, " at " + ", ".join(f"{n} = {v}" for n, v in at.items()))
-
-
-def _nth(values: Ints, wrong: Array) -> int:
-    """The value at the first point that is wrong."""
-    return int(np.broadcast_to(values, np.broadcast_shapes(values.shape, wrong.shape)).flat[wrong.argmax()])
+    def place(self, wrong: Array | None) -> str:
+        """The first of the points that are wrong, in words."""
+        if wrong is None:
+            return ""
+        return " at " + ", ".join(f"{n} = {nth(v, wrong)}" for n, v in self.points.symbols.items())
 
 
 def describe(stmt: Stmt) -> str:
@@ -333,5 +310,7 @@ def describe(stmt: Stmt) -> str:
             return f"store {buffer.name}[{at!r}]"
         case Fold(buffer=buffer, op=op):
             return f"fold {buffer.name} {op.value}"
+        case JointFold(buffers=buffers):
+            return f"fold {', '.join(b.name for b in buffers)}"
         case Fetch(buffer=buffer, index=at):
             return f"fetch {buffer.name}[{at!r}]"

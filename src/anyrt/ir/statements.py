@@ -29,7 +29,7 @@ from anyrt.ir.kernel import (
     Store,
     index,
 )
-from anyrt.ir.visit import held, parts, statements, substituted
+from anyrt.ir.visit import held, parts, statements, substituted, written
 
 
 def loops(body: Iterable[Stmt]) -> list[For]:
@@ -43,7 +43,7 @@ def stores(body: Iterable[Stmt]) -> list[Store]:
 
 
 def folds(body: Iterable[Stmt]) -> list[Fold]:
-    """Every fold in `body`, nested loops included."""
+    """Every fold of a single register in `body`, nested loops included."""
     return [s for s in statements(body) if isinstance(s, Fold)]
 
 
@@ -82,7 +82,8 @@ def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
     """Every buffer that statements touch."""
     body = tuple(body)
     out = {x.buffer for x in parts(expressions(body)) if isinstance(x, Load)}
-    out |= {s.buffer for s in statements(body) if isinstance(s, Store | Fold | Alloc | Fetch)}
+    for stmt in statements(body):
+        out.update((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt))
     return out.union(*((b.places.starts, b.places.offsets) for b in out if b.places is not None))
 
 
@@ -102,8 +103,7 @@ def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
         new = [x for x in parts(roots) if x not in seen]
         seen.update(new)
         found.update((x.buffer, None) for x in new if isinstance(x, Load))
-        if isinstance(stmt, Store | Fold | Alloc | Fetch):
-            found[stmt.buffer] = None
+        found.update((b, None) for b in ((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt)))
     for b in list(found):
         if b.places is not None:
             found.update(dict.fromkeys((b.places.starts, b.places.offsets)))
@@ -113,8 +113,8 @@ def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
 @lru_cache(maxsize=1 << 12)
 def changes_of(body: tuple[Stmt, ...]) -> frozenset[str]:
     """Names of the registers and scratch buffers that statements write."""
-    written = (s.buffer for s in statements(body) if isinstance(s, Store | Fold | Alloc))
-    return frozenset(b.name for b in written if b.space in (Space.REGISTER, Space.SCRATCH))
+    found = (b for s in statements(body) for b in written(s))
+    return frozenset(b.name for b in found if b.space in (Space.REGISTER, Space.SCRATCH))
 
 
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:

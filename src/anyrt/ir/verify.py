@@ -28,6 +28,7 @@ from anyrt.ir.kernel import (
     For,
     If,
     Index,
+    JointFold,
     Kernel,
     Let,
     Load,
@@ -39,7 +40,8 @@ from anyrt.ir.kernel import (
     Store,
 )
 from anyrt.ir.prim import Prim
-from anyrt.ir.visit import parts
+from anyrt.ir.statements import allocations, expressions
+from anyrt.ir.visit import parts, statements
 
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.REGISTER})
 INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
@@ -144,6 +146,8 @@ def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
             yield from _store_faults(stmt, scope)
         case Fold():
             yield from _fold_faults(stmt, scope)
+        case JointFold():
+            yield from _joint_faults(stmt, scope)
         case Fetch():
             yield from _fetch_faults(stmt, scope)
 
@@ -169,6 +173,31 @@ def _fold_faults(stmt: Fold, scope: _Scope) -> Iterator[str]:
         yield f"a fold into {stmt.buffer.name}, which is no register"
     yield from _access_faults(stmt.buffer, stmt.index, scope)
     yield from _write_faults(stmt.buffer, stmt.value, scope)
+
+
+def _joint_faults(stmt: JointFold, scope: _Scope) -> Iterator[str]:
+    name = "a fold of " + ", ".join(b.name for b in stmt.buffers)
+    counts = {len(x) for x in (stmt.buffers, stmt.step, stmt.neutral, stmt.others, stmt.merge)}
+    both = {*stmt.buffers, *stmt.others}
+    if len(counts) != 1 or len(both) != 2 * len(stmt.buffers) or not both:
+        yield f"{name} has other numbers of steps, starts or partial results, or names one twice"
+        return
+    for buffer, other, *values in zip(
+        stmt.buffers, stmt.others, stmt.step, stmt.neutral, stmt.merge, strict=True
+    ):
+        yield from _access_faults(buffer, 0, scope)
+        if other in scope.registers or {b.space for b in (buffer, other)} != {Space.REGISTER}:
+            yield f"{name}: {buffer.name} is no register, or {other.name} no name for another one"
+        if {buffer.stored, other.stored, *(x.type for x in values)} != {buffer.stored} or buffer.size != 1:
+            yield f"{name}: {buffer.name} holds one {buffer.stored.value}, and something else is not"
+    for x in stmt.step:
+        yield from _expr_faults(x, scope)
+    for x in stmt.merge:
+        yield from _expr_faults(x, _Scope(frozenset(), frozenset(both)))
+    for buffer in {x.buffer for x in parts(stmt.merge) if isinstance(x, Load)} - both:
+        yield f"{name} reads {buffer.name} where partial results are merged"
+    if not all(isinstance(x, Const) for x in stmt.neutral):
+        yield f"{name} does not begin with literals"
 
 
 def _fetch_faults(stmt: Fetch, scope: _Scope) -> Iterator[str]:
@@ -199,7 +228,32 @@ def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
         yield f"unrolled loop {loop.var} has no fixed extent"
     if loop.wide != 1 and (loop.kind is not Loop.VECTOR or loop.wide < 1 or loop.wide & (loop.wide - 1)):
         yield f"{loop.kind.value} loop {loop.var} over vectors of {loop.wide} registers"
+    if loop.kind is Loop.VECTOR:
+        yield from _lane_faults(loop)
     yield from _body_faults(loop.body, _inside(loop, scope))
+
+
+def _lane_faults(loop: For) -> Iterator[str]:
+    """What lanes fold into is in parts until the loop ends: in one way, and nothing else reads it."""
+    ways: dict[Buffer, set[object]] = {}
+    others: list[Stmt] = []
+    for stmt in statements(loop.body):
+        match stmt:
+            case Fold(buffer=buffer, op=op):
+                ways.setdefault(buffer, set()).add(op)
+                others.append(stmt)
+            case JointFold():
+                for buffer in stmt.buffers:
+                    ways.setdefault(buffer, set()).add((stmt.neutral, stmt.merge))
+            case For() | If():
+                pass  # what these hold themselves lies outside, or is refused
+            case _:
+                others.append(stmt)
+    shared = ways.keys() - {s.buffer for s in allocations(loop.body)}
+    read = {x.buffer for x in parts(expressions(others)) if isinstance(x, Load)} if shared else set()
+    for buffer in sorted(shared, key=lambda b: b.name):
+        if len(ways[buffer]) > 1 or buffer in read:
+            yield f"register {buffer.name} is read or folded in another way inside vector loop {loop.var}"
 
 
 def _inside(loop: For, scope: _Scope) -> _Scope:

@@ -30,6 +30,7 @@ from anyrt.ir.kernel import (
     For,
     If,
     Index,
+    JointFold,
     Let,
     Load,
     Op,
@@ -67,8 +68,21 @@ def held(stmt: Stmt) -> tuple[Expr | Dim, ...]:
             return (value,)
         case Store(index=at, value=value) | Fold(index=at, value=value):
             return (at, value)
+        case JointFold(step=step, neutral=neutral, merge=merge):
+            return (*step, *neutral, *merge)
         case Fetch(index=at):
             return (at,)
+
+
+def written(stmt: Stmt) -> tuple[Buffer, ...]:
+    """The buffers that a statement itself changes."""
+    match stmt:
+        case Alloc(buffer=buffer) | Store(buffer=buffer) | Fold(buffer=buffer):
+            return (buffer,)
+        case JointFold(buffers=buffers):
+            return buffers
+        case _:
+            return ()
 
 
 def parts(roots: Iterable[Expr], bound: bool = True) -> list[Expr]:
@@ -131,8 +145,15 @@ class Rewrite:
             case Store(value=value) | Fold(value=value):
                 buffer, at = self.access(stmt.buffer, self.dim(stmt.index))
                 return replace(stmt, buffer=buffer, index=at, value=self.expr(value))
+            case JointFold():
+                return self._joint(stmt)
             case Fetch():
                 return Fetch(*self.access(stmt.buffer, self.dim(stmt.index)))
+
+    def _joint(self, stmt: JointFold) -> JointFold:
+        step, neutral, merge = (tuple(map(self.expr, some)) for some in (stmt.step, stmt.neutral, stmt.merge))
+        buffers, others = (tuple(self.access(b, 0)[0] for b in some) for some in (stmt.buffers, stmt.others))
+        return JointFold(buffers, step, neutral, others, merge)
 
     def _variable(self, var: Sym) -> Sym:
         """A loop's variable, another one where its extent changes."""
