@@ -6,10 +6,11 @@ from anyrt.codegen.emit import Frame, emit
 from anyrt.codegen.machine import Machine
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
-from anyrt.ir.kernel import Alloc, Buffer, For, JointFold, Kernel, Loop, Scalar, Space, Store, const
+from anyrt.ir.kernel import Alloc, Barrier, Buffer, For, JointFold, Kernel, Loop, Scalar, Space, Store, const
 from anyrt.ir.verify import kernel_faults
 
 P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables
+T = Sym("t", extent=4)
 ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
 TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
 OTHER = Buffer("acc.o", Scalar.F32, Space.REGISTER)
@@ -25,6 +26,7 @@ ZERO = const(0.0, Scalar.F32)
             [Alloc(ACC, ZERO), JointFold((ACC,), (ZERO,), (ZERO,), (OTHER,), (ZERO,))],
             "a fold of several registers",
         ),
+        ([For(I, Loop.BLOCK, (For(T, Loop.THREAD, (Barrier(),)),))], "block loop i"),
         ([For(I, Loop.VECTOR, (), 2)], "loop i over vectors of 2 registers"),
         ([For(I, Loop.SERIAL, (Alloc(TILE, ZERO),))], "the array tile in registers"),
     ],

@@ -14,6 +14,7 @@ from anyrt.core.errors import PlanError
 from anyrt.ir import kernel as k
 from anyrt.ir.kernel import (
     Alloc,
+    Barrier,
     Buffer,
     Expr,
     Fold,
@@ -59,6 +60,7 @@ def deep() -> Expr:
 
 
 TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 8)
+TEAM = Buffer("team", Scalar.F32, Space.SHARED, N * 8)
 OTHER = Buffer("acc.o", Scalar.F32, Space.REGISTER)
 ROW_TAP = k.bound(k.load(POS, ROW.dim), 0, 7, "tap")
 KERNELS = [
@@ -112,6 +114,20 @@ KERNELS = [
             (k.load(ACC, 0) * k.load(OTHER, 0),),
         ),
     ),
+    Kernel(
+        "blocks",
+        ROW,
+        (
+            For(
+                BLOCK,
+                Loop.BLOCK,
+                (For(COL, Loop.THREAD, (Store(TEAM, COL.dim, k.load(X, AT)), Barrier())),),
+            ),
+        ),
+        1,
+        0,
+        N * 32,
+    ),
     Kernel("let", ROW, (Let(BLOCK, floordiv(ROW.dim, 8)), Store(Y, BLOCK.dim, k.const(2.0, Scalar.F16)))),
 ]
 
@@ -150,6 +166,21 @@ def test_elements_of_registers_and_vectors_of_several_are_written_behind_their_n
         'for vector*4 "b 1" 0..9 < min(9, n) {',
     ]
     assert '    fold tile[3] add x["b 1"]' in text.splitlines()
+
+
+def test_blocks_and_what_they_share_have_words():
+    text = print_kernels([next(x for x in KERNELS if x.name == "blocks")]).splitlines()
+    assert "buffer team f32 shared 8*n offset 0" in text
+    assert text[-8:] == [
+        'kernel "blocks" i 0.. < n work 1 scratch 0 shared 32*n {',
+        '  for block "b 1" 0..9 < min(9, n) {',
+        "    for thread j 0.. < 8 {",
+        "      store team[j] = x[8*i + j]",
+        "      barrier",
+        "    }",
+        "  }",
+        "}",
+    ]
 
 
 def test_a_fold_of_several_registers_names_its_steps_starts_and_merge():

@@ -13,6 +13,7 @@ from anyrt.ir.graph import Graph, Node, Symbol, Type, Value
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
+    Barrier,
     Buffer,
     Fetch,
     Fold,
@@ -94,6 +95,18 @@ def joint(**changes):
     return replace(whole, **changes)
 
 
+B, C, T = Sym("b", extent=2), Sym("c", 0, 9, extent=3), Sym("t", extent=4)
+TEAM, MINE = (Buffer(n, Scalar.F32, s, 4) for n, s in (("team", Space.SHARED), ("mine", Space.SCRATCH)))
+
+
+def block(*body, var=B):
+    return For(var, Loop.BLOCK, body)
+
+
+def thread(*body, var=T):
+    return For(var, Loop.THREAD, body)
+
+
 def kernel(*body: Stmt) -> Kernel:
     return Kernel("k", ROW, body)
 
@@ -113,6 +126,10 @@ GOOD = [
     kernel(vector(Alloc(ACC, ONE), Store(ACC, 0, ONE), Store(OUT, AT, load(ACC, 0)))),
     kernel(For(COL, Loop.VECTOR, (Store(OUT, AT, ONE),), 4)),
     kernel(*BEGIN, vector(joint())),
+    kernel(block(thread(Store(TEAM, T.dim, ONE), Barrier(), Store(OUT, T.dim, load(TEAM, 3 - T.dim))))),
+    kernel(block(block(thread(Barrier(), Alloc(ACC, ONE), Fold(ACC, Op.ADD, ONE)), var=C))),
+    kernel(block(thread(vector(Store(OUT, AT, ONE))), Barrier(), thread(Store(OUT, T.dim, ONE)))),
+    kernel(block(Let(C, B + 1), thread(If(index(C.dim) < 3, (Barrier(),))))),
     kernel(*BEGIN, vector(joint(), joint())),
     kernel(If(index(ROW.dim) < 3, (Store(OUT, ROW.dim, ONE),))),
     kernel(Store(OUT, bound(load(Buffer("t", I32, Space.TABLE, N.dim), ROW.dim), 0, 7), ONE)),
@@ -139,6 +156,27 @@ BAD = [
     (kernel(For(COL, Loop.SERIAL, (), 2)), "serial loop j over vectors of 2 registers"),
     (kernel(For(COL, Loop.VECTOR, (), 3)), "vector loop j over vectors of 3 registers"),
     (kernel(For(Sym("q", extent=N.dim), Loop.UNROLL, ())), "unrolled loop q has no fixed extent"),
+    (kernel(thread()), "thread loop t stands where it may not"),
+    (kernel(vector(block())), "block loop b stands where it may not"),
+    (kernel(If(index(ROW.dim) < 3, (block(),))), "block loop b stands where it may not"),
+    (kernel(block(thread(block(var=C)))), "block loop c stands where it may not"),
+    (kernel(block(For(COL, Loop.SERIAL, (thread(),)))), "thread loop t stands where it may not"),
+    (kernel(block(thread(), block(var=C))), "block loop b holds another one and other loops"),
+    (kernel(block(thread(thread(var=Sym("u", extent=T + 1))))), "not the same extent for all threads"),
+    (kernel(Barrier()), "a barrier outside block loops"),
+    (kernel(block(thread(vector(Barrier())))), "a barrier inside a vector loop"),
+    (kernel(block(thread(If(index(T.dim) < 3, (Barrier(),))))), "some threads of a block may not reach"),
+    (kernel(block(thread(Let(C, T + 1), If(index(C.dim) < 3, (Barrier(),))))), "may not reach"),
+    (kernel(block(thread(If(load(IN, 0) < 3.0, (Barrier(),))))), "may not reach"),
+    (kernel(block(thread(For(Sym("u", extent=T + 1), Loop.SERIAL, (Barrier(),))))), "or not as often"),
+    (kernel(Store(TEAM, 0, ONE)), "team in shared memory is used outside thread loops"),
+    (kernel(block(Alloc(ACC, load(TEAM, 0)))), "team in shared memory is used outside thread loops"),
+    (kernel(block(thread(Store(MINE, 0, ONE)))), "mine in scratch is used inside block loops"),
+    (kernel(block(Store(OUT, B.dim, ONE))), "a store to y by a block, outside thread loops"),
+    (kernel(Alloc(ACC, ONE), block(thread(Fold(ACC, Op.ADD, ONE)))), "threads fold into register acc"),
+    (kernel(block(Alloc(ACC, ONE), thread(Store(ACC, 0, ONE)))), "threads store into register acc"),
+    (kernel(*BEGIN, block(thread(joint()))), "threads fold into register acc"),
+    (Kernel("k", ROW, (), shared=COL.dim), "shared uses j"),
     (kernel(vector(joint())), "acc is used before it is allocated"),
     (kernel(*BEGIN, vector(joint(step=(ONE,)))), "other numbers of steps"),
     (kernel(*BEGIN, vector(joint(others=(BEST, MORE)))), "names one twice"),

@@ -4,11 +4,13 @@ from anyrt.core.dims import Sym
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
+    Barrier,
     Buffer,
     Fetch,
     Fold,
     For,
     If,
+    JointFold,
     Let,
     Load,
     Loop,
@@ -23,7 +25,7 @@ from anyrt.ir.kernel import (
     index,
     load,
 )
-from anyrt.ir.visit import Rewrite, held, parts, statements, substituted
+from anyrt.ir.visit import Rewrite, held, parts, statements, substituted, written
 
 N = Sym("n", 1, 64)
 I, J, K = Sym("i", extent=N.dim), Sym("j", extent=8), Sym("k", 0, 9)  # noqa: E741 - loop variables
@@ -119,3 +121,28 @@ def test_deep_expressions_are_rewritten_and_shared_ones_once():
 def test_bits_keep_their_type():
     flipped = bitcast(load(POS, I.dim), Scalar.F32)
     assert Rewrite({I: 0}).expr(flipped) is bitcast(load(POS, 0), Scalar.F32)
+
+
+def test_what_loops_and_folds_say_besides_stays():
+    other = Buffer("acc.o", Scalar.F32, Space.REGISTER)
+    joint = JointFold((ACC,), (load(X, I.dim),), (const(0.0, Scalar.F32),), (other,), (load(other, 0),))
+    tile = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
+    body = For(J, Loop.VECTOR, (joint, Fold(tile, Op.MAX, load(X, I.dim), 3), Barrier()), 2)
+    twin, twin2 = Buffer("a", Scalar.F32, Space.REGISTER), Buffer("b", Scalar.F32, Space.REGISTER)
+    assert substituted([body], {I: 7}, {ACC: twin, other: twin2}) == (
+        For(
+            J,
+            Loop.VECTOR,
+            (
+                JointFold((twin,), (load(X, 7),), (const(0.0, Scalar.F32),), (twin2,), (load(twin2, 0),)),
+                Fold(tile, Op.MAX, load(X, 7), 3),
+                Barrier(),
+            ),
+            2,
+        ),
+    )
+
+
+def test_what_statements_change():
+    found = [[b.name for b in written(s)] for s in statements(BODY)]
+    assert found == [[], ["acc"], [], ["acc"], [], [], ["y"]]

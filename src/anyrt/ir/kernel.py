@@ -104,6 +104,7 @@ class Space(enum.Enum):
     ARENA = "arena"  # intermediate tensors, shared by all threads
     TABLE = "table"  # computed once per shape by `prepare`
     SCRATCH = "scratch"  # one copy per thread
+    SHARED = "shared"  # one copy per block, for all threads of its thread loops
     REGISTER = "register"  # accumulators; `size` is fixed
 
 
@@ -470,6 +471,8 @@ class Loop(enum.Enum):
     VECTOR = "vector"
     TILE = "tile"  # unrolled inside a vector loop; loads that walk memory with it are transposed in registers
     PARALLEL = "parallel"  # the outermost loop of a kernel; its iterations are claimed by threads
+    BLOCK = "block"  # outermost inside a kernel; turns in any order, each with shared memory of its own
+    THREAD = "thread"  # directly inside block loops; turns run side by side and meet at barriers only
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,6 +546,11 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of a block come here before any goes on, and see what the others stored."""
+
+
+@dataclass(frozen=True, slots=True)
 class Let:
     """`var` stands for `value` in what follows; its range is what the symbol says."""
 
@@ -550,16 +558,18 @@ class Let:
     value: Dim
 
 
-Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | JointFold | Fetch
+Stmt: TypeAlias = For | If | Let | Alloc | Store | Fold | JointFold | Fetch | Barrier
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One parallel region: `body` runs for each value of `var`, in any order, on any thread; `work` estimates
-    the nanoseconds of one iteration; `scratch` is the bytes each thread needs."""
+    the nanoseconds of one iteration; `scratch` is the bytes each thread needs, `shared` those that each block
+    of its block loops does."""
 
     name: str
     var: Sym
     body: tuple[Stmt, ...]
     work: Dim = 1000
     scratch: Dim = 0
+    shared: Dim = 0

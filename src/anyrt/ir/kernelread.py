@@ -15,6 +15,7 @@ from anyrt.ir import kernel
 from anyrt.ir.kernel import (
     BITS,
     Alloc,
+    Barrier,
     Buffer,
     Expr,
     Fetch,
@@ -96,8 +97,9 @@ class _Parser:
         read.expect("work")
         work = read.dim()
         read.expect("scratch")
-        found = Kernel(name, var, (), work, read.dim())
-        found = Kernel(name, var, self.body(), work, found.scratch)
+        scratch = read.dim()
+        shared = read.dim() if read.skip("shared") else 0
+        found = Kernel(name, var, self.body(), work, scratch, shared)
         self.restore(outside)
         fault = next(kernel_faults(found), None)
         if fault is not None:
@@ -198,6 +200,9 @@ class _Parser:
     def fetch(self) -> Fetch:
         return Fetch(self.buffer(), self.subscript())
 
+    def barrier(self) -> Barrier:
+        return Barrier()
+
     def buffer(self) -> Buffer:
         place, name = self.reader.place, self.reader.name()
         if name not in self.buffers:
@@ -286,4 +291,5 @@ STATEMENTS: Mapping[str, Callable[[_Parser], Stmt | None]] = {
     "store": _Parser.store,
     "fold": _Parser.fold,
     "fetch": _Parser.fetch,
+    "barrier": _Parser.barrier,
 }

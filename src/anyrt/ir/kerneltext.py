@@ -24,6 +24,7 @@ from anyrt.core.dimtext import print_dim, print_name
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
+    Barrier,
     Buffer,
     Cast,
     Const,
@@ -115,6 +116,7 @@ class _Printer:
         whole = self.whole
         head = f"kernel {json.dumps(whole.name)} {self.variable(whole.var)}"
         rest = f"work {self.dim(whole.work)} scratch {self.dim(whole.scratch)}"
+        rest += "" if whole.shared == 0 else f" shared {self.dim(whole.shared)}"
         self.body(whole.body)
         return "\n".join([f"{head} {rest} {{", *self.lines, "}"])
 
@@ -153,6 +155,8 @@ class _Printer:
                 self.line(self.joint(stmt))
             case Fetch(buffer=buffer, index=at):
                 self.line(f"fetch {self.buffer(buffer)}[{self.dim(at)}]")
+            case Barrier():
+                self.line("barrier")
 
     def joint(self, stmt: JointFold) -> str:
         into, other = (", ".join(map(self.buffer, b)) for b in (stmt.buffers, stmt.others))

@@ -40,8 +40,11 @@ class Points:
     """Turns of the loops around a statement that run together. `outer`: the points before `loop` was spread
     out, and `index` which of them each comes from."""
 
-    items: Ints  # rows of the scratch
+    items: Ints  # the rows of scratch
     symbols: Mapping[str, Ints]
+    blocks: Ints  # the rows of shared memory
+    threads: Ints  # the numbers of the threads in their blocks
+    team: Ints  # the threads of the blocks
     registers: Mapping[Buffer, Cell] = field(default_factory=dict)
     outer: Points | None = None
     index: Ints | None = None
@@ -52,14 +55,16 @@ class Points:
 
     def rows(self, space: Space) -> Ints:
         """The rows of a memory that the points have."""
-        assert space is Space.SCRATCH, f"there is one {space.value} for all"
-        return self.items
+        return self.blocks if space is Space.SHARED else self.items
 
     def pick(self, chosen: Ints) -> Points:
         """Some of the points, or some more than once."""
         return Points(
             self.items[chosen],
             {name: values[chosen] for name, values in self.symbols.items()},
+            self.blocks[chosen],
+            self.threads[chosen],
+            self.team[chosen],
             {b: Cell(c.values, c.places[chosen]) for b, c in self.registers.items()},
             self.outer,
             None if self.index is None else self.index[chosen],
@@ -88,6 +93,23 @@ class Points:
         begin = np.repeat(np.cumsum(turns) - turns, turns)
         inner = replace(self.pick(index), outer=self, index=index, loop=loop)
         return inner.having(loop.var, np.arange(len(index)) - begin + first)
+
+    def as_blocks(self) -> Points:
+        """The points as one block each."""
+        alone = np.zeros(len(self), np.int64)
+        return replace(self, blocks=np.arange(len(self)), threads=alone, team=alone + 1)
+
+    def as_threads(self, loop: For) -> Points:
+        """The points as the threads of their blocks, by their turns of one more loop."""
+        turns = self.symbols[loop.var.name]
+        threads = self.threads * (int(turns.max()) + 1) + turns
+        return replace(self, threads=threads, team=np.bincount(self.blocks)[self.blocks])
+
+    def meet(self) -> None:
+        """All threads of the blocks are here."""
+        missing = np.bincount(self.blocks)[self.blocks] != self.team
+        if missing.any():
+            raise Fault("a barrier that not all threads of a block reach", "", missing)
 
     def before(self) -> tuple[For, Ints, Points]:
         """The loop that was spread out last, how many turns of each point there are, and the points that have

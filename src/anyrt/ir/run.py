@@ -28,6 +28,7 @@ from anyrt.ir.evaluate import DTYPES, OPS, Array, Evaluation, Ints
 from anyrt.ir.foldorder import each, halved, in_lanes, in_order, merged, shape, starts
 from anyrt.ir.kernel import (
     Alloc,
+    Barrier,
     Buffer,
     Expr,
     Fetch,
@@ -45,14 +46,14 @@ from anyrt.ir.kernel import (
     load,
     neutral,
 )
-from anyrt.ir.memory import Memory, check_inside, nth
+from anyrt.ir.memory import USED, Memory, check_inside, nth
 from anyrt.ir.points import Cell, Fault, Points
 from anyrt.ir.statements import expressions, lanes_for
 from anyrt.ir.visit import parts, statements, written
 
 LANES: Final = 16  # of 32 bits, in a vector of the machine
 MOST: Final = 1 << 16  # turns that run together, roughly
-MOST_SCRATCH: Final = 1 << 26  # bytes of scratch of items that run together
+MOST_SCRATCH: Final = 1 << 26  # bytes of scratch of items (or blocks) that run together
 
 
 def run(
@@ -93,7 +94,8 @@ class _Run:
         for first in range(0, count, together):
             items = np.arange(min(together, count - first))
             self.memory.begin(Space.SCRATCH, len(items), scratch)
-            self.body(self.kernel.body, Points(items, {var.name: items + first}))
+            alone = np.zeros(len(items), np.int64)
+            self.body(self.kernel.body, Points(items, {var.name: items + first}, alone, alone, alone + 1))
 
     def _turns(self, body: Iterable[Stmt]) -> int:
         """Turns of all loops in one item, an upper bound."""
@@ -145,9 +147,9 @@ class _Run:
                 self._fold(stmt, step)
             case JointFold(buffers=buffers, step=values):
                 step.assign(buffers, [step.value(x) for x in values])
-            case Fetch():
-                pass  # nothing comes of it, wherever it leads
-        return step.points
+            case Barrier():
+                self.memory.barrier(step.points)
+        return step.points  # nothing comes of a fetch, wherever it leads
 
     # ---- loops --------------------------------------------------------------------------------
 
@@ -155,18 +157,28 @@ class _Run:
         """All turns together, or those of one vector after the other, or one by one."""
         assert loop.var.extent is not None, f"loop {loop.var} has no extent"
         turns, traits = np.maximum(step.dim(loop.var.extent), 0), self._traits(loop)
-        most = int(turns.max())
         if traits.joint:
             for count in np.unique(turns[turns > 0]):
                 self._in_lanes(loop, step.points.pick(np.flatnonzero(turns == count)), count)
             return
-        if traits.is_separate:
-            together = max(1, most)
-        else:
-            together = traits.width * loop.wide if loop.kind is Loop.VECTOR else 1
-        for first in range(0, most, together):
+        together = self._together(loop, traits, turns)
+        for first in range(0, int(turns.max()), together):
             inner = step.points.spread(loop, first, np.clip(turns - first, 0, together))
-            self.body(loop.body, inner)
+            if loop.kind is Loop.BLOCK:
+                self.memory.begin(Space.SHARED, len(inner), self.memory.number(self.kernel.shared))
+                inner = inner.as_blocks()
+            self.body(loop.body, inner.as_threads(loop) if loop.kind is Loop.THREAD else inner)
+
+    def _together(self, loop: For, traits: _Traits, turns: Ints) -> int:
+        """How many turns of a loop run together."""
+        match loop.kind:
+            case Loop.BLOCK:
+                known = USED * max(1, self.memory.number(self.kernel.shared))
+                return max(1, min(MOST // self._turns(loop.body), MOST_SCRATCH // known) // len(turns))
+            case Loop.VECTOR if not traits.is_separate:
+                return traits.width * loop.wide
+            case _:
+                return max(1, int(turns.max())) if traits.is_separate else 1
 
     def _in_lanes(self, loop: For, points: Points, count: int) -> None:
         """`count` turns of each point, a vector after the other: each lane folds several registers on its
@@ -195,7 +207,9 @@ class _Run:
             own = {s.buffer for s in inside if isinstance(s, Alloc)}
             several = [s for s in inside if isinstance(s, JointFold) and own.isdisjoint(s.buffers)]
             joint = {s.buffers: s for s in several if loop.kind is Loop.VECTOR}
-            separate = self._is_separate(loop.body, own, loop.kind is Loop.UNROLL)
+            separate = loop.kind in (Loop.BLOCK, Loop.THREAD) or self._is_separate(
+                loop.body, own, loop.kind is Loop.UNROLL
+            )
             width = lanes_for(loop.body, 32 * self.lanes)
             self.traits[id(loop)] = _Traits(separate, width, tuple(joint.values()))
         return self.traits[id(loop)]
@@ -204,6 +218,8 @@ class _Run:
         changed = [b for s in statements(body) for b in written(s) if b not in own]
         loads = (x for x in parts(expressions(body)) if isinstance(x, Load))
         read = {x.buffer for x in loads if x.buffer not in own}
+        if any(isinstance(s, Barrier) for s in statements(body)):
+            return False
         # Turns of an unrolled loop choose elements of registers: each is for one element only.
         if len(set(changed)) < len(changed) or (unrolled and any(b.space is Space.REGISTER for b in changed)):
             return False
@@ -314,3 +330,5 @@ def describe(stmt: Stmt) -> str:
             return f"fold {', '.join(b.name for b in buffers)}"
         case Fetch(buffer=buffer, index=at):
             return f"fetch {buffer.name}[{at!r}]"
+        case Barrier():
+            return "barrier"

@@ -19,6 +19,7 @@ from anyrt.ir.kernel import (
     FLOATS,
     Alloc,
     Alu,
+    Barrier,
     Buffer,
     Cast,
     Const,
@@ -38,15 +39,24 @@ from anyrt.ir.kernel import (
     Space,
     Stmt,
     Store,
+    free_symbols,
+    index,
 )
 from anyrt.ir.prim import Prim
 from anyrt.ir.statements import allocations, expressions
 from anyrt.ir.visit import parts, statements
 
-WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.REGISTER})
+WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
 INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
 FLOAT_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+
+
+# The loops that blocks and threads may stand in.
+AROUND = {
+    Loop.BLOCK: (Loop.PARALLEL, Loop.BLOCK),
+    Loop.THREAD: (Loop.BLOCK, Loop.THREAD),
+}
 
 
 def assert_graph(graph: Graph, param: type[Prim], where: str) -> None:
@@ -102,13 +112,19 @@ def _type_faults(graph: Graph, value: Value) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What may be used at a place: loop variables and registers; whether a vector loop surrounds it."""
+    """What may be used at a place, and what surrounds it."""
 
     loops: frozenset[Sym]  # and what `Let` names
     registers: frozenset[Buffer] = frozenset()
-    own: frozenset[Buffer] = frozenset()  # registers that are not shared by the lanes of a vector loop
+    folded: frozenset[Buffer] = frozenset()  # registers that no other thread uses
+    own: frozenset[Buffer] = frozenset()  # registers that no other lane uses either
     unrolled: frozenset[Sym] = frozenset()
     vector: bool = False
+    level: Loop | None = None  # of the loop around, where only such loops are around
+    blocks: bool = False
+    threads: bool = False
+    uneven: frozenset[Sym] = frozenset()  # what differs between the threads of a block
+    apart: bool = False  # not all threads of a block may come here
 
 
 def kernel_faults(kernel: Kernel) -> Iterator[str]:
@@ -119,17 +135,21 @@ def kernel_faults(kernel: Kernel) -> Iterator[str]:
     yield from _dim_faults(kernel.var.extent, _Scope(frozenset()), f"extent of {kernel.var}")
     yield from _dim_faults(kernel.work, _Scope(frozenset({kernel.var})), "work")
     yield from _dim_faults(kernel.scratch, _Scope(frozenset()), "scratch")
-    yield from _body_faults(kernel.body, _Scope(frozenset({kernel.var})))
+    yield from _dim_faults(kernel.shared, _Scope(frozenset()), "shared")
+    yield from _body_faults(kernel.body, _Scope(frozenset({kernel.var}), level=Loop.PARALLEL))
 
 
 def _body_faults(body: Iterable[Stmt], scope: _Scope) -> Iterator[str]:
     for stmt in body:
         yield from _stmt_faults(stmt, scope)
         if isinstance(stmt, Alloc):
-            both = {stmt.buffer}
-            scope = replace(scope, registers=scope.registers | both, own=scope.own | both)
+            new = {stmt.buffer}
+            scope = replace(
+                scope, registers=scope.registers | new, folded=scope.folded | new, own=scope.own | new
+            )
         if isinstance(stmt, Let):
-            scope = replace(scope, loops=scope.loops | {stmt.var})
+            uneven = {stmt.var} if _differs(index(stmt.value), scope) else set()
+            scope = replace(scope, loops=scope.loops | {stmt.var}, uneven=scope.uneven | uneven)
 
 
 def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
@@ -150,6 +170,8 @@ def _stmt_faults(stmt: Stmt, scope: _Scope) -> Iterator[str]:
             yield from _joint_faults(stmt, scope)
         case Fetch():
             yield from _fetch_faults(stmt, scope)
+        case Barrier():
+            yield from _barrier_faults(scope)
 
 
 def _alloc_faults(stmt: Alloc, scope: _Scope) -> Iterator[str]:
@@ -164,7 +186,9 @@ def _alloc_faults(stmt: Alloc, scope: _Scope) -> Iterator[str]:
 def _store_faults(stmt: Store, scope: _Scope) -> Iterator[str]:
     yield from _access_faults(stmt.buffer, stmt.index, scope)
     if stmt.buffer in scope.registers - scope.own:
-        yield f"the lanes of a vector loop store into register {stmt.buffer.name}, which they share"
+        yield f"lanes or threads store into register {stmt.buffer.name}, which they share"
+    if scope.blocks and not scope.threads and stmt.buffer.space is not Space.REGISTER:
+        yield f"a store to {stmt.buffer.name} by a block, outside thread loops"
     yield from _write_faults(stmt.buffer, stmt.value, scope)
 
 
@@ -172,7 +196,13 @@ def _fold_faults(stmt: Fold, scope: _Scope) -> Iterator[str]:
     if stmt.buffer.space is not Space.REGISTER:
         yield f"a fold into {stmt.buffer.name}, which is no register"
     yield from _access_faults(stmt.buffer, stmt.index, scope)
+    yield from _shared_faults(stmt.buffer, scope)
     yield from _write_faults(stmt.buffer, stmt.value, scope)
+
+
+def _shared_faults(buffer: Buffer, scope: _Scope) -> Iterator[str]:
+    if buffer in scope.registers - scope.folded:
+        yield f"blocks or threads fold into register {buffer.name}, which they share"
 
 
 def _joint_faults(stmt: JointFold, scope: _Scope) -> Iterator[str]:
@@ -186,6 +216,7 @@ def _joint_faults(stmt: JointFold, scope: _Scope) -> Iterator[str]:
         stmt.buffers, stmt.others, stmt.step, stmt.neutral, stmt.merge, strict=True
     ):
         yield from _access_faults(buffer, 0, scope)
+        yield from _shared_faults(buffer, scope)
         if other in scope.registers or {b.space for b in (buffer, other)} != {Space.REGISTER}:
             yield f"{name}: {buffer.name} is no register, or {other.name} no name for another one"
         if {buffer.stored, other.stored, *(x.type for x in values)} != {buffer.stored} or buffer.size != 1:
@@ -206,13 +237,30 @@ def _fetch_faults(stmt: Fetch, scope: _Scope) -> Iterator[str]:
     yield from _dim_faults(stmt.index, scope, f"index of {stmt.buffer.name}")
 
 
+def _barrier_faults(scope: _Scope) -> Iterator[str]:
+    if not scope.blocks:
+        yield "a barrier outside block loops"
+    if scope.vector:
+        yield "a barrier inside a vector loop"
+    if scope.apart:
+        yield "a barrier that some threads of a block may not reach, or not as often"
+
+
+def _differs(x: Expr, scope: _Scope) -> bool:
+    """True when threads of a block may see different values; what is loaded may be any."""
+    if not scope.blocks:
+        return False
+    return bool(free_symbols(x) & scope.uneven) or any(isinstance(y, Load) for y in parts([x]))
+
+
 def _if_faults(stmt: If, scope: _Scope) -> Iterator[str]:
     if scope.vector:
         yield "an if inside a vector loop"
     if stmt.condition.type is not Scalar.BOOL:
         yield f"an if on {stmt.condition} of type {stmt.condition.type.value}"
     yield from _expr_faults(stmt.condition, scope)
-    yield from _body_faults(stmt.body, scope)
+    apart = scope.apart or _differs(stmt.condition, scope)
+    yield from _body_faults(stmt.body, replace(scope, level=None, apart=apart))
 
 
 def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
@@ -230,6 +278,8 @@ def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
         yield f"{loop.kind.value} loop {loop.var} over vectors of {loop.wide} registers"
     if loop.kind is Loop.VECTOR:
         yield from _lane_faults(loop)
+    if loop.kind in AROUND:
+        yield from _block_faults(loop, scope)
     yield from _body_faults(loop.body, _inside(loop, scope))
 
 
@@ -258,14 +308,33 @@ def _lane_faults(loop: For) -> Iterator[str]:
 
 def _inside(loop: For, scope: _Scope) -> _Scope:
     """What a loop's body may use."""
-    scope = replace(scope, loops=scope.loops | {loop.var})
+    uneven = {loop.var} if loop.kind is Loop.THREAD else set()
+    apart = scope.apart or _differs(index(loop.var.extent or 0), scope)
+    level = loop.kind if loop.kind in AROUND else None
+    scope = replace(
+        scope, loops=scope.loops | {loop.var}, level=level, apart=apart, uneven=scope.uneven | uneven
+    )
     match loop.kind:
         case Loop.VECTOR:
             return replace(scope, own=frozenset(), vector=True)
         case Loop.UNROLL:
             return replace(scope, unrolled=scope.unrolled | {loop.var})
+        case Loop.BLOCK | Loop.THREAD as kind:
+            return replace(
+                scope, own=frozenset(), folded=frozenset(), blocks=True, threads=kind is Loop.THREAD
+            )
         case _:
             return scope
+
+
+def _block_faults(loop: For, scope: _Scope) -> Iterator[str]:
+    kinds = {s.kind for s in loop.body if isinstance(s, For)}
+    if scope.level not in AROUND[loop.kind]:
+        yield f"{loop.kind.value} loop {loop.var} stands where it may not"
+    if loop.kind in kinds and len(kinds) > 1:
+        yield f"{loop.kind.value} loop {loop.var} holds another one and other loops"
+    if _differs(index(loop.var.extent or 0), scope):
+        yield f"{loop.kind.value} loop {loop.var} has not the same extent for all threads"
 
 
 def _write_faults(buffer: Buffer, value: Expr, scope: _Scope) -> Iterator[str]:
@@ -279,6 +348,10 @@ def _write_faults(buffer: Buffer, value: Expr, scope: _Scope) -> Iterator[str]:
 def _access_faults(buffer: Buffer, at: Dim, scope: _Scope) -> Iterator[str]:
     """Which element of a register is meant must be known when code is written: unrolled loops may say it."""
     yield from _dim_faults(at, scope, f"index of {buffer.name}")
+    if buffer.space is Space.SHARED and not scope.threads:
+        yield f"{buffer.name} in shared memory is used outside thread loops"
+    if buffer.space is Space.SCRATCH and scope.blocks:
+        yield f"{buffer.name} in scratch is used inside block loops"
     if buffer.space is not Space.REGISTER:
         return
     if buffer not in scope.registers:

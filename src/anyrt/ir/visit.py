@@ -21,6 +21,7 @@ from anyrt.core.dims import Dim, Sym, rebuild
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
+    Barrier,
     Buffer,
     Cast,
     Const,
@@ -72,6 +73,8 @@ def held(stmt: Stmt) -> tuple[Expr | Dim, ...]:
             return (*step, *neutral, *merge)
         case Fetch(index=at):
             return (at,)
+        case Barrier():
+            return ()
 
 
 def written(stmt: Stmt) -> tuple[Buffer, ...]:
@@ -149,6 +152,8 @@ class Rewrite:
                 return self._joint(stmt)
             case Fetch():
                 return Fetch(*self.access(stmt.buffer, self.dim(stmt.index)))
+            case Barrier():
+                return stmt
 
     def _joint(self, stmt: JointFold) -> JointFold:
         step, neutral, merge = (tuple(map(self.expr, some)) for some in (stmt.step, stmt.neutral, stmt.merge))
