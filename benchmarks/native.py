@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.backends.cpu.device import CpuCode, CpuDevice
+from anyrt.backends.cpu.image import flatten
 from anyrt.codegen import llvm
-from anyrt.codegen.image import flatten
 from anyrt.compiler.cached import obtain_pool
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program

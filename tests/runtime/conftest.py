@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from anyrt.backends.cpu.device import CpuDevice
-from anyrt.codegen.image import flatten
+from anyrt.backends.cpu.image import flatten
+from anyrt.backends.cpu.pool import compile_pool
 from anyrt.codegen.llvm import compile_text, host
-from anyrt.codegen.pool import compile_pool
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.plan.file import read_plan, write_plan

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from anyrt.codegen.image import flatten
+from anyrt.backends.cpu.image import flatten
 from anyrt.codegen.llvm import Level, assembly, choose, compile_text, forced, host, optimised
 from anyrt.core.errors import CompileError
 from anyrt.plan.program import Compiled, Program

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu.pool import pool_text
 from anyrt.codegen.llvm import Level, compile_text, forced, host
-from anyrt.codegen.pool import pool_text
 from anyrt.plan import abi
 from anyrt.runtime.pool import Pool, default_threads
 
@@ -246,7 +246,7 @@ def test_the_environment_sets_the_number_of_threads(monkeypatch):
 def test_a_program_ends_while_workers_sleep():
     program = (
         "from anyrt.backends.cpu.device import CpuDevice; from anyrt.codegen.llvm import host\n"
-        "from anyrt.codegen.pool import compile_pool; from anyrt.runtime.pool import shared_pool\n"
+        "from anyrt.backends.cpu.pool import compile_pool; from anyrt.runtime.pool import shared_pool\n"
         "pool = shared_pool(4, CpuDevice(), lambda: compile_pool(host())); pool.ensure(); print('done')\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from anyrt.backends.cpu.pool import compile_pool as pool_code
 from anyrt.codegen import llvm
-from anyrt.codegen.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import Warn, kernel_cache, obtain_pool, plan_key, report_key

@@ -10,8 +10,9 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from anyrt.backends.cpu import image
 from anyrt.backends.cpu.link import Piece
-from anyrt.codegen import image, llvm
+from anyrt.codegen import llvm
 from anyrt.compiler.workers import compile_texts
 from anyrt.core.errors import PlanError
 from anyrt.plan.cache import cache_key

@@ -1,6 +1,6 @@
 """The owner of a thread pool: starts workers, survives fork, joins at exit.
 
-The pool itself is native code (`codegen/pool.py`); this side keeps its memory and its threads. Pools are
+The pool itself is native code (`backends/cpu/pool.py`); this side keeps its memory and its threads. Pools are
 process-wide, one per number of threads, since what they share out is the processor.
 """
 

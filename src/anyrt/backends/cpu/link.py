@@ -1,6 +1,6 @@
 """Images of engines: the executor, the kernels that the host program calls, and the program itself.
 
-Each piece is code that LLVM made of one text and that stands alone (codegen/image.py), so that linking is
+Each piece is code that LLVM made of one text and that stands alone (image.py), so that linking is
 laying them side by side; the program holds the kernels' places as distances. A piece is found again by its
 text: no two engines compile it twice.
 """

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from anyrt.codegen.image import flatten
+from anyrt.backends.cpu.image import flatten
 from anyrt.codegen.llvm import Arch, Target, compile_text, host
 from anyrt.plan import abi
 from anyrt.plan.pool import MOVE, PART_WORDS, PoolWord
