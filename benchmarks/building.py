@@ -177,7 +177,7 @@ def _llvm_text(plan: bytes) -> str:
         importlib.import_module(f"anyrt.{name}")
         for name in ("compiler.driver", "compiler.native", "codegen.llvm", "plan.file")
     )
-    text: str = native.text(driver.lower_plan(file.read_plan(plan)), llvm.choose(None)).text
+    text: str = native.text(driver.lower_plan(file.read_plan(plan)), llvm.choose(None))
     return text
 
 

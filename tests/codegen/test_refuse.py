@@ -2,7 +2,7 @@
 
 import pytest
 
-from anyrt.codegen.emit import Frame, emit
+from anyrt.codegen.emit import emit
 from anyrt.codegen.machine import Machine
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
@@ -35,4 +35,4 @@ def test_code_that_cannot_be_written_yet_is_refused(body, said):
     kernel = Kernel("k", P, tuple(body))
     assert list(kernel_faults(kernel)) == []
     with pytest.raises(NotSupportedError, match=rf"AR901\] kernel k: got {said}"):
-        emit(kernel, Frame({}, 0), {}, Machine(512, has_fma=True))
+        emit(kernel, Machine(512, has_fma=True))

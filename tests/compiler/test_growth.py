@@ -44,7 +44,7 @@ class Counts:
 
 def counts(lowered):
     """The one place that knows where the compiler's work is to be counted."""
-    text = native.text(lowered, forced(Level.AVX2)).text
+    text = native.text(lowered, forced(Level.AVX2))
     instructions = re.findall(r"^  \S", text, re.MULTILINE)
     return Counts(len(lowered.module.kernels), len(text), len(instructions))
 
