@@ -1,68 +1,125 @@
-"""Cache read, with a cast: rows of half types that several loops read are stored as float32 in the thread's
-scratch by the first one, so that the others need not convert them again.
+"""Cache read: what several loops of a row compute alike is stored in the thread's scratch by the first of
+them, and loaded by the others.
 
-    vector r: acc += f32(x[r])            vector r: wide[r] = f32(x[r]); acc += f32(x[r])
-    vector r: sq += f32(x[r])²     ->     vector r: sq += wide[r]²
-    vector r: y[r] = f32(x[r]) …          vector r: y[r] = wide[r] …
+    vector r: acc += silu(x[r])           vector r: row[r] = silu(x[r]); acc += silu(x[r])
+    vector r: sq += silu(x[r])²    ->     vector r: sq += row[r]²
+    vector r: y[r] = silu(x[r]) …         vector r: y[r] = row[r] …
+
+With a cast, too: rows of half types are kept as float32, if that is read often enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, substitute
-from anyrt.ir.kernel import Buffer, Cast, Expr, Fold, For, Kernel, Load, Loop, Scalar, Stmt, Store, load
+from anyrt.core.dims import Sym, bounds
+from anyrt.ir.kernel import (
+    Alu,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    For,
+    Kernel,
+    Load,
+    Loop,
+    Scalar,
+    Stmt,
+    Store,
+    free_symbols,
+    load,
+)
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.visit import Rewrite, parts
-from anyrt.loops.nest import Names, reserve, stride
+from anyrt.ir.visit import Rewrite, parts, statements, written
+from anyrt.loops.nest import Names, reserve
 
 HALVES = frozenset({Scalar.BF16, Scalar.F16})
-PASSES = 3  # over a row, from which storing costs less than converting
 MOST = 8192  # elements of a row: as float32 still in the cache nearest the core
-
-Row = tuple[Buffer, Dim, int]  # what is read, from where on, and how many elements
-
-
-def cache_read(kernel: Kernel, names: Names, most: int = MOST, passes: int = PASSES) -> Kernel | Fail:
-    """Rows that at least `passes` loops convert, of at most `most` elements, converted by the first one."""
-    found, readers = list(kernel.body), dict[Row, list[int]]()
-    for n, stmt in enumerate(found):
-        if isinstance(stmt, For) and stmt.kind is Loop.VECTOR:
-            for row in dict.fromkeys(row for _, row in _conversions(stmt, most)):
-                readers.setdefault(row, []).append(n)
-    dear = {row: loops for row, loops in readers.items() if len(loops) >= passes}
-    for row, (first, *later) in dear.items():
-        kernel, wide = reserve(kernel, names.name("wide"), Scalar.F32, row[2])
-        found[first] = _storing(found[first], row, wide)
-        for n in later:
-            found[n] = _reading(found[n], row, wide)
-    return replace(kernel, body=tuple(found)) if dear else Fail(f"no row is converted by {passes} loops")
+CONVERT = 3  # instructions: what converting a half type costs, beside arithmetic
+KEEP = 2  # what storing an element costs
+COMMON = "row"  # the variable of all loops, while they are compared
 
 
-def _conversions(loop: For, most: int) -> Iterator[tuple[Expr, Row]]:
-    """Elements of half types that a loop reads one by one, as float32."""
-    for x in parts((s.value for s in loop.body if isinstance(s, Fold | Store)), bound=False):
-        row = _row(x, loop.var, most)
-        if row is not None:
-            yield x, row
+def cache_read(kernel: Kernel, names: Names, most: int = MOST) -> Kernel | Fail:
+    """Every row of at most `most` elements that is cheaper stored by one loop than computed by several, the
+    dearest first; what a row was made of may then be no longer dear."""
+    made = kernel
+    while (found := _Rows(made.body, most).dearest()) is not None:
+        made = _with_row(made, names, *found)
+    return Fail("its loops compute nothing dear alike") if made is kernel else made
 
 
-def _row(x: Expr, var: Sym, most: int) -> Row | None:
-    match x:
-        case Cast(arg=Load(buffer=buffer, index=at), type=Scalar.F32) if buffer.stored in HALVES:
-            if isinstance(var.extent, int) and var.extent <= most and stride(at, var) == 1:
-                return buffer, substitute(at, {var: 0}), var.extent
-    return None
+def _with_row(kernel: Kernel, names: Names, value: Expr, loops: Sequence[int]) -> Kernel:
+    body, (first, *later) = list(kernel.body), loops
+    own = _loop(body[first])
+    kernel, row = reserve(kernel, names.name("row"), value.type, bounds(own.var.extent or 0)[1])
+    store = Store(row, own.var.dim, _at(value, own.var))
+    body[first] = replace(own, body=(store, *own.body))
+    for n in later:
+        var = _loop(body[n]).var
+        done = {_at(value, var): load(row, var.dim)}
+        body[n] = Rewrite(rule=done.get, bound=False).stmt(body[n])
+    return replace(kernel, body=tuple(body))
 
 
-def _storing(stmt: Stmt, row: Row, wide: Buffer) -> Stmt:
+def _at(x: Expr, var: Sym) -> Expr:
+    """The expression in a loop over `var`."""
+    return Rewrite({_common(var): var.dim}).expr(x)
+
+
+def _loop(stmt: Stmt) -> For:
     assert isinstance(stmt, For), "rows are read by loops"
-    element = next(x for x, found in _conversions(stmt, row[2]) if found == row)
-    return replace(stmt, body=(Store(wide, stmt.var.dim, element), *stmt.body))
+    return stmt
 
 
-def _reading(stmt: Stmt, row: Row, wide: Buffer) -> Stmt:
-    assert isinstance(stmt, For), "rows are read by loops"
-    done = {x: load(wide, stmt.var.dim) for x, found in _conversions(stmt, row[2]) if found == row}
-    return Rewrite(rule=done.get, bound=False).stmt(stmt)
+@dataclass(slots=True)
+class _Rows:
+    """What the vector loops of a row compute, each expression with a common variable in their own's place."""
+
+    body: Sequence[Stmt]
+    most: int
+    readers: dict[Expr, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for n, stmt in enumerate(self.body):
+            if not isinstance(stmt, For) or stmt.kind is not Loop.VECTOR or not self._is_row(stmt):
+                continue
+            values = [s.value for s in stmt.body if isinstance(s, Fold | Store)]
+            moved = Rewrite({stmt.var: _common(stmt.var).dim})
+            for x in parts(map(moved.expr, values), bound=False):
+                self.readers.setdefault(x, []).append(n)
+
+    def _is_row(self, loop: For) -> bool:
+        short = bounds(loop.var.extent or 0)[1] <= self.most
+        return short and all(isinstance(s, Fold | Store) for s in loop.body)
+
+    def dearest(self) -> tuple[Expr, list[int]] | None:
+        """What gains most by having a row, and the loops that compute it."""
+        gains = {x: self._gain(x, loops) for x, loops in self.readers.items()}
+        candidates = [x for x, gain in gains.items() if gain > 0 and self._stays(x, self.readers[x])]
+        best = max(candidates, key=lambda x: gains[x], default=None)
+        return None if best is None else (best, self.readers[best])
+
+    def _gain(self, x: Expr, loops: Sequence[int]) -> int:
+        """Instructions an element that are not computed again, without those for the row."""
+        if len(loops) < 2 or x.type is Scalar.BOOL or isinstance(x, Load | Const):
+            return 0
+        return (len(loops) - 1) * (_cost(x) - 1) - KEEP
+
+    def _stays(self, x: Expr, loops: Sequence[int]) -> bool:
+        """Nothing that it reads is written between the first loop and the last."""
+        reads = {p.buffer for p in parts([x]) if isinstance(p, Load)}
+        between = statements(self.body[loops[0] : loops[-1] + 1])
+        return reads.isdisjoint(b for s in between for b in written(s))
+
+
+def _common(var: Sym) -> Sym:
+    return Sym(COMMON, extent=var.extent)
+
+
+def _cost(x: Expr) -> int:
+    """Instructions for an element of a row, each part once; what all elements share costs nothing."""
+    found = [p for p in parts([x], bound=False) if any(s.name == COMMON for s in free_symbols(p))]
+    casts = sum(isinstance(p, Cast) and p.arg.type in HALVES for p in found)
+    return sum(isinstance(p, Alu | Cast) for p in found) + (CONVERT - 1) * casts
