@@ -18,7 +18,7 @@ from benchmarks.steps import Element, Tensor
 from benchmarks.values import Array, aligned
 
 OPEN = (1, 4, 8)  # smallest, usual and largest of every open size
-SWITCH = "verify_weights"  # the attribute of a Runtime that says whether loading checks them
+SWITCH = "check_weights"  # the attribute of a Runtime that says whether loading verifies them
 
 
 class Log(trt.ILogger):
