@@ -47,3 +47,16 @@ def test_a_transpose_of_any_size_is_right(level, dtype, computed):
         {"x.0": n, "x.1": m} for n, m in ((1, 1), (64, 64), (63, 65), (5, 130), (130, 5), (0, 7), (97, 33))
     ]
     assert verify(lowered, choose(level), sizes) == ()
+
+
+@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.FP8, DataType.INT64])
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_tile_of_at_most_one_turn_is_no_vector_of_one_lane(level, dtype, least):
+    n, m = Sym("x.0", 11, 13), Sym("x.1", least, 1)
+    x = b.param("x", (n.dim, m.dim), dtype)
+    graph = Graph((("x", x),), (("y", b.transpose(x, (1, 0))),), {}, (Symbol(n, "x", 0), Symbol(m, "x", 1)))
+    lowered = native.lower(graph, {}, Sizes({"x.0": 12, "x.1": 1}))
+    assert "for tile" in print_kernels(lowered.module.kernels)
+    sizes = [{"x.0": rows, "x.1": columns} for rows in (11, 12, 13) for columns in range(least, 2)]
+    assert verify(lowered, choose(level), sizes) == ()

@@ -209,7 +209,8 @@ class Emitter:
         moved, along = linear(store.index, lanes.var), linear(store.index, tile)
         if moved is not None and moved[0] == tile.extent and along is not None and along[0] == 1:
             self._interleaved(tile, store, lanes, moved[1])
-        elif moved is None or moved[0] != 1 or not walks(store.value, tile):  # neighbours are stored apart
+        elif moved is None or moved[0] != 1 or not walks(store.value, tile) or _is_single(tile):
+            # Neighbours are stored apart, or there are none to load at once.
             if isinstance(tile.extent, int):
                 self._unrolled(tile, body)
             else:
@@ -448,3 +449,8 @@ class Emitter:
             f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, "
             f"<{width} x i1> {mask})"
         )
+
+
+def _is_single(tile: Sym) -> bool:
+    """True when `tile` never has two turns, which could be the lanes of a row."""
+    return bounds(tile.extent or 0)[1] < 2

@@ -15,14 +15,17 @@ from anyrt.core.dims import Sym
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """A vector loop while its body is written: the loop variable's value in lane 0, the width, and in the
-    tail the mask."""
+    """A vector loop while its body is written: the loop variable's value in lane 0, the width (two or more:
+    the text of one lane is a scalar's), and in the tail the mask."""
 
     var: Sym
     width: int
     first: str
     mask: str | None
     whole: bool = False  # the first lane is a multiple of the width
+
+    def __post_init__(self) -> None:
+        assert self.width > 1, f"a vector of {self.width} lanes along {self.var}"
 
 
 @dataclass(slots=True, eq=False)
