@@ -7,7 +7,7 @@ from anyrt.codegen.machine import Machine
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
 from anyrt.ir.kernel import Alloc, Barrier, Buffer, For, JointFold, Kernel, Loop, Scalar, Space, Store, const
-from anyrt.ir.verify import kernel_faults
+from anyrt.ir.kernelrules import kernel_faults
 
 P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables
 T = Sym("t", extent=4)

@@ -24,8 +24,8 @@ from anyrt.ir.kernel import (
     index,
     load,
 )
+from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.run import run
-from anyrt.ir.verify import kernel_faults
 
 P, N = Sym("p", extent=1), Sym("n", 0, 64)
 B, T = Sym("b", extent=2), Sym("t", extent=4)

@@ -35,7 +35,8 @@ from anyrt.ir.kernel import (
     index,
     load,
 )
-from anyrt.ir.verify import assert_graph, assert_kernel, graph_faults, kernel_faults
+from anyrt.ir.kernelrules import kernel_faults
+from anyrt.ir.verify import assert_graph, assert_kernel, graph_faults
 from anyrt.prims import build as b
 from anyrt.prims.const import Param
 

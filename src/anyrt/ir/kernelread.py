@@ -33,8 +33,8 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
 )
+from anyrt.ir.kernelrules import kernel_faults, operand_fault
 from anyrt.ir.text import read_symbol
-from anyrt.ir.verify import kernel_faults, operand_fault
 
 T = TypeVar("T")
 
