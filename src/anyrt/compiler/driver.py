@@ -23,7 +23,7 @@ from anyrt.codegen import llvm
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import Warn, kernel_cache, obtain_pool, plan_key, report_key
-from anyrt.compiler.report import report_text
+from anyrt.compiler.report import report_text, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
@@ -175,10 +175,13 @@ class _Build:
         self._done(1)
         tuned, alone = self._verified(tuned, lower, target, source.needs)
         self._done(2)
-        compiled = native.compile_lowered(tuned.lowered, target, kernel_cache(self._warn), self._check)
+        functions = native.written(tuned.lowered, target)
+        compiled = native.compile_lowered(
+            tuned.lowered, target, kernel_cache(self._warn), self._check, functions
+        )
         self._check_memory(compiled.program)
         self._done(3)
-        report = report_text(tuned.lowered, tuned.lines)
+        report = report_text(tuned.lowered, (*written_lines(tuned.lowered, functions), *tuned.lines))
         parts = source.parts(report, _settings(self.request, graph, alone, tuned.choices))
         self._keep(parts, compiled)
         if self._is_plain():

@@ -131,16 +131,22 @@ def text(lowered: Lowered, target: llvm.Target) -> str:
     return "\n\n".join([*declared, *(f.text for f in made), *ATTRIBUTES])
 
 
+def written(lowered: Lowered, target: llvm.Target) -> dict[int, Function]:
+    """Each kernel as LLVM text, by the kernel's identity."""
+    return {id(k): emit(k, machine(target)) for k in lowered.module.distinct}
+
+
 def compile_lowered(
     lowered: Lowered,
     target: llvm.Target,
     store: Store | None = None,
     check: Callable[[], None] = lambda: None,
+    functions: Mapping[int, Function] | None = None,
 ) -> Compiled:
     """Native code for a processor, with what its caller needs to know. Pieces come from `store` where it has
-    them; `check` may stop the compilation of the others."""
+    them; `check` may stop the compilation of the others. `functions`: what is written already."""
     module, loop = lowered.module, executor.text()
-    functions: dict[int, Function] = {id(k): emit(k, machine(target)) for k in module.distinct}
+    functions = written(lowered, target) if functions is None else functions
     made = pieces([loop, *(f.module for f in functions.values())], target, store or Nowhere(), check)
     image, entries, program = link(module, made[loop], functions, made)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)

@@ -3,16 +3,20 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from anyrt.codegen.emit import Function
 from anyrt.compiler.native import Lowered
 from anyrt.core.dims import Dim, add
 from anyrt.ir.graph import Graph, Value, users, walk
-from anyrt.ir.kernel import Space
+from anyrt.ir.kernel import Kernel, Loop, Space
+from anyrt.ir.statements import expressions, loops
+from anyrt.ir.visit import parts
 from anyrt.schedule.arena import buffer_bytes
 from anyrt.schedule.fuse import Launch
 from anyrt.schedule.versions import versions
 
+MUCH = 200_000  # characters of a kernel's text, above which the report says why
 MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 
 
@@ -31,6 +35,28 @@ def report_text(lowered: Lowered, extra: Iterable[str] = ()) -> str:
         lines.append("stored in memory instead of fused:")
         lines += [f"  {called[r.value]}: {r.reason}" for r in schedule.refused]
     return "\n".join([*lines, *extra])
+
+
+def written_lines(lowered: Lowered, functions: Mapping[int, Function]) -> list[str]:
+    """How much LLVM text was written, and why where a kernel has very much of it."""
+    kernels = lowered.module.distinct
+    if not kernels:
+        return []
+    sizes = {k.name: len(functions[id(k)].text) for k in kernels}
+    largest = max(sizes, key=lambda name: sizes[name])
+    total = f"{sum(sizes.values()) >> 10} KB of LLVM text in {len(kernels)} different kernels"
+    lines = [f"{total}, {sizes[largest] >> 10} KB in the largest, {largest}"]
+    lines += [f"  {k.name}: {_reason(k)}" for k in kernels if sizes[k.name] > MUCH]
+    return lines
+
+
+def _reason(kernel: Kernel) -> str:
+    """What makes a kernel's text long."""
+    nests = [loop for loop in loops(kernel.body) if loop.kind is Loop.VECTOR]
+    tiles = [loop for loop in loops(kernel.body) if loop.kind is Loop.TILE]
+    parts_of = (len(parts(expressions(loop.body))) for loop in nests)
+    found = f"{len(nests)} vector loops, the largest of {max(parts_of, default=0)} instructions"
+    return f"{found}; {len(tiles)} tiles, each transposed lane by lane" if tiles else found
 
 
 def layer_names(graph: Graph, launch: Launch) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, add
 from anyrt.ir.graph import Shape, Value
-from anyrt.ir.kernel import Buffer
+from anyrt.ir.kernel import Buffer, Space
 from anyrt.prims.const import Const
 from anyrt.schedule.elements import flat
 
@@ -114,4 +114,6 @@ def signed(group: Group, stored: Mapping[Value, Buffer]) -> Signature:
 
 
 def _described(buffer: Buffer) -> Hashable:
-    return buffer.type, buffer.space, buffer.size, buffer.offset, buffer.stream
+    """What a kernel may depend on: whether a tensor is an input, an output or neither does not count."""
+    space = Space.ARENA if buffer.space in (Space.INPUT, Space.OUTPUT) else buffer.space
+    return buffer.type, space, buffer.size, buffer.offset, buffer.stream
