@@ -181,7 +181,7 @@ class _Build:
         )
         self._check_memory(compiled.program)
         self._done(3)
-        report = report_text(tuned.lowered, (*written_lines(tuned.lowered, functions), *tuned.lines))
+        report = report_text(tuned.lowered, (*tuned.lines, *written_lines(tuned.lowered, functions)))
         parts = source.parts(report, _settings(self.request, graph, alone, tuned.choices))
         self._keep(parts, compiled)
         if self._is_plain():
