@@ -4,6 +4,7 @@
     ANYRT_NUM_THREADS=4     threads of an engine, where the configuration does not say
     ANYRT_CACHE_DIR=/path   where compiled code is kept
     ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
+    ANYRT_MACHINE=m.json    a description that takes the place of what is found of the machine
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
     ANYRT_CHECK_WEIGHTS=0   load plans without comparing their weights with the checksums
 
@@ -37,6 +38,7 @@ class Flags:
     num_threads: int | None = None
     cache_dir: Path | None = None
     cpu: str | None = None
+    machine: Path | None = None
     verify: str | None = None
     check_weights: bool = True
 
@@ -59,6 +61,7 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
         num_threads=_count("ANYRT_NUM_THREADS", text("ANYRT_NUM_THREADS")),
         cache_dir=path("ANYRT_CACHE_DIR"),
         cpu=(text("ANYRT_CPU") or "").lower() or None,
+        machine=path("ANYRT_MACHINE"),
         verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
         check_weights=switch("ANYRT_CHECK_WEIGHTS", "1"),
     )
@@ -67,8 +70,11 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
 def default_threads() -> int:
     """What ANYRT_NUM_THREADS says, else the number of processors that this process may use."""
     asked = read_flags().num_threads
-    if asked is not None:
-        return asked
+    return processors() if asked is None else asked
+
+
+def processors() -> int:
+    """How many processors this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS

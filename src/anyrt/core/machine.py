@@ -1,0 +1,191 @@
+"""The machine that kernels are made for: caches, cores, vectors, and what things cost beside one another.
+
+`this_machine` finds it when asked: caches in the system's tables, cores by what the process may use. Which
+vectors and instructions a processor has only LLVM knows: a description found here has them all, and
+`codegen/llvm.py` takes away what its target has not. A file takes the place of whatever it names.
+
+>>> parse_machine('{"l1_bytes": 32768, "costs": {"gather": 8}}', REFERENCE, "a file").costs
+Costs(move=6, gather=8, latency=4, branch=16, wake=16384)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeVar
+
+from anyrt.core.errors import ArgumentError
+from anyrt.core.flags import Flags, processors
+
+T = TypeVar("T", "Machine", "Costs")
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What things cost, in instructions on vectors or what takes as long."""
+
+    move: int = 6  # to store a vector in the last-level cache and to load it again
+    gather: int = 4  # to load each lane of a vector from a place of its own, near by
+    latency: int = 4  # until a sum or product can be computed with: cycles
+    branch: int = 16  # a branch that was not foreseen: cycles
+    wake: int = 16384  # elements that a core computes while another one is woken
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A description of a machine. `l2_bytes`: the part of one core; `last_bytes`: of the last level, as far
+    as it may be counted on; `pages`: whose addresses a core keeps at hand; `cores`: those that the process
+    may use.
+
+    `has_rounding`: floats to integers and to half precision. `permutes`: element sizes in bytes for which one
+    instruction picks lanes from two 64-byte registers. `has_bf16`: float32 to bfloat16 by AVX-512.
+    """
+
+    l1_bytes: int = 48 << 10
+    l2_bytes: int = 1 << 20
+    last_bytes: int = 32 << 20
+    line_bytes: int = 64
+    pages: int = 64
+    cores: int = 2
+    vector_bits: int = 512
+    registers: int = 32
+    has_fma: bool = True
+    has_rounding: bool = True
+    permutes: tuple[int, ...] = (1, 2, 4)
+    has_bf16: bool = True
+    costs: Costs = field(default_factory=Costs)
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+
+# Every size that depends on the machine was measured on this one (AMD EPYC, family 26 model 2); what cannot
+# be found of another machine is taken from it.
+REFERENCE: Final = Machine()
+LAST_MOST: Final = 32 << 20  # bytes: of a larger cache most belongs to others, as a cloud's hosts are shared
+CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
+FILE_MOST: Final = 1 << 16  # bytes of a file with a description
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "l1_bytes": (1 << 12, 1 << 24),
+    "l2_bytes": (1 << 14, 1 << 28),
+    "last_bytes": (1 << 16, 1 << 32),
+    "line_bytes": (16, 512),
+    "pages": (8, 1 << 16),
+    "cores": (1, 4096),
+    "vector_bits": (128, 2048),
+    "registers": (8, 256),
+    "permutes": (1, 4),
+}
+_COSTS: Final = (1, 1 << 24)
+_POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
+
+
+def this_machine(flags: Flags) -> Machine:
+    """The machine that we are on, but for what the file of ANYRT_MACHINE says of it."""
+    found = replace(found_caches(), cores=processors())
+    if flags.machine is None:
+        return found
+    where = f"file {flags.machine} of ANYRT_MACHINE"
+    return parse_machine(_text(flags.machine, where), found, where)
+
+
+@cache
+def found_caches(tables: Path = CACHES) -> Machine:
+    """The reference with the caches that the system's tables describe, where these make sense."""
+    caches = [c for c in map(_read_cache, sorted(tables.glob("index*"))) if c is not None]
+    sizes = {level: (size, sharing) for level, size, _, sharing in caches}
+    found = {"line_bytes": caches[0][2]} if caches else {}
+    if 1 in sizes:
+        found["l1_bytes"], threads = sizes[1]  # of one core
+        if 2 in sizes:
+            size, sharing = sizes[2]
+            found["l2_bytes"] = size * threads // max(threads, sharing)
+        found["last_bytes"] = min(LAST_MOST, sizes[max(sizes)][0])
+    return _replaced(REFERENCE, {name: n for name, n in found.items() if _in_range(name, n)})
+
+
+def _read_cache(index: Path) -> tuple[int, int, int, int] | None:
+    """(level, bytes, bytes of a line, processors that share it) of a cache for data."""
+    try:
+        names = ("type", "level", "size", "coherency_line_size", "shared_cpu_list")
+        kind, level, size, line, sharing = ((index / name).read_text().strip() for name in names)
+        if kind == "Instruction":
+            return None
+        bytes_of = {"K": 1 << 10, "M": 1 << 20}
+        size_bytes = int(size[:-1]) * bytes_of[size[-1]] if size[-1:] in bytes_of else int(size)
+        return int(level), size_bytes, int(line), _count(sharing)
+    except (OSError, ValueError):  # not this system's way to say it
+        return None
+
+
+def _count(processors: str) -> int:
+    """How many processors a list such as "0-3,8" holds."""
+    ends = (part.split("-") for part in processors.split(","))
+    return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
+
+
+def parse_machine(text: str, base: Machine, where: str) -> Machine:
+    """`base` with what `text`, which `str` of a machine gives, says otherwise; ArgumentError AR304 for what
+    describes no machine."""
+    try:
+        return _changed(base, json.loads(text), where)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError("AR304", where, got=str(error), wanted="a description in JSON") from None
+
+
+def _text(path: Path, where: str) -> str:
+    try:
+        if path.is_file() and path.stat().st_size <= FILE_MOST:
+            return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError("AR304", where, got=str(error), wanted="a description in JSON") from None
+    got = "no regular file of a likely size" if path.exists() else "no such file"
+    raise ArgumentError("AR304", where, got=got, wanted="a description in JSON")
+
+
+def _changed(base: T, said: object, where: str) -> T:
+    """`base` with other fields."""
+    names = [f.name for f in fields(base)]
+    if not isinstance(said, dict) or not said.keys() <= set(names):
+        others = (repr(name) for name in said if name not in names) if isinstance(said, dict) else ()
+        got = ", ".join(others) or repr(said)
+        raise ArgumentError("AR304", where, got=got, wanted=f"an object with some of {', '.join(names)}")
+    return _replaced(base, {n: _value(getattr(base, n), n, x, where) for n, x in said.items()})
+
+
+def _replaced(base: T, values: Mapping[str, object]) -> T:
+    return replace(base, **values)  # type: ignore[arg-type]  # the callers have seen to it
+
+
+def _value(before: object, name: str, said: object, where: str) -> object:
+    """A field as it shall be, of the type that it has."""
+    match before:
+        case Costs():
+            return _changed(before, said, f"{where}, {name}")
+        case bool():
+            fits, wanted = isinstance(said, bool), "true or false"
+        case tuple():
+            fits = isinstance(said, list) and all(_in_range(name, n) for n in said)
+            said, wanted = tuple(said) if isinstance(said, list) else said, f"a list, {_range(name)}"
+        case _:
+            fits, wanted = _in_range(name, said), _range(name)
+    if not fits:
+        raise ArgumentError("AR304", f"{where}, {name}", got=repr(said), wanted=wanted)
+    return said
+
+
+def _in_range(name: str, n: object) -> bool:
+    low, high = _RANGES.get(name, _COSTS)
+    if not isinstance(n, int) or isinstance(n, bool):
+        return False
+    return low <= n <= high and (name not in _POWERS or n & (n - 1) == 0)
+
+
+def _range(name: str) -> str:
+    low, high = _RANGES.get(name, _COSTS)
+    return f"{'powers of two' if name in _POWERS else 'numbers'} from {low} to {high}"
