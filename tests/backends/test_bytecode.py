@@ -9,10 +9,10 @@ from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.link import link
 from anyrt.codegen.emit import emit
 from anyrt.codegen.llvm import host
-from anyrt.compiler.native import machine
 from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.kernel import Buffer, Kernel, Scalar, Space, Store, const
 from anyrt.ir.program import Call, Guarded, Module, print_module
 from anyrt.plan import abi
@@ -42,7 +42,7 @@ def module() -> Module:
 def prepared():
     """(the slots that prepare filled for n and m, their sizes)."""
     made, target, loop = module(), host(), executor.text()
-    functions = {id(k): emit(k, machine(target)) for k in made.distinct}
+    functions = {id(k): emit(k, target.limited(REFERENCE)) for k in made.distinct}
     compiled = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
     image, entries, program = link(made, compiled[loop], functions, compiled)
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
@@ -65,7 +65,7 @@ def test_a_size_is_what_evaluate_says(prepared, n, m):
 
 
 def test_every_token_is_tried():
-    encoded = encode(module(), lambda kernel: emit(kernel, machine(host())).frame, lambda kernel: 0)
+    encoded = encode(module(), lambda kernel: emit(kernel, host().limited(REFERENCE)).frame, lambda kernel: 0)
     assert {int(t) for t in Token} <= set(encoded.words)
 
 
@@ -76,7 +76,7 @@ def test_equal_kernels_share_their_code():
     calls = [Call(kernel, "a"), Call(kernel, "b", {out[0]: out[1]}), Call(kernel, "c", {out[0]: out[2]})]
     places = {b: (abi.FIRST_BINDING + n, 0) for n, b in enumerate(out)}
     made, target, loop = Module((), (Guarded(1, calls),), places, (), 3), host(), executor.text()
-    functions = {id(kernel): emit(kernel, machine(target))}
+    functions = {id(kernel): emit(kernel, target.limited(REFERENCE))}
     compiled = pieces([loop, functions[id(kernel)].module], target, Nowhere())
     image, entries, _ = link(made, compiled[loop], functions, compiled)
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))

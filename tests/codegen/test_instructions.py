@@ -11,9 +11,9 @@ from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.link import link
 from anyrt.codegen import llvm
 from anyrt.codegen.emit import emit
-from anyrt.compiler.native import machine
 from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.evaluate import evaluate
 from anyrt.ir.kernel import (
     COMPARES,
@@ -173,7 +173,7 @@ def results(request):
     target = llvm.choose(request.param)
     calls = [Call(kernel(kind), kind.value) for kind in KINDS]
     module = Module((), (Guarded(1, calls),), places, (), len(arrays))
-    functions = {id(c.kernel): emit(c.kernel, machine(target)) for c in calls}
+    functions = {id(c.kernel): emit(c.kernel, target.limited(REFERENCE)) for c in calls}
     loop = executor.text()
     made = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
     code, entries, _ = link(module, made[loop], functions, made)

@@ -3,9 +3,9 @@
 import pytest
 
 from anyrt.codegen.emit import emit
-from anyrt.codegen.machine import Machine
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.kernel import Alloc, Barrier, Buffer, For, JointFold, Kernel, Loop, Scalar, Space, Store, const
 from anyrt.ir.kernelrules import kernel_faults
 
@@ -35,4 +35,4 @@ def test_code_that_cannot_be_written_yet_is_refused(body, said):
     kernel = Kernel("k", P, tuple(body))
     assert list(kernel_faults(kernel)) == []
     with pytest.raises(NotSupportedError, match=rf"AR901\] kernel k: got {said}"):
-        emit(kernel, Machine(512, has_fma=True))
+        emit(kernel, REFERENCE)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from anyrt.codegen import llvmtext as ll
-from anyrt.codegen.machine import Machine
 from anyrt.codegen.refuse import refuse
 from anyrt.codegen.scope import Lanes, Scope
 from anyrt.codegen.transpose import FIT, columns, interleave, transpose
@@ -17,6 +16,7 @@ from anyrt.codegen.values import Register, Values
 from anyrt.codegen.widen import VectorLoop, accumulate, combine
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Sym, always_le, bounds, linear, substitute
+from anyrt.core.machine import Machine
 from anyrt.ir.kernel import (
     Alloc,
     Alu,

@@ -13,7 +13,7 @@ import enum
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
@@ -22,9 +22,11 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from anyrt.core.errors import CompileError
+from anyrt.core.machine import Machine
 from anyrt.plan.room import require_room
 
 T = TypeVar("T")
+PERMUTED_BITS = 512  # of the registers that codegen/permute.py picks from
 
 # A child that is forked while another thread is inside LLVM would find llvmlite's lock taken for ever, and
 # what LLVM shares between contexts half changed; so a fork waits for the call to end.
@@ -71,6 +73,20 @@ class Target:
     def key(self) -> str:
         """Equal for targets that run the same code: part of the cache key."""
         return f"{self.triple} {self.cpu} {self.features}"
+
+    def limited(self, machine: Machine) -> Machine:
+        """`machine` without what this processor has not."""
+        bytewise = "+avx512vbmi," in self.features
+        here = [1] * bytewise + [2, 4] if self.vector_bits == PERMUTED_BITS else []
+        return replace(
+            machine,
+            vector_bits=min(machine.vector_bits, self.vector_bits),
+            registers=min(machine.registers, self.registers),
+            has_fma=machine.has_fma and self.has_fma,
+            has_rounding=machine.has_rounding and self.has_f16c,
+            permutes=tuple(size for size in here if size in machine.permutes),
+            has_bf16=machine.has_bf16 and self.has_bf16,
+        )
 
 
 @dataclass(frozen=True, slots=True)

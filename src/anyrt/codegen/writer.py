@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from anyrt.codegen.machine import Machine
 from anyrt.codegen.scope import Scope, Scopes
+from anyrt.core.machine import Machine
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from typing import Final, Protocol, cast
 
 from anyrt.backends.cpu.identity import processor
 from anyrt.core.flags import read_flags
+from anyrt.core.machine import this_machine
 from anyrt.plan.cache import KernelCache, cache_key, default_directory
 from anyrt.plan.file import PlanFile
 from anyrt.plan.program import Compiled
@@ -86,8 +87,11 @@ def report_key(*source: str | bytes) -> str:
     return cache_key("report", *source, *_machine())
 
 
-def _machine() -> tuple[str, str, str]:
-    return codegen_version(), processor(), read_flags().cpu or ""
+def _machine() -> tuple[str, str, str, str]:
+    """All that decides what a graph is scheduled and compiled to: this machine is as the compiler sees it but
+    for the instructions that the processor lacks."""
+    flags = read_flags()
+    return codegen_version(), processor(), flags.cpu or "", str(this_machine(flags))
 
 
 def load_driver() -> ModuleType:

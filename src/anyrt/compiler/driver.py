@@ -32,6 +32,7 @@ from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
 from anyrt.core.flags import default_threads, read_flags
+from anyrt.core.machine import Machine, this_machine
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES
@@ -80,11 +81,11 @@ def compile_plan(file: PlanFile, warn: Warn) -> Compiled:
 
 def compile_pool() -> Compiled:
     """Native code of the thread pool on this machine."""
-    return pool_code(llvm.choose(read_flags().cpu))
+    return pool_code(_target())
 
 
-def lower_plan(file: PlanFile) -> native.Lowered:
-    """The kernels of a plan."""
+def lower_plan(file: PlanFile, target: llvm.Target | None = None) -> native.Lowered:
+    """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it."""
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
     offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
@@ -92,7 +93,16 @@ def lower_plan(file: PlanFile) -> native.Lowered:
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     choices = parse_choices(settings.get(CHOICES, ""), places)
-    return native.lower(graph, offsets, Sizes(plan_sizes(file.plan, Point.OPT)), alone, choices)
+    sizes, machine = Sizes(plan_sizes(file.plan, Point.OPT)), _machine(target or _target())
+    return native.lower(graph, offsets, sizes, alone, choices, machine)
+
+
+def _target() -> llvm.Target:
+    return llvm.choose(read_flags().cpu)
+
+
+def _machine(target: llvm.Target) -> Machine:
+    return target.limited(this_machine(read_flags()))
 
 
 def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
@@ -104,10 +114,11 @@ def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
 
 
 def _compile_plan(file: PlanFile, warn: Warn, stopped: Callable[[], bool]) -> Compiled:
-    lowered = lower_plan(file)
+    target = _target()
+    lowered = lower_plan(file, target)
     if stopped():
         raise BuildCancelled("AR804", file.plan.name)
-    return native.compile_lowered(lowered, llvm.choose(read_flags().cpu), kernel_cache(warn))
+    return native.compile_lowered(lowered, target, kernel_cache(warn))
 
 
 def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
@@ -170,7 +181,8 @@ class _Build:
         known = source.known(self._warn) if self._is_plain() else None
         if known is not None:
             return self._again(*known)
-        target, lower = llvm.choose(read_flags().cpu), source.lower()
+        target = _target()
+        lower = source.lower(_machine(target))
         tuned = self._tuned(lower, target, source.needs)
         self._done(1)
         tuned, alone = self._verified(tuned, lower, target, source.needs)
@@ -314,10 +326,10 @@ class _Source:
         """What the engine should be best at."""
         return Sizes(self.request.sizes(0, Point.OPT) if self.request.profiles else {})
 
-    def lower(self) -> partial[native.Lowered]:
-        """What schedules the graph."""
+    def lower(self, machine: Machine) -> partial[native.Lowered]:
+        """What schedules the graph for a machine."""
         offsets = {self.blobs[r.name]: r.offset for r in self.records}
-        return partial(native.lower, self.graph, offsets, self.sizes())
+        return partial(native.lower, self.graph, offsets, self.sizes(), machine=machine)
 
     def parts(self, report: str, settings: tuple[tuple[str, str], ...]) -> PlanParts:
         """The plan."""

@@ -13,9 +13,9 @@ from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.link import link
 from anyrt.codegen import llvm
 from anyrt.codegen.emit import ATTRIBUTES, Function, emit
-from anyrt.codegen.machine import Machine
 from anyrt.compiler.objects import Nowhere, Store, pieces
 from anyrt.core.dims import Dim, add, maximum, mul
+from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Space
 from anyrt.ir.program import Guarded, Module
@@ -31,15 +31,15 @@ from anyrt.schedule.tables import Tables
 from anyrt.schedule.versions import originals, versions
 
 MAX_NAME = 40
-REGISTER_BITS = 512  # of the registers that codegen/permute.py picks from
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A graph as kernels with places for all buffers; what `anyrt explain` shows before LLVM. `schedules`:
-    one for each version (see schedule/versions.py); the last one serves all sizes."""
+    """A graph as kernels for a machine with places for all buffers; what `anyrt explain` shows before LLVM.
+    `schedules`: one for each version (see schedule/versions.py); the last one serves all sizes."""
 
     graph: Graph
+    machine: Machine
     schedules: tuple[Schedule, ...]
     module: Module
     arena_bytes: Dim
@@ -56,9 +56,10 @@ def lower(
     sizes: Sizes,
     alone: frozenset[Value] = frozenset(),
     choices: Mapping[Value, Choice] | None = None,
+    machine: Machine = REFERENCE,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
-    `choices` how to cut the kernels with these roots."""
+    `choices` how to cut the kernels with these roots. The same machine gets the same kernels."""
     tables, made, arenas = Tables(), [], []
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -80,7 +81,7 @@ def lower(
         places.update({b: (abi.TABLES, b.offset) for b in call.buffers if b.space is Space.TABLE})
     for kernel in module.distinct:
         assert_kernel(kernel)
-    return Lowered(graph, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))
+    return Lowered(graph, machine, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))
 
 
 def _labels(graph: Graph, prefix: str) -> Callable[[Value, int], str]:
@@ -116,24 +117,18 @@ def _places(
     return places
 
 
-def machine(target: llvm.Target) -> Machine:
-    """The processor as the code generator sees it."""
-    wide = target.vector_bits == REGISTER_BITS
-    bytewise = (1,) if "+avx512vbmi," in target.features else ()
-    permutes = frozenset((*bytewise, 2, 4) if wide else ())
-    return Machine(target.vector_bits, target.has_fma, target.has_f16c, permutes, target.has_bf16)
-
-
 def text(lowered: Lowered, target: llvm.Target) -> str:
     """LLVM text of all kernels for a processor, each under its own name."""
-    made = [emit(k, machine(target), k.name) for k in lowered.module.distinct]
+    machine = target.limited(lowered.machine)
+    made = [emit(k, machine, k.name) for k in lowered.module.distinct]
     declared = sorted(frozenset().union(*(f.declared for f in made)))
     return "\n\n".join([*declared, *(f.text for f in made), *ATTRIBUTES])
 
 
 def written(lowered: Lowered, target: llvm.Target) -> dict[int, Function]:
     """Each kernel as LLVM text, by the kernel's identity."""
-    return {id(k): emit(k, machine(target)) for k in lowered.module.distinct}
+    machine = target.limited(lowered.machine)
+    return {id(k): emit(k, machine) for k in lowered.module.distinct}
 
 
 def compile_lowered(

@@ -6,7 +6,7 @@ fastest one.
 
 Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
 threads, its forms in turn. What was found goes to `request.timings`, under a name made of the kernel, the
-sizes, the threads and the processor; with an entry there nothing is measured.
+sizes, the threads and the machine; with an entry there nothing is measured.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Tuning:
 
     def _key(self, kernel: Formed) -> str:
         sizes = (f"{name}={n}" for name, n in sorted(self.sizes.items()))
-        return kernel.key(self.target.key, str(self.threads), *sizes)
+        return kernel.key(self.target.key, str(self.lowered.machine), str(self.threads), *sizes)
 
     def _known(self, kernel: Formed) -> Choice | None:
         """What the timing cache says; None where it does not know the kernel, or names no choice."""

@@ -35,7 +35,8 @@ def run(args: Namespace) -> None:
 
     path, function = split_place(args.network)
     file = read_plan(build_script(path, function)) if path.suffix == ".py" else map_plan(path)
-    stages = Stages(lower_plan(file), choose_target(args.cpu), args.node)
+    target = choose_target(args.cpu)
+    stages = Stages(lower_plan(file, target), target, args.node)
     if args.node is not None:
         values_of(stages.lowered.graph, args.node)  # an unknown name is an error before anything is printed
     found = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)

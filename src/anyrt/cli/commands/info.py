@@ -12,6 +12,7 @@ from anyrt.cli.command import Command
 from anyrt.cli.commands.cache import entries
 from anyrt.cli.show import byte_count, counted, print_table
 from anyrt.core.flags import Flags, read_flags
+from anyrt.core.machine import this_machine
 from anyrt.plan.cache import default_directory
 
 
@@ -44,6 +45,7 @@ def _processor(flags: Flags) -> list[tuple[str, str]]:
         ("processor", f"{target.cpu} ({target.triple})"),
         ("feature level", f"{target.level.value}{forced}"),
         ("vectors", f"{target.vector_bits} bits, {target.registers} registers"),
+        ("machine", str(target.limited(this_machine(flags)))),
     ]
 
 
