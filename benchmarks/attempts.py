@@ -11,7 +11,7 @@ from dataclasses import replace
 from anyrt.core.enums import DataType
 from anyrt.schedule import batches, chunks, fuse, kernels, places, stream, wide
 from anyrt.schedule.choice import Choice
-from benchmarks.mechanisms import ENDLESS, SHORTEN, Mechanism, Switch
+from benchmarks.mechanisms import ENDLESS, SHORTEN, Mechanism, Switch, pieces_of
 from benchmarks.peers.anyrt import DYNAMIC
 
 GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
@@ -59,7 +59,9 @@ def _chunks(case: str) -> tuple[Mechanism, ...]:
 def _together(case: str) -> tuple[Mechanism, ...]:
     return (
         _tried("converted once for two loops", "schedule/wide.py", case, Switch(wide, "PASSES", 2)),
-        _tried("one row at a time", "schedule/kernels.py", case, Switch(kernels, "MANY", ENDLESS)),
+        _tried(
+            "one row at a time", "schedule/kernels.py", case, Switch(fuse, "pieces", pieces_of(rows=ENDLESS))
+        ),
         _tried("batches of longer rows", "schedule/batches.py", case, Switch(batches, "SHORT", 8192)),
     )
 
@@ -118,7 +120,7 @@ ATTEMPTS = (
     _tried("larger batches", "schedule/batches.py", BF16_ROWS, Switch(batches, "BATCH", 40960)),
     _tried("batches of 2", "schedule/batches.py", BF16_ROWS, Switch(batches, "MOST", 2)),
     _tried("batches of longer rows", "schedule/batches.py", ROWS, Switch(batches, "SHORT", 4096)),
-    _tried("one row at a time", "schedule/kernels.py", ROWS, Switch(kernels, "MANY", ENDLESS)),
+    _tried("one row at a time", "schedule/kernels.py", ROWS, Switch(fuse, "pieces", pieces_of(rows=ENDLESS))),
     _tried("stores past the caches", "schedule/stream.py", PLANES, Switch(stream, "IN_ORDER", 1)),
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),
     *(attempt for case in RMS_HALVES for attempt in _together(case)),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from anyrt.codegen import arithmetic, bfloat, permute, values, widen
+from anyrt.core.machine import Machine
 from anyrt.passes import rules
 from anyrt.schedule import cost, fuse, kept, kernels, stream, wide
+from anyrt.schedule.choice import Choice
+from anyrt.schedule.pieces import Pieces, pieces
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
 from benchmarks.peers import Way
@@ -68,6 +71,11 @@ def _nothing(*_: object) -> int:
 
 def _no(*_: object) -> bool:
     return False
+
+
+def pieces_of(**sizes: int) -> Callable[[Machine, Choice], Pieces]:
+    """What takes the place of `pieces`, with some sizes as given."""
+    return lambda machine, choice: replace(pieces(machine, choice), **sizes)
 
 
 MECHANISMS = (
@@ -189,7 +197,7 @@ MECHANISMS = (
         "two rows at a time",
         "schedule/pairs.py",
         "norm_ln_8x512x768",
-        (Switch(kernels, "MANY", ENDLESS),),
+        (Switch(fuse, "pieces", pieces_of(rows=ENDLESS)),),
     ),
     Mechanism(
         "the next rows on their way",

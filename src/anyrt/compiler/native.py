@@ -69,7 +69,7 @@ def lower(
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: choices[old] for new, old in origin.items() if old in choices} if choices else {}
-        made.append(Fusion(version.graph, sizes, apart, label, own, tables).schedule())
+        made.append(Fusion(version.graph, sizes, machine, apart, label, own, tables).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, made, strict=True)]

@@ -61,6 +61,11 @@ class Machine:
     def __str__(self) -> str:
         return json.dumps(asdict(self))
 
+    @property
+    def lanes(self) -> int:
+        """Elements of float32 in a vector."""
+        return self.vector_bits // 32
+
 
 # Every size that depends on the machine was measured on this one (AMD EPYC, family 26 model 2); what cannot
 # be found of another machine is taken from it.

@@ -19,21 +19,19 @@ from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, read
 from anyrt.loops.strip_mine import cut
 
 LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer of them are faster to transpose
-LEAST_RUN = 128  # bytes
-LARGE, LARGE_RUNS = 1 << 20, 4  # bytes of an output that no cache near a core holds; its runs are longer
 
 
 @dataclass(frozen=True, slots=True)
 class Strips:
     """How large: `line`: bytes that are read across memory at once; `run`: elements that a strip writes in a
-    row; `chunk`: strips in a row, so that reading goes on where the last strip stopped, but so few of them
-    that there are `items` for the threads; `large`: so much is written that longer runs pay."""
+    row, but at least `least_run` bytes; `chunk`: strips in a row, so that reading goes on where the last
+    strip stopped, but so few of them that there are `items` for the threads."""
 
     line: int
     run: int
+    least_run: int
     chunk: int
     items: int
-    large: bool
 
 
 def tile(kernel: Kernel, names: Names, sizes: Strips, estimate: Estimate) -> Kernel | Fail:
@@ -92,14 +90,13 @@ class _Tiling:
 
     def _strip(self) -> tuple[int, int]:
         """(positions, length) of a strip: as many as the bytes of a cache line (of narrow elements: half of
-        one), and of a run, hold. Large outputs get longer runs, of which fewer ends share a cache line."""
+        one), and of a run, hold."""
         store = self.nest.body[0]
         assert isinstance(store, Store), "what is read across memory is stored"
         width = BITS[store.buffer.stored] // 8
         most = self.sizes.line // width // (1 + (width < NARROW))
         some = min(most, 1 << (self.estimate(self.across) - 1).bit_length())
-        run = self.sizes.run * (LARGE_RUNS if self.sizes.large else 1)
-        return max(LEAST_TILE, some), max(run, LEAST_RUN // width)
+        return max(LEAST_TILE, some), max(self.sizes.run, self.sizes.least_run // width)
 
     def _at(self, nest: Nest, position: Dim) -> tuple[Stmt, ...]:
         """The nest's statements at one position across memory."""

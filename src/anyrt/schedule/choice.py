@@ -1,4 +1,4 @@
-"""How kernels are cut into pieces: what the cost model takes unless measuring has shown something better.
+"""How kernels are cut into pieces where measuring has shown something better than what the cost model takes.
 
 None of it changes what a kernel computes, nor, but for the scratch of more rows, the memory that it
 needs. `candidates` says what to measure for a kernel, the model's own choice first; plans and timing caches
@@ -19,26 +19,24 @@ from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Kernel, Loop, Space
 from anyrt.ir.statements import buffers_of, folds, loops
 
-BLOCK: Final = 4096  # elements of one piece of a flat loop: 16 KB of float32, a few microseconds of work
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The sizes of a kernel's pieces."""
+    """Sizes of a kernel's pieces (`Pieces` in pieces.py); None: what the model takes, on any machine."""
 
-    item: int = 8192  # elements that one turn of the parallel loop should hold
-    block: int = BLOCK  # elements of one piece of a flat loop
-    column: int = 256  # positions across memory that rows are folded for at a time
-    short: int = 16384  # elements that a row is read and written in: its own latencies count
-    band: int = 32  # output rows of a window kernel that one thread takes at a time
-    items: int = 16  # that a kernel of bands or strips should at least offer to the threads
-    line: int = 64  # bytes of a cache line: what a strip reads across memory
-    run: int = 64  # elements that a strip writes in a row (more if much is written), and pages read at a time
-    chunk: int = 32  # strips in a row, so that reading goes on where the last strip stopped
+    item: int | None = None
+    block: int | None = None
+    column: int | None = None
+    short: int | None = None
+    band: int | None = None
+    items: int | None = None
+    line: int | None = None
+    run: int | None = None
+    chunk: int | None = None
 
     def __str__(self) -> str:
-        own = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
-        return " ".join(f"{name}={n}" for name, n, usual in own if n != usual) or "model"
+        own = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return " ".join(f"{name}={n}" for name, n in own if n is not None) or "model"
 
     @classmethod
     def parse(cls, text: str) -> Choice | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, product
+from anyrt.core.machine import Machine
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Kernel, Space
 from anyrt.ir.program import Call
@@ -28,6 +29,7 @@ from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Except, Group, Part, Signature, signed
 from anyrt.schedule.naive import Builder
 from anyrt.schedule.partition import Stored, partition
+from anyrt.schedule.pieces import pieces
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.stream import past_caches
@@ -67,6 +69,7 @@ class Fusion:
 
     graph: Graph
     sizes: Sizes
+    machine: Machine
     alone: frozenset[Value]
     label: Callable[[Value, int], str]
     choices: Mapping[Value, Choice] = field(default_factory=dict)
@@ -176,7 +179,9 @@ class Fusion:
         self, group: Group, inside: Mapping[Value, Buffer], signature: Signature, choice: Choice, name: str
     ) -> _Made | _Refused:
         try:
-            kernel = Builder(group, inside, self.tables, self.sizes, name, choice, self.strategies).build()
+            cut = pieces(self.machine, choice)
+            make = Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, self.strategies)
+            kernel = make.build()
         except Refusal as refusal:
             return _Refused(signature.values.index(refusal.value), refusal.reason)
         return _Made(kernel, signature)

@@ -25,6 +25,7 @@ from anyrt.core.dims import (
     product,
     substitute,
 )
+from anyrt.core.machine import Machine
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
     BITS,
@@ -53,19 +54,16 @@ from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
 from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
-from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.cost import HEAVY, Sizes, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
 from anyrt.schedule.group import Group
 from anyrt.schedule.kept import Kept, moved
+from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Context, Strategy, carry_out
 from anyrt.schedule.tables import Tables
 
-ROW_MOST = 1 << 16  # elements of a row of a window: with the next one, what the caches near a core hold
-ROW_PIECE = 64  # of the innermost loop of a larger row
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
-FEW_ROWS = 1 << 14  # elements of a result, from which a fold that all of it reads gets a kernel of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +81,9 @@ class Builder:
     buffers: Mapping[Value, Buffer]
     tables: Tables
     sizes: Sizes
+    machine: Machine
+    pieces: Pieces
     name: str
-    choice: Choice = MODEL
     strategies: Strategies = STRATEGIES
     names: Names = field(default_factory=Names)
     scratch: Dim = 0
@@ -125,7 +124,16 @@ class Builder:
 
     def _context(self) -> Context:
         volume = self.sizes.volume(self.group.root)
-        return Context(self.names, self.tables, self.sizes, self.choice, volume, self._repeated, self.folded)
+        return Context(
+            self.names,
+            self.tables,
+            self.sizes,
+            self.machine,
+            self.pieces,
+            volume,
+            self._repeated,
+            self.folded,
+        )
 
     def _repeated(self) -> Value | None:
         """What has so few elements, beside the result, that computing it for each part of that again costs
@@ -169,9 +177,10 @@ class Builder:
         if self.window is None or last is None or last is self.window or len(self.inner) < 2:
             return None
         row = prod(map(self.sizes.turns, self.inner))
-        if row <= ROW_MOST or last.extent in (None, ROW_PIECE) or mod(last.extent or 0, ROW_PIECE) != 0:
+        piece = self.pieces.row_piece
+        if row <= self.pieces.row or last.extent in (None, piece) or mod(last.extent or 0, piece) != 0:
             return None
-        return last, ROW_PIECE
+        return last, piece
 
     def _axis(self, size: Dim) -> Dim:
         var = self.names.var(size)
@@ -227,7 +236,7 @@ class Builder:
         return (
             not outer
             and self.group.root is not reductions[-1].value
-            and self.sizes.volume(self.group.root) > FEW_ROWS
+            and self.sizes.volume(self.group.root) > self.pieces.alone
         )
 
     def _also(self, reductions: Sequence[Reduction]) -> list[Stmt]:

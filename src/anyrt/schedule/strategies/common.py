@@ -18,12 +18,15 @@ from anyrt.loops.version import version
 from anyrt.loops.work import work
 from anyrt.schedule.strategies.step import Context, Step
 
+LONGER = 4  # times: the runs of large outputs, of which fewer ends share a cache line
+
 
 def tiled(kernel: Kernel, c: Context) -> Kernel | Fail:
     """Strips of the model's or of the measured size."""
     width = max(BITS[s.buffer.stored] for s in stores(kernel.body)) // 8
-    large = c.volume * width > tiles.LARGE
-    sizes = tiles.Strips(c.choice.line, c.choice.run, c.choice.chunk, c.choice.items, large)
+    p, large = c.pieces, c.volume * width > c.pieces.large
+    run = p.run * (LONGER if large else 1)
+    sizes = tiles.Strips(p.line, run, p.least_run, p.chunk, p.items)
     return tiles.tile(kernel, c.names, sizes, c.estimate)
 
 

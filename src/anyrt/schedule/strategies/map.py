@@ -64,9 +64,9 @@ def _strip_mine(kernel: Kernel, c: Context) -> Kernel | Fail:
         return Fail("it has pieces already")
     widened, *beside = _inside(kernel)
     times = prod(map(c.estimate, beside))
-    if times * c.estimate(widened) <= 2 * c.choice.block:
+    if times * c.estimate(widened) <= 2 * c.pieces.block:
         return Fail("its innermost loop is one piece")
-    return strip_mine(kernel, c.names, widened, max(PIECE, c.choice.block // times // PIECE * PIECE))
+    return strip_mine(kernel, c.names, widened, max(PIECE, c.pieces.block // times // PIECE * PIECE))
 
 
 def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -79,7 +79,7 @@ def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
         return parallel(kernel, c, 0)
     inside = _inside(kernel)
     count, work = len(vars) - len(inside), prod(map(c.estimate, inside))
-    while count and work * c.estimate(vars[count - 1]) <= c.choice.item:
+    while count and work * c.estimate(vars[count - 1]) <= c.pieces.item:
         count -= 1
         work *= c.estimate(vars[count])
     return parallel(kernel, c, count)

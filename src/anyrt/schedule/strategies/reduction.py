@@ -25,7 +25,6 @@ from anyrt.schedule.strategies.common import COLLAPSE, INTERLEAVE, PARALLELISE, 
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
-MANY = 64  # rows, from which two at a time still leave enough for the threads
 LARGE = 1 << 20  # bytes of a buffer: less lies in a cache near the core anyway
 AHEAD = 2  # rows
 
@@ -45,10 +44,10 @@ def _several(kernel: Kernel, c: Context) -> Fail | None:
     if any(isinstance(s, For) and s.kind is Loop.VECTOR and loops(s.body) for s in kernel.body):
         return Fail("its rows are folded across memory")
     rows = c.estimate(Sym("rows", extent=kernel.var.extent))
-    if not isinstance(kernel.work, int) or kernel.work > c.choice.short:
-        return Fail(f"a row takes {kernel.work}, more than {c.choice.short}")
-    if rows < MANY:
-        return Fail(f"there are {rows} rows, fewer than {MANY}")
+    if not isinstance(kernel.work, int) or kernel.work > c.pieces.short:
+        return Fail(f"a row takes {kernel.work}, more than {c.pieces.short}")
+    if rows < c.pieces.rows:
+        return Fail(f"there are {rows} rows, fewer than {c.pieces.rows}")
     rest = [s for s in kernel.body if not isinstance(s, Let)]
     weight = len(parts(expressions(rest)))
     return Fail(f"its body has {weight} parts, more than {TWICE}") if weight > TWICE else None
@@ -66,7 +65,7 @@ def _together(make: Callable[[Kernel, Context], Kernel | Fail]) -> Callable[[Ker
 
 
 REDUCTION: Strategy = (
-    Step("fold across", lambda kernel, c: fold_across(kernel, c.names, c.choice.column)),
+    Step("fold across", lambda kernel, c: fold_across(kernel, c.names, c.pieces.column)),
     COLLAPSE,
     Step("leave tiles", _leave_tiles),
     INTERLEAVE,

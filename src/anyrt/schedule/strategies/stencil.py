@@ -33,7 +33,7 @@ def _bands(kernel: Kernel, c: Context) -> Kernel | Fail:
     if not isinstance(rows, For):
         return Fail("it ends with no loop over rows")
     count = c.estimate(rows.var) * prod(map(c.estimate, outer))
-    return bands(kernel, c.names, min(c.choice.band, max(LEAST_BAND, count // c.choice.items)))
+    return bands(kernel, c.names, min(c.pieces.band, max(LEAST_BAND, count // c.pieces.items)))
 
 
 STENCIL: Strategy = (

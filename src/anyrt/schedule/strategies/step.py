@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from anyrt.core.dims import Sym
+from anyrt.core.machine import Machine
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import BITS, Buffer, Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names
-from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.tables import Tables
 
 
@@ -26,14 +27,16 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What steps ask besides the kernel: fresh names, the tables of taps, sizes, how to cut pieces.
+    """What steps ask besides the kernel: fresh names, the tables of taps, sizes, the machine, and how
+    large pieces are on it.
     `volume`: elements of the result. `repeated`: what every tile would compute again; `folded`: the value of
     each register; both for refusals. `trace` gets what each step did."""
 
     names: Names
     tables: Tables
     sizes: Sizes
-    choice: Choice
+    machine: Machine
+    pieces: Pieces
     volume: int
     repeated: Callable[[], Value | None]
     folded: dict[Buffer, Value]

@@ -1,0 +1,77 @@
+"""How large the pieces of kernels are: what the machine makes of them, unless measuring has shown something
+better (choice.py).
+
+Sizes were found by measuring on one machine. A formula says what each is bound by, so that another machine
+gets its own; what is no machine's but a matter of counting, as the rows of a band, is the same everywhere.
+
+>>> pieces(Machine(l1_bytes=48 << 10)).block, pieces(Machine(l1_bytes=64 << 10)).block
+(4096, 8192)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Final
+
+from anyrt.core.machine import Machine
+from anyrt.schedule.choice import MODEL, Choice
+
+FLOAT: Final = 4  # bytes of the elements that sizes are counted in
+PAGE: Final = 4096  # bytes: what a processor fetches ahead by itself ends with one
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Sizes for one kernel; the first ones are those that a `Choice` can name."""
+
+    item: int  # elements that one turn of the parallel loop should hold
+    block: int  # elements of one piece of a flat loop
+    column: int  # positions across memory that rows are folded for at a time
+    short: int  # elements that a row is read and written in, up to which its own latencies count
+    band: int  # output rows of a window kernel that one thread takes at a time
+    items: int  # that a kernel of bands or strips should at least offer to the threads
+    line: int  # bytes of a cache line: what a strip reads across memory
+    run: int  # elements that a strip writes in a row (more if much is written), and pages read at a time
+    chunk: int  # strips in a row, so that reading goes on where the last strip stopped
+    least_run: int  # bytes that a strip writes in a row
+    large: int  # bytes of an output from which runs are longer, as no cache near a core holds it
+    row: int  # elements of a row of a window, which shall lie near the core together with the next one
+    row_piece: int  # elements of the innermost loop of a larger row
+    alone: int  # elements of an output that one thread may write alone
+    rows: int  # from which two at a time still leave enough for the threads
+
+
+def pieces(machine: Machine, choice: Choice = MODEL) -> Pieces:
+    """The sizes that a choice leaves to the machine, and those that it names."""
+    named = {f.name: n for f in fields(choice) if (n := getattr(choice, f.name)) is not None}
+    return replace(_model(machine), **named)
+
+
+@lru_cache(maxsize=8)
+def _model(machine: Machine) -> Pieces:
+    block, line = half_of_l1(machine), machine.line_bytes
+    items = 4 * max(4, machine.cores)  # so that one that is late keeps the others waiting for a quarter
+    return Pieces(
+        item=2 * block,
+        block=block,
+        column=16 * line // FLOAT,  # sixteen vectors of a line each for every row
+        short=256 * machine.costs.latency * machine.lanes,  # a row takes 256 times as long as an addition
+        band=32,  # of which the first ones compute rows that another band has computed: a tenth of them
+        items=items,
+        line=line,
+        run=machine.pages,
+        chunk=PAGE // 2 // line,
+        least_run=2 * line,  # lines are fetched in pairs
+        large=machine.l2_bytes,
+        row=machine.l2_bytes // 2 // 2 // FLOAT,  # two of them fill half of the second cache
+        row_piece=4 * line // FLOAT,
+        alone=4 * block,
+        rows=4 * items,
+    )
+
+
+def half_of_l1(machine: Machine) -> int:
+    """The largest power of two of float32 elements that half of the first cache holds, as they need room
+    beside what they are computed from."""
+    return 1 << ((machine.l1_bytes // 2 // FLOAT).bit_length() - 1)

@@ -1,0 +1,53 @@
+"""Sizes that depend on the machine: on the one where they were measured they are what was measured."""
+
+from dataclasses import replace
+
+import pytest
+
+from anyrt.core.machine import REFERENCE
+from anyrt.schedule.choice import MODEL, Choice
+from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
+
+MEASURED = Pieces(
+    item=8192,
+    block=4096,
+    column=256,
+    short=16384,
+    band=32,
+    items=16,
+    line=64,
+    run=64,
+    chunk=32,
+    least_run=128,
+    large=1 << 20,
+    row=1 << 16,
+    row_piece=64,
+    alone=16384,
+    rows=64,
+)
+
+
+def test_pieces_are_what_was_measured():
+    assert pieces(REFERENCE) == MEASURED
+
+
+def test_a_choice_replaces_what_it_names_and_nothing_else():
+    assert pieces(REFERENCE, Choice(band=64, items=8)) == replace(MEASURED, band=64, items=8)
+    assert pieces(replace(REFERENCE, line_bytes=128), Choice(run=16)).line == 128
+
+
+def test_a_choice_is_the_same_on_every_machine():
+    assert (str(MODEL), str(Choice(line=64))) == ("model", "line=64")
+    assert Choice.parse("run=128") == Choice(run=128)
+    assert Choice.of_tactic(Choice(run=128).tactic) == Choice(run=128)
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "elements"), [(16, 2048), (32, 4096), (48, 4096), (64, 8192), (128, 16384), (192, 16384)]
+)
+def test_a_piece_and_what_it_is_made_from_fit_into_the_first_cache(kilobytes, elements):
+    assert half_of_l1(replace(REFERENCE, l1_bytes=kilobytes << 10)) == elements
+
+
+def test_more_cores_get_more_items():
+    assert [pieces(replace(REFERENCE, cores=n)).items for n in (1, 4, 5, 64)] == [16, 16, 20, 256]
