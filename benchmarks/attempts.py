@@ -11,7 +11,7 @@ from dataclasses import replace
 from anyrt.core.enums import DataType
 from anyrt.schedule import batches, chunks, fuse, kernels, places, stream, wide
 from anyrt.schedule.choice import Choice
-from benchmarks.mechanisms import ENDLESS, SHORTEN, Mechanism, Switch, pieces_of
+from benchmarks.mechanisms import ENDLESS, SHORTEN, Mechanism, Switch, always, pieces_of
 from benchmarks.peers.anyrt import DYNAMIC
 
 GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
@@ -74,7 +74,7 @@ ATTEMPTS = (
     _cut("tiles of two cache lines", GN_RESIZE, Choice(line=128)),
     _cut("shorter runs of tiles", GN_RESIZE, Choice(run=16)),
     _cut("fewer strips in a row", GN_RESIZE, Choice(chunk=8)),
-    _tried("stores past the caches", "schedule/stream.py", GN_RESIZE, Switch(stream, "IN_ORDER", 1)),
+    _tried("stores past the caches", "schedule/stream.py", GN_RESIZE, Switch(stream, "in_order", always(1))),
     _tried(
         "shorter polynomials for float32", "passes/shorten.py", GN_SILU, Switch(SHORTEN, "HALVES", FLOATS)
     ),
@@ -83,7 +83,9 @@ ATTEMPTS = (
     _cut("narrow bands", RESIZE_SILU, Choice(band=8)),
     _cut("smaller items", RESIZE_SILU, Choice(item=1024)),
     _cut("larger items", RESIZE_SILU, Choice(item=65536)),
-    _tried("stores past the caches", "schedule/stream.py", RESIZE_SILU, Switch(stream, "IN_ORDER", 1)),
+    _tried(
+        "stores past the caches", "schedule/stream.py", RESIZE_SILU, Switch(stream, "in_order", always(1))
+    ),
     _cut("narrow bands", PHOTO, Choice(band=8)),
     _cut("wide bands", PHOTO, Choice(band=128, items=4)),
     _tried("a start for each tap", "schedule/places.py", PHOTO, Switch(places, "BYTE", 0)),
@@ -98,10 +100,10 @@ ATTEMPTS = (
     _dynamic(_cut("larger items", DYNAMIC_PLANES, Choice(item=65536))),
     _dynamic(_cut("tiles of two cache lines", DYNAMIC_NHWC, Choice(line=128))),
     _dynamic(_cut("shorter runs of tiles", DYNAMIC_NHWC, Choice(run=16))),
-    _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "IN_ORDER", ENDLESS)),
+    _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "in_order", always(ENDLESS))),
     _cut("smaller pieces", TWICE, Choice(block=1024)),
     _cut("larger pieces", TWICE, Choice(block=65536)),
-    _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "IN_ORDER", ENDLESS)),
+    _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "in_order", always(ENDLESS))),
     _cut("smaller pieces", POWER, Choice(block=1024)),
     _cut("larger pieces", POWER, Choice(block=65536)),
     _cut("shorter runs of tiles", SMALL_TILES, Choice(run=16)),
@@ -110,7 +112,7 @@ ATTEMPTS = (
     _cut("smaller pieces", PLANES_OF_BYTES, Choice(block=1024)),
     _cut("larger pieces", PLANES_OF_BYTES, Choice(block=65536)),
     _cut("smaller items", PLANES_OF_BYTES, Choice(item=1024)),
-    _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "ACROSS", 1)),
+    _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "across", always(1))),
     _cut("shorter runs of tiles", NHWC_HALVES, Choice(run=16)),
     _cut("tiles of a whole cache line", NHWC_HALVES, Choice(line=128)),
     _tried("batches of 4", "schedule/batches.py", SHORT_ROWS, Switch(batches, "MOST", 4)),
@@ -121,7 +123,7 @@ ATTEMPTS = (
     _tried("batches of 2", "schedule/batches.py", BF16_ROWS, Switch(batches, "MOST", 2)),
     _tried("batches of longer rows", "schedule/batches.py", ROWS, Switch(batches, "SHORT", 4096)),
     _tried("one row at a time", "schedule/kernels.py", ROWS, Switch(fuse, "pieces", pieces_of(rows=ENDLESS))),
-    _tried("stores past the caches", "schedule/stream.py", PLANES, Switch(stream, "IN_ORDER", 1)),
+    _tried("stores past the caches", "schedule/stream.py", PLANES, Switch(stream, "in_order", always(1))),
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),
     *(attempt for case in RMS_HALVES for attempt in _together(case)),
 )

@@ -73,6 +73,11 @@ def _no(*_: object) -> bool:
     return False
 
 
+def always(value: int) -> Callable[..., int]:
+    """What takes the place of a formula."""
+    return lambda *_: value
+
+
 def pieces_of(**sizes: int) -> Callable[[Machine, Choice], Pieces]:
     """What takes the place of `pieces`, with some sizes as given."""
     return lambda machine, choice: replace(pieces(machine, choice), **sizes)
@@ -209,13 +214,13 @@ MECHANISMS = (
         "outputs written past the caches",
         "schedule/stream.py",
         "scale_u_8x64x112x112",
-        (Switch(stream, "IN_ORDER", ENDLESS), Switch(stream, "ACROSS", ENDLESS)),
+        (Switch(stream, "in_order", always(ENDLESS)), Switch(stream, "across", always(ENDLESS))),
     ),
     Mechanism(
         "tiles written past the caches",
         "schedule/stream.py",
         "shuffle_t2d_4096",
-        (Switch(stream, "IN_ORDER", ENDLESS), Switch(stream, "ACROSS", ENDLESS)),
+        (Switch(stream, "in_order", always(ENDLESS)), Switch(stream, "across", always(ENDLESS))),
     ),
     Mechanism(
         "sizes that are open decide while running what is written past the caches",

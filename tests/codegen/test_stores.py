@@ -1,6 +1,7 @@
 """Stores that are not plain vectors: past the caches, and a few innermost elements interleaved."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -8,50 +9,50 @@ from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym, evaluate
+from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
-from anyrt.schedule import stream
 from anyrt.schedule.cost import Sizes
 
+SMALL = replace(REFERENCE, last_bytes=4)
 LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
 
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("length", [5, 517, 1024, 4099])
-def test_what_is_written_past_the_caches_is_the_same(monkeypatch, dtype, length):
-    monkeypatch.setattr(stream, "IN_ORDER", 1)
+def test_what_is_written_past_the_caches_is_the_same(dtype, length):
     x = b.param("x", (3, length), dtype)
-    lowered = native.lower(
-        Graph((("x", x),), (("y", b.slice_(x, (0, 1), (3, length - 1), (1, 1))),)), {}, Sizes()
-    )
+    graph = Graph((("x", x),), (("y", b.slice_(x, (0, 1), (3, length - 1), (1, 1))),))
+    lowered = native.lower(graph, {}, Sizes(), machine=SMALL)
     assert " stream" in print_kernels(lowered.module.kernels)
     assert verify(lowered, host(), [{}]) == ()
 
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("shape", [(64, 128), (67, 130)])
-def test_tiles_are_written_past_the_caches_sooner_than_rows(monkeypatch, dtype, shape):
-    monkeypatch.setattr(stream, "ACROSS", 1)
+def test_tiles_are_written_past_the_caches_sooner_than_rows(dtype, shape):
     x = b.param("x", shape, dtype)
-    outputs = (("across", b.transpose(x, (1, 0))), ("along", b.map_("neg", x)))
-    lowered = native.lower(Graph((("x", x),), outputs), {}, Sizes())
+    outputs = (("across", b.transpose(x, (1, 0))), ("along", b.slice_(x, (0, 0), (9, shape[1]), (1, 1))))
+    machine = replace(REFERENCE, last_bytes=2 * storage_bytes(dtype, shape[0] * shape[1]))
+    lowered = native.lower(Graph((("x", x),), outputs), {}, Sizes(), machine=machine)
     text = print_kernels(lowered.module.kernels).splitlines()
     assert [line.split()[1] for line in text if line.endswith("stream 1")] == ["out_across"]
     assert verify(lowered, host(), [{}]) == ()
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_open_sizes_decide_while_running(monkeypatch, turned):
-    monkeypatch.setattr(stream, "IN_ORDER", 2 * 4 * 64 * 100)
+@pytest.mark.parametrize(("turned", "least"), [(False, 100), (True, 80)])
+def test_open_sizes_decide_while_running(turned, least):
     n = Sym("x.0", 1, 200)
     x = b.param("x", (n.dim, 64), DataType.FLOAT)
     y = b.transpose(x, (1, 0)) if turned else b.map_("neg", x)
     symbols = (Symbol(n, "x", 0),)
-    lowered = native.lower(Graph((("x", x),), (("y", y),), {}, symbols), {}, Sizes({"x.0": 10}))
-    sizes = [{"x.0": k} for k in (1, 50, 99, 100, 163, 200)]
+    graph, machine = Graph((("x", x),), (("y", y),), {}, symbols), replace(REFERENCE, last_bytes=40960)
+    lowered = native.lower(graph, {}, Sizes({"x.0": 10}), machine=machine)
+    sizes = [{"x.0": k} for k in (1, 50, least - 1, least, 163, 200)]
     out = next(buffer for buffer in lowered.module.places if buffer.name == "out_y")
     assert [evaluate(out.stream, s) for s in sizes] == [0, 0, 0, 1, 1, 1]
     text = print_kernels(lowered.module.kernels)
@@ -66,10 +67,10 @@ def test_open_sizes_decide_while_running(monkeypatch, turned):
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.UINT8])
-def test_pixels_are_written_past_the_caches(monkeypatch, channels, dtype, level):
-    monkeypatch.setattr(stream, "IN_ORDER", 1)
+def test_pixels_are_written_past_the_caches(channels, dtype, level):
     x = b.param("x", (2, channels, 40, 64), dtype)
-    lowered = native.lower(Graph((("x", x),), (("y", b.transpose(x, (0, 2, 3, 1))),)), {}, Sizes())
+    graph = Graph((("x", x),), (("y", b.transpose(x, (0, 2, 3, 1))),))
+    lowered = native.lower(graph, {}, Sizes(), machine=SMALL)
     assert "!nontemporal" in native.text(lowered, choose(level))
     assert verify(lowered, choose(level), [{}]) == ()
 

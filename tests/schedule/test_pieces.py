@@ -7,6 +7,7 @@ import pytest
 from anyrt.core.machine import REFERENCE
 from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
+from anyrt.schedule.stream import across, in_order
 
 MEASURED = Pieces(
     item=8192,
@@ -29,6 +30,10 @@ MEASURED = Pieces(
 
 def test_pieces_are_what_was_measured():
     assert pieces(REFERENCE) == MEASURED
+
+
+def test_outputs_are_written_past_the_caches_from_the_size_that_was_measured():
+    assert (in_order(REFERENCE), across(REFERENCE)) == (40 << 20, 16 << 20)
 
 
 def test_a_choice_replaces_what_it_names_and_nothing_else():

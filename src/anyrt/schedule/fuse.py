@@ -91,7 +91,7 @@ class Fusion:
             self._store(stored)
         launches = self._launches()
         ends = (v for _, v in (*self.graph.inputs, *self.graph.outputs))
-        past = past_caches([x.call for x in launches], ends)
+        past = past_caches([x.call for x in launches], ends, self.machine)
         launches = [replace(x, call=_streaming(x.call, past)) for x in launches]
         buffers = {v: past.get(b, b) for v, b in self.buffers.items()}
         return Schedule(tuple(launches), self.tables, buffers, tuple(self.refused), len(self.made))

@@ -12,23 +12,32 @@ from dataclasses import replace
 from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, minimum, mul, product
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
+from anyrt.core.machine import Machine
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Buffer, Loop, Space
 from anyrt.ir.program import Call
 from anyrt.ir.statements import loops, stores
 
-IN_ORDER = 40 << 20  # bytes of inputs and outputs together: of less a last-level cache holds enough
-ACROSS = 16 << 20  # bytes of an output that is written in tiles, a line here and a line there
+
+def in_order(machine: Machine) -> int:
+    """Bytes of inputs and outputs together, from which the last-level cache does not hold enough of them: a
+    quarter more than it has."""
+    return machine.last_bytes * 5 // 4
 
 
-def past_caches(calls: Sequence[Call], ends: Iterable[Value]) -> dict[Buffer, Buffer]:
+def across(machine: Machine) -> int:
+    """Bytes of an output that is written in tiles, a line here and a line there: half of that cache."""
+    return machine.last_bytes // 2
+
+
+def past_caches(calls: Sequence[Call], ends: Iterable[Value], machine: Machine) -> dict[Buffer, Buffer]:
     """For each output that shall be written past the caches the buffer to use instead; `ends`: all inputs
     and outputs."""
     found: dict[Buffer, Buffer] = {}
     traffic: Dim = 0
     for value in ends:
         traffic = add(traffic, _bytes(value.dtype, product(value.shape)))
-    together = _reaches(traffic, IN_ORDER)
+    together = _reaches(traffic, in_order(machine))
     for call in calls:
         if not any(b.space is Space.OUTPUT for b in call.buffers):
             continue
@@ -38,7 +47,7 @@ def past_caches(calls: Sequence[Call], ends: Iterable[Value]) -> dict[Buffer, Bu
             if buffer.space is not Space.OUTPUT:
                 continue
             if tiled and isinstance(buffer.type, DataType):
-                large = maximum(large, _reaches(_bytes(buffer.type, buffer.size), ACROSS))
+                large = maximum(large, _reaches(_bytes(buffer.type, buffer.size), across(machine)))
             if large != 0:
                 found[buffer] = replace(buffer, stream=maximum(large, found.get(buffer, buffer).stream))
     return found
