@@ -7,8 +7,8 @@ from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.bytecode import Token, encode
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.link import link
-from anyrt.codegen.emit import emit
 from anyrt.codegen.llvm import host
+from anyrt.codegen.simd import emit
 from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
 from anyrt.core.enums import DataType

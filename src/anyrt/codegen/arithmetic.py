@@ -7,10 +7,17 @@ from anyrt.codegen.bfloat import narrowed, widened
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.ir.intervals import interval
-from anyrt.ir.kernel import COMPARES, Expr, Op, Scalar
+from anyrt.ir.kernel import COMPARES, Alu, Cast, Expr, Op, Scalar
 
 
-def alu(
+def operation(w: Writer, scope: Scope, x: Alu | Cast, texts: list[str], width: int) -> str:
+    """`x` on operands written as `texts`."""
+    if isinstance(x, Cast):
+        return _cast(w, scope, x.arg, x.type, texts[0], width)
+    return _alu(w, scope, x.op, x.args, texts, x.type, width)
+
+
+def _alu(
     w: Writer, scope: Scope, op: Op, args: tuple[Expr, ...], texts: list[str], result: Scalar, width: int
 ) -> str:
     """`op` on operands written as `texts`; the types are those of `args`."""
@@ -105,7 +112,7 @@ def _divide(w: Writer, scope: Scope, op: Op, a: str, b: str, type: Scalar, width
     return w.put(scope, f"select {flag} {none}, {kind} {zero}, {kind} {result}")
 
 
-def cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
+def _cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int) -> str:
     """`text`, of the type of `arg`, converted."""
     source, target = ll.vector(arg.type, width), ll.vector(to, width)
     if arg.type is Scalar.BF16 or to is Scalar.BF16:

@@ -13,21 +13,6 @@ from dataclasses import dataclass, field
 from anyrt.core.dims import Sym
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """A vector loop while its body is written: the loop variable's value in lane 0, the width (two or more:
-    the text of one lane is a scalar's), and in the tail the mask."""
-
-    var: Sym
-    width: int
-    first: str
-    mask: str | None
-    whole: bool = False  # the first lane is a multiple of the width
-
-    def __post_init__(self) -> None:
-        assert self.width > 1, f"a vector of {self.width} lanes along {self.var}"
-
-
 @dataclass(slots=True, eq=False)
 class Scope:
     """One nesting level: its text, the symbols it defines (as LLVM values) and what it has computed.
@@ -41,7 +26,6 @@ class Scope:
     syms: dict[Sym, str] = field(default_factory=dict)
     known: dict[object, str] = field(default_factory=dict)
     values: dict[object, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
-    lanes: Lanes | None = None
     changes: frozenset[str] = frozenset()
 
 
@@ -57,10 +41,10 @@ class Scopes:
         """The scope being written."""
         return self.stack[-1]
 
-    @property
-    def lanes(self) -> Lanes | None:
-        """The open vector loop, if any."""
-        return next((s.lanes for s in reversed(self.stack) if s.lanes), None)
+    def open(self, scope: Scope) -> Scope:
+        """Make `scope` the one being written."""
+        self.stack.append(scope)
+        return scope
 
     def name(self, stem: str = "t") -> str:
         """A fresh LLVM value name without its sigil."""
@@ -69,18 +53,13 @@ class Scopes:
 
     def home(self, needs: frozenset[Sym], reads: frozenset[str] = frozenset()) -> Scope:
         """The outermost scope in which every symbol of `needs` is defined and nothing of `reads` changes."""
-        return self.stack[self._depth(needs, reads)]
+        return self.stack[self.depth(needs, reads)]
 
-    def lane_home(self, needs: frozenset[Sym], reads: frozenset[str] = frozenset()) -> Scope:
-        """As `home`, but not outside the open vector loop."""
-        first = next(i for i, s in enumerate(self.stack) if s.lanes)
-        return self.stack[max(first, self._depth(needs, reads))]
-
-    def _depth(self, needs: frozenset[Sym], reads: frozenset[str]) -> int:
+    def depth(self, needs: frozenset[Sym], reads: frozenset[str]) -> int:
+        """Where `home` is in the stack."""
         for depth in range(len(self.stack) - 1, 0, -1):
             scope = self.stack[depth]
-            defines = not needs.isdisjoint(scope.syms) or (scope.lanes and scope.lanes.var in needs)
-            if defines or not reads.isdisjoint(scope.changes):
+            if not needs.isdisjoint(scope.syms) or not reads.isdisjoint(scope.changes):
                 return depth
         return 0
 

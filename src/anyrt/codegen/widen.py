@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from anyrt.codegen import llvmtext as ll
-from anyrt.codegen.scope import Lanes, Scope
+from anyrt.codegen.registers import combine
+from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
+from anyrt.codegen.vectors import Lanes, Vectors
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import Buffer, For, Load, Op, Scalar, Stmt, Store, neutral
 from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, stores
@@ -27,16 +29,21 @@ CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start 
 class VectorLoop:
     """One `For(VECTOR)` while it is widened; `block` writes its statements."""
 
-    values: Values
+    vectors: Vectors
     block: Callable[[Iterable[Stmt]], None]
     loop: For
+
+    @property
+    def values(self) -> Values:
+        """What all lanes share."""
+        return self.vectors.values
 
     def emit(self) -> None:
         """Main loop, masked rest, and the accumulators' last combination."""
         v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
         assert var.extent is not None, f"vector loop {var} has no extent"
-        assert v.out.scopes.lanes is None, f"vector loop {var} stands in another one"
-        width = lanes_for(self.loop.body, self.values.out.machine.vector_bits) * self._registers()
+        assert self.vectors.lanes is None, f"vector loop {var} stands in another one"
+        width = lanes_for(self.loop.body, self.vectors.machine.vector_bits) * self._registers()
         folded = sorted(
             {f.buffer: f.op for f in folds(self.loop.body) if f.buffer.name in v.registers}.items(),
             key=lambda x: x[0].name,
@@ -69,7 +76,7 @@ class VectorLoop:
     def _registers(self) -> int:
         """Registers a vector: more than one where an instruction narrows them and the loop walks memory."""
         body, var = self.loop.body, self.loop.var
-        if not self.values.out.machine.has_bf16 or not all(
+        if not self.vectors.machine.has_bf16 or not all(
             isinstance(s, Store) and s.buffer.stored is Scalar.BF16 for s in body
         ):
             return 1
@@ -161,8 +168,8 @@ class VectorLoop:
         for b, register in sums.items():
             v.registers[b.name] = register
             v.changed(b.name)
-        inner = Scope(lanes=lanes, syms={lanes.var: lanes.first}, changes=changes_of(self.loop.body))
-        v.out.scopes.stack.append(inner)
+        scope = Scope(syms={lanes.var: lanes.first}, changes=changes_of(self.loop.body))
+        inner = self.vectors.open(lanes, scope)
         self.block(self.loop.body)
         v.out.scopes.stack.pop()
         return inner
@@ -198,7 +205,7 @@ class VectorLoop:
         vectors = [v.out.put(scope, f"load {kind}, ptr {r.pointer}") for r in parts]
         while len(vectors) > 1:
             vectors = [
-                combine(v, scope, op, type, width, *pair)
+                combine(v.out, scope, op, type, width, *pair)
                 for pair in zip(vectors[::2], vectors[1::2], strict=True)
             ]
         total, lanes = vectors[0], width
@@ -215,36 +222,9 @@ class VectorLoop:
                     )
                     for h in halves
                 )
-            total = combine(v, scope, op, type, lanes, a, b)
+            total = combine(v.out, scope, op, type, lanes, a, b)
         pointer = v.registers[buffer.name].pointer
         old = v.out.put(scope, f"load {ll.NAMES[type]}, ptr {pointer}")
         scope.lines.append(
-            f"  store {ll.NAMES[type]} {combine(v, scope, op, type, 1, old, total)}, ptr {pointer}"
+            f"  store {ll.NAMES[type]} {combine(v.out, scope, op, type, 1, old, total)}, ptr {pointer}"
         )
-
-
-def combine(v: Values, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b: str) -> str:
-    """op(a, b); in the masked rest of a vector loop, lanes outside keep `a`."""
-    kind = ll.vector(type, lanes)
-    table = ll.FLOAT_OPS if type.is_float else ll.INT_OPS
-    if op in table:
-        result = v.out.put(scope, f"{table[op]} {kind} {a}, {b}")
-    else:
-        names = ll.INTRINSICS if type.is_float else ll.INT_INTRINSICS
-        result = v.out.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])
-    return _kept(v, scope, kind, lanes, result, a)
-
-
-def accumulate(v: Values, scope: Scope, lanes: int, total: str, factors: list[str]) -> str:
-    """total + the product of two factors, rounded once."""
-    kind = ll.vector(Scalar.F32, lanes)
-    name = f"llvm.fma.{ll.suffix(Scalar.F32, lanes)}"
-    result = v.out.call(scope, kind, name, [(kind, x) for x in (*factors, total)])
-    return _kept(v, scope, kind, lanes, result, total)
-
-
-def _kept(v: Values, scope: Scope, kind: str, lanes: int, result: str, before: str) -> str:
-    open_lanes = v.out.scopes.lanes
-    if open_lanes is None or open_lanes.mask is None or lanes == 1:
-        return result
-    return v.out.put(scope, f"select <{lanes} x i1> {open_lanes.mask}, {kind} {result}, {kind} {before}")

@@ -12,7 +12,8 @@ from functools import reduce
 from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.link import link
 from anyrt.codegen import llvm
-from anyrt.codegen.emit import ATTRIBUTES, Function, emit
+from anyrt.codegen.emit import ATTRIBUTES, Function
+from anyrt.codegen.simd import emit
 from anyrt.compiler.objects import Nowhere, Store, pieces
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine

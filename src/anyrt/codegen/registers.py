@@ -1,0 +1,61 @@
+"""Accumulators: where they are kept, and how something is folded into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.values import Register, Values
+from anyrt.codegen.writer import Writer
+from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Op, Scalar
+
+
+def allocate(v: Values, stmt: Alloc, width: int, read: Callable[[Expr], str]) -> None:
+    """Begin an accumulator of so many lanes with its first value, which `read` writes."""
+    name, kind = stmt.buffer.name, ll.vector(stmt.buffer.stored, width)
+    pointer = f"%{v.out.scopes.name('r')}"
+    v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
+    first = read(stmt.value)
+    v.registers[name] = Register(pointer, width)
+    v.changed(name)
+    v.out.scopes.inner.lines.append(f"  store {kind} {first}, ptr {pointer}")
+
+
+def fold(
+    v: Values,
+    stmt: Fold,
+    read: Callable[[Expr], str],
+    keep: Callable[[str, str], str] = lambda new, _: new,
+) -> None:
+    """Fold into an accumulator what `read` writes; `keep(new, old)` is what it holds then."""
+    register, type = v.registers[stmt.buffer.name], stmt.buffer.stored
+    scope, kind = v.out.scopes.inner, ll.vector(type, register.lanes)
+    old = v.out.put(scope, f"load {kind}, ptr {register.pointer}")
+    factors = _factors(stmt) if v.out.machine.has_fma else ()
+    if factors:
+        name, texts = f"llvm.fma.{ll.suffix(type, register.lanes)}", [*map(read, factors), old]
+        new = v.out.call(scope, kind, name, [(kind, x) for x in texts])
+    else:
+        new = combine(v.out, scope, stmt.op, type, register.lanes, old, read(stmt.value))
+    scope.lines.append(f"  store {kind} {keep(new, old)}, ptr {register.pointer}")
+    v.changed(stmt.buffer.name)
+
+
+def _factors(stmt: Fold) -> tuple[Expr, ...]:
+    """What can be multiplied before it is added to the accumulator, in one instruction."""
+    match stmt.value:
+        case Alu(op=Op.MUL, args=args) if stmt.op is Op.ADD and stmt.buffer.stored is Scalar.F32:
+            return args
+        case _:
+            return ()
+
+
+def combine(w: Writer, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b: str) -> str:
+    """op(a, b)."""
+    kind = ll.vector(type, lanes)
+    table = ll.FLOAT_OPS if type.is_float else ll.INT_OPS
+    if op in table:
+        return w.put(scope, f"{table[op]} {kind} {a}, {b}")
+    names = ll.INTRINSICS if type.is_float else ll.INT_INTRINSICS
+    return w.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])

@@ -1,0 +1,98 @@
+"""Kernels as functions for processors with vector registers.
+
+define void @kernel(ptr %frame, i64 %begin, i64 %end, ptr %scratch)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.emit import NAME, Emitter, Function
+from anyrt.codegen.refuse import refuse
+from anyrt.codegen.registers import allocate, fold
+from anyrt.codegen.stores import fetch, store
+from anyrt.codegen.tiles import write_tile
+from anyrt.codegen.values import Values
+from anyrt.codegen.vectors import Lanes, Vectors
+from anyrt.codegen.widen import VectorLoop
+from anyrt.codegen.writer import Writer
+from anyrt.core.machine import Machine
+from anyrt.ir.kernel import Alloc, Buffer, Fetch, Fold, For, Kernel, Loop, Stmt, Store
+
+
+def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
+    """`kernel` as an LLVM function. Its text depends on nothing but the kernel's loops: names of buffers and
+    sizes do not occur in it."""
+    refuse(kernel)
+    values = Values(Writer(machine), {})
+    return Emitter(values, VectorForms(Vectors(values, machine))).function(kernel, name)
+
+
+@dataclass(slots=True)
+class VectorForms:
+    """What is written with vectors, in one function."""
+
+    vectors: Vectors
+
+    def head(self, name: str, words: int) -> str:
+        """A call does the turns from `begin` to `end` of the kernel's own loop."""
+        return f"define void @{name}(ptr noalias %frame, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{"
+
+    def scratch(self, to: Emitter, buffer: Buffer) -> str:
+        """A place in the thread's memory."""
+        v, start = to.values, "%scratch"
+        if buffer.offset == 0:
+            return start
+        entry = v.out.scopes.stack[0]
+        return v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(buffer.offset)}", "b")
+
+    def write(self, to: Emitter, stmt: Stmt) -> bool:
+        """Vector loops, all that stands in them, and the kernel's own loop."""
+        lanes = self.vectors.lanes
+        match stmt:
+            case For(kind=Loop.PARALLEL):
+                self._share(to, stmt)
+            case For(kind=Loop.VECTOR):
+                VectorLoop(self.vectors, to.block, stmt).emit()
+            case _:
+                return lanes is not None and self._within(to, stmt, lanes)
+        return True
+
+    def _share(self, to: Emitter, loop: For) -> None:
+        """The turns of one call; what they stored past the caches is there for others when it ends."""
+        to.counted(loop.var, "%begin", "%end", loop.body)
+        if any(b.stream != 0 for b in to.values.pointers):
+            to.values.out.scopes.inner.lines.append("  fence seq_cst")
+
+    def _within(self, to: Emitter, stmt: Stmt, lanes: Lanes) -> bool:
+        """What stands in a vector loop; False for what all lanes do alike."""
+        v = self.vectors
+        match stmt:
+            case For(kind=Loop.TILE):
+                write_tile(to, v, stmt, lanes)
+            case Alloc():
+                allocate(v.values, stmt, lanes.width, v.value)
+            case Store():
+                store(v, stmt, lanes)
+            case Fold():
+                self._fold(stmt, lanes)
+            case Fetch():
+                fetch(v, stmt, lanes)
+            case _:
+                return False
+        return True
+
+    def _fold(self, stmt: Fold, lanes: Lanes) -> None:
+        """Into the lanes that the mask has; the others stay as they are."""
+        out, width = self.vectors.out, self.vectors.values.registers[stmt.buffer.name].lanes
+        kind = ll.vector(stmt.buffer.stored, width)
+
+        def keep(new: str, old: str) -> str:
+            if lanes.mask is None or width == 1:
+                return new
+            return out.put(
+                out.scopes.inner, f"select <{width} x i1> {lanes.mask}, {kind} {new}, {kind} {old}"
+            )
+
+        fold(self.vectors.values, stmt, self.vectors.value, keep)

@@ -1,0 +1,100 @@
+"""What vector loops store, whole vectors, past the caches where that pays, or only some lanes, and what they
+prefetch."""
+
+from __future__ import annotations
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.vectors import Lanes, Vectors
+from anyrt.codegen.writer import Writer
+from anyrt.core.dims import linear, substitute
+from anyrt.ir.kernel import Buffer, Fetch, Scalar, Store
+
+LEAST_PAST, LINE = 16, 64  # bytes of the vectors that are stored past the caches
+
+
+def store(v: Vectors, stmt: Store, lanes: Lanes) -> None:
+    """Every lane's element."""
+    values, scope = v.values, v.out.scopes.inner
+    buffer, type = stmt.buffer, stmt.buffer.stored
+    assert stmt.value.type is type, f"storing {stmt.value.type} into {buffer.name}, which holds {type}"
+    value = v.value(stmt.value)
+    values.changed(buffer.name)
+    moved = linear(stmt.index, lanes.var)
+    if moved and moved[0] == 1:
+        where = values.address(scope, buffer, v.lane_zero(scope, 1, moved[1], lanes))
+        store_run(v, buffer, value, where, lanes)
+    else:
+        _scatter(v, stmt, value, lanes)
+
+
+def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) -> None:
+    """Lanes that are neighbours in memory."""
+    scope, type = v.out.scopes.inner, buffer.stored
+    kind, size = ll.vector(type, lanes.width), ll.BYTES[type]
+    part = min(LINE, lanes.width * size & -(lanes.width * size))  # what registers can be filled with
+    if lanes.mask is None and buffer.stream != 0 and part >= LEAST_PAST:
+        _store_past(v, buffer, kind, value, where, part)
+    elif lanes.mask is None:
+        scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
+    else:
+        name = f"llvm.masked.store.{ll.suffix(type, lanes.width)}.p0"
+        flags = f"<{lanes.width} x i1>"
+        v.out.declared.add(f"declare void @{name}({kind}, ptr, i32, {flags})")
+        args = f"{kind} {value}, ptr {where}, i32 {size}, {flags} {lanes.mask}"
+        scope.lines.append(f"  call void @{name}({args})")
+
+
+def _store_past(v: Vectors, buffer: Buffer, kind: str, value: str, where: str, part: int) -> None:
+    """Past the caches where the address allows it: such stores exist for aligned vectors only."""
+    scope = v.out.scopes.inner
+    past, plain, done = (v.out.scopes.name(stem) for stem in ("past", "plain", "stored"))
+    address = v.out.put(scope, f"ptrtoint ptr {where} to i64")
+    odd = v.out.put(scope, f"and i64 {address}, {part - 1}")
+    even = v.out.put(scope, f"icmp eq i64 {odd}, 0")
+    if buffer.stream != 1:
+        large = v.out.put(scope, f"icmp ne i64 {v.values.dim(buffer.stream)}, 0")
+        even = v.out.put(scope, f"and i1 {large}, {even}")
+    scope.lines += [
+        f"  br i1 {even}, label %{past}, label %{plain}",
+        f"{past}:",
+        f"  store {kind} {value}, ptr {where}, align {part}, !nontemporal !1",
+        f"  br label %{done}",
+        f"{plain}:",
+        f"  store {kind} {value}, ptr {where}, align {ll.BYTES[buffer.stored]}",
+        f"  br label %{done}",
+        f"{done}:",
+    ]
+
+
+def _scatter(v: Vectors, stmt: Store, value: str, lanes: Lanes) -> None:
+    scope, type, width = v.out.scopes.inner, stmt.buffer.stored, lanes.width
+    base, moving = v.split(stmt.index, lanes)
+    start = v.values.address(scope, stmt.buffer, v.values.dim(base))
+    offsets = v.out.put(scope, f"sext <{width} x i32> {v.lane_dim(moving, lanes)} to <{width} x i64>")
+    where = v.out.put(scope, f"getelementptr {ll.NAMES[type]}, ptr {start}, <{width} x i64> {offsets}")
+    mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
+    name, kind = f"llvm.masked.scatter.{ll.suffix(type, width)}.v{width}p0", ll.vector(type, width)
+    v.out.declared.add(f"declare void @{name}({kind}, <{width} x ptr>, i32, <{width} x i1>)")
+    scope.lines.append(
+        f"  call void @{name}({kind} {value}, <{width} x ptr> {where}, i32 {ll.BYTES[type]}, "
+        f"<{width} x i1> {mask})"
+    )
+
+
+def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
+    """Every cache line of what the lanes would read; a masked step is not worth it."""
+    scope = v.out.scopes.inner
+    if lanes.mask is None:
+        first = v.lane_zero(scope, 1, substitute(stmt.index, {lanes.var: 0}), lanes)
+        kind, size = ll.NAMES[stmt.buffer.stored], ll.BYTES[stmt.buffer.stored]
+        where = v.out.put(scope, f"getelementptr {kind}, ptr {v.values.pointers[stmt.buffer]}, i64 {first}")
+        for line in range(0, lanes.width * size, LINE):
+            prefetch(v.out, scope, where, line)
+
+
+def prefetch(w: Writer, scope: Scope, where: str, ahead: int) -> None:
+    """Ask for the cache line `ahead` bytes behind `where`, to be held near the core."""
+    at = w.put(scope, f"getelementptr i8, ptr {where}, i64 {ahead}")
+    w.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    scope.lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")

@@ -1,0 +1,142 @@
+"""Tiles: a store for each of a few turns inside a vector loop, which are neighbours where the lanes are not.
+
+What walks memory with the tile is computed with the tile's turns as lanes, once for each lane of the vector
+loop, and transposed; in a masked step it is gathered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.emit import Emitter
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.stores import prefetch, store_run
+from anyrt.codegen.transpose import FIT, columns, interleave, transpose
+from anyrt.codegen.vectors import Lanes, Vectors
+from anyrt.core.dims import Dim, Sym, bounds, linear, substitute
+from anyrt.ir.kernel import For, Load, Store
+from anyrt.ir.statements import changes_of, walks
+
+
+def write_tile(to: Emitter, v: Vectors, loop: For, lanes: Lanes) -> None:
+    """A `For(TILE)` that holds a store, inside the vector loop of `lanes`."""
+    tile, store = loop.var, loop.body[0]
+    assert isinstance(store, Store), f"tile {tile} holds more than a store"
+    moved, along = linear(store.index, lanes.var), linear(store.index, tile)
+    if moved is not None and moved[0] == tile.extent and along is not None and along[0] == 1:
+        Tile(to, v, tile, store, lanes).interleaved(moved[1])
+    elif moved is None or moved[0] != 1 or not walks(store.value, tile) or bounds(tile.extent or 0)[1] < 2:
+        # Neighbours are stored apart, or there are no two of them to load at once.
+        if isinstance(tile.extent, int):
+            to.unrolled(tile, loop.body)
+        else:
+            to.counted(tile, "0", v.values.dim(tile.extent or 0), loop.body)
+    else:
+        Tile(to, v, tile, store, lanes).transposed(moved[1])
+
+
+@dataclass(slots=True)
+class Tile:
+    """One tile while it is written."""
+
+    emitter: Emitter
+    vectors: Vectors
+    tile: Sym
+    store: Store
+    lanes: Lanes
+
+    def transposed(self, rest: Dim) -> None:
+        """Rows whose lanes are the tile's turns become columns, which are stored."""
+        v, values, tile, store = self.vectors, self.vectors.values, self.tile, self.store
+        turns, outer = tile.extent or 0, v.out.scopes.inner
+        size = 1 << (bounds(turns)[1] - 1).bit_length()
+        count = values.dim(turns)
+        mask = None if turns == size else v.out.below(outer, size, count)
+        found = self._columns(Lanes(tile, size, "0", mask))
+        for i, column in enumerate(found[:turns] if isinstance(turns, int) else found):
+            inner = v.out.scopes.open(Scope(syms={tile: str(i)}, changes=changes_of((store,))))
+            where = values.address(inner, store.buffer, v.lane_zero(inner, 1, rest, self.lanes))
+            store_run(v, store.buffer, column, where, self.lanes)
+            v.out.scopes.stack.pop()
+            outer.lines += inner.lines if isinstance(turns, int) else self._where(f"{i}", count, inner.lines)
+
+    def _where(self, i: str, end: str, lines: list[str]) -> list[str]:
+        """Lines that run where i < end."""
+        out = self.vectors.out
+        then, done = out.scopes.name("then"), out.scopes.name("done")
+        flag = out.put(out.scopes.inner, f"icmp slt i64 {i}, {end}")
+        return [
+            f"  br i1 {flag}, label %{then}, label %{done}",
+            f"{then}:",
+            *lines,
+            f"  br label %{done}",
+            f"{done}:",
+        ]
+
+    def _columns(self, across: Lanes) -> list[str]:
+        """The tile's columns. Rows that take more than a load are computed in a loop and laid down in
+        between, and so are more rows than fit into the registers."""
+        out, outer, width = self.vectors.out, self.vectors.out.scopes.inner, self.lanes.width
+        name, size = ll.NAMES[self.store.buffer.stored], ll.BYTES[self.store.buffer.stored]
+        if isinstance(self.store.value, Load) and width <= FIT:
+            rows = [self._row(str(lane), across) for lane in range(width)]
+            return transpose(out, outer, rows, name, across.width)
+        kind = f"<{across.width} x {name}>"
+        space, i = f"%{out.scopes.name('tile')}", f"%{out.scopes.name('i')}"
+        self.vectors.values.allocas.append(f"  {space} = alloca [{width} x {kind}], align 64")
+
+        def place(row: int | str, column: int = 0) -> str:
+            return out.put(out.scopes.inner, f"getelementptr {kind}, ptr {space}, i64 {row}, i64 {column}")
+
+        def write() -> None:
+            value = self._row(i, across)
+            out.scopes.inner.lines.append(f"  store {kind} {value}, ptr {place(i)}")
+
+        self.emitter.turns(i, "0", str(width), Scope(), write)
+        if width <= FIT:
+            rows = [out.put(outer, f"load {kind}, ptr {place(lane)}") for lane in range(width)]
+            return transpose(out, outer, rows, name, across.width)
+        return list(columns(out, outer, place, (name, size), width, across.width))
+
+    def _row(self, lane: str, across: Lanes) -> str:
+        """What one lane of the vector loop stores in all turns of the tile; lanes that a mask leaves out
+        repeat the last one."""
+        v, values, lanes, wanted = self.vectors, self.vectors.values, self.lanes, self.store.value
+        outer = v.out.scopes.inner
+        at = v.out.put(outer, f"add i64 {lanes.first}, {lane}")
+        if lanes.mask is not None:
+            last = v.out.put(outer, f"sub i64 {values.dim(lanes.var.extent or 0)}, 1")
+            at = v.out.call(outer, "i64", "llvm.smin.i64", [("i64", at), ("i64", last)])
+        inner = v.open(across, Scope(syms={lanes.var: at, across.var: "0"}))
+        value = v.value(wanted)
+        if isinstance(wanted, Load):  # rows far apart are more than a processor watches
+            first = values.dim(substitute(wanted.index, {across.var: 0}))
+            behind = across.width * ll.BYTES[wanted.type]
+            prefetch(v.out, inner, values.address(inner, wanted.buffer, first), behind)
+        v.out.scopes.stack.pop()
+        outer.lines += inner.lines
+        return value
+
+    def interleaved(self, rest: Dim) -> None:
+        """Lanes stored `tile.extent` elements apart, the tile's turns between them: one run of memory."""
+        v, values, tile, lanes = self.vectors, self.vectors.values, self.tile, self.lanes
+        buffer, size, outer = self.store.buffer, tile.extent, v.out.scopes.inner
+        assert isinstance(size, int), f"tile {tile} needs a fixed extent"
+        rows = []
+        for i in range(size):
+            inner = v.out.scopes.open(Scope(syms={tile: str(i)}))
+            rows.append(v.value(self.store.value))
+            v.out.scopes.stack.pop()
+            outer.lines += inner.lines
+        mask = lanes.mask
+        if mask is not None:
+            mask = interleave(v.out, outer, [mask] * size, "i1", lanes.width)
+        run = Lanes(lanes.var, lanes.width * size, lanes.first, mask)
+        value = interleave(v.out, outer, rows, ll.NAMES[buffer.stored], lanes.width)
+        inner = v.out.scopes.open(Scope(syms={tile: "0"}))
+        first = v.out.put(inner, f"mul i64 {lanes.first}, {size}")
+        start = v.out.put(inner, f"add i64 {values.dim(substitute(rest, {tile: 0}))}, {first}")
+        store_run(v, buffer, value, values.address(inner, buffer, start), run)
+        v.out.scopes.stack.pop()
+        outer.lines += inner.lines

@@ -1,0 +1,331 @@
+"""Kernel expressions over the lanes of the open vector loop.
+
+An expression that does not depend on the loop's variable is computed once as a scalar and broadcast; a load
+becomes a plain vector load, a strided one or a gather by how its index moves with that variable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from anyrt.codegen import arithmetic, permute
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.legal import replacement
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.transpose import shuffle
+from anyrt.codegen.values import Values, registers_of, single
+from anyrt.codegen.writer import Writer
+from anyrt.core.dims import Dim, Fn, Sym, linear, mul, product, symbols
+from anyrt.core.dims import Expr as DimExpr
+from anyrt.core.machine import Machine
+from anyrt.ir.kernel import (
+    LANES,
+    Alu,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Load,
+    Places,
+    Scalar,
+    Space,
+    cast,
+    free_symbols,
+    operands,
+)
+
+# Indices within a vector loop are computed in 32 bits: no tensor has more than 2³¹ elements.
+STRIDED = 4  # strides up to here are loaded whole and shuffled
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A vector loop while its body is written: the loop variable's value in lane 0, the width (two or more:
+    the text of one lane is a scalar's), and in the tail the mask."""
+
+    var: Sym
+    width: int
+    first: str
+    mask: str | None
+    whole: bool = False  # the first lane is a multiple of the width
+
+    def __post_init__(self) -> None:
+        assert self.width > 1, f"a vector of {self.width} lanes along {self.var}"
+
+
+@dataclass(slots=True)
+class Vectors:
+    """Writes expressions as the open vector loop needs them."""
+
+    values: Values
+    machine: Machine
+    opened: dict[Scope, Lanes] = field(default_factory=dict)  # the bodies of vector loops
+
+    @property
+    def out(self) -> Writer:
+        """Where the function is written."""
+        return self.values.out
+
+    @property
+    def lanes(self) -> Lanes | None:
+        """The open vector loop, if any."""
+        return next((self.opened[s] for s in reversed(self.out.scopes.stack) if s in self.opened), None)
+
+    def open(self, lanes: Lanes, scope: Scope) -> Scope:
+        """Begin the body of a vector loop."""
+        self.opened[scope] = lanes
+        return self.out.scopes.open(scope)
+
+    def value(self, x: Expr) -> str:
+        """`x` as the open vector loop needs it: a vector inside one, else a scalar."""
+        lanes = self.lanes
+        if lanes is None:
+            return self.values.scalar(x)
+        if isinstance(x, Const):
+            return ll.splat(x.value, x.type, lanes.width)
+        if self._varies(x, lanes):
+            scope = self.values.home(x, self._home)
+            return self.values.known(scope, (x, lanes.width), x, lambda: self._write(scope, x, lanes))
+        outer, kind, width = self.values.home(x, self.out.scopes.home), ll.NAMES[x.type], lanes.width
+        return self.values.known(
+            outer, ("splat", x, width), x, lambda: self.out.spread(outer, self.values.scalar(x), kind, width)
+        )
+
+    def _varies(self, x: Expr, lanes: Lanes) -> bool:
+        """True when lanes may see different values of `x`."""
+        registers = self.values.registers
+        return lanes.var in free_symbols(x) or any(registers[r].lanes > 1 for r in registers_of(x))
+
+    def _home(self, needs: frozenset[Sym], reads: frozenset[str] = frozenset()) -> Scope:
+        """As `Scopes.home`, but not outside the open vector loop."""
+        stack = self.out.scopes.stack
+        first = next(i for i, s in enumerate(stack) if s in self.opened)
+        return stack[max(first, self.out.scopes.depth(needs, reads))]
+
+    def _write(self, scope: Scope, x: Index | Load | Alu | Cast, lanes: Lanes) -> str:
+        legal = None if self.machine.has_rounding else replacement(x)
+        if legal is not None:
+            return self.value(legal)
+        match x:
+            case Index(dim=dim):
+                return self.out.put(
+                    scope, f"sext <{lanes.width} x i32> {self.lane_dim(dim, lanes)} to <{lanes.width} x i64>"
+                )
+            case Load():
+                return self._load(scope, x, lanes)
+            case Cast() | Alu():
+                texts = [self.value(a) for a in operands(x)]
+                return arithmetic.operation(self.out, scope, x, texts, lanes.width)
+
+    # ---- indices ------------------------------------------------------------------------------
+
+    def lane_dim(self, x: Dim, lanes: Lanes) -> str:
+        """An index that differs by lane, as a vector of i32."""
+        scope = self._home(self.values.loop_symbols(x))
+        key = ("lanes", x)
+        if key in scope.known:
+            return scope.known[key]
+        kind = f"<{lanes.width} x i32>"
+        total = ""
+        for m, c in x.terms if isinstance(x, DimExpr) else (((), x),):
+            still = tuple(a for a in m if lanes.var not in symbols(a))
+            uniform = self.values.dim(product([c, *map(single, still)]))
+            part = self.out.spread(scope, self._narrow(scope, uniform), "i32", lanes.width)
+            for a in m:
+                if a not in still:
+                    part = self.out.put(scope, f"mul {kind} {part}, {self._lane_atom(a, lanes)}")
+            total = part if not total else self.out.put(scope, f"add {kind} {total}, {part}")
+        scope.known[key] = total
+        return total
+
+    def _narrow(self, scope: Scope, value: str) -> str:
+        return self.out.put(scope, f"trunc i64 {value} to i32")
+
+    def _lane_atom(self, atom: Sym | Fn, lanes: Lanes) -> str:
+        scope = self._home(self.values.loop_symbols(atom))
+        key = ("lane", atom)
+        if key not in scope.known:
+            scope.known[key] = self._lane_text(scope, atom, lanes)
+        return scope.known[key]
+
+    def _lane_text(self, scope: Scope, atom: Sym | Fn, lanes: Lanes) -> str:
+        width = lanes.width
+        if atom == lanes.var:
+            first = self.out.spread(
+                scope, self.out.put(scope, f"trunc i64 {lanes.first} to i32"), "i32", width
+            )
+            steps = "<" + ", ".join(f"i32 {i}" for i in range(width)) + ">"
+            return self.out.put(scope, f"add <{width} x i32> {first}, {steps}")
+        if isinstance(atom, Sym):
+            source = atom.source
+            assert isinstance(source, Const | Index | Load | Alu | Cast), f"{atom} is used outside its loop"
+            return self.value(cast(source, Scalar.I32))
+        return self._lane_function(scope, atom, lanes)
+
+    def _lane_function(self, scope: Scope, fn: Fn, lanes: Lanes) -> str:
+        """Functions of an index in a vector loop: written as a value expression over lane indices."""
+        a, b = (self.lane_dim(x, lanes) for x in (fn.args * 2)[:2])
+        kind = f"<{lanes.width} x i32>"
+        match fn.op:
+            case "min" | "max":
+                return self.out.call(scope, kind, f"llvm.s{fn.op}.v{lanes.width}i32", [(kind, a), (kind, b)])
+            case "eq":
+                same = self.out.put(scope, f"icmp eq {kind} {a}, {b}")
+                return self.out.put(scope, f"zext <{lanes.width} x i1> {same} to {kind}")
+            case "floordiv" | "mod":
+                divisor = self.out.call(
+                    scope,
+                    kind,
+                    f"llvm.smax.v{lanes.width}i32",
+                    [(kind, b), (kind, ll.splat(1, Scalar.I32, lanes.width))],
+                )
+                rest = self.out.put(scope, f"srem {kind} {a}, {divisor}")
+                negative = self.out.put(scope, f"ashr {kind} {rest}, {ll.splat(31, Scalar.I32, lanes.width)}")
+                up = self.out.put(scope, f"and {kind} {negative}, {divisor}")
+                left = self.out.put(scope, f"add {kind} {rest}, {up}")
+                if fn.op == "mod":
+                    return left
+                return self.out.put(
+                    scope, f"sdiv {kind} {self.out.put(scope, f'sub {kind} {a}, {left}')}, {divisor}"
+                )
+            case _:
+                raise AssertionError(f"{fn.op} of a vector loop's variable")
+
+    # ---- loads --------------------------------------------------------------------------------
+
+    def _load(self, scope: Scope, x: Load, lanes: Lanes) -> str:
+        kind = ll.vector(x.type, lanes.width)
+        if x.buffer.space is Space.REGISTER:
+            return self.out.put(scope, f"load {kind}, ptr {self.values.registers[x.buffer.name].pointer}")
+        moved = linear(x.index, lanes.var)
+        stride = moved[0] if moved else None
+        if moved and isinstance(stride, int) and 1 <= stride <= STRIDED:
+            where = self.values.address(scope, x.buffer, self.lane_zero(scope, stride, moved[1], lanes))
+            if stride == 1:
+                return self._contiguous(scope, x.type, where, lanes)
+            if lanes.mask is None:
+                return self._strided(scope, x.type, where, stride, lanes.width)
+        followed = self._followed(x, lanes)
+        return self._gather(scope, x, lanes) if followed is None else self._pick(scope, x, *followed, lanes)
+
+    def _followed(self, x: Load, lanes: Lanes) -> tuple[Sym, Load, int] | None:
+        """(position, its table's entry, elements a position) when lanes read near positions of a table and
+        the processor can permute that."""
+        for sym in sorted(symbols(x.index), key=lambda s: s.name):
+            entry, moved = sym.source, linear(x.index, sym)
+            if not isinstance(entry, Load) or not entry.buffer.near or moved is None:
+                continue
+            step, along, size = moved[0], linear(entry.index, lanes.var), ll.BYTES[x.type]
+            if not isinstance(step, int) or along is None or along[0] != 1 or lanes.var in symbols(moved[1]):
+                continue
+            count = permute.registers(entry.buffer, step, lanes.width, size)
+            if step > 0 and size in self.machine.permutes and count <= permute.MOST:
+                return sym, entry, step
+        return None
+
+    def _pick(self, scope: Scope, x: Load, sym: Sym, entry: Load, step: int, lanes: Lanes) -> str:
+        """Registers from the first lane's element on, but none beyond the buffer's end."""
+        w, size, kind = self.out, ll.BYTES[x.type], f"<{lanes.width} x i32>"
+        count = permute.registers(entry.buffer, step, lanes.width, size)
+        along, moved = linear(entry.index, lanes.var), linear(x.index, sym)
+        assert along is not None, f"{entry} does not move with {lanes.var}"
+        assert moved is not None, f"{x} does not move with {sym}"
+        rest, placed = self.values.dim(moved[1]), self._placed(scope, entry.buffer.places, along[1], lanes)
+        position, apart = placed or (self._first(scope, entry, along[1], lanes), self._lane_atom(sym, lanes))
+        start = w.put(scope, f"add i64 {rest}, {w.put(scope, f'mul i64 {position}, {step}')}")
+        places = w.put(scope, f"mul {kind} {apart}, {ll.splat(step, Scalar.I32, lanes.width)}")
+        if placed is None:
+            last = self.values.dim(x.buffer.entries - count * permute.REGISTER // size)
+            start = w.call(scope, "i64", "llvm.smin.i64", [("i64", start), ("i64", last)])
+            shift = w.put(scope, f"trunc i64 {w.put(scope, f'sub i64 {rest}, {start}')} to i32")
+            places = w.put(scope, f"add {kind} {places}, {w.spread(scope, shift, 'i32', lanes.width)}")
+        return permute.pick(
+            w, scope, x.type, self.values.address(scope, x.buffer, start), places, lanes.width, count
+        )
+
+    def _first(self, scope: Scope, entry: Load, rest: Dim, lanes: Lanes) -> str:
+        """The position of the first lane's group."""
+        w, where = self.out, self.lane_zero(scope, 1, rest, lanes)
+        entered = w.put(scope, f"load i32, ptr {self.values.address(scope, entry.buffer, where)}")
+        if entry.buffer.group > 1:
+            inside = w.put(scope, f"urem i32 {entered}, {entry.buffer.group}")
+            entered = w.put(scope, f"sub i32 {entered}, {inside}")
+        return w.put(scope, f"sext i32 {entered} to i64")
+
+    def _placed(self, scope: Scope, places: Places | None, at: Dim, lanes: Lanes) -> tuple[str, str] | None:
+        """Where a vector begins to read, and how far from there each lane's element lies."""
+        if places is None or lanes.mask is not None or not lanes.whole or lanes.width != LANES:
+            return None
+        tap = next((t for t in range(places.taps) if at == mul(places.length, t)), None)
+        if tap is None:
+            return None
+        w, narrow, wide = self.out, ll.vector(Scalar.U8, LANES), ll.vector(Scalar.I32, LANES)
+        block = w.put(scope, f"udiv i64 {lanes.first}, {LANES}")
+        block = w.put(scope, f"add i64 {block}, {self.values.dim(places.first_block(tap))}")
+        begin = w.put(scope, f"load i32, ptr {self.values.address(scope, places.starts, block)}")
+        entry = self.values.address(scope, places.offsets, self.lane_zero(scope, 1, at, lanes))
+        apart = w.put(scope, f"load {narrow}, ptr {entry}, align 1")
+        return w.put(scope, f"sext i32 {begin} to i64"), w.put(scope, f"zext {narrow} {apart} to {wide}")
+
+    def lane_zero(self, scope: Scope, stride: int, rest: Dim, lanes: Lanes) -> str:
+        """The index that lane 0 reads or writes."""
+        first = lanes.first if stride == 1 else self.out.put(scope, f"mul i64 {lanes.first}, {stride}")
+        return first if rest == 0 else self.out.put(scope, f"add i64 {self.values.dim(rest)}, {first}", "i")
+
+    def _contiguous(self, scope: Scope, type: Scalar, where: str, lanes: Lanes) -> str:
+        kind, size = ll.vector(type, lanes.width), ll.BYTES[type]
+        if lanes.mask is None:
+            return self.out.put(scope, f"load {kind}, ptr {where}, align {size}")
+        name = f"llvm.masked.load.{ll.suffix(type, lanes.width)}.p0"
+        self.out.declared.add(f"declare {kind} @{name}(ptr, i32, <{lanes.width} x i1>, {kind})")
+        return self.out.put(
+            scope,
+            f"call {kind} @{name}(ptr {where}, i32 {size}, <{lanes.width} x i1> {lanes.mask}, "
+            f"{kind} zeroinitializer)",
+        )
+
+    def _strided(self, scope: Scope, type: Scalar, where: str, stride: int, width: int) -> str:
+        """Whole vectors from the first to the last element read, then the wanted ones picked out: LLVM takes
+        one load of them all apart."""
+        kind, element, last = ll.vector(type, width), ll.NAMES[type], stride * (width - 1)
+        picked, end = "", 0
+        for k in range(stride):
+            start = min(k * width, last + 1 - width)  # the last one ends where the elements end
+            at = self.out.put(scope, f"getelementptr {element}, ptr {where}, i64 {start}") if start else where
+            part = self.out.put(scope, f"load {kind}, ptr {at}, align {ll.BYTES[type]}")
+            places = [i * stride for i in range(width)]
+            held = (
+                places if k == 1 else list(range(width))
+            )  # from the second on, lanes stand where they belong
+            new = [width + p - start if p < start + width else 0 for p in places]
+            order = [h if p < end else n for p, h, n in zip(places, held, new, strict=True)]
+            picked = shuffle(self.out, scope, picked, part, element, width, order) if k else part
+            end = start + width
+        return picked
+
+    def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
+        width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.type]
+        base, moving = self.split(x.index, lanes)
+        start = self.values.address(scope, x.buffer, self.values.dim(base))
+        offsets = self.out.put(
+            scope, f"sext <{width} x i32> {self.lane_dim(moving, lanes)} to <{width} x i64>"
+        )
+        where = self.out.put(
+            scope, f"getelementptr {ll.NAMES[x.type]}, ptr {start}, <{width} x i64> {offsets}"
+        )
+        mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
+        name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
+        self.out.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
+        return self.out.put(
+            scope,
+            f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, "
+            f"{kind} zeroinitializer)",
+        )
+
+    def split(self, x: Dim, lanes: Lanes) -> tuple[Dim, Dim]:
+        """(what all lanes share, what moves)."""
+        moving: Dim = 0
+        for m, c in x.terms if isinstance(x, DimExpr) else ():
+            if any(lanes.var in symbols(a) for a in m):
+                moving = moving + product([c, *map(single, m)])
+        return x - moving, moving
