@@ -20,7 +20,7 @@ where the operands' bounds reach across a place where the function is not define
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,7 +32,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
 from anyrt.ir.interpret import compute, concrete
 from anyrt.ir.kernel import Op
-from anyrt.ir.prim import Array, Prim
+from anyrt.ir.prim import Array
 from anyrt.ir.reference import widen
 from anyrt.prims._convert import limits
 from anyrt.prims.map import CAST, Map
@@ -41,6 +41,7 @@ from anyrt.prims.scalar import SCALARS
 from anyrt.prims.taps import Cubic, TapRule, Taps
 
 Errors = NDArray[np.float64]
+Run = Callable[[tuple[Array, ...]], Array]  # a value for the arrays of its operands
 
 UNIT: Final = 2.0**-24
 TINY: Final = 2.0**-148  # two steps of float32 below its normal range
@@ -72,17 +73,20 @@ def exact(array: Array, dtype: DataType) -> Bounded:
 def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -> Bounded:
     """One value for its operands."""
     with np.errstate(all="ignore"):
-        array = compute(value, tuple(a.array for a in args), sizes)
-        op = concrete(value.op, sizes)
-        match op:
-            case Map():
-                error = _mapped(op, args, array) + _rounding(op, args, array)
-            case Reduce():
+
+        def run(arrays: tuple[Array, ...]) -> Array:
+            return compute(value, arrays, sizes)
+
+        array = run(tuple(a.array for a in args))
+        match concrete(value.op, sizes):
+            case Map() as op:
+                error = _mapped(op, run, args, array) + _rounding(op, args, array)
+            case Reduce() as op:
                 error = _reduced(op, args[0])
-            case Taps() if op.rule.weighs:
+            case Taps() as op if op.rule.weighs:
                 error = _tapped(op, args[0], array)
             case _:
-                error = _shaken(op, args, array)
+                error = _shaken(run, args, array)
         return Bounded(array, _outside(array, error))
 
 
@@ -114,9 +118,9 @@ def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
     return cast(low, dtype), cast(high, dtype)
 
 
-def _mapped(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
+def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Errors:
     # A comparison flips when both operands move towards each other; each is moved alone, and twice as far.
-    error = _shaken(op, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
+    error = _shaken(run, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
     if op.fn in EQUALITIES or (op.fn == CAST and op.dtype is DataType.BOOL):
         return np.maximum(error, _may_be_equal(*args))
     return error + _turned(*args) if op.fn == "mod" and is_float(op.dtype) else error
@@ -136,21 +140,17 @@ def _turned(a: Bounded, b: Bounded) -> Errors:
     return np.where(a.error + np.abs(np.divide(a.array, b.array)) * b.error > period / 4, period, 0.0)
 
 
-def _shaken(op: Prim, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:
+def _shaken(run: Run, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:
     """How far the result moves when the operands do, one after the other."""
     total: Errors = EXACT
+    arrays = tuple(a.array for a in args)
     for k, arg in enumerate(args):
         if arg.exact:
             continue
-        moved = (_distance(_with(op, args, k, sign * factor, result.shape), result) for sign in (-1.0, 1.0))
+        ends = (_moved(arg, sign * factor) for sign in (-1.0, 1.0))
+        moved = (_distance(run((*arrays[:k], end, *arrays[k + 1 :])), result) for end in ends)
         total = total + np.maximum(*moved)
     return total
-
-
-def _with(op: Prim, args: tuple[Bounded, ...], k: int, factor: float, shape: tuple[int, ...]) -> Array:
-    arrays = [a.array for a in args]
-    arrays[k] = _moved(args[k], factor)
-    return op.ref(tuple(arrays), shape)
 
 
 def _moved(x: Bounded, factor: float) -> Array:

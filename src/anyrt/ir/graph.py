@@ -1,7 +1,8 @@
 """The graph IR: immutable, interned applications of primitives.
 
 A `Value` is one result of a `Node`; a node applies a primitive (an object that carries its attributes, see
-ir/prim.py) to values. Equal nodes are one object, so common subexpressions cannot exist.
+ir/prim.py) to values, and may have several results. Equal nodes are one object, so common subexpressions
+cannot exist.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Type:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Node:
-    """A primitive applied to values; made by `apply`, never directly."""
+    """A primitive applied to values, and the types of its results; made by `apply` and `apply_all`, never
+    directly."""
 
     op: Prim
     args: tuple[Value, ...]
@@ -78,19 +80,27 @@ class Value:
         return self.node.args
 
     def __repr__(self) -> str:
-        return f"<{type(self.op).__name__} {self.type}>"
+        number = f".{self.index}" if self.index else ""
+        return f"<{type(self.op).__name__}{number} {self.type}>"
 
 
 _INTERNED: weakref.WeakValueDictionary[tuple[object, ...], Node] = weakref.WeakValueDictionary()
 
 
 def apply(op: Prim, *args: Value) -> Value:
-    """The first result of `op` on `args`; the same object when it was applied before."""
+    """The result of `op` on `args`, when it has one; an equal value when it was applied before."""
+    results = apply_all(op, *args)
+    assert len(results) == 1, f"{op} has {len(results)} results"
+    return results[0]
+
+
+def apply_all(op: Prim, *args: Value) -> tuple[Value, ...]:
+    """All results of `op` on `args`; equal values when it was applied before."""
     key = (op, args)
     node = _INTERNED.get(key)
     if node is None:
-        node = _INTERNED.setdefault(key, Node(op, args, (op.infer(tuple(a.type for a in args)),)))
-    return Value(node)
+        node = _INTERNED.setdefault(key, Node(op, args, op.types(tuple(a.type for a in args))))
+    return tuple(Value(node, k) for k in range(len(node.types)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,7 @@ def walk(roots: Iterable[Value]) -> Iterator[Value]:
 
 
 def users(graph: Graph) -> dict[Value, list[Value]]:
-    """For each value the values computed from it (one entry a use)."""
+    """For each value the values computed from it (one entry a use and result)."""
     out: dict[Value, list[Value]] = {}
     for value in walk(v for _, v in graph.outputs):
         out.setdefault(value, [])

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from anyrt.core.dims import Expr, Sym, as_symbol, evaluate
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.ir.symbolic import known
@@ -31,12 +31,13 @@ def interpret(
     arrays = {value: _fed(name, feeds[name], value, sizes) for name, value in graph.inputs}
     for value in walk(v for _, v in graph.outputs):
         if value not in arrays:
-            arrays[value] = compute(value, tuple(arrays[a] for a in value.args), sizes)
+            made = _results(value.node, tuple(arrays[a] for a in value.args), sizes)
+            arrays |= {Value(value.node, k): array for k, array in enumerate(made)}
     return {name: cast(arrays[v], v.dtype) for name, v in graph.outputs}
 
 
 def _fed(name: str, given: Array, value: Value, sizes: Mapping[str, int]) -> Array:
-    wanted = _shape(value, sizes)
+    wanted = _shape(value.type, sizes)
     if given.shape != wanted:
         raise BindingError("AR704", name, got=f"shape {given.shape}", wanted=f"{wanted} ({value.type})")
     return widen(given, value.dtype)
@@ -44,10 +45,16 @@ def _fed(name: str, given: Array, value: Value, sizes: Mapping[str, int]) -> Arr
 
 def compute(value: Value, args: tuple[Array, ...], sizes: Mapping[str, int]) -> Array:
     """One value for the arrays of its operands."""
-    shape = _shape(value, sizes)
-    result = concrete(value.op, sizes).ref(args, shape)
-    assert result.shape == shape, f"{value}: the reference gave {result.shape} instead of {shape}"
-    return result
+    return _results(value.node, args, sizes)[value.index]
+
+
+def _results(node: Node, args: tuple[Array, ...], sizes: Mapping[str, int]) -> tuple[Array, ...]:
+    """All results of a node for the arrays of its operands."""
+    shapes = [_shape(of, sizes) for of in node.types]
+    results = concrete(node.op, sizes).results(args, shapes[0])
+    got = [r.shape for r in results]
+    assert got == shapes, f"{Value(node)}: the reference gave {got} instead of {shapes}"
+    return results
 
 
 def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
@@ -86,5 +93,5 @@ def _concrete(x: object, sizes: Mapping[str, int]) -> object:
     return x if all(new[name] is v for name, v in old.items()) else replace(x, **new)
 
 
-def _shape(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(d, sizes) for d in value.shape)
+def _shape(of: Type, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(d, sizes) for d in of.shape)

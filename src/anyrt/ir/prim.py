@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from anyrt.core.dims import Dim, Requirement
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 
+T = TypeVar("T")
 Array = NDArray[np.generic]
 Symbolic = NDArray[np.object_]  # an array whose elements are Dims
 
@@ -35,12 +37,13 @@ class Prim(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def infer(self, args: tuple[Type, ...]) -> Type:
-        """The type of the result; raises ShapeError or DTypeError."""
+    def infer(self, args: tuple[Type, ...]) -> Type | tuple[Type, ...]:
+        """The type of the result, or of each of several; raises ShapeError or DTypeError."""
 
     @abstractmethod
-    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """The result in NumPy, for concrete arrays; `out` is the concrete shape of the result."""
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array | tuple[Array, ...]:
+        """The result in NumPy, or each of several, for concrete arrays; `out` is the concrete shape of the
+        first."""
 
     @abstractmethod
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
@@ -48,9 +51,21 @@ class Prim(ABC):
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The result's elements as Dims when the operands' are known (shape arithmetic); None when they are
-        not."""
+        not. Asked only where there is one result."""
         return None
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
         """Conditions on dynamic sizes that `infer` could not decide."""
         return ()
+
+    def types(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
+        """The types of all results."""
+        return _all(self.infer(args))
+
+    def results(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
+        """All results in NumPy; `out` is the concrete shape of the first."""
+        return _all(self.ref(args, out))
+
+
+def _all(found: T | tuple[T, ...]) -> tuple[T, ...]:
+    return found if isinstance(found, tuple) else (found,)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from anyrt.ir.graph import Graph, Value, apply, walk
+from anyrt.ir.graph import Graph, Value, apply_all, walk
 from anyrt.ir.prim import Prim
 
 OUT: Final = "out"
@@ -53,12 +53,14 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """Matches a primitive applied to what the patterns `args` match; attributes not named may be anything."""
+    """Matches result `index` of a primitive applied to what the patterns `args` match; attributes not named
+    may be anything."""
 
     kind: type[Prim]
     args: tuple[Pattern, ...]
     attributes: tuple[tuple[str, object], ...]
     name: str | None = None
+    index: int = 0
 
 
 Pattern: TypeAlias = Hole | Op
@@ -73,6 +75,11 @@ def op(kind: type[Prim], *args: Pattern, **attributes: object) -> Op:
 def named(name: str, pattern: Op) -> Op:
     """The same pattern; what it matches is bound to `name`."""
     return replace(pattern, name=name)
+
+
+def result(index: int, pattern: Op) -> Op:
+    """Another result of what the pattern matches."""
+    return replace(pattern, index=index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +133,8 @@ def _match(pattern: Pattern, value: Value, found: Found) -> bool:
     match pattern:
         case Hole(name=name):
             return found.setdefault(name, value) == value
-        case Op(kind=kind, args=args, name=given):
-            if not isinstance(value.op, kind) or len(args) != len(value.args):
+        case Op(kind=kind, args=args, name=given, index=index):
+            if not isinstance(value.op, kind) or (len(args), index) != (len(value.args), value.index):
                 return False
             if given is not None:
                 found[given] = value
@@ -219,5 +226,5 @@ def _settle(root: Value, change: Callable[[Value], Value], done: dict[Value, Val
 
 
 def with_args(value: Value, args: Sequence[Value]) -> Value:
-    """The same primitive on other operands."""
-    return value if tuple(args) == value.args else apply(value.op, *args)
+    """The same result of the same primitive on other operands."""
+    return value if tuple(args) == value.args else apply_all(value.op, *args)[value.index]

@@ -28,6 +28,6 @@ def _followed(value: Value) -> tuple[Value, ...]:
 
 
 def _elements(value: Value, found: dict[Value, Symbolic | None]) -> Symbolic | None:
-    if is_float(value.dtype):
+    if is_float(value.dtype) or len(value.node.types) > 1:
         return None
     return value.op.values(tuple(found.get(a) for a in value.args), value.type)

@@ -7,6 +7,7 @@
     output "y" v1
     follow n "x" 0
 
+A node with several results is one line, `v3: FLOAT[2], INT32[2] = …`, and its results are `v3.0` and `v3.1`.
 The attributes of a primitive are read by the types that its fields declare, so that text which was
 tampered with cannot make a primitive of the wrong shape; `infer` and the verifier judge the rest.
 Constants stand as `@"name"`.
@@ -18,7 +19,7 @@ import enum
 import json
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Final, Union, get_args, get_origin, get_type_hints
 
@@ -26,7 +27,7 @@ from anyrt.core.dims import INF, Expr, Sym, symbols
 from anyrt.core.dimtext import Reader, print_dim, print_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, PlanError
-from anyrt.ir.graph import Graph, Symbol, Type, Value, apply, walk
+from anyrt.ir.graph import Graph, Node, Symbol, Type, Value, apply_all, walk
 from anyrt.ir.prim import Prim
 from anyrt.ir.verify import graph_faults
 
@@ -47,18 +48,24 @@ class Vocabulary:
 
 def print_graph(graph: Graph, words: Vocabulary) -> str:
     """`graph` as text; every blob in it has a name in `words`."""
-    order = list(walk([v for _, v in (*graph.inputs, *graph.outputs)]))
-    names = {value: f"v{k}" for k, value in enumerate(order)}
+    nodes = list(dict.fromkeys(v.node for v in walk(v for _, v in (*graph.inputs, *graph.outputs))))
+    names = {v: name for k, node in enumerate(nodes) for v, name in _named(node, f"v{k}")}
     show = _Printer(words)
-    nodes = [show.node(value, names, graph.names.get(value)) for value in order]
+    shown = [show.node(f"v{k}", node, names, graph.names) for k, node in enumerate(nodes)]
     lines = [f"symbol {symbol_text(s)}" for s in sorted(show.sizes, key=lambda s: s.name)]
-    lines += nodes
+    lines += shown
     lines += [f"input {json.dumps(name)} {names[v]}" for name, v in graph.inputs]
     lines += [f"output {json.dumps(name)} {names[v]}" for name, v in graph.outputs]
     for s in graph.symbols:
         kind = "follow value" if s.is_value else "follow"
         lines.append(f"{kind} {print_name(s.sym.name)} {json.dumps(s.tensor)} {s.axis}")
     return "\n".join(lines) + "\n"
+
+
+def _named(node: Node, name: str) -> Iterator[tuple[Value, str]]:
+    """All results of a node, each with what it is called."""
+    for k in range(len(node.types)):
+        yield Value(node, k), name if len(node.types) == 1 else f"{name}.{k}"
 
 
 def symbol_text(s: Sym) -> str:
@@ -74,11 +81,13 @@ class _Printer:
         self.classes = frozenset(words.classes.values())
         self.sizes: set[Sym] = set()
 
-    def node(self, value: Value, names: Mapping[Value, str], given: str | None) -> str:
-        assert value.index == 0, f"{value}: only first results are printed"
-        args = ", ".join(names[a] for a in value.args)
-        suffix = "" if given is None else f" {json.dumps(given)}"
-        return f"{names[value]}: {self.attribute(value.type)} = {self.attribute(value.op)}({args}){suffix}"
+    def node(self, name: str, node: Node, names: Mapping[Value, str], given: Mapping[Value, str]) -> str:
+        types, args = ", ".join(map(self.attribute, node.types)), ", ".join(names[a] for a in node.args)
+        line = f"{name}: {types} = {self.attribute(node.op)}({args})"
+        results = [v for v, _ in _named(node, name)]
+        if given.keys().isdisjoint(results):
+            return line
+        return f"{line} {', '.join(json.dumps(given[v]) if v in given else 'None' for v in results)}"
 
     def attribute(self, x: object) -> str:
         match x:
@@ -186,23 +195,36 @@ class _Parser:
 
     def node(self, word: str, place: str) -> None:
         self.reader.expect(":")
-        declared = self.value_type()
+        declared = [self.value_type()]
+        while self.reader.skip(","):
+            declared.append(self.value_type())
         self.reader.expect("=")
         op = self.structure(Prim)
         args: list[Value] = []
         self.reader.items("(", lambda: args.append(self.value()), ")")
         assert isinstance(op, Prim), f"{op} was read as a primitive"
         try:
-            value = apply(op, *args)
+            results = apply_all(op, *args)
         except AnyrtError as error:
             raise PlanError("AR607", place, got=str(error)) from None
-        if value.type != declared:
-            raise PlanError("AR607", place, got=f"type {declared}", wanted=f"{value.type}")
-        if word in self.values:
-            raise PlanError("AR607", place, got=f"a second {word}", wanted="every value once")
-        self.values[word] = value
-        if self.reader.next.startswith('"'):
-            self.names[value] = self.reader.string()
+        node = results[0].node
+        if node.types != tuple(declared):
+            got, wanted = (", ".join(map(repr, types)) for types in (declared, node.types))
+            raise PlanError("AR607", place, got=f"type {got}", wanted=wanted)
+        for value, name in _named(node, word):
+            if name in self.values:
+                raise PlanError("AR607", place, got=f"a second {name}", wanted="every value once")
+            self.values[name] = value
+        if self.reader.next.startswith('"') or (len(results) > 1 and self.reader.follows("None")):
+            self.given(results)
+
+    def given(self, results: Sequence[Value]) -> None:
+        """What results are called in messages; None where one has no name."""
+        for k, value in enumerate(results):
+            if k:
+                self.reader.expect(",")
+            if not self.reader.skip("None"):
+                self.names[value] = self.reader.string()
 
     def value_type(self) -> Type:
         dtype = self.member(DataType)

@@ -60,9 +60,12 @@ def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
 
 def _type_faults(graph: Graph, value: Value) -> Iterator[str]:
     try:
-        inferred = value.op.infer(tuple(a.type for a in value.args))
+        inferred = value.op.types(tuple(a.type for a in value.args))
     except AnyrtError as error:
         yield f"{graph.name(value)}: {error}"
         return
-    if inferred != value.node.types[0]:
-        yield f"{graph.name(value)} has type {value.type}, its rule gives {inferred}"
+    if inferred != value.node.types:
+        got, wanted = (", ".join(map(repr, types)) for types in (value.node.types, inferred))
+        yield f"{graph.name(value)} has type {got}, its rule gives {wanted}"
+    elif not 0 <= value.index < len(inferred):
+        yield f"{graph.name(value)} is result {value.index} of {len(inferred)}"
