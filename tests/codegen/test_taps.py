@@ -1,25 +1,30 @@
 """Reading at positions from tables, in vector loops."""
 
+import numpy as np
 import pytest
 
 from anyrt.codegen.llvm import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, load
 from anyrt.compiler.verify import verify
-from anyrt.core.dims import Sym
+from anyrt.core.dims import Sym, evaluate
 from anyrt.core.enums import DataType, ResizeRoundMode, SampleMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.interpret import interpret
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
-from anyrt.prims.taps import Border, Linear, Nearest
+from anyrt.prims.taps import Border, Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
 
 N = Sym("x.0", 1, 100)
+M = Sym("m.0", 1, 100)
 BILINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
 CORNERS = Linear(Coordinate.ALIGN_CORNERS, Selector.FORMULA)
 NEAREST = Nearest(Coordinate.ASYMMETRIC, Selector.FORMULA, ResizeRoundMode.FLOOR)
+CUBIC = Cubic(Coordinate.ALIGN_CORNERS, Selector.FORMULA, -0.75, exclude_outside=False)
+OUTSIDE = Cubic(Coordinate.ASYMMETRIC, Selector.FORMULA, -0.5, exclude_outside=True)
 
 
 @pytest.mark.parametrize("mode", [SampleMode.REFLECT, SampleMode.WRAP, SampleMode.CLAMP])
@@ -67,3 +72,56 @@ def test_pixels_of_fixed_width_are_read_as_one_row(width):
     x = b.param("x", (3, width, 3), DataType.UINT8)
     y = b.taps(b.cast(x, DataType.FLOAT), 1, 48, BILINEAR)
     assert verify(native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes()), host(), [{}]) == ()
+
+
+def natively(graph, feeds, sizes, level=None):
+    """The output y."""
+    loaded = load(native.lower(graph, {}, Sizes(sizes)), choose(level))
+    trial, buffers = Trial(loaded, sizes), loaded.lowered.schedule.buffers
+    for name, value in graph.inputs:
+        if name in feeds:
+            trial.write(buffers[value], feeds[name], value.dtype)
+    trial.run()
+    ((_, y),) = graph.outputs
+    return trial.read(buffers[y], y.dtype, tuple(evaluate(d, sizes) for d in y.shape))
+
+
+@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
+@pytest.mark.parametrize("length", [33, N.dim], ids=["static", "dynamic"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("rule", [CORNERS, CUBIC, OUTSIDE], ids=["linear", "cubic", "outside"])
+def test_an_element_that_weighs_nothing_is_not_read(rule, axis, length, level):
+    """Results of which every second one lies on an element, with NaN and infinities here and there."""
+    shape = tuple(length if k == axis else 33 for k in (0, 1))
+    x = b.param("x", shape, DataType.FLOAT)
+    symbols = tuple(Symbol(N, "x", axis) for d in shape if d == N.dim)
+    graph = Graph((("x", x),), (("y", b.taps(x, axis, 65 + (rule is OUTSIDE), rule)),), symbols=symbols)
+    held, sizes = np.random.default_rng(0).standard_normal((33, 33)).astype(np.float32), {N.name: 33}
+    held[::5, ::7], held[3::11, 2::9], held[7::8, 5::6] = np.nan, np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        (want,) = interpret(graph, {"x": held}, sizes).values()
+    np.testing.assert_allclose(natively(graph, {"x": held}, sizes, level), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
+@pytest.mark.parametrize("rule", [BILINEAR, CORNERS, CUBIC, OUTSIDE, NEAREST])
+def test_taps_to_the_same_size_keep_every_bit(rule, level):
+    """Zeros of both signs, odd subnormals, the largest number and what lies beyond it."""
+    x, m = b.param("x", (N.dim,), DataType.FLOAT), b.param("m", (M.dim,), DataType.FLOAT)
+    symbols = (Symbol(N, "x", 0), Symbol(M, "m", 0))
+    graph = Graph((("x", x), ("m", m)), (("y", b.taps(x, 0, M.dim, rule)),), symbols=symbols)
+    held = np.resize(np.float32([0.0, -0.0, 1e-45, -4.2e-45, 1.5, 3.4028235e38, np.inf, -np.inf, np.nan]), 40)
+    got = natively(graph, {"x": held}, {N.name: 40, M.name: 40}, level)
+    assert got.view(np.int32).tolist() == held.view(np.int32).tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "selections"),
+    [(DataType.FLOAT, 99, 1), (DataType.FLOAT, 66, 0), (DataType.UINT8, 99, 0)],
+    ids=["on elements", "between elements", "integers"],
+)
+def test_weights_are_asked_only_where_they_may_be_0(dtype, size, selections):
+    x, rule = b.param("x", (33, 40), dtype), Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, False)
+    y = b.taps(b.cast(x, DataType.FLOAT), 0, size, rule)
+    lowered = native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes())
+    assert print_kernels(lowered.module.kernels).count("select(eq(wgt") == selections

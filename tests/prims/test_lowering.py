@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
@@ -192,6 +193,24 @@ def test_lowering_agrees_with_reference(case: Case):
             np.testing.assert_allclose(got, expected.astype(np.float32), rtol=2e-6, atol=4e-4)
         else:
             np.testing.assert_array_equal(got.astype(np.int64), expected.astype(np.int64))
+
+
+KERNELS = [(-0.75, False), (-0.5, True), (0.0, False), (0.0, True), (4.0, False)]
+
+
+@pytest.mark.parametrize("how", ResizeCoordinateTransformation)
+@pytest.mark.parametrize("rule", [Linear, *(partial(Cubic, a=a, exclude_outside=e) for a, e in KERNELS)])
+def test_taps_of_nan_and_infinities_agree_with_the_reference(how, rule):
+    """One of them in each row, and in some rows an infinity of the other sign."""
+    for length, out in [(5, 9), (5, 15), (6, 3), (3, 3), (2, 7), (1, 4), (5, 10)]:
+        special, place = np.meshgrid([np.nan, np.inf, -np.inf], np.arange(length))
+        x = np.tile(np.float32(np.arange(1, length + 1)), (3 * length, 1))
+        x[::2, -1] = -np.inf
+        np.put_along_axis(x, place.reshape(-1, 1), np.float32(special.reshape(-1, 1)), 1)
+        op = Taps(1, out, rule(how, ResizeSelector.FORMULA))
+        with np.errstate(invalid="ignore"):
+            got = lowered(op, [t(F, *x.shape)], [x], {})
+            np.testing.assert_allclose(got, op.ref((x,), (len(x), out)), rtol=1e-5, atol=1e-5)
 
 
 def test_numpy_types_of_references_are_the_interpreters():

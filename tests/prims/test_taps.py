@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
+from anyrt.core.dims import Sym
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
@@ -21,6 +24,23 @@ def coordinates(how: Coordinate, n_in: int, n_out: int) -> np.ndarray:
         Coordinate.ASYMMETRIC: o * n_in / n_out,
         Coordinate.HALF_PIXEL: (o + 0.5) * n_in / n_out - 0.5,
     }[how]
+
+
+@pytest.mark.parametrize("how", Coordinate)
+@pytest.mark.parametrize("a", [-0.75, -0.1, 0.0, 0.3])
+@pytest.mark.parametrize("exclude", [False, True])
+def test_a_tap_that_may_weigh_nothing_is_told_of(how: Coordinate, a: float, exclude: bool):
+    rule = Cubic(how, Selector.FORMULA, a, exclude)
+    for n_in, n_out in product(range(2, 9), range(1, 20)):
+        lands = (rule.table(n_in, n_out)[1] == [0, 1, 0, 0]).all(axis=1).any()
+        silence = (0, None, None, 0) if lands else (None,) * 4
+        assert rule.silence(n_in, n_out) == (silence if a < 0 else (0, 1, 2, 3)), (n_in, n_out)
+
+
+def test_sizes_that_are_open_decide_by_their_ratio():
+    n, rule = Sym("n", 1, 99).dim, Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, False)
+    assert rule.silence(n, 2 * n) == rule.silence(64, 128) == (None,) * 4
+    assert rule.silence(n, 3 * n) == rule.silence(n, 128) == (0, None, None, 0)
 
 
 def test_align_corners_applies_to_nearest_too():
@@ -101,3 +121,10 @@ def test_unweighed_taps_keep_nan_and_integers():
     rule = Border(SampleMode.CLAMP, 0, 1)
     assert Taps(0, 3, rule).ref((np.array([7, 2**62]),), (3,)).tolist() == [7, 2**62, 2**62]
     assert np.isnan(Taps(0, 1, rule).ref((np.array([np.nan]),), (1,))).all()
+
+
+@pytest.mark.parametrize("rule", [Linear, lambda *how: Cubic(*how, -0.75, exclude_outside=False)])
+def test_an_element_that_weighs_nothing_is_not_read(rule):
+    x = np.array([1, 2, np.inf, 4, np.nan])
+    got = Taps(0, 9, rule(Coordinate.ALIGN_CORNERS, Selector.FORMULA)).ref((x,), (9,))
+    assert [str(got[k]) for k in (0, 2, 4, 6, 8)] == ["1.0", "2.0", "inf", "4.0", "nan"]

@@ -224,11 +224,10 @@ def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
     total = np.full(result.shape, TINY)  # a sum of zeros may have either sign
     for t in range(op.rule.count):
         here, weight = positions[:, t], np.abs(weights[:, t]).reshape(along)
-        total += np.take(error, here, axis=op.axis) * weight
-        total += np.take(size, here, axis=op.axis) * unit
-        # A weight of nearly 0 may be 0 as well, or have the other sign.
+        moved = np.take(error, here, axis=op.axis) * weight + np.take(size, here, axis=op.axis) * unit
+        # A weight of nearly 0 may be 0 as well, or have the other sign; one of 0 is that.
         endless = np.isinf(np.take(x.array, here, axis=op.axis)) & (weight < WEIGHED * UNIT)
-        total[np.broadcast_to(endless, total.shape)] = np.inf
+        total += np.where(weight == 0, 0.0, np.where(endless, np.inf, moved))
     return total
 
 

@@ -179,9 +179,10 @@ def ref(attrs: ResizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         sizes = tuple(
             int(np.floor(np.float32(d) * np.float32(s))) for d, s in zip(x.shape, attrs.scales, strict=True)
         )
-    for axis, (before, after) in enumerate(zip(x.shape, sizes, strict=True)):
-        if before != after:
-            x = _resample(attrs, x, axis, after)
+    with np.errstate(invalid="ignore"):
+        for axis, (before, after) in enumerate(zip(x.shape, sizes, strict=True)):
+            if before != after:
+                x = _resample(attrs, x, axis, after)
     return (x,)
 
 
@@ -196,7 +197,8 @@ def _resample(attrs: ResizeAttrs, x: Array, axis: int, size: int) -> Array:
             out[o] = rows[min(max(_rounded(attrs.nearest_rounding, at), 0), len(rows) - 1)]
         else:
             for k, weight in _weights(attrs, at, len(rows)):
-                out[o] += float(weight) * rows[min(max(k, 0), len(rows) - 1)]
+                if weight != 0:  # else it reads nothing, neither NaN nor infinities
+                    out[o] += float(weight) * rows[min(max(k, 0), len(rows) - 1)]
     return np.moveaxis(out, 0, axis)
 
 
@@ -351,7 +353,19 @@ def cases() -> tuple[Case[ResizeAttrs], ...]:
         Case(ResizeAttrs(CUBIC), ((1, 2, 3, 7), (4,)), (DataType.FLOAT, DataType.INT32), (None, sizes)),
         Case(ResizeAttrs(NEAREST), ((4, 2, 3, 7), (4,)), (DataType.HALF, DataType.INT32), (None, sizes)),
     ]
-    return (*others, *_nearest_cases(), *_smooth_cases())
+    return (*others, *_nearest_cases(), *_smooth_cases(), *_special_cases())
+
+
+def _special_cases() -> list[Case[ResizeAttrs]]:
+    """Elements that are no numbers, or infinite, beside positions that read the next one alone."""
+    special = np.array([[1, np.nan, 3, 4, 5], [1, 2, np.inf, 4, 5], [-np.inf, 2, 3, 4, np.inf]])
+    sizes = ((ALIGN_CORNERS, 5), (ALIGN_CORNERS, 9), (ASYMMETRIC, 5), (ASYMMETRIC, 10), (HALF_PIXEL, 15))
+    return [
+        Case(ResizeAttrs(mode, (3, after), (), how, exclude_outside=outside), ((3, 5),), data=(special,),
+             rtol=1e-5, atol=1e-5)
+        for mode, outside in ((NEAREST, False), (LINEAR, False), (CUBIC, False), (CUBIC, True))
+        for how, after in sizes
+    ]  # fmt: skip
 
 
 def mistakes() -> tuple[Mistake[ResizeAttrs], ...]:
@@ -395,6 +409,8 @@ OPS = (
         ref=ref,
         doc="Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). "
         "The second input, when connected, gives the sizes at run time and overrides shape and scales. "
+        "An element whose weight is 0 is not read, so that NaN and infinities beside a position that lies on "
+        "an element do not show. "
         "8-bit integers are interpolated in float32, rounded half to even and saturated, int8 as the real "
         "numbers that it stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the "
         "documented types, and NEAREST resizes up to 8 axes.",

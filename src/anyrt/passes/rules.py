@@ -28,7 +28,7 @@ from anyrt.prims.concat import Concat
 from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
-from anyrt.prims.taps import Border, Linear, Nearest, TapRule, Taps, grows
+from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule, Taps, grows
 from anyrt.prims.view import FILLED, Axis, View, is_turned
 
 # Bits of the significand, least and greatest exponent: which values a float type holds.
@@ -135,13 +135,11 @@ def _nothing_added(lo: Shape, hi: Shape) -> Fail | None:
 
 
 def _reads_in_place(x: Value, out: Value, rule: TapRule) -> Fail | None:
-    """Positions are their own index; weights would multiply neighbours by 0, which infinity minds."""
+    """Positions are their own index, and neighbours weigh nothing."""
     match rule:
-        case Nearest():
+        case Nearest() | Linear() | Cubic() | Border(start=0, step=1):
             return _same_shape(x, out)
-        case Border(start=0, step=1):
-            return _same_shape(x, out)
-    return Fail(f"{type(rule).__name__} computes with neighbours")
+    return Fail("the border begins elsewhere, or turns back")
 
 
 def _all_are(wanted: float) -> Callable[..., Fail | None]:
@@ -217,6 +215,9 @@ def _taps_example(draw: Below) -> Value:
     if draw(2):
         return build.taps(x, axis, size, Border(SampleMode.WRAP, 0, 1))
     how, selector = tuple(ResizeCoordinateTransformation)[draw(3)], tuple(ResizeSelector)[draw(2)]
+    if x.dtype in FLOATS and draw(3):
+        weighed = (Linear(how, selector), Cubic(how, selector, -0.75, bool(draw(2))))
+        return build.taps(x, axis, size, weighed[draw(2)])
     return build.taps(x, axis, size, Nearest(how, selector, tuple(ResizeRoundMode)[draw(4)]))
 
 

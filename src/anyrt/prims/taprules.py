@@ -3,6 +3,10 @@
 Each rule says it twice: `taps` in index algebra and kernel expressions, for compiling; `table` in
 exact fractions, for the interpreter. The two were written separately and tests compare them.
 
+A tap of weight 0 reads nothing, not even NaN and infinities. In `taps` its weight is 0 as well (products are
+factored so that one of the factors is), and it is left out; or it reads what another tap reads, for next to
+nothing, which costs nothing.
+
 >>> linear = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
 >>> positions, weights = linear.table(2, 4)
 >>> positions.tolist(), weights[:, 1].tolist()
@@ -16,19 +20,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import (
     Dim,
+    Sym,
     add,
     always_le,
     cancel,
     ceildiv,
     clamp,
     floordiv,
+    linear,
     maximum,
     minimum,
     mod,
@@ -40,19 +46,22 @@ from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.enums import SampleMode
 from anyrt.core.errors import ArgumentError
 from anyrt.ir import kernel
-from anyrt.ir.kernel import Expr, Scalar
+from anyrt.ir.kernel import Expr, Op, Scalar
 from anyrt.prims._check import known_size
 
 Tap: TypeAlias = tuple[Dim, Expr | None]
 Table: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64]]
+UNSEEN: Final = 2.0**-60  # times a number, added to that, changes no float32: neither zeros nor infinities
 
 
 class TapRule(ABC):
-    """How one output position is made: `count` taps, of weight 1 unless the rule `weighs`."""
+    """How one output position is made: `count` taps, of weight 1 unless the rule `weighs`, added in
+    `order`: first those that are silent nowhere."""
 
     __slots__ = ()
     count: ClassVar[int]
     weighs: ClassVar[bool]
+    order: ClassVar[tuple[int, ...]] = (0,)
 
     @abstractmethod
     def taps(self, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Tap, ...]:
@@ -61,6 +70,10 @@ class TapRule(ABC):
     @abstractmethod
     def table(self, n_in: int, n_out: int) -> Table:
         """Positions and weights of all output positions, both (n_out, count)."""
+
+    def silence(self, n_in: Dim, n_out: Dim) -> tuple[int | None, ...]:
+        """For each tap, which tap's weight is 0 where its own is; None where it is 0 nowhere."""
+        return (None,) * self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +100,27 @@ class Nearest(TapRule):
 
 @dataclass(frozen=True, slots=True)
 class Linear(TapRule):
-    """The two neighbours of the coordinate."""
+    """The two neighbours of the coordinate; the one element where it lies on one."""
 
     coordinate: Coordinate
     selector: Selector
     count: ClassVar[int] = 2
     weighs: ClassVar[bool] = True
+    order: ClassVar[tuple[int, ...]] = (0, 1)
 
     def taps(self, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Tap, ...]:
-        """Left and right neighbour."""
-        left, t = _split(self.coordinate, self.selector, o, n_in, n_out)
-        last = add(n_in, -1)
-        return (clamp(left, 0, last), 1.0 - t), (clamp(add(left, 1), 0, last), t)
+        """Left and right neighbour. On an element both read it, and the second adds too little of it to show:
+        so no weight is 0, and no test of one is needed."""
+        num, den = coordinate(self.coordinate, self.selector, o, n_in, n_out)
+        t = _fraction(num, den)
+        left, right = (clamp(x, 0, add(n_in, -1)) for x in (floordiv(num, den), ceildiv(num, den)))
+        return (left, 1.0 - t), (right, kernel.select(is_zero(t), UNSEEN, t))
 
     def table(self, n_in: int, n_out: int) -> Table:
         """Two positions for each output."""
         xs = exact_coordinates(self.coordinate, self.selector, n_in, n_out)
         fractions = [float(x - math.floor(x)) for x in xs]
-        positions = [[math.floor(x), math.floor(x) + 1] for x in xs]
+        positions = [[math.floor(x), math.ceil(x)] for x in xs]
         return _table(positions, [[1 - t, t] for t in fractions], n_in, 2)
 
 
@@ -120,21 +136,36 @@ class Cubic(TapRule):
     exclude_outside: bool
     count: ClassVar[int] = 4
     weighs: ClassVar[bool] = True
+    order: ClassVar[tuple[int, ...]] = (1, 2, 0, 3)
 
     def taps(self, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Tap, ...]:
-        """The taps at −1, 0, 1 and 2 from the coordinate rounded down."""
-        left, t = _split(self.coordinate, self.selector, o, n_in, n_out)
-        positions = [add(left, k) for k in (-1, 0, 1, 2)]
+        """The taps at −1, 0, 1 and 2 from the coordinate rounded down. On an element, the one at 1 reads it,
+        too, and adds too little of it to show; so do those outside, which read the last one inside."""
+        num, den = coordinate(self.coordinate, self.selector, o, n_in, n_out)
+        left, right, t = floordiv(num, den), ceildiv(num, den), _fraction(num, den)
         s = 1.0 - t
-        weights = [self._far(t, s), self._near(t), self._near(s), self._far(s, t)]
+        near = self._near(t, s), kernel.select(is_zero(t), UNSEEN, self._near(s, t))
+        weights = [self._far(t, s), *near, self._far(s, t)]
+        positions = [add(left, -1), left, right, add(left, 2)]
         if self.exclude_outside:
-            weights = [_inside(p, n_in, w) for p, w in zip(positions, weights, strict=True)]
+            unseen = kernel.const(0.0 if self.a >= 0 else UNSEEN, Scalar.F32)
+            outside = [kernel.select(is_zero(t), 0.0, unseen), unseen, unseen]
+            outside.append(outside[0])
+            weights = [_inside(p, n_in, w, x) for p, w, x in zip(positions, weights, outside, strict=True)]
             total = weights[0] + weights[1] + weights[2] + weights[3]
             weights = [w / total for w in weights]
         return tuple((clamp(p, 0, add(n_in, -1)), w) for p, w in zip(positions, weights, strict=True))
 
-    def _near(self, d: Expr) -> Expr:
-        return (d * (self.a + 2) - (self.a + 3)) * d * d + 1.0
+    def silence(self, n_in: Dim, n_out: Dim) -> tuple[int | None, ...]:
+        """The outer taps are silent on an element; with a coefficient that is not negative, all may be."""
+        if self.a >= 0:
+            return 0, 1, 2, 3
+        outer = 0 if _lands(self.coordinate, self.selector, n_in, n_out) else None
+        return outer, None, None, outer
+
+    def _near(self, d: Expr, rest: Expr) -> Expr:
+        """The weight at d, d + rest = 1."""
+        return kernel.fma(d, 1.0 - d * (self.a + 2), 1.0) * rest
 
     def _far(self, d: Expr, rest: Expr) -> Expr:
         """The weight at 1 + d, d + rest = 1: factored, as a sum would cancel all but a few digits."""
@@ -145,19 +176,19 @@ class Cubic(TapRule):
         positions, weights = [], []
         for x in exact_coordinates(self.coordinate, self.selector, n_in, n_out):
             around = [math.floor(x) + k for k in range(-1, 3)]
-            row = np.array([self._weight(abs(float(x - p))) for p in around])
+            row = np.array([self._weight(float(abs(x - p))) for p in around])
             if self.exclude_outside:
                 row *= [0 <= p < n_in for p in around]
                 row /= row.sum()
+            around[2] = math.ceil(x)
             positions.append(around)
             weights.append(row.tolist())
         return _table(positions, weights, n_in, 4)
 
     def _weight(self, d: float) -> float:
-        a = self.a
         if d <= 1:
-            return (a + 2) * d**3 - (a + 3) * d**2 + 1
-        return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+            return (1 - d) * (1 + d - (self.a + 2) * d**2)
+        return self.a * (d - 1) * (2 - d) ** 2 if d < 2 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,22 +258,39 @@ def coordinate(how: Coordinate, selector: Selector, o: Dim, n_in: Dim, n_out: Di
     return cancel(num, den)
 
 
-def _split(how: Coordinate, selector: Selector, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Dim, Expr]:
-    """The coordinate rounded down, and its fraction."""
-    num, den = coordinate(how, selector, o, n_in, n_out)
-    return floordiv(num, den), _float(mod(num, den)) / _float(den)
+def _lands(how: Coordinate, selector: Selector, n_in: Dim, n_out: Dim) -> bool:
+    """False when no output lies on an element: den divides slope · o + first for no o < n_out."""
+    o = Sym("o", extent=n_out)
+    num, den = coordinate(how, selector, o.dim, n_in, n_out)
+    slope, first = linear(num, o) or (0, 0)
+    if not (isinstance(slope, int) and isinstance(first, int) and isinstance(den, int)) or den == 0:
+        return True
+    shared = math.gcd(slope, den)
+    period = den // shared
+    least = -first // shared * pow(slope // shared, -1, period) % period
+    return first % shared == 0 and not always_le(n_out, least)
+
+
+def is_zero(weight: Expr) -> Expr:
+    """True for zeros of either sign."""
+    return kernel.alu(Op.EQ, weight, kernel.const(0.0, weight.type))
+
+
+def _fraction(num: Dim, den: Dim) -> Expr:
+    """How far num / den lies behind the position below it; 0 exactly where it lies on it."""
+    return _float(mod(num, den)) / _float(den)
 
 
 def _float(x: Dim) -> Expr:
     return kernel.const(x, Scalar.F32) if isinstance(x, int) else kernel.cast(kernel.index(x), Scalar.F32)
 
 
-def _inside(position: Dim, n: Dim, weight: Expr) -> Expr:
-    """`weight` where 0 <= position < n, else 0."""
+def _inside(position: Dim, n: Dim, weight: Expr, outside: Expr) -> Expr:
+    """`weight` where 0 <= position < n, else `outside`."""
     if not always_le(0, position):
-        weight = kernel.select(kernel.index(position) >= 0, weight, 0.0)
+        weight = kernel.select(kernel.index(position) >= 0, weight, outside)
     if not always_le(add(position, 1), n):
-        weight = kernel.select(kernel.index(position) < kernel.index(n), weight, 0.0)
+        weight = kernel.select(kernel.index(position) < kernel.index(n), weight, outside)
     return weight
 
 

@@ -11,7 +11,9 @@ fraction becomes a float32.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from anyrt.ir.graph import Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read
 from anyrt.prims._check import check_axis, check_shape, check_type, expect, known_size, show
-from anyrt.prims.taprules import Border, Cubic, Linear, Nearest, TapRule
+from anyrt.prims.taprules import Border, Cubic, Linear, Nearest, TapRule, is_zero
 
 __all__ = ["Border", "Cubic", "Linear", "Nearest", "TapRule", "Taps", "grows"]
 
@@ -68,25 +70,44 @@ class Taps(Prim):
         positions, weights = self.rule.table(x.shape[self.axis], known_size(out[self.axis]))
         if not self.rule.weighs:
             return np.take(x, positions[:, 0], axis=self.axis)
-        wide, total = x.astype(np.float64), np.zeros(out)
+        wide, total = x.astype(np.float64), np.full(out, -0.0)
         along = [-1 if k == self.axis else 1 for k in range(x.ndim)]
         with np.errstate(all="ignore"):
             for k in range(self.rule.count):
-                total += np.take(wide, positions[:, k], axis=self.axis) * weights[:, k].reshape(along)
+                weight = weights[:, k].reshape(along)
+                weighed = np.take(wide, positions[:, k], axis=self.axis) * weight
+                total += np.where(weight == 0, -0.0, weighed)
         return total
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The taps' elements, multiplied and added in order."""
         (x,) = args
-        total: Expr | None = None
-        for position, weight in self.rule.taps(index[self.axis], x.type.shape[self.axis], self.size):
-            element = x.at((*index[: self.axis], position, *index[self.axis + 1 :]))
+        n_in = x.type.shape[self.axis]
+        taps = [
+            (weight, x.at((*index[: self.axis], position, *index[self.axis + 1 :])))
+            for position, weight in self.rule.taps(index[self.axis], n_in, self.size)
+        ]
+        return weighed(taps, self.rule.order, self.rule.silence(n_in, self.size))
+
+
+def weighed(
+    taps: Sequence[tuple[Expr | None, Expr]], order: Iterable[int], silence: Sequence[int | None]
+) -> Expr:
+    """Elements times their weights (None: the one element), added in order, but those that are silent: one
+    selection for neighbours that the same weight tells of."""
+    total: Expr | None = None
+    for told_by, run in groupby(order, lambda t: silence[t]):
+        before = total
+        for t in run:
+            weight, element = taps[t]
             if weight is None:
-                total = element
-            else:
-                total = weight * element if total is None else kernel.fma(weight, element, total)
-        assert total is not None, "a rule has at least one tap"
-        return total
+                return element
+            total = weight * element if total is None else kernel.fma(weight, element, total)
+        told = None if told_by is None else taps[told_by][0]
+        if told is not None and total is not None:  # −0 changes no zero's sign
+            total = kernel.select(is_zero(told), -0.0 if before is None else before, total)
+    assert total is not None, "a rule has at least one tap"
+    return total
 
 
 def grows(value: Value) -> bool:

@@ -14,17 +14,24 @@ from functools import partial
 from typing import Final
 
 from anyrt.core.dims import Dim, Sym, add, mul
+from anyrt.core.dtype import is_integer
+from anyrt.core.enums import DataType
 from anyrt.ir.graph import Shape, Value
-from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, fma, load
+from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, load
 from anyrt.ir.prim import Read
 from anyrt.loops.nest import Names
 from anyrt.prims._convert import wrap
+from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import Reduce
-from anyrt.prims.taps import Taps
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.taps import Border, Cubic, Linear, Nearest, Taps, weighed
+from anyrt.prims.view import View
 from anyrt.schedule import storage
 from anyrt.schedule.tables import Tables
 
 AGAIN: Final = "it would be folded again for every row of the window"
+NEVER: Final = (None,) * Cubic.count  # no tap needs to be silent
+MOVES: Final = 32  # weighed so many times, an int64 does not leave the range of float32
 
 
 class Refusal(Exception):
@@ -126,20 +133,31 @@ class Elements:
         assert isinstance(op, Taps), f"{value} is not made by taps"
         (arg,) = value.args
         table = self.tables.table(op.rule, arg.shape[op.axis], op.size)
-        total: Expr | None = None
-        for t in range(op.rule.count):
-            position, weight = table.tap(t, index[op.axis])
-            element = (
-                source(t, position)
-                if source
-                else self.at(arg, (*index[: op.axis], position, *index[op.axis + 1 :]))
-            )
-            if weight is None:
-                total = element
-            else:
-                total = weight * element if total is None else fma(weight, element, total)
-        assert total is not None, "a rule has at least one tap"
-        return total
+
+        def element(t: int, position: Dim) -> Expr:
+            if source is not None:
+                return source(t, position)
+            return self.at(arg, (*index[: op.axis], position, *index[op.axis + 1 :]))
+
+        read = (table.tap(t, index[op.axis]) for t in range(op.rule.count))
+        taps = [(weight, element(t, position)) for t, (position, weight) in enumerate(read)]
+        silence = NEVER if is_finite(arg) else op.rule.silence(table.n_in, table.n_out)
+        return weighed(taps, op.rule.order, silence)
+
+
+def is_finite(value: Value) -> bool:
+    """True for integers as float32, moved and weighed: 0 times one of them is 0."""
+    for _ in range(MOVES):
+        match value.op:
+            case View() | Reshape() | Taps(rule=Nearest() | Border() | Linear()):
+                (value,) = value.args
+            case Taps(rule=Cubic(a=a)) if -1 <= a < 0:
+                (value,) = value.args
+            case Map(fn=fn) if fn == CAST and value.dtype is DataType.FLOAT:
+                (value,) = value.args
+            case _:
+                break
+    return is_integer(value.dtype) or value.dtype is DataType.BOOL
 
 
 def flat(shape: Shape, index: Sequence[Dim]) -> Dim:
