@@ -82,7 +82,7 @@ def test_what_is_empty_has_no_kernel():
 
 def test_folding_what_has_no_elements_reads_none():
     x = b.param("x", (6, 1), DataType.FLOAT)
-    view = b.slice_(x, (FAR, 0), (1, 0), (1, 1))
+    view = b.slice_(x, (5, 0), (1, 0), (1, 1))
     graph = Graph((("x", x),), (("y", b.reduce_("prod", view, (1,))),))
     assert "store out_y[0] = 1.0:f32" in print_kernels(native.lower(graph, {}, Sizes()).module.kernels)
 

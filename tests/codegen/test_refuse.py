@@ -6,7 +6,20 @@ from anyrt.codegen.simd import emit
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE
-from anyrt.ir.kernel import Alloc, Barrier, Buffer, For, JointFold, Kernel, Loop, Scalar, Space, Store, const
+from anyrt.ir.kernel import (
+    Alloc,
+    Barrier,
+    Buffer,
+    For,
+    JointFold,
+    Kernel,
+    Let,
+    Loop,
+    Scalar,
+    Space,
+    Store,
+    const,
+)
 from anyrt.ir.kernelrules import kernel_faults
 
 P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables
@@ -27,6 +40,7 @@ ZERO = const(0.0, Scalar.F32)
             "a fold of several registers",
         ),
         ([For(I, Loop.BLOCK, (For(T, Loop.THREAD, (Barrier(),)),))], "block loop i"),
+        ([For(I, Loop.VECTOR, (Let(T, I.dim // 2),))], "a let in vector loop i"),
         ([For(I, Loop.VECTOR, (), 2)], "loop i over vectors of 2 registers"),
         ([For(I, Loop.SERIAL, (Alloc(TILE, ZERO),))], "the array tile in registers"),
     ],

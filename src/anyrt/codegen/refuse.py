@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyrt.core.errors import NotSupportedError
-from anyrt.ir.kernel import Alloc, For, JointFold, Kernel, Loop, Space, Stmt, Store
+from anyrt.ir.kernel import Alloc, For, JointFold, Kernel, Let, Loop, Space, Stmt, Store
 from anyrt.ir.visit import statements
 
 
@@ -19,6 +19,8 @@ def _unwritten(stmt: Stmt) -> str | None:
     match stmt:
         case For(var=var, wide=wide) if wide > 1:
             return f"loop {var} over vectors of {wide} registers"
+        case For(var=var, kind=Loop.VECTOR, body=body) if any(isinstance(s, Let) for s in statements(body)):
+            return f"a let in vector loop {var}"
         case For(var=var, kind=Loop.BLOCK | Loop.THREAD as kind):
             return f"{kind.value} loop {var}"
         case Alloc(buffer=buffer) if buffer.size != 1:

@@ -7,7 +7,8 @@
                                               if tags ≠ i: row = …
                                               y[i] = …row…
 
-What is remembered from row to row lies in a thread's scratch, so that only whole bands run in parallel.
+What is remembered from row to row lies in a thread's scratch, so that only whole bands run in parallel. What
+loops compute before the first row stands for all of them: no band should compute it again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def bands(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
     outer, (*starts, last) = around(kernel)
     if not starts or not isinstance(last, For) or last.kind is not Loop.SERIAL:
         return Fail("no rows are remembered from one to the next")
+    if any(isinstance(s, For) for s in starts):
+        return Fail("what its rows read is computed before the first one")
     block, within, value = cut(last.var, size, names)
     rows = For(within, Loop.SERIAL, (Let(last.var, value), *last.body))
     return replace(kernel, body=serial([*outer, block], [*starts, rows]))
