@@ -32,9 +32,10 @@ SLACK = 1.25  # the first blocks may be fused with the input, and those after th
 
 @dataclass(frozen=True)
 class Counts:
-    """The compiler's work."""
+    """The compiler's work; `made`: kernels, with those that were refused; `calls`: of an inference."""
 
-    kernels: int
+    made: int
+    calls: int
     text: int
     instructions: int
 
@@ -43,7 +44,8 @@ def counts(lowered):
     """The one place that knows where the compiler's work is to be counted."""
     text = native.text(lowered, forced(Level.AVX2))
     instructions = re.findall(r"^  \S", text, re.MULTILINE)
-    return Counts(len(lowered.module.kernels), len(text), len(instructions))
+    made = sum(schedule.made for schedule in lowered.schedules)
+    return Counts(made, len(lowered.module.calls), len(text), len(instructions))
 
 
 def lowered(kind, size):

@@ -1,5 +1,7 @@
 """Loops are split until no index divides them, six times at most: what still divides then is right."""
 
+import re
+
 from anyrt.codegen.llvm import host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
@@ -19,6 +21,11 @@ def lowered(x: Value, y: Value) -> native.Lowered:
 
 def text(found: native.Lowered) -> list[str]:
     return print_kernels(found.module.kernels).splitlines()
+
+
+def terms(index: str) -> list[str]:
+    """The terms of an index, whatever its variables are called."""
+    return sorted(re.sub(r"\b([iv])\.?\d+", r"\1", index).split(" + "))
 
 
 def reversed_bits(count: int) -> native.Lowered:
@@ -47,27 +54,23 @@ def test_six_splits_take_all_divisions_away():
 def test_after_six_splits_an_index_that_still_divides_stays_and_is_right():
     found = reversed_bits(8)
     *loops, store = text(found)[3:11]
-    assert [line.strip() for line in loops] == [
-        "for serial i12 0.. < 4 {",
-        "for serial i13 0.. < 2 {",
-        "for serial i11 0.. < 2 {",
-        "for serial i9 0.. < 2 {",
-        "for serial i7 0.. < 2 {",
-        "for vector i5 0.. < 2 {",
-        "for tile i3 0.. < 2 {",
+    assert [re.sub(r" i\d+ 0", "", line.strip()) for line in loops] == [
+        "for serial.. < 4 {",
+        *["for serial.. < 2 {"] * 4,
+        "for vector.. < 2 {",
+        "for tile.. < 2 {",
     ]
-    assert store.strip() == (
-        "store out_y[16*i11 + 64*i12 + 32*i13 + i3 + 2*i5 + 4*i7 + 8*i9] = "
-        "in_x[floordiv(i12, 2) + 8*i11 + 4*i13 + 128*i3 + 64*i5 + 32*i7 + 16*i9 + 2*mod(i12, 2)]"
-    )
+    write, read = (terms(x) for x in re.findall(r"\[(.*?)\]", store))
+    assert write == ["16*i", "2*i", "32*i", "4*i", "64*i", "8*i", "i"]
+    assert read == ["128*i", "16*i", "2*mod(i, 2)", "32*i", "4*i", "64*i", "8*i", "floordiv(i, 2)"]
     assert verify(found, host(), [{}]) == ()
 
 
 def test_rows_that_a_resize_keeps_are_split_six_times_too():
     found = rows_with_reversed_bits()
-    reads = [line.split("abs(in_x[")[1].split("])")[0] + "]" for line in text(found) if "abs(" in line]
+    reads = [terms(line.split("abs(in_x[")[1].split("])")[0]) for line in text(found) if "abs(" in line]
     assert reads == [
-        "floordiv(i6, 2) + 64*i11 + 32*i13 + 16*i15 + 4*i16 + 8*i17 + 128*i9 + 2*mod(i6, 2) + 256*v.0]",
-        "4*floordiv(i28, 2) + 128*i23 + 64*i25 + 32*i27 + 16*i29 + i30 + 2*i31 + 8*mod(i28, 2) + 256*v.1]",
+        ["128*i", "16*i", "2*mod(i, 2)", "256*v", "32*i", "4*i", "64*i", "8*i", "floordiv(i, 2)"],
+        ["128*i", "16*i", "2*i", "256*v", "32*i", "4*floordiv(i, 2)", "64*i", "8*mod(i, 2)", "i"],
     ]
     assert verify(found, host(), [{}]) == ()
