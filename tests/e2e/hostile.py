@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import anyrt as trt
+from anyrt.plan.file import FORMAT
 
 F, HUGE = trt.float32, (1 << 31) - 1
 OPERATION = trt.ElementWiseOperation
@@ -81,7 +82,7 @@ def sealed(header, weights, **lies):
     """A plan with right checksums; `lies` replace numbers of its preamble."""
     start = -(-(128 + len(header)) // 64) * 64
     numbers = {"size": len(header), "start": start, "constants": len(weights), "total": start + len(weights)}
-    preamble = b"\x89AnyRT\r\n" + struct.pack("<IIQQQQ16x", 1, 0, *{**numbers, **lies}.values())
+    preamble = b"\x89AnyRT\r\n" + struct.pack("<IIQQQQ16x", FORMAT, 0, *{**numbers, **lies}.values())
     body = preamble + hashlib.sha256(preamble + header).digest() + bytes(32) + header
     return body + bytes(start - len(body)) + weights
 

@@ -39,15 +39,24 @@ from anyrt.ir.statements import buffers_of, folds, loops
 from anyrt.ir.visit import Rewrite, substituted
 from anyrt.loops.nest import Estimate, Names, loads_of, reserve
 
-SHORT = 2048  # bytes of a row; longer ones gain more from running two at a time
-MOST = 8  # rows of a batch
-BATCH = 20480  # bytes that the loops of a batch read again: part of the cache nearest the core
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """How large: `short`: bytes of a row, as longer ones gain more from running two at a time; `rows`: most
+    rows of a batch; `bytes` that its loops read again: part of the cache nearest the core."""
+
+    short: int = 2048
+    rows: int = 8
+    bytes: int = 20480
 
 
-def distribute(kernel: Kernel, names: Names, estimate: Estimate) -> Kernel | Fail:
+BATCHES = Batches()
+
+
+def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: Batches = BATCHES) -> Kernel | Fail:
     """As many rows an item as share the cache nearest the core; in a last batch with fewer of them the last
     row comes again."""
-    size = rows_of_batch(kernel, estimate)
+    size = rows_of_batch(kernel, estimate, sizes)
     if size < 2:
         return Fail("its rows are not that short")
     rows = kernel.var.extent or 0
@@ -67,7 +76,7 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate) -> Kernel | Fai
     return replace(batch.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
 
 
-def rows_of_batch(kernel: Kernel, estimate: Estimate) -> int:
+def rows_of_batch(kernel: Kernel, estimate: Estimate, batches: Batches = BATCHES) -> int:
     """How many rows to batch; 1 where a row is not that short."""
     read = dict[Buffer, int]()
     for loop in loops(kernel.body):
@@ -77,9 +86,9 @@ def rows_of_batch(kernel: Kernel, estimate: Estimate) -> int:
     kept = _kept(kernel.body)
     sizes = [b.size * BITS[b.stored] // 8 for b in kept if isinstance(b.size, int)]
     total = sum(read.values())
-    if total > SHORT or len(sizes) < len(kept):
+    if total > batches.short or len(sizes) < len(kept):
         return 1
-    return 1 << (max(1, min(MOST, BATCH // max(1, total + sum(sizes)))).bit_length() - 1)
+    return 1 << (max(1, min(batches.rows, batches.bytes // max(1, total + sum(sizes)))).bit_length() - 1)
 
 
 def _kept(body: Sequence[Stmt]) -> list[Buffer]:

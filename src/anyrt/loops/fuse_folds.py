@@ -53,10 +53,10 @@ CHUNK = 4096  # elements: with what they are computed from, half of a first-leve
 LONG = 3 * CHUNK
 
 
-def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate) -> Kernel | Fail:
-    """Every two folds of the second kind over at least `LONG` elements in one pass; right, though not fast,
-    for rows that turn out short."""
-    pass_ = _Pass(kernel, names, estimate)
+def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int = CHUNK) -> Kernel | Fail:
+    """Every two folds of the second kind over at least `LONG` elements in one pass, in chunks of `chunk`;
+    right, though not fast, for rows that turn out short."""
+    pass_ = _Pass(kernel, names, estimate, chunk)
     body = pass_.statements(kernel.body)
     return replace(pass_.kernel, body=body) if pass_.found else Fail("no long row is folded around its mean")
 
@@ -87,6 +87,7 @@ class _Pass:
     kernel: Kernel
     names: Names
     estimate: Estimate
+    chunk: int
     found: int = 0
 
     def statements(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -119,10 +120,10 @@ class _Pass:
         return None
 
     def _in_chunks(self, first: _Sum, second: _Sum) -> list[Stmt]:
-        names, var = self.names, second.var
+        names, var, size = self.names, second.var, self.chunk
         assert var.extent is not None, f"loop {var} has no extent"
         total, squares, x = first.register, second.register, first.value
-        chunks = floordiv(add(var.extent, CHUNK - 1), CHUNK)
+        chunks = floordiv(add(var.extent, size - 1), size)
         later, each = names.var(add(chunks, -1), "b"), names.var(chunks, "b")
         self.kernel, sums = reserve(self.kernel, names.name("sums"), Scalar.F32, maximum(1, chunks))
         head, begin, part, apart, centre = (
@@ -131,12 +132,12 @@ class _Pass:
         )
 
         def sized(chunk: Dim) -> Dim:
-            return minimum(CHUNK, add(var.extent or 0, mul(chunk, -CHUNK)))
+            return minimum(size, add(var.extent or 0, mul(chunk, -size)))
 
         def over(chunk: Dim, *folds: tuple[Buffer, Expr]) -> tuple[Stmt, ...]:
             within = names.var(sized(chunk))
             body = [Fold(into, Op.ADD, e) for into, e in folds]
-            moved = substituted(body, {var: add(mul(chunk, CHUNK), within.dim)})
+            moved = substituted(body, {var: add(mul(chunk, size), within.dim)})
             return (For(within, Loop.SERIAL, moved),)
 
         def over_all(into: Buffer, e: Expr) -> tuple[Stmt, ...]:
@@ -146,7 +147,7 @@ class _Pass:
         # a · (a / m), since a² could overflow where b does not; negative by rounding would make it NaN.
         inside = fma(load(part, 0), -(load(part, 0) / _count(sized(now))), load(apart, 0))
         turn = (
-            Alloc(centre, load(sums, later.dim) / float(CHUNK)),
+            Alloc(centre, load(sums, later.dim) / float(size)),
             *(Alloc(part, first.start), Alloc(apart, second.start)),
             *over(now, (part, off), (apart, off * off)),
             Fold(squares, Op.ADD, select(inside < 0.0, 0.0, inside)),

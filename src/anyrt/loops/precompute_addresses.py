@@ -36,25 +36,26 @@ from anyrt.loops.tables import LEAST, PLACED_GROUP, Table, Tables
 BYTE = 8  # bits
 
 
-def precompute_addresses(kernel: Kernel, tables: Tables) -> Kernel:
-    """The kernel, vector loops in two versions where positions in tables allow it."""
-    return replace(kernel, body=_body(kernel.body, tables))
+def precompute_addresses(kernel: Kernel, tables: Tables, common: bool = True) -> Kernel:
+    """The kernel, vector loops in two versions where positions in tables allow it. `common`: all taps of
+    bytes begin to read at one place, since one register holds what they read."""
+    return replace(kernel, body=_body(kernel.body, tables, common))
 
 
-def _body(body: Iterable[Stmt], tables: Tables) -> tuple[Stmt, ...]:
+def _body(body: Iterable[Stmt], tables: Tables, common: bool) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for stmt in body:
         match stmt:
             case For(kind=Loop.VECTOR):
-                out += _versions(stmt, tables)
+                out += _versions(stmt, tables, common)
             case For(body=inner) | If(body=inner):
-                out.append(replace(stmt, body=_body(inner, tables)))
+                out.append(replace(stmt, body=_body(inner, tables, common)))
             case _:
                 out.append(stmt)
     return tuple(out)
 
 
-def _versions(loop: For, tables: Tables) -> list[Stmt]:
+def _versions(loop: For, tables: Tables, common: bool) -> list[Stmt]:
     plain = all(isinstance(s, Store | Fold | Fetch) for s in loop.body)
     if not plain or always_le(loop.var.extent or 0, LANES - 1):
         return [loop]
@@ -64,8 +65,7 @@ def _versions(loop: For, tables: Tables) -> list[Stmt]:
     ends: dict[tuple[Dim, Dim], None] = {}
     for x, positions, table, end in reads:
         if positions not in never:
-            # A register of bytes holds what all taps read.
-            places = tables.places(table, common=BITS[x.buffer.stored] == BYTE)
+            places = tables.places(table, common=common and BITS[x.buffer.stored] == BYTE)
             swap[positions] = replace(positions, name=f"{positions.name}.at", places=places)
             ends[end, x.buffer.entries] = None
     if not swap:

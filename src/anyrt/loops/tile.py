@@ -15,7 +15,8 @@ from math import prod
 from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mod, mul
 from anyrt.ir.kernel import BITS, For, If, Kernel, Loop, Op, Space, Stmt, Store, alu, index
 from anyrt.ir.rewrite import Fail
-from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, read_across, serial
+from anyrt.ir.visit import statements
+from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, nest_of, read_across, serial
 from anyrt.loops.strip_mine import cut
 
 LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer of them are faster to transpose
@@ -25,13 +26,15 @@ LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer o
 class Strips:
     """How large: `line`: bytes that are read across memory at once; `run`: elements that a strip writes in a
     row, but at least `least_run` bytes; `chunk`: strips in a row, so that reading goes on where the last
-    strip stopped, but so few of them that there are `items` for the threads."""
+    strip stopped, but so few of them that there are `items` for the threads; `few`: take nests, too, whose
+    last loop runs over few elements side by side."""
 
     line: int
     run: int
     least_run: int
     chunk: int
     items: int
+    few: bool = False
 
 
 def tile(kernel: Kernel, names: Names, sizes: Strips, estimate: Estimate) -> Kernel | Fail:
@@ -39,7 +42,7 @@ def tile(kernel: Kernel, names: Names, sizes: Strips, estimate: Estimate) -> Ker
     found: list[Nest] = []
 
     def change(nest: Nest) -> tuple[Stmt, ...]:
-        across = None if interleaves(nest) or _is_kept(nest) else read_across(nest)
+        across = _across(nest, sizes.few)
         if across is None:
             return nest.loops
         found.append(nest)
@@ -47,6 +50,16 @@ def tile(kernel: Kernel, names: Names, sizes: Strips, estimate: Estimate) -> Ker
 
     body = each_nest(kernel.body, change)
     return replace(kernel, body=body) if found else Fail("nothing is read across memory")
+
+
+def is_tileable(kernel: Kernel) -> bool:
+    """Whether some nest reads across memory."""
+    nests = (nest_of(s) for s in statements(kernel.body))
+    return any(_across(nest, few=False) is not None for nest in nests if nest is not None)
+
+
+def _across(nest: Nest, few: bool) -> Sym | None:
+    return None if (interleaves(nest) and not few) or _is_kept(nest) else read_across(nest)
 
 
 def _is_kept(nest: Nest) -> bool:

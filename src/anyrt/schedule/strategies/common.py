@@ -21,12 +21,13 @@ from anyrt.schedule.strategies.step import Context, Step
 LONGER = 4  # times: the runs of large outputs, of which fewer ends share a cache line
 
 
-def tiled(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """Strips of the model's or of the measured size."""
+def tiled(kernel: Kernel, c: Context, few: bool = False) -> Kernel | Fail:
+    """Strips of the model's or of the measured size; `few`: also of nests whose few last elements lie side by
+    side."""
     width = max(BITS[s.buffer.stored] for s in stores(kernel.body)) // 8
     p, large = c.pieces, c.volume * width > c.pieces.large
     run = p.run * (LONGER if large else 1)
-    sizes = tiles.Strips(p.line, run, p.least_run, p.chunk, p.items)
+    sizes = tiles.Strips(p.line, run, p.least_run, p.chunk, p.items, few)
     return tiles.tile(kernel, c.names, sizes, c.estimate)
 
 
@@ -45,6 +46,7 @@ def all_parallel(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 COLLAPSE = Step("collapse", lambda kernel, c: collapse(kernel, c.names))
 INTERLEAVE = Step("interleave", lambda kernel, c: interleave(kernel, c.tables, c.names))
+TILE = Step("tile", tiled)
 PARALLELISE = Step("parallelise", all_parallel)
 VECTORISE = Step("vectorise", lambda kernel, c: vectorise(kernel))
 VERSION = Step("version", lambda kernel, c: version(kernel, c.tables))

@@ -16,29 +16,29 @@ from anyrt.ir.statements import loops
 from anyrt.loops.nest import Nest, around, interleaves, takes_apart
 from anyrt.loops.reorder import few_last
 from anyrt.loops.strip_mine import strip_mine
+from anyrt.loops.tile import is_tileable
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.strategies.common import (
     COLLAPSE,
     INTERLEAVE,
     PRECOMPUTE,
+    TILE,
     VECTORISE,
     VERSION,
     parallel,
-    tiled,
 )
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 
 PIECE = 64  # elements: pieces are whole numbers of them
 
 
-def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
+def _store_repeated(kernel: Kernel, c: Context) -> Kernel | Fail:
     """Tiles come back to the same rows and columns again and again: what is computed for one of them (a
     factor for each channel) is better computed once."""
-    made = tiled(kernel, c)
-    value = None if isinstance(made, Fail) else c.repeated()
+    value = c.repeated() if is_tileable(kernel) else None
     if value is not None:
         raise Refusal(value, "every tile would compute it again")
-    return made
+    return Fail("no tile computes anything again")
 
 
 def _reorder(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -88,7 +88,8 @@ def _parallelise(kernel: Kernel, c: Context) -> Kernel | Fail:
 MAP: Strategy = (
     COLLAPSE,
     INTERLEAVE,
-    Step("tile", _tile),
+    Step("store repeated", _store_repeated),
+    TILE,
     Step("reorder", _reorder),
     Step("strip-mine", _strip_mine),
     Step("parallelise", _parallelise),

@@ -53,7 +53,7 @@ def _several(kernel: Kernel, c: Context) -> Fail | None:
     return Fail(f"its body has {weight} parts, more than {TWICE}") if weight > TWICE else None
 
 
-def _together(make: Callable[[Kernel, Context], Kernel | Fail]) -> Callable[[Kernel, Context], Kernel | Fail]:
+def together(make: Callable[[Kernel, Context], Kernel | Fail]) -> Callable[[Kernel, Context], Kernel | Fail]:
     """The step where several rows may share an item, and do not yet."""
 
     def apply(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -74,8 +74,8 @@ REDUCTION: Strategy = (
     VECTORISE,
     VERSION,
     Step("cache read", lambda kernel, c: cache_read(kernel, c.names)),
-    Step("distribute", _together(lambda kernel, c: distribute(kernel, c.names, c.estimate))),
-    Step("prefetch", _together(lambda kernel, c: prefetch(kernel, AHEAD, lambda b: c.bytes(b) >= LARGE))),
-    Step("unroll and jam", _together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
+    Step("distribute", together(lambda kernel, c: distribute(kernel, c.names, c.estimate))),
+    Step("prefetch", together(lambda kernel, c: prefetch(kernel, AHEAD, lambda b: c.bytes(b) >= LARGE))),
+    Step("unroll and jam", together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
     PRECOMPUTE,
 )

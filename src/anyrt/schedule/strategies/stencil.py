@@ -17,9 +17,9 @@ from anyrt.schedule.strategies.common import (
     INTERLEAVE,
     PARALLELISE,
     PRECOMPUTE,
+    TILE,
     VECTORISE,
     VERSION,
-    tiled,
 )
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 
@@ -40,7 +40,7 @@ STENCIL: Strategy = (
     Step("bands", _bands),
     COLLAPSE,
     INTERLEAVE,
-    Step("tile", tiled),
+    TILE,
     PARALLELISE,
     VECTORISE,
     VERSION,
