@@ -23,7 +23,7 @@ from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.prims.reduce import Reduce
-from anyrt.schedule.choice import MODEL, Choice
+from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Except, Group, Part, Signature, signed
@@ -156,7 +156,7 @@ class Fusion:
 
     def _build(self, group: Group, number: int) -> Launch:
         inside = Except(self.buffers, self._own(group))
-        choice, name = self.choices.get(group.root, MODEL), self.label(group.root, number)
+        choice, name = self.choices.get(group.root, self.strategies.choice), self.label(group.root, number)
         signature = signed(group, inside)
         key = (signature.key, choice)
         if key not in self.made:
