@@ -183,3 +183,11 @@ def test_a_requirement_that_never_holds_is_the_error_it_names():
     graph = output(apply(Checked((rule,)), build.param("x", (n,), DataType.FLOAT)))
     with pytest.raises(ShapeError, match=r"\[AR103\] squeeze1: got n, wanted <= 0; drop another axis"):
         requirements(graph)
+
+
+def test_what_is_read_of_a_constant_where_the_run_says_is_not_folded():
+    at = Sym("k#0", 0, 3)
+    k = build.param("k", (1,), DataType.INT64, (at,))
+    piece = build.slice_(build.const(np.arange(8.0), DataType.FLOAT), (at.dim,), (3,), (1,))
+    graph = Graph((("k", k),), (("y", piece),))
+    assert fold_constants(graph) is graph

@@ -6,14 +6,14 @@ Float types are held as float64 and rounded only where an output is made (ir/ref
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
 
-from anyrt.core.dims import Expr, Sym, as_symbol, evaluate
+from anyrt.core.dims import as_symbol, evaluate
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
+from anyrt.ir.sizes import with_sizes
 from anyrt.ir.symbolic import known
 
 
@@ -73,24 +73,7 @@ def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
 
 def concrete(op: Prim, sizes: Mapping[str, int]) -> Prim:
     """`op` with every size in its attributes evaluated."""
-    result = _concrete(op, sizes)
-    assert isinstance(result, Prim), f"{op} became {result}"
-    return result
-
-
-def _concrete(x: object, sizes: Mapping[str, int]) -> object:
-    """`x` itself when there is no symbol in it, so that big constants are not copied."""
-    match x:
-        case Expr():
-            return evaluate(x, sizes)
-        case tuple():
-            items = tuple(_concrete(item, sizes) for item in x)
-            return x if all(a is b for a, b in zip(items, x, strict=True)) else items
-    if isinstance(x, Sym) or not is_dataclass(x) or isinstance(x, type):
-        return x
-    old = {f.name: getattr(x, f.name) for f in fields(x) if f.init}
-    new = {name: _concrete(v, sizes) for name, v in old.items()}
-    return x if all(new[name] is v for name, v in old.items()) else replace(x, **new)
+    return with_sizes(op, lambda size: evaluate(size, sizes))
 
 
 def _shape(of: Type, sizes: Mapping[str, int]) -> tuple[int, ...]:

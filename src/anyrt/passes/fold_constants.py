@@ -9,7 +9,6 @@ elementwise functions, and known to the compiler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import prod
 from typing import Final
 
@@ -19,6 +18,7 @@ from anyrt.ir.interpret import compute
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import transformed
+from anyrt.ir.sizes import open_sizes
 from anyrt.passes.facts import is_repeated
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
@@ -90,8 +90,7 @@ def _constant(graph: Graph) -> dict[Value, int]:
 
 
 def _is_static(value: Value) -> bool:
-    dims: Iterable[object] = value.op.dims if isinstance(value.op, Shape) else value.shape
-    return all(isinstance(d, int) for d in dims)
+    return all(isinstance(d, int) for d in value.shape) and next(open_sizes(value.op), None) is None
 
 
 def _repeats(value: Value) -> bool:
