@@ -87,7 +87,7 @@ def slow(stages):
 def interrupt(plan_file):
     """Builds something slow and is interrupted from outside."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
-    builder, net, config = slow(60)
+    builder, net, config = slow(800)
     print("running", flush=True)
     plan = builder.build_serialized_network(net, config)
     with open(plan_file, "wb") as file:
@@ -106,7 +106,7 @@ def interrupt_load(plan_file):
 def caught(plan_file):
     """Ends in order after Ctrl-C, while LLVM is still at work in a thread."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    builder, net, config = slow(60)
+    builder, net, config = slow(800)
     print("running", flush=True)
     try:
         builder.build_serialized_network(net, config)
