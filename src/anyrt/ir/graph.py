@@ -16,6 +16,7 @@ from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
 
 if TYPE_CHECKING:
+    from anyrt.ir.compute import Compute
     from anyrt.ir.prim import Prim
 
 Shape = tuple[Dim, ...]
@@ -78,6 +79,11 @@ class Value:
     def args(self) -> tuple[Value, ...]:
         """What it is made from."""
         return self.node.args
+
+    @property
+    def compute(self) -> Compute:
+        """How its elements come about."""
+        return self.node.op.compute()
 
     def __repr__(self) -> str:
         number = f".{self.index}" if self.index else ""

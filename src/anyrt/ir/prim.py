@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, Requirement
+from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 
@@ -48,6 +49,10 @@ class Prim(ABC):
     @abstractmethod
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The element at `index` as an expression of operand elements."""
+
+    def compute(self) -> Compute:
+        """How elements of the result come about; `lower` gives them where each comes about by itself."""
+        return Elements()
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The result's elements as Dims when the operands' are known (shape arithmetic); None when they are

@@ -15,6 +15,7 @@ import numpy as np
 from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, clamp, mul
 from anyrt.core.errors import GraphError, ShapeError
 from anyrt.ir import kernel
+from anyrt.ir.compute import Compute, Pieced
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -26,6 +27,10 @@ class Concat(Prim):
     """All operands, in order, along `axis`."""
 
     axis: int
+
+    def compute(self) -> Compute:
+        """Pieces along the axis."""
+        return Pieced(self.axis)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The first operand's shape with the sum of all sizes along the axis."""

@@ -17,6 +17,7 @@ from anyrt.core.dtype import is_float, is_integer, numpy_dtype, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir import kernel, reference
+from anyrt.ir.compute import Compute, Given
 from anyrt.ir.graph import Shape as Dims
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import COMPUTED, Expr, Scalar
@@ -65,6 +66,10 @@ class Const(Prim):
     blob: Blob
     shape: tuple[int, ...]
 
+    def compute(self) -> Compute:
+        """There before; a number of its own where it is the only one."""
+        return Given(constant=True, literal=self.blob.data.tobytes() if self.blob.size == 1 else None)
+
     def infer(self, args: tuple[Type, ...]) -> Type:
         """Volume and number of elements agree."""
         expect(args, 0, "const")
@@ -102,6 +107,10 @@ class Param(Prim):
     name: str
     type: Type
     dynamic_values: tuple[Sym, ...] = ()
+
+    def compute(self) -> Compute:
+        """There before."""
+        return Given()
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The declared type."""

@@ -9,7 +9,7 @@ bool[4, 3]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, partial, reduce
 
 import numpy as np
 
@@ -17,9 +17,12 @@ from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, maximum,
 from anyrt.core.dtype import is_float, is_integer, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
+from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type
-from anyrt.ir.kernel import Expr
+from anyrt.ir.kernel import COMPUTED, Alu, Buffer, Expr, Space, load
+from anyrt.ir.kernel import Cast as KernelCast
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
+from anyrt.ir.visit import parts
 from anyrt.prims._check import check_type, differ, expect, same_types, short_shape, show
 from anyrt.prims._convert import convert, convert_array, wrap, wrap_array
 from anyrt.prims._sizes import size_function
@@ -36,6 +39,10 @@ class Map(Prim):
 
     fn: str
     dtype: DataType
+
+    def compute(self) -> Compute:
+        """A function of the elements at the same index."""
+        return Elements(same=True, cost=partial(instructions, self.fn))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operands' common shape; their types must suit the function."""
@@ -147,3 +154,12 @@ def _along(size: Dim, out: Dim, i: Dim) -> Dim:
     if size == out or always_le(2, size):
         return i
     return mul(i, minimum(add(size, -1), 1))
+
+
+@lru_cache(maxsize=512)
+def instructions(fn: str, dtype: DataType) -> int:
+    """Instructions in the expansion of a scalar function."""
+    if fn in (CAST, SELECT):
+        return 1
+    operands = [load(Buffer(f"w{k}", COMPUTED[dtype], Space.REGISTER), 0) for k in range(SCALARS[fn].arity)]
+    return sum(isinstance(x, Alu | KernelCast) for x in parts([SCALARS[fn].expand(*operands)], bound=False))

@@ -18,6 +18,7 @@ from anyrt.core.dims import Dim, add, maximum, minimum, mul
 from anyrt.core.dtype import bits, is_float, is_signed
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
+from anyrt.ir.compute import Compute, Folded
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr, Op
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -68,6 +69,11 @@ class Reduce(Prim):
         """The instruction that folds, and the value it starts from, for elements of `dtype`."""
         entry = FOLDS[self.fn]
         return entry.op, entry.identity(dtype)
+
+    def compute(self) -> Compute:
+        """A fold over the axes."""
+        entry = FOLDS[self.fn]
+        return Folded(self.axes, entry.op, entry.identity)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operand's shape with 1 for the folded axes."""

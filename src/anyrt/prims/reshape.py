@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, Relation, Requirement, add, divmod_dim, mul, product
 from anyrt.core.errors import ShapeError
+from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -27,6 +28,10 @@ class Reshape(Prim):
     """The operand's elements, in row-major order, as `shape`."""
 
     shape: Shape
+
+    def compute(self) -> Compute:
+        """Operand elements as they are, elsewhere."""
+        return Elements(moves=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """`shape`; the volumes must not be known to differ."""

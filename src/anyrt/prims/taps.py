@@ -21,6 +21,7 @@ from anyrt.core.dims import Dim, Relation, Requirement, always_le, minimum, mul
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.ir import kernel
+from anyrt.ir.compute import Compute, Tapped
 from anyrt.ir.graph import Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read
@@ -39,6 +40,10 @@ class Taps(Prim):
     axis: int
     size: Dim
     rule: TapRule
+
+    def compute(self) -> Compute:
+        """A sum of a few positions along the axis."""
+        return Tapped(self.axis, self.size, self.rule)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operand's shape with `size` on the axis; rules with weights take floats only."""

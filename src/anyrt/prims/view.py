@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, bounds, minimum, mul
 from anyrt.core.errors import ShapeError
+from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -46,6 +47,10 @@ class View(Prim):
 
     shape: Shape
     axes: tuple[Axis, ...]
+
+    def compute(self) -> Compute:
+        """Operand elements as they are, elsewhere."""
+        return Elements(moves=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """`shape`; no position may be known to lie outside the operand."""

@@ -8,17 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from anyrt.core.dims import Dim, Sym, evaluate, product, substitute, symbols
-from anyrt.core.enums import DataType
+from anyrt.ir.compute import Elements, Folded, Given, Tapped
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import COMPUTED, Alu, Buffer, Cast, Expr, Space, load
-from anyrt.prims.const import Const, Param
-from anyrt.prims.map import CAST, SELECT, Map
-from anyrt.prims.reduce import Reduce
-from anyrt.prims.scalar import SCALARS
-from anyrt.prims.taps import Taps
 
 MOVE = 6  # store a vector, load it again later
 CAP = 1000  # a chain that costs more is cut anyway
@@ -67,45 +60,24 @@ def _times(value: Value, stored: Container[Value]) -> dict[Value, int]:
         if times.get(v, 0) >= n:
             continue
         times[v] = n
-        if v not in stored and not isinstance(v.op, Param | Const | Reduce):
-            below = n * v.op.rule.count if isinstance(v.op, Taps) else n
+        if v not in stored and not isinstance(v.compute, Given | Folded):
+            how = v.compute
+            below = n * how.rule.count if isinstance(how, Tapped) else n
             todo += [(a, below) for a in v.args]
     return times
 
 
 def _own(value: Value, stored: Container[Value]) -> int:
     """A load or an accumulator counts as one instruction."""
-    return 1 if value in stored or isinstance(value.op, Param | Const | Reduce) else op_weight(value)
+    return 1 if value in stored or isinstance(value.compute, Given | Folded) else op_weight(value)
 
 
 def op_weight(value: Value) -> int:
     """Instructions that the primitive itself adds to an element."""
-    match value.op:
-        case Map(fn=fn):
-            return map_weight(fn, value.args[-1].dtype)
-        case Taps(rule=rule, axis=axis):
+    match value.compute:
+        case Elements(cost=cost) if value.args:
+            return cost(value.args[-1].dtype)
+        case Tapped(rule=rule, axis=axis):
             return (ALONG if axis != value.type.rank - 1 else ACROSS) * rule.count
-        case _:
-            return 0
-
-
-@lru_cache(maxsize=512)
-def map_weight(fn: str, dtype: DataType) -> int:
-    """Instructions in the expansion of a scalar function."""
-    if fn in (CAST, SELECT):
-        return 1
-    operands = [load(Buffer(f"w{k}", COMPUTED[dtype], Space.REGISTER), 0) for k in range(SCALARS[fn].arity)]
-    return _count(SCALARS[fn].expand(*operands), set())
-
-
-def _count(x: Expr, seen: set[Expr]) -> int:
-    if x in seen:
-        return 0
-    seen.add(x)
-    match x:
-        case Alu(args=args):
-            return 1 + sum(_count(a, seen) for a in args)
-        case Cast(arg=arg):
-            return 1 + _count(arg, seen)
         case _:
             return 0

@@ -16,16 +16,15 @@ from typing import Final
 from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
+from anyrt.ir.compute import Elements as Each
+from anyrt.ir.compute import Folded, Opaque, Tapped
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, load
 from anyrt.ir.prim import Read
 from anyrt.loops.nest import Names
 from anyrt.prims._convert import wrap
-from anyrt.prims.map import CAST, Map
-from anyrt.prims.reduce import Reduce
-from anyrt.prims.reshape import Reshape
-from anyrt.prims.taps import Border, Cubic, Linear, Nearest, Taps, weighed
-from anyrt.prims.view import View
+from anyrt.prims.taprules import Border, Cubic, Linear, Nearest, TapRule
+from anyrt.prims.taps import weighed
 from anyrt.schedule import storage
 from anyrt.schedule.tables import Tables
 
@@ -58,7 +57,7 @@ class Reduction:
     body: Expr
 
 
-Tapped = Callable[[Value, tuple[Dim, ...]], Expr]
+Access = Callable[[Value, tuple[Dim, ...]], Expr]
 
 
 @dataclass(slots=True)
@@ -71,8 +70,8 @@ class Elements:
     tables: Tables
     names: Names
     reductions: dict[tuple[Value, tuple[Dim, ...]], Reduction] = field(default_factory=dict)
-    overrides: dict[Value, Tapped] = field(default_factory=dict)
-    tapped: Tapped | None = None
+    overrides: dict[Value, Access] = field(default_factory=dict)
+    tapped: Access | None = None
     memo: dict[tuple[Value, tuple[Dim, ...]], Expr] = field(default_factory=dict)
     allow_reductions: bool = True
     folding: int = 0
@@ -89,38 +88,39 @@ class Elements:
             return self.overrides[value](value, index)
         if value in self.buffers:
             return storage.read(self.buffers[value], value.dtype, flat(value.shape, index))
-        op = value.op
-        if isinstance(op, Reduce):
-            return self._folded(value, op, index)
-        if isinstance(op, Taps):
-            return (self.tapped or self.taps)(value, index)
+        match value.compute:
+            case Folded() as fold:
+                return self._folded(value, fold, index)
+            case Tapped():
+                return (self.tapped or self.taps)(value, index)
+            case Opaque(name=name):
+                raise Refusal(value, f"{name} makes the whole of it")
         reads = tuple(Read(a.type, partial(self.at, a)) for a in value.args)
-        return op.lower(value.type, reads, index)
+        return value.op.lower(value.type, reads, index)
 
-    def _folded(self, value: Value, op: Reduce, index: tuple[Dim, ...]) -> Expr:
+    def _folded(self, value: Value, fold: Folded, index: tuple[Dim, ...]) -> Expr:
         """What is folded over nothing is where folding starts."""
-        instruction, start = op.fold(value.dtype)
-        total = const(start, COMPUTED[value.dtype])
+        total = const(fold.start(value.dtype), COMPUTED[value.dtype])
         if 0 not in value.args[0].shape:
             if not self.allow_reductions:
                 raise Refusal(value, AGAIN)
-            total = load(self._reduction(value, op, index).register, 0)
-        return wrap(total, instruction.value, value.dtype)
+            total = load(self._reduction(value, fold, index).register, 0)
+        return wrap(total, fold.op.value, value.dtype)
 
-    def _reduction(self, value: Value, op: Reduce, index: tuple[Dim, ...]) -> Reduction:
+    def _reduction(self, value: Value, fold: Folded, index: tuple[Dim, ...]) -> Reduction:
         key = (value, index)
         if key not in self.reductions:
             arg = value.args[0]
-            inner = {axis: self.names.var(arg.shape[axis], "r") for axis in op.axes if arg.shape[axis] != 1}
+            inner = {axis: self.names.var(arg.shape[axis], "r") for axis in fold.axes if arg.shape[axis] != 1}
             where = [inner[k].dim if k in inner else i for k, i in enumerate(index)]
             self.folding += 1
             body = self.at(arg, where)
             self.folding -= 1
             kind = COMPUTED[value.dtype]
-            instruction, start = op.fold(value.dtype)
+            start = const(fold.start(value.dtype), kind)
             register = Buffer(self.names.name("acc"), kind, Space.REGISTER)
             self.reductions[key] = Reduction(
-                value, index, register, instruction, const(start, kind), tuple(inner.values()), body
+                value, index, register, fold.op, start, tuple(inner.values()), body
             )
         return self.reductions[key]
 
@@ -129,35 +129,47 @@ class Elements:
     ) -> Expr:
         """Taps from the table of their rule; `source(t, position)` gives the operand's element when it is
         kept elsewhere."""
-        op = value.op
-        assert isinstance(op, Taps), f"{value} is not made by taps"
+        op, rule = tapped(value)
         (arg,) = value.args
-        table = self.tables.table(op.rule, arg.shape[op.axis], op.size)
+        table = self.tables.table(rule, arg.shape[op.axis], op.size)
 
         def element(t: int, position: Dim) -> Expr:
             if source is not None:
                 return source(t, position)
             return self.at(arg, (*index[: op.axis], position, *index[op.axis + 1 :]))
 
-        read = (table.tap(t, index[op.axis]) for t in range(op.rule.count))
+        read = (table.tap(t, index[op.axis]) for t in range(rule.count))
         taps = [(weight, element(t, position)) for t, (position, weight) in enumerate(read)]
-        silence = NEVER if is_finite(arg) else op.rule.silence(table.n_in, table.n_out)
-        return weighed(taps, op.rule.order, silence)
+        silence = NEVER if is_finite(arg) else rule.silence(table.n_in, table.n_out)
+        return weighed(taps, rule.order, silence)
 
 
 def is_finite(value: Value) -> bool:
     """True for integers as float32, moved and weighed: 0 times one of them is 0."""
     for _ in range(MOVES):
-        match value.op:
-            case View() | Reshape() | Taps(rule=Nearest() | Border() | Linear()):
+        match value.compute:
+            case Each(moves=True) | Tapped(rule=Nearest() | Border() | Linear()):
                 (value,) = value.args
-            case Taps(rule=Cubic(a=a)) if -1 <= a < 0:
+            case Tapped(rule=Cubic(a=a)) if -1 <= a < 0:
                 (value,) = value.args
-            case Map(fn=fn) if fn == CAST and value.dtype is DataType.FLOAT:
+            case Each(same=True) if _is_float_cast(value):
                 (value,) = value.args
             case _:
                 break
     return is_integer(value.dtype) or value.dtype is DataType.BOOL
+
+
+def _is_float_cast(value: Value) -> bool:
+    """A function of one operand changes its type only if that is what it does."""
+    return value.dtype is DataType.FLOAT and len(value.args) == 1 and value.args[0].dtype is not value.dtype
+
+
+def tapped(value: Value) -> tuple[Tapped, TapRule]:
+    """How taps make a value, and the rule that tables are made of."""
+    how = value.compute
+    assert isinstance(how, Tapped), f"{value} is not made by taps"
+    assert isinstance(how.rule, TapRule), f"{value} has taps without a table"
+    return how, how.rule
 
 
 def flat(shape: Shape, index: Sequence[Dim]) -> Dim:

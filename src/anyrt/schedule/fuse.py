@@ -16,13 +16,11 @@ from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, product
 from anyrt.core.machine import Machine
+from anyrt.ir.compute import Folded, Given, Pieced
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Kernel, Space
 from anyrt.ir.program import Call
 from anyrt.ir.statements import buffers_in_order, with_buffers
-from anyrt.prims.concat import Concat
-from anyrt.prims.const import Const, Param
-from anyrt.prims.reduce import Reduce
 from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
@@ -105,10 +103,10 @@ class Fusion:
         outputs = (n for n, _ in self.graph.outputs)
         self.ports.update(zip(outputs, names[len(self.graph.inputs) :], strict=True))
         for value in self.order:
-            if isinstance(value.op, Const) and value.op.blob.size != 1:
-                self.buffers[value] = Buffer(
-                    f"const{len(self.buffers)}", value.dtype, Space.CONST, value.op.blob.size
-                )
+            match value.compute:
+                case Given(constant=True, literal=None):
+                    name, size = f"const{len(self.buffers)}", product(value.shape)
+                    self.buffers[value] = Buffer(name, value.dtype, Space.CONST, size)
 
     def _outputs(self) -> None:
         """The first output of a value is its buffer; others, and inputs that are outputs, are copies (see
@@ -189,11 +187,11 @@ class Fusion:
     def _hosts(self) -> dict[Value, Value]:
         """Reductions that several kernels read are folded by one of them that folds over the same loops and
         can come first."""
-        roots = [v for v in self.order if v in self.buffers and not isinstance(v.op, Param | Const)]
+        roots = [v for v in self.order if v in self.buffers and not isinstance(v.compute, Given)]
         readers: dict[Value, list[Value]] = {}
         for root in roots:
             for v in self._reads(root):
-                if isinstance(v.op, Reduce):
+                if isinstance(v.compute, Folded):
                     readers.setdefault(v, []).append(root)
         hosted: dict[Value, Value] = {}
         taken = self.unhosted | self.alone  # who is a host is not hosted: it needs a kernel of its own
@@ -201,7 +199,7 @@ class Fusion:
             if len(found) > 1 and v not in self.buffers:
                 self._store(Stored(v, f"{len(found)} kernels read it"))
             if v in self.buffers and v not in taken:
-                same = (r for r in found if isinstance(r.op, Reduce) and v.shape == r.shape)
+                same = (r for r in found if isinstance(r.compute, Folded) and v.shape == r.shape)
                 able = (r for r in same if r is found[0] or self._needs_nothing_after(v, r))
                 host = next((r for r in able if r not in hosted), None)
                 if host is not None:
@@ -249,17 +247,18 @@ class Fusion:
                 continue
             done.add(value)
             # Parts of 4-bit elements may share a byte, so that no kernel could write one alone.
-            if isinstance(value.op, Concat) and value.dtype not in PACKED:
-                yield from self._parts(value, value.op, buffer)
+            how = value.compute
+            if isinstance(how, Pieced) and value.dtype not in PACKED:
+                yield from self._parts(value, how, buffer)
             else:
                 yield Group(value, buffer, tuple((v, self.buffers[v]) for v in guests.get(value, ())))
         yield from self._copies()
 
-    def _parts(self, value: Value, op: Concat, buffer: Buffer) -> Iterator[Group]:
+    def _parts(self, value: Value, how: Pieced, buffer: Buffer) -> Iterator[Group]:
         start: Dim = 0
         for arg in value.args:
-            yield Group(arg, buffer, part=Part(value.shape, op.axis, start), whole=value)
-            start = add(start, arg.shape[op.axis])
+            yield Group(arg, buffer, part=Part(value.shape, how.axis, start), whole=value)
+            start = add(start, arg.shape[how.axis])
 
     def _copies(self) -> Iterator[Group]:
         for name, value in self.graph.outputs:

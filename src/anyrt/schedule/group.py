@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, add
+from anyrt.ir.compute import Given
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import Buffer, Space
-from anyrt.prims.const import Const
 from anyrt.schedule.elements import flat
 
 
@@ -99,8 +99,8 @@ def signed(group: Group, stored: Mapping[Value, Buffer]) -> Signature:
         numbers[value] = len(numbers)
         if leaf is not None:
             rows.append((value.type, _described(leaf), buffers.setdefault(leaf, len(buffers))))
-        elif isinstance(value.op, Const):
-            rows.append((value.type, value.op.blob.data.tobytes()))
+        elif isinstance(value.compute, Given):
+            rows.append((value.type, value.compute))
         else:
             rows.append((value.op, value.type, *(numbers[a] for a in value.args)))
             inlined.append(value)

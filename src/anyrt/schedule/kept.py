@@ -12,9 +12,8 @@ from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Scalar, Stmt, Store, cast, l
 from anyrt.loops.nest import Names, Nest
 from anyrt.loops.strip_mine import delinearised
 from anyrt.loops.tables import LEAST
-from anyrt.prims.taps import Taps
 from anyrt.schedule.cost import HEAVY, weight
-from anyrt.schedule.elements import Elements, Refusal, flat
+from anyrt.schedule.elements import Elements, Refusal, flat, tapped
 from anyrt.schedule.tables import Tables
 
 
@@ -89,8 +88,7 @@ class Kept:
         self, elements: Elements, before: list[Stmt], inner: frozenset[Sym], value: Value, at: tuple[Dim, ...]
     ) -> Expr:
         """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
-        op, arg = value.op, value.args[0]
-        assert isinstance(op, Taps), f"{value} is not made by taps"
+        (op, _), arg = tapped(value), value.args[0]
         moves = any(depends(at[op.axis], v) for v in inner)
         if arg in self.keeper.buffers or weight(arg, self.keeper.buffers) < HEAVY or not moves:
             return elements.taps(value, at)
@@ -101,5 +99,5 @@ class Kept:
 
 def moved(at: tuple[Dim, ...], value: Value, position: Dim) -> tuple[Dim, ...]:
     """`at` with the tapped axis at `position`."""
-    axis = value.op.axis if isinstance(value.op, Taps) else 0
+    axis = tapped(value)[0].axis
     return (*at[:axis], position, *at[axis + 1 :])

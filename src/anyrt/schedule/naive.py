@@ -52,10 +52,9 @@ from anyrt.ir.kernel import (
 from anyrt.ir.statements import dims_of, indices
 from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
-from anyrt.prims.taps import Taps
 from anyrt.schedule import storage
 from anyrt.schedule.cost import HEAVY, Sizes, weight
-from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat
+from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat, tapped
 from anyrt.schedule.group import Group
 from anyrt.schedule.kept import Kept, moved
 from anyrt.schedule.pieces import Pieces
@@ -259,8 +258,7 @@ class Builder:
 
     def _tapped(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps at the level of the output: a heavy operand is kept in rows, a light one read in place."""
-        op, arg = value.op, value.args[0]
-        assert isinstance(op, Taps), f"{value} is not made by taps"
+        (op, _), arg = tapped(value), value.args[0]
         if arg in self.buffers or weight(arg, self.buffers) < HEAVY:
             return elements.taps(value, at)
         row = next((v for v in self.vars if at[op.axis] == v.dim), None)
@@ -293,17 +291,13 @@ class Builder:
 
     def _row(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along the innermost axis: the whole operand row first."""
-        kept = Kept(
-            self, value.args[0], at, self.inner, 1, also=value.op.axis if isinstance(value.op, Taps) else None
-        )
+        kept = Kept(self, value.args[0], at, self.inner, 1, also=tapped(value)[0].axis)
         self.before += kept.fill(0, at)
         return elements.taps(value, at, lambda t, position: kept.read(0, moved(at, value, position)))
 
     def _ring(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along an outer axis: the last k rows of the operand, found by their position modulo k."""
-        op = value.op
-        assert isinstance(op, Taps), "a ring serves taps"
-        count = op.rule.count
+        count = tapped(value)[1].count
         kept = Kept(self, value.args[0], at, self.inner, count)
         tags = self.reserve("tags", Scalar.I32, count)
         for slot in range(count):

@@ -16,12 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from anyrt.core.dims import always_le, mul
+from anyrt.ir.compute import Elements, Folded, Given, Pieced, Tapped
 from anyrt.ir.graph import Graph, Value, users, walk
-from anyrt.prims.concat import Concat
-from anyrt.prims.const import Const, Param
-from anyrt.prims.map import Map
-from anyrt.prims.reduce import Reduce
-from anyrt.prims.taps import Taps, grows
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
 
@@ -58,7 +55,7 @@ class _Partition:
     def decided(self) -> dict[Value, str]:
         """The guess that gives itself."""
         self.order = list(walk(v for _, v in self.graph.outputs))
-        leaves = (v for v in self.order if isinstance(v.op, Param) or _is_tensor(v))
+        leaves = (v for v in self.order if _is_stored(v))
         self.given = frozenset((*leaves, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
         guess: dict[Value, str] = {}
@@ -90,26 +87,28 @@ class _Partition:
         found: Mapping[Value, frozenset[Reader]],
     ) -> Iterator[Reader]:
         """The loops that read `value` for the sake of `user`."""
-        there = user in stored or user in self.given
-        if isinstance(user.op, Concat):  # each part is written by its own loops
-            yield value, value
-        elif isinstance(user.op, Taps) or there:
-            yield user, user
-        elif isinstance(user.op, Reduce):
-            yield from ((kernel, user) for kernel, _ in found[user])
-        else:
-            yield from found[user]
+        match user.compute:
+            case Pieced():  # each part is written by its own loops
+                yield value, value
+            case _ if user in stored or user in self.given:
+                yield user, user
+            case Tapped():
+                yield user, user
+            case Folded():
+                yield from ((kernel, user) for kernel, _ in found[user])
+            case _:
+                yield from found[user]
 
     def _choose(self, readers: Mapping[Value, frozenset[Reader]]) -> dict[Value, str]:
         """What to store for these readers, producers first."""
         chosen: dict[Value, str] = {}
         chains = _Chains(self.given, chosen)
         for value in self.order:
-            if value in self.alone and not isinstance(value.op, Param | Const):
+            if value in self.alone and not isinstance(value.compute, Given):
                 chosen.setdefault(value, "fusing is switched off for it")
-            elif value not in self.given and not isinstance(value.op, Const):
+            elif value not in self.given and not isinstance(value.compute, Given):
                 chains.add(value)
-                reason = None if isinstance(value.op, Reduce) else self._reason(value, readers, chains)
+                reason = None if isinstance(value.compute, Folded) else self._reason(value, readers, chains)
                 if reason is not None:
                     chosen[value] = reason
         return {v: r for v, r in chosen.items() if v not in self.given}
@@ -118,7 +117,7 @@ class _Partition:
         """True when all readers of a value read one made from it, which is no larger: if one of them is worth
         storing, then that one."""
         return any(
-            not isinstance(u.op, Reduce | Taps | Concat)
+            not isinstance(u.compute, Folded | Tapped | Pieced)
             and u not in self.given
             and readers[u] == readers[value]
             and self.sizes.volume(u) <= self.sizes.volume(value)
@@ -132,7 +131,7 @@ class _Partition:
         uses, cost, depth = self.users[value], weight(value, chains), chains.depth[value]
         own = frozenset[Reader]() if self._goes_on(value, readers) else readers[value]
         kernels = len({kernel for kernel, _ in own})
-        if isinstance(value.op, Concat):
+        if isinstance(value.compute, Pieced):
             return "its parts are written by loops of their own"
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
             return "it is transposed, and what reads it reads rows of it several times"
@@ -157,13 +156,14 @@ class _Partition:
 
     def _tapped_again(self, value: Value, user: Value, cost: int, chains: _Chains) -> str | None:
         """Taps of taps along the same axis: those below would run again for each of those above."""
-        if not isinstance(user.op, Taps) or user.op.axis not in chains.tapped[value]:
+        taps = user.compute
+        if not isinstance(taps, Tapped) or taps.axis not in chains.tapped[value]:
             return None
-        count, reads = user.op.rule.count, self.sizes.volume(user)
+        count, reads = taps.rule.count, self.sizes.volume(user)
         again, once = reads * count * cost, self.sizes.volume(value) * (cost + MOVE) + reads * count
         if again <= once:
             return None
-        return f"taps along axis {user.op.axis} would compute it {count} times, which has such taps itself"
+        return f"taps along axis {taps.axis} would compute it {count} times, which has such taps itself"
 
 
 @dataclass(slots=True)
@@ -182,15 +182,16 @@ class _Chains:
 
     def add(self, value: Value) -> None:
         """Learn of a value whose operands are known."""
-        below = [a for a in value.args if a not in self and not isinstance(a.op, Param | Const)]
+        below = [a for a in value.args if a not in self and not isinstance(a.compute, Given)]
         self.depth[value] = 1 + max((self.depth[a] for a in below), default=0)
         axes = frozenset[int]().union(*(self.tapped[a] for a in below))
-        if isinstance(value.op, Taps):
-            axes |= {value.op.axis}
-        elif axes and not isinstance(value.op, Map):
+        how = value.compute
+        if isinstance(how, Tapped):
+            axes |= {how.axis}
+        elif axes and not (isinstance(how, Elements) and how.same):
             axes = frozenset(range(value.type.rank))  # other places, other axes
         self.tapped[value] = axes
-        if isinstance(value.op, Reduce) or any(a in self.folded for a in below):
+        if isinstance(how, Folded) or any(a in self.folded for a in below):
             self.folded.add(value)
 
 
@@ -206,17 +207,23 @@ class _More:
         return value in self.chains or len(self.readers.get(value, ())) > self.count  # type: ignore[call-overload]  # `object`, as containers ask
 
 
-def _is_tensor(value: Value) -> bool:
-    return isinstance(value.op, Const) and value.op.blob.size != 1
+def _is_stored(value: Value) -> bool:
+    how = value.compute
+    return isinstance(how, Given) and how.literal is None
 
 
 def _reads_rows_again(user: Value) -> bool:
-    return isinstance(user.op, Taps) and user.op.axis != user.type.rank - 1 and grows(user)
+    """Taps along an outer axis that surely make at least half as many rows again as they read."""
+    how = user.compute
+    if not isinstance(how, Tapped) or how.axis == user.type.rank - 1:
+        return False
+    return always_le(mul(user.args[0].shape[how.axis], 3), mul(how.size, 2))
 
 
 def _repeats(value: Value, user: Value) -> bool:
     """True when a broadcasting user reads the same elements again in an outer loop."""
-    if not isinstance(user.op, Map) or len(user.shape) != len(value.shape):
+    how = user.compute
+    if not isinstance(how, Elements) or not how.same or len(user.shape) != len(value.shape):
         return False
     wide = [k for k, (a, b) in enumerate(zip(value.shape, user.shape, strict=True)) if a == 1 and b != 1]
     return any(any(d != 1 for d in value.shape[k + 1 :]) for k in wide)

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, mul, substitute
 from anyrt.core.errors import AnyrtError
+from anyrt.ir.compute import Elements
 from anyrt.ir.graph import Graph, Type, Value, apply, walk
 from anyrt.ir.prim import Prim
-from anyrt.prims.map import Map
 
 T = TypeVar("T")
 
@@ -32,7 +32,8 @@ def versions(graph: Graph) -> tuple[Version, ...]:
     """The versions to try in order; the last one always holds."""
     same: dict[Sym, Dim] = {}
     for value in walk(v for _, v in graph.outputs):
-        if isinstance(value.op, Map):
+        how = value.compute
+        if isinstance(how, Elements) and how.same:
             for a, b in _meetings(value):
                 _assume(substitute(a, same), substitute(b, same), same)
     general = Version(1, graph)

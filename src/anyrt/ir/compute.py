@@ -1,0 +1,79 @@
+"""How the elements of a value come about: what a primitive lowers to, and all that scheduling knows of it.
+
+A value is there before (`Given`), or each of its elements is an expression of operand elements (`Elements`),
+a fold of many (`Folded`), a weighted sum of a few along an axis (`Tapped`), or it is its operands side by
+side (`Pieced`); what is no loop nest, as sorting, is `Opaque`. Scheduling asks for this and for relations of
+indices, never for the class of a primitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType
+from anyrt.ir.kernel import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input, or a constant, which is known while compiling. `literal`: the bytes of a constant of one
+    element, which kernels hold as a number."""
+
+    constant: bool = False
+    literal: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Each element by itself. `same`: from operand elements at its own index, along axes of size 1 at 0.
+    `cost`: instructions for an element of a type. `moves`: operand elements as they are."""
+
+    same: bool = False
+    cost: Callable[[DataType], int] = lambda dtype: 0
+    moves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """`op` over `axes`, which stay with size 1, from what `start` gives for a type on."""
+
+    axes: tuple[int, ...]
+    op: Op
+    start: Callable[[DataType], float | int]
+
+
+class Rule(Protocol):
+    """Where taps lie and what they weigh, as far as any rule tells."""
+
+    @property
+    def count(self) -> int:
+        """Taps of each position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tapped:
+    """`size` positions along `axis`, each a sum of the operand's elements at a few positions."""
+
+    axis: int
+    size: Dim
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Pieced:
+    """All operands, in order, along `axis`: each piece is written by loops of its own."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """No loops: a call of something that makes the whole value from whole operands."""
+
+    name: str
+
+
+Compute: TypeAlias = Given | Elements | Folded | Tapped | Pieced | Opaque
