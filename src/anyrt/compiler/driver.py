@@ -47,6 +47,7 @@ from anyrt.schedule.choice import Choice, parse_choices, print_choices
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.race import EFFORTS
 from anyrt.schedule.storage import PACKED
+from anyrt.schedule.strategies import STRATEGIES
 
 T = TypeVar("T")
 PHASE = "Building engine"
@@ -54,6 +55,7 @@ STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code"
 MEASURING = "Measure kernels"  # a phase of scheduling, at levels that measure
 ALONE = "alone"  # the setting that names values which verification wants unfused
 CHOICES = "choices"  # the setting that says how to cut the kernels of some values: "3 band=8;7 run=128"
+STRATEGY = "strategies"  # the setting that says how kernels were made, if not as usual
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the file that it is writing
 
@@ -329,7 +331,10 @@ class _Source:
     def lower(self, machine: Machine) -> partial[native.Lowered]:
         """What schedules the graph for a machine."""
         offsets = {self.blobs[r.name]: r.offset for r in self.records}
-        return partial(native.lower, self.graph, offsets, self.sizes(), machine=machine)
+        strategies = self.request.strategies or STRATEGIES
+        return partial(
+            native.lower, self.graph, offsets, self.sizes(), machine=machine, strategies=strategies
+        )
 
     def parts(self, report: str, settings: tuple[tuple[str, str], ...]) -> PlanParts:
         """The plan."""
@@ -365,7 +370,8 @@ class _Source:
     def _key(self) -> str:
         """Of weights only those matter that kernels hold as literals."""
         literals = (b"%d %s" % (n, blob_bytes(b)) for n, b in enumerate(self.blobs.values()) if b.size == 1)
-        return report_key(self.text, repr(sorted(self.sizes().values.items())), b"".join(literals))
+        sizes = repr(sorted(self.sizes().values.items()))
+        return report_key(self.text, sizes, str(self.request.strategies), b"".join(literals))
 
 
 def _allowed(needs: Iterable[Requirement], sizes: Mapping[str, int]) -> bool:
@@ -395,6 +401,7 @@ def _settings(
     pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
     pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []
     pairs += [(CHOICES, print_choices(choices, order))] if choices else []
+    pairs += [(STRATEGY, str(request.strategies))] if request.strategies is not None else []
     return tuple(pairs)
 
 

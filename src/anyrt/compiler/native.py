@@ -28,6 +28,7 @@ from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion, Schedule, ident, port_names
+from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.versions import originals, versions
 
@@ -58,9 +59,11 @@ def lower(
     alone: frozenset[Value] = frozenset(),
     choices: Mapping[Value, Choice] | None = None,
     machine: Machine = REFERENCE,
+    strategies: Strategies = STRATEGIES,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
-    `choices` how to cut the kernels with these roots. The same machine gets the same kernels."""
+    `choices` how to cut the kernels with these roots, `strategies` how to make all of them. The same machine
+    gets the same kernels."""
     tables, made, arenas = Tables(), [], []
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -70,7 +73,7 @@ def lower(
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: choices[old] for new, old in origin.items() if old in choices} if choices else {}
-        made.append(Fusion(version.graph, sizes, machine, apart, label, own, tables).schedule())
+        made.append(Fusion(version.graph, sizes, machine, apart, label, own, tables, strategies).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, made, strict=True)]

@@ -126,7 +126,13 @@ class _Tuning:
 
     def _key(self, kernel: Formed) -> str:
         sizes = (f"{name}={n}" for name, n in sorted(self.sizes.items()))
-        return kernel.key(self.target.key, str(self.lowered.machine), str(self.threads), *sizes)
+        made_for = (
+            self.target.key,
+            str(self.lowered.machine),
+            str(self.threads),
+            str(self.request.strategies),
+        )
+        return kernel.key(*made_for, *sizes)
 
     def _known(self, kernel: Formed) -> Choice | None:
         """What the timing cache says; None where it does not know the kernel, or names no choice."""

@@ -1,0 +1,77 @@
+"""Builds by other strategies than the usual ones: what they make, and that caches do not mix them up."""
+
+import pytest
+
+from anyrt.compiler import cached, driver, native
+from anyrt.compiler.request import BuildRequest
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.plan.file import read_plan
+from anyrt.prims import build as b
+from anyrt.schedule.choice import Choice
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.strategies import STRATEGIES, Strategies
+
+
+def transposed() -> Graph:
+    x = b.param("x", (333, 517), DataType.FLOAT)
+    return Graph((("x", x),), (("y", b.transpose(x, (1, 0))),))
+
+
+def scaled() -> Graph:
+    """Transposed after a factor for each column, which tiles would compute again."""
+    x, f = b.param("x", (333, 517), DataType.FLOAT), b.param("f", (1, 517), DataType.FLOAT)
+    y = b.transpose(b.map_("mul", x, b.map_("neg", f)), (1, 0))
+    return Graph((("x", x), ("f", f)), (("y", y),))
+
+
+def kernels(graph: Graph, strategies: Strategies) -> str:
+    return print_kernels(native.lower(graph, {}, Sizes({}), strategies=strategies).module.kernels)
+
+
+def code(plan: bytes) -> bytes:
+    """What the cache holds for a plan."""
+    file = read_plan(plan)
+    found = cached.kernel_cache().get(cached.plan_key(file.digest), file.plan.sym_by_name)
+    assert found is not None
+    return found.image
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+
+
+def test_a_step_that_is_left_out_does_nothing():
+    assert "tile" in kernels(transposed(), STRATEGIES)
+    assert "tile" not in kernels(transposed(), STRATEGIES.without("tile"))
+
+
+def test_sizes_of_pieces_are_those_of_the_strategies():
+    narrow = Strategies(choice=Choice(line=32))
+    assert "0.. < 16" in kernels(transposed(), STRATEGIES)
+    assert "0.. < 16" not in kernels(transposed(), narrow)
+
+
+def test_what_tiles_would_compute_again_is_stored_with_and_without_tiles():
+    assert kernels(scaled(), STRATEGIES).count("kernel ") == 2
+    assert kernels(scaled(), STRATEGIES.without("tile")).count("kernel ") == 2
+    assert kernels(scaled(), STRATEGIES.without("store repeated")).count("kernel ") == 1
+
+
+def test_plans_by_other_strategies_keep_code_of_their_own(monkeypatch):
+    usual = BuildRequest("net", scaled())
+    other = BuildRequest("net", scaled(), strategies=STRATEGIES.without("store repeated"))
+    plans = [driver.build(request) for request in (usual, other)]
+    monkeypatch.setattr(native, "compile_lowered", None)
+    assert [driver.build(request) for request in (usual, other)] == plans
+    assert code(plans[0]) != code(plans[1])
+    settings = [dict(read_plan(plan).plan.settings) for plan in plans]
+    assert [s.get("strategies") for s in settings] == [None, str(other.strategies)]
+
+
+def test_a_plan_by_other_strategies_is_lowered_by_the_usual_ones():
+    plan = driver.build(BuildRequest("net", transposed(), strategies=STRATEGIES.without("tile")))
+    loaded = driver.lower_plan(read_plan(plan))
+    assert print_kernels(loaded.module.kernels) == kernels(transposed(), STRATEGIES)
