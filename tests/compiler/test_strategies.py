@@ -4,9 +4,11 @@ import pytest
 
 from anyrt.compiler import cached, driver, native
 from anyrt.compiler.request import BuildRequest
+from anyrt.compiler.trial import constant_offsets
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.ops._math import mean
 from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
 from anyrt.schedule.choice import Choice
@@ -27,7 +29,8 @@ def scaled() -> Graph:
 
 
 def kernels(graph: Graph, strategies: Strategies) -> str:
-    return print_kernels(native.lower(graph, {}, Sizes({}), strategies=strategies).module.kernels)
+    blobs = constant_offsets(graph)
+    return print_kernels(native.lower(graph, blobs, Sizes({}), strategies=strategies).module.kernels)
 
 
 def code(plan: bytes) -> bytes:
@@ -58,6 +61,16 @@ def test_what_tiles_would_compute_again_is_stored_with_and_without_tiles():
     assert kernels(scaled(), STRATEGIES).count("kernel ") == 2
     assert kernels(scaled(), STRATEGIES.without("tile")).count("kernel ") == 2
     assert kernels(scaled(), STRATEGIES.without("store repeated")).count("kernel ") == 1
+
+
+def test_half_rows_of_which_float32_copies_are_kept_come_in_batches():
+    x = b.param("x", (128, 768), DataType.HALF)
+    wide = b.cast(x, DataType.FLOAT)
+    off = b.map_("sub", wide, mean(wide, (1,)))
+    y = b.map_("mul", off, b.map_("rsqrt", mean(b.map_("square", off), (1,))))
+    found = kernels(Graph((("x", x),), (("y", b.cast(y, DataType.HALF)),)), STRATEGIES)
+    assert "0.. < 32 " in found.split("{")[0]  # four rows an item
+    assert "f32 scratch 3072 " in found  # of four rows
 
 
 def test_plans_by_other_strategies_keep_code_of_their_own(monkeypatch):

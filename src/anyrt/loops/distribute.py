@@ -81,7 +81,7 @@ def rows_of_batch(kernel: Kernel, estimate: Estimate, batches: Batches = BATCHES
     read = dict[Buffer, int]()
     for loop in loops(kernel.body):
         if any(isinstance(s, Fold) for s in loop.body):
-            for x in loads_of(loop.body):
+            for x in (x for x in loads_of(loop.body) if x.buffer.space is not Space.SCRATCH):
                 read[x.buffer] = estimate(loop.var) * BITS[x.buffer.stored] // 8
     kept = _kept(kernel.body)
     sizes = [b.size * BITS[b.stored] // 8 for b in kept if isinstance(b.size, int)]
