@@ -1,7 +1,7 @@
 """What was tried on cases that miss their goals and is not kept: other choices, each measured beside the one
 that stands.
 
-An attempt is a mechanism turned round: its switches make what was tried.
+An attempt is a mechanism turned round: its strategies or switches make what was tried.
 """
 
 from __future__ import annotations
@@ -9,9 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anyrt.core.enums import DataType
-from anyrt.schedule import batches, chunks, fuse, kernels, places, stream, wide
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.cache_read import cache_read
+from anyrt.loops.distribute import BATCHES, Batches, distribute
+from anyrt.loops.fuse_folds import fuse_folds
+from anyrt.loops.precompute_addresses import precompute_addresses
+from anyrt.schedule import stream
 from anyrt.schedule.choice import Choice
-from benchmarks.mechanisms import ENDLESS, SHORTEN, Mechanism, Switch, always, pieces_of
+from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.strategies.reduction import together
+from anyrt.schedule.strategies.step import Apply, Context, Step
+from benchmarks.mechanisms import SHORTEN, Mechanism, Switch, endless, one
 from benchmarks.peers.anyrt import DYNAMIC
 
 GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
@@ -37,32 +46,53 @@ PLANES = "norm_in_4x64x128x128"
 DYNAMIC_PLANES = "resize_bilinear_hp_dyn_2x_8x64x56x56"
 DYNAMIC_NHWC = "shuffle_nchw2nhwc_dyn_8x64x112x112"
 FLOATS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
+ONE_BY_ONE = STRATEGIES.without("distribute", "unroll and jam")
 
 
-def _tried(name: str, place: str, case: str, *switches: Switch) -> Mechanism:
-    return Mechanism(name, place, case, switches, kept=False)
+def _tried(name: str, place: str, case: str, off: Strategies | Switch) -> Mechanism:
+    return Mechanism(name, place, case, (off,) if isinstance(off, Switch) else off, kept=False)
 
 
 def _cut(name: str, case: str, choice: Choice) -> Mechanism:
-    return _tried(name, "schedule/choice.py", case, Switch(fuse, "MODEL", choice))
+    return _tried(name, "schedule/choice.py", case, replace(STRATEGIES, choice=choice))
+
+
+def _instead(step: str, name: str, case: str, apply: Apply) -> Mechanism:
+    """A step done otherwise."""
+    place = f"loops/{step.replace(' ', '_')}.py"
+    return _tried(name, place, case, STRATEGIES.instead(step, Step(f"{step}: {name}", apply)))
+
+
+def _batches(name: str, case: str, sizes: Batches) -> Mechanism:
+    apply = together(lambda kernel, c: distribute(kernel, c.names, c.estimate, sizes))
+    return _instead("distribute", name, case, apply)
+
+
+def _in_chunks(size: int) -> Apply:
+    return lambda kernel, c: fuse_folds(kernel, c.names, c.estimate, size)
 
 
 def _chunks(case: str) -> tuple[Mechanism, ...]:
-    place = "schedule/chunks.py"
     return (
-        _tried("chunks half as long", place, case, Switch(chunks, "CHUNK", 2048)),
-        _tried("chunks twice as long", place, case, Switch(chunks, "CHUNK", 8192)),
-        _tried("two passes instead of one", place, case, Switch(kernels, "LONG", ENDLESS)),
+        _instead("fuse folds", "chunks half as long", case, _in_chunks(2048)),
+        _instead("fuse folds", "chunks twice as long", case, _in_chunks(8192)),
+        _tried("two passes instead of one", "loops/fuse_folds.py", case, STRATEGIES.without("fuse folds")),
     )
+
+
+def _converted_for_two(kernel: Kernel, c: Context) -> Kernel | Fail:
+    return cache_read(kernel, c.names, passes=2)
+
+
+def _started_apart(kernel: Kernel, c: Context) -> Kernel:
+    return precompute_addresses(kernel, c.tables, common=False)
 
 
 def _together(case: str) -> tuple[Mechanism, ...]:
     return (
-        _tried("converted once for two loops", "schedule/wide.py", case, Switch(wide, "PASSES", 2)),
-        _tried(
-            "one row at a time", "schedule/kernels.py", case, Switch(fuse, "pieces", pieces_of(rows=ENDLESS))
-        ),
-        _tried("batches of longer rows", "schedule/batches.py", case, Switch(batches, "SHORT", 8192)),
+        _instead("cache read", "converted once for two loops", case, _converted_for_two),
+        _tried("one row at a time", "schedule/strategies/reduction.py", case, ONE_BY_ONE),
+        _batches("batches of longer rows", case, replace(BATCHES, short=8192)),
     )
 
 
@@ -74,56 +104,42 @@ ATTEMPTS = (
     _cut("tiles of two cache lines", GN_RESIZE, Choice(line=128)),
     _cut("shorter runs of tiles", GN_RESIZE, Choice(run=16)),
     _cut("fewer strips in a row", GN_RESIZE, Choice(chunk=8)),
-    _tried("stores past the caches", "schedule/stream.py", GN_RESIZE, Switch(stream, "in_order", always(1))),
+    _tried("stores past the caches", "schedule/stream.py", GN_RESIZE, Switch(stream, "in_order", one)),
     _tried(
         "shorter polynomials for float32", "passes/shorten.py", GN_SILU, Switch(SHORTEN, "HALVES", FLOATS)
     ),
     *_chunks(GN_SILU),
     *_chunks(GN_SILU_BF16),
     _cut("narrow bands", RESIZE_SILU, Choice(band=8)),
-    _cut("smaller items", RESIZE_SILU, Choice(item=1024)),
-    _cut("larger items", RESIZE_SILU, Choice(item=65536)),
-    _tried(
-        "stores past the caches", "schedule/stream.py", RESIZE_SILU, Switch(stream, "in_order", always(1))
-    ),
     _cut("narrow bands", PHOTO, Choice(band=8)),
     _cut("wide bands", PHOTO, Choice(band=128, items=4)),
-    _tried("a start for each tap", "schedule/places.py", PHOTO, Switch(places, "BYTE", 0)),
-    _cut("narrow bands", SMALL_PHOTO, Choice(band=8)),
-    _cut("wide bands", SMALL_PHOTO, Choice(band=128, items=4)),
-    _cut("smaller pieces", SMALL_PHOTO, Choice(block=1024)),
+    _instead("precompute addresses", "a start for each tap", PHOTO, _started_apart),
     _dynamic(_cut("narrow bands", SMALL_PHOTO, Choice(band=8))),
     _dynamic(_cut("wide bands", SMALL_PHOTO, Choice(band=128, items=4))),
     _dynamic(_cut("more bands", SMALL_PHOTO, Choice(items=64))),
     _dynamic(_cut("narrow bands", DYNAMIC_PLANES, Choice(band=8))),
-    _dynamic(_cut("smaller items", DYNAMIC_PLANES, Choice(item=1024))),
-    _dynamic(_cut("larger items", DYNAMIC_PLANES, Choice(item=65536))),
     _dynamic(_cut("tiles of two cache lines", DYNAMIC_NHWC, Choice(line=128))),
-    _dynamic(_cut("shorter runs of tiles", DYNAMIC_NHWC, Choice(run=16))),
-    _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "in_order", always(ENDLESS))),
+    _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "in_order", endless)),
     _cut("smaller pieces", TWICE, Choice(block=1024)),
     _cut("larger pieces", TWICE, Choice(block=65536)),
-    _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "in_order", always(ENDLESS))),
+    _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "in_order", endless)),
     _cut("smaller pieces", POWER, Choice(block=1024)),
     _cut("larger pieces", POWER, Choice(block=65536)),
     _cut("shorter runs of tiles", SMALL_TILES, Choice(run=16)),
     _cut("tiles of half a cache line", SMALL_TILES, Choice(line=32)),
-    _cut("fewer strips in a row", SMALL_TILES, Choice(chunk=8)),
     _cut("smaller pieces", PLANES_OF_BYTES, Choice(block=1024)),
     _cut("larger pieces", PLANES_OF_BYTES, Choice(block=65536)),
-    _cut("smaller items", PLANES_OF_BYTES, Choice(item=1024)),
-    _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "across", always(1))),
-    _cut("shorter runs of tiles", NHWC_HALVES, Choice(run=16)),
+    _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "across", one)),
     _cut("tiles of a whole cache line", NHWC_HALVES, Choice(line=128)),
-    _tried("batches of 4", "schedule/batches.py", SHORT_ROWS, Switch(batches, "MOST", 4)),
-    _tried("batches of 16", "schedule/batches.py", SHORT_ROWS, Switch(batches, "MOST", 16)),
-    _tried("batches of 4", "schedule/batches.py", HALF_ROWS, Switch(batches, "MOST", 4)),
-    _tried("converted for each loop", "schedule/wide.py", HALF_ROWS, Switch(wide, "PASSES", ENDLESS)),
-    _tried("larger batches", "schedule/batches.py", BF16_ROWS, Switch(batches, "BATCH", 40960)),
-    _tried("batches of 2", "schedule/batches.py", BF16_ROWS, Switch(batches, "MOST", 2)),
-    _tried("batches of longer rows", "schedule/batches.py", ROWS, Switch(batches, "SHORT", 4096)),
-    _tried("one row at a time", "schedule/kernels.py", ROWS, Switch(fuse, "pieces", pieces_of(rows=ENDLESS))),
-    _tried("stores past the caches", "schedule/stream.py", PLANES, Switch(stream, "in_order", always(1))),
+    _batches("batches of 4", SHORT_ROWS, replace(BATCHES, rows=4)),
+    _batches("batches of 16", SHORT_ROWS, replace(BATCHES, rows=16)),
+    _batches("batches of 2", HALF_ROWS, replace(BATCHES, rows=2)),
+    _tried("converted for each loop", "loops/cache_read.py", HALF_ROWS, STRATEGIES.without("cache read")),
+    _batches("larger batches", BF16_ROWS, replace(BATCHES, bytes=40960)),
+    _batches("batches of 2", BF16_ROWS, replace(BATCHES, rows=2)),
+    _batches("batches of longer rows", ROWS, replace(BATCHES, short=4096)),
+    _tried("one row at a time", "schedule/strategies/reduction.py", ROWS, ONE_BY_ONE),
+    _tried("stores past the caches", "schedule/stream.py", PLANES, Switch(stream, "in_order", one)),
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),
     *(attempt for case in RMS_HALVES for attempt in _together(case)),
 )

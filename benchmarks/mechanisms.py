@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from anyrt.api.freeze import freeze
 from anyrt.codegen import arithmetic, bfloat, permute, values, widen
-from anyrt.core.machine import Machine
+from anyrt.compiler import driver
+from anyrt.compiler.cached import kernel_cache, plan_key
+from anyrt.compiler.request import BuildRequest
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.rewrite import Fail
 from anyrt.passes import rules
-from anyrt.schedule import cost, fuse, kept, kernels, stream, wide
-from anyrt.schedule.choice import Choice
-from anyrt.schedule.pieces import Pieces, pieces
+from anyrt.plan.file import read_plan
+from anyrt.schedule import cost, kept, naive, partition, stream
+from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.strategies.common import tiled
+from anyrt.schedule.strategies.step import Context, Step
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import Effort, measure
 from benchmarks.peers import Way
@@ -24,7 +31,7 @@ from benchmarks.peers import anyrt as ours
 from benchmarks.peers.anyrt import DYNAMIC
 from benchmarks.probe import Probe
 from benchmarks.record import Gain
-from benchmarks.values import input_values
+from benchmarks.values import Array, input_values
 
 ENDLESS = 1 << 60
 # The package has functions of these names.
@@ -33,35 +40,48 @@ FOLDING, SHORTEN = (import_module(f"anyrt.passes.{name}") for name in ("fold_con
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A name in a module (or class), and what stands there when the mechanism is off."""
+    """A name in a module, and what stands there when the mechanism is off."""
 
-    owner: ModuleType | type
+    owner: ModuleType
     name: str
     off: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What it is called, where it lives, how to switch it off, and on which case (and engine: static or
-    dynamic) it is measured. One that is not kept (attempts.py) is what the switches make."""
+    """What it is called, where it lives, on which case (and engine: static or dynamic) it is measured, and
+    what there is without it: strategies for a step of theirs or its parameters, switches for what is neither.
+    One that is not kept (attempts.py) is what takes its place."""
 
     name: str
     place: str
     case: str
-    switches: tuple[Switch, ...]
+    off: Strategies | tuple[Switch, ...]
     kept: bool = True
     engine: str = ""
+
+    @property
+    def strategies(self) -> Strategies | None:
+        """Those without it; None where it is no step of any."""
+        return self.off if isinstance(self.off, Strategies) else None
+
+    @property
+    def switches(self) -> tuple[Switch, ...]:
+        """What to change besides."""
+        return () if isinstance(self.off, Strategies) else self.off
 
 
 def _never(*_: object) -> None:
     return None
 
 
-def _as_it_is(body: object, *_: object) -> object:
-    return body
+def endless(*_: object) -> int:
+    """No size reaches it."""
+    return ENDLESS
 
 
-def _one(*_: object) -> int:
+def one(*_: object) -> int:
+    """Every size reaches it."""
     return 1
 
 
@@ -73,52 +93,50 @@ def _no(*_: object) -> bool:
     return False
 
 
-def always(value: int) -> Callable[..., int]:
-    """What takes the place of a formula."""
-    return lambda *_: value
-
-
-def pieces_of(**sizes: int) -> Callable[[Machine, Choice], Pieces]:
-    """What takes the place of `pieces`, with some sizes as given."""
-    return lambda machine, choice: replace(pieces(machine, choice), **sizes)
+def _tiled_too(kernel: Kernel, context: Context) -> Kernel | Fail:
+    return tiled(kernel, context, few=True)
 
 
 MECHANISMS = (
     Mechanism(
         "positions near each other read as whole registers and permuted",
-        "schedule/near.py, codegen/permute.py",
+        "loops/version.py, codegen/permute.py",
         "resize_bilinear_hp_8x64x56to112",
         (Switch(permute, "MOST", 0),),
     ),
     Mechanism(
         "where vectors of positions begin to read, from tables",
-        "schedule/places.py",
+        "loops/precompute_addresses.py",
         "chain_preproc_1080p_rst",
-        (Switch(fuse, "with_places", _as_it_is),),
+        STRATEGIES.without("precompute addresses"),
     ),
     Mechanism(
         "a row kept while taps along an outer axis read it again",
-        "schedule/kernels.py, schedule/kept.py",
+        "schedule/naive.py, schedule/kept.py",
         "resize_bicubic_hp_8x64x56to112",
-        (Switch(kernels, "HEAVY", ENDLESS), Switch(kept, "HEAVY", ENDLESS), Switch(fuse, "HEAVY", ENDLESS)),
+        (
+            Switch(naive, "HEAVY", ENDLESS),
+            Switch(kept, "HEAVY", ENDLESS),
+            Switch(partition, "HEAVY", ENDLESS),
+        ),
     ),
     Mechanism(
         "pixels of few channels as one flat row",
-        "schedule/flat.py",
+        "loops/interleave.py",
         "resize_bilinear_hp_1080p_to640_u8_nhwc",
-        (Switch(kernels, "flattened", _never),),
+        STRATEGIES.without("interleave"),
     ),
     Mechanism(
         "planes of a photograph from rows that are kept together",
-        "schedule/kernels.py",
+        "schedule/naive.py",
         "chain_preproc_1080p_trs",
-        (Switch(kernels, "_beside", _never),),
+        (Switch(naive, "_beside", _never),),
     ),
     Mechanism(
         "channels taken apart piece by piece",
-        "schedule/kernels.py",
+        "loops/reorder.py",
         "shuffle_u8_hwc2chw_1080p",
-        (Switch(kernels, "_taken_apart", lambda nest: nest),),
+        STRATEGIES.without("reorder"),
     ),
     Mechanism(
         "strides up to 4 read as whole vectors",
@@ -128,27 +146,27 @@ MECHANISMS = (
     ),
     Mechanism(
         "few channels interleaved when stored",
-        "schedule/nest.py, codegen/transpose.py",
+        "loops/vectorise.py, codegen/transpose.py",
         "shuffle_nchw2nhwc_1x3x224x224",
-        (Switch(kernels, "interleaves", _never),),
+        STRATEGIES.instead("tile", Step("tile few, too", _tiled_too)),
     ),
     Mechanism(
         "tiles transposed in registers",
-        "schedule/kernels.py, codegen/transpose.py",
+        "loops/tile.py, codegen/transpose.py",
         "shuffle_t2d_L3_1024",
-        (Switch(kernels.Builder, "_read_across", _never),),
+        STRATEGIES.without("tile"),
     ),
     Mechanism(
         "transposing before a resize that grows",
-        "passes/rules.py, schedule/fuse.py",
+        "passes/rules.py, schedule/partition.py",
         "chain_gn_scale_silu_resize2x_nhwc_bf16_1x320x64x64",
-        (Switch(rules, "grows", _no), Switch(fuse, "grows", _no)),
+        (Switch(rules, "grows", _no), Switch(partition, "grows", _no)),
     ),
     Mechanism(
         "factors of channels stored where tiles would compute them again",
-        "schedule/kernels.py",
+        "schedule/strategies/map.py",
         "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64",
-        (Switch(kernels.Builder, "_refuse_repeated", _never),),
+        STRATEGIES.without("store repeated"),
     ),
     Mechanism(
         "taps along an outer axis computed again instead of kept",
@@ -158,9 +176,9 @@ MECHANISMS = (
     ),
     Mechanism(
         "squares around the mean of long rows in one pass",
-        "schedule/chunks.py",
+        "loops/fuse_folds.py",
         "norm_gn32_2x320x64x64",
-        (Switch(kernels, "LONG", ENDLESS),),
+        STRATEGIES.without("fuse folds"),
     ),
     Mechanism(
         "bfloat16 narrowed by the processor's instruction",
@@ -188,39 +206,39 @@ MECHANISMS = (
     ),
     Mechanism(
         "rows of half types converted once",
-        "schedule/wide.py",
+        "loops/cache_read.py",
         "norm_ln_bf16_8x512x768",
-        (Switch(wide, "PASSES", ENDLESS),),
+        STRATEGIES.without("cache read"),
     ),
     Mechanism(
         "short rows in batches",
-        "schedule/batches.py",
+        "loops/distribute.py",
         "norm_ln_short_8x4096x64",
-        (Switch(kernels, "rows_of_batch", _one),),
+        STRATEGIES.without("distribute"),
     ),
     Mechanism(
         "two rows at a time",
-        "schedule/pairs.py",
+        "loops/unroll_and_jam.py",
         "norm_ln_8x512x768",
-        (Switch(fuse, "pieces", pieces_of(rows=ENDLESS)),),
+        STRATEGIES.without("unroll and jam"),
     ),
     Mechanism(
         "the next rows on their way",
-        "schedule/ahead.py",
+        "loops/prefetch.py",
         "norm_ln_8x512x768",
-        (Switch(kernels, "asking_ahead", _as_it_is),),
+        STRATEGIES.without("prefetch"),
     ),
     Mechanism(
         "outputs written past the caches",
         "schedule/stream.py",
         "scale_u_8x64x112x112",
-        (Switch(stream, "in_order", always(ENDLESS)), Switch(stream, "across", always(ENDLESS))),
+        (Switch(stream, "in_order", endless), Switch(stream, "across", endless)),
     ),
     Mechanism(
         "tiles written past the caches",
         "schedule/stream.py",
         "shuffle_t2d_4096",
-        (Switch(stream, "in_order", always(ENDLESS)), Switch(stream, "across", always(ENDLESS))),
+        (Switch(stream, "in_order", endless), Switch(stream, "across", endless)),
     ),
     Mechanism(
         "sizes that are open decide while running what is written past the caches",
@@ -246,13 +264,13 @@ MECHANISMS = (
 
 def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator[Gain]:
     """Each mechanism's gain."""
-    probe, cases = Probe(threads, effort.patience_s), {c.name: c for c in CASES}
+    probe = Probe(threads, effort.patience_s)
     for mechanism in wanted:
-        case = cases[mechanism.case]
+        case, asked = request(mechanism, threads)
         x = input_values(case.input, case.low, case.high)
-        with _off(mechanism.switches):
-            without = _built(case, x, threads, mechanism.engine)
-        ways = [without, _built(case, x, threads, mechanism.engine)]
+        with switched(mechanism.switches):
+            without = _built(case, x, replace(asked, strategies=mechanism.strategies), mechanism.engine)
+        ways = [without, _built(case, x, asked, mechanism.engine)]
         off, on = measure(ways, effort, probe)
         yield Gain(
             *(mechanism.name, mechanism.place, mechanism.case, threads),
@@ -261,14 +279,31 @@ def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator
         )
 
 
-def _built(case: Case, x: Any, threads: int, engine: str) -> Way:
-    """AnyRT's engine from a cache of its own: the cache does not know of switches."""
+def request(mechanism: Mechanism, threads: int) -> tuple[Case, BuildRequest]:
+    """The case, and what the compiler is asked for its engine."""
+    case = next(c for c in CASES if c.name == mechanism.case)
+    _, network, config = ours.described(case, mechanism.engine, threads)
+    return case, freeze(network, config._profiles, config._build_settings())
+
+
+def _built(case: Case, x: Array, asked: BuildRequest, engine: str) -> Way:
+    """AnyRT's engine from a cache of its own, as no cache knows of switches; it runs what was built, since a
+    plan whose code is there is not lowered again."""
+    with _own_cache():
+        plan = driver.build(asked)
+        file = read_plan(plan)
+        found = kernel_cache().get(plan_key(file.digest), file.plan.sym_by_name)
+        assert found is not None, f"{case.name}: what was built is not in the cache"
+        return ours.bound(case, x, plan, engine)
+
+
+@contextmanager
+def _own_cache() -> Iterator[None]:
+    before = os.environ.get("ANYRT_CACHE_DIR")
     with tempfile.TemporaryDirectory() as cache:
-        before = os.environ.get("ANYRT_CACHE_DIR")
         os.environ["ANYRT_CACHE_DIR"] = cache
-        ours.forget()
         try:
-            return next(w for w in ours.prepare(case, x, threads) if w.label == engine)
+            yield
         finally:
             os.environ.pop("ANYRT_CACHE_DIR")
             if before is not None:
@@ -276,7 +311,8 @@ def _built(case: Case, x: Any, threads: int, engine: str) -> Way:
 
 
 @contextmanager
-def _off(switches: tuple[Switch, ...]) -> Iterator[None]:
+def switched(switches: tuple[Switch, ...]) -> Iterator[None]:
+    """With all switches off."""
     saved = [getattr(s.owner, s.name) for s in switches]
     for s in switches:
         setattr(s.owner, s.name, s.off)

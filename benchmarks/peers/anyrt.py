@@ -72,25 +72,19 @@ DYNAMIC = "dynamic"
 
 def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     """A static engine, and a dynamic one where the case has several shapes."""
-    plan, build_s = _plan(case.steps, case.input, (), threads)
+    plan, build_s = _plan(case, "", threads)
     ways: tuple[Way, ...] = (
-        _bound(case, x, plan, "", (("build_s", build_s), ("load_s", _load_seconds(plan)))),
+        bound(case, x, plan, "", (("build_s", build_s), ("load_s", _load_seconds(plan)))),
     )
     if case.dynamic:
-        smallest = Tensor(case.dynamic[0], case.input.dtype)
-        plan, build_s = _plan(case.steps, smallest, case.dynamic, threads)
-        ways += (_bound(case, x, plan, DYNAMIC, (("build_s", build_s),)),)
+        plan, build_s = _plan(case, DYNAMIC, threads)
+        ways += (bound(case, x, plan, DYNAMIC, (("build_s", build_s),)),)
     return ways
-
-
-def forget() -> None:
-    """Build the next plan anew, though it is of the same network."""
-    _plan.cache_clear()
 
 
 def plain(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     """engine.run(x=array)."""
-    engine = _load(_plan(case.steps, case.input, (), threads)[0])
+    engine = _load(_plan(case, "", threads)[0])
     call = Kept(lambda: engine.run(x=x))
     return (Way("plain", partial(engine.run, x=x), lambda: _kept(call)),)
 
@@ -102,7 +96,8 @@ def _kept(call: Kept) -> Array:
     return np.asarray(made["y"])
 
 
-def _bound(case: Case, x: Array, plan: bytes, label: str, facts: tuple[tuple[str, float], ...]) -> Way:
+def bound(case: Case, x: Array, plan: bytes, label: str, facts: tuple[tuple[str, float], ...] = ()) -> Way:
+    """The engine of a plan on memory of its own."""
     context = _load(plan).create_execution_context()
     assert context is not None, f"{case.name}: no context"
     assert context.set_input_shape("x", x.shape), f"{case.name}: shape {x.shape} is refused"
@@ -129,8 +124,22 @@ def _load_seconds(plan: bytes) -> float:
 
 
 @cache
-def _plan(steps: tuple[Step, ...], x: Tensor, shapes: tuple[Shape, ...], threads: int) -> tuple[bytes, float]:
-    """(plan, seconds); `shapes`: those that one engine must serve, if there are several."""
+def _plan(case: Case, label: str, threads: int) -> tuple[bytes, float]:
+    """(plan, seconds)."""
+    builder, network, config = described(case, label, threads)
+    start = time.perf_counter()
+    plan = builder.build_serialized_network(network, config)
+    seconds = time.perf_counter() - start
+    assert plan is not None, "the network is refused"
+    return bytes(plan), seconds
+
+
+def described(
+    case: Case, label: str, threads: int
+) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
+    """The case's network with its configuration, for the static engine or for the dynamic one."""
+    shapes = case.dynamic if label == DYNAMIC else ()
+    x = Tensor(shapes[0], case.input.dtype) if shapes else case.input
     builder = trt.Builder(LOGGER)
     network = builder.create_network()
     config = builder.create_builder_config()
@@ -142,15 +151,11 @@ def _plan(steps: tuple[Step, ...], x: Tensor, shapes: tuple[Shape, ...], threads
         profile.set_shape("x", *(tuple(f(c) for c in columns) for f in (min, _middle, max)))
         config.add_optimization_profile(profile)
     tensor = network.add_input("x", DTYPES[x.dtype], sizes)
-    for step, before in zip(steps, types(steps, x), strict=False):
+    for step, before in zip(case.steps, types(case.steps, x), strict=False):
         tensor = _add(network, tensor, step, before)
     tensor.name = "y"
     network.mark_output(tensor)
-    start = time.perf_counter()
-    plan = builder.build_serialized_network(network, config)
-    seconds = time.perf_counter() - start
-    assert plan is not None, "the network is refused"
-    return bytes(plan), seconds
+    return builder, network, config
 
 
 def _middle(column: tuple[int, ...]) -> int:

@@ -5,6 +5,7 @@ import re
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.passes.simplify import simplify
@@ -25,7 +26,7 @@ def kernels(out: Value) -> list[str]:
     inputs = tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param))
     graph = Graph(inputs, (("y", out),))
     fusion = Fusion(
-        graph, Sizes({}), frozenset(), lambda v, n: f"k{n}_{graph.name(v)}", strategies=ONE_VERSION
+        graph, Sizes({}), REFERENCE, frozenset(), lambda v, n: f"k{n}_{graph.name(v)}", strategies=ONE_VERSION
     )
     text = print_kernels([launch.kernel for launch in fusion.schedule().launches])
     text = re.sub(r"(for \w+) \w+ 0\.\. < (.*) {", r"\1 \2", text)

@@ -6,8 +6,6 @@ so that the row stays in cache. Where rows are read across memory, neighbouring 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from anyrt.core.dims import Sym
 from anyrt.ir.kernel import Fold, For, Kernel, Let, Loop
 from anyrt.ir.rewrite import Fail
@@ -22,7 +20,7 @@ from anyrt.loops.prefetch import prefetch
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.strategies.common import COLLAPSE, INTERLEAVE, PARALLELISE, PRECOMPUTE, VECTORISE, VERSION
-from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.schedule.strategies.step import Apply, Context, Step, Strategy
 
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
 LARGE = 1 << 20  # bytes of a buffer: less lies in a cache near the core anyway
@@ -53,7 +51,7 @@ def _several(kernel: Kernel, c: Context) -> Fail | None:
     return Fail(f"its body has {weight} parts, more than {TWICE}") if weight > TWICE else None
 
 
-def together(make: Callable[[Kernel, Context], Kernel | Fail]) -> Callable[[Kernel, Context], Kernel | Fail]:
+def together(make: Apply) -> Apply:
     """The step where several rows may share an item, and do not yet."""
 
     def apply(kernel: Kernel, c: Context) -> Kernel | Fail:

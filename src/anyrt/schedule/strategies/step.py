@@ -51,12 +51,15 @@ class Context:
         return self.sizes.of(buffer.entries) * BITS[buffer.stored] // 8
 
 
+Apply: TypeAlias = Callable[[Kernel, Context], Kernel | Fail]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A transformation with its parameters chosen; raises Refusal where a value needs a buffer first."""
 
     name: str
-    apply: Callable[[Kernel, Context], Kernel | Fail]
+    apply: Apply
 
 
 Strategy: TypeAlias = tuple[Step, ...]
