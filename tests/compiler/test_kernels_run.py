@@ -14,6 +14,7 @@ from anyrt.core.dtype import is_packed, numpy_dtype, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.evaluate import DTYPES
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kernel import Space
@@ -22,11 +23,11 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.run import run
 from anyrt.ir.statements import buffers_of
 from anyrt.ir.verify import kernel_faults
-from anyrt.loops.fuse_folds import CHUNK
 from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.prims.taps import Cubic, Linear
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.pieces import pieces
 from anyrt.schedule.versions import serving
 
 F, H = DataType.FLOAT, DataType.HALF
@@ -56,7 +57,7 @@ CASES = {
     "rows one by one": (normalised, (3, 77), F),
     "rows in batches": (normalised, (128, 77), H),
     "rows in pairs": (normalised, (64, 1100), H),
-    "chunks of a row": (normalised, (2, 3 * CHUNK + 17), F),
+    "chunks of a row": (normalised, (2, 3 * pieces(REFERENCE).folded + 17), F),
     "columns": (lambda x: normalised(x, (0,)), (300, 9), F),
     "fold of everything": (lambda x: b.reduce_("max", x, (0, 1)), (40, 33), DataType.INT32),
     "resize of rows": (lambda x: resized(b.map_("exp", x), LINEAR), (2, 9, 31), F),

@@ -9,13 +9,15 @@ from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kerneltext import print_kernels
-from anyrt.loops.fuse_folds import CHUNK
 from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.pieces import pieces
 
+CHUNK = pieces(REFERENCE).folded
 LENGTH = Sym("x.1", 0, 1 << 20)
 
 

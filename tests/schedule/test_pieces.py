@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anyrt.core.machine import REFERENCE
+from anyrt.loops.distribute import Batches
 from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
 from anyrt.schedule.stream import across, in_order
@@ -25,6 +26,9 @@ MEASURED = Pieces(
     row_piece=64,
     alone=16384,
     rows=64,
+    folded=4096,
+    kept=8192,
+    batches=Batches(short=2048, rows=8, bytes=20480),
 )
 
 

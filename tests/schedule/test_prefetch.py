@@ -1,6 +1,7 @@
 """While a row is folded for the second time, a later one is on its way."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,12 @@ from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.strategies import reduction
 
 N = Sym("x.0", 1, 400)
 
@@ -35,19 +36,20 @@ def folded_once(x):
     return b.map_("sub", x, b.reduce_("sum", x, [1]))
 
 
-def lowered(make, shape=(130, 600), dtype=DataType.FLOAT):
+def lowered(make, least=1, shape=(130, 600), dtype=DataType.FLOAT):
+    """For a machine whose caches near a core hold less than `least` bytes."""
     x = b.param("x", shape, dtype)
     symbols = (Symbol(N, "x", 0),) if N.dim in shape else ()
-    return native.lower(Graph((("x", x),), (("y", make(x)),), {}, symbols), {}, Sizes({N.name: 200}))
+    graph, machine = Graph((("x", x),), (("y", make(x)),), {}, symbols), replace(REFERENCE, l2_bytes=least)
+    return native.lower(graph, {}, Sizes({N.name: 200}), machine=machine)
 
 
 def fetches(found):
     return re.findall("fetch (.*)", print_kernels(found.module.kernels))
 
 
-def test_the_second_fold_asks_for_the_next_two_rows(monkeypatch):
-    monkeypatch.setattr(reduction, "LARGE", 4 * 130 * 600)
-    found = lowered(normalised)
+def test_the_second_fold_asks_for_the_next_two_rows():
+    found = lowered(normalised, 4 * 130 * 600)
     assert [re.sub(r"([ir])\d+", r"\1", x) for x in fetches(found)] == ["in_x[1200 + 600*i + r]"] * 2
     assert len(set(fetches(found))) == 2
     assert "call void @llvm.prefetch" in native.text(found, choose(None))
@@ -58,15 +60,13 @@ def test_the_second_fold_asks_for_the_next_two_rows(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "least"), [(normalised, 4 * 130 * 600 + 1), (folded_once, 1)], ids=["small", "it stores"]
 )
-def test_others_do_not_ask(monkeypatch, make, least):
-    monkeypatch.setattr(reduction, "LARGE", least)
-    assert fetches(lowered(make)) == []
+def test_others_do_not_ask(make, least):
+    assert fetches(lowered(make, least)) == []
 
 
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("shape", [(130, 600), (131, 777), (N.dim, 600)])
-def test_nothing_else_comes_of_it(monkeypatch, shape, level):
-    monkeypatch.setattr(reduction, "LARGE", 1)
-    found = lowered(normalised, shape)
+def test_nothing_else_comes_of_it(shape, level):
+    found = lowered(normalised, shape=shape)
     assert fetches(found)
     assert verify(found, choose(level), [{N.name: n} for n in ((1, 2, 77) if N.dim in shape else (1,))]) == ()

@@ -9,12 +9,13 @@ from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
 from anyrt.ir.kerneltext import print_kernels
-from anyrt.loops.cache_read import MOST
 from anyrt.ops._math import mean
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.pieces import pieces
 
 
 def lowered(rows: int, length: int, dtype: DataType, around_mean: bool = True) -> native.Lowered:
@@ -48,7 +49,7 @@ def test_a_row_is_converted_once_for_three_loops(rows, length, each, dtype):
     ("length", "dtype", "around_mean", "wanted"),
     [
         (77, DataType.BF16, False, 2),  # storing would cost as much as one more conversion
-        (MOST + 1, DataType.BF16, True, 3),  # the cache nearest the core would not hold it
+        (pieces(REFERENCE).kept + 1, DataType.BF16, True, 3),  # the cache nearest the core would not hold it
         (77, DataType.FLOAT, True, 0),
     ],
     ids=["two loops", "a long row", "float32"],

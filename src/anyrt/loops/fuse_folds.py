@@ -50,11 +50,11 @@ from anyrt.ir.visit import Rewrite, substituted
 from anyrt.loops.nest import Estimate, Names, reserve
 
 CHUNK = 4096  # elements: with what they are computed from, half of a first-level cache
-LONG = 3 * CHUNK
+LONG = 3  # chunks, from which one pass is faster
 
 
 def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int = CHUNK) -> Kernel | Fail:
-    """Every two folds of the second kind over at least `LONG` elements in one pass, in chunks of `chunk`;
+    """Every two folds of the second kind over at least `LONG` chunks of `chunk` elements in one pass;
     right, though not fast, for rows that turn out short."""
     pass_ = _Pass(kernel, names, estimate, chunk)
     body = pass_.statements(kernel.body)
@@ -110,7 +110,7 @@ class _Pass:
     def _around_mean(self, stmts: Sequence[Stmt]) -> tuple[_Sum, _Sum] | None:
         """Two long sums over one loop, when the second adds squares around the first by its length."""
         one, two = _sum(stmts[:2]), _sum(stmts[2:])
-        if one is None or two is None or self.estimate(two.var) < LONG:
+        if one is None or two is None or self.estimate(two.var) < LONG * self.chunk:
             return None
         value = Rewrite({one.var: two.var.dim}).expr(one.value)
         match two.value:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from anyrt.core.machine import Machine
+from anyrt.loops.distribute import Batches
 from anyrt.schedule.choice import MODEL, Choice
 
 FLOAT: Final = 4  # bytes of the elements that sizes are counted in
@@ -35,11 +36,14 @@ class Pieces:
     run: int  # elements that a strip writes in a row (more if much is written), and pages read at a time
     chunk: int  # strips in a row, so that reading goes on where the last strip stopped
     least_run: int  # bytes that a strip writes in a row
-    large: int  # bytes of an output from which runs are longer, as no cache near a core holds it
+    large: int  # bytes of a buffer that no cache near a core holds
     row: int  # elements of a row of a window, which shall lie near the core together with the next one
     row_piece: int  # elements of the innermost loop of a larger row
     alone: int  # elements of an output that one thread may write alone
     rows: int  # from which two at a time still leave enough for the threads
+    folded: int  # elements of a chunk of a long row
+    kept: int  # elements of a row that loops leave to one another as float32
+    batches: Batches
 
 
 def pieces(machine: Machine, choice: Choice = MODEL) -> Pieces:
@@ -68,7 +72,17 @@ def _model(machine: Machine) -> Pieces:
         row_piece=4 * line // FLOAT,
         alone=4 * block,
         rows=4 * items,
+        folded=block,
+        kept=machine.l1_bytes * 2 // 3 // FLOAT,
+        batches=_batches(machine),
     )
+
+
+def _batches(machine: Machine) -> Batches:
+    """Two additions begin in each cycle: as many rows as fill the time that one takes, in a third of the
+    first cache; with what they leave for one another less than half of it."""
+    rows = 2 * machine.costs.latency
+    return Batches(machine.l1_bytes // 3 // rows, rows, machine.l1_bytes * 5 // 12)
 
 
 def half_of_l1(machine: Machine) -> int:

@@ -23,7 +23,6 @@ from anyrt.schedule.strategies.common import COLLAPSE, INTERLEAVE, PARALLELISE, 
 from anyrt.schedule.strategies.step import Apply, Context, Step, Strategy
 
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
-LARGE = 1 << 20  # bytes of a buffer: less lies in a cache near the core anyway
 AHEAD = 2  # rows
 
 
@@ -62,18 +61,23 @@ def together(make: Apply) -> Apply:
     return apply
 
 
+def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Of buffers that no cache near a core holds."""
+    return prefetch(kernel, AHEAD, lambda buffer: c.bytes(buffer) >= c.pieces.large)
+
+
 REDUCTION: Strategy = (
     Step("fold across", lambda kernel, c: fold_across(kernel, c.names, c.pieces.column)),
     COLLAPSE,
     Step("leave tiles", _leave_tiles),
     INTERLEAVE,
-    Step("fuse folds", lambda kernel, c: fuse_folds(kernel, c.names, c.estimate)),
+    Step("fuse folds", lambda kernel, c: fuse_folds(kernel, c.names, c.estimate, c.pieces.folded)),
     PARALLELISE,
     VECTORISE,
     VERSION,
-    Step("cache read", lambda kernel, c: cache_read(kernel, c.names)),
-    Step("distribute", together(lambda kernel, c: distribute(kernel, c.names, c.estimate))),
-    Step("prefetch", together(lambda kernel, c: prefetch(kernel, AHEAD, lambda b: c.bytes(b) >= LARGE))),
+    Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.kept)),
+    Step("distribute", together(lambda kernel, c: distribute(kernel, c.names, c.estimate, c.pieces.batches))),
+    Step("prefetch", together(_prefetch)),
     Step("unroll and jam", together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
     PRECOMPUTE,
 )
