@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from anyrt.core.dims import as_symbol, evaluate
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
+from anyrt.ir.attributes import with_sizes
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen

@@ -13,6 +13,7 @@ from math import prod
 from typing import Final
 
 from anyrt.core.dtype import is_float
+from anyrt.ir.attributes import open_sizes
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.interpret import compute
 from anyrt.ir.prim import Array, Prim
