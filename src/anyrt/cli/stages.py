@@ -37,10 +37,11 @@ class Stages:
         text = print_graph(graph, vocabulary(named_blobs(graph)))
         if self.node is None:
             return text
-        order = walk([v for _, v in (*graph.inputs, *graph.outputs)])
-        mine = values_of(graph, self.node)
-        kept = {f"v{k}" for k, value in enumerate(order) if value in mine}
-        return "".join(f"{line}\n" for line in text.splitlines() if line.split(":", 1)[0] in kept)
+        nodes = dict.fromkeys(v.node for v in walk(v for _, v in (*graph.inputs, *graph.outputs)))
+        mine = {v.node for v in values_of(graph, self.node)}
+        kept = {f"v{k}" for k, node in enumerate(nodes) if node in mine}
+        statements = re.split(r"\n(?![ }])", text)  # regions stand in more lines
+        return "".join(f"{s}\n" for s in statements if s.split(":", 1)[0] in kept)
 
     def kernels(self) -> str:
         """The kernels that compute the node, after fusing; those that fill tables of taps first.

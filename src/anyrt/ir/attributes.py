@@ -1,4 +1,4 @@
-"""What a primitive's attributes hold at any depth: sizes, found and replaced.
+"""What a primitive's attributes hold at any depth, sizes and regions: found and replaced.
 
 >>> from anyrt.core.dims import evaluate
 >>> from anyrt.prims.pad import Pad
@@ -8,43 +8,70 @@ Pad(lo=(3,), hi=(1,), value=0.0)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
 from anyrt.core.dims import Dim, Expr, Sym
+from anyrt.ir.graph import Graph, Node, Value, apply_all, walk
 from anyrt.ir.prim import Prim
 
 Change = Callable[[Expr], Dim]
 
 
 def open_sizes(op: Prim) -> Iterator[Expr]:
-    """Every size in the attributes of `op` that is not a number yet."""
+    """Every size in the attributes of `op`, and in its regions, that is not a number yet."""
     todo: list[object] = [op]
     while todo:
         x = todo.pop()
         if isinstance(x, Expr):
             yield x
-        todo += _parts(x)
+        todo += (node.op for node in _nodes(x)) if isinstance(x, Graph) else _parts(x)
 
 
 def with_sizes(op: Prim, change: Change) -> Prim:
     """`op` with `change(size)` in place of every open size; `op` itself when it has none, so that big
     constants are not copied."""
-    result = _changed(op, change)
+    return _changed(op, lambda x: change(x) if isinstance(x, Expr) else graph_with_sizes(x, change))
+
+
+def with_regions(op: Prim, change: Callable[[Graph], Graph]) -> Prim:
+    """`op` with `change(region)` in place of every region; `op` itself when nothing changes."""
+    return _changed(op, lambda x: x if isinstance(x, Expr) else change(x))
+
+
+def graph_with_sizes(graph: Graph, change: Change) -> Graph:
+    """`graph` with `change(size)` in place of every open size; `graph` itself when it has none."""
+    new: dict[Value, Value] = {}
+    for node in _nodes(graph):
+        results = apply_all(with_sizes(node.op, change), *(new[a] for a in node.args))
+        new |= {Value(node, k): made for k, made in enumerate(results)}
+    if all(old == now for old, now in new.items()):
+        return graph
+    return Graph(
+        tuple((name, new[v]) for name, v in graph.inputs),
+        tuple((name, new[v]) for name, v in graph.outputs),
+        {new[v]: name for v, name in graph.names.items() if v in new},
+        graph.symbols,
+    )
+
+
+def _changed(op: Prim, change: Callable[[Expr | Graph], object]) -> Prim:
+    """`op` with other sizes and regions in its attributes, at any depth."""
+
+    def changed(x: object) -> object:
+        if isinstance(x, Expr | Graph):
+            return change(x)
+        old = _parts(x)
+        new = tuple(map(changed, old))
+        if all(a is b for a, b in zip(new, old, strict=True)):
+            return x
+        if not is_dataclass(x) or isinstance(x, type):
+            return new
+        return replace(x, **dict(zip((f.name for f in fields(x) if f.init), new, strict=True)))
+
+    result = changed(op)
     assert isinstance(result, Prim), f"{op} became {result}"
     return result
-
-
-def _changed(x: object, change: Change) -> object:
-    if isinstance(x, Expr):
-        return change(x)
-    old = _parts(x)
-    new = tuple(_changed(part, change) for part in old)
-    if all(a is b for a, b in zip(new, old, strict=True)):
-        return x
-    if not is_dataclass(x) or isinstance(x, type):
-        return new
-    return replace(x, **dict(zip((f.name for f in fields(x) if f.init), new, strict=True)))
 
 
 def _parts(x: object) -> tuple[object, ...]:
@@ -54,3 +81,8 @@ def _parts(x: object) -> tuple[object, ...]:
     if isinstance(x, Expr | Sym | type) or not is_dataclass(x):
         return ()
     return tuple(getattr(x, f.name) for f in fields(x) if f.init)
+
+
+def _nodes(graph: Graph) -> Iterable[Node]:
+    """Every node that the ends of `graph` need, once, producers before consumers."""
+    return dict.fromkeys(v.node for v in walk(v for _, v in (*graph.inputs, *graph.outputs)))

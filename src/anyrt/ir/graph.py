@@ -3,6 +3,9 @@
 A `Value` is one result of a `Node`; a node applies a primitive (an object that carries its attributes, see
 ir/prim.py) to values, and may have several results. Equal nodes are one object, so common subexpressions
 cannot exist.
+
+A primitive may hold graphs, its *regions*: what a branch or a loop does. A region sees nothing around it but
+sizes: what it computes with are its inputs, which the primitive feeds.
 """
 
 from __future__ import annotations
@@ -147,6 +150,14 @@ def walk(roots: Iterable[Value]) -> Iterator[Value]:
             seen.add(value)
             todo.append((value, True))
             todo += [(a, False) for a in reversed(value.args) if a not in seen]
+
+
+def nested(graph: Graph) -> Iterator[Graph]:
+    """`graph`, and the regions of what its outputs need, at any depth."""
+    yield graph
+    for node in dict.fromkeys(v.node for v in walk(v for _, v in graph.outputs)):
+        for region in node.op.regions:
+            yield from nested(region)
 
 
 def users(graph: Graph) -> dict[Value, list[Value]]:

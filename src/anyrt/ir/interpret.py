@@ -29,12 +29,26 @@ def interpret(
             raise BindingError("AR701", name, got="no array", wanted=f"one of {value.type}")
     if sizes is None:
         sizes = infer_sizes(graph, feeds)
-    arrays = {value: _fed(name, feeds[name], value, sizes) for name, value in graph.inputs}
+    fed = tuple(_fed(name, feeds[name], value, sizes) for name, value in graph.inputs)
+    made = _outputs(graph, fed, sizes)
+    return {name: cast(array, v.dtype) for (name, v), array in zip(graph.outputs, made, strict=True)}
+
+
+def run_region(region: Graph, args: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The outputs of a region for its inputs, both in order and as the interpreter holds them. Called by
+    references, whose sizes are numbers."""
+    for (name, value), array in zip(region.inputs, args, strict=True):
+        assert array.shape == value.shape, f"{name} of a region: got {array.shape} instead of {value.type}"
+    return _outputs(region, args, {})
+
+
+def _outputs(graph: Graph, args: tuple[Array, ...], sizes: Mapping[str, int]) -> tuple[Array, ...]:
+    arrays = {value: array for (_, value), array in zip(graph.inputs, args, strict=True)}
     for value in walk(v for _, v in graph.outputs):
         if value not in arrays:
             made = _results(value.node, tuple(arrays[a] for a in value.args), sizes)
             arrays |= {Value(value.node, k): array for k, array in enumerate(made)}
-    return {name: cast(arrays[v], v.dtype) for name, v in graph.outputs}
+    return tuple(arrays[v] for _, v in graph.outputs)
 
 
 def _fed(name: str, given: Array, value: Value, sizes: Mapping[str, int]) -> Array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, Requirement
 from anyrt.ir.compute import Compute, Elements
-from anyrt.ir.graph import Type
+from anyrt.ir.graph import Graph, Type
 from anyrt.ir.kernel import Expr
 
 T = TypeVar("T")
@@ -61,6 +61,11 @@ class Prim(ABC):
 
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
         """Conditions on dynamic sizes that `infer` could not decide."""
+        return ()
+
+    @property
+    def regions(self) -> tuple[Graph, ...]:
+        """The graphs among its attributes; `ref` runs them with `interpret.run_region`."""
         return ()
 
     def types(self, args: tuple[Type, ...]) -> tuple[Type, ...]:

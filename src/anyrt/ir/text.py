@@ -8,6 +8,7 @@
     follow n "x" 0
 
 A node with several results is one line, `v3: FLOAT[2], INT32[2] = …`, and its results are `v3.0` and `v3.1`.
+Regions stand in braces, statement by statement, and count their values from v0 again.
 The attributes of a primitive are read by the types that its fields declare, so that text which was
 tampered with cannot make a primitive of the wrong shape; `infer` and the verifier judge the rest.
 Constants stand as `@"name"`.
@@ -21,7 +22,8 @@ import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Final, Union, get_args, get_origin, get_type_hints
+from textwrap import indent
+from typing import Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from anyrt.core.dims import INF, Expr, Sym, symbols
 from anyrt.core.dimtext import Reader, print_dim, print_name
@@ -30,6 +32,8 @@ from anyrt.core.errors import AnyrtError, PlanError
 from anyrt.ir.graph import Graph, Node, Symbol, Type, Value, apply_all, walk
 from anyrt.ir.prim import Prim
 from anyrt.ir.verify import graph_faults
+
+Hints: TypeAlias = Mapping[str, Sequence[tuple[str, object]]]  # the declared types of a class's fields
 
 MAX_TEXT: Final = 1 << 24
 MAX_VOLUME_TERMS: Final = 4096  # sizes with more terms than any network has make products explode
@@ -48,18 +52,10 @@ class Vocabulary:
 
 def print_graph(graph: Graph, words: Vocabulary) -> str:
     """`graph` as text; every blob in it has a name in `words`."""
-    nodes = list(dict.fromkeys(v.node for v in walk(v for _, v in (*graph.inputs, *graph.outputs))))
-    names = {v: name for k, node in enumerate(nodes) for v, name in _named(node, f"v{k}")}
     show = _Printer(words)
-    shown = [show.node(f"v{k}", node, names, graph.names) for k, node in enumerate(nodes)]
-    lines = [f"symbol {symbol_text(s)}" for s in sorted(show.sizes, key=lambda s: s.name)]
-    lines += shown
-    lines += [f"input {json.dumps(name)} {names[v]}" for name, v in graph.inputs]
-    lines += [f"output {json.dumps(name)} {names[v]}" for name, v in graph.outputs]
-    for s in graph.symbols:
-        kind = "follow value" if s.is_value else "follow"
-        lines.append(f"{kind} {print_name(s.sym.name)} {json.dumps(s.tensor)} {s.axis}")
-    return "\n".join(lines) + "\n"
+    lines = show.statements(graph)
+    sizes = [f"symbol {symbol_text(s)}" for s in sorted(show.sizes, key=lambda s: s.name)]
+    return "\n".join([*sizes, *lines]) + "\n"
 
 
 def _named(node: Node, name: str) -> Iterator[tuple[Value, str]]:
@@ -74,12 +70,24 @@ def symbol_text(s: Sym) -> str:
 
 
 class _Printer:
-    """Text of attributes; collects the symbols that it meets."""
+    """Text of nodes and their attributes; collects the symbols that it meets."""
 
     def __init__(self, words: Vocabulary) -> None:
         self.names = {id(blob): name for name, blob in words.blobs.items()}
         self.classes = frozenset(words.classes.values())
         self.sizes: set[Sym] = set()
+
+    def statements(self, graph: Graph) -> list[str]:
+        """All but the symbols."""
+        nodes = dict.fromkeys(v.node for v in walk(v for _, v in (*graph.inputs, *graph.outputs)))
+        names = {v: name for k, node in enumerate(nodes) for v, name in _named(node, f"v{k}")}
+        lines = [self.node(f"v{k}", node, names, graph.names) for k, node in enumerate(nodes)]
+        lines += [f"input {json.dumps(name)} {names[v]}" for name, v in graph.inputs]
+        lines += [f"output {json.dumps(name)} {names[v]}" for name, v in graph.outputs]
+        for s in graph.symbols:
+            kind = "follow value" if s.is_value else "follow"
+            lines.append(f"{kind} {print_name(s.sym.name)} {json.dumps(s.tensor)} {s.axis}")
+        return lines
 
     def node(self, name: str, node: Node, names: Mapping[Value, str], given: Mapping[Value, str]) -> str:
         types, args = ", ".join(map(self.attribute, node.types)), ", ".join(names[a] for a in node.args)
@@ -109,6 +117,12 @@ class _Printer:
                 return print_name(x.name)
             case Type():
                 return f"{x.dtype.name}[{', '.join(map(self.attribute, x.shape))}]"
+            case Graph():
+                return "\n".join(["{", *(indent(line, "  ") for line in self.statements(x)), "}"])
+        return self.structure(x)
+
+    def structure(self, x: object) -> str:
+        """A dataclass of the vocabulary, or the name of a blob."""
         if type(x) in self.classes and is_dataclass(x):
             parts = (f"{f.name}={self.attribute(getattr(x, f.name))}" for f in fields(x) if f.init)
             return f"{type(x).__name__}({', '.join(parts)})"
@@ -120,7 +134,9 @@ def parse_graph(text: str, words: Vocabulary, where: str = "graph") -> Graph:
     """The graph that `print_graph` printed; PlanError at `where` for anything else."""
     if len(text) > MAX_TEXT:
         raise PlanError("AR605", where, got=f"{len(text)} characters", wanted=f"at most {MAX_TEXT}")
-    parser = _Parser(text, words, where)
+    sizes: dict[str, Sym] = {}
+    hints = {name: _hints(kind) for name, kind in words.classes.items()}
+    parser = _Parser(words, hints, sizes, Reader(text, sizes, where))
     while parser.reader.next:
         parser.statement()
     graph = parser.graph()
@@ -143,11 +159,11 @@ def read_symbol(reader: Reader) -> Sym:
 class _Parser:
     """A graph that grows statement by statement."""
 
-    def __init__(self, text: str, words: Vocabulary, where: str) -> None:
+    def __init__(self, words: Vocabulary, hints: Hints, sizes: dict[str, Sym], reader: Reader) -> None:
         self.words = words
-        self.hints = {name: _hints(kind) for name, kind in words.classes.items()}
-        self.sizes: dict[str, Sym] = {}
-        self.reader = Reader(text, self.sizes, where)
+        self.hints = hints
+        self.sizes = sizes
+        self.reader = reader
         self.values: dict[str, Value] = {}
         self.names: dict[Value, str] = {}
         self.inputs: list[tuple[str, Value]] = []
@@ -156,6 +172,16 @@ class _Parser:
 
     def graph(self) -> Graph:
         return Graph(tuple(self.inputs), tuple(self.outputs), self.names, tuple(self.follows))
+
+    def region(self) -> Graph:
+        """A graph in braces: its values are its own, sizes are those of the whole text."""
+        inner = _Parser(self.words, self.hints, self.sizes, self.reader)
+        self.reader.enter()
+        self.reader.expect("{")
+        while not self.reader.skip("}"):
+            inner.statement()
+        self.reader.leave()
+        return inner.graph()
 
     def statement(self) -> None:
         place, word = self.reader.place, self.reader.word()
@@ -332,6 +358,7 @@ ATOMS: Mapping[type, Callable[[_Parser], object]] = {
     str: lambda p: p.reader.string(),
     Sym: _Parser.size,
     Type: _Parser.value_type,
+    Graph: _Parser.region,
 }
 
 

@@ -37,10 +37,17 @@ def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
     """What is wrong with `graph`; inputs are made by the primitive `param`."""
     yield from _name_faults(graph, param)
     declared = {value for _, value in graph.inputs}
-    for value in walk(v for _, v in graph.outputs):
+    order = list(walk(v for _, v in graph.outputs))
+    for value in order:
         if isinstance(value.op, param) and value not in declared:
             yield f"{graph.name(value)} ({value.op}) is used and is no input"
         yield from _type_faults(graph, value)
+    for node in dict.fromkeys(v.node for v in order):
+        for number, region in enumerate(node.op.regions):
+            where = f"region {number} of {graph.name(Value(node))}"
+            yield from (f"{where}: {fault}" for fault in graph_faults(region, param))
+            if region.symbols:
+                yield f"{where}: {region.symbols[0].sym} is read off an input that only the run knows"
 
 
 def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from anyrt.ir.graph import Graph
+from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.requirements import requirements
@@ -24,7 +25,8 @@ __all__ = ["PASSES", "Pass", "requirements"]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A change of the graph; `rounds` marks what is only done where every layer shall round."""
+    """A change of the graph and the regions in it; `rounds` marks what is only done where every layer shall
+    round."""
 
     name: str
     change: Callable[[Graph], Graph]
@@ -34,7 +36,7 @@ class Pass:
         """The graph after this pass, checked."""
         if self.rounds and not round_each_layer:
             return graph
-        after = self.change(graph)
+        after = self.change(in_regions(graph, self.change))
         if after is not graph:
             assert_graph(after, Param, self.name)
         return after

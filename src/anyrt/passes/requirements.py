@@ -5,22 +5,30 @@ Those that always hold are dropped, those that never hold are the error that the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from anyrt.core.dims import Relation, Requirement, add, always_le, equal
 from anyrt.core.errors import error
-from anyrt.ir.graph import Graph, walk
+from anyrt.ir.graph import Graph, nested, walk
 
 
 def requirements(graph: Graph) -> tuple[Requirement, ...]:
-    """What a run must check, each condition once; for the graph as it was given, before passes."""
+    """What a run must check, each condition once; for the graph as it was given, before passes. What a branch
+    asks for is asked for, too, where it is not taken."""
     found: dict[Requirement, None] = {}
-    for value in walk(v for _, v in graph.outputs):
-        for rule in value.op.requires(tuple(a.type for a in value.args), graph.name(value)):
+    for inner in nested(graph):
+        for rule in _asked(inner):
             if never_holds(rule):
                 wanted = f"{rule.relation.value} {rule.right}"
                 raise error(rule.code, rule.where, got=str(rule.left), wanted=wanted, do=rule.do)
             if not always_holds(rule):
                 found[rule] = None
     return tuple(found)
+
+
+def _asked(graph: Graph) -> Iterator[Requirement]:
+    for value in walk(v for _, v in graph.outputs):
+        yield from value.op.requires(tuple(a.type for a in value.args), graph.name(value))
 
 
 def always_holds(rule: Requirement) -> bool:

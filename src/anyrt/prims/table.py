@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyrt.core.dims import Requirement
-from anyrt.ir.graph import Graph, walk
+from anyrt.ir.graph import Graph, nested, walk
 from anyrt.ir.prim import Prim
 from anyrt.ir.text import Vocabulary
 from anyrt.prims.checked import Checked
@@ -46,7 +46,7 @@ def named_blobs(graph: Graph) -> dict[str, Blob]:
     """The constants of `graph`, each under its own name, or a numbered one where that is missing or taken."""
     found: dict[str, Blob] = {}
     named: set[Blob] = set()
-    for value in walk(v for _, v in (*graph.inputs, *graph.outputs)):
+    for value in (v for inner in nested(graph) for v in walk(v for _, v in (*inner.inputs, *inner.outputs))):
         if isinstance(value.op, Const) and value.op.blob not in named:
             named.add(value.op.blob)
             name = value.op.blob.name
