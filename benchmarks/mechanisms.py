@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from anyrt.api.freeze import freeze
-from anyrt.codegen import arithmetic, bfloat, permute, values, widen
+from anyrt.backends.cpu import permute, vectors, widen
+from anyrt.codegen import arithmetic, bfloat
 from anyrt.compiler import driver
 from anyrt.compiler.cached import kernel_cache, plan_key
 from anyrt.compiler.request import BuildRequest
@@ -100,7 +101,7 @@ def _tiled_too(kernel: Kernel, context: Context) -> Kernel | Fail:
 MECHANISMS = (
     Mechanism(
         "positions near each other read as whole registers and permuted",
-        "loops/version.py, codegen/permute.py",
+        "loops/version.py, backends/cpu/permute.py",
         "resize_bilinear_hp_8x64x56to112",
         (Switch(permute, "MOST", 0),),
     ),
@@ -140,9 +141,9 @@ MECHANISMS = (
     ),
     Mechanism(
         "strides up to 4 read as whole vectors",
-        "codegen/values.py",
+        "backends/cpu/vectors.py",
         "shuffle_nhwc2nchw_1x224x224x3",
-        (Switch(values, "STRIDED", 1),),
+        (Switch(vectors, "STRIDED", 1),),
     ),
     Mechanism(
         "few channels interleaved when stored",
@@ -188,7 +189,7 @@ MECHANISMS = (
     ),
     Mechanism(
         "two registers of bfloat16 at a time",
-        "codegen/widen.py",
+        "backends/cpu/widen.py",
         "chain_gn_silu_bf16_2x320x64x64",
         (Switch(widen, "AT_ONCE", 1),),
     ),

@@ -6,9 +6,9 @@ import pytest
 from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.bytecode import Token, encode
 from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.link import link
 from anyrt.codegen.llvm import host
-from anyrt.codegen.simd import emit
 from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
 from anyrt.core.enums import DataType

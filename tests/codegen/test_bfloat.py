@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu.emit import emit
 from anyrt.codegen.llvm import host
-from anyrt.codegen.simd import emit
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, load
 from anyrt.core.enums import DataType

@@ -8,9 +8,9 @@ import pytest
 
 from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.link import link
 from anyrt.codegen import llvm
-from anyrt.codegen.simd import emit
 from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym
 from anyrt.core.machine import REFERENCE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from anyrt.codegen.simd import emit
+from anyrt.backends.cpu.emit import emit
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.codegen import widen
+from anyrt.backends.cpu import widen
 from anyrt.core.dims import Sym, maximum, minimum
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError

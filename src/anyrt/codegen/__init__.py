@@ -1,1 +1,1 @@
-"""Kernels to machine code: LLVM text, objects, images, the thread pool; llvmlite behind one module."""
+"""What any LLVM target shares: kernels to LLVM text, text to objects; llvmlite behind one module."""

@@ -26,7 +26,7 @@ from anyrt.core.machine import Machine
 from anyrt.plan.room import require_room
 
 T = TypeVar("T")
-PERMUTED_BITS = 512  # of the registers that codegen/permute.py picks from
+PERMUTED_BITS = 512  # of the registers that backends/cpu/permute.py picks from
 
 # A child that is forked while another thread is inside LLVM would find llvmlite's lock taken for ever, and
 # what LLVM shares between contexts half changed; so a fork waits for the call to end.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import reduce
 
 from anyrt.backends.cpu import executor
+from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.link import link
 from anyrt.codegen import llvm
 from anyrt.codegen.emit import ATTRIBUTES, Function
-from anyrt.codegen.simd import emit
 from anyrt.compiler.objects import Nowhere, Store, pieces
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine

@@ -1,5 +1,5 @@
 """In which order the turns of a loop fold into one value: one after the other, or, in a vector loop, lane by
-lane as generated code does it (codegen/widen.py)."""
+lane as generated code does it (backends/cpu/widen.py)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from anyrt.ir.attributes import with_sizes
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
-from anyrt.ir.sizes import with_sizes
 from anyrt.ir.symbolic import known
 
 

@@ -19,7 +19,6 @@ from anyrt.ir.interpret import compute
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import transformed
-from anyrt.ir.sizes import open_sizes
 from anyrt.passes.facts import is_repeated
 from anyrt.prims import build
 from anyrt.prims.checked import Checked

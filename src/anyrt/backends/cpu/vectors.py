@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from anyrt.codegen import arithmetic, permute
+from anyrt.backends.cpu import permute
+from anyrt.backends.cpu.transpose import shuffle
+from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Scope
-from anyrt.codegen.transpose import shuffle
 from anyrt.codegen.values import Values, registers_of, single
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Fn, Sym, linear, mul, product, symbols

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.registers import combine
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
-from anyrt.codegen.vectors import Lanes, Vectors
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import Buffer, For, Load, Op, Scalar, Stmt, Store, neutral
 from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, stores

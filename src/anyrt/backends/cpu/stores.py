@@ -3,9 +3,9 @@ prefetch."""
 
 from __future__ import annotations
 
+from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
-from anyrt.codegen.vectors import Lanes, Vectors
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import Buffer, Fetch, Scalar, Store

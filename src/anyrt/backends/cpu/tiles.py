@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anyrt.backends.cpu.stores import prefetch, store_run
+from anyrt.backends.cpu.transpose import FIT, columns, interleave, transpose
+from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.emit import Emitter
 from anyrt.codegen.scope import Scope
-from anyrt.codegen.stores import prefetch, store_run
-from anyrt.codegen.transpose import FIT, columns, interleave, transpose
-from anyrt.codegen.vectors import Lanes, Vectors
 from anyrt.core.dims import Dim, Sym, bounds, linear, substitute
 from anyrt.ir.kernel import For, Load, Store
 from anyrt.ir.statements import changes_of, walks

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anyrt.backends.cpu.refuse import refuse
+from anyrt.backends.cpu.stores import fetch, store
+from anyrt.backends.cpu.tiles import write_tile
+from anyrt.backends.cpu.vectors import Lanes, Vectors
+from anyrt.backends.cpu.widen import VectorLoop
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.emit import NAME, Emitter, Function
-from anyrt.codegen.refuse import refuse
 from anyrt.codegen.registers import allocate, fold
-from anyrt.codegen.stores import fetch, store
-from anyrt.codegen.tiles import write_tile
 from anyrt.codegen.values import Values
-from anyrt.codegen.vectors import Lanes, Vectors
-from anyrt.codegen.widen import VectorLoop
 from anyrt.codegen.writer import Writer
 from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Alloc, Buffer, Fetch, Fold, For, Kernel, Loop, Stmt, Store
