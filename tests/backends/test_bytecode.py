@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu import executor
-from anyrt.backends.cpu.bytecode import Token, encode
+from anyrt.backends.cpu.bytecode import Token, claimed_work, encode, serial_work
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.link import link
@@ -44,7 +44,7 @@ def prepared():
     made, target, loop = module(), host(), executor.text()
     functions = {id(k): emit(k, target.limited(REFERENCE)) for k in made.distinct}
     compiled = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
-    image, entries, program = link(made, compiled[loop], functions, compiled)
+    image, entries, program = link(made, compiled[loop], functions, compiled, REFERENCE)
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
 
     def run(n: int, m: int) -> dict[object, int]:
@@ -64,8 +64,13 @@ def test_a_size_is_what_evaluate_says(prepared, n, m):
     assert set(SIZES) <= set(found)
 
 
+def test_threads_share_work_from_the_amount_that_was_measured():
+    assert (serial_work(REFERENCE), claimed_work(REFERENCE)) == (16384, 32768)
+
+
 def test_every_token_is_tried():
-    encoded = encode(module(), lambda kernel: emit(kernel, host().limited(REFERENCE)).frame, lambda kernel: 0)
+    machine = host().limited(REFERENCE)
+    encoded = encode(module(), lambda kernel: emit(kernel, machine).frame, lambda kernel: 0, machine)
     assert {int(t) for t in Token} <= set(encoded.words)
 
 
@@ -78,7 +83,7 @@ def test_equal_kernels_share_their_code():
     made, target, loop = Module((), (Guarded(1, calls),), places, (), 3), host(), executor.text()
     functions = {id(kernel): emit(kernel, target.limited(REFERENCE))}
     compiled = pieces([loop, functions[id(kernel)].module], target, Nowhere())
-    image, entries, _ = link(made, compiled[loop], functions, compiled)
+    image, entries, _ = link(made, compiled[loop], functions, compiled, REFERENCE)
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
     args, arrays = np.zeros(abi.slot_word(3, 0), np.int64), np.zeros((3, 8), np.float32)
     args[abi.PROGRAM], args[abi.FIRST_BINDING :] = code.address(abi.CODE), [a.ctypes.data for a in arrays]

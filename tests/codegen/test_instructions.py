@@ -176,7 +176,7 @@ def results(request):
     functions = {id(c.kernel): emit(c.kernel, target.limited(REFERENCE)) for c in calls}
     loop = executor.text()
     made = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
-    code, entries, _ = link(module, made[loop], functions, made)
+    code, entries, _ = link(module, made[loop], functions, made, REFERENCE)
     loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), code))
     args = np.zeros(abi.slot_word(len(arrays), 0), np.int64)
     args[abi.PROGRAM] = loaded.address(abi.CODE)

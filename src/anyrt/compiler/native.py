@@ -147,7 +147,7 @@ def compile_lowered(
     module, loop = lowered.module, executor.text()
     functions = written(lowered, target) if functions is None else functions
     made = pieces([loop, *(f.module for f in functions.values())], target, store or Nowhere(), check)
-    image, entries, program = link(module, made[loop], functions, made)
+    image, entries, program = link(module, made[loop], functions, made, lowered.machine)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     return Compiled(
         Program(

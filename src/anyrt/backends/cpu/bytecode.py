@@ -26,12 +26,11 @@ from typing import Final
 
 from anyrt.codegen.emit import Frame
 from anyrt.core.dims import Dim, Fn, Sym, maximum, mul
+from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Buffer, Kernel
 from anyrt.ir.program import Call, Module
 from anyrt.plan import abi
 
-CHUNK: Final = 32768  # work (elements, roughly) that a thread claims at once
-SERIAL: Final = 16384  # below this a second thread does not pay
 ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
 NONE: Final = (-1, -1)
 
@@ -92,9 +91,23 @@ class Encoded:
         return struct.pack(f"<{len(self.words)}q", *self.words)
 
 
-def encode(module: Module, frames: Callable[[Kernel], Frame], entry: Callable[[Kernel], int]) -> Encoded:
+def encode(
+    module: Module, frames: Callable[[Kernel], Frame], entry: Callable[[Kernel], int], machine: Machine
+) -> Encoded:
     """`module` as words; `entry` says how many bytes behind the program's first word a kernel begins."""
-    return _Encoder(module, frames, entry, {s.dim: n for n, s in enumerate(module.symbols)}).program()
+    slots: dict[Dim, int] = {s.dim: n for n, s in enumerate(module.symbols)}
+    return _Encoder(module, frames, entry, machine, slots).program()
+
+
+def serial_work(machine: Machine) -> int:
+    """Work (elements, roughly) of a call, below which a second thread does not pay: what is done in the time
+    that it takes to wake one."""
+    return machine.costs.wake
+
+
+def claimed_work(machine: Machine) -> int:
+    """Work that a thread claims at once: twice as much, so that claiming costs little."""
+    return 2 * machine.costs.wake
 
 
 @dataclass(slots=True)
@@ -102,6 +115,7 @@ class _Encoder:
     module: Module
     frames: Callable[[Kernel], Frame]
     entry: Callable[[Kernel], int]
+    machine: Machine
     slots: dict[Dim, int]
     frame_words: int = abi.FIRST_BINDING
     stack_words: int = 1
@@ -140,7 +154,7 @@ class _Encoder:
             start = len(words) + 5
             for call in version.calls:
                 places.append((start + len(body), n))
-                body += self._call(call, SERIAL)
+                body += self._call(call, serial_work(self.machine))
             body += [Code.RETURN, int(abi.Status.OK)]
             words += [Code.UNLESS, start + len(body), *guard, *body]
         return [*words, Code.RETURN, int(abi.Status.FAILED)], places
@@ -164,7 +178,8 @@ class _Encoder:
     def _launch(self, kernel: Kernel) -> Iterable[int]:
         """Items, work in all, and items a thread claims at once."""
         items, work = kernel.var.extent if kernel.var.extent is not None else 0, kernel.work
-        chunk = max(1, CHUNK // work) if isinstance(work, int) else maximum(1, CHUNK // work)
+        claimed = claimed_work(self.machine)
+        chunk = max(1, claimed // work) if isinstance(work, int) else maximum(1, claimed // work)
         return (*self._operand(items), *self._operand(mul(items, work)), *self._operand(chunk))
 
     def _pointer(self, buffer: Buffer) -> Operand:

@@ -13,6 +13,7 @@ from typing import Final
 
 from anyrt.backends.cpu.bytecode import Encoded, encode
 from anyrt.codegen.emit import NAME, Function
+from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Module
 from anyrt.plan import abi
@@ -29,7 +30,11 @@ class Piece:
 
 
 def link(
-    module: Module, executor: Piece, functions: Mapping[int, Function], pieces: Mapping[str, Piece]
+    module: Module,
+    executor: Piece,
+    functions: Mapping[int, Function],
+    pieces: Mapping[str, Piece],
+    machine: Machine,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
     """(image, entries, program): `functions` by the identity of a kernel, `pieces` by a function's text."""
     start = abi.align(len(executor.image), ALIGNMENT)
@@ -39,7 +44,7 @@ def link(
         def entry(kernel: Kernel) -> int:
             return places[functions[id(kernel)].module]
 
-        return encode(module, lambda kernel: functions[id(kernel)].frame, entry)
+        return encode(module, lambda kernel: functions[id(kernel)].frame, entry, machine)
 
     # The program's length does not depend on the places in it.
     at = abi.align(8 * len(encoded(dict.fromkeys(used, 0)).words), ALIGNMENT)
