@@ -1,8 +1,13 @@
 """Which sizes code of its own assumes to be equal."""
 
-from anyrt.core.dims import Sym
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.graph import Graph, Symbol, Type, apply_all
+from anyrt.ir.interpret import run_region
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read
 from anyrt.prims import build as b
 from anyrt.schedule.versions import versions
 
@@ -27,3 +32,33 @@ def test_sizes_without_a_common_value_are_never_equal():
 
 def test_what_a_reshape_asks_for_may_exclude_that_sizes_are_equal():
     assert [v.guard for v in versions(sums(Sym("x.0", 2, 8), Sym("y.0", 1, 2), (2, 6)))] == [1]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Prim):
+    """What a region makes of the operands."""
+
+    region: Graph
+
+    @property
+    def regions(self) -> tuple[Graph, ...]:
+        return (self.region,)
+
+    def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
+        return tuple(v.type for _, v in self.region.outputs)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
+        return run_region(self.region, args)
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        raise AssertionError("nothing here is compiled")
+
+
+def test_sizes_are_assumed_equal_for_every_result_and_in_regions():
+    n, m = Sym("x.0", 1, 8), Sym("y.0", 1, 8)
+    x, y = b.param("x", (n.dim,), DataType.FLOAT), b.param("y", (m.dim,), DataType.FLOAT)
+    total = b.map_("add", *apply_all(Call(Graph((("x", x), ("y", y)), (("p", x), ("q", y)))), x, y))
+    equal, _ = versions(Graph((("x", x), ("y", y)), (("z", total),)))
+    p, q = equal.graph.outputs[0][1].args
+    assert [p.index, q.index] == [0, 1]
+    assert {v.type for _, v in p.op.region.outputs} == {p.type} == {q.type}

@@ -8,14 +8,14 @@ that assumes it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, mul, substitute
 from anyrt.core.errors import AnyrtError
+from anyrt.ir.attributes import graph_with_sizes
 from anyrt.ir.compute import Elements
-from anyrt.ir.graph import Graph, Type, Value, apply, walk
-from anyrt.ir.prim import Prim
+from anyrt.ir.graph import Graph, Value, walk
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def versions(graph: Graph) -> tuple[Version, ...]:
     for sym, size in same.items():
         guard = mul(guard, equal(sym.dim, size))
     try:
-        return (Version(guard, substituted(graph, same)), general)
+        return (Version(guard, graph_with_sizes(graph, lambda size: substitute(size, same))), general)
     except AnyrtError:  # the conditions on sizes that the graph asks for exclude that these are equal
         return (general,)
 
@@ -92,39 +92,3 @@ def _symbol(x: Dim) -> Sym | None:
         if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Sym):
             return monomial[0]
     return None
-
-
-def substituted(graph: Graph, sizes: Mapping[Sym, Dim]) -> Graph:
-    """The same graph with symbols replaced in every shape and attribute."""
-    new: dict[Value, Value] = {}
-    for value in walk(v for _, v in (*graph.inputs, *graph.outputs)):
-        new[value] = apply(changed(value.op, sizes), *(new[a] for a in value.args))
-    return Graph(
-        tuple((n, new[v]) for n, v in graph.inputs),
-        tuple((n, new[v]) for n, v in graph.outputs),
-        {new[v]: name for v, name in graph.names.items() if v in new},
-        graph.symbols,
-    )
-
-
-def changed(op: Prim, sizes: Mapping[Sym, Dim]) -> Prim:
-    """A primitive with symbols replaced in its attributes."""
-    result = _changed(op, sizes)
-    assert isinstance(result, Prim), f"{op} became {result}"
-    return result
-
-
-def _changed(x: object, sizes: Mapping[Sym, Dim]) -> object:
-    if isinstance(x, Expr):
-        return substitute(x, sizes)
-    if isinstance(x, tuple):
-        return tuple(_changed(item, sizes) for item in x)
-    if isinstance(x, Type | Prim) or (is_dataclass(x) and not isinstance(x, type | Sym) and _plain(x)):
-        new = {f.name: _changed(getattr(x, f.name), sizes) for f in fields(x) if f.init}  # type: ignore[arg-type]  # a dataclass
-        return x if all(new[n] is getattr(x, n) for n in new) else replace(x, **new)  # type: ignore[type-var]  # likewise
-    return x
-
-
-def _plain(x: object) -> bool:
-    """A value dataclass (compared by its fields), not an object with an identity such as a blob."""
-    return type(x).__eq__ is not object.__eq__
