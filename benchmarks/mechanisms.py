@@ -147,13 +147,13 @@ MECHANISMS = (
     ),
     Mechanism(
         "few channels interleaved when stored",
-        "loops/vectorise.py, codegen/transpose.py",
+        "loops/vectorise.py, backends/cpu/transpose.py",
         "shuffle_nchw2nhwc_1x3x224x224",
         STRATEGIES.instead("tile", Step("tile few, too", _tiled_too)),
     ),
     Mechanism(
         "tiles transposed in registers",
-        "loops/tile.py, codegen/transpose.py",
+        "loops/tile.py, backends/cpu/transpose.py",
         "shuffle_t2d_L3_1024",
         STRATEGIES.without("tile"),
     ),
