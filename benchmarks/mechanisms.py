@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from anyrt.api.freeze import freeze
-from anyrt.backends.cpu import permute, vectors, widen
-from anyrt.codegen import arithmetic, bfloat
+from anyrt.backends.cpu import bfloat, permute, vectors, widen
+from anyrt.codegen import arithmetic
 from anyrt.compiler import driver
 from anyrt.compiler.cached import kernel_cache, plan_key
 from anyrt.compiler.request import BuildRequest
@@ -183,7 +183,7 @@ MECHANISMS = (
     ),
     Mechanism(
         "bfloat16 narrowed by the processor's instruction",
-        "codegen/bfloat.py",
+        "backends/cpu/bfloat.py",
         "norm_gn32_bf16_2x320x64x64",
         (Switch(bfloat, "NARROWED", ()), Switch(widen, "AT_ONCE", 1)),
     ),

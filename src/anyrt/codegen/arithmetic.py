@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyrt.codegen import llvmtext as ll
-from anyrt.codegen.bfloat import narrowed, widened
+from anyrt.codegen.bfloat import widened
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.ir.intervals import interval
@@ -42,7 +42,7 @@ def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, widt
         return w.put(scope, f"{ll.FLOAT_OPS[op]} {kind} {texts[0]}, {texts[1]}")
     if op is Op.NEG:
         return w.put(scope, f"fneg {kind} {texts[0]}")
-    if op is Op.FMA and not w.machine.has_fma:
+    if op is Op.FMA and not w.instructions.has_fma:
         return _wide_fma(w, scope, texts, width)
     assert op in ll.INTRINSICS, f"{op.value} has no floating-point form"
     return w.call(
@@ -117,7 +117,7 @@ def _cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int)
     source, target = ll.vector(arg.type, width), ll.vector(to, width)
     if arg.type is Scalar.BF16 or to is Scalar.BF16:
         assert Scalar.F32 in (arg.type, to), f"bf16 goes by way of f32, not {arg.type.value} to {to.value}"
-        return (widened if to is Scalar.F32 else narrowed)(w, scope, text, width)
+        return (widened if to is Scalar.F32 else w.instructions.narrowed)(w, scope, text, width)
     if to is Scalar.BOOL:
         test = "fcmp une" if arg.type.is_float else "icmp ne"
         return w.put(scope, f"{test} {source} {text}, {ll.splat(0, arg.type, width)}")

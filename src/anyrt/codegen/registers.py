@@ -32,7 +32,7 @@ def fold(
     register, type = v.registers[stmt.buffer.name], stmt.buffer.stored
     scope, kind = v.out.scopes.inner, ll.vector(type, register.lanes)
     old = v.out.put(scope, f"load {kind}, ptr {register.pointer}")
-    factors = _factors(stmt) if v.out.machine.has_fma else ()
+    factors = _factors(stmt) if v.out.instructions.has_fma else ()
     if factors:
         name, texts = f"llvm.fma.{ll.suffix(type, register.lanes)}", [*map(read, factors), old]
         new = v.out.call(scope, kind, name, [(kind, x) for x in texts])

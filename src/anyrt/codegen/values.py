@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
-from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Fn, Monomial, Sym, product, symbols
@@ -204,7 +203,7 @@ class Values:
         return found[0]
 
     def _write(self, scope: Scope, x: Index | Load | Alu | Cast) -> str:
-        legal = None if self.out.machine.has_rounding else replacement(x)
+        legal = self.out.instructions.replacement(x)
         if legal is not None:
             return self.scalar(legal)
         match x:

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from anyrt.codegen.scope import Scope, Scopes
-from anyrt.core.machine import Machine
+from anyrt.ir.kernel import Expr
+
+
+class Instructions(Protocol):
+    """Single operations that a target writes in its own way."""
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a product and a sum that are rounded once are an instruction."""
+
+    def replacement(self, x: Expr) -> Expr | None:
+        """`x` by operations that the target has; None where it has that of `x`."""
+
+    def narrowed(self, w: Writer, scope: Scope, text: str, width: int) -> str:
+        """float32 as bfloat16."""
 
 
 @dataclass(slots=True)
 class Writer:
     """The text of one function while it grows."""
 
-    machine: Machine
+    instructions: Instructions
     scopes: Scopes = field(default_factory=Scopes)
     declared: set[str] = field(default_factory=set)
 

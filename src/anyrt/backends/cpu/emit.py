@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anyrt.backends.cpu.instructions import CpuInstructions
 from anyrt.backends.cpu.refuse import refuse
 from anyrt.backends.cpu.stores import fetch, store
 from anyrt.backends.cpu.tiles import write_tile
@@ -25,7 +26,7 @@ def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
     """`kernel` as an LLVM function. Its text depends on nothing but the kernel's loops: names of buffers and
     sizes do not occur in it."""
     refuse(kernel)
-    values = Values(Writer(machine), {})
+    values = Values(Writer(CpuInstructions(machine)), {})
     return Emitter(values, VectorForms(Vectors(values, machine))).function(kernel, name)
 
 

@@ -12,7 +12,6 @@ from anyrt.backends.cpu import permute
 from anyrt.backends.cpu.transpose import shuffle
 from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
-from anyrt.codegen.legal import replacement
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of, single
 from anyrt.codegen.writer import Writer
@@ -104,7 +103,7 @@ class Vectors:
         return stack[max(first, self.out.scopes.depth(needs, reads))]
 
     def _write(self, scope: Scope, x: Index | Load | Alu | Cast, lanes: Lanes) -> str:
-        legal = None if self.machine.has_rounding else replacement(x)
+        legal = self.out.instructions.replacement(x)
         if legal is not None:
             return self.value(legal)
         match x:
