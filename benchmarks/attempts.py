@@ -10,8 +10,6 @@ from dataclasses import replace
 
 from anyrt.core.enums import DataType
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.rewrite import Fail
-from anyrt.loops.cache_read import cache_read
 from anyrt.loops.distribute import BATCHES, Batches, distribute
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.precompute_addresses import precompute_addresses
@@ -80,17 +78,12 @@ def _chunks(case: str) -> tuple[Mechanism, ...]:
     )
 
 
-def _converted_for_two(kernel: Kernel, c: Context) -> Kernel | Fail:
-    return cache_read(kernel, c.names, passes=2)
-
-
 def _started_apart(kernel: Kernel, c: Context) -> Kernel:
     return precompute_addresses(kernel, c.tables, common=False)
 
 
 def _together(case: str) -> tuple[Mechanism, ...]:
     return (
-        _instead("cache read", "converted once for two loops", case, _converted_for_two),
         _tried("one row at a time", "schedule/strategies/reduction.py", case, ONE_BY_ONE),
         _batches("batches of longer rows", case, replace(BATCHES, short=8192)),
     )

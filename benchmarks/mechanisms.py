@@ -161,7 +161,7 @@ MECHANISMS = (
         "transposing before a resize that grows",
         "passes/rules.py, schedule/partition.py",
         "chain_gn_scale_silu_resize2x_nhwc_bf16_1x320x64x64",
-        (Switch(rules, "grows", _no), Switch(partition, "grows", _no)),
+        (Switch(rules, "grows", _no), Switch(partition, "_reads_rows_again", _no)),
     ),
     Mechanism(
         "factors of channels stored where tiles would compute them again",
@@ -197,12 +197,6 @@ MECHANISMS = (
         "shorter polynomials for results of half types",
         "passes/shorten.py, prims/scalar/",
         "chain_gn_silu_bf16_2x320x64x64",
-        (Switch(SHORTEN, "HALVES", frozenset()),),
-    ),
-    Mechanism(
-        "rows of half types divided by a product",
-        "passes/shorten.py, prims/scalar/",
-        "norm_rms_f16_1x512x4096",
         (Switch(SHORTEN, "HALVES", frozenset()),),
     ),
     Mechanism(
