@@ -25,10 +25,12 @@ def kernels(out: Value) -> list[str]:
     """The kernels that compute `out`: loops as kind and length, stores and folds by the buffer's name."""
     inputs = tuple((v.op.name, v) for v in walk([out]) if isinstance(v.op, Param))
     graph = Graph(inputs, (("y", out),))
-    fusion = Fusion(
-        graph, Sizes({}), REFERENCE, frozenset(), lambda v, n: f"k{n}_{graph.name(v)}", strategies=ONE_VERSION
-    )
-    text = print_kernels([launch.kernel for launch in fusion.schedule().launches])
+
+    def name(value: Value, number: int) -> str:
+        return f"k{number}_{graph.name(value)}"
+
+    schedule = Fusion(graph, Sizes({}), REFERENCE, frozenset(), name, strategies=ONE_VERSION).schedule()
+    text = print_kernels([launch.kernel for launch in schedule.launches])
     text = re.sub(r"(for \w+) \w+ 0\.\. < (.*) {", r"\1 \2", text)
     text = re.sub(r"(store \w+|fold \w+ \w+)\b.*", r"\1", text)
     text = re.sub(r"kernel \"(\w+)\" \w+ 0\.\. < (.*) work .*", r"kernel \1: \2", text)
