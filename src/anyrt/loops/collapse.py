@@ -11,24 +11,25 @@ from dataclasses import replace
 
 from anyrt.core.dims import Dim, Sym, linear, mul
 from anyrt.ir.kernel import For, If, Kernel, Loop, Stmt
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import indices
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import Names
+from anyrt.loops.nest import Names, changed
 
 
-def collapse(kernel: Kernel, names: Names) -> Kernel:
+def collapse(kernel: Kernel, names: Names) -> Kernel | Fail:
     """All neighbouring serial loops that can be one, the innermost first; loops of one turn vanish."""
-    return replace(kernel, body=collapsed(kernel.body, names))
+    return changed(kernel, _collapsed(kernel.body, names), "no index moves with two loops as with one")
 
 
-def collapsed(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
+def _collapsed(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
     """Statements, with the loops in them collapsed."""
     out: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, For) and stmt.kind is Loop.SERIAL:
-            out += _loop(replace(stmt, body=collapsed(stmt.body, names)), names)
+            out += _loop(replace(stmt, body=_collapsed(stmt.body, names)), names)
         elif isinstance(stmt, For | If):
-            out.append(replace(stmt, body=collapsed(stmt.body, names)))
+            out.append(replace(stmt, body=_collapsed(stmt.body, names)))
         else:
             out.append(stmt)
     return tuple(out)

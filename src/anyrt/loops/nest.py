@@ -27,6 +27,7 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
 )
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import parts, substituted
 
 FEW = 4  # elements that are interleaved when stored
@@ -101,6 +102,11 @@ def each_nest(body: Iterable[Stmt], change: Callable[[Nest], Sequence[Stmt]]) ->
         else:
             out.append(stmt)
     return tuple(out)
+
+
+def changed(kernel: Kernel, body: tuple[Stmt, ...], otherwise: str) -> Kernel | Fail:
+    """The kernel with another body, or the reason why it has none."""
+    return Fail(otherwise) if body == kernel.body else replace(kernel, body=body)
 
 
 def around(kernel: Kernel) -> tuple[tuple[Sym, ...], tuple[Stmt, ...]]:

@@ -29,17 +29,18 @@ from anyrt.ir.kernel import (
     alu,
     index,
 )
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import loads_of
+from anyrt.loops.nest import changed, loads_of
 from anyrt.loops.tables import LEAST, PLACED_GROUP, Table, Tables
 
 BYTE = 8  # bits
 
 
-def precompute_addresses(kernel: Kernel, tables: Tables, common: bool = True) -> Kernel:
+def precompute_addresses(kernel: Kernel, tables: Tables, common: bool = True) -> Kernel | Fail:
     """The kernel, vector loops in two versions where positions in tables allow it. `common`: all taps of
     bytes begin to read at one place, since one register holds what they read."""
-    return replace(kernel, body=_body(kernel.body, tables, common))
+    return changed(kernel, _body(kernel.body, tables, common), "no long vector loop reads at near positions")
 
 
 def _body(body: Iterable[Stmt], tables: Tables, common: bool) -> tuple[Stmt, ...]:

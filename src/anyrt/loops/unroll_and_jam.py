@@ -14,14 +14,17 @@ from dataclasses import replace
 
 from anyrt.core.dims import add, floordiv, minimum, mul, substitute
 from anyrt.ir.kernel import For, If, Kernel, Let, Space, Stmt
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import allocations, buffers_of
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import Names, reserve
 
 
-def unroll_and_jam(kernel: Kernel, names: Names) -> Kernel:
+def unroll_and_jam(kernel: Kernel, names: Names) -> Kernel | Fail:
     """Two rows an item; a last one without a partner comes twice."""
     rows = kernel.var.extent or 0
+    if rows == 1:
+        return Fail("there is one row")
     item = names.var(floordiv(add(rows, 1), 2), "p")
     lets = [s for s in kernel.body if isinstance(s, Let)]
     rest = [s for s in kernel.body if not isinstance(s, Let)]

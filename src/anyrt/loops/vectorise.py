@@ -11,16 +11,16 @@ runs over few elements side by side, the one around it, with the last one as til
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from anyrt.core.dims import Sym
 from anyrt.ir.kernel import Fold, For, Kernel, Loop, Stmt
-from anyrt.loops.nest import Nest, each_nest, interleaves, serial, takes_apart, unit_loads
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import Nest, changed, each_nest, interleaves, serial, takes_apart, unit_loads
 
 
-def vectorise(kernel: Kernel) -> Kernel:
+def vectorise(kernel: Kernel) -> Kernel | Fail:
     """Every nest of the kernel that has no vector loop yet."""
-    return replace(kernel, body=each_nest(kernel.body, _nest))
+    return changed(kernel, each_nest(kernel.body, _nest), "no loop is left to widen")
 
 
 def _nest(nest: Nest) -> tuple[Stmt, ...]:

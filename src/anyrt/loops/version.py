@@ -37,15 +37,16 @@ from anyrt.ir.kernel import (
     alu,
     index,
 )
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import leaves, loops
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import is_few, loads_of
+from anyrt.loops.nest import changed, is_few, loads_of
 from anyrt.loops.tables import LEAST, NEAR, Table, Tables
 
 
-def version(kernel: Kernel, tables: Tables) -> Kernel:
+def version(kernel: Kernel, tables: Tables) -> Kernel | Fail:
     """Every nest around a vector loop, in versions for the classes of the tables that the loop reads."""
-    return replace(kernel, body=_versions(kernel.body, tables))
+    return changed(kernel, _versions(kernel.body, tables), "no vector loop follows a table of an open class")
 
 
 def _versions(body: Sequence[Stmt], tables: Tables) -> tuple[Stmt, ...]:

@@ -1,0 +1,76 @@
+"""Squares around a mean, summed in one pass."""
+
+from anyrt.loops.fuse_folds import fuse_folds
+
+BUFFERS = """
+buffer acc f32 register 1 offset 0
+buffer sq f32 register 1 offset 0
+buffer x FLOAT input 64 offset 0
+buffer y FLOAT output 1 offset 0
+"""
+ROWS = """
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  alloc acc = 0.0:f32
+  for serial r1 0.. < 64 {
+    fold acc add x[r1]
+  }
+  alloc sq = 0.0:f32
+  for serial r2 0.. < 64 {
+    e0 = sub(x[r2], div(acc[0], 64.0:f32))
+    fold sq add mul(e0, e0)
+  }
+  store y[0] = sq[0]
+}
+"""
+
+
+def test_squares_around_a_mean_are_summed_in_the_pass_that_sums(after, names):
+    wanted = """\
+kernel "k" p0 0.. < 1 work 1 scratch 64 {
+  alloc acc = 0.0:f32
+  alloc sq = 0.0:f32
+  alloc head14 = 0.0:f32
+  for serial i20 0.. < 16 {
+    fold head14 add x[i20]
+  }
+  store sums13[0] = head14[0]
+  alloc begin15 = div(head14[0], 16.0:f32)
+  for serial i21 0.. < 16 {
+    e0 = sub(x[i21], begin15[0])
+    fold sq add mul(e0, e0)
+  }
+  for serial b11 0.. < 3 {
+    alloc centre18 = div(sums13[b11], 16.0:f32)
+    alloc part16 = 0.0:f32
+    alloc apart17 = 0.0:f32
+    for serial i19 0.. < 16 {
+      e1 = sub(x[16 + 16*b11 + i19], centre18[0])
+      fold part16 add e1
+      fold apart17 add mul(e1, e1)
+    }
+    e2 = fma(part16[0], neg(div(part16[0], 16.0:f32)), apart17[0])
+    fold sq add select(lt(e2, 0.0:f32), 0.0:f32, e2)
+    store sums13[1 + b11] = fma(centre18[0], 16.0:f32, part16[0])
+  }
+  for serial b12 0.. < 4 {
+    fold acc add sums13[b12]
+  }
+  for serial b12 0.. < 4 {
+    e3 = sub(div(sums13[b12], 16.0:f32), div(acc[0], 64.0:f32))
+    fold sq add mul(mul(e3, e3), 16.0:f32)
+  }
+  store y[0] = sq[0]
+}
+"""
+    assert after(BUFFERS + ROWS, lambda k: fuse_folds(k, names, lambda v: 1 << 20, 16)) == wanted
+
+
+def test_short_rows_are_read_twice(after, names):
+    reason = after(BUFFERS + ROWS, lambda k: fuse_folds(k, names, lambda v: v.extent, 32))
+    assert reason == "no long row is folded around its mean"
+
+
+def test_squares_around_anything_else_are_summed_behind(after, names):
+    text = BUFFERS + ROWS.replace("64.0:f32", "63.0:f32")
+    reason = after(text, lambda k: fuse_folds(k, names, lambda v: 1 << 20, 16))
+    assert reason == "no long row is folded around its mean"
