@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from anyrt.core.enums import DataType
 from anyrt.ir.kernel import Kernel
-from anyrt.loops.distribute import BATCHES, Batches, distribute
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.cache_read import cache_read
+from anyrt.loops.distribute import distribute
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.precompute_addresses import precompute_addresses
 from anyrt.schedule import stream
@@ -61,9 +63,11 @@ def _instead(step: str, name: str, case: str, apply: Apply) -> Mechanism:
     return _tried(name, place, case, STRATEGIES.instead(step, Step(f"{step}: {name}", apply)))
 
 
-def _batches(name: str, case: str, sizes: Batches) -> Mechanism:
-    apply = together(lambda kernel, c: distribute(kernel, c.names, c.estimate, sizes))
-    return _instead("distribute", name, case, apply)
+def _batches(name: str, case: str, sizes: dict[str, int]) -> Mechanism:
+    def apply(kernel: Kernel, c: Context) -> Kernel | Fail:
+        return distribute(kernel, c.names, c.estimate, replace(c.pieces.batches, **sizes))
+
+    return _instead("distribute", name, case, together(apply))
 
 
 def _in_chunks(size: int) -> Apply:
@@ -78,14 +82,19 @@ def _chunks(case: str) -> tuple[Mechanism, ...]:
     )
 
 
+def _converted_for_two(kernel: Kernel, c: Context) -> Kernel | Fail:
+    return cache_read(kernel, c.names, c.pieces.kept, keep=1)
+
+
 def _started_apart(kernel: Kernel, c: Context) -> Kernel:
     return precompute_addresses(kernel, c.tables, common=False)
 
 
 def _together(case: str) -> tuple[Mechanism, ...]:
     return (
+        _instead("cache read", "converted once for two loops", case, _converted_for_two),
         _tried("one row at a time", "schedule/strategies/reduction.py", case, ONE_BY_ONE),
-        _batches("batches of longer rows", case, replace(BATCHES, short=8192)),
+        _batches("batches of longer rows", case, {"short": 8192}),
     )
 
 
@@ -124,13 +133,13 @@ ATTEMPTS = (
     _cut("larger pieces", PLANES_OF_BYTES, Choice(block=65536)),
     _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "across", one)),
     _cut("tiles of a whole cache line", NHWC_HALVES, Choice(line=128)),
-    _batches("batches of 4", SHORT_ROWS, replace(BATCHES, rows=4)),
-    _batches("batches of 16", SHORT_ROWS, replace(BATCHES, rows=16)),
-    _batches("batches of 2", HALF_ROWS, replace(BATCHES, rows=2)),
+    _batches("batches of 4", SHORT_ROWS, {"rows": 4}),
+    _batches("batches of 16", SHORT_ROWS, {"rows": 16}),
+    _batches("batches of 2", HALF_ROWS, {"rows": 2}),
     _tried("converted for each loop", "loops/cache_read.py", HALF_ROWS, STRATEGIES.without("cache read")),
-    _batches("larger batches", BF16_ROWS, replace(BATCHES, bytes=40960)),
-    _batches("batches of 2", BF16_ROWS, replace(BATCHES, rows=2)),
-    _batches("batches of longer rows", ROWS, replace(BATCHES, short=4096)),
+    _batches("larger batches", BF16_ROWS, {"bytes": 40960}),
+    _batches("batches of 2", BF16_ROWS, {"rows": 2}),
+    _batches("batches of longer rows", ROWS, {"short": 4096}),
     _tried("one row at a time", "schedule/strategies/reduction.py", ROWS, ONE_BY_ONE),
     _tried("stores past the caches", "schedule/stream.py", PLANES, Switch(stream, "in_order", one)),
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),

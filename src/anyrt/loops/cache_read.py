@@ -41,11 +41,12 @@ KEEP = 2  # what storing an element costs
 COMMON = "row"  # the variable of all loops, while they are compared
 
 
-def cache_read(kernel: Kernel, names: Names, most: int = MOST) -> Kernel | Fail:
+def cache_read(kernel: Kernel, names: Names, most: int = MOST, keep: int = KEEP) -> Kernel | Fail:
     """Every row of at most `most` elements that is cheaper stored by one loop than computed by several, the
-    dearest first; what a row was made of may then be no longer dear."""
+    dearest first, where storing an element costs `keep` instructions; what a row was made of may then be no
+    longer dear."""
     made = kernel
-    while (found := _Rows(made.body, most).dearest()) is not None:
+    while (found := _Rows(made.body, most, keep).dearest()) is not None:
         made = _with_row(made, names, *found)
     return Fail("its loops compute nothing dear alike") if made is kernel else made
 
@@ -79,6 +80,7 @@ class _Rows:
 
     body: Sequence[Stmt]
     most: int
+    keep: int
     readers: dict[Expr, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,7 +107,7 @@ class _Rows:
         """Instructions an element that are not computed again, without those for the row."""
         if len(loops) < 2 or x.type is Scalar.BOOL or isinstance(x, Load | Const):
             return 0
-        return (len(loops) - 1) * (_cost(x) - 1) - KEEP
+        return (len(loops) - 1) * (_cost(x) - 1) - self.keep
 
     def _stays(self, x: Expr, loops: Sequence[int]) -> bool:
         """Nothing that it reads is written between the first loop and the last."""
