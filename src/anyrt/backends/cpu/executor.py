@@ -5,6 +5,9 @@ compiler. Its entries are those of plan/abi.py. For each call the executor fills
 codegen/emit.py lays it out: the fixed words of the argument array, which the pool reads too, then the
 pointers and sizes of the kernel. A call with little work runs in the calling thread: waking another costs
 more.
+
+What numbers come out must not depend on what the caller's thread asks of the processor (other libraries let
+it round elsewhere, or take subnormal numbers for 0). Where that is not the usual, it is so for the call.
 """
 
 from __future__ import annotations
@@ -13,6 +16,10 @@ from typing import Final
 
 from anyrt.backends.cpu.bytecode import HEADER, Code, Header, Token
 from anyrt.plan import abi
+
+# MXCSR: rounded to the nearest, subnormal numbers kept, no traps; and the bits that say so.
+USUAL: Final = 0x1F80
+CONTROL: Final = 0xFFC0
 
 _DIVISION: Final = """
 {name}:
@@ -44,6 +51,8 @@ _SIMPLE: Final = {
 _TEXT: Final = """
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
 
 ; args[code[at]] + args[code[at + 1]] + code[at + 2], where a negative word stands for nothing
 define internal i64 @operand(ptr %args, ptr %code, i64 %at) alwaysinline {{
@@ -142,8 +151,28 @@ pushed:
   br label %next
 }}
 
+; Instructions from `start` on, computed as usual.
+define internal i32 @execute(ptr %args, i64 %start, i1 %once) #0 {{
+  %theirs = alloca i32, align 4
+  %ours = alloca i32, align 4
+  call void @llvm.x86.sse.stmxcsr(ptr %theirs)
+  %asked = load i32, ptr %theirs
+  %control = and i32 %asked, {CONTROL}
+  %usual = icmp eq i32 %control, {USUAL}
+  br i1 %usual, label %plain, label %odd
+plain:
+  %status = call i32 @carry(ptr %args, i64 %start, i1 %once)
+  ret i32 %status
+odd:
+  store i32 {USUAL}, ptr %ours
+  call void @llvm.x86.sse.ldmxcsr(ptr %ours)
+  %done = call i32 @carry(ptr %args, i64 %start, i1 %once)
+  call void @llvm.x86.sse.ldmxcsr(ptr %theirs)
+  ret i32 %done
+}}
+
 ; Instructions from `start` on until one returns, or one call where `once`.
-define internal i32 @execute(ptr %args, i64 %start, i1 %once) noinline #0 {{
+define internal i32 @carry(ptr %args, i64 %start, i1 %once) noinline #0 {{
 entry:
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
@@ -310,6 +339,8 @@ def text() -> str:
         FIRST_BINDING=abi.FIRST_BINDING,
         OK=int(abi.Status.OK),
         FAILED=int(abi.Status.FAILED),
+        CONTROL=CONTROL,
+        USUAL=USUAL,
         run=abi.RUN,
         prepare=abi.PREPARE,
         step=abi.STEP,

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from anyrt.backends.cpu.executor import USUAL
 from anyrt.backends.cpu.image import flatten
 from anyrt.codegen.llvm import Arch, Target, compile_text, host
 from anyrt.plan import abi
@@ -33,8 +34,8 @@ from anyrt.plan.program import Compiled, Program
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What differs between processors: a pause, a clock, how to sleep and wake, and the number of the
-    processor that runs this, as LLVM text."""
+    """What differs between processors: a pause, a clock, how to sleep and wake, the number of the processor
+    that runs this, and to compute as usual, as LLVM text."""
 
     pause: str
     clock: str
@@ -42,6 +43,7 @@ class _Machine:
     wake: str
     yield_: str
     here: str
+    usual: str
 
 
 _SYSCALL = (
@@ -57,6 +59,7 @@ _LINUX_X86: Final = _Machine(
     wake=_SYSCALL.format(number=_FUTEX, op=_WAKE_PRIVATE, value="%count"),
     yield_=_SYSCALL.format(number=_SCHED_YIELD, op=0, value=0),
     here='call i64 asm sideeffect "rdtscp", "={rcx},~{rax},~{rdx}"()',
+    usual='call void asm sideeffect "ldmxcsr $0", "*m"(ptr elementtype(i32) %control)',
 )
 # Elsewhere a worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
 _PORTABLE: Final = _Machine(
@@ -66,6 +69,7 @@ _PORTABLE: Final = _Machine(
     wake="add i64 0, 0",
     yield_="add i64 0, 0",
     here="add i64 0, 0",
+    usual="; nothing to set",
 )
 
 _TEXT: Final = """
@@ -294,6 +298,10 @@ define internal void @yield(ptr %word) noinline {{
 ; caller's processor.
 define i32 @worker(ptr %pool, i64 %thread) {{
 enter:
+  ; What it asks of the processor a thread has from the one that started it.
+  %control = alloca i32, align 4
+  store i32 {USUAL}, ptr %control
+  {usual}
   %state.at = getelementptr i64, ptr %pool, i64 {STATE}
   %word = getelementptr i32, ptr %pool, i64 {gen32}
   %stop.at = getelementptr i64, ptr %pool, i64 {STOP}
@@ -394,6 +402,8 @@ def pool_text(target: Target) -> str:
         wake=machine.wake,
         yield_=machine.yield_,
         here=machine.here,
+        usual=machine.usual,
+        USUAL=USUAL,
     )
 
 
