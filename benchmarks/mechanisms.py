@@ -19,6 +19,7 @@ from anyrt.compiler.cached import kernel_cache, plan_key
 from anyrt.compiler.request import BuildRequest
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
+from anyrt.core.machine import REFERENCE
 from anyrt.passes import rules
 from anyrt.plan.file import read_plan
 from anyrt.schedule import cost, kept, naive, partition, stream
@@ -116,9 +117,9 @@ MECHANISMS = (
         "schedule/naive.py, schedule/kept.py",
         "resize_bicubic_hp_8x64x56to112",
         (
-            Switch(naive, "HEAVY", ENDLESS),
-            Switch(kept, "HEAVY", ENDLESS),
-            Switch(partition, "HEAVY", ENDLESS),
+            Switch(naive, "heavy", endless),
+            Switch(kept, "heavy", endless),
+            Switch(partition, "heavy", endless),
         ),
     ),
     Mechanism(
@@ -173,7 +174,7 @@ MECHANISMS = (
         "taps along an outer axis computed again instead of kept",
         "schedule/cost.py",
         "resize_bilinear_hp_nhwc_8x56x56x64to112",
-        (Switch(cost, "ALONG", cost.ACROSS),),
+        (Switch(cost, "ALONG", REFERENCE.costs.gather),),
     ),
     Mechanism(
         "squares around the mean of long rows in one pass",

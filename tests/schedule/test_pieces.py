@@ -7,6 +7,7 @@ import pytest
 from anyrt.core.machine import REFERENCE
 from anyrt.loops.distribute import Batches
 from anyrt.schedule.choice import MODEL, Choice
+from anyrt.schedule.cost import heavy
 from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
 from anyrt.schedule.stream import across, in_order
 
@@ -38,6 +39,10 @@ def test_pieces_are_what_was_measured():
 
 def test_outputs_are_written_past_the_caches_from_the_size_that_was_measured():
     assert (in_order(REFERENCE), across(REFERENCE)) == (40 << 20, 16 << 20)
+
+
+def test_costs_are_what_was_measured():
+    assert (REFERENCE.costs.move, REFERENCE.costs.gather, heavy(REFERENCE)) == (6, 4, 8)
 
 
 def test_a_choice_replaces_what_it_names_and_nothing_else():

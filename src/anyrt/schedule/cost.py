@@ -1,6 +1,6 @@
 """What things cost: instructions of an element, elements at the sizes that the profile calls optimal.
 
-The unit is one vector instruction; moving 64 bytes to and from the last-level cache counts as `MOVE` of them.
+The unit is one vector instruction; what memory costs beside that the machine says (`Costs`).
 The figures need to be right within a factor of two only: they decide between recomputing and remembering.
 """
 
@@ -10,13 +10,12 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from anyrt.core.dims import Dim, Sym, evaluate, product, substitute, symbols
+from anyrt.core.machine import Machine
 from anyrt.ir.compute import Elements, Folded, Given, Tapped
 from anyrt.ir.graph import Value
 
-MOVE = 6  # store a vector, load it again later
 CAP = 1000  # a chain that costs more is cut anyway
-ALONG, ACROSS = 2, 4  # for each tap: a load in a row and an FMA, or a gather besides
-HEAVY = 8  # from here an operand of taps is kept rather than recomputed
+ALONG = 2  # for each tap: a load in a row and an FMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +39,21 @@ class Sizes:
         return self.of(product(value.shape))
 
 
-def weight(value: Value, stored: Container[Value]) -> int:
+def heavy(machine: Machine) -> int:
+    """Instructions from which an operand of taps is kept rather than computed for each: storing it and
+    loading it again, and a tap."""
+    return machine.costs.move + ALONG
+
+
+def weight(value: Value, stored: Container[Value], machine: Machine) -> int:
     """Instructions for one element of `value` when everything in `stored` is loaded and the rest computed
     anew; what several operands share is computed once, what taps read once for each tap."""
-    return min(CAP, sum(n * _own(v, stored) for v, n in _times(value, stored).items()))
+    return min(CAP, sum(n * _own(v, stored, machine) for v, n in _times(value, stored).items()))
 
 
-def size(value: Value, stored: Container[Value]) -> int:
+def size(value: Value, stored: Container[Value], machine: Machine) -> int:
     """Instructions that a kernel for `value` holds, each counted once."""
-    return min(CAP, sum(_own(v, stored) for v in _times(value, stored)))
+    return min(CAP, sum(_own(v, stored, machine) for v in _times(value, stored)))
 
 
 def _times(value: Value, stored: Container[Value]) -> dict[Value, int]:
@@ -67,17 +72,17 @@ def _times(value: Value, stored: Container[Value]) -> dict[Value, int]:
     return times
 
 
-def _own(value: Value, stored: Container[Value]) -> int:
+def _own(value: Value, stored: Container[Value], machine: Machine) -> int:
     """A load or an accumulator counts as one instruction."""
-    return 1 if value in stored or isinstance(value.compute, Given | Folded) else op_weight(value)
+    return 1 if value in stored or isinstance(value.compute, Given | Folded) else op_weight(value, machine)
 
 
-def op_weight(value: Value) -> int:
+def op_weight(value: Value, machine: Machine) -> int:
     """Instructions that the primitive itself adds to an element."""
     match value.compute:
         case Elements(cost=cost) if value.args:
             return cost(value.args[-1].dtype)
         case Tapped(rule=rule, axis=axis):
-            return (ALONG if axis != value.type.rank - 1 else ACROSS) * rule.count
+            return (ALONG if axis != value.type.rank - 1 else machine.costs.gather) * rule.count
         case _:
             return 0

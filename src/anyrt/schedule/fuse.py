@@ -85,7 +85,7 @@ class Fusion:
         self.order = {v: k for k, v in enumerate(walk(v for _, v in self.graph.outputs))}
         self._leaves()
         self._outputs()
-        for stored in partition(self.graph, self.sizes, self.alone):
+        for stored in partition(self.graph, self.sizes, self.alone, self.machine):
             self._store(stored)
         launches = self._launches()
         ends = (v for _, v in (*self.graph.inputs, *self.graph.outputs))

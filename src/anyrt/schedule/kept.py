@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from anyrt.core.dims import Dim, Sym, add, depends, maximum, mul, product
+from anyrt.core.machine import Machine
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Scalar, Stmt, Store, cast, load
 from anyrt.loops.nest import Names, Nest
 from anyrt.loops.strip_mine import delinearised
 from anyrt.loops.tables import LEAST
-from anyrt.schedule.cost import HEAVY, weight
+from anyrt.schedule.cost import heavy, weight
 from anyrt.schedule.elements import Elements, Refusal, flat, tapped
 from anyrt.schedule.tables import Tables
 
@@ -22,6 +23,7 @@ class Keeper(Protocol):
 
     buffers: Mapping[Value, Buffer]
     tables: Tables
+    machine: Machine
     names: Names
     vars: list[Sym]
     beside: frozenset[Sym]
@@ -90,7 +92,8 @@ class Kept:
         """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
         (op, _), arg = tapped(value), value.args[0]
         moves = any(depends(at[op.axis], v) for v in inner)
-        if arg in self.keeper.buffers or weight(arg, self.keeper.buffers) < HEAVY or not moves:
+        b = self.keeper
+        if arg in b.buffers or weight(arg, b.buffers, b.machine) < heavy(b.machine) or not moves:
             return elements.taps(value, at)
         row = Kept(self.keeper, arg, at, inner, 1, also=op.axis)
         before += row.fill(0, at)

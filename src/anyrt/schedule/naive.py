@@ -53,7 +53,7 @@ from anyrt.ir.statements import dims_of, indices
 from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
 from anyrt.schedule import storage
-from anyrt.schedule.cost import HEAVY, Sizes, weight
+from anyrt.schedule.cost import Sizes, heavy, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat, tapped
 from anyrt.schedule.group import Group
 from anyrt.schedule.kept import Kept, moved
@@ -144,7 +144,7 @@ class Builder:
                 if arg in seen:
                     continue
                 seen.add(arg)
-                if self.sizes.volume(arg) <= most and weight(arg, self.buffers) > 1:
+                if self.sizes.volume(arg) <= most and weight(arg, self.buffers, self.machine) > 1:
                     return arg
                 todo.append(arg)
         return None
@@ -259,7 +259,7 @@ class Builder:
     def _tapped(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps at the level of the output: a heavy operand is kept in rows, a light one read in place."""
         (op, _), arg = tapped(value), value.args[0]
-        if arg in self.buffers or weight(arg, self.buffers) < HEAVY:
+        if arg in self.buffers or weight(arg, self.buffers, self.machine) < heavy(self.machine):
             return elements.taps(value, at)
         row = next((v for v in self.vars if at[op.axis] == v.dim), None)
         if row is None or self.window is not None:

@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anyrt.core.dims import always_le, mul
+from anyrt.core.machine import Machine
 from anyrt.ir.compute import Elements, Folded, Given, Pieced, Tapped
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.prims.view import is_turned
-from anyrt.schedule.cost import HEAVY, MOVE, Sizes, size, weight
+from anyrt.schedule.cost import Sizes, heavy, size, weight
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 DEPTH = 48  # values inlined into one another
@@ -38,9 +39,11 @@ class Stored:
     reason: str
 
 
-def partition(graph: Graph, sizes: Sizes, alone: frozenset[Value]) -> tuple[Stored, ...]:
+def partition(graph: Graph, sizes: Sizes, alone: frozenset[Value], machine: Machine) -> tuple[Stored, ...]:
     """What is stored besides inputs, outputs and constants, producers first."""
-    return tuple(Stored(v, reason) for v, reason in _Partition(graph, sizes, alone).decided().items())
+    return tuple(
+        Stored(v, reason) for v, reason in _Partition(graph, sizes, alone, machine).decided().items()
+    )
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class _Partition:
     graph: Graph
     sizes: Sizes
     alone: frozenset[Value]
+    machine: Machine
     order: list[Value] = field(default_factory=list)
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
@@ -128,24 +132,25 @@ class _Partition:
         self, value: Value, readers: Mapping[Value, frozenset[Reader]], chains: _Chains
     ) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
-        uses, cost, depth = self.users[value], weight(value, chains), chains.depth[value]
+        uses, cost, depth = self.users[value], weight(value, chains, self.machine), chains.depth[value]
+        move, dear = self.machine.costs.move, heavy(self.machine)
         own = frozenset[Reader]() if self._goes_on(value, readers) else readers[value]
         kernels = len({kernel for kernel, _ in own})
         if isinstance(value.compute, Pieced):
             return "its parts are written by loops of their own"
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
             return "it is transposed, and what reads it reads rows of it several times"
-        if depth > 1 and size(value, chains) > CHAIN:
+        if depth > 1 and size(value, chains, self.machine) > CHAIN:
             return f"computing it takes more than {CHAIN} instructions an element"
         if depth > DEPTH:
             return f"{DEPTH} values are computed inside one another already"
-        if kernels > 1 and cost * (kernels - 1) > 4 * MOVE + HEAVY:
+        if kernels > 1 and cost * (kernels - 1) > 4 * move + dear:
             return f"{kernels} kernels would each spend {cost} instructions on it"
         if value in chains.folded and not self._spreads(value):
-            anew = weight(value, _More(chains, readers, len(own)))
-            if anew * (len(own) - 1) > MOVE + 2:
+            anew = weight(value, _More(chains, readers, len(own)), self.machine)
+            if anew * (len(own) - 1) > move + 2:
                 return f"{len(own)} loops over folded rows would each spend {anew} instructions on it"
-        if cost >= HEAVY and any(_repeats(value, u) for u in uses):
+        if cost >= dear and any(_repeats(value, u) for u in uses):
             return f"it is repeated, and costs {cost} instructions each time"
         return next((r for u in uses if (r := self._tapped_again(value, u, cost, chains))), None)
 
@@ -160,7 +165,8 @@ class _Partition:
         if not isinstance(taps, Tapped) or taps.axis not in chains.tapped[value]:
             return None
         count, reads = taps.rule.count, self.sizes.volume(user)
-        again, once = reads * count * cost, self.sizes.volume(value) * (cost + MOVE) + reads * count
+        once = self.sizes.volume(value) * (cost + self.machine.costs.move) + reads * count
+        again = reads * count * cost
         if again <= once:
             return None
         return f"taps along axis {taps.axis} would compute it {count} times, which has such taps itself"
