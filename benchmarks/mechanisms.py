@@ -17,9 +17,9 @@ from anyrt.codegen import arithmetic
 from anyrt.compiler import driver
 from anyrt.compiler.cached import kernel_cache, plan_key
 from anyrt.compiler.request import BuildRequest
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
-from anyrt.core.machine import REFERENCE
 from anyrt.passes import rules
 from anyrt.plan.file import read_plan
 from anyrt.schedule import cost, kept, naive, partition, stream
@@ -144,7 +144,7 @@ MECHANISMS = (
         "strides up to 4 read as whole vectors",
         "backends/cpu/vectors.py",
         "shuffle_nhwc2nchw_1x224x224x3",
-        (Switch(vectors, "STRIDED", 1),),
+        (Switch(vectors, "strided", one),),
     ),
     Mechanism(
         "few channels interleaved when stored",

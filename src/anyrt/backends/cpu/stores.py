@@ -10,7 +10,7 @@ from anyrt.codegen.writer import Writer
 from anyrt.core.dims import linear, substitute
 from anyrt.ir.kernel import Buffer, Fetch, Scalar, Store
 
-LEAST_PAST, LINE = 16, 64  # bytes of the vectors that are stored past the caches
+LEAST_PAST = 16  # bytes of the smallest vectors that can be stored past the caches
 
 
 def store(v: Vectors, stmt: Store, lanes: Lanes) -> None:
@@ -32,7 +32,8 @@ def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) 
     """Lanes that are neighbours in memory."""
     scope, type = v.out.scopes.inner, buffer.stored
     kind, size = ll.vector(type, lanes.width), ll.BYTES[type]
-    part = min(LINE, lanes.width * size & -(lanes.width * size))  # what registers can be filled with
+    nbytes = lanes.width * size
+    part = min(v.machine.vector_bits // 8, nbytes & -nbytes)  # what registers can be filled with
     if lanes.mask is None and buffer.stream != 0 and part >= LEAST_PAST:
         _store_past(v, buffer, kind, value, where, part)
     elif lanes.mask is None:
@@ -89,7 +90,7 @@ def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
         first = v.lane_zero(scope, 1, substitute(stmt.index, {lanes.var: 0}), lanes)
         kind, size = ll.NAMES[stmt.buffer.stored], ll.BYTES[stmt.buffer.stored]
         where = v.out.put(scope, f"getelementptr {kind}, ptr {v.values.pointers[stmt.buffer]}, i64 {first}")
-        for line in range(0, lanes.width * size, LINE):
+        for line in range(0, lanes.width * size, v.machine.line_bytes):
             prefetch(v.out, scope, where, line)
 
 

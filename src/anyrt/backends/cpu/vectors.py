@@ -35,7 +35,11 @@ from anyrt.ir.kernel import (
 )
 
 # Indices within a vector loop are computed in 32 bits: no tensor has more than 2³¹ elements.
-STRIDED = 4  # strides up to here are loaded whole and shuffled
+
+
+def strided(machine: Machine) -> int:
+    """Strides up to here are loaded whole and shuffled: as many loads cost no more than a gather."""
+    return machine.costs.gather
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,7 @@ class Vectors:
             return self.out.put(scope, f"load {kind}, ptr {self.values.registers[x.buffer.name].pointer}")
         moved = linear(x.index, lanes.var)
         stride = moved[0] if moved else None
-        if moved and isinstance(stride, int) and 1 <= stride <= STRIDED:
+        if moved and isinstance(stride, int) and 1 <= stride <= strided(self.machine):
             where = self.values.address(scope, x.buffer, self.lane_zero(scope, stride, moved[1], lanes))
             if stride == 1:
                 return self._contiguous(scope, x.type, where, lanes)

@@ -1,7 +1,7 @@
 """Vector loops: a main loop over whole vectors, and masked steps for what does not fill one.
 
-Accumulators folded inside get `CHAINS` vectors each in the main loop, so that their latency overlaps; lanes
-are combined at the end, in a fixed order.
+Accumulators folded inside get several vectors each in the main loop (`most_chains`), so that their latency
+overlaps; lanes are combined at the end, in a fixed order.
 """
 
 from __future__ import annotations
@@ -15,14 +15,25 @@ from anyrt.codegen.registers import combine
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.core.dims import linear, substitute
+from anyrt.core.machine import Machine
 from anyrt.ir.kernel import Buffer, For, Load, Op, Scalar, Stmt, Store, neutral
 from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, stores
 from anyrt.ir.visit import parts
 
-PEEL = 32  # vectors: shorter loops gain nothing from aligned stores
 AT_ONCE = 2  # registers that one instruction narrows to bfloat16
 BODIES = 128  # instructions, roughly, that copies of a loop's body may have together
-CHAINS = 4  # independent accumulators: an FMA takes 4 cycles and two can start in each
+
+
+def most_chains(machine: Machine) -> int:
+    """Independent accumulators, a power of two: as many as an addition takes cycles, so that one can begin in
+    each."""
+    return 1 << (machine.costs.latency.bit_length() - 1)
+
+
+def peel(machine: Machine) -> int:
+    """Vectors: shorter loops gain nothing from aligned stores, as the step before them costs a branch that
+    was not foreseen."""
+    return 2 * machine.costs.branch
 
 
 @dataclass(slots=True)
@@ -71,7 +82,9 @@ class VectorLoop:
         """As many accumulators as hide each other's latency; a body that takes long hides it alone, and is
         not copied."""
         weight = len(parts(expressions(self.loop.body)))
-        return min(CHAINS, 1 << max(0, (BODIES // max(1, weight)).bit_length() - 1))
+        return min(
+            most_chains(self.vectors.machine), 1 << max(0, (BODIES // max(1, weight)).bit_length() - 1)
+        )
 
     def _registers(self) -> int:
         """Registers a vector: more than one where an instruction narrows them and the loop walks memory."""
@@ -89,7 +102,7 @@ class VectorLoop:
         step."""
         store = next((s for s in stores(self.loop.body) if s.buffer.stream != 0), None)
         v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
-        short_loop = isinstance(var.extent, int) and var.extent < PEEL * width
+        short_loop = isinstance(var.extent, int) and var.extent < peel(self.vectors.machine) * width
         if (
             store is None
             or short_loop
