@@ -1,5 +1,7 @@
 """The loader, the interpreter and the counter as backends."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ def job(value: Value, sizes: dict[str, int]) -> Job:
 
 def test_what_a_backend_has_is_what_its_folder_holds():
     parts = {b.name: (b.has("target"), b.has("device")) for b in all_backends().values()}
-    assert parts == {"cpu": (False, True), "interp": (True, False), "null": (True, False)}
+    assert parts == {"cpu": (True, True), "interp": (True, False), "null": (True, False)}
     assert isinstance(all_backends()["cpu"].device(), CpuDevice)
 
 
@@ -62,3 +64,9 @@ def test_null_runs_without_computing():
     x = param("x", (N.dim, 64), DataType.FLOAT)
     answer = all_backends()["null"].target().run(job(reduce_("sum", x, (1,)), {"n": 5}), {})
     assert (answer.outputs, answer.notes) == ({}, f"kernels: 1, bytes moved: {5 * 65 * 4}")
+
+
+def test_cpu_says_how_much_code_kernels_need():
+    x = param("x", (N.dim, 64), DataType.FLOAT)
+    answer = all_backends()["cpu"].target().run(job(map_("neg", x), {"n": 2}), {})
+    assert re.fullmatch(r"kernels: 1, bytes of code: [1-9]\d*", answer.notes)

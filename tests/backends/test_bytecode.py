@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.bytecode import Token, claimed_work, encode, serial_work
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.emit import emit
-from anyrt.backends.cpu.link import link
+from anyrt.backends.cpu.target import assemble, written
 from anyrt.codegen.llvm import host
-from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -41,10 +39,9 @@ def module() -> Module:
 @pytest.fixture(scope="module")
 def prepared():
     """(the slots that prepare filled for n and m, their sizes)."""
-    made, target, loop = module(), host(), executor.text()
-    functions = {id(k): emit(k, target.limited(REFERENCE)) for k in made.distinct}
-    compiled = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
-    image, entries, program = link(made, compiled[loop], functions, compiled, REFERENCE)
+    made = module()
+    functions = written(made.distinct, host().limited(REFERENCE))
+    image, entries, program = assemble(made, functions, host(), REFERENCE)
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
 
     def run(n: int, m: int) -> dict[object, int]:
@@ -80,10 +77,8 @@ def test_equal_kernels_share_their_code():
     kernel = Kernel("one", i, (Store(out[0], i.dim, const(2.0, Scalar.F32)),))
     calls = [Call(kernel, "a"), Call(kernel, "b", {out[0]: out[1]}), Call(kernel, "c", {out[0]: out[2]})]
     places = {b: (abi.FIRST_BINDING + n, 0) for n, b in enumerate(out)}
-    made, target, loop = Module((), (Guarded(1, calls),), places, (), 3), host(), executor.text()
-    functions = {id(kernel): emit(kernel, target.limited(REFERENCE))}
-    compiled = pieces([loop, functions[id(kernel)].module], target, Nowhere())
-    image, entries, _ = link(made, compiled[loop], functions, compiled, REFERENCE)
+    made = Module((), (Guarded(1, calls),), places, (), 3)
+    image, entries, _ = assemble(made, written([kernel], host().limited(REFERENCE)), host(), REFERENCE)
     code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
     args, arrays = np.zeros(abi.slot_word(3, 0), np.int64), np.zeros((3, 8), np.float32)
     args[abi.PROGRAM], args[abi.FIRST_BINDING :] = code.address(abi.CODE), [a.ctypes.data for a in arrays]

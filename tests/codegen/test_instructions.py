@@ -6,12 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from anyrt.backends.cpu import executor
 from anyrt.backends.cpu.device import CpuDevice
-from anyrt.backends.cpu.emit import emit
-from anyrt.backends.cpu.link import link
+from anyrt.backends.cpu.target import assemble, written
 from anyrt.codegen import llvm
-from anyrt.compiler.objects import Nowhere, pieces
 from anyrt.core.dims import Sym
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.evaluate import evaluate
@@ -173,10 +170,8 @@ def results(request):
     target = llvm.choose(request.param)
     calls = [Call(kernel(kind), kind.value) for kind in KINDS]
     module = Module((), (Guarded(1, calls),), places, (), len(arrays))
-    functions = {id(c.kernel): emit(c.kernel, target.limited(REFERENCE)) for c in calls}
-    loop = executor.text()
-    made = pieces([loop, *(f.module for f in functions.values())], target, Nowhere())
-    code, entries, _ = link(module, made[loop], functions, made, REFERENCE)
+    functions = written(module.distinct, target.limited(REFERENCE))
+    code, entries, _ = assemble(module, functions, target, REFERENCE)
     loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), code))
     args = np.zeros(abi.slot_word(len(arrays), 0), np.int64)
     args[abi.PROGRAM] = loaded.address(abi.CODE)

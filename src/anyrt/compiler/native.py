@@ -9,12 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from anyrt.backends.cpu import executor
-from anyrt.backends.cpu.emit import emit
-from anyrt.backends.cpu.link import link
+from anyrt.backends.cpu import target as cpu
+from anyrt.backends.cpu.objects import Store
 from anyrt.codegen import llvm
-from anyrt.codegen.emit import ATTRIBUTES, Function
-from anyrt.compiler.objects import Nowhere, Store, pieces
+from anyrt.codegen.emit import Function
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.graph import Graph, Value, walk
@@ -123,16 +121,12 @@ def _places(
 
 def text(lowered: Lowered, target: llvm.Target) -> str:
     """LLVM text of all kernels for a processor, each under its own name."""
-    machine = target.limited(lowered.machine)
-    made = [emit(k, machine, k.name) for k in lowered.module.distinct]
-    declared = sorted(frozenset().union(*(f.declared for f in made)))
-    return "\n\n".join([*declared, *(f.text for f in made), *ATTRIBUTES])
+    return cpu.text(lowered.module.distinct, target.limited(lowered.machine))
 
 
 def written(lowered: Lowered, target: llvm.Target) -> dict[int, Function]:
     """Each kernel as LLVM text, by the kernel's identity."""
-    machine = target.limited(lowered.machine)
-    return {id(k): emit(k, machine) for k in lowered.module.distinct}
+    return cpu.written(lowered.module.distinct, target.limited(lowered.machine))
 
 
 def compile_lowered(
@@ -144,10 +138,9 @@ def compile_lowered(
 ) -> Compiled:
     """Native code for a processor, with what its caller needs to know. Pieces come from `store` where it has
     them; `check` may stop the compilation of the others. `functions`: what is written already."""
-    module, loop = lowered.module, executor.text()
     functions = written(lowered, target) if functions is None else functions
-    made = pieces([loop, *(f.module for f in functions.values())], target, store or Nowhere(), check)
-    image, entries, program = link(module, made[loop], functions, made, lowered.machine)
+    machine = lowered.machine
+    image, entries, program = cpu.assemble(lowered.module, functions, target, machine, store, check)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     return Compiled(
         Program(
@@ -156,7 +149,7 @@ def compile_lowered(
             lowered.arena_bytes,
             lowered.schedule.tables.bytes,
             scratch_bytes(lowered),
-            tuple(c.name for c in module.calls),
+            tuple(c.name for c in lowered.module.calls),
             entries,
         ),
         image,

@@ -26,7 +26,7 @@ MOST: Final = 16  # workers
 MAX_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct("<q")
 _FAILED: Final = -1
-_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from anyrt.compiler.workers import serve; serve()"
+_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from anyrt.codegen.workers import serve; serve()"
 
 
 def compile_texts(

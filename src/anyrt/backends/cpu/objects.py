@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from anyrt.backends.cpu import image
 from anyrt.backends.cpu.link import Piece
 from anyrt.codegen import llvm
-from anyrt.compiler.workers import compile_texts
+from anyrt.codegen.workers import compile_texts
 from anyrt.core.errors import PlanError
 from anyrt.plan.cache import cache_key
 from anyrt.plan.json import Reader, dump, load

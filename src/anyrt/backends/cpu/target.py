@@ -1,0 +1,61 @@
+"""The compile side of the CPU: kernels as LLVM text, and a host program with its kernels as an image.
+
+image, entries, program = assemble(module, written(module.distinct, machine), target, machine)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from anyrt.backends.cpu import executor
+from anyrt.backends.cpu.bytecode import Encoded
+from anyrt.backends.cpu.emit import emit
+from anyrt.backends.cpu.link import link
+from anyrt.backends.cpu.objects import Nowhere, Store, pieces
+from anyrt.backends.protocol import Answer, Job
+from anyrt.codegen import llvm
+from anyrt.codegen.emit import ATTRIBUTES, Function
+from anyrt.core.machine import REFERENCE, Machine
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.prim import Array
+from anyrt.ir.program import Module
+
+
+def text(kernels: Iterable[Kernel], machine: Machine) -> str:
+    """LLVM text of kernels for a machine, each under its own name."""
+    made = [emit(k, machine, k.name) for k in kernels]
+    declared = sorted(frozenset().union(*(f.declared for f in made)))
+    return "\n\n".join([*declared, *(f.text for f in made), *ATTRIBUTES])
+
+
+def written(kernels: Iterable[Kernel], machine: Machine) -> dict[int, Function]:
+    """Each kernel as LLVM text for a machine, by the kernel's identity."""
+    return {id(k): emit(k, machine) for k in kernels}
+
+
+def assemble(
+    module: Module,
+    functions: Mapping[int, Function],
+    target: llvm.Target,
+    machine: Machine,
+    store: Store | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
+    """(image, entries, program) of a host program whose kernels are written as `functions`, with work shared
+    as it pays on `machine`. Pieces come from `store` where it has them; `check` may stop the compilation of
+    the others."""
+    loop = executor.text()
+    made = pieces([loop, *(f.module for f in functions.values())], target, store or Nowhere(), check)
+    return link(module, made[loop], functions, made, machine)
+
+
+class CpuTarget:
+    """Compiling as a backend: what runs the code is the device."""
+
+    def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
+        """No outputs; how much code this processor needs as a note."""
+        target = llvm.host()
+        functions = written(job.kernels, target.limited(REFERENCE))
+        made = pieces((f.module for f in functions.values()), target, Nowhere())
+        code = sum(len(piece.image) for piece in made.values())
+        return Answer({}, f"kernels: {len(job.kernels)}, bytes of code: {code}")
