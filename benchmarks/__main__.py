@@ -1,6 +1,6 @@
 """The command line.
 
-python -m benchmarks ops                          everything, into docs/performance.md; an hour or two
+python -m benchmarks ops                          everything, into docs/tables/layers.md; an hour or two
 python -m benchmarks ops --only 'norm_ln' --quick --peers anyrt,torch
 python -m benchmarks ops --json new.jsonl --compare old.jsonl
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
@@ -36,7 +36,7 @@ from benchmarks.peers import NAMES, OURS
 from benchmarks.table import markdown, show
 
 PER_SESSION = 30  # compilers in peers do not give back all memory
-DOCUMENT = Path("docs/performance.md")
+DOCUMENT = Path("docs/tables/layers.md")
 CASE_NAMES = tuple(c.name for c in CASES)
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
 

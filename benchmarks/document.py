@@ -1,4 +1,4 @@
-"""docs/performance.md: everything above the mark is written by the benchmark, what stands below is kept."""
+"""The document of a run: its tables, with the machine named."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from benchmarks.record import Results
 from benchmarks.report import tables
 from benchmarks.table import markdown
 
-MARK = "<!-- Written by hand from here on; the benchmark keeps it. -->"
-HEAD = """# Performance
+HEAD = """# Layers and chains of layers
 
 AnyRT beside other programs, and beside the least time that the memory traffic of a case allows on this
 machine. Written by `python -m benchmarks ops`; the folder `benchmarks/` says how. Times of one machine do not
@@ -25,10 +24,7 @@ of the result, or of the results' root mean square where a result is smaller.
 
 
 def write(path: Path, results: Results) -> None:
-    """Write the document, and keep what somebody added to it."""
-    old = path.read_text() if path.exists() else ""
-    kept = old.split(MARK, 1)[1] if MARK in old else "\n"
+    """Write the document."""
     machine = "\n".join(f"- {line}" for line in results.machine.lines())
-    text = "\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{text}\n{MARK}{kept}")
+    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
