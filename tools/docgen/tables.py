@@ -26,9 +26,9 @@ What the primitive `Map` applies to elements. Native code computes them by expan
 without calling a mathematics library. *ulp* bounds the error of the float32 expansion in units of the last
 place of the exact result, for operands in the domain; a test measures it. 0.5 is correct rounding.
 
-Subnormal operands and results are numbers like all others: a result below 2⁻¹²⁶ is right within its ulp, whose unit is
-2⁻¹⁴⁹ there. This, and how results are rounded, does not depend on what another library has asked of the calling thread's
-processor, such as to take subnormal numbers for 0.
+Subnormal operands and results are numbers like all others: a result below 2⁻¹²⁶ is right within its ulp,
+whose unit is 2⁻¹⁴⁹ there. This, and how results are rounded, does not depend on what another library has
+asked of the calling thread's processor, such as to take subnormal numbers for 0.
 
 """
 PLATFORMS = (
