@@ -76,7 +76,7 @@ def lower(
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
     calls = [c for g in guarded for c in g.calls]
-    tables.keep({b.offset for call in calls for b in call.buffers if b.space is Space.TABLE})
+    tables.read = {b.offset for call in calls for b in call.buffers if b.space is Space.TABLE}
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
     module = Module(tables.kernels(), guarded, places, symbols, bindings)
     for call in (*module.fills, *calls):

@@ -121,7 +121,7 @@ class _Tuning:
     def _schedule(self, choices: Mapping[Value, Choice]) -> Schedule:
         self.check()
         schedule = self.lower(choices).schedules[self.version]
-        assert schedule.tables.made == self.lowered.schedule.tables.made, "a choice changed the tables"
+        assert schedule.tables.kept == self.lowered.schedule.tables.kept, "a choice changed the tables"
         return schedule
 
     def _key(self, kernel: Formed) -> str:

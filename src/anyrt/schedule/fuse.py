@@ -30,18 +30,30 @@ from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.stream import past_caches
 from anyrt.schedule.tables import Tables
+
+PAST = "write past the caches"  # what comes after all steps, when it is known what kernels read
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The call of a kernel with the values it computes, for reports; `root`: what choices call it by."""
+    """The call of a kernel that computes a group, with the values that are inlined in it."""
 
     call: Call
-    root: Value
-    makes: tuple[Value, ...]
+    group: Group
     inlined: tuple[Value, ...]
+
+    @property
+    def root(self) -> Value:
+        """What choices call it by."""
+        return self.group.root
+
+    @property
+    def makes(self) -> tuple[Value, ...]:
+        """The values that it writes (a part of)."""
+        return self.group.makes
 
     @property
     def kernel(self) -> Kernel:
@@ -52,13 +64,22 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Calls in order, the tables they need (shared with other versions), where values lie, what was not
-    fused, and how many kernels were made for it, those that were refused included."""
+    fused, and how many kernels were made for it, those that were refused included. `builder`: what makes a
+    launch's kernel once more."""
 
     launches: tuple[Launch, ...]
     tables: Tables
     buffers: Mapping[Value, Buffer]
     refused: tuple[Stored, ...]
     made: int
+    builder: Callable[[Launch], Builder]
+
+    def trace(self, launch: Launch) -> list[Trace]:
+        """The launch's kernel after each step of its strategy, or why the step did not apply."""
+        steps = self.builder(launch).traced()
+        made = [step.result for step in steps if isinstance(step.result, Kernel)]
+        past = [] if made[-1] == launch.kernel else [Trace(PAST, launch.kernel)]
+        return [*steps, *past]
 
 
 @dataclass(slots=True)
@@ -92,7 +113,9 @@ class Fusion:
         past = past_caches([x.call for x in launches], ends, self.machine)
         launches = [replace(x, call=_streaming(x.call, past)) for x in launches]
         buffers = {v: past.get(b, b) for v, b in self.buffers.items()}
-        return Schedule(tuple(launches), self.tables, buffers, tuple(self.refused), len(self.made))
+        return Schedule(
+            tuple(launches), self.tables, buffers, tuple(self.refused), len(self.made), self._again
+        )
 
     # ---- buffers ------------------------------------------------------------------------------
 
@@ -153,19 +176,24 @@ class Fusion:
         self.unhosted.add(refusal.value)
 
     def _build(self, group: Group, number: int) -> Launch:
-        inside = Except(self.buffers, self._own(group))
-        choice, name = self.choices.get(group.root, self.strategies.choice), self.label(group.root, number)
-        signature = signed(group, inside)
-        key = (signature.key, choice)
+        signature, name = signed(group, self._inside(group)), self.label(group.root, number)
+        key = (signature.key, self._choice(group))
         if key not in self.made:
-            self.made[key] = self._make(group, inside, signature, choice, name)
+            self.made[key] = self._make(group, signature, name)
         found = self.made[key]
         if isinstance(found, _Refused):
             raise Refusal(signature.values[found.number], found.reason)
         pairs = zip(found.signature.buffers, signature.buffers, strict=True)
         call = Call(found.kernel, name, {a: b for a, b in pairs if a != b})
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
-        return Launch(call, group.root, group.makes, inlined)
+        return Launch(call, group, inlined)
+
+    def _choice(self, group: Group) -> Choice:
+        return self.choices.get(group.root, self.strategies.choice)
+
+    def _inside(self, group: Group) -> Mapping[Value, Buffer]:
+        """What a kernel for the group finds in memory."""
+        return Except(self.buffers, self._own(group))
 
     def _own(self, group: Group) -> frozenset[Value]:
         """What a kernel makes although it has a buffer."""
@@ -173,16 +201,19 @@ class Fusion:
         root = () if group.part is not None or is_copy else (group.root,)
         return frozenset((*root, *(v for v, _ in group.also)))
 
-    def _make(
-        self, group: Group, inside: Mapping[Value, Buffer], signature: Signature, choice: Choice, name: str
-    ) -> _Made | _Refused:
+    def _make(self, group: Group, signature: Signature, name: str) -> _Made | _Refused:
         try:
-            cut = pieces(self.machine, choice)
-            make = Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, self.strategies)
-            kernel = make.build()
+            kernel = self._builder(group, name).build()
         except Refusal as refusal:
             return _Refused(signature.values.index(refusal.value), refusal.reason)
         return _Made(kernel, signature)
+
+    def _builder(self, group: Group, name: str) -> Builder:
+        inside, cut = self._inside(group), pieces(self.machine, self._choice(group))
+        return Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, self.strategies)
+
+    def _again(self, launch: Launch) -> Builder:
+        return self._builder(launch.group, launch.call.name)
 
     def _hosts(self) -> dict[Value, Value]:
         """Reductions that several kernels read are folded by one of them that folds over the same loops and

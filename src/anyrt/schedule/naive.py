@@ -59,7 +59,7 @@ from anyrt.schedule.group import Group
 from anyrt.schedule.kept import Kept, moved
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
-from anyrt.schedule.strategies.step import Context, Strategy, carry_out
+from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
 from anyrt.schedule.tables import Tables
 
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
@@ -99,12 +99,12 @@ class Builder:
         kernel, strategy = self.naive()
         return carry_out(strategy, kernel, self._context())
 
-    def traced(self) -> Context:
-        """What each step of the strategy made of the kernel."""
+    def traced(self) -> list[Trace]:
+        """What each step of the strategy makes of the kernel."""
         kernel, strategy = self.naive()
         context = self._context()
         carry_out(strategy, kernel, context)
-        return context
+        return context.trace
 
     def naive(self) -> tuple[Kernel, Strategy]:
         """The serial loops, and the strategy for them."""

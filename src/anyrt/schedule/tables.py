@@ -98,6 +98,7 @@ class Tables:
 
     made: dict[tuple[TapRule, Dim, Dim, int], Table] = field(default_factory=dict)
     placed: dict[tuple[Table, bool], Places] = field(default_factory=dict)
+    read: Container[Dim] | None = None  # offsets of those that kernels read, when all of these are made
     bytes: Dim = 0
 
     def of(self, buffer: Buffer) -> Table | None:
@@ -141,18 +142,15 @@ class Tables:
         self.bytes = add(offset, mul(64, add(mul(count, 4), 63) // 64))
         return Buffer(name, type, Space.TABLE, count, offset)
 
-    def keep(self, offsets: Container[Dim]) -> None:
-        """Forget tables that no kernel reads: a table in groups takes another one's place."""
-        self.made = {
-            key: table
-            for key, table in self.made.items()
-            if any(b is not None and b.offset in offsets for b in (table.positions, table.weights))
-        }
+    @property
+    def kept(self) -> list[Table]:
+        """Those that some kernel reads: a table in groups takes another one's place."""
+        return [t for t in self.made.values() if self.read is None or _is_read(t, self.read)]
 
     def kernels(self) -> list[Kernel]:
-        """What fills the tables: an item an output position, or a vector of them."""
+        """What fills the tables that are kept: an item an output position, or a vector of them."""
         found = []
-        for n, table in enumerate(self.made.values()):
+        for n, table in enumerate(self.kept):
             found.append(_fill(f"table{n}", table))
             for common in (False, True):
                 places = self.placed.get((table, common))
@@ -161,6 +159,10 @@ class Tables:
                     found += [_fill_starts(f"starts{name}", table, places)]
                     found += [_fill_offsets(f"offsets{name}", table, places)]
         return found
+
+
+def _is_read(table: Table, offsets: Container[Dim]) -> bool:
+    return any(b is not None and b.offset in offsets for b in (table.positions, table.weights))
 
 
 def _taps(table: Table, entry: Dim) -> list[tuple[Dim, Expr | None]]:

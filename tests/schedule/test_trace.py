@@ -1,0 +1,69 @@
+"""The steps that made a kernel can be looked at when it is made."""
+
+import pytest
+
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.rewrite import Fail
+from anyrt.prims import build as b
+from anyrt.prims.taps import Linear
+from anyrt.schedule.cost import Sizes
+
+N = Sym("x.0", 1, 4096)
+LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
+
+
+def lowered(make, shape, dtype=DataType.FLOAT):
+    x = b.param("x", shape, dtype)
+    symbols = (Symbol(N, "x", 0),) if N.dim in shape else ()
+    graph = Graph((("x", x),), (("y", make(x)),), {}, symbols)
+    return native.lower(graph, constant_offsets(graph), Sizes({N.name: 300}))
+
+
+def centred(x):
+    return b.map_("sub", x, b.map_("mul", b.reduce_("sum", x, (1,)), b.scalar(0.125, x)))
+
+
+def photograph(x):
+    return b.taps(b.taps(b.cast(x, DataType.FLOAT), 1, 40, LINEAR), 0, 50, LINEAR)
+
+
+def parts(x):
+    turned = b.transpose(x, (1, 0))
+    return b.concat([turned, b.map_("neg", turned)], 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "dtype"),
+    [
+        (lambda x: b.map_("exp", x), (7, 5), DataType.FLOAT),
+        (lambda x: centred(centred(x)), (N.dim, 70), DataType.FLOAT),
+        (photograph, (20, 30, 3), DataType.UINT8),
+        (parts, (40, 30), DataType.HALF),
+        (lambda x: b.transpose(x, (1, 0)), (N.dim, 4096), DataType.FLOAT),
+    ],
+    ids=["map", "rows, twice", "photograph", "parts", "past the caches"],
+)
+def test_the_last_step_gives_the_kernel_that_is_called(make, shape, dtype):
+    found = lowered(make, shape, dtype)
+    for launch in found.schedule.launches:
+        kernels = [s.result for s in found.schedule.trace(launch) if not isinstance(s.result, Fail)]
+        assert kernels[-1] == launch.kernel
+        assert kernels[0].var.extent == 1
+
+
+def test_steps_that_do_not_apply_say_why():
+    found = lowered(lambda x: b.map_("exp", x), (7, 5))
+    steps = {s.step: s.result for s in found.schedule.trace(found.schedule.launches[0])}
+    assert steps["tile"] == Fail("nothing is read across memory")
+    assert "write past the caches" not in steps
+
+
+def test_what_is_written_past_the_caches_is_marked_last():
+    found = lowered(lambda x: b.transpose(x, (1, 0)), (N.dim, 4096))
+    assert found.schedule.trace(found.schedule.launches[0])[-1].step == "write past the caches"
