@@ -83,7 +83,7 @@ def _chunks(case: str) -> tuple[Mechanism, ...]:
 
 
 def _converted_for_two(kernel: Kernel, c: Context) -> Kernel | Fail:
-    return cache_read(kernel, c.names, c.pieces.kept, keep=1)
+    return cache_read(kernel, c.names, c.pieces.kept, replace(c.machine.costs, store=1))
 
 
 def _started_apart(kernel: Kernel, c: Context) -> Kernel:

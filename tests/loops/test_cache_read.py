@@ -1,6 +1,9 @@
 """What several loops of a row compute, stored by the first."""
 
+from anyrt.core.machine import Costs
 from anyrt.loops.cache_read import cache_read
+
+COSTS = Costs(store=2, convert=3)
 
 BUFFERS = """
 buffer acc f32 register 1 offset 0
@@ -47,7 +50,7 @@ kernel "k" p0 0.. < 4 work 1 scratch 256 {
   }
 }
 """
-    assert after(BUFFERS + ROWS, lambda k: cache_read(k, names)) == wanted
+    assert after(BUFFERS + ROWS, lambda k: cache_read(k, names, 64, COSTS)) == wanted
 
 
 def test_a_row_that_several_loops_compute_is_stored_by_the_first(after, names):
@@ -80,16 +83,16 @@ kernel "k" p0 0.. < 4 work 1 scratch 256 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: cache_read(k, names)) == wanted
+    assert after(BUFFERS + text, lambda k: cache_read(k, names, 64, COSTS)) == wanted
 
 
 def test_what_lies_in_memory_as_it_is_wanted_is_not_stored_again(after, names):
     text = BUFFERS.replace("HALF", "FLOAT") + ROWS.replace("f32(x[64*i1 + r2])", "x[64*i1 + r2]").replace(
         "f32(x[64*i1 + r3])", "x[64*i1 + r3]"
     ).replace("f32(x[64*i1 + i4])", "x[64*i1 + i4]")
-    assert after(text, lambda k: cache_read(k, names)) == "its loops compute nothing dear alike"
+    assert after(text, lambda k: cache_read(k, names, 64, COSTS)) == "its loops compute nothing dear alike"
 
 
 def test_a_row_that_the_caches_do_not_hold_is_computed_again(after, names):
-    reason = after(BUFFERS + ROWS, lambda k: cache_read(k, names, most=63))
+    reason = after(BUFFERS + ROWS, lambda k: cache_read(k, names, 63, COSTS))
     assert reason == "its loops compute nothing dear alike"

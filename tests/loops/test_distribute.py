@@ -25,7 +25,7 @@ kernel "k" p0 0.. < 7 work 32 scratch 64 {
 
 
 def test_each_loop_of_a_row_runs_for_a_batch_of_rows(after, names):
-    batches = Batches(rows=4)
+    batches = Batches(short=2048, rows=4, bytes=20480)
     wanted = """\
 kernel "k" p11 0.. < 2 work 128 scratch 384 {
   for serial r13 0.. < 4 {
@@ -50,6 +50,6 @@ kernel "k" p11 0.. < 2 work 128 scratch 384 {
 
 
 def test_long_rows_are_left_alone(after, names):
-    batches = Batches(short=60)
+    batches = Batches(short=60, rows=4, bytes=20480)
     reason = after(BUFFERS + ROWS, lambda k: distribute(k, names, lambda v: v.extent, batches))
     assert reason == "its rows are not that short"

@@ -5,7 +5,7 @@ vectors and instructions a processor has only LLVM knows: a description found he
 `codegen/llvm.py` takes away what its target has not. A file takes the place of whatever it names.
 
 >>> parse_machine('{"l1_bytes": 32768, "costs": {"gather": 8}}', REFERENCE, "a file").costs
-Costs(move=6, gather=8, latency=4, branch=16, wake=16384)
+Costs(move=6, store=2, gather=8, convert=3, latency=4, branch=16, wake=16384)
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class Costs:
     """What things cost, in instructions on vectors or what takes as long."""
 
     move: int = 6  # to store a vector in the last-level cache and to load it again
+    store: int = 2  # to store a vector near the core
     gather: int = 4  # to load each lane of a vector from a place of its own, near by
+    convert: int = 3  # to make float32 of a vector of a half type
     latency: int = 4  # until a sum or product can be computed with: cycles
     branch: int = 16  # a branch that was not foreseen: cycles
     wake: int = 16384  # elements that a core computes while another one is woken

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Sym, bounds
+from anyrt.core.machine import Costs
 from anyrt.ir.kernel import (
     Alu,
     Cast,
@@ -35,18 +36,14 @@ from anyrt.ir.visit import Rewrite, parts, statements, written
 from anyrt.loops.nest import Names, reserve
 
 HALVES = frozenset({Scalar.BF16, Scalar.F16})
-MOST = 8192  # elements of a row: as float32 still in the cache nearest the core
-CONVERT = 3  # instructions: what converting a half type costs, beside arithmetic
-KEEP = 2  # what storing an element costs
 COMMON = "row"  # the variable of all loops, while they are compared
 
 
-def cache_read(kernel: Kernel, names: Names, most: int = MOST, keep: int = KEEP) -> Kernel | Fail:
+def cache_read(kernel: Kernel, names: Names, most: int, costs: Costs) -> Kernel | Fail:
     """Every row of at most `most` elements that is cheaper stored by one loop than computed by several, the
-    dearest first, where storing an element costs `keep` instructions; what a row was made of may then be no
-    longer dear."""
+    dearest first; what a row was made of may then be no longer dear."""
     made = kernel
-    while (found := _Rows(made.body, most, keep).dearest()) is not None:
+    while (found := _Rows(made.body, most, costs).dearest()) is not None:
         made = _with_row(made, names, *found)
     return Fail("its loops compute nothing dear alike") if made is kernel else made
 
@@ -80,7 +77,7 @@ class _Rows:
 
     body: Sequence[Stmt]
     most: int
-    keep: int
+    costs: Costs
     readers: dict[Expr, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,7 +104,7 @@ class _Rows:
         """Instructions an element that are not computed again, without those for the row."""
         if len(loops) < 2 or x.type is Scalar.BOOL or isinstance(x, Load | Const):
             return 0
-        return (len(loops) - 1) * (_cost(x) - 1) - self.keep
+        return (len(loops) - 1) * (_cost(x, self.costs.convert) - 1) - self.costs.store
 
     def _stays(self, x: Expr, loops: Sequence[int]) -> bool:
         """Nothing that it reads is written between the first loop and the last."""
@@ -120,8 +117,9 @@ def _common(var: Sym) -> Sym:
     return Sym(COMMON, extent=var.extent)
 
 
-def _cost(x: Expr) -> int:
-    """Instructions for an element of a row, each part once; what all elements share costs nothing."""
+def _cost(x: Expr, convert: int) -> int:
+    """Instructions for an element of a row, each part once, so many for a conversion from a half type; what
+    all elements share costs nothing."""
     found = [p for p in parts([x], bound=False) if any(s.name == COMMON for s in free_symbols(p))]
     casts = sum(isinstance(p, Cast) and p.arg.type in HALVES for p in found)
-    return sum(isinstance(p, Alu | Cast) for p in found) + (CONVERT - 1) * casts
+    return sum(isinstance(p, Alu | Cast) for p in found) + (convert - 1) * casts

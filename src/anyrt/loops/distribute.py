@@ -45,15 +45,12 @@ class Batches:
     """How large: `short`: bytes of a row, as longer ones gain more from running two at a time; `rows`: most
     rows of a batch; `bytes` that its loops read again: part of the cache nearest the core."""
 
-    short: int = 2048
-    rows: int = 8
-    bytes: int = 20480
+    short: int
+    rows: int
+    bytes: int
 
 
-BATCHES = Batches()
-
-
-def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: Batches = BATCHES) -> Kernel | Fail:
+def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: Batches) -> Kernel | Fail:
     """As many rows an item as share the cache nearest the core; in a last batch with fewer of them the last
     row comes again."""
     size = rows_of_batch(kernel, estimate, sizes)
@@ -76,7 +73,7 @@ def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: Batches 
     return replace(batch.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
 
 
-def rows_of_batch(kernel: Kernel, estimate: Estimate, batches: Batches = BATCHES) -> int:
+def rows_of_batch(kernel: Kernel, estimate: Estimate, batches: Batches) -> int:
     """How many rows to batch; 1 where a row is not that short."""
     read = dict[Buffer, int]()
     for loop in loops(kernel.body):

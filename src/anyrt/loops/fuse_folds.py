@@ -49,11 +49,10 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite, substituted
 from anyrt.loops.nest import Estimate, Names, reserve
 
-CHUNK = 4096  # elements: with what they are computed from, half of a first-level cache
 LONG = 3  # chunks, from which one pass is faster
 
 
-def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int = CHUNK) -> Kernel | Fail:
+def fuse_folds(kernel: Kernel, names: Names, estimate: Estimate, chunk: int) -> Kernel | Fail:
     """Every two folds of the second kind over at least `LONG` chunks of `chunk` elements in one pass;
     right, though not fast, for rows that turn out short."""
     pass_ = _Pass(kernel, names, estimate, chunk)

@@ -75,7 +75,7 @@ REDUCTION: Strategy = (
     PARALLELISE,
     VECTORISE,
     VERSION,
-    Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.kept)),
+    Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.kept, c.machine.costs)),
     Step("distribute", together(lambda kernel, c: distribute(kernel, c.names, c.estimate, c.pieces.batches))),
     Step("prefetch", together(_prefetch)),
     Step("unroll and jam", together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
