@@ -169,3 +169,14 @@ def test_a_layer_keeps_the_array_of_its_weights(net, engine_of):
     gc.collect()
     assert alive() is not None
     assert engine_of(layer).run()["y"].tolist() == [2, 3]
+
+
+def test_an_output_of_nine_axes_is_refused(net, log):
+    x = net.add_input("x", F, (1,) * 8)
+    layer = net.add_unsqueeze(x, net.add_constant((1,), np.int32([0])).get_output(0))
+    layer.name = "wide"
+    assert layer.get_output(0).shape.rank == -1
+    assert "[AR115] wide (test_layers.py:" in log.lines[0]
+    assert "got 9 axes in (1, 1, 1, 1, 1, 1, 1, 1, 1), wanted at most 8" in log.lines[0]
+    with pytest.raises(ValueError, match="Max expected length is 8"):
+        net.add_input("y", F, (1,) * 9)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import overload
 
 from anyrt.api.edge import WrongValue, integer, number, wrong_type
+from anyrt.core.dimlimits import MAX_RANK
 
-MAX_DIMS = 8
+MAX_DIMS = MAX_RANK
 
 
 def integers(x: object, where: str) -> tuple[int, ...]:

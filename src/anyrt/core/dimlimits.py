@@ -2,7 +2,7 @@
 
 Repeated squaring doubles the degree with every layer, and a size that is read twice at each of many layers
 doubles its text. Plans hold sizes as text, with the limits of `core.dimtext`; what would not fit there is
-refused where it is made.
+refused where it is made. Here, too, is how many axes there may be.
 
 >>> check_size(depth=65)
 Traceback (most recent call last):
@@ -18,6 +18,8 @@ from anyrt.core.errors import NotSupportedError
 MAX_DEPTH: Final = 64
 MAX_DEGREE: Final = 64
 MAX_TEXT: Final = 65536
+MAX_RANK: Final = 8  # axes of a tensor that a user sees
+MAX_AXES: Final = 32  # of any other value: some releases of NumPy, which the interpreter uses, have no more
 _MOST: Final = {"levels": MAX_DEPTH, "characters": MAX_TEXT, "factors": MAX_DEGREE, "terms": 1 << 14}
 
 

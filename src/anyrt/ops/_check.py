@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, bounds, mul, product
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
@@ -43,6 +44,15 @@ def checked(value: Value, requirements: Iterable[Requirement]) -> Value:
 def show(shape: Shape | tuple[float, ...]) -> str:
     """A shape for messages."""
     return f"({', '.join(map(repr, shape))})"
+
+
+def check_rank(where: str, shape: Shape) -> None:
+    """No more axes than a tensor that a user sees can have; values inside a layer may have more."""
+    if len(shape) > MAX_RANK:
+        got = f"{len(shape)} axes in {show(shape)}"
+        raise ShapeError(
+            "AR115", where, got, f"at most {MAX_RANK}", "merge axes, or leave out those of size 1"
+        )
 
 
 def check_axis(where: str, axis: int, rank: int) -> None:

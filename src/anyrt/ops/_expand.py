@@ -18,7 +18,7 @@ from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
 from anyrt.ir.graph import Value
-from anyrt.ops._check import check_dtype, checked, need, show
+from anyrt.ops._check import check_dtype, check_rank, checked, need, show
 from anyrt.ops._record import A, Layer, Op
 from anyrt.prims.build import cast, map_, scalar
 
@@ -105,10 +105,12 @@ def _check_same_type(where: str, first: Value, value: Value, i: int, j: int) -> 
 
 
 def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The outputs, tied to the limit of elements where they can be larger than every operand."""
+    """The outputs, within the limit of axes, and tied to that of elements where they can be larger than every
+    operand."""
     given = [product(v.shape) for v in layer.inputs if v is not None]
     out = []
     for value in outputs:
+        check_rank(layer.name, value.shape)
         volume = product(value.shape)
         if any(always_le(volume, size) for size in given):
             out.append(value)

@@ -22,7 +22,6 @@ from anyrt.ops._types import FLOATS
 from anyrt.prims.build import cast, map_, reshape, scalar
 from anyrt.prims.build import expand as expand_
 
-MAX_RANK = 8
 PRECISIONS = (DataType.FLOAT, DataType.HALF)
 
 
@@ -61,7 +60,7 @@ def expand(layer: Layer[NormalizationAttrs]) -> tuple[Value, ...]:
     else:
         rules += _check_groups(layer, x.shape[1])
         each, channels = floordiv(x.shape[1], groups), (x.shape[1],) + (1,) * (x.type.rank - 2)
-        split = (x.shape[0], groups, each, *_merged(x.shape[2:]))
+        split = (x.shape[0], groups, each, *x.shape[2:])
         found = _statistics(layer, reshape(wide, split), tuple(range(2, len(split))))
         centre, spread = (_per_channel(v, each, channels) for v in found)
         if per_group:
@@ -91,11 +90,6 @@ def _rounded(x: Value, precision: DataType) -> Value:
     if precision is DataType.FLOAT or x.dtype is precision:
         return x
     return map_("to_half", cast(x, precision))
-
-
-def _merged(spatial: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Splitting the channels adds an axis; where that would be the ninth, the last two become one."""
-    return spatial if len(spatial) + 3 <= MAX_RANK else (*spatial[:-2], mul(spatial[-2], spatial[-1]))
 
 
 def _check(layer: Layer[NormalizationAttrs], x: Value) -> tuple[int, ...]:

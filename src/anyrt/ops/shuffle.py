@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dims import Dim, Relation, add, bounds, choose, equal, floordiv, maximum, mul, product
 from anyrt.core.enums import DataType, LayerType
-from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.errors import ArgumentError
 from anyrt.ir.graph import Value
-from anyrt.ops._check import Requirements, checked, need, show, vector
+from anyrt.ops._check import Requirements, check_rank, checked, need, show, vector
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import INTS, PACKED, STORAGE
 from anyrt.prims.build import identity, reshape, transpose
-
-MAX_RANK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +69,7 @@ def _reshape(layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]) -> V
         low if low == high else d for d, (low, high) in zip(wanted, map(bounds, wanted), strict=True)
     )
     sizes, rules = _resolve(layer, y, wanted)
-    if len(sizes) > MAX_RANK:
-        raise ShapeError(
-            "AR115", layer.name, f"{len(sizes)} reshape dimensions", f"at most {MAX_RANK}", "merge axes"
-        )
+    check_rank(layer.name, sizes)
     before, after = product(y.shape), product(sizes)
     got = f"reshape_dims {show(wanted)}, which is {show(sizes)}, for {before} elements in {show(y.shape)}"
     do = "use -1 for one of the dimensions"

@@ -11,14 +11,12 @@ import numpy as np
 
 from anyrt.core.dims import Relation
 from anyrt.core.enums import DataType, LayerType
-from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, constants, need, normalized_axes, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
 from anyrt.ops._types import INTS, STORAGE
 from anyrt.prims.build import identity, squeeze, unsqueeze
 
-MAX_RANK = 8
 AXES = "input 1 (axes)"
 
 
@@ -43,12 +41,7 @@ def expand_unsqueeze(layer: Layer[SqueezeAttrs]) -> tuple[Value, ...]:
     """A reshape."""
     x = layer.input(0)
     given = constants(layer.name, layer.input(1), AXES)
-    rank = x.type.rank + len(given)
-    if rank > MAX_RANK:
-        raise ShapeError(
-            "AR115", layer.name, f"a result of rank {rank}", f"at most {MAX_RANK}", "name fewer axes"
-        )
-    axes = normalized_axes(layer.name, given, rank)
+    axes = normalized_axes(layer.name, given, x.type.rank + len(given))
     return (unsqueeze(x, axes) if axes else identity(x),)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from anyrt.core.codes import CODES
+from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dims import Dim, Relation, Requirement, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.core.dtype import parse as parse_dtype
@@ -21,7 +22,6 @@ from anyrt.core.errors import DTypeError, PlanError
 from anyrt.plan.abi import align
 from anyrt.plan.json import MAX_INT, Json, Reader
 
-MAX_RANK: Final = 8
 MAX_BINDINGS: Final = 4096
 MAX_SYMBOLS: Final = 65536
 MAX_PROFILES: Final = 1024

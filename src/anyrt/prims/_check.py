@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+from anyrt.core.dimlimits import MAX_AXES
 from anyrt.core.dims import Dim, always_le, equal, minimum, product
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.ir.graph import Shape, Type
 
-MAX_RANK = 8
 VALUE_LIMIT = 64  # shape tensors are short; more elements than this are never followed symbolically
 
 
@@ -21,9 +21,9 @@ def expect(args: tuple[Type, ...], count: int, where: str) -> None:
 
 
 def check_shape(shape: Shape, where: str) -> Shape:
-    """`shape` when it is one that a tensor can have."""
-    if len(shape) > MAX_RANK:
-        raise ShapeError("AR115", where, got=f"rank {len(shape)}", wanted=f"at most {MAX_RANK}")
+    """`shape` when it is one that a value can have; a layer's output has fewer axes (ops/_check.py)."""
+    if len(shape) > MAX_AXES:
+        raise ShapeError("AR115", where, got=f"rank {len(shape)}", wanted=f"at most {MAX_AXES}")
     if any(isinstance(d, int) and d < 0 for d in shape):
         raise ShapeError("AR120", where, got=f"shape {show(shape)}", wanted="dimensions >= 0")
     return shape
