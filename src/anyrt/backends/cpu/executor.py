@@ -218,8 +218,6 @@ call:
   %items = call i64 @operand(ptr %args, ptr %code, i64 %items.at)
   %work.at = add i64 %pc, {work}
   %work = call i64 @operand(ptr %args, ptr %code, i64 %work.at)
-  %chunk.at = add i64 %pc, {chunk}
-  %chunk = call i64 @operand(ptr %args, ptr %code, i64 %chunk.at)
   %most.at = add i64 %pc, {serial}
   %most = call i64 @word(ptr %code, i64 %most.at)
   %count.at = add i64 %pc, {count}
@@ -248,6 +246,8 @@ here:
   call void %kernel(ptr %frame, i64 0, i64 %items, ptr %scratch)
   br label %called
 there:
+  %chunk.at = add i64 %pc, {chunk}
+  %chunk = call i64 @operand(ptr %args, ptr %code, i64 %chunk.at)
   %pool = load ptr, ptr %args
   %parallel = load ptr, ptr %pool
   call void %parallel(ptr %pool, ptr %kernel, ptr %frame, i64 %items, i64 %chunk)
