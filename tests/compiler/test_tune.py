@@ -15,6 +15,7 @@ from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import BuilderFlag, DataType, ResizeCoordinateTransformation, ResizeSelector
 from anyrt.core.errors import BuildCancelled, ResourceError
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.plan import abi
@@ -22,8 +23,19 @@ from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
-from anyrt.schedule.choice import MODEL, POINTS, ROWS, TILES, WINDOW, Choice, candidates, parse_choices
+from anyrt.schedule.choice import (
+    MODEL,
+    POINTS,
+    ROWS,
+    TILES,
+    UNTILED,
+    WINDOW,
+    Choice,
+    candidates,
+    parse_choices,
+)
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.strategies import NAMES
 
 BILINEAR = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMULA)
 
@@ -47,6 +59,13 @@ def rows() -> Graph:
     return of(b.map_("sub", x, b.reduce_("sum", x, (1,))), x)
 
 
+def long_rows() -> Graph:
+    """Rows folded twice, of more bytes than a cache near a core holds."""
+    x = b.param("x", (330, 800), DataType.FLOAT)
+    off = b.map_("sub", x, b.reduce_("max", x, (1,)))
+    return of(b.map_("sub", off, b.reduce_("sum", off, (1,))), x)
+
+
 def columns() -> Graph:
     x = b.param("x", (11, 1300), DataType.FLOAT)
     return of(b.map_("sub", x, b.reduce_("sum", x, (0,))), x)
@@ -57,14 +76,18 @@ def window() -> Graph:
     return of(b.taps(b.taps(x, 2, 61, BILINEAR), 1, 700, BILINEAR), x)
 
 
-# For each shape of kernel a candidate, and its place among the forms that are measured at level 4.
-SHAPES = {
-    points: (Choice(block=16384), 2, 4),
-    tiles: (Choice(run=128), 3, 6),
-    rows: (Choice(short=0), 1, 2),
-    columns: (Choice(column=64), 1, 3),
-    window: (Choice(band=8), 1, 5),
-}
+SHAPES = (points, tiles, rows, long_rows, columns, window)
+# Some candidates, and the place of each among the forms that are measured at level 4.
+WINNERS = (
+    (points, Choice(block=16384), 2, 4),
+    (tiles, Choice(without=("tile",)), 1, 6),
+    (tiles, Choice(run=128), 4, 6),
+    (rows, Choice(without=("distribute",)), 1, 3),
+    (long_rows, Choice(without=("unroll and jam",)), 1, 3),
+    (long_rows, Choice(without=("prefetch",)), 2, 3),
+    (columns, Choice(column=64), 1, 3),
+    (window, Choice(band=8), 1, 5),
+)
 
 
 def clock(*seconds: float):
@@ -104,16 +127,17 @@ def loaded(plan: bytes) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
+def _own_cache_and_the_usual_machine(tmp_path, monkeypatch):
+    (tmp_path / "machine.json").write_text(str(REFERENCE))
+    monkeypatch.setenv("ANYRT_MACHINE", str(tmp_path / "machine.json"))
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
 
 
 # ---- what is chosen --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_the_fastest_form_is_verified_and_comes_back_when_the_plan_is_loaded(shape):
-    choice, form, count = SHAPES[shape]
+@pytest.mark.parametrize(("shape", "choice", "form", "count"), WINNERS)
+def test_the_fastest_form_is_verified_and_comes_back_when_the_plan_is_loaded(shape, choice, form, count):
     plan = driver.build(winning(shape(), form, count, verify=Verify.FULL))
     assert loaded(plan) == kernels(shape(), choice) != kernels(shape())
     report = read_plan(plan).plan.report.splitlines()
@@ -129,10 +153,10 @@ def test_level_5_measures_more_forms():
     assert loaded(plan) == kernels(columns(), Choice(column=512))
 
 
-@pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Choice(short=0))], ids=str)
+@pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Choice(column=64))], ids=str)
 def test_a_form_that_is_faster_by_noise_only_is_not_taken(seconds, wanted):
-    request = replace(winning(rows(), 1, 2), clock=clock(1e-3, seconds))
-    assert loaded(driver.build(request)) == kernels(rows(), wanted)
+    request = replace(winning(columns(), 1, 2, max_tactics=2), clock=clock(1e-3, seconds))
+    assert loaded(driver.build(request)) == kernels(columns(), wanted)
 
 
 def test_at_the_default_level_nothing_is_measured_read_or_remembered():
@@ -287,10 +311,17 @@ def test_of_two_choices_for_one_place_the_last_is_taken():
 
 
 def test_choices_print_to_text_and_numbers_of_their_own():
-    every = [MODEL, *(c for shape in (POINTS, ROWS, TILES, WINDOW) for some in shape for c in some)]
+    shapes = (POINTS, ROWS, TILES, UNTILED, WINDOW)
+    every = [MODEL, *(c for shape in shapes for some in shape for c in some)]
     assert [Choice.parse(str(c)) for c in every] == every
     assert [Choice.of_tactic(c.tactic) for c in every] == every
     assert (str(MODEL), MODEL.tactic) == ("model", 41503009610313173)
+
+
+def test_choices_leave_out_steps_that_there_are():
+    every = {name for shape in (ROWS, UNTILED) for some in shape for c in some for name in c.without}
+    assert every == {"distribute", "prefetch", "tile", "unroll and jam"}
+    assert every <= NAMES
 
 
 # ---- every candidate is right ----------------------------------------------------------------------------
@@ -307,6 +338,16 @@ def test_every_candidate_computes_the_same_in_the_same_memory(shape):
         assert verify(found, host(), [{}]) == (), str(choice)
         assert [k.scratch for k in found.module.kernels] in ([kernel.scratch], [0])  # 0: one row at a time
         assert found.schedule.tables.kept == usual.schedule.tables.kept
+
+
+def test_a_kernel_without_tiles_reads_what_tiles_have_stored():
+    x, f = b.param("x", (333, 517), DataType.FLOAT), b.param("f", (1, 517), DataType.FLOAT)
+    graph = of(b.transpose(b.map_("mul", x, b.map_("neg", f)), (1, 0)), x, f)
+    (_, root), *_ = graph.outputs
+    usual, found = (native.lower(graph, {}, Sizes({}), choices=c) for c in (None, {root: UNTILED[0][0]}))
+    assert [x.root for x in usual.schedule.launches] == [x.root for x in found.schedule.launches]
+    assert usual.module.kernels[0] == found.module.kernels[0]
+    assert verify(found, host(), [{}]) == ()
 
 
 def test_each_thread_of_a_trial_has_scratch_of_its_own():

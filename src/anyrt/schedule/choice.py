@@ -1,11 +1,14 @@
-"""How kernels are cut into pieces where measuring has shown something better than what the cost model takes.
+"""How a kernel is made where measuring has shown something better than what the cost model takes: other sizes
+of pieces, or a strategy without steps whose gain depends on the machine.
 
 None of it changes what a kernel computes, nor, but for the scratch of more rows, the memory that it
-needs. `candidates` says what to measure for a kernel, the model's own choice first; plans and timing caches
-hold only choices of this file.
+needs, nor what is stored between kernels. `candidates` says what to measure for a kernel, the model's own
+choice first; plans and timing caches hold only choices of this file.
 
 >>> str(Choice(band=8)), Choice.parse("band=8") == Choice(band=8), Choice.parse("band=9")
 ('band=8', True, None)
+>>> str(Choice(short=0, without=("prefetch", "unroll and jam")))
+'short=0 without prefetch, unroll and jam'
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from anyrt.ir.statements import buffers_of, folds, loops
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Sizes of a kernel's pieces (`Pieces` in pieces.py); None: what the model takes, on any machine."""
+    """Sizes of a kernel's pieces (`Pieces` in pieces.py), None for what the model takes, on any machine; and
+    which steps its strategy is without."""
 
     item: int | None = None
     block: int | None = None
@@ -33,10 +37,18 @@ class Choice:
     line: int | None = None
     run: int | None = None
     chunk: int | None = None
+    without: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        own = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return " ".join(f"{name}={n}" for name, n in own if n is not None) or "model"
+        named = [f"{name}={n}" for name, n in self.sizes.items()]
+        named += [f"without {', '.join(self.without)}"] if self.without else []
+        return " ".join(named) or "model"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Those that it names."""
+        found = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: n for name, n in found if isinstance(n, int)}
 
     @classmethod
     def parse(cls, text: str) -> Choice | None:
@@ -62,18 +74,25 @@ POINTS: Final[Shape] = (
     (Choice(block=2048), Choice(block=8192), Choice(item=4096), Choice(item=16384)),
 )
 ROWS: Final[Shape] = (
-    (Choice(short=0), Choice(short=65536), Choice(column=64), Choice(column=1024)),
+    (
+        Choice(without=("distribute",)),
+        Choice(without=("unroll and jam",)),
+        Choice(without=("distribute", "unroll and jam")),
+        Choice(without=("prefetch",)),
+        *(Choice(short=65536), Choice(column=64), Choice(column=1024)),
+    ),
     (Choice(column=128), Choice(column=512), Choice(column=4096)),
 )
 TILES: Final[Shape] = (
     (Choice(line=32), Choice(run=16), Choice(run=128), Choice(chunk=8), Choice(chunk=128, items=4)),
     (Choice(line=128), Choice(run=32), Choice(run=256), Choice(line=32, run=128)),
 )
+UNTILED: Final[Shape] = ((Choice(without=("tile",)),), ())
 WINDOW: Final[Shape] = (
     (Choice(band=8), Choice(band=16), Choice(band=64, items=8), Choice(band=128, items=4)),
     (Choice(band=4), Choice(band=256, items=2)),
 )
-_ALL = (MODEL, *(c for shape in (POINTS, ROWS, TILES, WINDOW) for some in shape for c in some))
+_ALL = (MODEL, *(c for shape in (POINTS, ROWS, TILES, UNTILED, WINDOW) for some in shape for c in some))
 _BY_TEXT = {str(c): c for c in _ALL}
 _BY_TACTIC = {c.tactic: c for c in _ALL}
 
@@ -88,14 +107,16 @@ def candidates(kernel: Kernel, more: bool) -> tuple[Choice, ...]:
 
 
 def _shapes(kernel: Kernel) -> tuple[Shape, ...]:
-    tiles = (TILES,) if any(loop.kind is Loop.TILE for loop in loops(kernel.body)) else ()
     if folds(kernel.body):
         return (ROWS,)
-    return (
-        (WINDOW, *tiles)
-        if any(b.space is Space.SCRATCH for b in buffers_of(kernel.body))
-        else (*tiles, POINTS)
-    )
+    spaces = {b.space for b in buffers_of(kernel.body)}
+    tiled = any(loop.kind is Loop.TILE for loop in loops(kernel.body))
+    tiles: tuple[Shape, ...] = (TILES,) if tiled else ()
+    if Space.SCRATCH in spaces:
+        return (WINDOW, *tiles)
+    # Without tiles, other tables may be read, which all kernels share.
+    untiled = (UNTILED,) if tiled and Space.TABLE not in spaces else ()
+    return (*untiled, *tiles, POINTS)
 
 
 def print_choices(choices: Mapping[Value, Choice], places: Iterable[Value]) -> str:

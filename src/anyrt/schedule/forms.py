@@ -14,7 +14,7 @@ from anyrt.schedule.fuse import Schedule
 from anyrt.schedule.versions import originals
 
 VERSION = (
-    "anyrt forms 1"  # of the names that `key` makes: another one when choices come to mean something else
+    "anyrt forms 2"  # of the names that `key` makes: another one when choices come to mean something else
 )
 
 

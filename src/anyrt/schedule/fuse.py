@@ -209,8 +209,10 @@ class Fusion:
         return _Made(kernel, signature)
 
     def _builder(self, group: Group, name: str) -> Builder:
-        inside, cut = self._inside(group), pieces(self.machine, self._choice(group))
-        return Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, self.strategies)
+        choice = self._choice(group)
+        inside, cut = self._inside(group), pieces(self.machine, choice)
+        strategies = self.strategies.without(*choice.without)
+        return Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, strategies)
 
     def _again(self, launch: Launch) -> Builder:
         return self._builder(launch.group, launch.call.name)

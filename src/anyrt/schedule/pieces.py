@@ -10,7 +10,7 @@ gets its own; what is no machine's but a matter of counting, as the rows of a ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -48,8 +48,7 @@ class Pieces:
 
 def pieces(machine: Machine, choice: Choice = MODEL) -> Pieces:
     """The sizes that a choice leaves to the machine, and those that it names."""
-    named = {f.name: n for f in fields(choice) if (n := getattr(choice, f.name)) is not None}
-    return replace(_model(machine), **named)
+    return replace(_model(machine), **choice.sizes)  # type: ignore[arg-type]  # only sizes have names there
 
 
 @lru_cache(maxsize=8)
