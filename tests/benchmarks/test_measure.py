@@ -171,14 +171,12 @@ def test_comparison_shows_what_became_slower_first():
     assert rows[2][4:6] == ("1.00", "1.00")
 
 
-def test_the_document_keeps_what_was_written_by_hand(tmp_path):
-    path = tmp_path / "docs" / "performance.md"
-    results = Results(MACHINE, (row(),), ())
-    document.write(path, results)
-    path.write_text(path.read_text() + "Tried: three ways.\n")
-    document.write(path, results)
+def test_the_document_holds_the_machine_and_the_tables_of_one_run(tmp_path):
+    path = tmp_path / "docs" / "layers.md"
+    document.write(path, Results(MACHINE, (row("earlier"),), ()))
+    document.write(path, Results(MACHINE, (row(),), ()))
     text = path.read_text()
-    assert text.endswith("Tried: three ways.\n")
+    assert "earlier" not in text
     assert "- a processor, 2 cores" in text
     assert "- Missing: jax (no)" in text
     assert "| scale_a | 25.0 | 10.0 |" in text
