@@ -22,6 +22,7 @@ MEASURED = Pieces(
     run=64,
     chunk=32,
     least_run=128,
+    longer=1 << 20,
     large=1 << 20,
     row=1 << 16,
     row_piece=64,

@@ -36,6 +36,7 @@ class Pieces:
     run: int  # elements that a strip writes in a row (more if much is written), and pages read at a time
     chunk: int  # strips in a row, so that reading goes on where the last strip stopped
     least_run: int  # bytes that a strip writes in a row
+    longer: int  # bytes of an output from which runs are longer
     large: int  # bytes of a buffer that no cache near a core holds
     row: int  # elements of a row of a window, which shall lie near the core together with the next one
     row_piece: int  # elements of the innermost loop of a larger row
@@ -66,6 +67,7 @@ def _model(machine: Machine) -> Pieces:
         run=machine.pages,
         chunk=PAGE // 2 // line,
         least_run=2 * line,  # lines are fetched in pairs
+        longer=4 * machine.pages * PAGE,  # alike where the second cache has 1 MB and where it has 2
         large=machine.l2_bytes,
         row=machine.l2_bytes // 2 // 2 // FLOAT,  # two of them fill half of the second cache
         row_piece=4 * line // FLOAT,

@@ -25,7 +25,7 @@ def tiled(kernel: Kernel, c: Context, few: bool = False) -> Kernel | Fail:
     """Strips of the model's or of the measured size; `few`: also of nests whose few last elements lie side by
     side."""
     width = max(BITS[s.buffer.stored] for s in stores(kernel.body)) // 8
-    p, large = c.pieces, c.volume * width > c.pieces.large
+    p, large = c.pieces, c.volume * width > c.pieces.longer
     run = p.run * (LONGER if large else 1)
     sizes = tiles.Strips(p.line, run, p.least_run, p.chunk, p.items, few)
     return tiles.tile(kernel, c.names, sizes, c.estimate)
