@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from anyrt.backends.cpu.emit import emit
+from anyrt.backends.cpu.transpose import fit
 from anyrt.backends.cpu.vectors import strided
 from anyrt.backends.cpu.widen import most_chains, peel
 from anyrt.core.dims import Sym
@@ -37,7 +38,8 @@ def text_of(machine: Machine, *body) -> str:
 
 
 def test_limits_are_what_was_measured():
-    assert (most_chains(REFERENCE), peel(REFERENCE), strided(REFERENCE)) == (4, 32, 4)
+    limits = {f: f(REFERENCE) for f in (most_chains, peel, strided, fit)}
+    assert limits == {most_chains: 4, peel: 32, strided: 4, fit: 16}
 
 
 @pytest.mark.parametrize(("latency", "chains"), [(1, 1), (3, 2), (4, 4), (5, 4), (8, 8)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anyrt.backends.cpu.stores import prefetch, store_run
-from anyrt.backends.cpu.transpose import FIT, columns, interleave, transpose
+from anyrt.backends.cpu.transpose import columns, fit, interleave, transpose
 from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.emit import Emitter
@@ -79,7 +79,8 @@ class Tile:
         between, and so are more rows than fit into the registers."""
         out, outer, width = self.vectors.out, self.vectors.out.scopes.inner, self.lanes.width
         name, size = ll.NAMES[self.store.buffer.stored], ll.BYTES[self.store.buffer.stored]
-        if isinstance(self.store.value, Load) and width <= FIT:
+        most = fit(self.vectors.machine)
+        if isinstance(self.store.value, Load) and width <= most:
             rows = [self._row(str(lane), across) for lane in range(width)]
             return transpose(out, outer, rows, name, across.width)
         kind = f"<{across.width} x {name}>"
@@ -94,7 +95,7 @@ class Tile:
             out.scopes.inner.lines.append(f"  store {kind} {value}, ptr {place(i)}")
 
         self.emitter.turns(i, "0", str(width), Scope(), write)
-        if width <= FIT:
+        if width <= most:
             rows = [out.put(outer, f"load {kind}, ptr {place(lane)}") for lane in range(width)]
             return transpose(out, outer, rows, name, across.width)
         return list(columns(out, outer, place, (name, size), width, across.width))

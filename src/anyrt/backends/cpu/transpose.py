@@ -1,11 +1,11 @@
 """Transposing a tile, and interleaving a few vectors.
 
 Both ways use perfect shuffles: each turns the bits of every element's place by one, so that after log₂(rows)
-shuffles of the whole tile element (r, c) stands where (c, r) belongs. Sixteen rows fit into registers, where
-a 16 × 16 tile takes 64 two-register permutes for 256 elements. More rows do not. Of those, 16-byte pieces are
-put side by side when they are loaded, in the order in which their columns are wanted, and blocks of 16 bytes
-are transposed on their own, all blocks of a register at once: that needs few registers, and instructions that
-are cheaper, but every row is read several times.
+shuffles of the whole tile element (r, c) stands where (c, r) belongs. Sixteen rows fit into 32 registers,
+where a 16 × 16 tile takes 64 two-register permutes for 256 elements. More rows do not. Of those, 16-byte
+pieces are put side by side when they are loaded, in the order in which their columns are wanted, and blocks
+of 16 bytes are transposed on their own, all blocks of a register at once: that needs few registers, and
+instructions that are cheaper, but every row is read several times.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from collections.abc import Callable, Iterator
 
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
+from anyrt.core.machine import Machine
 
 BLOCK = 16  # bytes
-FIT = 16  # rows in registers
+
+
+def fit(machine: Machine) -> int:
+    """Rows that are transposed in registers: half of these hold rows, the others what becomes of them."""
+    return machine.registers // 2
 
 
 def transpose(w: Writer, scope: Scope, rows: list[str], element: str, columns: int) -> list[str]:
