@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from anyrt.core.dims import Dim, Sym, add, mul
+from anyrt.core.dims import Dim, Sym
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.compute import Folded, Opaque, Tapped
-from anyrt.ir.graph import Shape, Value
+from anyrt.ir.graph import Value
 from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, load
 from anyrt.ir.prim import Read
 from anyrt.loops.nest import Names
@@ -26,6 +26,7 @@ from anyrt.prims._convert import wrap
 from anyrt.prims.taprules import Border, Cubic, Linear, Nearest, TapRule
 from anyrt.prims.taps import weighed
 from anyrt.schedule import storage
+from anyrt.schedule.layout import row_major
 from anyrt.schedule.tables import Tables
 
 AGAIN: Final = "it would be folded again for every row of the window"
@@ -87,7 +88,7 @@ class Elements:
         if value in self.overrides:
             return self.overrides[value](value, index)
         if value in self.buffers:
-            return storage.read(self.buffers[value], value.dtype, flat(value.shape, index))
+            return storage.read(self.buffers[value], value.dtype, row_major(value.shape).place(index))
         match value.compute:
             case Folded() as fold:
                 return self._folded(value, fold, index)
@@ -170,11 +171,3 @@ def tapped(value: Value) -> tuple[Tapped, TapRule]:
     assert isinstance(how, Tapped), f"{value} is not made by taps"
     assert isinstance(how.rule, TapRule), f"{value} has taps without a table"
     return how, how.rule
-
-
-def flat(shape: Shape, index: Sequence[Dim]) -> Dim:
-    """Row-major position of `index` in `shape`; an axis of size 1 does not count."""
-    at: Dim = 0
-    for size, i in zip(shape, index, strict=True):
-        at = add(mul(at, size), 0 if size == 1 else i)
-    return at

@@ -9,7 +9,7 @@ from anyrt.core.dims import Dim, add
 from anyrt.ir.compute import Given
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import Buffer, Space
-from anyrt.schedule.elements import flat
+from anyrt.schedule.layout import row_major
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Group:
     def place(self, at: Sequence[Dim]) -> Dim:
         """Where in the buffer the root's element at `at` goes."""
         if self.part is None:
-            return flat(self.root.shape, at)
+            return row_major(self.root.shape).place(at)
         moved = [add(i, self.part.start) if k == self.part.axis else i for k, i in enumerate(at)]
-        return flat(self.part.shape, moved)
+        return row_major(self.part.shape).place(moved)
 
 
 class Except(Mapping[Value, Buffer]):
@@ -102,7 +102,7 @@ def signed(group: Group, stored: Mapping[Value, Buffer]) -> Signature:
         elif isinstance(value.compute, Given):
             rows.append((value.type, value.compute))
         else:
-            rows.append((value.op, value.type, *(numbers[a] for a in value.args)))
+            rows.append((value.op, value.index, value.type, *(numbers[a] for a in value.args)))
             inlined.append(value)
     ends = [
         (buffers.setdefault(b, len(buffers)), _described(b))

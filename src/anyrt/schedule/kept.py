@@ -14,7 +14,8 @@ from anyrt.loops.nest import Names, Nest
 from anyrt.loops.strip_mine import delinearised
 from anyrt.loops.tables import LEAST
 from anyrt.schedule.cost import heavy, weight
-from anyrt.schedule.elements import Elements, Refusal, flat, tapped
+from anyrt.schedule.elements import Elements, Refusal, tapped
+from anyrt.schedule.layout import row_major
 from anyrt.schedule.tables import Tables
 
 
@@ -65,7 +66,7 @@ class Kept:
         return product(self.value.shape[k] for k in self.axes)
 
     def _place(self, slot: Dim, at: Sequence[Dim]) -> Dim:
-        inside = flat(tuple(self.value.shape[k] for k in self.axes), [at[k] for k in self.axes])
+        inside = row_major(tuple(self.value.shape[k] for k in self.axes)).place([at[k] for k in self.axes])
         return add(mul(slot, self.length), inside)
 
     def read(self, slot: Dim, at: Sequence[Dim]) -> Expr:

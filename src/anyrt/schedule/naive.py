@@ -54,9 +54,10 @@ from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
 from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, heavy, weight
-from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, flat, tapped
+from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, tapped
 from anyrt.schedule.group import Group
 from anyrt.schedule.kept import Kept, moved
+from anyrt.schedule.layout import row_major
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
@@ -248,7 +249,7 @@ class Builder:
             out.append(
                 Store(
                     buffer,
-                    flat(value.shape, found[0].index),
+                    row_major(value.shape).place(found[0].index),
                     storage.encode(value.dtype, load(found[0].register, 0)),
                 )
             )
