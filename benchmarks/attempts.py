@@ -16,10 +16,10 @@ from anyrt.loops.distribute import distribute
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.precompute_addresses import precompute_addresses
 from anyrt.schedule import stream
-from anyrt.schedule.choice import Choice
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.reduction import together
 from anyrt.schedule.strategies.step import Apply, Context, Step
+from anyrt.schedule.tuning import Tuning
 from benchmarks.mechanisms import SHORTEN, Mechanism, Switch, endless, one
 from benchmarks.peers.anyrt import DYNAMIC
 
@@ -53,8 +53,8 @@ def _tried(name: str, place: str, case: str, off: Strategies | Switch) -> Mechan
     return Mechanism(name, place, case, (off,) if isinstance(off, Switch) else off, kept=False)
 
 
-def _cut(name: str, case: str, choice: Choice) -> Mechanism:
-    return _tried(name, "schedule/choice.py", case, replace(STRATEGIES, choice=choice))
+def _cut(name: str, case: str, tuning: Tuning) -> Mechanism:
+    return _tried(name, "schedule/tuning.py", case, replace(STRATEGIES, tuning=tuning))
 
 
 def _instead(step: str, name: str, case: str, apply: Apply) -> Mechanism:
@@ -103,36 +103,36 @@ def _dynamic(mechanism: Mechanism) -> Mechanism:
 
 
 ATTEMPTS = (
-    _cut("tiles of two cache lines", GN_RESIZE, Choice(line=128)),
-    _cut("shorter runs of tiles", GN_RESIZE, Choice(run=16)),
-    _cut("fewer strips in a row", GN_RESIZE, Choice(chunk=8)),
+    _cut("tiles of two cache lines", GN_RESIZE, Tuning(line=128)),
+    _cut("shorter runs of tiles", GN_RESIZE, Tuning(run=16)),
+    _cut("fewer strips in a row", GN_RESIZE, Tuning(chunk=8)),
     _tried("stores past the caches", "schedule/stream.py", GN_RESIZE, Switch(stream, "in_order", one)),
     _tried(
         "shorter polynomials for float32", "passes/shorten.py", GN_SILU, Switch(SHORTEN, "HALVES", FLOATS)
     ),
     *_chunks(GN_SILU),
     *_chunks(GN_SILU_BF16),
-    _cut("narrow bands", RESIZE_SILU, Choice(band=8)),
-    _cut("narrow bands", PHOTO, Choice(band=8)),
-    _cut("wide bands", PHOTO, Choice(band=128, items=4)),
+    _cut("narrow bands", RESIZE_SILU, Tuning(band=8)),
+    _cut("narrow bands", PHOTO, Tuning(band=8)),
+    _cut("wide bands", PHOTO, Tuning(band=128, items=4)),
     _instead("precompute addresses", "a start for each tap", PHOTO, _started_apart),
-    _dynamic(_cut("narrow bands", SMALL_PHOTO, Choice(band=8))),
-    _dynamic(_cut("wide bands", SMALL_PHOTO, Choice(band=128, items=4))),
-    _dynamic(_cut("more bands", SMALL_PHOTO, Choice(items=64))),
-    _dynamic(_cut("narrow bands", DYNAMIC_PLANES, Choice(band=8))),
-    _dynamic(_cut("tiles of two cache lines", DYNAMIC_NHWC, Choice(line=128))),
+    _dynamic(_cut("narrow bands", SMALL_PHOTO, Tuning(band=8))),
+    _dynamic(_cut("wide bands", SMALL_PHOTO, Tuning(band=128, items=4))),
+    _dynamic(_cut("more bands", SMALL_PHOTO, Tuning(items=64))),
+    _dynamic(_cut("narrow bands", DYNAMIC_PLANES, Tuning(band=8))),
+    _dynamic(_cut("tiles of two cache lines", DYNAMIC_NHWC, Tuning(line=128))),
     _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "in_order", endless)),
-    _cut("smaller pieces", TWICE, Choice(block=1024)),
-    _cut("larger pieces", TWICE, Choice(block=65536)),
+    _cut("smaller pieces", TWICE, Tuning(block=1024)),
+    _cut("larger pieces", TWICE, Tuning(block=65536)),
     _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "in_order", endless)),
-    _cut("smaller pieces", POWER, Choice(block=1024)),
-    _cut("larger pieces", POWER, Choice(block=65536)),
-    _cut("shorter runs of tiles", SMALL_TILES, Choice(run=16)),
-    _cut("tiles of half a cache line", SMALL_TILES, Choice(line=32)),
-    _cut("smaller pieces", PLANES_OF_BYTES, Choice(block=1024)),
-    _cut("larger pieces", PLANES_OF_BYTES, Choice(block=65536)),
+    _cut("smaller pieces", POWER, Tuning(block=1024)),
+    _cut("larger pieces", POWER, Tuning(block=65536)),
+    _cut("shorter runs of tiles", SMALL_TILES, Tuning(run=16)),
+    _cut("tiles of half a cache line", SMALL_TILES, Tuning(line=32)),
+    _cut("smaller pieces", PLANES_OF_BYTES, Tuning(block=1024)),
+    _cut("larger pieces", PLANES_OF_BYTES, Tuning(block=65536)),
     _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "across", one)),
-    _cut("tiles of a whole cache line", NHWC_HALVES, Choice(line=128)),
+    _cut("tiles of a whole cache line", NHWC_HALVES, Tuning(line=128)),
     _batches("batches of 4", SHORT_ROWS, {"rows": 4}),
     _batches("batches of 16", SHORT_ROWS, {"rows": 16}),
     _batches("batches of 2", HALF_ROWS, {"rows": 2}),

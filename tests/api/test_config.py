@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.schedule.choice import MODEL, Choice
+from anyrt.schedule.tuning import MODEL, Tuning
 
 Config, Flag, Pool = trt.IBuilderConfig, trt.BuilderFlag, trt.MemoryPoolType
 HALF = trt.float16
@@ -344,13 +344,13 @@ def test_what_a_timing_cache_says_is_built_whoever_said_it(builder, config):
     assert builder.build_serialized_network(network, config) is not None
     again = config.create_timing_cache(config.get_timing_cache().serialize())
     (key,) = again.queryKeys()
-    other = Choice(without=("distribute",))
-    for choice, settings in ((MODEL, None), (other, "2 without distribute")):
-        again.update(key, trt.TimingCacheValue(choice.tactic, 9.0))
+    other = Tuning(without=("distribute",))
+    for tuning, settings in ((MODEL, None), (other, "2 without distribute")):
+        again.update(key, trt.TimingCacheValue(tuning.tactic, 9.0))
         config.set_timing_cache(again, False)
         engine = builder.build_engine_with_config(network, config)
-        assert dict(engine._plan.settings).get("choices") == settings
-        assert f"{choice}, as the timing cache says" in engine._plan.report
+        assert dict(engine._plan.settings).get("tunings") == settings
+        assert f"{tuning}, as the timing cache says" in engine._plan.report
     assert again.query(key) == trt.TimingCacheValue(other.tactic, 9.0)
 
 

@@ -11,9 +11,9 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.ops._math import mean
 from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
-from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.tuning import Tuning
 
 
 def transposed() -> Graph:
@@ -52,7 +52,7 @@ def test_a_step_that_is_left_out_does_nothing():
 
 
 def test_sizes_of_pieces_are_those_of_the_strategies():
-    narrow = Strategies(choice=Choice(line=32))
+    narrow = Strategies(tuning=Tuning(line=32))
     assert "0.. < 16" in kernels(transposed(), STRATEGIES)
     assert "0.. < 16" not in kernels(transposed(), narrow)
 

@@ -23,19 +23,19 @@ from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
-from anyrt.schedule.choice import (
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.strategies import NAMES
+from anyrt.schedule.tuning import (
     MODEL,
     POINTS,
     ROWS,
     TILES,
     UNTILED,
     WINDOW,
-    Choice,
+    Tuning,
     candidates,
-    parse_choices,
+    parse_tunings,
 )
-from anyrt.schedule.cost import Sizes
-from anyrt.schedule.strategies import NAMES
 
 BILINEAR = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.FORMULA)
 
@@ -79,14 +79,14 @@ def window() -> Graph:
 SHAPES = (points, tiles, rows, long_rows, columns, window)
 # Some candidates, and the place of each among the forms that are measured at level 4.
 WINNERS = (
-    (points, Choice(block=16384), 2, 4),
-    (tiles, Choice(without=("tile",)), 1, 6),
-    (tiles, Choice(run=128), 4, 6),
-    (rows, Choice(without=("distribute",)), 1, 3),
-    (long_rows, Choice(without=("unroll and jam",)), 1, 3),
-    (long_rows, Choice(without=("prefetch",)), 2, 3),
-    (columns, Choice(column=64), 1, 3),
-    (window, Choice(band=8), 1, 5),
+    (points, Tuning(block=16384), 2, 4),
+    (tiles, Tuning(without=("tile",)), 1, 6),
+    (tiles, Tuning(run=128), 4, 6),
+    (rows, Tuning(without=("distribute",)), 1, 3),
+    (long_rows, Tuning(without=("unroll and jam",)), 1, 3),
+    (long_rows, Tuning(without=("prefetch",)), 2, 3),
+    (columns, Tuning(column=64), 1, 3),
+    (window, Tuning(band=8), 1, 5),
 )
 
 
@@ -115,9 +115,9 @@ def winning(graph: Graph, form: int, count: int, **settings) -> BuildRequest:
     )
 
 
-def kernels(graph: Graph, choice: Choice = MODEL, alone: frozenset = frozenset()) -> str:
+def kernels(graph: Graph, tuning: Tuning = MODEL, alone: frozenset = frozenset()) -> str:
     (_, root), *_ = graph.outputs
-    found = native.lower(graph, constant_offsets(graph), Sizes({}), alone, {root: choice})
+    found = native.lower(graph, constant_offsets(graph), Sizes({}), alone, {root: tuning})
     return print_kernels(found.module.kernels)
 
 
@@ -136,24 +136,24 @@ def _own_cache_and_the_usual_machine(tmp_path, monkeypatch):
 # ---- what is chosen --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shape", "choice", "form", "count"), WINNERS)
-def test_the_fastest_form_is_verified_and_comes_back_when_the_plan_is_loaded(shape, choice, form, count):
+@pytest.mark.parametrize(("shape", "tuning", "form", "count"), WINNERS)
+def test_the_fastest_form_is_verified_and_comes_back_when_the_plan_is_loaded(shape, tuning, form, count):
     plan = driver.build(winning(shape(), form, count, verify=Verify.FULL))
-    assert loaded(plan) == kernels(shape(), choice) != kernels(shape())
+    assert loaded(plan) == kernels(shape(), tuning) != kernels(shape())
     report = read_plan(plan).plan.report.splitlines()
     assert report[2] == "measured on 1 threads, at most 0.2 s for a kernel:"
-    assert report[3].startswith(f"  k0_y: {choice}, of model 1.953 ms (tactic {MODEL.tactic}); ")
-    assert f"{choice} 0.9766 ms (tactic {choice.tactic})" in report[3]
+    assert report[3].startswith(f"  k0_y: {tuning}, of model 1.953 ms (tactic {MODEL.tactic}); ")
+    assert f"{tuning} 0.9766 ms (tactic {tuning.tactic})" in report[3]
     assert report[4] == "verified at 1 shapes"
     assert report[3].count("tactic") == count
 
 
 def test_level_5_measures_more_forms():
     plan = driver.build(winning(columns(), 4, 6, optimization_level=5))
-    assert loaded(plan) == kernels(columns(), Choice(column=512))
+    assert loaded(plan) == kernels(columns(), Tuning(column=512))
 
 
-@pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Choice(column=64))], ids=str)
+@pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Tuning(column=64))], ids=str)
 def test_a_form_that_is_faster_by_noise_only_is_not_taken(seconds, wanted):
     request = replace(winning(columns(), 1, 2, max_tactics=2), clock=clock(1e-3, seconds))
     assert loaded(driver.build(request)) == kernels(columns(), wanted)
@@ -165,13 +165,13 @@ def test_at_the_default_level_nothing_is_measured_read_or_remembered():
     plain = BuildRequest("net", rows(), clock=no_clock, timings=dict(known.timings))
     plan = driver.build(plain)
     assert plan == driver.build(BuildRequest("net", rows()))
-    assert "choices" not in dict(read_plan(plan).plan.settings)
+    assert "tunings" not in dict(read_plan(plan).plan.settings)
     assert plain.timings == known.timings
 
 
 def test_no_more_forms_are_measured_than_the_settings_allow():
     request = winning(columns(), 1, 2, max_tactics=2)
-    assert loaded(driver.build(request)) == kernels(columns(), Choice(column=64))
+    assert loaded(driver.build(request)) == kernels(columns(), Tuning(column=64))
     assert driver.build(
         replace(request, clock=no_clock, timings={}, settings=replace(request.settings, max_tactics=1))
     )
@@ -182,7 +182,7 @@ def test_what_verification_finds_wrong_is_cut_as_the_model_says(monkeypatch):
     monkeypatch.setattr(driver, "verify", lambda *_: ("wrong",))
     monkeypatch.setattr(driver, "groups_failed", lambda _: wrong)
     plan = driver.build(winning(rows(), 1, 2, verify=Verify.FULL))
-    assert "choices" not in dict(read_plan(plan).plan.settings)
+    assert "tunings" not in dict(read_plan(plan).plan.settings)
     assert loaded(plan) == kernels(rows(), alone=wrong)
 
 
@@ -198,10 +198,10 @@ def test_versions_for_equal_and_other_sizes_are_cut_alike():
     usual, chosen = (
         print_kernels(
             native.lower(
-                graph, {}, Sizes({"x.0": 4, "y.0": 4}), choices={graph.outputs[0][1]: c}
+                graph, {}, Sizes({"x.0": 4, "y.0": 4}), tunings={graph.outputs[0][1]: c}
             ).module.kernels
         )
-        for c in (MODEL, Choice(block=16384))
+        for c in (MODEL, Tuning(block=16384))
     )
     assert loaded(plan) == chosen
     assert [a != b for a, b in zip(usual.split("kernel"), chosen.split("kernel"), strict=True)] == [
@@ -217,7 +217,7 @@ def test_versions_for_equal_and_other_sizes_are_cut_alike():
 def test_what_the_timing_cache_knows_is_not_measured():
     request = winning(columns(), 2, 3)
     measured = driver.build(request)
-    assert list(request.timings.values()) == [(Choice(column=1024).tactic, 1000 / 1024)]
+    assert list(request.timings.values()) == [(Tuning(column=1024).tactic, 1000 / 1024)]
     known = [driver.build(replace(request, clock=no_clock)) for _ in range(2)]
     assert known[0] == known[1]
     assert loaded(known[0]) == loaded(measured)
@@ -228,8 +228,8 @@ def test_an_entry_that_somebody_wrote_is_obeyed():
     request = winning(columns(), 2, 3)
     driver.build(request)
     (key,) = request.timings
-    edited = replace(request, clock=no_clock, timings={key: (Choice(column=512).tactic, 99.0)})
-    assert loaded(driver.build(edited)) == kernels(columns(), Choice(column=512))
+    edited = replace(request, clock=no_clock, timings={key: (Tuning(column=512).tactic, 99.0)})
+    assert loaded(driver.build(edited)) == kernels(columns(), Tuning(column=512))
 
 
 def test_a_tactic_that_nobody_knows_is_measured_again():
@@ -237,8 +237,8 @@ def test_a_tactic_that_nobody_knows_is_measured_again():
     driver.build(request)
     (key,) = request.timings
     again = replace(winning(columns(), 1, 3), timings={key: (12345, 0.001)})
-    assert loaded(driver.build(again)) == kernels(columns(), Choice(column=64))
-    assert again.timings == {key: (Choice(column=64).tactic, 1000 / 1024)}
+    assert loaded(driver.build(again)) == kernels(columns(), Tuning(column=64))
+    assert again.timings == {key: (Tuning(column=64).tactic, 1000 / 1024)}
 
 
 def test_other_sizes_threads_and_processors_have_names_of_their_own(monkeypatch):
@@ -250,7 +250,7 @@ def test_other_sizes_threads_and_processors_have_names_of_their_own(monkeypatch)
     small = replace(winning(rows(), 1, 2), timings=timings)
     driver.build(small)
     driver.build(replace(small, graph=of(b.map_("sub", wide, b.reduce_("sum", wide, (1,))), wide)))
-    monkeypatch.setattr(tune._Tuning, "_steps", lambda self, forms: [lambda: None] * len(forms))
+    monkeypatch.setattr(tune._Search, "_steps", lambda self, forms: [lambda: None] * len(forms))
     driver.build(replace(small, pool=Two))
     assert len(timings) == 3
     monkeypatch.setenv("ANYRT_CPU", "sse2")
@@ -274,7 +274,7 @@ def test_a_build_without_timing_cache_neither_reads_nor_writes_it():
     known = winning(columns(), 1, 3)
     driver.build(known)
     apart = replace(request, timings=dict(known.timings))
-    assert loaded(driver.build(apart)) == kernels(columns(), Choice(column=1024))
+    assert loaded(driver.build(apart)) == kernels(columns(), Tuning(column=1024))
     assert apart.timings == known.timings
 
 
@@ -296,29 +296,29 @@ def test_a_build_without_timing_cache_neither_reads_nor_writes_it():
         "-1 column=1024",
     ],
 )
-def test_choices_that_no_build_writes_leave_the_kernel_as_the_model_cuts_it(text):
+def test_tunings_that_no_build_writes_leave_the_kernel_as_the_model_cuts_it(text):
     file = read_plan(driver.build(winning(columns(), 2, 3)))
-    assert ("choices", "2 column=1024") in file.plan.settings
-    settings = tuple((k, text if k == "choices" else v) for k, v in file.plan.settings)
+    assert ("tunings", "2 column=1024") in file.plan.settings
+    settings = tuple((k, text if k == "tunings" else v) for k, v in file.plan.settings)
     found = driver.lower_plan(replace(file, plan=replace(file.plan, settings=settings)))
     assert print_kernels(found.module.kernels) == kernels(columns())
 
 
-def test_of_two_choices_for_one_place_the_last_is_taken():
-    assert parse_choices("0 run=128;0 band=8", {"0": points().outputs[0][1]}) == {
-        points().outputs[0][1]: Choice(band=8)
+def test_of_two_tunings_for_one_place_the_last_is_taken():
+    assert parse_tunings("0 run=128;0 band=8", {"0": points().outputs[0][1]}) == {
+        points().outputs[0][1]: Tuning(band=8)
     }
 
 
-def test_choices_print_to_text_and_numbers_of_their_own():
+def test_tunings_print_to_text_and_numbers_of_their_own():
     shapes = (POINTS, ROWS, TILES, UNTILED, WINDOW)
     every = [MODEL, *(c for shape in shapes for some in shape for c in some)]
-    assert [Choice.parse(str(c)) for c in every] == every
-    assert [Choice.of_tactic(c.tactic) for c in every] == every
+    assert [Tuning.parse(str(c)) for c in every] == every
+    assert [Tuning.of_tactic(c.tactic) for c in every] == every
     assert (str(MODEL), MODEL.tactic) == ("model", 41503009610313173)
 
 
-def test_choices_leave_out_steps_that_there_are():
+def test_tunings_leave_out_steps_that_there_are():
     every = {name for shape in (ROWS, UNTILED) for some in shape for c in some for name in c.without}
     assert every == {"distribute", "prefetch", "tile", "unroll and jam"}
     assert every <= NAMES
@@ -333,9 +333,9 @@ def test_every_candidate_computes_the_same_in_the_same_memory(shape):
     (_, root), *_ = graph.outputs
     usual = native.lower(graph, {}, Sizes({}))
     (kernel,) = usual.module.kernels
-    for choice in candidates(kernel, more=True):
-        found = native.lower(graph, {}, Sizes({}), choices={root: choice})
-        assert verify(found, host(), [{}]) == (), str(choice)
+    for tuning in candidates(kernel, more=True):
+        found = native.lower(graph, {}, Sizes({}), tunings={root: tuning})
+        assert verify(found, host(), [{}]) == (), str(tuning)
         assert [k.scratch for k in found.module.kernels] in ([kernel.scratch], [0])  # 0: one row at a time
         assert found.schedule.tables.kept == usual.schedule.tables.kept
 
@@ -344,7 +344,7 @@ def test_a_kernel_without_tiles_reads_what_tiles_have_stored():
     x, f = b.param("x", (333, 517), DataType.FLOAT), b.param("f", (1, 517), DataType.FLOAT)
     graph = of(b.transpose(b.map_("mul", x, b.map_("neg", f)), (1, 0)), x, f)
     (_, root), *_ = graph.outputs
-    usual, found = (native.lower(graph, {}, Sizes({}), choices=c) for c in (None, {root: UNTILED[0][0]}))
+    usual, found = (native.lower(graph, {}, Sizes({}), tunings=c) for c in (None, {root: UNTILED[0][0]}))
     assert [x.root for x in usual.schedule.launches] == [x.root for x in found.schedule.launches]
     assert usual.module.kernels[0] == found.module.kernels[0]
     assert verify(found, host(), [{}]) == ()

@@ -6,10 +6,10 @@ import pytest
 
 from anyrt.core.machine import REFERENCE
 from anyrt.loops.distribute import Batches
-from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.cost import heavy
 from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
 from anyrt.schedule.stream import across, in_order
+from anyrt.schedule.tuning import MODEL, Tuning
 
 MEASURED = Pieces(
     item=8192,
@@ -46,15 +46,15 @@ def test_costs_are_what_was_measured():
     assert (REFERENCE.costs.move, REFERENCE.costs.gather, heavy(REFERENCE)) == (6, 4, 8)
 
 
-def test_a_choice_replaces_what_it_names_and_nothing_else():
-    assert pieces(REFERENCE, Choice(band=64, items=8)) == replace(MEASURED, band=64, items=8)
-    assert pieces(replace(REFERENCE, line_bytes=128), Choice(run=16)).line == 128
+def test_a_tuning_replaces_what_it_names_and_nothing_else():
+    assert pieces(REFERENCE, Tuning(band=64, items=8)) == replace(MEASURED, band=64, items=8)
+    assert pieces(replace(REFERENCE, line_bytes=128), Tuning(run=16)).line == 128
 
 
-def test_a_choice_is_the_same_on_every_machine():
-    assert (str(MODEL), str(Choice(line=64))) == ("model", "line=64")
-    assert Choice.parse("run=128") == Choice(run=128)
-    assert Choice.of_tactic(Choice(run=128).tactic) == Choice(run=128)
+def test_a_tuning_is_the_same_on_every_machine():
+    assert (str(MODEL), str(Tuning(line=64))) == ("model", "line=64")
+    assert Tuning.parse("run=128") == Tuning(run=128)
+    assert Tuning.of_tactic(Tuning(run=128).tactic) == Tuning(run=128)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Timing caches: what measuring kernels has taught, kept between builds (compiler/tune.py measures).
 
-A key stands for a kernel with its sizes, threads and processor, a tactic for a way to cut it; the build
+A key stands for a kernel with its sizes, threads and machine, a tactic for a way to make it; the build
 report shows the tactics that were measured. A kernel with a tactic that nobody knows is measured again.
 
 >>> cache = ITimingCache()
@@ -25,7 +25,7 @@ MAX_BYTES = 1 << 28
 
 
 class TimingCacheKey:
-    """The name of one measured choice."""
+    """The name of a kernel where it was measured."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -49,7 +49,7 @@ class TimingCacheKey:
 
 @dataclass
 class TimingCacheValue:
-    """The choice that was best, as a hash, and its time in milliseconds."""
+    """The tuning that was best, as a hash, and its time in milliseconds."""
 
     tacticHash: int
     timingMSec: float

@@ -43,18 +43,18 @@ from anyrt.plan.program import Compiled, Program
 from anyrt.plan.room import THREAD_ROOM, require_room
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
-from anyrt.schedule.choice import Choice, parse_choices, print_choices
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.race import EFFORTS
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES
+from anyrt.schedule.tuning import Tuning, parse_tunings, print_tunings
 
 T = TypeVar("T")
 PHASE = "Building engine"
 STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code", "Write plan")
 MEASURING = "Measure kernels"  # a phase of scheduling, at levels that measure
 ALONE = "alone"  # the setting that names values which verification wants unfused
-CHOICES = "choices"  # the setting that says how to cut the kernels of some values: "3 band=8;7 run=128"
+TUNINGS = "tunings"  # the setting that says how to make some kernels: "3 band=8;7 without tile"
 STRATEGY = "strategies"  # the setting that says how kernels were made, if not as usual
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the file that it is writing
@@ -94,9 +94,9 @@ def lower_plan(file: PlanFile, target: llvm.Target | None = None) -> native.Lowe
     places = {str(n): v for n, v in enumerate(walk(v for _, v in graph.outputs))}
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
-    choices = parse_choices(settings.get(CHOICES, ""), places)
+    tunings = parse_tunings(settings.get(TUNINGS, ""), places)
     sizes, machine = Sizes(plan_sizes(file.plan, Point.OPT)), _machine(target or _target())
-    return native.lower(graph, offsets, sizes, alone, choices, machine)
+    return native.lower(graph, offsets, sizes, alone, tunings, machine)
 
 
 def _target() -> llvm.Target:
@@ -196,7 +196,7 @@ class _Build:
         self._check_memory(compiled.program)
         self._done(3)
         report = report_text(tuned.lowered, (*tuned.lines, *written_lines(tuned.lowered, functions)))
-        parts = source.parts(report, _settings(self.request, graph, alone, tuned.choices))
+        parts = source.parts(report, _settings(self.request, graph, alone, tuned.tunings))
         self._keep(parts, compiled)
         if self._is_plain():
             source.remember(report, self._warn)
@@ -254,7 +254,7 @@ class _Build:
         done = partial(self._done, phase=MEASURING)
         with self._phase(MEASURING, PHASE, max(len(s.launches) for s in lowered.schedules)):
             return tune(
-                self.request, lowered, lambda chosen: lower(choices=chosen), target, self._check, done
+                self.request, lowered, lambda chosen: lower(tunings=chosen), target, self._check, done
             )
 
     def _verified(
@@ -285,8 +285,8 @@ class _Build:
         for line in lines:
             self.request.log(Severity.WARNING, line)
         alone = groups_failed(found)
-        choices = {value: choice for value, choice in tuned.choices.items() if value not in alone}
-        return Tuned(lower(alone, choices), choices, (*tuned.lines, *lines)), alone
+        tunings = {value: tuning for value, tuning in tuned.tunings.items() if value not in alone}
+        return Tuned(lower(alone, tunings), tunings, (*tuned.lines, *lines)), alone
 
     def _check_memory(self, program: Program) -> None:
         self._check_room(program.arena_bytes, program.scratch_bytes)
@@ -388,7 +388,7 @@ def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
 
 
 def _settings(
-    request: BuildRequest, graph: Graph, alone: frozenset[Value], choices: Mapping[Value, Choice]
+    request: BuildRequest, graph: Graph, alone: frozenset[Value], tunings: Mapping[Value, Tuning]
 ) -> tuple[tuple[str, str], ...]:
     order = {v: n for n, v in enumerate(walk(v for _, v in graph.outputs))}
     s = request.settings
@@ -400,7 +400,7 @@ def _settings(
     pairs += [("threads", str(s.num_threads))] if s.num_threads is not None else []
     pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
     pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []
-    pairs += [(CHOICES, print_choices(choices, order))] if choices else []
+    pairs += [(TUNINGS, print_tunings(tunings, order))] if tunings else []
     pairs += [(STRATEGY, str(request.strategies))] if request.strategies is not None else []
     return tuple(pairs)
 

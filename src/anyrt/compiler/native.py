@@ -23,11 +23,11 @@ from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob, Const
 from anyrt.schedule.arena import Arena, arrange
-from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion, Schedule, ident, port_names
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables
+from anyrt.schedule.tuning import Tuning
 from anyrt.schedule.versions import originals, versions
 
 MAX_NAME = 40
@@ -55,13 +55,13 @@ def lower(
     blobs: Mapping[Blob, int],
     sizes: Sizes,
     alone: frozenset[Value] = frozenset(),
-    choices: Mapping[Value, Choice] | None = None,
+    tunings: Mapping[Value, Tuning] | None = None,
     machine: Machine = REFERENCE,
     strategies: Strategies = STRATEGIES,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
-    `choices` how to cut the kernels with these roots, `strategies` how to make all of them. The same machine
-    gets the same kernels."""
+    `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
+    same machine gets the same kernels."""
     tables, made, arenas = Tables(), [], []
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -70,7 +70,7 @@ def lower(
         label = _labels(version.graph, prefix)
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
-        own = {new: choices[old] for new, old in origin.items() if old in choices} if choices else {}
+        own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
         made.append(Fusion(version.graph, sizes, machine, apart, label, own, tables, strategies).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)

@@ -1,8 +1,8 @@
-"""Measured choices: at the higher optimisation levels a build runs each kernel in several forms and keeps the
+"""Tuning: at the higher optimisation levels a build runs each kernel in several forms and keeps the
 fastest one.
 
     tuned = tune(request, lowered, lower, target, check, done)
-    tuned.lowered, tuned.choices, tuned.lines
+    tuned.lowered, tuned.tunings, tuned.lines
 
 Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
 threads, its forms in turn. What was found goes to `request.timings`, under a name made of the kernel, the
@@ -33,24 +33,24 @@ from anyrt.ir.kernel import Space
 from anyrt.ir.program import Call, Guarded
 from anyrt.ir.statements import buffers_of
 from anyrt.plan.pool import Threads
-from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.forms import Form, Formed, described, formed, forms
 from anyrt.schedule.fuse import Schedule
 from anyrt.schedule.race import EFFORTS, Effort, fastest, race
+from anyrt.schedule.tuning import MODEL, Tuning
 from anyrt.schedule.versions import serving, versions
 
 ROOM: Final = 2 << 30  # bytes of tensors that measuring may take
 SAMPLE: Final = 4096  # different numbers in an operand
-Lower = Callable[[Mapping[Value, Choice]], Lowered]
+Lower = Callable[[Mapping[Value, Tuning]], Lowered]
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """Kernels as they were chosen: `choices` of those that are not the model's, `lines` for the report."""
+    """Kernels as they were chosen: `tunings` of those that are not the model's, `lines` for the report."""
 
     lowered: Lowered
-    choices: Mapping[Value, Choice] = field(default_factory=dict)
+    tunings: Mapping[Value, Tuning] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
 
 
@@ -74,12 +74,12 @@ def tune(
     effort, asked = EFFORTS[request.settings.optimization_level], request.settings.max_tactics
     effort = replace(effort, forms=min(effort.forms, asked)) if asked >= 0 else effort
     version = serving((v.guard for v in lowered.module.versions), sizes.values)
-    tuning = _Tuning(request, lowered, lower, target, check, sizes.values, version, pool, timings, effort)
-    return tuning.run(done)
+    search = _Search(request, lowered, lower, target, check, sizes.values, version, pool, timings, effort)
+    return search.run(done)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tuning:
+class _Search:
     """One build's measuring; all its trials share the memory of `blocks`."""
 
     request: BuildRequest
@@ -100,28 +100,28 @@ class _Tuning:
         kernels = formed(self.lowered.graph, graph, self.lowered.schedules[self.version])
         unknown = [k for k in kernels if self._known(k) is None]
         found = forms(unknown, self._schedule, self.effort.forms, self.effort.more)
-        choices: dict[Value, Choice] = {}
+        tunings: dict[Value, Tuning] = {}
         lines = [f"measured on {self.threads} threads, at most {self.effort.seconds} s for a kernel:"]
         for kernel in kernels:
             known = self._known(kernel)
             if known is not None:
-                choices[kernel.root], line = known, f"{known}, as the timing cache says"
+                tunings[kernel.root], line = known, f"{known}, as the timing cache says"
             else:
-                choices[kernel.root], line = self._measured(kernel, found[kernel.root])
+                tunings[kernel.root], line = self._measured(kernel, found[kernel.root])
             lines.append(f"  {kernel.kernel.name}: {line}")
             done(kernel.number)
-        choices = {root: choice for root, choice in choices.items() if choice != MODEL}
-        return Tuned(self.lower(choices) if choices else self.lowered, choices, tuple(lines))
+        tunings = {root: tuning for root, tuning in tunings.items() if tuning != MODEL}
+        return Tuned(self.lower(tunings) if tunings else self.lowered, tunings, tuple(lines))
 
     @property
     def threads(self) -> int:
         """Those that share a kernel."""
         return 1 if self.pool is None else self.pool.threads
 
-    def _schedule(self, choices: Mapping[Value, Choice]) -> Schedule:
+    def _schedule(self, tunings: Mapping[Value, Tuning]) -> Schedule:
         self.check()
-        schedule = self.lower(choices).schedules[self.version]
-        assert schedule.tables.kept == self.lowered.schedule.tables.kept, "a choice changed the tables"
+        schedule = self.lower(tunings).schedules[self.version]
+        assert schedule.tables.kept == self.lowered.schedule.tables.kept, "a tuning changed the tables"
         return schedule
 
     def _key(self, kernel: Formed) -> str:
@@ -134,12 +134,12 @@ class _Tuning:
         )
         return kernel.key(*made_for, *sizes)
 
-    def _known(self, kernel: Formed) -> Choice | None:
-        """What the timing cache says; None where it does not know the kernel, or names no choice."""
+    def _known(self, kernel: Formed) -> Tuning | None:
+        """What the timing cache says; None where it does not know the kernel, or names no tuning."""
         entry = self.timings.get(self._key(kernel))
-        return None if entry is None else Choice.of_tactic(entry[0])
+        return None if entry is None else Tuning.of_tactic(entry[0])
 
-    def _measured(self, kernel: Formed, forms: Sequence[Form]) -> tuple[Choice, str]:
+    def _measured(self, kernel: Formed, forms: Sequence[Form]) -> tuple[Tuning, str]:
         """The best form, and what to say of it."""
         if len(forms) == 1:
             return MODEL, f"{MODEL}, its only form"
@@ -150,9 +150,9 @@ class _Tuning:
         if least is None:
             return MODEL, "not measured: it takes too long"
         best = fastest(least)
-        choice = forms[best].choice
-        self.timings[self._key(kernel)] = (choice.tactic, least[best] * 1e3)
-        return choice, f"{choice}, of {described(forms, least)}"
+        tuning = forms[best].tuning
+        self.timings[self._key(kernel)] = (tuning.tactic, least[best] * 1e3)
+        return tuning, f"{tuning}, of {described(forms, least)}"
 
     def _steps(self, forms: Sequence[Form]) -> list[Callable[[], None]]:
         """What runs each form on the same memory."""

@@ -1,4 +1,4 @@
-"""The forms that a kernel can take: what its candidates give (schedule/choice.py), each form once."""
+"""The forms that a kernel can take: what its candidates give (schedule/tuning.py), each form once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hashlib import sha256
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
-from anyrt.schedule.choice import MODEL, Choice, candidates
 from anyrt.schedule.fuse import Schedule
+from anyrt.schedule.tuning import MODEL, Tuning, candidates
 from anyrt.schedule.versions import originals
 
 VERSION = (
-    "anyrt forms 2"  # of the names that `key` makes: another one when choices come to mean something else
+    "anyrt forms 2"  # of the names that `key` makes: another one when tunings come to mean something else
 )
 
 
@@ -35,9 +35,9 @@ class Formed:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a choice makes of a kernel."""
+    """What a tuning makes of a kernel."""
 
-    choice: Choice
+    tuning: Tuning
     kernel: Kernel
 
 
@@ -51,9 +51,9 @@ def formed(graph: Graph, version: Graph, schedule: Schedule) -> tuple[Formed, ..
 
 
 def forms(
-    kernels: Sequence[Formed], lower: Callable[[Mapping[Value, Choice]], Schedule], most: int, more: bool
+    kernels: Sequence[Formed], lower: Callable[[Mapping[Value, Tuning]], Schedule], most: int, more: bool
 ) -> dict[Value, tuple[Form, ...]]:
-    """At most so many forms of each kernel, by root, the model's first; `lower` schedules with choices."""
+    """At most so many forms of each kernel, by root, the model's first; `lower` schedules with tunings."""
     named = {k.root: candidates(k.kernel, more) for k in kernels}
     found = {k.root: {print_kernels([k.kernel]): Form(MODEL, k.kernel)} for k in kernels}
     for n in range(1, max(map(len, named.values()), default=0)):
@@ -66,6 +66,6 @@ def forms(
 
 
 def described(forms: Sequence[Form], seconds: Sequence[float]) -> str:
-    """What was measured, with the numbers that timing caches know the choices by."""
-    pairs = zip((form.choice for form in forms), seconds, strict=True)
-    return "; ".join(f"{choice} {t * 1e3:.4g} ms (tactic {choice.tactic})" for choice, t in pairs)
+    """What was measured, with the numbers that timing caches know the tunings by."""
+    pairs = zip((form.tuning for form in forms), seconds, strict=True)
+    return "; ".join(f"{tuning} {t * 1e3:.4g} ms (tactic {tuning.tactic})" for tuning, t in pairs)

@@ -21,7 +21,6 @@ from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Kernel, Space
 from anyrt.ir.program import Call
 from anyrt.ir.statements import buffers_in_order, with_buffers
-from anyrt.schedule.choice import Choice
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Except, Group, Part, Signature, signed
@@ -33,6 +32,7 @@ from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.stream import past_caches
 from anyrt.schedule.tables import Tables
+from anyrt.schedule.tuning import Tuning
 
 PAST = "write past the caches"  # what comes after all steps, when it is known what kernels read
 
@@ -47,7 +47,7 @@ class Launch:
 
     @property
     def root(self) -> Value:
-        """What choices call it by."""
+        """What tunings call it by."""
         return self.group.root
 
     @property
@@ -91,7 +91,7 @@ class Fusion:
     machine: Machine
     alone: frozenset[Value]
     label: Callable[[Value, int], str]
-    choices: Mapping[Value, Choice] = field(default_factory=dict)
+    tunings: Mapping[Value, Tuning] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
     strategies: Strategies = STRATEGIES
     buffers: dict[Value, Buffer] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Fusion:
 
     def _build(self, group: Group, number: int) -> Launch:
         signature, name = signed(group, self._inside(group)), self.label(group.root, number)
-        key = (signature.key, self._choice(group))
+        key = (signature.key, self._tuning(group))
         if key not in self.made:
             self.made[key] = self._make(group, signature, name)
         found = self.made[key]
@@ -188,8 +188,8 @@ class Fusion:
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
         return Launch(call, group, inlined)
 
-    def _choice(self, group: Group) -> Choice:
-        return self.choices.get(group.root, self.strategies.choice)
+    def _tuning(self, group: Group) -> Tuning:
+        return self.tunings.get(group.root, self.strategies.tuning)
 
     def _inside(self, group: Group) -> Mapping[Value, Buffer]:
         """What a kernel for the group finds in memory."""
@@ -209,9 +209,9 @@ class Fusion:
         return _Made(kernel, signature)
 
     def _builder(self, group: Group, name: str) -> Builder:
-        choice = self._choice(group)
-        inside, cut = self._inside(group), pieces(self.machine, choice)
-        strategies = self.strategies.without(*choice.without)
+        tuning = self._tuning(group)
+        inside, cut = self._inside(group), pieces(self.machine, tuning)
+        strategies = self.strategies.without(*tuning.without)
         return Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, strategies)
 
     def _again(self, launch: Launch) -> Builder:

@@ -1,5 +1,5 @@
 """How large the pieces of kernels are: what the machine makes of them, unless measuring has shown something
-better (choice.py).
+better (tuning.py).
 
 Sizes were found by measuring on one machine. A formula says what each is bound by, so that another machine
 gets its own; what is no machine's but a matter of counting, as the rows of a band, is the same everywhere.
@@ -16,7 +16,7 @@ from typing import Final
 
 from anyrt.core.machine import Machine
 from anyrt.loops.distribute import Batches
-from anyrt.schedule.choice import MODEL, Choice
+from anyrt.schedule.tuning import MODEL, Tuning
 
 FLOAT: Final = 4  # bytes of the elements that sizes are counted in
 PAGE: Final = 4096  # bytes: what a processor fetches ahead by itself ends with one
@@ -24,7 +24,7 @@ PAGE: Final = 4096  # bytes: what a processor fetches ahead by itself ends with 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Sizes for one kernel; the first ones are those that a `Choice` can name."""
+    """Sizes for one kernel; the first ones are those that a `Tuning` can name."""
 
     item: int  # elements that one turn of the parallel loop should hold
     block: int  # elements of one piece of a flat loop
@@ -47,9 +47,9 @@ class Pieces:
     batches: Batches
 
 
-def pieces(machine: Machine, choice: Choice = MODEL) -> Pieces:
-    """The sizes that a choice leaves to the machine, and those that it names."""
-    return replace(_model(machine), **choice.sizes)  # type: ignore[arg-type]  # only sizes have names there
+def pieces(machine: Machine, tuning: Tuning = MODEL) -> Pieces:
+    """The sizes that a tuning leaves to the machine, and those that it names."""
+    return replace(_model(machine), **tuning.sizes)  # type: ignore[arg-type]  # only sizes have names there
 
 
 @lru_cache(maxsize=8)

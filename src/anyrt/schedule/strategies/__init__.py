@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from anyrt.schedule.choice import MODEL, Choice
 from anyrt.schedule.strategies.map import MAP
 from anyrt.schedule.strategies.reduction import REDUCTION
 from anyrt.schedule.strategies.stencil import STENCIL
 from anyrt.schedule.strategies.step import Step, Strategy
+from anyrt.schedule.tuning import MODEL, Tuning
 
 NAMES = frozenset(step.name for step in (*MAP, *REDUCTION, *STENCIL))
 
@@ -31,12 +31,12 @@ class Strategies:
     map: Strategy = MAP
     reduction: Strategy = REDUCTION
     stencil: Strategy = STENCIL
-    choice: Choice = MODEL
+    tuning: Tuning = MODEL
 
     def __str__(self) -> str:
         lists = (("map", self.map), ("reduction", self.reduction), ("stencil", self.stencil))
         texts = [f"{kind}: {', '.join(step.name for step in steps)}" for kind, steps in lists]
-        return "; ".join([*texts, f"pieces: {self.choice}"])
+        return "; ".join([*texts, f"pieces: {self.tuning}"])
 
     def without(self, *names: str) -> Strategies:
         """The lists without the steps of these names."""

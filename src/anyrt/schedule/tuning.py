@@ -2,12 +2,12 @@
 of pieces, or a strategy without steps whose gain depends on the machine.
 
 None of it changes what a kernel computes, nor, but for the scratch of more rows, the memory that it
-needs, nor what is stored between kernels. `candidates` says what to measure for a kernel, the model's own
-choice first; plans and timing caches hold only choices of this file.
+needs, nor what is stored between kernels. `candidates` says what to measure for a kernel, what the model
+takes first; plans and timing caches hold only tunings of this file.
 
->>> str(Choice(band=8)), Choice.parse("band=8") == Choice(band=8), Choice.parse("band=9")
+>>> str(Tuning(band=8)), Tuning.parse("band=8") == Tuning(band=8), Tuning.parse("band=9")
 ('band=8', True, None)
->>> str(Choice(short=0, without=("prefetch", "unroll and jam")))
+>>> str(Tuning(short=0, without=("prefetch", "unroll and jam")))
 'short=0 without prefetch, unroll and jam'
 """
 
@@ -24,7 +24,7 @@ from anyrt.ir.statements import buffers_of, folds, loops
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Tuning:
     """Sizes of a kernel's pieces (`Pieces` in pieces.py), None for what the model takes, on any machine; and
     which steps its strategy is without."""
 
@@ -51,8 +51,8 @@ class Choice:
         return {name: n for name, n in found if isinstance(n, int)}
 
     @classmethod
-    def parse(cls, text: str) -> Choice | None:
-        """The choice that prints as `text`; None for what is no candidate of any kernel."""
+    def parse(cls, text: str) -> Tuning | None:
+        """The tuning that prints as `text`; None for what is no candidate of any kernel."""
         return _BY_TEXT.get(text)
 
     @property
@@ -61,44 +61,44 @@ class Choice:
         return int.from_bytes(sha256(str(self).encode()).digest()[:7])
 
     @classmethod
-    def of_tactic(cls, tactic: int) -> Choice | None:
-        """The choice with this number; None when there is none."""
+    def of_tactic(cls, tactic: int) -> Tuning | None:
+        """The tuning with this number; None when there is none."""
         return _BY_TACTIC.get(tactic)
 
 
-MODEL = Choice()
-Shape = tuple[tuple[Choice, ...], tuple[Choice, ...]]
+MODEL = Tuning()
+Shape = tuple[tuple[Tuning, ...], tuple[Tuning, ...]]
 # For each shape of kernel what to measure first, and what besides when there is time.
 POINTS: Final[Shape] = (
-    (Choice(block=1024), Choice(block=16384), Choice(block=65536), Choice(item=1024), Choice(item=65536)),
-    (Choice(block=2048), Choice(block=8192), Choice(item=4096), Choice(item=16384)),
+    (Tuning(block=1024), Tuning(block=16384), Tuning(block=65536), Tuning(item=1024), Tuning(item=65536)),
+    (Tuning(block=2048), Tuning(block=8192), Tuning(item=4096), Tuning(item=16384)),
 )
 ROWS: Final[Shape] = (
     (
-        Choice(without=("distribute",)),
-        Choice(without=("unroll and jam",)),
-        Choice(without=("distribute", "unroll and jam")),
-        Choice(without=("prefetch",)),
-        *(Choice(short=65536), Choice(column=64), Choice(column=1024)),
+        Tuning(without=("distribute",)),
+        Tuning(without=("unroll and jam",)),
+        Tuning(without=("distribute", "unroll and jam")),
+        Tuning(without=("prefetch",)),
+        *(Tuning(short=65536), Tuning(column=64), Tuning(column=1024)),
     ),
-    (Choice(column=128), Choice(column=512), Choice(column=4096)),
+    (Tuning(column=128), Tuning(column=512), Tuning(column=4096)),
 )
 TILES: Final[Shape] = (
-    (Choice(line=32), Choice(run=16), Choice(run=128), Choice(chunk=8), Choice(chunk=128, items=4)),
-    (Choice(line=128), Choice(run=32), Choice(run=256), Choice(line=32, run=128)),
+    (Tuning(line=32), Tuning(run=16), Tuning(run=128), Tuning(chunk=8), Tuning(chunk=128, items=4)),
+    (Tuning(line=128), Tuning(run=32), Tuning(run=256), Tuning(line=32, run=128)),
 )
-UNTILED: Final[Shape] = ((Choice(without=("tile",)),), ())
+UNTILED: Final[Shape] = ((Tuning(without=("tile",)),), ())
 WINDOW: Final[Shape] = (
-    (Choice(band=8), Choice(band=16), Choice(band=64, items=8), Choice(band=128, items=4)),
-    (Choice(band=4), Choice(band=256, items=2)),
+    (Tuning(band=8), Tuning(band=16), Tuning(band=64, items=8), Tuning(band=128, items=4)),
+    (Tuning(band=4), Tuning(band=256, items=2)),
 )
 _ALL = (MODEL, *(c for shape in (POINTS, ROWS, TILES, UNTILED, WINDOW) for some in shape for c in some))
 _BY_TEXT = {str(c): c for c in _ALL}
 _BY_TACTIC = {c.tactic: c for c in _ALL}
 
 
-def candidates(kernel: Kernel, more: bool) -> tuple[Choice, ...]:
-    """What may suit a kernel that the model's choice has made, that one first; twice as much where `more`.
+def candidates(kernel: Kernel, more: bool) -> tuple[Tuning, ...]:
+    """What may suit a kernel that was made as the model says, `MODEL` first; twice as much where `more`.
     Some may give the same kernel."""
     shapes = _shapes(kernel)
     orders = [some for shape in shapes for some in shape[:1]]
@@ -119,13 +119,13 @@ def _shapes(kernel: Kernel) -> tuple[Shape, ...]:
     return (*untiled, *tiles, POINTS)
 
 
-def print_choices(choices: Mapping[Value, Choice], places: Iterable[Value]) -> str:
-    """Choices as text: "3 band=8;7 run=128", where 3 and 7 are numbers in `places`."""
-    return ";".join(f"{n} {choices[value]}" for n, value in enumerate(places) if value in choices)
+def print_tunings(tunings: Mapping[Value, Tuning], places: Iterable[Value]) -> str:
+    """Tunings as text: "3 band=8;7 run=128", where 3 and 7 are numbers in `places`."""
+    return ";".join(f"{n} {tunings[value]}" for n, value in enumerate(places) if value in tunings)
 
 
-def parse_choices(text: str, places: Mapping[str, Value]) -> dict[Value, Choice]:
-    """What `print_choices` wrote; a place or a choice that is not known leaves the model's choice."""
+def parse_tunings(text: str, places: Mapping[str, Value]) -> dict[Value, Tuning]:
+    """What `print_tunings` wrote; what is no place or no tuning leaves the kernel to the model."""
     named = (item.partition(" ") for item in text.split(";"))
-    found = {places[n]: Choice.parse(choice) for n, _, choice in named if n in places}
-    return {value: choice for value, choice in found.items() if choice is not None}
+    found = {places[n]: Tuning.parse(tuning) for n, _, tuning in named if n in places}
+    return {value: tuning for value, tuning in found.items() if tuning is not None}
