@@ -13,7 +13,7 @@ from typing import Protocol
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.registers import allocate, fold
 from anyrt.codegen.scope import Scope
-from anyrt.codegen.values import Values
+from anyrt.codegen.values import LOCAL, Values
 from anyrt.core.dims import Dim, Sym, always_le
 from anyrt.ir.kernel import (
     Alloc,
@@ -26,7 +26,6 @@ from anyrt.ir.kernel import (
     Kernel,
     Let,
     Loop,
-    Space,
     Stmt,
     Store,
 )
@@ -71,8 +70,8 @@ class LoopForms(Protocol):
     def head(self, name: str, words: int) -> str:
         """The line that begins the function, whose frame `%frame` has so many words."""
 
-    def scratch(self, to: Emitter, buffer: Buffer) -> str:
-        """The first byte of a buffer that is not in the frame."""
+    def local(self, to: Emitter, buffer: Buffer) -> str:
+        """The first byte of a buffer in scratch or in shared memory, which are not in the frame."""
 
     def write(self, to: Emitter, stmt: Stmt) -> bool:
         """Write `stmt` in the target's own form; False, and nothing written, where it has none. The kernel's
@@ -90,7 +89,7 @@ class Emitter:
         """The whole function, entry to return."""
         v = self.values
         touched = buffers_in_order(kernel)
-        frame = [b for b in touched if b.space is not Space.SCRATCH]
+        frame = [b for b in touched if b.space not in LOCAL]
         for buffer in touched:
             self._base(buffer, frame)
         self.block((For(kernel.var, Loop.PARALLEL, kernel.body),))
@@ -104,10 +103,10 @@ class Emitter:
         return Function(text, frozenset(v.out.declared), Frame(tuple(frame), tuple(v.slots)))
 
     def _base(self, buffer: Buffer, frame: Sequence[Buffer]) -> None:
-        """A buffer's first byte: in the frame, or where the target keeps scratch."""
+        """A buffer's first byte: in the frame, or where the target keeps such memory."""
         v, entry = self.values, self.values.out.scopes.stack[0]
-        if buffer.space is Space.SCRATCH:
-            start = self.forms.scratch(self, buffer)
+        if buffer.space in LOCAL:
+            start = self.forms.local(self, buffer)
         else:
             number = abi.FIRST_BINDING + frame.index(buffer)
             word = v.out.put(entry, f"getelementptr i64, ptr %frame, i64 {number}")
@@ -147,6 +146,8 @@ class Emitter:
                 fold(self.values, stmt, self.values.scalar)
             case Fetch():  # nothing depends on it
                 pass
+            case _:
+                raise AssertionError(f"{type(stmt).__name__} has no form of one turn after the other")
 
     def counted(self, var: Sym, first: str, end: str, body: tuple[Stmt, ...]) -> None:
         """A scalar loop, first … end − 1, entered only when it has a turn to run."""

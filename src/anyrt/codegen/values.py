@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Final
 
 from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
@@ -30,6 +31,9 @@ from anyrt.ir.kernel import (
     operands,
 )
 
+LOCAL: Final = frozenset({Space.SCRATCH, Space.SHARED})  # memory that others than a kernel's caller keep
+REGISTERS: Final = frozenset({Space.REGISTER})
+
 
 @dataclass(slots=True)
 class Register:
@@ -48,10 +52,11 @@ class Values:
     pointers: dict[Buffer, str] = field(default_factory=dict)
     registers: dict[str, Register] = field(default_factory=dict)
     allocas: list[str] = field(default_factory=list)
-    state: dict[str, int] = field(default_factory=dict)  # writes so far, of each register and scratch buffer
+    # Writes so far, of each register and each buffer in scratch or shared memory.
+    state: dict[str, int] = field(default_factory=dict)
 
     def changed(self, name: str) -> None:
-        """The register or scratch buffer `name` was written: what was computed from it is out of date."""
+        """The register or buffer `name` was written: what was computed from it is out of date."""
         self.state[name] = self.state.get(name, 0) + 1
 
     # ---- indices ------------------------------------------------------------------------------
@@ -188,15 +193,15 @@ class Values:
         return self.known(scope, (x, 1), x, lambda: self._write(scope, x))
 
     def home(self, x: Expr, find: Callable[[frozenset[Sym], frozenset[str]], Scope]) -> Scope:
-        """Where `x` is written: what `find` gives for what it needs and reads. What reads scratch stays where
-        it stands: an index that its loop keeps in range need not be in range before the loop."""
-        if scratch_of(x):
+        """Where `x` is written: what `find` gives for what it needs and reads. What reads scratch or
+        shared memory stays where it stands: an index that its loop keeps in range need not be so before."""
+        if local_of(x):
             return self.out.scopes.inner
         return find(frozenset(s for s in free_symbols(x) if s.source is None), registers_of(x))
 
     def known(self, scope: Scope, key: object, x: Expr, write: Callable[[], str]) -> str:
         """What `write` gave for `key` in `scope` before, unless what `x` reads has changed since."""
-        state = tuple(self.state.get(name, 0) for name in (*registers_of(x), *scratch_of(x)))
+        state = tuple(self.state.get(name, 0) for name in (*registers_of(x), *local_of(x)))
         found = scope.values.get(key)
         if found is None or found[1] != state:
             found = scope.values[key] = (write(), state)
@@ -248,23 +253,23 @@ def single(atom: Sym | Fn) -> Dim:
 @lru_cache(maxsize=1 << 16)
 def registers_of(x: Expr) -> frozenset[str]:
     """Names of the accumulators that `x` reads."""
-    return _named(x, Space.REGISTER)
+    return _named(x, REGISTERS)
 
 
 @lru_cache(maxsize=1 << 16)
-def scratch_of(x: Expr) -> frozenset[str]:
-    """Names of the scratch buffers that `x` reads."""
-    return _named(x, Space.SCRATCH)
+def local_of(x: Expr) -> frozenset[str]:
+    """Names of the buffers in scratch and shared memory that `x` reads."""
+    return _named(x, LOCAL)
 
 
 @lru_cache(maxsize=1 << 17)
-def _named(x: Expr, space: Space) -> frozenset[str]:
+def _named(x: Expr, spaces: frozenset[Space]) -> frozenset[str]:
     match x:
         case Load(buffer=b):
-            return frozenset({b.name}) if b.space is space else frozenset()
+            return frozenset({b.name}) if b.space in spaces else frozenset()
         case Alu(args=args):
-            return frozenset().union(*(_named(a, space) for a in args))
+            return frozenset().union(*(_named(a, spaces) for a in args))
         case Cast(arg=arg):
-            return _named(arg, space)
+            return _named(arg, spaces)
         case _:
             return frozenset()

@@ -40,7 +40,7 @@ class VectorForms:
         """A call does the turns from `begin` to `end` of the kernel's own loop."""
         return f"define void @{name}(ptr noalias %frame, i64 %begin, i64 %end, ptr noalias %scratch) #0 {{"
 
-    def scratch(self, to: Emitter, buffer: Buffer) -> str:
+    def local(self, to: Emitter, buffer: Buffer) -> str:
         """A place in the thread's memory."""
         v, start = to.values, "%scratch"
         if buffer.offset == 0:
