@@ -1,5 +1,5 @@
-"""Kernels of blocks and threads as PTX: codegen with the forms of another target. LLVM writes PTX by itself, no
-GPU and none of CUDA's tools is needed."""
+"""Kernels of blocks and threads as PTX: codegen with the forms of another target. LLVM writes PTX by itself,
+no GPU and none of CUDA's tools is needed."""
 
 from dataclasses import dataclass, replace
 
