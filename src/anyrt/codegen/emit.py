@@ -14,7 +14,7 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.registers import allocate, fold
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import LOCAL, Values
-from anyrt.core.dims import Dim, Sym, always_le
+from anyrt.core.dims import Dim, Sym, add, always_le, mul
 from anyrt.ir.kernel import (
     Alloc,
     Buffer,
@@ -26,6 +26,7 @@ from anyrt.ir.kernel import (
     Kernel,
     Let,
     Loop,
+    Space,
     Stmt,
     Store,
 )
@@ -89,9 +90,11 @@ class Emitter:
         """The whole function, entry to return."""
         v = self.values
         touched = buffers_in_order(kernel)
-        frame = [b for b in touched if b.space not in LOCAL]
-        for buffer in touched:
-            self._base(buffer, frame)
+        # Tables never move against each other, so that one address serves all and leaves registers free.
+        anchor = next((b for b in touched if b.space is Space.TABLE), None)
+        frame = [b for b in touched if b.space not in LOCAL and (b.space is not Space.TABLE or b is anchor)]
+        for buffer in (*frame, *(b for b in touched if b not in frame)):
+            self._base(buffer, frame, anchor)
         self.block((For(kernel.var, Loop.PARALLEL, kernel.body),))
         entry, first = v.out.scopes.stack[0], abi.FIRST_BINDING + len(frame)
         head = [
@@ -102,11 +105,15 @@ class Emitter:
         text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
         return Function(text, frozenset(v.out.declared), Frame(tuple(frame), tuple(v.slots)))
 
-    def _base(self, buffer: Buffer, frame: Sequence[Buffer]) -> None:
-        """A buffer's first byte: in the frame, or where the target keeps such memory."""
+    def _base(self, buffer: Buffer, frame: Sequence[Buffer], anchor: Buffer | None) -> None:
+        """A buffer's first byte: in the frame, so far from the table that is, or where the target keeps such
+        memory."""
         v, entry = self.values, self.values.out.scopes.stack[0]
         if buffer.space in LOCAL:
             start = self.forms.local(self, buffer)
+        elif anchor is not None and buffer not in frame:
+            away = v.dim(add(buffer.offset, mul(-1, anchor.offset)))
+            start = v.out.put(entry, f"getelementptr i8, ptr {v.pointers[anchor]}, i64 {away}", "b")
         else:
             number = abi.FIRST_BINDING + frame.index(buffer)
             word = v.out.put(entry, f"getelementptr i64, ptr %frame, i64 {number}")
