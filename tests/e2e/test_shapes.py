@@ -1,5 +1,7 @@
 """Shapes: several profiles, values that are sizes, nothing at all, no and eight dimensions."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -177,3 +179,23 @@ def test_stated_memory_is_enough_where_largest_shapes_exclude_each_other(net, bu
         context.set_input_shape("x", data.shape)
         assert context.execute_v2([data, sizes, out])
         assert np.allclose(out, engine.run(x=data, size=sizes)[engine[-1]])
+
+
+@pytest.mark.parametrize("mode", ["NEAREST", "LINEAR", "CUBIC"])
+@pytest.mark.parametrize("size", [1, 2, 40])
+def test_one_element_is_resized_to_many(net, builder, mode, size):
+    """What is read again and again is one element, which is computed once."""
+    x = net.add_input("x", F, (2, 1, 3, 1))
+    y = x
+    for _ in range(3):
+        y = net.add_unary(net.add_unary(y, trt.UnaryOperation.COS).get_output(0), trt.UnaryOperation.ERF)
+        y = y.get_output(0)
+    resize = net.add_resize(y)
+    resize.resize_mode, resize.shape = getattr(trt.InterpolationMode, mode), (2, 1, 3, size)
+    net.mark_output(resize.get_output(0))
+    engine = builder.build_engine_with_config(net, builder.create_builder_config())
+    data = floats(2, 1, 3, 1)
+    wanted = data.astype(np.float64)
+    for _ in range(3):
+        wanted = np.vectorize(math.erf)(np.cos(wanted))
+    assert np.allclose(engine.run(x=data)[engine[-1]], np.broadcast_to(wanted, (2, 1, 3, size)), atol=1e-6)

@@ -67,6 +67,19 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
     assert reason == "what its rows read is computed before the first one"
 
 
+def test_one_element_that_stands_for_all_rows_needs_no_bands(after, names):
+    text = """
+kernel "k" p0 0.. < 1 work 1 scratch 128 {
+  store row[0] = neg(x[0])
+  for serial i1 0.. < 320 {
+    store y[i1] = row[0]
+  }
+}
+"""
+    reason = after(BUFFERS + text, lambda k: bands(k, names, 16))
+    assert reason == "what its rows read is computed before the first one"
+
+
 def test_rows_that_remember_nothing_need_no_bands(after, names):
     text = """
 kernel "k" p0 0.. < 1 work 1 scratch 0 {

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyrt.ir.kernel import For, Kernel, Let, Loop
+from anyrt.ir.kernel import For, If, Kernel, Let, Loop
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names, around, serial
 from anyrt.loops.strip_mine import cut
@@ -26,7 +26,7 @@ def bands(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
     outer, (*starts, last) = around(kernel)
     if not starts or not isinstance(last, For) or last.kind is not Loop.SERIAL:
         return Fail("no rows are remembered from one to the next")
-    if any(isinstance(s, For) for s in starts):
+    if any(isinstance(s, For) for s in starts) or not any(isinstance(s, If) for s in last.body):
         return Fail("what its rows read is computed before the first one")
     block, within, value = cut(last.var, size, names)
     rows = For(within, Loop.SERIAL, (Let(last.var, value), *last.body))

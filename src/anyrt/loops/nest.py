@@ -20,6 +20,7 @@ from anyrt.ir.kernel import (
     For,
     If,
     Kernel,
+    Let,
     Load,
     Loop,
     Scalar,
@@ -79,13 +80,14 @@ def serial(vars: Sequence[Sym], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def nest_of(stmt: Stmt) -> Nest | None:
-    """The nest that begins with a statement; None where there is none, or an inner loop is chosen already."""
+    """The nest that begins with a statement; None where there is none, or an inner loop is chosen already.
+    What a loop counts in pieces (a let) stays outside of nests."""
     vars: list[Sym] = []
     body: tuple[Stmt, ...] = (stmt,)
     while len(body) == 1 and isinstance(loop := body[0], For) and loop.kind is Loop.SERIAL:
         vars.append(loop.var)
         body = loop.body
-    if not vars or any(isinstance(s, For | If) for s in body):
+    if not vars or any(isinstance(s, For | If | Let) for s in body):
         return None
     return Nest(tuple(vars), body)
 
