@@ -1,5 +1,6 @@
-"""Kernels of blocks and threads as PTX: codegen with the forms of another target. LLVM writes PTX by itself,
-no GPU and none of CUDA's tools is needed."""
+"""Kernels of blocks and threads as PTX: codegen with the forms of another target.
+
+LLVM writes PTX by itself: neither a GPU nor any of CUDA's tools is needed."""
 
 from dataclasses import dataclass, replace
 
@@ -47,6 +48,9 @@ class GridForms:
         start = "addrspacecast (ptr addrspace(3) @shared to ptr)"
         return out.put(out.scopes.inner, f"getelementptr i8, ptr {start}, i64 {to.values.dim(buffer.offset)}")
 
+    def readable(self, to: Emitter, buffer: Buffer, start: str) -> str:
+        return start  # the caller has memory for what is empty
+
     def write(self, to: Emitter, stmt: Stmt) -> bool:
         out = to.values.out
         outer = out.scopes.inner
@@ -79,7 +83,7 @@ def ptx(kernel: Kernel) -> str:
 
 # A thread for each element; the last block has less to do.
 MAP = """
-symbol n 1..1048576
+symbol n 0..1048576
 buffer x f32 input n offset 0
 buffer y f32 output n offset 0
 kernel "scaled" p 0.. < 1 work 1 scratch 0 {
@@ -114,7 +118,7 @@ HALVES = "".join(
     for n in (128, 64, 32, 16, 8, 4, 2, 1)
 )
 REDUCTION = f"""
-symbol n 1..1024
+symbol n 0..1024
 buffer acc f32 register 1 offset 0
 buffer part f32 shared 256 offset 0
 buffer x f32 input 1024*n offset 0

@@ -74,6 +74,9 @@ class LoopForms(Protocol):
     def local(self, to: Emitter, buffer: Buffer) -> str:
         """The first byte of a buffer in scratch or in shared memory, which are not in the frame."""
 
+    def readable(self, to: Emitter, buffer: Buffer, start: str) -> str:
+        """Where a first element may be read beside a condition, though the buffer at `start` may be empty."""
+
     def write(self, to: Emitter, stmt: Stmt) -> bool:
         """Write `stmt` in the target's own form; False, and nothing written, where it has none. The kernel's
         own loop comes as a PARALLEL one, of which a target does the turns that are its call's."""
@@ -119,9 +122,7 @@ class Emitter:
             word = v.out.put(entry, f"getelementptr i64, ptr %frame, i64 {number}")
             start = v.out.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
         if not always_le(1, buffer.size):
-            # Nothing may be there. A first element that is read beside a condition comes from what surely is.
-            some = v.out.put(entry, f"icmp sgt i64 {v.dim(buffer.size)}, 0")
-            start = v.out.put(entry, f"select i1 {some}, ptr {start}, ptr %frame", "b")
+            start = self.forms.readable(self, buffer, start)
         v.pointers[buffer] = start
 
     # ---- statements ---------------------------------------------------------------------------

@@ -48,6 +48,12 @@ class VectorForms:
         entry = v.out.scopes.stack[0]
         return v.out.put(entry, f"getelementptr i8, ptr {start}, i64 {v.dim(buffer.offset)}", "b")
 
+    def readable(self, to: Emitter, buffer: Buffer, start: str) -> str:
+        """The frame, which is surely there, where the buffer is not."""
+        v, entry = to.values, to.values.out.scopes.stack[0]
+        some = v.out.put(entry, f"icmp sgt i64 {v.dim(buffer.size)}, 0")
+        return v.out.put(entry, f"select i1 {some}, ptr {start}, ptr %frame", "b")
+
     def write(self, to: Emitter, stmt: Stmt) -> bool:
         """Vector loops, all that stands in them, and the kernel's own loop."""
         lanes = self.vectors.lanes
