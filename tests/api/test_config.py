@@ -361,10 +361,10 @@ def test_a_build_may_be_kept_from_the_timing_cache(builder, config):
     assert config.get_timing_cache().queryKeys() == []
 
 
-def test_the_number_of_forms_to_measure_reaches_the_build(builder, config):
+def test_the_number_of_variants_to_measure_reaches_the_build(builder, config):
     config.builder_optimization_level, config.max_num_tactics = 4, 1
     engine = builder.build_engine_with_config(many_rows(builder), config)
-    assert "model, its only form" in engine._plan.report
+    assert "model, its only variant" in engine._plan.report
     config.reset()
     assert (config.builder_optimization_level, config.max_num_tactics) == (3, -1)
 

@@ -1,4 +1,4 @@
-"""Builds that measure: which form of a kernel wins, what is remembered, what stops it.
+"""Builds that measure: which variant of a kernel wins, what is remembered, what stops it.
 
 The clock is the tests' own."""
 
@@ -77,7 +77,7 @@ def window() -> Graph:
 
 
 SHAPES = (points, tiles, rows, long_rows, columns, window)
-# Some candidates, and the place of each among the forms that are measured at level 4.
+# Some candidates, and the place of each among the variants that are measured at level 4.
 WINNERS = (
     (points, Tuning(block=16384), 2, 4),
     (tiles, Tuning(without=("tile",)), 1, 6),
@@ -91,7 +91,7 @@ WINNERS = (
 
 
 def clock(*seconds: float):
-    """A clock by which the forms of a kernel take so long, in turn."""
+    """A clock by which the variants of a kernel take so long, in turn."""
 
     def ticks():
         now = 0.0
@@ -107,9 +107,9 @@ def no_clock() -> float:
     raise AssertionError("nothing is to be measured")
 
 
-def winning(graph: Graph, form: int, count: int, **settings) -> BuildRequest:
-    """A request by whose clock one of so many forms is twice as fast as the others."""
-    seconds = [2 / 1024 if n != form else 1 / 1024 for n in range(count)]
+def winning(graph: Graph, variant: int, count: int, **settings) -> BuildRequest:
+    """A request by whose clock one of so many variants is twice as fast as the others."""
+    seconds = [2 / 1024 if n != variant else 1 / 1024 for n in range(count)]
     return BuildRequest(
         "net", graph, settings=Settings(**{"optimization_level": 4, **settings}), clock=clock(*seconds)
     )
@@ -136,9 +136,11 @@ def _own_cache_and_the_usual_machine(tmp_path, monkeypatch):
 # ---- what is chosen --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shape", "tuning", "form", "count"), WINNERS)
-def test_the_fastest_form_is_verified_and_comes_back_when_the_plan_is_loaded(shape, tuning, form, count):
-    plan = driver.build(winning(shape(), form, count, verify=Verify.FULL))
+@pytest.mark.parametrize(("shape", "tuning", "variant", "count"), WINNERS)
+def test_the_fastest_variant_is_verified_and_comes_back_when_the_plan_is_loaded(
+    shape, tuning, variant, count
+):
+    plan = driver.build(winning(shape(), variant, count, verify=Verify.FULL))
     assert loaded(plan) == kernels(shape(), tuning) != kernels(shape())
     report = read_plan(plan).plan.report.splitlines()
     assert report[2] == "measured on 1 threads, at most 0.2 s for a kernel:"
@@ -148,13 +150,13 @@ def test_the_fastest_form_is_verified_and_comes_back_when_the_plan_is_loaded(sha
     assert report[3].count("tactic") == count
 
 
-def test_level_5_measures_more_forms():
+def test_level_5_measures_more_variants():
     plan = driver.build(winning(columns(), 4, 6, optimization_level=5))
     assert loaded(plan) == kernels(columns(), Tuning(column=512))
 
 
 @pytest.mark.parametrize(("seconds", "wanted"), [(0.98e-3, MODEL), (0.96e-3, Tuning(column=64))], ids=str)
-def test_a_form_that_is_faster_by_noise_only_is_not_taken(seconds, wanted):
+def test_a_variant_that_is_faster_by_noise_only_is_not_taken(seconds, wanted):
     request = replace(winning(columns(), 1, 2, max_tactics=2), clock=clock(1e-3, seconds))
     assert loaded(driver.build(request)) == kernels(columns(), wanted)
 
@@ -169,7 +171,7 @@ def test_at_the_default_level_nothing_is_measured_read_or_remembered():
     assert plain.timings == known.timings
 
 
-def test_no_more_forms_are_measured_than_the_settings_allow():
+def test_no_more_variants_are_measured_than_the_settings_allow():
     request = winning(columns(), 1, 2, max_tactics=2)
     assert loaded(driver.build(request)) == kernels(columns(), Tuning(column=64))
     assert driver.build(
@@ -250,7 +252,7 @@ def test_other_sizes_threads_and_processors_have_names_of_their_own(monkeypatch)
     small = replace(winning(rows(), 1, 2), timings=timings)
     driver.build(small)
     driver.build(replace(small, graph=of(b.map_("sub", wide, b.reduce_("sum", wide, (1,))), wide)))
-    monkeypatch.setattr(tune._Search, "_steps", lambda self, forms: [lambda: None] * len(forms))
+    monkeypatch.setattr(tune._Search, "_steps", lambda self, variants: [lambda: None] * len(variants))
     driver.build(replace(small, pool=Two))
     assert len(timings) == 3
     monkeypatch.setenv("ANYRT_CPU", "sse2")

@@ -63,8 +63,8 @@ class IBuilderConfig(Managed):
     builder_optimization_level = Setting(
         int,
         3,
-        "How long to look for fast kernels, 0 to 5. Up to 3 a cost model cuts them; 4 and 5 measure forms of"
-        " each, for up to 0.2 and 1 s besides compiling them, and the timing cache remembers the best.",
+        "How long to look for fast kernels, 0 to 5. Up to 3 a cost model says how; 4 and 5 measure variants"
+        " of each, for up to 0.2 and 1 s besides compiling them, and the timing cache remembers the best.",
         low=0,
         high=5,
     )
@@ -77,7 +77,10 @@ class IBuilderConfig(Managed):
     max_aux_streams = Setting(int, -1, "Kept: most auxiliary streams; kernels use threads.", low=-1)
     progress_monitor = Setting(IProgressMonitor, None, "Follows builds and may stop them.")
     max_num_tactics = Setting(
-        int, -1, "Most forms of a kernel to measure, where the level measures; −1: as the level says.", low=-1
+        int,
+        -1,
+        "Most variants of a kernel to measure, where the level measures; −1: as the level says.",
+        low=-1,
     )
     tiling_optimization_level = Setting(
         TilingOptimizationLevel, TilingOptimizationLevel.NONE, "Kept; tiles come from a cost model."

@@ -48,7 +48,7 @@ class Settings:
 
     `memory_limit`: bytes of intermediate memory, None without limit. `num_threads`: None for the machine's
     own number. `round_layers`: half types are rounded after every layer, not only where a value is stored.
-    `flags`: every BuilderFlag, as bits. `max_tactics`: most forms of a kernel to measure,
+    `flags`: every BuilderFlag, as bits. `max_tactics`: most variants of a kernel to measure,
     below 0 as the level says.
     """
 

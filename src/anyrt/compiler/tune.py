@@ -1,11 +1,11 @@
-"""Tuning: at the higher optimisation levels a build runs each kernel in several forms and keeps the
+"""Tuning: at the higher optimisation levels a build runs each kernel in several variants and keeps the
 fastest one.
 
     tuned = tune(request, lowered, lower, target, check, done)
     tuned.lowered, tuned.tunings, tuned.lines
 
 Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
-threads, its forms in turn. What was found goes to `request.timings`, under a name made of the kernel, the
+threads, its variants in turn. What was found goes to `request.timings`, under a name made of the kernel, the
 sizes, the threads and the machine; with an entry there nothing is measured.
 """
 
@@ -34,10 +34,10 @@ from anyrt.ir.program import Call, Guarded
 from anyrt.ir.statements import buffers_of
 from anyrt.plan.pool import Threads
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.forms import Form, Formed, described, formed, forms
 from anyrt.schedule.fuse import Schedule
 from anyrt.schedule.race import EFFORTS, Effort, fastest, race
 from anyrt.schedule.tuning import MODEL, Tuning
+from anyrt.schedule.variants import Task, Variant, described, tasks, variants
 from anyrt.schedule.versions import serving, versions
 
 ROOM: Final = 2 << 30  # bytes of tensors that measuring may take
@@ -62,7 +62,7 @@ def tune(
     check: Callable[[], None],
     done: Callable[[int], None],
 ) -> Tuned:
-    """The fastest of several forms of each kernel. `check` is called between runs and `done` with its number
+    """The fastest of several variants of each kernel. `check` is called between runs, `done` with its number
     after each kernel: what they raise stops the measuring."""
     sizes = Sizes(request.sizes(0, Point.OPT) if request.profiles else {})
     ends = (*lowered.graph.inputs, *lowered.graph.outputs)
@@ -72,7 +72,7 @@ def tune(
     pool = None if request.pool is None else request.pool()
     timings = {} if request.settings.flags & 1 << BuilderFlag.DISABLE_TIMING_CACHE else request.timings
     effort, asked = EFFORTS[request.settings.optimization_level], request.settings.max_tactics
-    effort = replace(effort, forms=min(effort.forms, asked)) if asked >= 0 else effort
+    effort = replace(effort, variants=min(effort.variants, asked)) if asked >= 0 else effort
     version = serving((v.guard for v in lowered.module.versions), sizes.values)
     search = _Search(request, lowered, lower, target, check, sizes.values, version, pool, timings, effort)
     return search.run(done)
@@ -97,19 +97,19 @@ class _Search:
     def run(self, done: Callable[[int], None]) -> Tuned:
         """Every kernel in order."""
         graph = versions(self.lowered.graph)[self.version].graph
-        kernels = formed(self.lowered.graph, graph, self.lowered.schedules[self.version])
-        unknown = [k for k in kernels if self._known(k) is None]
-        found = forms(unknown, self._schedule, self.effort.forms, self.effort.more)
+        every = tasks(self.lowered.graph, graph, self.lowered.schedules[self.version])
+        unknown = [t for t in every if self._known(t) is None]
+        found = variants(unknown, self._schedule, self.effort.variants, self.effort.more)
         tunings: dict[Value, Tuning] = {}
         lines = [f"measured on {self.threads} threads, at most {self.effort.seconds} s for a kernel:"]
-        for kernel in kernels:
-            known = self._known(kernel)
+        for task in every:
+            known = self._known(task)
             if known is not None:
-                tunings[kernel.root], line = known, f"{known}, as the timing cache says"
+                tunings[task.root], line = known, f"{known}, as the timing cache says"
             else:
-                tunings[kernel.root], line = self._measured(kernel, found[kernel.root])
-            lines.append(f"  {kernel.kernel.name}: {line}")
-            done(kernel.number)
+                tunings[task.root], line = self._measured(task, found[task.root])
+            lines.append(f"  {task.kernel.name}: {line}")
+            done(task.number)
         tunings = {root: tuning for root, tuning in tunings.items() if tuning != MODEL}
         return Tuned(self.lower(tunings) if tunings else self.lowered, tunings, tuple(lines))
 
@@ -124,7 +124,7 @@ class _Search:
         assert schedule.tables.kept == self.lowered.schedule.tables.kept, "a tuning changed the tables"
         return schedule
 
-    def _key(self, kernel: Formed) -> str:
+    def _key(self, task: Task) -> str:
         sizes = (f"{name}={n}" for name, n in sorted(self.sizes.items()))
         made_for = (
             self.target.key,
@@ -132,36 +132,36 @@ class _Search:
             str(self.threads),
             str(self.request.strategies),
         )
-        return kernel.key(*made_for, *sizes)
+        return task.key(*made_for, *sizes)
 
-    def _known(self, kernel: Formed) -> Tuning | None:
+    def _known(self, task: Task) -> Tuning | None:
         """What the timing cache says; None where it does not know the kernel, or names no tuning."""
-        entry = self.timings.get(self._key(kernel))
+        entry = self.timings.get(self._key(task))
         return None if entry is None else Tuning.of_tactic(entry[0])
 
-    def _measured(self, kernel: Formed, forms: Sequence[Form]) -> tuple[Tuning, str]:
-        """The best form, and what to say of it."""
-        if len(forms) == 1:
-            return MODEL, f"{MODEL}, its only form"
+    def _measured(self, task: Task, variants: Sequence[Variant]) -> tuple[Tuning, str]:
+        """The best variant, and what to say of it."""
+        if len(variants) == 1:
+            return MODEL, f"{MODEL}, its only variant"
         try:
-            least = race(self._steps(forms), self.effort, self.request.clock, self.check)
+            least = race(self._steps(variants), self.effort, self.request.clock, self.check)
         except ResourceError as error:  # for the trial; the engine may run where there is more
             return MODEL, f"not measured: {error}"
         if least is None:
             return MODEL, "not measured: it takes too long"
         best = fastest(least)
-        tuning = forms[best].tuning
-        self.timings[self._key(kernel)] = (tuning.tactic, least[best] * 1e3)
-        return tuning, f"{tuning}, of {described(forms, least)}"
+        tuning = variants[best].tuning
+        self.timings[self._key(task)] = (tuning.tactic, least[best] * 1e3)
+        return tuning, f"{tuning}, of {described(variants, least)}"
 
-    def _steps(self, forms: Sequence[Form]) -> list[Callable[[], None]]:
-        """What runs each form on the same memory."""
-        kernels = [Call(form.kernel, f"form{n}") for n, form in enumerate(forms)]
+    def _steps(self, variants: Sequence[Variant]) -> list[Callable[[], None]]:
+        """What runs each variant on the same memory."""
+        kernels = [Call(variant.kernel, f"variant{n}") for n, variant in enumerate(variants)]
         schedule = self.lowered.schedules[self.version]
         module = replace(self.lowered.module, versions=[Guarded(1, kernels)])
         one = replace(self.lowered, module=module, schedules=(schedule,))
         trial = Trial(load(one, self.target), self.sizes, self.pool, self.blocks)
-        rng, read = np.random.default_rng(0), buffers_of(forms[0].kernel.body)
+        rng, read = np.random.default_rng(0), buffers_of(variants[0].kernel.body)
         for value, buffer in schedule.buffers.items():
             if buffer in read and buffer.space in (Space.INPUT, Space.ARENA):
                 shape = [evaluate(d, self.sizes) for d in value.shape]

@@ -17,9 +17,9 @@ LEAST_GAIN: Final = 0.03  # of the first step's time: less is noise
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What to spend on a kernel: `forms` of it, `runs` of each, `seconds` in all."""
+    """What to spend on a kernel: `variants` of it, `runs` of each, `seconds` in all."""
 
-    forms: int
+    variants: int
     runs: int
     seconds: float
     more: bool = False  # candidates that seldom win, too

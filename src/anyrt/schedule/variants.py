@@ -1,0 +1,70 @@
+"""The variants of a kernel: what its candidates make of it (schedule/tuning.py), each variant once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from anyrt.ir.graph import Graph, Value
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.schedule.fuse import Schedule
+from anyrt.schedule.tuning import MODEL, Tuning, candidates
+from anyrt.schedule.versions import originals
+
+# Of the names that `key` makes: another one when tunings come to mean something else, or there are more.
+VERSION = "anyrt variants 2"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to tune: a kernel as the model makes it, with its root in the graph that was lowered and its
+    place in the schedule."""
+
+    root: Value
+    number: int
+    kernel: Kernel
+
+    def key(self, *circumstances: str) -> str:
+        """A name for what is measured of it under these circumstances: the same in every network."""
+        text = print_kernels([replace(self.kernel, name="kernel")])
+        return sha256("\n".join((VERSION, *circumstances, text)).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a tuning makes of a kernel."""
+
+    tuning: Tuning
+    kernel: Kernel
+
+
+def tasks(graph: Graph, version: Graph, schedule: Schedule) -> tuple[Task, ...]:
+    """The kernels of a version of `graph`, each root once: what is stored to several places is made alike."""
+    origin, found = originals(graph, version), dict[Value, Task]()
+    for number, launch in enumerate(schedule.launches):
+        root = origin[launch.root]
+        found.setdefault(root, Task(root, number, launch.kernel))
+    return tuple(found.values())
+
+
+def variants(
+    tasks: Sequence[Task], lower: Callable[[Mapping[Value, Tuning]], Schedule], most: int, more: bool
+) -> dict[Value, tuple[Variant, ...]]:
+    """At most so many variants of each kernel, by root, the model's first; `lower` schedules with tunings."""
+    named = {t.root: candidates(t.kernel, more) for t in tasks}
+    found = {t.root: {print_kernels([t.kernel]): Variant(MODEL, t.kernel)} for t in tasks}
+    for n in range(1, max(map(len, named.values()), default=0)):
+        part = [t for t in tasks if n < len(named[t.root]) and len(found[t.root]) < most]
+        schedule = lower({t.root: named[t.root][n] for t in part})
+        for t in part:
+            kernel = schedule.launches[t.number].kernel
+            found[t.root].setdefault(print_kernels([kernel]), Variant(named[t.root][n], kernel))
+    return {root: tuple(different.values()) for root, different in found.items()}
+
+
+def described(variants: Sequence[Variant], seconds: Sequence[float]) -> str:
+    """What was measured, with the numbers that timing caches know the tunings by."""
+    pairs = zip((variant.tuning for variant in variants), seconds, strict=True)
+    return "; ".join(f"{tuning} {t * 1e3:.4g} ms (tactic {tuning.tactic})" for tuning, t in pairs)
