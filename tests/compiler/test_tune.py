@@ -252,7 +252,7 @@ def test_other_sizes_threads_and_processors_have_names_of_their_own(monkeypatch)
     small = replace(winning(rows(), 1, 2), timings=timings)
     driver.build(small)
     driver.build(replace(small, graph=of(b.map_("sub", wide, b.reduce_("sum", wide, (1,))), wide)))
-    monkeypatch.setattr(tune._Search, "_steps", lambda self, variants: [lambda: None] * len(variants))
+    monkeypatch.setattr(tune._Search, "_calls", lambda self, variants: [lambda: None] * len(variants))
     driver.build(replace(small, pool=Two))
     assert len(timings) == 3
     monkeypatch.setenv("ANYRT_CPU", "sse2")

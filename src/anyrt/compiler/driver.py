@@ -44,7 +44,7 @@ from anyrt.plan.room import THREAD_ROOM, require_room
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.race import EFFORTS
+from anyrt.schedule.measure import BUDGETS
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES
 from anyrt.schedule.tuning import Tuning, parse_tunings, print_tunings
@@ -206,7 +206,7 @@ class _Build:
     def _is_plain(self) -> bool:
         """True where nothing is measured or verified, so that the same graph gives the same plan."""
         settings = self.request.settings
-        return settings.optimization_level not in EFFORTS and settings.verify is Verify.OFF
+        return settings.optimization_level not in BUDGETS and settings.verify is Verify.OFF
 
     def _again(self, parts: PlanParts, compiled: Compiled) -> PlanParts:
         """What an earlier build of the same graph has left in the cache."""
@@ -245,7 +245,7 @@ class _Build:
     ) -> Tuned:
         """Kernels cut as measuring shows, at the levels that measure."""
         lowered = lower()
-        if self.request.settings.optimization_level not in EFFORTS:
+        if self.request.settings.optimization_level not in BUDGETS:
             return Tuned(lowered)
         if self.request.profiles and not _allowed(needs, self.request.sizes(0, Point.OPT)):
             line = "no kernel was measured: the network cannot run at the optimum of the first profile"

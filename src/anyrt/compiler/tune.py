@@ -35,7 +35,7 @@ from anyrt.ir.statements import buffers_of
 from anyrt.plan.pool import Threads
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Schedule
-from anyrt.schedule.race import EFFORTS, Effort, fastest, race
+from anyrt.schedule.measure import BUDGETS, Budget, fastest, measure
 from anyrt.schedule.tuning import MODEL, Tuning
 from anyrt.schedule.variants import Task, Variant, described, tasks, variants
 from anyrt.schedule.versions import serving, versions
@@ -71,10 +71,10 @@ def tune(
         return Tuned(lowered, lines=(f"no kernel was measured: {needed} bytes of tensors are too many",))
     pool = None if request.pool is None else request.pool()
     timings = {} if request.settings.flags & 1 << BuilderFlag.DISABLE_TIMING_CACHE else request.timings
-    effort, asked = EFFORTS[request.settings.optimization_level], request.settings.max_tactics
-    effort = replace(effort, variants=min(effort.variants, asked)) if asked >= 0 else effort
+    budget, asked = BUDGETS[request.settings.optimization_level], request.settings.max_tactics
+    budget = replace(budget, variants=min(budget.variants, asked)) if asked >= 0 else budget
     version = serving((v.guard for v in lowered.module.versions), sizes.values)
-    search = _Search(request, lowered, lower, target, check, sizes.values, version, pool, timings, effort)
+    search = _Search(request, lowered, lower, target, check, sizes.values, version, pool, timings, budget)
     return search.run(done)
 
 
@@ -91,7 +91,7 @@ class _Search:
     version: int
     pool: Threads | None
     timings: MutableMapping[str, tuple[int, float]]
-    effort: Effort
+    budget: Budget
     blocks: dict[str, HostMemory] = field(default_factory=dict)
 
     def run(self, done: Callable[[int], None]) -> Tuned:
@@ -99,9 +99,9 @@ class _Search:
         graph = versions(self.lowered.graph)[self.version].graph
         every = tasks(self.lowered.graph, graph, self.lowered.schedules[self.version])
         unknown = [t for t in every if self._known(t) is None]
-        found = variants(unknown, self._schedule, self.effort.variants, self.effort.more)
+        found = variants(unknown, self._schedule, self.budget.variants, self.budget.more)
         tunings: dict[Value, Tuning] = {}
-        lines = [f"measured on {self.threads} threads, at most {self.effort.seconds} s for a kernel:"]
+        lines = [f"measured on {self.threads} threads, at most {self.budget.seconds} s for a kernel:"]
         for task in every:
             known = self._known(task)
             if known is not None:
@@ -144,7 +144,7 @@ class _Search:
         if len(variants) == 1:
             return MODEL, f"{MODEL}, its only variant"
         try:
-            least = race(self._steps(variants), self.effort, self.request.clock, self.check)
+            least = measure(self._calls(variants), self.budget, self.request.clock, self.check)
         except ResourceError as error:  # for the trial; the engine may run where there is more
             return MODEL, f"not measured: {error}"
         if least is None:
@@ -154,7 +154,7 @@ class _Search:
         self.timings[self._key(task)] = (tuning.tactic, least[best] * 1e3)
         return tuning, f"{tuning}, of {described(variants, least)}"
 
-    def _steps(self, variants: Sequence[Variant]) -> list[Callable[[], None]]:
+    def _calls(self, variants: Sequence[Variant]) -> list[Callable[[], None]]:
         """What runs each variant on the same memory."""
         kernels = [Call(variant.kernel, f"variant{n}") for n, variant in enumerate(variants)]
         schedule = self.lowered.schedules[self.version]
