@@ -54,6 +54,8 @@ def together(make: Apply) -> Apply:
     """The step where several rows may share an item, and do not yet."""
 
     def apply(kernel: Kernel, c: Context) -> Kernel | Fail:
+        if kernel.var.extent == 1:
+            return Fail("there is one row")
         if not any(isinstance(s, Let) for s in kernel.body):
             return Fail("several rows share an item already")
         return _several(kernel, c) or make(kernel, c)
