@@ -117,6 +117,27 @@ def test_explain_shows_assembly_of_any_processor(capsys, level, instruction):
     assert instruction in printed(capsys, *words)
 
 
+def test_explain_shows_the_steps_that_make_a_kernel(capsys):
+    text = printed(capsys, "explain", "net.py", "--node", "relu", "--stage", "loops")
+    assert [line for line in text.splitlines() if line.startswith(("buffer", "#"))] == [
+        "buffer in_x FLOAT input 8 offset 0",
+        "buffer out_y FLOAT output 8 offset 0",
+        "# serial loops",
+        "# collapse",
+        "# interleave: no few elements lie side by side as one flat row",
+        "# store repeated: no tile computes anything again",
+        "# tile: nothing is read across memory",
+        "# reorder: no few elements are taken apart",
+        "# strip-mine: its innermost loop is one piece",
+        "# parallelise",
+        "# vectorise",
+        "# version: no vector loop follows a table of an open class",
+        "# precompute addresses: no long vector loop reads at near positions",
+    ]
+    kernels = printed(capsys, "explain", "net.py", "--node", "relu", "--stage", "kernels")
+    assert text.split("# vectorise\n")[1].split("#")[0] == kernels[kernels.index("kernel ") :]
+
+
 def test_explain_shows_every_version_of_a_dynamic_network(capsys):
     text = printed(capsys, "explain", "net.py:dynamic", "--stage", "kernels", "--node", "total")
     assert [line for line in text.splitlines() if line.startswith("version")] == [

@@ -1,5 +1,5 @@
-"""The stages of a plan as text, whole or for one node: graph, kernels, host program, LLVM text,
-assembly."""
+"""The stages of a plan as text, whole or for one node: graph, kernels, the steps that made their loops, host
+program, LLVM text, assembly."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 from anyrt.codegen import llvm
 from anyrt.compiler import native
-from anyrt.core.dims import Dim
 from anyrt.core.dimtext import print_dim
 from anyrt.core.errors import ArgumentError, CompileError
 from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.program import print_module
+from anyrt.ir.rewrite import Fail
 from anyrt.ir.text import print_graph
 from anyrt.prims.table import named_blobs, vocabulary
-from anyrt.schedule.fuse import Launch
+from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.versions import versions
 
 NO_KERNEL = "(no kernel: it is an input or a constant, or no output needs it)\n"
@@ -50,10 +52,17 @@ class Stages:
         """
         tables = [] if self.node else self.lowered.module.tables
         parts = [print_kernels(tables)] if tables else []
-        found = list(self._launches())
-        for guard, launches in found:
-            parts += [f"version for {print_dim(guard)}\n"] if len(found) > 1 else []
+        for heading, _, launches in self._versions():
+            parts += [heading] if heading else []
             parts.append(print_kernels([x.kernel for x in launches]) if launches else NO_KERNEL)
+        return "\n".join(parts)
+
+    def loops(self) -> str:
+        """The same kernels after each step of their strategies, and why a step did not apply."""
+        parts: list[str] = []
+        for heading, schedule, launches in self._versions():
+            parts += [heading] if heading else []
+            parts += ["".join(_steps(schedule.trace(x))) for x in launches] or [NO_KERNEL]
         return "\n".join(parts)
 
     def program(self) -> str:
@@ -61,7 +70,7 @@ class Stages:
         text = print_module(self.lowered.module)
         if self.node is None:
             return text
-        names = {x.call.name for launches in self._launches() for x in launches[1]}
+        names = {x.call.name for _, _, launches in self._versions() for x in launches}
         return "".join(f"{line}\n" for line in text.splitlines() if line.strip().split("(")[0] in names)
 
     def llvm(self) -> str:
@@ -76,22 +85,37 @@ class Stages:
             return llvm.assembly(text, self.target)
         return self._functions(llvm.assembly(text, self.target), r"^{}:.*?^\t\.size\t{}[^\n]*$")
 
-    def _launches(self) -> Iterator[tuple[Dim, list[Launch]]]:
-        """For each version its guard, 1 where it always holds, and what computes the node."""
-        for version, schedule in zip(versions(self.lowered.graph), self.lowered.schedules, strict=True):
+    def _versions(self) -> Iterator[tuple[str, Schedule, list[Launch]]]:
+        """Each version with its heading, where there are several, and with what computes the node."""
+        found = versions(self.lowered.graph)
+        for version, schedule in zip(found, self.lowered.schedules, strict=True):
+            heading = f"version for {print_dim(version.guard)}\n" if len(found) > 1 else ""
             mine = None if self.node is None else values_of(version.graph, self.node)
             launches = schedule.launches
             yield (
-                version.guard,
+                heading,
+                schedule,
                 [x for x in launches if mine is None or mine.intersection((*x.makes, *x.inlined))],
             )
 
     def _functions(self, text: str, pattern: str) -> str:
         """The functions of the node; those that several layers share have the name of the first."""
-        names = {x.call.kernel.name for _, launches in self._launches() for x in launches}
+        names = {x.call.kernel.name for _, _, launches in self._versions() for x in launches}
         patterns = (pattern.replace("{}", re.escape(name)).replace("}}", "}") for name in sorted(names))
         found = (re.search(p, text, re.M | re.S) for p in patterns)
         return "".join(f"{match[0]}\n\n" for match in found if match is not None)
+
+
+def _steps(trace: Sequence[Trace]) -> Iterator[str]:
+    """What was declared, then for each step its name with the kernel after it, or with the reason."""
+    whole = print_kernels([step.result for step in trace if isinstance(step.result, Kernel)])
+    declared, *kernels = re.split(r"^(?=kernel )", whole, flags=re.M)
+    yield declared
+    for step in trace:
+        if isinstance(step.result, Fail):
+            yield f"# {step.step}: {step.result.reason}\n"
+        else:
+            yield f"# {step.step}\n{kernels.pop(0)}"
 
 
 def names_of(graph: Graph) -> list[str]:

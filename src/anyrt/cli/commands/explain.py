@@ -2,6 +2,7 @@
 
 anyrt explain net.py                        all stages of the network that define(network) makes
 anyrt explain net.py:tiny --stage kernels   the fused kernels of the network that tiny(network) makes
+anyrt explain net.py --node norm --stage loops   its kernel after each step that transforms loops
 anyrt explain net.plan --node conv1 --stage asm --cpu neon
 """
 
@@ -12,7 +13,8 @@ from argparse import ArgumentParser, Namespace
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_heading
 
-STAGES = ("graph", "kernels", "program", "llvm", "asm", "all")
+STAGES = ("graph", "kernels", "program", "llvm", "asm")
+LOOPS = "loops"  # long, and only printed when asked for
 
 
 def options(parser: ArgumentParser) -> None:
@@ -20,7 +22,12 @@ def options(parser: ArgumentParser) -> None:
     parser.description = __doc__
     parser.add_argument("network", help="FILE.py or FILE.py:FUNCTION (default: define), or a plan file")
     parser.add_argument("--node", metavar="NAME", help="only this layer or input")
-    parser.add_argument("--stage", choices=STAGES, default="all", help="only this stage (default: all)")
+    parser.add_argument(
+        "--stage",
+        choices=(*STAGES, LOOPS, "all"),
+        default="all",
+        help="only this stage; loops: the steps that make each kernel (default: all but loops)",
+    )
     parser.add_argument(
         "--cpu", metavar="LEVEL", help="for this feature level instead of this machine's: avx2 …"
     )
@@ -40,8 +47,8 @@ def run(args: Namespace) -> None:
     if args.node is not None:
         values_of(stages.lowered.graph, args.node)  # an unknown name is an error before anything is printed
     found = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)
-    texts = dict(zip(STAGES, found, strict=False))
-    wanted = tuple(texts) if args.stage not in texts else (args.stage,)
+    texts = {**dict(zip(STAGES, found, strict=True)), LOOPS: stages.loops}
+    wanted = STAGES if args.stage == "all" else (args.stage,)
     for name in wanted:
         if len(wanted) > 1:
             print_heading(name)
