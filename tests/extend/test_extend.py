@@ -107,6 +107,24 @@ class Twice(Prim):
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         return args[0].at(index) * 2.0
 '''
+TRANSFORMATION = '''"""Unroll: short vector loops are written out, turn by turn."""
+from __future__ import annotations
+
+from anyrt.ir.kernel import For, Kernel, Loop
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.nest import changed
+from dataclasses import replace
+
+
+def unroll(kernel: Kernel, most: int) -> Kernel | Fail:
+    """Loops of at most `most` turns."""
+    body = tuple(replace(s, kind=Loop.UNROLL) if is_short(s, most) else s for s in kernel.body)
+    return changed(kernel, body, f"no vector loop has at most {most} turns")
+
+
+def is_short(stmt, most):
+    return isinstance(stmt, For) and stmt.kind is Loop.VECTOR and stmt.var.extent <= most
+'''
 RULE = """RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "minimum of equals",
@@ -154,6 +172,20 @@ def test_a_primitive_is_a_file_and_its_name(copy):
     printed = copy.run("-c", program)
     assert printed.splitlines()[0] == " ".join(["[[2.0, 4.0, 6.0], [-2.0, -4.0, 8.0]]"] * 2)
     assert "Twice()(v0)" in printed
+
+
+def test_a_transformation_of_loops_is_a_file_and_a_step(copy):
+    (copy.package / "loops/unroll.py").write_text(TRANSFORMATION)
+    strategy = "schedule/strategies/map.py"
+    copy.replace(
+        strategy, "from anyrt.loops.tile", "from anyrt.loops.unroll import unroll\nfrom anyrt.loops.tile"
+    )
+    step = 'Step("unroll", lambda kernel, c: unroll(kernel, 6))'
+    copy.replace(strategy, "    VECTORISE,\n    VERSION", f"    VECTORISE,\n    {step},\n    VERSION")
+    printed = copy.run("-c", RUN_GRAPH.format(value='map_("neg", x)')).splitlines()[0]
+    assert printed == " ".join(["[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]"] * 2)
+    made = copy.anyrt("explain", "net.plan", "--stage", "loops").split("# unroll\n")[1]
+    assert "for unroll" in made.split("#")[0]
 
 
 def test_a_rewrite_rule_is_one_record(copy):
