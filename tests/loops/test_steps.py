@@ -1,0 +1,265 @@
+"""Every step of every strategy leaves a kernel that computes the same: random graphs, what networks are
+typically made of, and the cases of operators.
+
+Kernels run on small integers, with every access checked. What they leave in memory is the same bit for bit,
+but where a step adds up in another order: then both lie as near the reference as its bounds say.
+
+ANYRT_FUZZ=2000 tries that many graphs of each kind, and all cases, instead of the everyday few.
+"""
+
+import os
+import random
+import zlib
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+import pytest
+
+from anyrt.compiler import native
+from anyrt.compiler.bounds import differing
+from anyrt.compiler.trial import constant_offsets, stored_bytes
+from anyrt.compiler.verify import reference
+from anyrt.core.dims import Sym, evaluate
+from anyrt.core.dtype import cast, is_packed, numpy_dtype, unpack4
+from anyrt.core.enums import DataType
+from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeRoundMode as Rounding
+from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.core.errors import CompileError
+from anyrt.core.machine import REFERENCE, Costs
+from anyrt.ir.evaluate import DTYPES
+from anyrt.ir.graph import Graph, Symbol, walk
+from anyrt.ir.kernel import Space
+from anyrt.ir.kernelrules import kernel_faults
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.run import run
+from anyrt.ir.statements import buffers_of
+from anyrt.ops._cases import all_cases, case_run
+from anyrt.prims import build as b
+from anyrt.prims.const import Param
+from anyrt.prims.taps import Cubic, Linear, Nearest
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.strategies import STRATEGIES
+from anyrt.schedule.versions import serving
+from benchmarks.random_graphs import Case, Maker, Seeded, fits, random_case
+
+FUZZ = int(os.environ.get("ANYRT_FUZZ", "0"))
+BATCHES = 2
+SMALL = 4  # integers lie below: sums of thousands of their products are exact
+REORDERING = ("collapse", "vectorise", "fuse folds")  # these add up in another order
+OWN = (Space.SCRATCH, Space.REGISTER)
+# Where hardly anything is near the core, small kernels are cut, batched and fetched like large ones.
+TINY = replace(
+    REFERENCE,
+    l1_bytes=1 << 10,
+    l2_bytes=1 << 10,
+    line_bytes=32,
+    pages=8,
+    cores=1,
+    vector_bits=128,
+    costs=Costs(latency=1),
+)
+N = Sym("x.0", 1, 80)
+FLOAT = DataType.FLOAT
+
+
+# ---- what networks are typically made of ------------------------------------------------------
+
+
+def normalised(dice, x):
+    """Rows around their mean, by their deviation, and what goes with them."""
+    v = b.cast(x, FLOAT)
+    v = b.map_("sigmoid", v) if dice.flag() else v
+    axes = dice.pick((1,), (1,), (0,)) if isinstance(x.shape[0], int) else (1,)
+    count = int(np.prod([x.shape[k] for k in axes]))
+    mean = b.map_("div", b.reduce_("sum", v, axes), b.scalar(count, v))
+    off = b.map_("sub", v, mean)
+    squares = b.reduce_("sum", b.map_("mul", off, off), axes)
+    if dice.flag():
+        return b.cast(b.map_("add", v, squares), x.dtype)
+    return b.cast(b.map_("mul", off, b.map_("rsqrt", b.map_("add", squares, b.scalar(1, v)))), x.dtype)
+
+
+def resized(dice, x, vertical, horizontal):
+    """An image of another size, which may be dear before."""
+    how, which = dice.pick(*Coordinate), dice.pick(*Selector)
+    rules = [Linear(how, which), Cubic(how, which, -0.75, True), Nearest(how, which, Rounding.FLOOR)]
+    v = b.cast(x, FLOAT)
+    v = b.map_("mul", v, b.map_("sigmoid", v)) if dice.flag() else v
+    for axis in dice.order([vertical, horizontal]):
+        v = b.taps(v, axis, dice.pick(5, 13, 24, 3), dice.pick(*rules))
+    return v
+
+
+def rows(dice):
+    shape = (dice.pick(1, 3, 70, 133, 133, N.dim), dice.pick(8, 20, 65, 130, 130, 520))
+    x = b.param("x", shape, dice.pick(FLOAT, DataType.HALF, DataType.BF16))
+    return normalised(dice, x)
+
+
+def pixels(dice):
+    channels = dice.pick(1, 2, 3, 4, 5)
+    x = b.param("x", (dice.pick(6, 11, N.dim), dice.pick(9, 22), channels), dice.pick(DataType.UINT8, FLOAT))
+    v = resized(dice, x, 0, 1)
+    v = b.transpose(v, (2, 0, 1)) if dice.flag() else v
+    return b.map_("mul", v, b.const(np.arange(v.shape[-1])[None, None], FLOAT)) if dice.flag() else v
+
+
+def planes(dice):
+    x = b.param("x", (dice.pick(1, 2, N.dim), dice.pick(6, 11), dice.pick(9, 22)), dice.pick(FLOAT, DataType.HALF))
+    v = resized(dice, x, 1, 2)
+    return b.transpose(v, (1, 2, 0)) if dice.flag() else v
+
+
+def turned(dice):
+    x = b.param("x", (dice.pick(3, 20, N.dim), dice.pick(4, 33, 70)), dice.pick(FLOAT, DataType.UINT8, DataType.INT64))
+    return b.transpose(b.map_("add", x, b.const(np.arange(x.shape[1])[None] % 3, x.dtype)), (1, 0))
+
+
+def typical_case(dice):
+    """One of these, and perhaps some steps behind it."""
+    maker = Maker(dice, [dice.pick(rows, pixels, planes, turned)(dice)])
+    for _ in range(dice.pick(0, 0, 1, 3)):
+        maker.step()
+    outputs = tuple((f"out{k}", v) for k, v in enumerate(dict.fromkeys((maker.values[-1], maker.values[0]))))
+    (x,) = (v for v in walk(v for _, v in outputs) if isinstance(v.op, Param))
+    symbols = (Symbol(N, "x", 0),) if N.dim in x.shape else ()
+    sizes = [{N.name: n} for n in (dice.number(1, 80), 3)] if symbols else [{}]
+    graph = Graph((("x", x),), outputs, {}, symbols)
+    return Case(graph, [s for s in sizes if fits(graph, s)])
+
+
+# ---- steps, one after the other -----------------------------------------------------------------
+
+
+@dataclass
+class Steps:
+    """The steps that make the kernel of a launch, run at some sizes."""
+
+    schedule: Schedule
+    launch: Launch
+    sizes: dict[str, int]
+
+    def check(self):
+        before, text = None, ""
+        for step in self.schedule.trace(self.launch):
+            if isinstance(step.result, Fail):
+                continue
+            where, text = f"{self.kind}, {step.step}, at {self.sizes}", f"{text}\n{step.step}:\n"
+            text += print_kernels([step.result])
+            assert list(kernel_faults(step.result)) == [], f"{where}\n{text}"
+            after = self.outcome(step.result, f"{where}\n{text}")
+            wrong = None if before is None else self.differing(before, after, step.step in REORDERING)
+            assert wrong is None, f"{where}: {wrong}\n{text}"
+            before, text = after, print_kernels([step.result])
+
+    @cached_property
+    def builder(self):
+        return self.schedule.builder(self.launch)
+
+    @property
+    def kind(self):
+        _, strategy = self.schedule.builder(self.launch).naive()
+        return next(f.name for f in fields(STRATEGIES) if getattr(STRATEGIES, f.name) is strategy)
+
+    def outcome(self, kernel, text):
+        """What a kernel leaves in memory."""
+        used = [x for x in buffers_of(kernel.body) if x.space not in OWN]
+        memory = {x: self.tables[x.offset].view(DTYPES[x.stored]) for x in used if x.space is Space.TABLE}
+        memory |= {x: self.filled(x) for x in used if x.space is not Space.TABLE}
+        try:
+            run(kernel, memory, self.sizes, self.builder.machine.lanes)
+        except (CompileError, AssertionError) as fault:
+            pytest.fail(f"{text}\n{fault}")
+        return {x.name: memory[x] for x in used if x.space in (Space.OUTPUT, Space.ARENA)}
+
+    def filled(self, buffer):
+        """Memory before a kernel runs."""
+        array = self.integers(buffer.name, buffer.type, evaluate(buffer.size, self.sizes))
+        return stored_bytes(array, buffer.type).view(DTYPES[buffer.stored]).copy()
+
+    def integers(self, name, dtype, count):
+        least = 0 if dtype in (DataType.BOOL, DataType.UINT8) else -SMALL
+        return cast(np.random.default_rng(zlib.crc32(name.encode())).integers(least, SMALL, count) * 1.0, dtype)
+
+    @cached_property
+    def tables(self):
+        """Memory of the tables, by offset."""
+        memory = {}
+        for kernel in replace(self.schedule.tables, read=None).kernels():
+            used = buffers_of(kernel.body)
+            memory |= {
+                x.offset: np.zeros(evaluate(x.entries, self.sizes), DTYPES[x.stored])
+                for x in used
+                if x.offset not in memory
+            }
+            run(kernel, {x: memory[x.offset] for x in used}, self.sizes)
+        return memory
+
+    def differing(self, before, after, reordered):
+        """Where two outcomes differ, None where they do not; within bounds where sums were `reordered`."""
+        for name in before:
+            a, c = before[name], after[name]
+            differs = (a != c) & ((a == a) | (c == c))
+            if differs.any() and not (reordered and self.near(a, name) and self.near(c, name)):
+                at = int(differs.argmax())
+                return f"{name}[{at}] was {a[at]}, is {c[at]}, and {int(differs.sum()) - 1} others"
+        return None
+
+    def near(self, array, name):
+        """A result lies within the bounds of the reference."""
+        group = self.launch.group
+        made = {group.buffer.name: (group.root, group.part), **{x.name: (v, None) for v, x in group.also}}
+        value, part = made[name]
+        whole, shape = (
+            tuple(evaluate(d, self.sizes) for d in dims) for dims in (part.shape if part else value.shape, value.shape)
+        )
+        got = unpack4(array, int(np.prod(shape)), value.dtype) if is_packed(value.dtype) else array
+        got = got.view(numpy_dtype(value.dtype)).reshape(whole)
+        if part is not None:
+            start = evaluate(part.start, self.sizes)
+            got = np.take(got, range(start, start + shape[part.axis]), part.axis)
+        return not differing(got, self.wanted[value], value.dtype).any()
+
+    @cached_property
+    def wanted(self):
+        values = (self.launch.group.root, *(v for v, _ in self.launch.group.also))
+        held = {}
+        for v in walk(values):
+            if v in self.builder.buffers:
+                buffer, shape = self.builder.buffers[v], tuple(evaluate(d, self.sizes) for d in v.shape)
+                held[v] = self.integers(buffer.name, v.dtype, int(np.prod(shape))).reshape(shape)
+        return {v: reference(v, held, self.sizes) for v in values}
+
+
+def check(graph, sizes_list, machine):
+    lowered = native.lower(graph, constant_offsets(graph), Sizes(sizes_list[0]), machine=machine)
+    for sizes in sizes_list:
+        schedule = lowered.schedules[serving((v.guard for v in lowered.module.versions), sizes)]
+        for launch in {id(x.call.kernel): x for x in schedule.launches}.values():
+            Steps(schedule, launch, sizes).check()
+
+
+def one(make, seed):
+    dice = Seeded(random.Random(seed))
+    case, machine = make(dice), dice.pick(REFERENCE, TINY)
+    if case.sizes:
+        check(case.graph, case.sizes, machine)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("make", [random_case, typical_case])
+def test_each_step_leaves_what_a_kernel_computes(make, batch):
+    for seed in range(batch, FUZZ or 60, BATCHES):
+        one(make, seed)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_each_step_leaves_what_an_operator_computes(batch):
+    for number, (op, case) in enumerate(all_cases()):
+        if number % BATCHES == batch and (FUZZ or number % 7 == 0):
+            found = case_run(op, case, dynamic=number % 2 == 1)
+            check(found.graph, [found.sizes], (REFERENCE, TINY)[number // 2 % 2])
