@@ -109,13 +109,17 @@ def pixels(dice):
 
 
 def planes(dice):
-    x = b.param("x", (dice.pick(1, 2, N.dim), dice.pick(6, 11), dice.pick(9, 22)), dice.pick(FLOAT, DataType.HALF))
+    x = b.param(
+        "x", (dice.pick(1, 2, N.dim), dice.pick(6, 11), dice.pick(9, 22)), dice.pick(FLOAT, DataType.HALF)
+    )
     v = resized(dice, x, 1, 2)
     return b.transpose(v, (1, 2, 0)) if dice.flag() else v
 
 
 def turned(dice):
-    x = b.param("x", (dice.pick(3, 20, N.dim), dice.pick(4, 33, 70)), dice.pick(FLOAT, DataType.UINT8, DataType.INT64))
+    x = b.param(
+        "x", (dice.pick(3, 20, N.dim), dice.pick(4, 33, 70)), dice.pick(FLOAT, DataType.UINT8, DataType.INT64)
+    )
     return b.transpose(b.map_("add", x, b.const(np.arange(x.shape[1])[None] % 3, x.dtype)), (1, 0))
 
 
@@ -183,7 +187,9 @@ class Steps:
 
     def integers(self, name, dtype, count):
         least = 0 if dtype in (DataType.BOOL, DataType.UINT8) else -SMALL
-        return cast(np.random.default_rng(zlib.crc32(name.encode())).integers(least, SMALL, count) * 1.0, dtype)
+        return cast(
+            np.random.default_rng(zlib.crc32(name.encode())).integers(least, SMALL, count) * 1.0, dtype
+        )
 
     @cached_property
     def tables(self):
@@ -215,7 +221,8 @@ class Steps:
         made = {group.buffer.name: (group.root, group.part), **{x.name: (v, None) for v, x in group.also}}
         value, part = made[name]
         whole, shape = (
-            tuple(evaluate(d, self.sizes) for d in dims) for dims in (part.shape if part else value.shape, value.shape)
+            tuple(evaluate(d, self.sizes) for d in dims)
+            for dims in (part.shape if part else value.shape, value.shape)
         )
         got = unpack4(array, int(np.prod(shape)), value.dtype) if is_packed(value.dtype) else array
         got = got.view(numpy_dtype(value.dtype)).reshape(whole)
