@@ -181,7 +181,7 @@ def test_a_transformation_of_loops_is_a_file_and_a_step(copy):
         strategy, "from anyrt.loops.tile", "from anyrt.loops.unroll import unroll\nfrom anyrt.loops.tile"
     )
     step = 'Step("unroll", lambda kernel, c: unroll(kernel, 6))'
-    copy.replace(strategy, "    VECTORISE,\n    VERSION", f"    VECTORISE,\n    {step},\n    VERSION")
+    copy.replace(strategy, "    VERSION,\n    PRECOMPUTE", f"    {step},\n    VERSION,\n    PRECOMPUTE")
     printed = copy.run("-c", RUN_GRAPH.format(value='map_("neg", x)')).splitlines()[0]
     assert printed == " ".join(["[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]"] * 2)
     made = copy.anyrt("explain", "net.plan", "--stage", "loops").split("# unroll\n")[1]
