@@ -94,8 +94,10 @@ class Emitter:
         v = self.values
         touched = buffers_in_order(kernel)
         # Tables never move against each other, so that one address serves all and leaves registers free.
-        anchor = next((b for b in touched if b.space is Space.TABLE), None)
-        frame = [b for b in touched if b.space not in LOCAL and (b.space is not Space.TABLE or b is anchor)]
+        tables = [b for b in touched if b.space is Space.TABLE]
+        anchor = next((b for b in tables if always_le(1, b.size)), None)
+        away = [b for b in tables if anchor is not None and b is not anchor]
+        frame = [b for b in touched if b.space not in LOCAL and b not in away]
         for buffer in (*frame, *(b for b in touched if b not in frame)):
             self._base(buffer, frame, anchor)
         self.block((For(kernel.var, Loop.PARALLEL, kernel.body),))
