@@ -172,11 +172,11 @@ def _counted(outcome: Outcome, plan: bytes) -> Outcome:
 
 def _llvm_text(plan: bytes) -> str:
     """All LLVM text of a plan: the one place that knows how to ask the compiler for it."""
-    driver, native, llvm, file = (
+    driver, native, processors, file = (
         importlib.import_module(f"anyrt.{name}")
-        for name in ("compiler.driver", "compiler.native", "codegen.llvm", "plan.file")
+        for name in ("compiler.driver", "compiler.native", "backends.cpu.processors", "plan.file")
     )
-    text: str = native.text(driver.lower_plan(file.read_plan(plan)), llvm.choose(None))
+    text: str = native.text(driver.lower_plan(file.read_plan(plan)), processors.choose(None))
     return text
 
 

@@ -14,7 +14,7 @@ import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anyrt.codegen import llvm
+from anyrt.backends.cpu.processors import Arch, Processor, host
 from benchmarks.native import Region, region, word
 from benchmarks.peers import Way
 from benchmarks.steps import Element, Tensor
@@ -23,8 +23,8 @@ from benchmarks.values import Array, aligned
 LIMIT, MEMCPY = "limit", "memcpy"
 EQUAL = 0.01  # sizes that differ by less, by coefficients that is, are equal
 UNROLL, MOST = 4, 32  # vectors of the smaller side in a turn of the loop; at most of the larger
-FENCES = {llvm.Arch.X86_64: 'call void asm sideeffect "sfence", "~{memory}"()'}
-KINDS = {llvm.Arch.X86_64: "v" if llvm.host().vector_bits == 512 else "x", llvm.Arch.AARCH64: "w"}
+FENCES = {Arch.X86_64: 'call void asm sideeffect "sfence", "~{memory}"()'}
+KINDS = {Arch.X86_64: "v" if host().vector_bits == 512 else "x", Arch.AARCH64: "w"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _move(
     pieces: Pieces, read: int, written: int, streaming: bool, source: Array, target: Array, threads: int
 ) -> Region:
     loads, stores = _proportion(read, written)
-    text = _kernel(loads, stores, streaming, llvm.host())
+    text = _kernel(loads, stores, streaming, host())
     words = (
         *(source.ctypes.data, target.ctypes.data),
         *(pieces.read, pieces.written, read // 64 * 64, written // 64 * 64),
@@ -100,7 +100,7 @@ def _proportion(read: int, written: int) -> tuple[int, int]:
     return UNROLL, min(MOST, round(UNROLL * written / max(read, 1)))
 
 
-def _kernel(loads: int, stores: int, streaming: bool, target: llvm.Target) -> str:
+def _kernel(loads: int, stores: int, streaming: bool, target: Processor) -> str:
     """Turns of `loads` loads and `stores` stores, then what is left of either."""
     size = target.vector_bits // 8
     vector = f"<{size} x i8>"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyrt
-from anyrt.codegen import llvm
+from anyrt.backends.cpu import processors
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def this_machine(peers: dict[str, str], missing: dict[str, str]) -> Machine:
         processor=_processor(),
         cores=os.cpu_count() or 1,
         caches=_caches(),
-        level=llvm.host().level.value,
+        level=processors.host().level.value,
         system=f"{platform.system()} {platform.release().partition('-')[0]}",
         python=f"Python {platform.python_version()}",
         anyrt=anyrt.__anyrt_version__,

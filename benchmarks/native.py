@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuCode, CpuDevice
 from anyrt.backends.cpu.image import flatten
 from anyrt.codegen import llvm
@@ -72,7 +73,7 @@ def region(
 
 @cache
 def _compiled(kernel: str) -> CpuCode:
-    image, entries = flatten(llvm.compile_text(kernel + _RUN, llvm.host()))
+    image, entries = flatten(llvm.compile_text(kernel + _RUN, processors.host()))
     program = Program((), 0, 0, 0, (), tuple(entries.items()))
     return CpuDevice().load(Compiled(program, image))
 

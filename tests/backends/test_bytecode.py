@@ -6,8 +6,8 @@ import pytest
 from anyrt.backends.cpu.bytecode import Token, claimed_work, encode, serial_work
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.emit import emit
+from anyrt.backends.cpu.processors import host
 from anyrt.backends.cpu.target import assemble, written
-from anyrt.codegen.llvm import host
 from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE

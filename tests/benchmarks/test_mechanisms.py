@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from anyrt.codegen.llvm import choose
+from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.request import Point
 from anyrt.compiler.trial import constant_offsets

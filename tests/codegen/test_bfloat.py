@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.emit import emit
-from anyrt.codegen.llvm import host
+from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, load
 from anyrt.core.enums import DataType

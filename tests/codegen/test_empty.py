@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.codegen.llvm import Level, choose
+from anyrt.backends.cpu.processors import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.dims import Sym, evaluate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.enums import DataType

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.target import assemble, written
-from anyrt.codegen import llvm
 from anyrt.core.dims import Sym
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.evaluate import evaluate
@@ -35,7 +35,7 @@ from anyrt.plan.program import Compiled, Program
 
 LENGTH = 37  # two vectors of 16 and a tail
 KINDS = (Loop.SERIAL, Loop.VECTOR)
-LEVELS = [None, llvm.Level.AVX2.value, llvm.Level.SSE2.value]
+LEVELS = [None, processors.Level.AVX2.value, processors.Level.SSE2.value]
 NUMPY = {
     Scalar.BOOL: np.bool_,
     Scalar.I8: np.int8,
@@ -167,7 +167,7 @@ def results(request):
     outs = [result(case, kind) for case in CASES for kind in KINDS]
     arrays |= {out: np.zeros(LENGTH, NUMPY[out.stored]) for out in outs}
     places = {x: (abi.FIRST_BINDING + n, 0) for n, x in enumerate(arrays)}
-    target = llvm.choose(request.param)
+    target = processors.choose(request.param)
     calls = [Call(kernel(kind), kind.value) for kind in KINDS]
     module = Module((), (Guarded(1, calls),), places, (), len(arrays))
     functions = written(module.distinct, target.limited(REFERENCE))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.codegen.llvm import Level, choose
+from anyrt.backends.cpu.processors import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest

@@ -2,13 +2,13 @@
 
 LLVM writes PTX by itself: neither a GPU nor any of CUDA's tools is needed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from anyrt.codegen import bfloat
 from anyrt.codegen.emit import NAME, Emitter
-from anyrt.codegen.llvm import Level, assembly, forced
+from anyrt.codegen.llvm import assembly
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
@@ -18,8 +18,16 @@ from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.run import run
 from anyrt.ir.statements import buffers_in_order, changes_of
 
-SM_90 = replace(forced(Level.GENERIC), triple="nvptx64-nvidia-cuda", cpu="sm_90", features="+ptx83")
 REGISTERS = {Loop.PARALLEL: "ctaid.y", Loop.BLOCK: "ctaid.x", Loop.THREAD: "tid.x"}
+
+
+@dataclass(frozen=True)
+class Sm90:
+    """What LLVM compiles for."""
+
+    triple: str = "nvptx64-nvidia-cuda"
+    cpu: str = "sm_90"
+    features: str = "+ptx83"
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ def read(text: str) -> Kernel:
 
 def ptx(kernel: Kernel) -> str:
     emitter = Emitter(Values(Writer(GpuInstructions()), {}), GridForms())
-    return assembly(emitter.function(kernel, NAME).module, SM_90)
+    return assembly(emitter.function(kernel, NAME).module, Sm90())
 
 
 # A thread for each element; the last block has less to do.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from anyrt.codegen.llvm import Level, choose
+from anyrt.backends.cpu.processors import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import Trial, constant_offsets, load

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.codegen.llvm import Level, choose, host
+from anyrt.backends.cpu.processors import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, load
 from anyrt.compiler.verify import verify

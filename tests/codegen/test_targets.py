@@ -2,6 +2,7 @@
 
 import pytest
 
+from anyrt.backends.cpu import processors
 from anyrt.codegen import llvm
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
@@ -16,7 +17,7 @@ from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
 
 N = Sym("x.3", 1, 64)
-LEVELS = [llvm.Level.AVX512, llvm.Level.AVX2, llvm.Level.SSE2, llvm.Level.GENERIC]
+LEVELS = [processors.Level.AVX512, processors.Level.AVX2, processors.Level.SSE2, processors.Level.GENERIC]
 ELF, AARCH64 = b"\x7fELF", 183
 
 
@@ -38,12 +39,12 @@ def lowered(graph: Graph) -> native.Lowered:
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.value)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16], ids=lambda t: t.name)
 def test_every_level_of_this_processor_agrees_with_the_interpreter(dtype, level):
-    target = llvm.choose(level.value)
+    target = processors.choose(level.value)
     assert verify(lowered(chain(dtype)), target, [{N.name: n} for n in (1, 11, 33)]) == ()
 
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8, DataType.FP8])
 def test_aarch64_objects_are_made_on_any_machine(dtype):
-    target = llvm.forced(llvm.Level.NEON)
+    target = processors.forced(processors.Level.NEON)
     code = llvm.compile_text(native.text(lowered(chain(dtype)), target), target)
     assert (code[:4], int.from_bytes(code[18:20], "little")) == (ELF, AARCH64)

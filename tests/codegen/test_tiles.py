@@ -2,7 +2,7 @@
 
 import pytest
 
-from anyrt.codegen.llvm import Level, choose, host
+from anyrt.backends.cpu.processors import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym

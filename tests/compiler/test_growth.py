@@ -7,7 +7,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.api.freeze import freeze
-from anyrt.codegen.llvm import Level, forced
+from anyrt.backends.cpu.processors import Level, forced
 from anyrt.compiler import native
 from anyrt.compiler.request import Settings
 from anyrt.compiler.trial import constant_offsets

@@ -4,7 +4,7 @@ interpreter gives."""
 import numpy as np
 import pytest
 
-from anyrt.codegen.llvm import Level, choose
+from anyrt.backends.cpu.processors import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import Trial, constant_offsets, load, stored_bytes

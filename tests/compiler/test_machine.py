@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.codegen.llvm import Level, choose, forced, host
+from anyrt.backends.cpu.processors import Level, choose, forced, host
 from anyrt.compiler import driver
 from anyrt.compiler.cached import plan_key, report_key
 from anyrt.compiler.request import BuildRequest

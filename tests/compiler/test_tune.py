@@ -7,7 +7,7 @@ from itertools import cycle
 
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.backends.cpu.processors import host
 from anyrt.compiler import driver, native, tune
 from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import STRIP, Trial, constant_offsets, load

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.backends.cpu.processors import host
 from anyrt.compiler import driver, native
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings, Verify

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.codegen import llvm
+from anyrt.backends.cpu import processors
 
 NUMPY = {
     trt.float32: np.float32,
@@ -15,12 +15,12 @@ NUMPY = {
 }
 # The types' own step, some times over: sums of 11 x 13 elements are made in another order.
 STEPS = {trt.float32: 2.0**-19, trt.float16: 2.0**-9, trt.bfloat16: 2.0**-6, trt.int8: 1}
-LEVELS = [level for level in ("avx512", "avx2", "sse2", "neon") if level != llvm.host().level.value]
+LEVELS = [level for level in ("avx512", "avx2", "sse2", "neon") if level != processors.host().level.value]
 
 
 def available(level):
     try:
-        llvm.choose(level)
+        processors.choose(level)
     except trt.errors.CompileError:
         return False
     return True

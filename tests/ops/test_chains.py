@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.dtype import numpy_dtype

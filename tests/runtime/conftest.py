@@ -7,7 +7,8 @@ import pytest
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.pool import compile_pool
-from anyrt.codegen.llvm import compile_text, host
+from anyrt.backends.cpu.processors import host
+from anyrt.codegen.llvm import compile_text
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.plan.file import read_plan, write_plan

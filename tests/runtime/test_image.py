@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from anyrt.backends.cpu.image import flatten
-from anyrt.codegen.llvm import Level, assembly, choose, compile_text, forced, host, optimised
+from anyrt.backends.cpu.processors import Level, choose, forced, host
+from anyrt.codegen.llvm import assembly, compile_text, optimised
 from anyrt.core.errors import CompileError
 from anyrt.plan.program import Compiled, Program
 

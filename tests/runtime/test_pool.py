@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from anyrt.backends.cpu.pool import pool_text
-from anyrt.codegen.llvm import Level, compile_text, forced, host
+from anyrt.backends.cpu.processors import Level, forced, host
+from anyrt.codegen.llvm import compile_text
 from anyrt.plan import abi
 from anyrt.runtime.pool import Pool, default_threads
 
@@ -245,7 +246,7 @@ def test_the_environment_sets_the_number_of_threads(monkeypatch):
 
 def test_a_program_ends_while_workers_sleep():
     program = (
-        "from anyrt.backends.cpu.device import CpuDevice; from anyrt.codegen.llvm import host\n"
+        "from anyrt.backends.cpu.device import CpuDevice; from anyrt.backends.cpu.processors import host\n"
         "from anyrt.backends.cpu.pool import compile_pool; from anyrt.runtime.pool import shared_pool\n"
         "pool = shared_pool(4, CpuDevice(), lambda: compile_pool(host())); pool.ensure(); print('done')\n"
     )

@@ -13,7 +13,7 @@ import pytest
 import anyrt as trt
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.pool import compile_pool
-from anyrt.codegen.llvm import Level, choose, host
+from anyrt.backends.cpu.processors import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.core.enums import DataType

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anyrt.codegen.llvm import host
+from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from anyrt.codegen.llvm import Level, choose
+from anyrt.backends.cpu.processors import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym

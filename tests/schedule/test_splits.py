@@ -2,7 +2,7 @@
 
 import re
 
-from anyrt.codegen.llvm import host
+from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
 from anyrt.core.enums import DataType

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from anyrt.backends.cpu import processors
 from anyrt.codegen import llvm
 from anyrt.compiler import native
 from anyrt.core.dimtext import print_dim
@@ -30,7 +31,7 @@ class Stages:
     """A lowered plan, all of it or what belongs to `node`, the name of a layer or input."""
 
     lowered: native.Lowered
-    target: llvm.Target
+    target: processors.Processor
     node: str | None = None
 
     def graph(self) -> str:
@@ -138,12 +139,12 @@ def values_of(graph: Graph, name: str) -> frozenset[Value]:
     return frozenset(found)
 
 
-def choose_target(level: str | None) -> llvm.Target:
+def choose_target(level: str | None) -> processors.Processor:
     """The host, or the plainest processor of a level, which need not be this machine's."""
     if level is None:
-        return llvm.host()
-    known: Sequence[llvm.Level] = list(llvm.Level)
+        return processors.host()
+    known: Sequence[processors.Level] = list(processors.Level)
     for candidate in known:
         if candidate.value == level:
-            return llvm.forced(candidate)
+            return processors.forced(candidate)
     raise CompileError("AR809", "--cpu", repr(level), f"one of {', '.join(x.value for x in known)}")

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import IO, Final
 
 from anyrt.codegen import llvm
@@ -107,6 +107,15 @@ def _feed(worker: subprocess.Popen[bytes], target: llvm.Target, shared: _Shared)
             shared.done[text] = code
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A target, as a worker hears of it."""
+
+    triple: str
+    cpu: str
+    features: str
+
+
 def serve() -> None:
     """The worker's loop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder hears it, too, and ends its workers
@@ -114,8 +123,7 @@ def serve() -> None:
     first = _read(into)
     if first is None:
         return
-    triple, cpu, features = first.decode().split("\n")
-    target = replace(llvm.host(), triple=triple, cpu=cpu, features=features)  # all that LLVM is told
+    target = _Told(*first.decode().split("\n"))
     while (text := _read(into)) is not None:
         try:
             _write(out, llvm.compile_text(text.decode(), target))

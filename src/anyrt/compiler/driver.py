@@ -18,8 +18,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.pool import compile_pool as pool_code
-from anyrt.codegen import llvm
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import Warn, kernel_cache, obtain_pool, plan_key, report_key
@@ -86,7 +86,7 @@ def compile_pool() -> Compiled:
     return pool_code(_target())
 
 
-def lower_plan(file: PlanFile, target: llvm.Target | None = None) -> native.Lowered:
+def lower_plan(file: PlanFile, target: processors.Processor | None = None) -> native.Lowered:
     """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it."""
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
@@ -99,11 +99,11 @@ def lower_plan(file: PlanFile, target: llvm.Target | None = None) -> native.Lowe
     return native.lower(graph, offsets, sizes, alone, tunings, machine)
 
 
-def _target() -> llvm.Target:
-    return llvm.choose(read_flags().cpu)
+def _target() -> processors.Processor:
+    return processors.choose(read_flags().cpu)
 
 
-def _machine(target: llvm.Target) -> Machine:
+def _machine(target: processors.Processor) -> Machine:
     return target.limited(this_machine(read_flags()))
 
 
@@ -241,7 +241,7 @@ class _Build:
             raise BuildCancelled("AR804", self.request.name)
 
     def _tuned(
-        self, lower: partial[native.Lowered], target: llvm.Target, needs: Sequence[Requirement]
+        self, lower: partial[native.Lowered], target: processors.Processor, needs: Sequence[Requirement]
     ) -> Tuned:
         """Kernels cut as measuring shows, at the levels that measure."""
         lowered = lower()
@@ -261,7 +261,7 @@ class _Build:
         self,
         tuned: Tuned,
         lower: partial[native.Lowered],
-        target: llvm.Target,
+        target: processors.Processor,
         needs: Sequence[Requirement],
     ) -> tuple[Tuned, frozenset[Value]]:
         """Compare kernels with the interpreter at the corners of profiles where the network can run; what

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
+from anyrt.backends.cpu import processors
 from anyrt.backends.cpu import target as cpu
 from anyrt.backends.cpu.objects import Store
-from anyrt.codegen import llvm
 from anyrt.codegen.emit import Function
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine
@@ -119,19 +119,19 @@ def _places(
     return places
 
 
-def text(lowered: Lowered, target: llvm.Target) -> str:
+def text(lowered: Lowered, target: processors.Processor) -> str:
     """LLVM text of all kernels for a processor, each under its own name."""
     return cpu.text(lowered.module.distinct, target.limited(lowered.machine))
 
 
-def written(lowered: Lowered, target: llvm.Target) -> dict[int, Function]:
+def written(lowered: Lowered, target: processors.Processor) -> dict[int, Function]:
     """Each kernel as LLVM text, by the kernel's identity."""
     return cpu.written(lowered.module.distinct, target.limited(lowered.machine))
 
 
 def compile_lowered(
     lowered: Lowered,
-    target: llvm.Target,
+    target: processors.Processor,
     store: Store | None = None,
     check: Callable[[], None] = lambda: None,
     functions: Mapping[int, Function] | None = None,

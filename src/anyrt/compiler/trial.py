@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuCode, CpuDevice, HostMemory, allocate
-from anyrt.codegen import llvm
 from anyrt.compiler import native
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
@@ -52,7 +52,7 @@ class Loaded:
     code: CpuCode
 
 
-def load(lowered: native.Lowered, target: llvm.Target) -> Loaded:
+def load(lowered: native.Lowered, target: processors.Processor) -> Loaded:
     """Compile and map a lowered graph."""
     compiled = native.compile_lowered(lowered, target)
     return Loaded(lowered, compiled, CpuDevice().load(compiled))

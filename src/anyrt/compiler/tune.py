@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 
+from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import HostMemory
-from anyrt.codegen import llvm
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.request import BuildRequest, Point
 from anyrt.compiler.trial import Trial, load
@@ -58,7 +58,7 @@ def tune(
     request: BuildRequest,
     lowered: Lowered,
     lower: Lower,
-    target: llvm.Target,
+    target: processors.Processor,
     check: Callable[[], None],
     done: Callable[[int], None],
 ) -> Tuned:
@@ -85,7 +85,7 @@ class _Search:
     request: BuildRequest
     lowered: Lowered
     lower: Lower
-    target: llvm.Target
+    target: processors.Processor
     check: Callable[[], None]
     sizes: Mapping[str, int]
     version: int

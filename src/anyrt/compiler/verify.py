@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.codegen import llvm
+from anyrt.backends.cpu import processors
 from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.trial import Loaded, Trial, load
@@ -85,7 +85,7 @@ class Mismatch:
 
 
 def verify(
-    lowered: Lowered, target: llvm.Target, sizes_list: Sequence[Mapping[str, int]], seed: int = SEED
+    lowered: Lowered, target: processors.Processor, sizes_list: Sequence[Mapping[str, int]], seed: int = SEED
 ) -> tuple[Mismatch, ...]:
     """The kernels that differ from the interpreter at some of the sizes, each reported once."""
     loaded = load(lowered, target)

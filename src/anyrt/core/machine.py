@@ -1,8 +1,8 @@
 """The machine that kernels are made for: caches, cores, vectors, and what things cost beside one another.
 
 `this_machine` finds it when asked: caches in the system's tables, cores by what the process may use. Which
-vectors and instructions a processor has only LLVM knows: a description found here has them all, and
-`codegen/llvm.py` takes away what its target has not. A file takes the place of whatever it names.
+vectors and instructions a processor has only LLVM knows: a description found here has them all, of which
+`backends/cpu/processors.py` takes away what is not there. A file takes the place of whatever it names.
 
 >>> parse_machine('{"l1_bytes": 32768, "costs": {"gather": 8}}', REFERENCE, "a file").costs
 Costs(move=6, store=2, gather=8, convert=3, latency=4, branch=16, wake=16384)

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from anyrt.backends.cpu import image
+from anyrt.backends.cpu import image, processors
 from anyrt.backends.cpu.link import Piece
 from anyrt.codegen import llvm
 from anyrt.codegen.workers import compile_texts
@@ -47,7 +47,7 @@ class Nowhere:
 
 def pieces(
     texts: Iterable[str],
-    target: llvm.Target,
+    target: processors.Processor,
     store: Store,
     check: Callable[[], None] = lambda: None,
 ) -> Mapping[str, Piece]:

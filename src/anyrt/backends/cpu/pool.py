@@ -26,7 +26,8 @@ from typing import Final
 
 from anyrt.backends.cpu.executor import USUAL
 from anyrt.backends.cpu.image import flatten
-from anyrt.codegen.llvm import Arch, Target, compile_text, host
+from anyrt.backends.cpu.processors import Arch, Processor, host
+from anyrt.codegen.llvm import compile_text
 from anyrt.plan import abi
 from anyrt.plan.pool import MOVE, PART_WORDS, PoolWord
 from anyrt.plan.program import Compiled, Program
@@ -381,7 +382,7 @@ define void @stop(ptr %pool) {{
 """
 
 
-def pool_text(target: Target) -> str:
+def pool_text(target: Processor) -> str:
     """The pool's module for `target`."""
     # LLVM assembles inline code for the machine it runs on only, and the calls are those of Linux.
     native = target.arch is Arch.X86_64 and host().arch is Arch.X86_64 and "linux" in target.triple
@@ -407,7 +408,7 @@ def pool_text(target: Target) -> str:
     )
 
 
-def compile_pool(target: Target) -> Compiled:
+def compile_pool(target: Processor) -> Compiled:
     """The pool as an image with the entries parallel, worker and stop."""
     image, offsets = flatten(compile_text(pool_text(target), target))
     return Compiled(Program((), 0, 0, 0, (), tuple(sorted(offsets.items()))), image)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from anyrt.backends.cpu import executor
+from anyrt.backends.cpu import executor, processors
 from anyrt.backends.cpu.bytecode import Encoded
 from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.link import link
 from anyrt.backends.cpu.objects import Nowhere, Store, pieces
 from anyrt.backends.protocol import Answer, Job
-from anyrt.codegen import llvm
 from anyrt.codegen.emit import ATTRIBUTES, Function
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.kernel import Kernel
@@ -36,7 +35,7 @@ def written(kernels: Iterable[Kernel], machine: Machine) -> dict[int, Function]:
 def assemble(
     module: Module,
     functions: Mapping[int, Function],
-    target: llvm.Target,
+    target: processors.Processor,
     machine: Machine,
     store: Store | None = None,
     check: Callable[[], None] = lambda: None,
@@ -54,7 +53,7 @@ class CpuTarget:
 
     def run(self, job: Job, feeds: Mapping[str, Array]) -> Answer:
         """No outputs; how much code this processor needs as a note."""
-        target = llvm.host()
+        target = processors.host()
         functions = written(job.kernels, target.limited(REFERENCE))
         made = pieces((f.module for f in functions.values()), target, Nowhere())
         code = sum(len(piece.image) for piece in made.values())

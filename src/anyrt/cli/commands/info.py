@@ -37,9 +37,9 @@ def _versions() -> list[tuple[str, str]]:
 
 
 def _processor(flags: Flags) -> list[tuple[str, str]]:
-    from anyrt.codegen import llvm
+    from anyrt.backends.cpu import processors
 
-    target = llvm.choose(flags.cpu)
+    target = processors.choose(flags.cpu)
     forced = ", set by ANYRT_CPU" if flags.cpu else ""
     return [
         ("processor", f"{target.cpu} ({target.triple})"),
