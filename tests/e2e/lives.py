@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from importlib import import_module
 
 import numpy as np
 
@@ -106,6 +107,8 @@ def interrupt_load(plan_file):
 def caught(plan_file):
     """Ends in order after Ctrl-C, while LLVM is still at work in a thread."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Python ends with the signal's code when one came while a module was being imported, caught or not.
+    import_module("anyrt.compiler.driver")
     builder, net, config = slow(800)
     print("running", flush=True)
     try:

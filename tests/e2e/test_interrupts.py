@@ -58,9 +58,8 @@ def test_ctrl_c_ends_a_build_and_leaves_nothing(seconds, interrupted, tmp_path):
 
 @pytest.mark.parametrize("seconds", [0.05, 0.5, 2])
 def test_ctrl_c_ends_a_load_and_leaves_nothing(seconds, interrupted, slow_plan, tmp_path):
-    """The pool's code may be there, complete; the plan's is not."""
+    """The code of kernels may be there, complete; the plan's is not."""
     assert interrupted("interrupt load", slow_plan, seconds) == (-signal.SIGINT, b"", True)
-    assert len(files(tmp_path)) <= 1
     assert [p for p in files(tmp_path) if p.suffix != ".kernel" or p.name.startswith(".")] == []
 
 
@@ -100,8 +99,12 @@ def test_a_build_that_is_interrupted_while_it_writes_leaves_whole_files(
     identity, builder, cache, monkeypatch
 ):
     monkeypatch.setattr(os, "fsync", interrupt_soon)
-    with pytest.raises(KeyboardInterrupt):
-        builder.build_serialized_network(identity, builder.create_builder_config())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            builder.build_serialized_network(identity, builder.create_builder_config())
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert {p.suffix for p in files(cache)} == {".kernel"}
 
 
