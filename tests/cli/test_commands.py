@@ -132,7 +132,8 @@ def test_explain_shows_the_steps_that_make_a_kernel(capsys):
         "# parallelise",
         "# vectorise",
         "# version: no vector loop follows a table of an open class",
-        "# precompute addresses: no long vector loop reads at near positions",
+        "# precompute addresses: no long vector loop reads ascending positions",
+        "# non-temporal stores: the caches hold what it stores",
     ]
     kernels = printed(capsys, "explain", "net.py", "--node", "relu", "--stage", "kernels")
     assert text.split("# vectorise\n")[1].split("#")[0] == kernels[kernels.index("kernel ") :]

@@ -28,7 +28,7 @@ def test_what_is_written_past_the_caches_is_the_same(dtype, length):
     x = b.param("x", (3, length), dtype)
     graph = Graph((("x", x),), (("y", b.slice_(x, (0, 1), (3, length - 1), (1, 1))),))
     lowered = native.lower(graph, {}, Sizes(), machine=SMALL)
-    assert " stream" in print_kernels(lowered.module.kernels)
+    assert " nontemporal" in print_kernels(lowered.module.kernels)
     assert verify(lowered, host(), [{}]) == ()
 
 
@@ -40,7 +40,7 @@ def test_tiles_are_written_past_the_caches_sooner_than_rows(dtype, shape):
     machine = replace(REFERENCE, last_bytes=2 * storage_bytes(dtype, shape[0] * shape[1]))
     lowered = native.lower(Graph((("x", x),), outputs), {}, Sizes(), machine=machine)
     text = print_kernels(lowered.module.kernels).splitlines()
-    assert [line.split()[1] for line in text if line.endswith("stream 1")] == ["out_across"]
+    assert [line.split()[1] for line in text if line.endswith("nontemporal 1")] == ["out_across"]
     assert verify(lowered, host(), [{}]) == ()
 
 
@@ -54,7 +54,7 @@ def test_open_sizes_decide_while_running(turned, least):
     lowered = native.lower(graph, {}, Sizes({"x.0": 10}), machine=machine)
     sizes = [{"x.0": k} for k in (1, 50, least - 1, least, 163, 200)]
     out = next(buffer for buffer in lowered.module.places if buffer.name == "out_y")
-    assert [evaluate(out.stream, s) for s in sizes] == [0, 0, 0, 1, 1, 1]
+    assert [evaluate(out.nontemporal, s) for s in sizes] == [0, 0, 0, 1, 1, 1]
     text = print_kernels(lowered.module.kernels)
     assert print_kernels(parse_kernels(text)) == text
     code = native.text(lowered, host())
@@ -79,7 +79,7 @@ def test_open_sizes_that_are_always_small_ask_nothing():
     n = Sym("x.0", 1, 200)
     x = b.param("x", (n.dim, 64), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", b.map_("neg", x)),), {}, (Symbol(n, "x", 0),))
-    assert " stream" not in print_kernels(native.lower(graph, {}, Sizes({"x.0": 10})).module.kernels)
+    assert " nontemporal" not in print_kernels(native.lower(graph, {}, Sizes({"x.0": 10})).module.kernels)
 
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.UINT8])

@@ -39,7 +39,7 @@ X, Y = (
     Buffer("x", DataType.FLOAT, Space.INPUT, N * 8),
     Buffer("my y", DataType.HALF, Space.OUTPUT, N * 8, N * 64),
 )
-ACC, POS = Buffer("acc", Scalar.F32, Space.REGISTER), Buffer("pos", Scalar.I32, Space.TABLE, 8, near=2)
+ACC, POS = Buffer("acc", Scalar.F32, Space.REGISTER), Buffer("pos", Scalar.I32, Space.TABLE, 8, slope=2)
 AT = ROW * 8 + COL
 TAP = k.bound(k.load(POS, COL.dim), 0, 7, "tap")
 

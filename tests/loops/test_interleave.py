@@ -11,7 +11,7 @@ BUFFERS = """
 buffer c FLOAT const 3 offset 0
 buffer x FLOAT input 60 offset 0
 buffer y FLOAT output 120 offset 0
-buffer pos0 i32 table 40 offset 0 near 1
+buffer pos0 i32 table 40 offset 0 slope 1
 """
 
 

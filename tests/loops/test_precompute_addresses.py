@@ -10,7 +10,7 @@ from anyrt.schedule.tables import Tables
 NEAREST = Nearest(Coordinate.ASYMMETRIC, Selector.FORMULA, Rounding.FLOOR)
 TEXT = """
 symbol n 1..9
-buffer pos0 i32 table 300 offset 0 near 1
+buffer pos0 i32 table 300 offset 0 slope 1
 buffer x FLOAT input 200*n offset 0
 buffer y FLOAT output 300*n offset 0
 kernel "k" p0 0.. < n work 1 scratch 0 {
@@ -22,7 +22,7 @@ kernel "k" p0 0.. < n work 1 scratch 0 {
 """
 
 
-def test_a_loop_takes_its_vectors_places_from_a_table_where_these_lie_inside(after):
+def test_a_loop_takes_its_vectors_addresses_from_a_table_where_these_lie_inside(after):
     tables = Tables()
     tables.table(NEAREST, 200, 300)
     sizes = [{"n": n} for n in (1, 2, 3, 9)]
@@ -49,6 +49,6 @@ kernel "k" p0 0.. < n work 1 scratch 0 {
 def test_positions_that_are_far_from_each_other_are_found_one_by_one(after):
     tables = Tables()
     tables.table(NEAREST, 200, 300)
-    text = TEXT.replace(" near 1", "")
+    text = TEXT.replace(" slope 1", "")
     reason = after(text, lambda k: precompute_addresses(k, tables), tables)
-    assert reason == "no long vector loop reads at near positions"
+    assert reason == "no long vector loop reads ascending positions"

@@ -7,8 +7,8 @@ import pytest
 from anyrt.core.machine import REFERENCE
 from anyrt.loops.distribute import Batches
 from anyrt.schedule.cost import heavy
+from anyrt.schedule.nontemporal import in_order, in_tiles
 from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
-from anyrt.schedule.stream import across, in_order
 from anyrt.schedule.tuning import MODEL, Tuning
 
 MEASURED = Pieces(
@@ -39,7 +39,7 @@ def test_pieces_are_what_was_measured():
 
 
 def test_outputs_are_written_past_the_caches_from_the_size_that_was_measured():
-    assert (in_order(REFERENCE), across(REFERENCE)) == (40 << 20, 16 << 20)
+    assert (in_order(REFERENCE), in_tiles(REFERENCE)) == (40 << 20, 16 << 20)
 
 
 def test_costs_are_what_was_measured():

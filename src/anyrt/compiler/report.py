@@ -25,7 +25,7 @@ def report_text(lowered: Lowered, extra: Iterable[str] = ()) -> str:
     graph, schedule = versions(lowered.graph)[0].graph, lowered.schedule
     called = value_names(graph)
     lines = [
-        f"kernels: {len(schedule.launches)}, tables of taps: {len(schedule.tables.kept)}, "
+        f"kernels: {len(schedule.launches)}, tables of taps: {len(schedule.tables.needed)}, "
         f"bytes of intermediate tensors: {lowered.arena_bytes}"
     ]
     for launch in schedule.launches:

@@ -121,7 +121,7 @@ class _Search:
     def _schedule(self, tunings: Mapping[Value, Tuning]) -> Schedule:
         self.check()
         schedule = self.lower(tunings).schedules[self.version]
-        assert schedule.tables.kept == self.lowered.schedule.tables.kept, "a tuning changed the tables"
+        assert schedule.tables.needed == self.lowered.schedule.tables.needed, "a tuning changed the tables"
         return schedule
 
     def _key(self, task: Task) -> str:

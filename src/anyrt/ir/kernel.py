@@ -112,7 +112,7 @@ LANES = 16  # entries of a table of positions that begin to read together
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Addresses:
     """Of a table of positions with `length` entries for each of `taps`: the least position of every `LANES`
     of them (i32), and how far from there each one's lies (u8). `starts` has those of the first tap only
     where all taps count from there."""
@@ -146,14 +146,16 @@ class Buffer:
     space: Space
     size: Dim = 1
     offset: Dim = 0  # bytes from the start of its space (CONST, ARENA, TABLE, SCRATCH)
-    # Of a table of positions: neighbouring entries ascend, by at most `near` each on average, so that what a
+    # Of a table of positions: neighbouring entries ascend, by at most `slope` each on average, so that what a
     # vector of them reads lies in a few registers. 0: nothing is known. `group`: entries for each position.
-    near: int = 0
+    slope: int = 0
     group: int = 1
-    places: Places | None = None  # of a table of positions, for reads that stay away from the operand's end
+    addresses: Addresses | None = (
+        None  # of a table of positions, for reads that stay away from the operand's end
+    )
     # Where not 0: so large that nothing of it stays in the caches. It is written past them, which saves
     # reading it first.
-    stream: Dim = 0
+    nontemporal: Dim = 0
 
     @property
     def stored(self) -> Scalar:

@@ -14,6 +14,7 @@ from anyrt.core.errors import PlanError
 from anyrt.ir import kernel
 from anyrt.ir.kernel import (
     BITS,
+    Addresses,
     Alloc,
     Barrier,
     Buffer,
@@ -27,7 +28,6 @@ from anyrt.ir.kernel import (
     Let,
     Loop,
     Op,
-    Places,
     Scalar,
     Space,
     Stmt,
@@ -74,19 +74,19 @@ class _Parser:
         space, size = self.member(SPACES), read.dim()
         read.expect("offset")
         offset = read.dim()
-        near = read.integer() if read.skip("near") else 0
+        slope = read.integer() if read.skip("slope") else 0
         group = read.integer() if read.skip("group") else 1
-        places = self.places() if read.skip("places") else None
-        stream = read.dim() if read.skip("stream") else 0
-        self.buffers[name] = Buffer(name, kind, space, size, offset, near, group, places, stream)
+        addresses = self.addresses() if read.skip("addresses") else None
+        nontemporal = read.dim() if read.skip("nontemporal") else 0
+        self.buffers[name] = Buffer(name, kind, space, size, offset, slope, group, addresses, nontemporal)
 
-    def places(self) -> Places:
+    def addresses(self) -> Addresses:
         read = self.reader
         starts, offsets = self.member(self.buffers), self.member(self.buffers)
         read.expect("taps")
         taps = read.integer()
         read.expect("length")
-        return Places(starts, offsets, taps, read.dim())
+        return Addresses(starts, offsets, taps, read.dim())
 
     def kernel(self) -> None:
         read, place = self.reader, self.reader.place

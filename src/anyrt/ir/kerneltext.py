@@ -55,8 +55,8 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
     """`kernels` as text."""
     parts = [_Printer(k) for k in kernels]
     texts = [p.kernel() for p in parts]
-    buffers = sorted({b for p in parts for b in p.buffers}, key=lambda b: (b.places is not None, b.name))
-    placed = {s for b in buffers for s in symbols(b.size) | symbols(b.offset) | symbols(b.stream)}
+    buffers = sorted({b for p in parts for b in p.buffers}, key=lambda b: (b.addresses is not None, b.name))
+    placed = {s for b in buffers for s in symbols(b.size) | symbols(b.offset) | symbols(b.nontemporal)}
     sizes = sorted(placed.union(*(p.sizes for p in parts)), key=lambda s: s.name)
     head = [f"symbol {symbol_text(s)}" for s in sizes] + [_buffer_text(b) for b in buffers]
     return "\n".join([*head, *texts]) + "\n"
@@ -65,11 +65,13 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
 def _buffer_text(b: Buffer) -> str:
     kind = b.type.value if isinstance(b.type, Scalar) else b.type.name
     where = f"{b.space.value} {print_dim(b.size)} offset {print_dim(b.offset)}"
-    known = (f" near {b.near}" if b.near else "") + (f" group {b.group}" if b.group != 1 else "")
-    if b.places is not None:
-        starts, offsets = print_name(b.places.starts.name), print_name(b.places.offsets.name)
-        known += f" places {starts} {offsets} taps {b.places.taps} length {print_dim(b.places.length)}"
-    hints = known + (f" stream {print_dim(b.stream)}" if b.stream != 0 else "")
+    known = (f" slope {b.slope}" if b.slope else "") + (f" group {b.group}" if b.group != 1 else "")
+    if b.addresses is not None:
+        starts, offsets = print_name(b.addresses.starts.name), print_name(b.addresses.offsets.name)
+        known += (
+            f" addresses {starts} {offsets} taps {b.addresses.taps} length {print_dim(b.addresses.length)}"
+        )
+    hints = known + (f" nontemporal {print_dim(b.nontemporal)}" if b.nontemporal != 0 else "")
     return f"buffer {print_name(b.name)} {kind} {where}{hints}"
 
 
@@ -175,8 +177,8 @@ class _Printer:
 
     def buffer(self, b: Buffer) -> str:
         self.buffers.add(b)
-        if b.places is not None:
-            self.buffers |= {b.places.starts, b.places.offsets}
+        if b.addresses is not None:
+            self.buffers |= {b.addresses.starts, b.addresses.offsets}
         return print_name(b.name)
 
     def dim(self, x: Dim) -> str:

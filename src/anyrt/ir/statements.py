@@ -84,7 +84,7 @@ def buffers_of(body: Iterable[Stmt]) -> set[Buffer]:
     out = {x.buffer for x in parts(expressions(body)) if isinstance(x, Load)}
     for stmt in statements(body):
         out.update((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt))
-    return out.union(*((b.places.starts, b.places.offsets) for b in out if b.places is not None))
+    return out.union(*((b.addresses.starts, b.addresses.offsets) for b in out if b.addresses is not None))
 
 
 def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
@@ -105,8 +105,8 @@ def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
         found.update((x.buffer, None) for x in new if isinstance(x, Load))
         found.update((b, None) for b in ((stmt.buffer,) if isinstance(stmt, Fetch) else written(stmt)))
     for b in list(found):
-        if b.places is not None:
-            found.update(dict.fromkeys((b.places.starts, b.places.offsets)))
+        if b.addresses is not None:
+            found.update(dict.fromkeys((b.addresses.starts, b.addresses.offsets)))
     return tuple(b for b in found if b.space is not Space.REGISTER)
 
 

@@ -1,5 +1,5 @@
-"""Precompute addresses: vector loops that read near positions take from tables what can be known beforehand,
-where each vector begins to read, and how far from there each lane's element lies.
+"""Precompute addresses: vector loops that read positions of a small slope take from tables what can be known
+beforehand, where each vector begins to read, and how far from there each lane's element lies.
 
 Whole registers are read from there on. So near the end of the operand, where they would reach beyond it, the
 loop that finds out by itself takes over.
@@ -32,7 +32,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import changed, loads_of
-from anyrt.loops.tables import LEAST, PLACED_GROUP, Table, Tables
+from anyrt.loops.tables import ADDRESSED_GROUP, LEAST, Table, Tables
 
 BYTE = 8  # bits
 
@@ -40,7 +40,9 @@ BYTE = 8  # bits
 def precompute_addresses(kernel: Kernel, tables: Tables, common: bool = True) -> Kernel | Fail:
     """The kernel, vector loops in two versions where positions in tables allow it. `common`: all taps of
     bytes begin to read at one place, since one register holds what they read."""
-    return changed(kernel, _body(kernel.body, tables, common), "no long vector loop reads at near positions")
+    return changed(
+        kernel, _body(kernel.body, tables, common), "no long vector loop reads ascending positions"
+    )
 
 
 def _body(body: Iterable[Stmt], tables: Tables, common: bool) -> tuple[Stmt, ...]:
@@ -66,8 +68,8 @@ def _versions(loop: For, tables: Tables, common: bool) -> list[Stmt]:
     ends: dict[tuple[Dim, Dim], None] = {}
     for x, positions, table, end in reads:
         if positions not in never:
-            places = tables.places(table, common=common and BITS[x.buffer.stored] == BYTE)
-            swap[positions] = replace(positions, name=f"{positions.name}.at", places=places)
+            addresses = tables.addresses(table, common=common and BITS[x.buffer.stored] == BYTE)
+            swap[positions] = replace(positions, name=f"{positions.name}.at", addresses=addresses)
             ends[end, x.buffer.entries] = None
     if not swap:
         return [loop]
@@ -80,14 +82,15 @@ def _versions(loop: For, tables: Tables, common: bool) -> list[Stmt]:
 
 
 def _reads(loop: For, tables: Tables) -> Iterator[tuple[Load, Buffer, Table, Dim]]:
-    """(what lanes may read at near positions, these, their table, an index beyond every register of that)."""
+    """(what lanes read at positions that have a slope, these, their table, an index beyond every register of
+    that)."""
     for x in loads_of(loop.body):
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
             entry, moved = sym.source, linear(x.index, sym)
-            if not isinstance(entry, Load) or not entry.buffer.near or moved is None:
+            if not isinstance(entry, Load) or not entry.buffer.slope or moved is None:
                 continue
             step, along, table = moved[0], linear(entry.index, loop.var), tables.of(entry.buffer)
-            if table is None or table.group > PLACED_GROUP or not isinstance(step, int) or step < 1:
+            if table is None or table.group > ADDRESSED_GROUP or not isinstance(step, int) or step < 1:
                 continue
             if along is not None and along[0] == 1 and not depends(moved[1], loop.var):
                 reach = mul(mul(table.n_in, table.group), step)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from anyrt.core.dims import Dim
-from anyrt.ir.kernel import Buffer, Places
+from anyrt.ir.kernel import Addresses, Buffer
 
-NEAR = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
+SLOPES = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
 LEAST = 256  # elements that a buffer must have to be read in whole registers near any of them
-PLACED_GROUP = 16  # elements of a group, up to which an entry lies within 256 of its vector's first
+ADDRESSED_GROUP = 16  # elements of a group, up to which an entry lies within 256 of its vector's first
 
 
 class Table(Protocol):
@@ -36,7 +36,7 @@ class Table(Protocol):
     def ascends(self) -> bool:
         """Neighbouring positions never descend."""
 
-    def reach(self, near: int) -> tuple[Dim, Dim]:
+    def reach(self, slope: int) -> tuple[Dim, Dim]:
         """The table is of this class where the first size is at most the second."""
 
     def position(self, entry: Dim) -> Dim:
@@ -52,5 +52,5 @@ class Tables(Protocol):
     def grouped(self, table: Table, group: int) -> Table:
         """The same table with entries for each of `group` elements."""
 
-    def places(self, table: Table, *, common: bool) -> Places:
+    def addresses(self, table: Table, *, common: bool) -> Addresses:
         """Where vectors of a table's entries begin to read; `common`: the same for all taps."""

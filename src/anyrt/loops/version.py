@@ -41,7 +41,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import leaves, loops
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import changed, is_few, loads_of
-from anyrt.loops.tables import LEAST, NEAR, Table, Tables
+from anyrt.loops.tables import LEAST, SLOPES, Table, Tables
 
 
 def version(kernel: Kernel, tables: Tables) -> Kernel | Fail:
@@ -76,15 +76,15 @@ def _vector_loop(stmt: Stmt) -> For | None:
 def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:
     found = ((x, _followed(x, loop.var, tables)) for x in loads_of(leaves(loop.body)))
     reads = [(x, t) for x, t in found if t is not None]
-    if all(t.positions.near and always_le(LEAST, x.buffer.entries) for x, t in reads):
+    if all(t.positions.slope and always_le(LEAST, x.buffer.entries) for x, t in reads):
         return (stmt,)
     buffers = dict.fromkeys(x.buffer for x, _ in reads)
     used = {t.positions.name: t for _, t in reads}
     out: list[Stmt] = []
     before: Expr | None = None
-    for near, tests in _classes(used.values(), buffers):
+    for slope, tests in _classes(used.values(), buffers):
         here = reduce(lambda a, b: alu(Op.AND, a, b), tests)
-        out += [_guarded(here, before, _with(stmt, used.values(), near))]
+        out += [_guarded(here, before, _with(stmt, used.values(), slope))]
         before = here if before is None else alu(Op.OR, before, here)
     far = _with(stmt, used.values(), 0)
     return far if before is None else (*out, _guarded(None, before, far))
@@ -104,13 +104,13 @@ def _followed(x: Load, widened: Sym, tables: Tables) -> Table | None:
 def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator[tuple[int, list[Expr]]]:
     """The classes that may hold, and first, at some sizes: each with what is left to test."""
     earlier: list[frozenset[Expr]] = []
-    for near in NEAR:
-        asked = [t.reach(near) for t in tables] + [(LEAST, b.entries) for b in buffers]
+    for slope in SLOPES:
+        asked = [t.reach(slope) for t in tables] + [(LEAST, b.entries) for b in buffers]
         tests = [alu(Op.LE, index(a), index(b)) for a, b in asked if not always_le(a, b)]
         if any(always_le(add(b, 1), a) for a, b in asked) or any(e.issubset(tests) for e in earlier):
             continue
         earlier.append(frozenset(tests))
-        yield near, tests
+        yield slope, tests
 
 
 def _guarded(here: Expr | None, before: Expr | None, body: tuple[Stmt, ...]) -> Stmt:
@@ -122,7 +122,9 @@ def _guarded(here: Expr | None, before: Expr | None, body: tuple[Stmt, ...]) -> 
     return If(other if here is None else alu(Op.AND, here, other), body)
 
 
-def _with(stmt: Stmt, tables: Iterable[Table], near: int) -> tuple[Stmt, ...]:
+def _with(stmt: Stmt, tables: Iterable[Table], slope: int) -> tuple[Stmt, ...]:
     """The statement reading tables of another class."""
-    swap = {t.positions: replace(t.positions, name=f"{t.positions.name}.{near}", near=near) for t in tables}
+    swap = {
+        t.positions: replace(t.positions, name=f"{t.positions.name}.{slope}", slope=slope) for t in tables
+    }
     return substituted((stmt,), {}, swap)

@@ -10,31 +10,30 @@ buffers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from itertools import count as counting
 
-from anyrt.core.dims import Dim, add, product
+from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Folded, Given, Pieced
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Buffer, Kernel, Space
 from anyrt.ir.program import Call
-from anyrt.ir.statements import buffers_in_order, with_buffers
+from anyrt.ir.statements import buffers_in_order
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Except, Group, Part, Signature, signed
 from anyrt.schedule.naive import Builder
+from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Trace
-from anyrt.schedule.stream import past_caches
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
-
-PAST = "write past the caches"  # what comes after all steps, when it is known what kernels read
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +75,7 @@ class Schedule:
 
     def trace(self, launch: Launch) -> list[Trace]:
         """The launch's kernel after each step of its strategy, or why the step did not apply."""
-        steps = self.builder(launch).traced()
-        made = [step.result for step in steps if isinstance(step.result, Kernel)]
-        past = [] if made[-1] == launch.kernel else [Trace(PAST, launch.kernel)]
-        return [*steps, *past]
+        return self.builder(launch).traced()
 
 
 @dataclass(slots=True)
@@ -99,6 +95,7 @@ class Fusion:
     unhosted: set[Value] = field(default_factory=set)
     ports: dict[str, str] = field(default_factory=dict)
     order: dict[Value, int] = field(default_factory=dict)
+    past: dict[Buffer, Past] = field(default_factory=dict)
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
 
     def schedule(self) -> Schedule:
@@ -109,10 +106,9 @@ class Fusion:
         for stored in partition(self.graph, self.sizes, self.alone, self.machine):
             self._store(stored)
         launches = self._launches()
-        ends = (v for _, v in (*self.graph.inputs, *self.graph.outputs))
-        past = past_caches([x.call for x in launches], ends, self.machine)
-        launches = [replace(x, call=_streaming(x.call, past)) for x in launches]
-        buffers = {v: past.get(b, b) for v, b in self.buffers.items()}
+        if marked := _marked(launches):
+            launches = [replace(x, call=_rebound(x.call, marked)) for x in launches]
+        buffers = {v: marked.get(b, b) for v, b in self.buffers.items()}
         return Schedule(
             tuple(launches), self.tables, buffers, tuple(self.refused), len(self.made), self._again
         )
@@ -134,9 +130,12 @@ class Fusion:
     def _outputs(self) -> None:
         """The first output of a value is its buffer; others, and inputs that are outputs, are copies (see
         `_copies`)."""
+        inputs, outputs = ([v for _, v in ends] for ends in (self.graph.inputs, self.graph.outputs))
+        past = past_caches(outputs, inputs, self.machine)
         for name, value in self.graph.outputs:
-            if value not in self.buffers:
-                self.buffers[value] = self._output(name, value)
+            buffer = self._output(name, value)
+            self.past[buffer] = past[value]
+            self.buffers.setdefault(value, buffer)
 
     def _output(self, name: str, value: Value) -> Buffer:
         return Buffer(self.ports[name], value.dtype, Space.OUTPUT, product(value.shape))
@@ -176,15 +175,14 @@ class Fusion:
         self.unhosted.add(refusal.value)
 
     def _build(self, group: Group, number: int) -> Launch:
-        signature, name = signed(group, self._inside(group)), self.label(group.root, number)
+        signature, name = signed(group, self._inside(group), self.past), self.label(group.root, number)
         key = (signature.key, self._tuning(group))
         if key not in self.made:
             self.made[key] = self._make(group, signature, name)
         found = self.made[key]
         if isinstance(found, _Refused):
             raise Refusal(signature.values[found.number], found.reason)
-        pairs = zip(found.signature.buffers, signature.buffers, strict=True)
-        call = Call(found.kernel, name, {a: b for a, b in pairs if a != b})
+        call = Call(found.kernel, name, _different(zip(found.buffers, signature.buffers, strict=True)))
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
         return Launch(call, group, inlined)
 
@@ -206,13 +204,14 @@ class Fusion:
             kernel = self._builder(group, name).build()
         except Refusal as refusal:
             return _Refused(signature.values.index(refusal.value), refusal.reason)
-        return _Made(kernel, signature)
+        marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
+        return _Made(kernel, tuple(marked.get(b, b) for b in signature.buffers))
 
     def _builder(self, group: Group, name: str) -> Builder:
         tuning = self._tuning(group)
         inside, cut = self._inside(group), pieces(self.machine, tuning)
         strategies = self.strategies.without(*tuning.without)
-        return Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, strategies)
+        return Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, strategies, self.past)
 
     def _again(self, launch: Launch) -> Builder:
         return self._builder(launch.group, launch.call.name)
@@ -302,10 +301,10 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The kernel of the first group of a kind."""
+    """The kernel of the first group of a kind, and its buffers in the order of the signature."""
 
     kernel: Kernel
-    signature: Signature
+    buffers: tuple[Buffer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,15 +315,22 @@ class _Refused:
     reason: str
 
 
-def _streaming(call: Call, past: Mapping[Buffer, Buffer]) -> Call:
-    """The call with those of its buffers that are written past the caches."""
-    formal = {b: call.binds.get(b, b) for b in buffers_in_order(call.kernel)} if past else {}
-    swap = {b: replace(b, stream=past[actual].stream) for b, actual in formal.items() if actual in past}
-    if not swap:
-        return call
-    binds = {swap.get(b, b): past.get(actual, actual) for b, actual in formal.items()}
-    kernel = with_buffers(call.kernel, swap)
-    return replace(call, kernel=kernel, binds={a: b for a, b in binds.items() if a != b})
+def _marked(launches: Sequence[Launch]) -> dict[Buffer, Buffer]:
+    """The outputs that some kernel writes past the caches, each with that mark."""
+    marks: dict[Buffer, Dim] = {}
+    for formal, actual in chain.from_iterable(x.call.binds.items() for x in launches):
+        marks[actual] = maximum(formal.nontemporal, marks.get(actual, 0))
+    return {b: replace(b, nontemporal=mark) for b, mark in marks.items() if mark != 0}
+
+
+def _rebound(call: Call, marked: Mapping[Buffer, Buffer]) -> Call:
+    """The call on marked outputs."""
+    bound = {b: call.binds.get(b, b) for b in buffers_in_order(call.kernel)}
+    return replace(call, binds=_different((b, marked.get(a, a)) for b, a in bound.items()))
+
+
+def _different(pairs: Iterable[tuple[Buffer, Buffer]]) -> dict[Buffer, Buffer]:
+    return {a: b for a, b in pairs if a != b}
 
 
 def port_names(graph: Graph) -> list[str]:

@@ -10,6 +10,7 @@ from anyrt.ir.compute import Given
 from anyrt.ir.graph import Shape, Value
 from anyrt.ir.kernel import Buffer, Space
 from anyrt.schedule.layout import row_major
+from anyrt.schedule.nontemporal import NOT_PAST, Past
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,9 @@ class Signature:
     inlined: tuple[Value, ...]
 
 
-def signed(group: Group, stored: Mapping[Value, Buffer]) -> Signature:
-    """The signature of a group whose leaves are `stored`."""
+def signed(group: Group, stored: Mapping[Value, Buffer], past: Mapping[Buffer, Past]) -> Signature:
+    """The signature of a group whose leaves are `stored`; `past`: outputs that may be written past the
+    caches."""
     numbers: dict[Value, int] = {}
     buffers: dict[Buffer, int] = {}
     rows: list[Hashable] = []
@@ -105,7 +107,7 @@ def signed(group: Group, stored: Mapping[Value, Buffer]) -> Signature:
             rows.append((value.op, value.index, value.type, *(numbers[a] for a in value.args)))
             inlined.append(value)
     ends = [
-        (buffers.setdefault(b, len(buffers)), _described(b))
+        (buffers.setdefault(b, len(buffers)), _described(b), past.get(b, NOT_PAST))
         for b in (group.buffer, *(b for _, b in group.also))
     ]
     also = tuple(numbers.get(v, -1) for v, _ in group.also)
@@ -116,4 +118,4 @@ def signed(group: Group, stored: Mapping[Value, Buffer]) -> Signature:
 def _described(buffer: Buffer) -> Hashable:
     """What a kernel may depend on: whether a tensor is an input, an output or neither does not count."""
     space = Space.ARENA if buffer.space in (Space.INPUT, Space.OUTPUT) else buffer.space
-    return buffer.type, space, buffer.size, buffer.offset, buffer.stream
+    return buffer.type, space, buffer.size, buffer.offset

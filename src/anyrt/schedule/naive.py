@@ -58,6 +58,7 @@ from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, tapped
 from anyrt.schedule.group import Group
 from anyrt.schedule.kept import Kept, moved
 from anyrt.schedule.layout import row_major
+from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
@@ -85,6 +86,7 @@ class Builder:
     pieces: Pieces
     name: str
     strategies: Strategies = STRATEGIES
+    past: Mapping[Buffer, Past] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     scratch: Dim = 0
     vars: list[Sym] = field(default_factory=list)
@@ -133,6 +135,7 @@ class Builder:
             volume,
             self._repeated,
             self.folded,
+            self.past,
         )
 
     def _repeated(self) -> Value | None:

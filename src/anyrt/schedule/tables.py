@@ -14,10 +14,10 @@ from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, mod, mul
 from anyrt.core.enums import ResizeCoordinateTransformation
 from anyrt.ir.kernel import (
     LANES,
+    Addresses,
     Buffer,
     Expr,
     Kernel,
-    Places,
     Scalar,
     Space,
     Store,
@@ -27,20 +27,20 @@ from anyrt.ir.kernel import (
     load,
 )
 from anyrt.loops.nest import Names
-from anyrt.loops.tables import NEAR
+from anyrt.loops.tables import SLOPES
 from anyrt.loops.tables import Table as AnyTable
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
 
 TOP = (1 << 31) - 1
-FARTHEST = NEAR[-1]
+STEEPEST = SLOPES[-1]
 
 
-def nearness(rule: TapRule, n_in: Dim, n_out: Dim) -> int:
-    """How near the positions of a table surely are, 0 when that depends on sizes or is far."""
+def slope_of(rule: TapRule, n_in: Dim, n_out: Dim) -> int:
+    """The class of a table's slope, 0 where that depends on sizes or is steeper than all."""
     if isinstance(rule, Border):
         return 0
     before, after = _lengths(rule, n_in, n_out)
-    return next((k for k in range(1, FARTHEST + 1) if always_le(before, mul(after, k))), 0)
+    return next((k for k in range(1, STEEPEST + 1) if always_le(before, mul(after, k))), 0)
 
 
 def _lengths(rule: TapRule, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim]:
@@ -76,10 +76,10 @@ class Table:
         """Neighbouring positions never descend."""
         return not isinstance(self.rule, Border)
 
-    def reach(self, near: int) -> tuple[Dim, Dim]:
+    def reach(self, slope: int) -> tuple[Dim, Dim]:
         """The table is of this class where the first size is at most the second."""
         before, after = _lengths(self.rule, self.n_in, self.n_out)
-        return before, mul(after, near)
+        return before, mul(after, slope)
 
     def tap(self, t: int, at: Dim) -> tuple[Dim, Expr | None]:
         """Position and weight number `t` of output position `at`."""
@@ -97,7 +97,7 @@ class Tables:
     """All tables of a module; equal ones are shared."""
 
     made: dict[tuple[TapRule, Dim, Dim, int], Table] = field(default_factory=dict)
-    placed: dict[tuple[Table, bool], Places] = field(default_factory=dict)
+    addressed: dict[tuple[Table, bool], Addresses] = field(default_factory=dict)
     read: Container[Dim] | None = None  # offsets of those that kernels read, when all of these are made
     bytes: Dim = 0
 
@@ -108,17 +108,17 @@ class Tables:
                 return table
         return None
 
-    def places(self, table: AnyTable, *, common: bool) -> Places:
+    def addresses(self, table: AnyTable, *, common: bool) -> Addresses:
         """Where vectors of a table's entries begin to read; `common`: the same for all taps."""
         assert isinstance(table, Table), "tables are those of this file"
         key, name = (table, common), f"{table.positions.name}{'c' if common else ''}"
-        if key not in self.placed:
+        if key not in self.addressed:
             taps, length = table.rule.count, mul(table.n_out, table.group)
             blocks = floordiv(add(length, LANES - 1), LANES)
             starts = self._buffer(f"{name}.s", Scalar.I32, mul(blocks, 1 if common else taps))
             offsets = self._buffer(f"{name}.o", Scalar.U8, mul(length, taps))
-            self.placed[key] = Places(starts, offsets, taps, length)
-        return self.placed[key]
+            self.addressed[key] = Addresses(starts, offsets, taps, length)
+        return self.addressed[key]
 
     def grouped(self, table: AnyTable, group: int) -> Table:
         """The same table with entries for each of `group` elements."""
@@ -131,8 +131,8 @@ class Tables:
         if key not in self.made:
             # One entry at least, which is read beside a condition that discards it.
             count, number = mul(maximum(n_out, 1), rule.count * group), len(self.made)
-            near = nearness(rule, n_in, n_out)
-            positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), near=near, group=group)
+            slope = slope_of(rule, n_in, n_out)
+            positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), slope=slope, group=group)
             weights = self._buffer(f"wgt{number}", Scalar.F32, count) if rule.weighs else None
             self.made[key] = Table(positions, weights, rule, n_in, n_out)
         return self.made[key]
@@ -143,21 +143,21 @@ class Tables:
         return Buffer(name, type, Space.TABLE, count, offset)
 
     @property
-    def kept(self) -> list[Table]:
+    def needed(self) -> list[Table]:
         """Those that some kernel reads: a table in groups takes another one's place."""
         return [t for t in self.made.values() if self.read is None or _is_read(t, self.read)]
 
     def kernels(self) -> list[Kernel]:
-        """What fills the tables that are kept: an item an output position, or a vector of them."""
+        """What fills the tables that are needed: an item an output position, or a vector of them."""
         found = []
-        for n, table in enumerate(self.kept):
+        for n, table in enumerate(self.needed):
             found.append(_fill(f"table{n}", table))
             for common in (False, True):
-                places = self.placed.get((table, common))
-                if places is not None:
+                addresses = self.addressed.get((table, common))
+                if addresses is not None:
                     name = f"{n}{'c' if common else ''}"
-                    found += [_fill_starts(f"starts{name}", table, places)]
-                    found += [_fill_offsets(f"offsets{name}", table, places)]
+                    found += [_fill_starts(f"starts{name}", table, addresses)]
+                    found += [_fill_offsets(f"offsets{name}", table, addresses)]
         return found
 
 
@@ -170,25 +170,29 @@ def _taps(table: Table, entry: Dim) -> list[tuple[Dim, Expr | None]]:
     return list(table.rule.taps(floordiv(entry, table.group), table.n_in, table.n_out))
 
 
-def _fill_starts(name: str, table: Table, places: Places) -> Kernel:
+def _fill_starts(name: str, table: Table, addresses: Addresses) -> Kernel:
     """A vector's first entry may stand inside a group; the group's beginning is not behind any lane's."""
-    var = Names().var(places.blocks, "o")
+    var = Names().var(addresses.blocks, "o")
     taps = _taps(table, mul(var.dim, LANES))
     stores = []
-    for t, (position, _) in enumerate(taps[:1] if places.common else taps):
+    for t, (position, _) in enumerate(taps[:1] if addresses.common else taps):
         place = index(mul(position, table.group))
-        stores.append(Store(places.starts, add(places.first_block(t), var.dim), cast(place, Scalar.I32)))
+        stores.append(
+            Store(addresses.starts, add(addresses.first_block(t), var.dim), cast(place, Scalar.I32))
+        )
     return Kernel(name, var, tuple(stores))
 
 
-def _fill_offsets(name: str, table: Table, places: Places) -> Kernel:
-    var = Names().var(places.length, "o")
+def _fill_offsets(name: str, table: Table, addresses: Addresses) -> Kernel:
+    var = Names().var(addresses.length, "o")
     block = floordiv(var.dim, LANES)
     stores = []
     for t, (position, _) in enumerate(_taps(table, var.dim)):
         place = add(mul(position, table.group), mod(var.dim, table.group))
-        apart = index(place) - cast(load(places.starts, add(places.first_block(t), block)), Scalar.I64)
-        stores.append(Store(places.offsets, add(mul(places.length, t), var.dim), cast(apart, Scalar.U8)))
+        apart = index(place) - cast(load(addresses.starts, add(addresses.first_block(t), block)), Scalar.I64)
+        stores.append(
+            Store(addresses.offsets, add(mul(addresses.length, t), var.dim), cast(apart, Scalar.U8))
+        )
     return Kernel(name, var, tuple(stores))
 
 

@@ -69,7 +69,7 @@ class VectorForms:
     def _share(self, to: Emitter, loop: For) -> None:
         """The turns of one call; what they stored past the caches is there for others when it ends."""
         to.counted(loop.var, "%begin", "%end", loop.body)
-        if any(b.stream != 0 for b in to.values.pointers):
+        if any(b.nontemporal != 0 for b in to.values.pointers):
             to.values.out.scopes.inner.lines.append("  fence seq_cst")
 
     def _within(self, to: Emitter, stmt: Stmt, lanes: Lanes) -> bool:

@@ -1,4 +1,4 @@
-"""Reading near positions: a few whole registers and lane permutes instead of a gather.
+"""Reading positions of a small slope: a few whole registers and lane permutes instead of a gather.
 
 For positions p₀ ≤ p₁ ≤ … of one vector that lie within a few registers from p₀ on, the registers are loaded
 as they are, and each lane picks its element: one instruction for two registers, three for four.
@@ -23,9 +23,9 @@ def registers(table: Buffer, step: int, lanes: int, size: int) -> int:
     elements of `size` bytes."""
     group, last = table.group, lanes - 1
     # From the beginning of the first lane's group on: the next group may stand for the same position.
-    spans = (group * table.near * ((last + k) // group) + (last + k) % group for k in range(group))
-    places = table.places
-    common = group * (places.taps - 1) if places is not None and places.common else 0
+    spans = (group * table.slope * ((last + k) // group) + (last + k) % group for k in range(group))
+    addresses = table.addresses
+    common = group * (addresses.taps - 1) if addresses is not None and addresses.common else 0
     return -(-step * (max(spans) + 1 + common) * size // REGISTER)
 
 

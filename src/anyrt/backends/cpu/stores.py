@@ -34,7 +34,7 @@ def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) 
     kind, size = ll.vector(type, lanes.width), ll.BYTES[type]
     nbytes = lanes.width * size
     part = min(v.machine.vector_bits // 8, nbytes & -nbytes)  # what registers can be filled with
-    if lanes.mask is None and buffer.stream != 0 and part >= LEAST_PAST:
+    if lanes.mask is None and buffer.nontemporal != 0 and part >= LEAST_PAST:
         _store_past(v, buffer, kind, value, where, part)
     elif lanes.mask is None:
         scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
@@ -53,8 +53,8 @@ def _store_past(v: Vectors, buffer: Buffer, kind: str, value: str, where: str, p
     address = v.out.put(scope, f"ptrtoint ptr {where} to i64")
     odd = v.out.put(scope, f"and i64 {address}, {part - 1}")
     even = v.out.put(scope, f"icmp eq i64 {odd}, 0")
-    if buffer.stream != 1:
-        large = v.out.put(scope, f"icmp ne i64 {v.values.dim(buffer.stream)}, 0")
+    if buffer.nontemporal != 1:
+        large = v.out.put(scope, f"icmp ne i64 {v.values.dim(buffer.nontemporal)}, 0")
         even = v.out.put(scope, f"and i1 {large}, {even}")
     scope.lines += [
         f"  br i1 {even}, label %{past}, label %{plain}",

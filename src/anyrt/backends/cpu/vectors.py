@@ -20,13 +20,13 @@ from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.machine import Machine
 from anyrt.ir.kernel import (
     LANES,
+    Addresses,
     Alu,
     Cast,
     Const,
     Expr,
     Index,
     Load,
-    Places,
     Scalar,
     Space,
     cast,
@@ -213,11 +213,11 @@ class Vectors:
         return self._gather(scope, x, lanes) if followed is None else self._pick(scope, x, *followed, lanes)
 
     def _followed(self, x: Load, lanes: Lanes) -> tuple[Sym, Load, int] | None:
-        """(position, its table's entry, elements a position) when lanes read near positions of a table and
-        the processor can permute that."""
+        """(position, its table's entry, elements a position) when lanes read positions of a table that has a
+        slope, and the processor can permute that."""
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
             entry, moved = sym.source, linear(x.index, sym)
-            if not isinstance(entry, Load) or not entry.buffer.near or moved is None:
+            if not isinstance(entry, Load) or not entry.buffer.slope or moved is None:
                 continue
             step, along, size = moved[0], linear(entry.index, lanes.var), ll.BYTES[x.type]
             if not isinstance(step, int) or along is None or along[0] != 1 or lanes.var in symbols(moved[1]):
@@ -234,7 +234,7 @@ class Vectors:
         along, moved = linear(entry.index, lanes.var), linear(x.index, sym)
         assert along is not None, f"{entry} does not move with {lanes.var}"
         assert moved is not None, f"{x} does not move with {sym}"
-        rest, placed = self.values.dim(moved[1]), self._placed(scope, entry.buffer.places, along[1], lanes)
+        rest, placed = self.values.dim(moved[1]), self._placed(scope, entry.buffer.addresses, along[1], lanes)
         position, apart = placed or (self._first(scope, entry, along[1], lanes), self._lane_atom(sym, lanes))
         start = w.put(scope, f"add i64 {rest}, {w.put(scope, f'mul i64 {position}, {step}')}")
         places = w.put(scope, f"mul {kind} {apart}, {ll.splat(step, Scalar.I32, lanes.width)}")
@@ -256,18 +256,20 @@ class Vectors:
             entered = w.put(scope, f"sub i32 {entered}, {inside}")
         return w.put(scope, f"sext i32 {entered} to i64")
 
-    def _placed(self, scope: Scope, places: Places | None, at: Dim, lanes: Lanes) -> tuple[str, str] | None:
+    def _placed(
+        self, scope: Scope, addresses: Addresses | None, at: Dim, lanes: Lanes
+    ) -> tuple[str, str] | None:
         """Where a vector begins to read, and how far from there each lane's element lies."""
-        if places is None or lanes.mask is not None or not lanes.whole or lanes.width != LANES:
+        if addresses is None or lanes.mask is not None or not lanes.whole or lanes.width != LANES:
             return None
-        tap = next((t for t in range(places.taps) if at == mul(places.length, t)), None)
+        tap = next((t for t in range(addresses.taps) if at == mul(addresses.length, t)), None)
         if tap is None:
             return None
         w, narrow, wide = self.out, ll.vector(Scalar.U8, LANES), ll.vector(Scalar.I32, LANES)
         block = w.put(scope, f"udiv i64 {lanes.first}, {LANES}")
-        block = w.put(scope, f"add i64 {block}, {self.values.dim(places.first_block(tap))}")
-        begin = w.put(scope, f"load i32, ptr {self.values.address(scope, places.starts, block)}")
-        entry = self.values.address(scope, places.offsets, self.lane_zero(scope, 1, at, lanes))
+        block = w.put(scope, f"add i64 {block}, {self.values.dim(addresses.first_block(tap))}")
+        begin = w.put(scope, f"load i32, ptr {self.values.address(scope, addresses.starts, block)}")
+        entry = self.values.address(scope, addresses.offsets, self.lane_zero(scope, 1, at, lanes))
         apart = w.put(scope, f"load {narrow}, ptr {entry}, align 1")
         return w.put(scope, f"sext i32 {begin} to i64"), w.put(scope, f"zext {narrow} {apart} to {wide}")
 

@@ -100,7 +100,7 @@ class VectorLoop:
     def _peel(self, width: int, extent: str) -> str:
         """Lanes up to the first aligned vector of a buffer that is written past the caches, in one masked
         step."""
-        store = next((s for s in stores(self.loop.body) if s.buffer.stream != 0), None)
+        store = next((s for s in stores(self.loop.body) if s.buffer.nontemporal != 0), None)
         v, outer, var = self.values, self.values.out.scopes.inner, self.loop.var
         short_loop = isinstance(var.extent, int) and var.extent < peel(self.vectors.machine) * width
         if (

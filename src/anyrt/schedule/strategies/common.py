@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyrt.ir.kernel import BITS, Kernel
+from anyrt.ir.kernel import BITS, Kernel, Loop
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import stores
+from anyrt.ir.statements import loops, stores
 from anyrt.loops import tile as tiles
 from anyrt.loops.collapse import collapse
 from anyrt.loops.interleave import interleave
 from anyrt.loops.nest import around
+from anyrt.loops.nontemporal import nontemporal
 from anyrt.loops.parallelise import parallelise
 from anyrt.loops.precompute_addresses import precompute_addresses
 from anyrt.loops.vectorise import vectorise
@@ -44,6 +45,12 @@ def all_parallel(kernel: Kernel, c: Context) -> Kernel | Fail:
     return parallel(kernel, c, len(around(kernel)[0]))
 
 
+def past_caches(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Outputs that the caches do not hold, written past them."""
+    tiled = any(loop.kind is Loop.TILE for loop in loops(kernel.body))
+    return nontemporal(kernel, {b: p.tiles if tiled else p.rows for b, p in c.past.items()})
+
+
 COLLAPSE = Step("collapse", lambda kernel, c: collapse(kernel, c.names))
 INTERLEAVE = Step("interleave", lambda kernel, c: interleave(kernel, c.tables, c.names))
 TILE = Step("tile", tiled)
@@ -51,3 +58,4 @@ PARALLELISE = Step("parallelise", all_parallel)
 VECTORISE = Step("vectorise", lambda kernel, c: vectorise(kernel))
 VERSION = Step("version", lambda kernel, c: version(kernel, c.tables))
 PRECOMPUTE = Step("precompute addresses", lambda kernel, c: precompute_addresses(kernel, c.tables))
+NONTEMPORAL = Step("non-temporal stores", past_caches)

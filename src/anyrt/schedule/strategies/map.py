@@ -21,6 +21,7 @@ from anyrt.schedule.elements import Refusal
 from anyrt.schedule.strategies.common import (
     COLLAPSE,
     INTERLEAVE,
+    NONTEMPORAL,
     PRECOMPUTE,
     TILE,
     VECTORISE,
@@ -96,4 +97,5 @@ MAP: Strategy = (
     VECTORISE,
     VERSION,
     PRECOMPUTE,
+    NONTEMPORAL,
 )

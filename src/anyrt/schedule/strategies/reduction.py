@@ -19,7 +19,15 @@ from anyrt.loops.nest import interleaves, nest_of, read_across
 from anyrt.loops.prefetch import prefetch
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.elements import Refusal
-from anyrt.schedule.strategies.common import COLLAPSE, INTERLEAVE, PARALLELISE, PRECOMPUTE, VECTORISE, VERSION
+from anyrt.schedule.strategies.common import (
+    COLLAPSE,
+    INTERLEAVE,
+    NONTEMPORAL,
+    PARALLELISE,
+    PRECOMPUTE,
+    VECTORISE,
+    VERSION,
+)
 from anyrt.schedule.strategies.step import Apply, Context, Step, Strategy
 
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
@@ -82,4 +90,5 @@ REDUCTION: Strategy = (
     Step("prefetch", together(_prefetch)),
     Step("unroll and jam", together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
     PRECOMPUTE,
+    NONTEMPORAL,
 )

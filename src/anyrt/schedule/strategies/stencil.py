@@ -15,6 +15,7 @@ from anyrt.loops.nest import around
 from anyrt.schedule.strategies.common import (
     COLLAPSE,
     INTERLEAVE,
+    NONTEMPORAL,
     PARALLELISE,
     PRECOMPUTE,
     TILE,
@@ -45,4 +46,5 @@ STENCIL: Strategy = (
     VECTORISE,
     VERSION,
     PRECOMPUTE,
+    NONTEMPORAL,
 )

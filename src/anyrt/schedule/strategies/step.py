@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from anyrt.ir.kernel import BITS, Buffer, Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.tables import Tables
 
@@ -30,7 +31,8 @@ class Context:
     """What steps ask besides the kernel: fresh names, the tables of taps, sizes, the machine, and how
     large pieces are on it.
     `volume`: elements of the result. `repeated`: what every tile would compute again; `folded`: the value of
-    each register; both for refusals. `trace` gets what each step did."""
+    each register; both for refusals. `past`: outputs that may be written past the caches. `trace` gets what
+    each step did."""
 
     names: Names
     tables: Tables
@@ -39,7 +41,8 @@ class Context:
     pieces: Pieces
     volume: int
     repeated: Callable[[], Value | None]
-    folded: dict[Buffer, Value]
+    folded: Mapping[Buffer, Value]
+    past: Mapping[Buffer, Past]
     trace: list[Trace] = field(default_factory=list)
 
     def estimate(self, var: Sym) -> int:

@@ -1,4 +1,4 @@
-"""Loops that read near positions take from tables where each vector begins to read, but near the end."""
+"""Loops that read ascending positions take from tables where each vector begins to read, but near the end."""
 
 import ctypes
 import mmap
@@ -47,7 +47,7 @@ def lowered(
 
 
 def branches(found: native.Lowered) -> list[str]:
-    """The conditions of branches around vector loops that read tables with places, and of the others."""
+    """The conditions of branches around vector loops that read tables with addresses, and of the others."""
     text = print_kernels(found.module.kernels)
     assert print_kernels(parse_kernels(text)) == text
     return re.findall(r"(?:e\d+ =|if) (.*?)(?: {)?$", text, re.MULTILINE)
@@ -95,7 +95,7 @@ def test_sizes_that_are_open_decide_while_running():
 
 def test_vectors_that_begin_elsewhere_find_out_by_themselves():
     found = lowered((29, 300), 1, 1031, machine=replace(REFERENCE, last_bytes=4))
-    assert " stream" in print_kernels(found.module.kernels)
+    assert " nontemporal" in print_kernels(found.module.kernels)
     assert verify(found, host(), [{}]) == ()
 
 
@@ -109,14 +109,14 @@ def test_what_is_shorter_than_a_vector_has_one_version():
     assert branches(lowered((40, 50), 1, 15)) == []
 
 
-def test_a_table_that_one_operand_cannot_follow_safely_has_no_places():
+def test_a_table_that_one_operand_cannot_follow_safely_has_no_addresses():
     """The smaller operand has fewer elements than the registers that are read from its first row on."""
     large, small = b.param("large", (100, 60), DataType.FLOAT), b.param("small", (5, 60), DataType.FLOAT)
     part = b.slice_(large, (7, 0), (5, 60), (1, 1))
     y = b.map_("add", b.taps(part, 1, 75, LINEAR), b.taps(small, 1, 75, LINEAR))
     found = native.lower(Graph((("large", large), ("small", small)), (("y", y),)), {}, Sizes())
     assert len(found.module.kernels) == 1
-    assert " places " not in print_kernels(found.module.kernels)
+    assert " addresses " not in print_kernels(found.module.kernels)
     assert verify(found, host(), [{}]) == ()
 
 

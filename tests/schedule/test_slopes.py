@@ -34,7 +34,7 @@ def classes(found: native.Lowered) -> list[int]:
     """The classes of tables that are read, 0 for what works with any."""
     text = print_kernels(found.module.kernels)
     tables = re.findall(r"buffer pos\d+(?:\.\d)? i32 .* offset \d+(.*)", text)
-    return [int(x.partition("near ")[2] or 0) for x in tables]
+    return [int(x.partition("slope ")[2] or 0) for x in tables]
 
 
 @pytest.mark.parametrize(
