@@ -14,13 +14,13 @@ from anyrt.ir.rewrite import Fail
 from anyrt.loops.cache_read import cache_read
 from anyrt.loops.distribute import distribute
 from anyrt.loops.fuse_folds import fuse_folds
+from anyrt.loops.nontemporal import nontemporal
 from anyrt.loops.precompute_addresses import precompute_addresses
-from anyrt.schedule import stream
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.reduction import together
 from anyrt.schedule.strategies.step import Apply, Context, Step
 from anyrt.schedule.tuning import Tuning
-from benchmarks.mechanisms import SHORTEN, Mechanism, Switch, endless, one
+from benchmarks.mechanisms import SHORTEN, Mechanism, Switch
 from benchmarks.peers.anyrt import DYNAMIC
 
 GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
@@ -46,6 +46,7 @@ PLANES = "norm_in_4x64x128x128"
 DYNAMIC_PLANES = "resize_bilinear_hp_dyn_2x_8x64x56x56"
 DYNAMIC_NHWC = "shuffle_nchw2nhwc_dyn_8x64x112x112"
 FLOATS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
+NORMAL_STORES = STRATEGIES.without("non-temporal stores")
 ONE_BY_ONE = STRATEGIES.without("distribute", "unroll and jam")
 
 
@@ -59,13 +60,13 @@ def _cut(name: str, case: str, tuning: Tuning) -> Mechanism:
 
 def _instead(step: str, name: str, case: str, apply: Apply) -> Mechanism:
     """A step done otherwise."""
-    place = f"loops/{step.replace(' ', '_')}.py"
+    place = f"loops/{step.replace(' stores', '').replace('-', '').replace(' ', '_')}.py"
     return _tried(name, place, case, STRATEGIES.instead(step, Step(f"{step}: {name}", apply)))
 
 
 def _batches(name: str, case: str, sizes: dict[str, int]) -> Mechanism:
     def apply(kernel: Kernel, c: Context) -> Kernel | Fail:
-        return distribute(kernel, c.names, c.estimate, replace(c.pieces.batches, **sizes))
+        return distribute(kernel, c.names, c.estimate, replace(c.pieces.row_strips, **sizes))
 
     return _instead("distribute", name, case, together(apply))
 
@@ -83,7 +84,11 @@ def _chunks(case: str) -> tuple[Mechanism, ...]:
 
 
 def _converted_for_two(kernel: Kernel, c: Context) -> Kernel | Fail:
-    return cache_read(kernel, c.names, c.pieces.kept, replace(c.machine.costs, store=1))
+    return cache_read(kernel, c.names, c.pieces.cached, replace(c.machine.costs, store=1))
+
+
+def _all_past(kernel: Kernel, c: Context) -> Kernel | Fail:
+    return nontemporal(kernel, dict.fromkeys(c.past, 1))
 
 
 def _started_apart(kernel: Kernel, c: Context) -> Kernel:
@@ -106,7 +111,7 @@ ATTEMPTS = (
     _cut("tiles of two cache lines", GN_RESIZE, Tuning(line=128)),
     _cut("shorter runs of tiles", GN_RESIZE, Tuning(run=16)),
     _cut("fewer strips in a row", GN_RESIZE, Tuning(chunk=8)),
-    _tried("stores past the caches", "schedule/stream.py", GN_RESIZE, Switch(stream, "in_order", one)),
+    _instead("non-temporal stores", "wherever an output is written", GN_RESIZE, _all_past),
     _tried(
         "shorter polynomials for float32", "passes/shorten.py", GN_SILU, Switch(SHORTEN, "HALVES", FLOATS)
     ),
@@ -121,17 +126,17 @@ ATTEMPTS = (
     _dynamic(_cut("more bands", SMALL_PHOTO, Tuning(items=64))),
     _dynamic(_cut("narrow bands", DYNAMIC_PLANES, Tuning(band=8))),
     _dynamic(_cut("tiles of two cache lines", DYNAMIC_NHWC, Tuning(line=128))),
-    _tried("normal stores", "schedule/stream.py", TWICE, Switch(stream, "in_order", endless)),
+    _tried("normal stores", "loops/nontemporal.py", TWICE, NORMAL_STORES),
     _cut("smaller pieces", TWICE, Tuning(block=1024)),
     _cut("larger pieces", TWICE, Tuning(block=65536)),
-    _tried("normal stores", "schedule/stream.py", POWER, Switch(stream, "in_order", endless)),
+    _tried("normal stores", "loops/nontemporal.py", POWER, NORMAL_STORES),
     _cut("smaller pieces", POWER, Tuning(block=1024)),
     _cut("larger pieces", POWER, Tuning(block=65536)),
     _cut("shorter runs of tiles", SMALL_TILES, Tuning(run=16)),
     _cut("tiles of half a cache line", SMALL_TILES, Tuning(line=32)),
     _cut("smaller pieces", PLANES_OF_BYTES, Tuning(block=1024)),
     _cut("larger pieces", PLANES_OF_BYTES, Tuning(block=65536)),
-    _tried("stores past the caches", "schedule/stream.py", NHWC_HALVES, Switch(stream, "across", one)),
+    _instead("non-temporal stores", "wherever an output is written", NHWC_HALVES, _all_past),
     _cut("tiles of a whole cache line", NHWC_HALVES, Tuning(line=128)),
     _batches("batches of 4", SHORT_ROWS, {"rows": 4}),
     _batches("batches of 16", SHORT_ROWS, {"rows": 16}),
@@ -141,7 +146,7 @@ ATTEMPTS = (
     _batches("batches of 2", BF16_ROWS, {"rows": 2}),
     _batches("batches of longer rows", ROWS, {"short": 4096}),
     _tried("one row at a time", "schedule/strategies/reduction.py", ROWS, ONE_BY_ONE),
-    _tried("stores past the caches", "schedule/stream.py", PLANES, Switch(stream, "in_order", one)),
+    _instead("non-temporal stores", "wherever an output is written", PLANES, _all_past),
     *(attempt for case in (PLANES, HALF_PLANES, LONG_ROWS, GN_BF16) for attempt in _chunks(case)),
     *(attempt for case in RMS_HALVES for attempt in _together(case)),
 )

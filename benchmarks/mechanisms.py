@@ -22,7 +22,7 @@ from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.passes import rules
 from anyrt.plan.file import read_plan
-from anyrt.schedule import cost, kept, naive, partition, stream
+from anyrt.schedule import cost, naive, partition, window
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.common import tiled
 from anyrt.schedule.strategies.step import Context, Step
@@ -87,12 +87,12 @@ def one(*_: object) -> int:
     return 1
 
 
-def _nothing(*_: object) -> int:
-    return 0
-
-
 def _no(*_: object) -> bool:
     return False
+
+
+def _normal_stores(kernel: Kernel, context: Context) -> Fail:
+    return Fail("whether the caches hold what it stores is not asked while it runs")
 
 
 def _tiled_too(kernel: Kernel, context: Context) -> Kernel | Fail:
@@ -114,11 +114,11 @@ MECHANISMS = (
     ),
     Mechanism(
         "a row kept while taps along an outer axis read it again",
-        "schedule/naive.py, schedule/kept.py",
+        "schedule/naive.py, schedule/window.py",
         "resize_bicubic_hp_8x64x56to112",
         (
             Switch(naive, "heavy", endless),
-            Switch(kept, "heavy", endless),
+            Switch(window, "heavy", endless),
             Switch(partition, "heavy", endless),
         ),
     ),
@@ -226,21 +226,21 @@ MECHANISMS = (
     ),
     Mechanism(
         "outputs written past the caches",
-        "schedule/stream.py",
+        "loops/nontemporal.py",
         "scale_u_8x64x112x112",
-        (Switch(stream, "in_order", endless), Switch(stream, "across", endless)),
+        STRATEGIES.without("non-temporal stores"),
     ),
     Mechanism(
         "tiles written past the caches",
-        "schedule/stream.py",
+        "loops/nontemporal.py",
         "shuffle_t2d_4096",
-        (Switch(stream, "in_order", endless), Switch(stream, "across", endless)),
+        STRATEGIES.without("non-temporal stores"),
     ),
     Mechanism(
         "sizes that are open decide while running what is written past the caches",
-        "schedule/stream.py",
+        "schedule/nontemporal.py",
         "shuffle_nchw2nhwc_dyn_8x64x112x112",
-        (Switch(stream, "_reaches", _nothing),),
+        STRATEGIES.instead("non-temporal stores", Step("non-temporal stores: none", _normal_stores)),
         engine=DYNAMIC,
     ),
     Mechanism(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anyrt.core.machine import REFERENCE
-from anyrt.loops.distribute import Batches
+from anyrt.loops.distribute import RowStrips
 from anyrt.schedule.cost import heavy
 from anyrt.schedule.nontemporal import in_order, in_tiles
 from anyrt.schedule.pieces import Pieces, half_of_l1, pieces
@@ -29,8 +29,8 @@ MEASURED = Pieces(
     alone=16384,
     rows=64,
     folded=4096,
-    kept=8192,
-    batches=Batches(short=2048, rows=8, bytes=20480),
+    cached=8192,
+    row_strips=RowStrips(short=2048, rows=8, bytes=20480),
 )
 
 

@@ -95,7 +95,7 @@ def halved(fold: JointFold, lanes: Sequence[Array]) -> list[Array]:
 
 def shape(loop: For, width: int) -> tuple[int, int]:
     """(lanes, accumulators) of a vector loop whose vectors hold `width` elements."""
-    extent, chains = loop.var.extent, loop.wide if loop.wide > 1 else CHAINS
+    extent, chains = loop.var.extent, loop.registers if loop.registers > 1 else CHAINS
     if not isinstance(extent, int):
         return width, chains
     width = min(width, max(2, 1 << (extent - 1).bit_length()))

@@ -479,13 +479,13 @@ class Loop(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`var` from 0 to var.extent − 1; `wide`: the registers of each vector of a vector loop, and the
+    """`var` from 0 to var.extent − 1; `registers`: the registers of each vector of a vector loop, and the
     accumulators of what it folds (1: as code generation likes)."""
 
     var: Sym
     kind: Loop
     body: tuple[Stmt, ...]
-    wide: int = 1
+    registers: int = 1
 
 
 @dataclass(frozen=True, slots=True)

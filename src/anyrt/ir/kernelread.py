@@ -148,13 +148,13 @@ class _Parser:
 
     def loop(self) -> For:
         kind = self.member(LOOPS)
-        wide = self.reader.integer() if self.reader.skip("*") else 1
+        registers = self.reader.integer() if self.reader.skip("*") else 1
         var = self.variable()
         outside = dict(self.symbols)
         self.symbols[var.name] = var
         body = self.body()
         self.restore(outside)
-        return For(var, kind, body, wide)
+        return For(var, kind, body, registers)
 
     def branch(self) -> If:
         return If(self.expr(), self.body())

@@ -217,8 +217,10 @@ def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
     yield from _dim_faults(loop.var.extent, scope, f"extent of {loop.var}")
     if loop.kind is Loop.UNROLL and not isinstance(loop.var.extent, int):
         yield f"unrolled loop {loop.var} has no fixed extent"
-    if loop.wide != 1 and (loop.kind is not Loop.VECTOR or loop.wide < 1 or loop.wide & (loop.wide - 1)):
-        yield f"{loop.kind.value} loop {loop.var} over vectors of {loop.wide} registers"
+    if loop.registers != 1 and (
+        loop.kind is not Loop.VECTOR or loop.registers < 1 or loop.registers & (loop.registers - 1)
+    ):
+        yield f"{loop.kind.value} loop {loop.var} over vectors of {loop.registers} registers"
     if loop.kind is Loop.VECTOR:
         yield from _lane_faults(loop)
     if loop.kind in AROUND:

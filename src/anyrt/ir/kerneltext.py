@@ -137,8 +137,8 @@ class _Printer:
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
-            case For(var=var, kind=kind, body=body, wide=wide):
-                several = "" if wide == 1 else f"*{wide}"
+            case For(var=var, kind=kind, body=body, registers=registers):
+                several = "" if registers == 1 else f"*{registers}"
                 self.block(f"for {kind.value}{several} {self.variable(var)}", body)
                 self.scope.discard(var)
             case If(condition=condition, body=body):

@@ -176,7 +176,7 @@ class _Run:
                 known = USED * max(1, self.memory.number(self.kernel.shared))
                 return max(1, min(MOST // self._turns(loop.body), MOST_SCRATCH // known) // len(turns))
             case Loop.VECTOR if not traits.is_separate:
-                return traits.width * loop.wide
+                return traits.width * loop.registers
             case _:
                 return max(1, int(turns.max())) if traits.is_separate else 1
 

@@ -1,4 +1,4 @@
-"""Distribute: an item of the parallel loop becomes a batch of rows, and each of a row's loops runs for all of
+"""Distribute: an item of the parallel loop becomes a strip of rows, and each of a row's loops runs for all of
 them before the next loop does.
 
 A short row is over before its own latencies are: the adds of a sum, then a division, a square root. The same
@@ -41,54 +41,54 @@ from anyrt.loops.nest import Estimate, Names, loads_of, reserve
 
 
 @dataclass(frozen=True, slots=True)
-class Batches:
+class RowStrips:
     """How large: `short`: bytes of a row, as longer ones gain more from running two at a time; `rows`: most
-    rows of a batch; `bytes` that its loops read again: part of the cache nearest the core."""
+    rows of a strip; `bytes` that its loops read again: part of the cache nearest the core."""
 
     short: int
     rows: int
     bytes: int
 
 
-def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: Batches) -> Kernel | Fail:
-    """As many rows an item as share the cache nearest the core; in a last batch with fewer of them the last
+def distribute(kernel: Kernel, names: Names, estimate: Estimate, sizes: RowStrips) -> Kernel | Fail:
+    """As many rows an item as share the cache nearest the core; in a last strip with fewer of them the last
     row comes again."""
-    size = rows_of_batch(kernel, estimate, sizes)
+    size = rows_of_strip(kernel, estimate, sizes)
     if size < 2:
         return Fail("its rows are not that short")
     rows = kernel.var.extent or 0
     item = names.var(floordiv(add(rows, size - 1), size), "p")
     lets = [s for s in kernel.body if isinstance(s, Let)]
     rest = [s for s in kernel.body if not isinstance(s, Let)]
-    batch = _Batch(kernel, names, size)
-    batch.rows |= {b: batch.reserve("rows", b.stored, mul(b.size, size)) for b in _kept(rest)}
+    strip = _Strip(kernel, names, size)
+    strip.rows |= {b: strip.reserve("rows", b.stored, mul(b.size, size)) for b in _left_behind(rest)}
     out: list[Stmt] = []
     for stage in _stages(rest):
         row = names.var(size, "r")
         at = minimum(add(mul(item.dim, size), row.dim), add(rows, -1))
         own = {s.var: names.var(s.var.extent or 0) for s in lets}
-        inner = substituted(batch.stage(stage, row), {var: new.dim for var, new in own.items()})
+        inner = substituted(strip.stage(stage, row), {var: new.dim for var, new in own.items()})
         places = (Let(own[s.var], substitute(s.value, {kernel.var: at})) for s in lets)
         out.append(For(row, Loop.SERIAL, (*places, *inner)))
-    return replace(batch.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
+    return replace(strip.kernel, var=item, body=tuple(out), work=mul(kernel.work, size))
 
 
-def rows_of_batch(kernel: Kernel, estimate: Estimate, batches: Batches) -> int:
-    """How many rows to batch; 1 where a row is not that short."""
+def rows_of_strip(kernel: Kernel, estimate: Estimate, strips: RowStrips) -> int:
+    """How many rows to strip; 1 where a row is not that short."""
     read = dict[Buffer, int]()
     for loop in loops(kernel.body):
         if any(isinstance(s, Fold) for s in loop.body):
             for x in (x for x in loads_of(loop.body) if x.buffer.space is not Space.SCRATCH):
                 read[x.buffer] = estimate(loop.var) * BITS[x.buffer.stored] // 8
-    kept = _kept(kernel.body)
-    sizes = [b.size * BITS[b.stored] // 8 for b in kept if isinstance(b.size, int)]
+    left = _left_behind(kernel.body)
+    sizes = [b.size * BITS[b.stored] // 8 for b in left if isinstance(b.size, int)]
     total = sum(read.values())
-    if total > batches.short or len(sizes) < len(kept):
+    if total > strips.short or len(sizes) < len(left):
         return 1
-    return 1 << (max(1, min(batches.rows, batches.bytes // max(1, total + sum(sizes)))).bit_length() - 1)
+    return 1 << (max(1, min(strips.rows, strips.bytes // max(1, total + sum(sizes)))).bit_length() - 1)
 
 
-def _kept(body: Sequence[Stmt]) -> list[Buffer]:
+def _left_behind(body: Sequence[Stmt]) -> list[Buffer]:
     """What a row keeps in scratch from one loop to the next."""
     return sorted((b for b in buffers_of(body) if b.space is Space.SCRATCH), key=lambda b: b.name)
 
@@ -107,8 +107,8 @@ def _stages(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:
 
 
 @dataclass(slots=True)
-class _Batch:
-    """Where what one row left in registers and scratch lies for all rows of the batch."""
+class _Strip:
+    """Where what one row left in registers and scratch lies for all rows of the strip."""
 
     kernel: Kernel
     names: Names
@@ -122,7 +122,7 @@ class _Batch:
         return buffer
 
     def stage(self, body: Sequence[Stmt], row: Sym) -> list[Stmt]:
-        """The statements of one stage for a row of the batch; registers are saved behind them."""
+        """The statements of one stage for a row of the strip; registers are saved behind them."""
         sums = dict(self.sums)
 
         def place(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:

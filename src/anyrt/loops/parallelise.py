@@ -25,10 +25,10 @@ def parallelise(kernel: Kernel, names: Names, count: int) -> Kernel | Fail:
         return Fail(f"there are {len(vars)} loops around the kernel's statements, not {count}")
     outer = vars[:count]
     item = names.var(product(v.extent or 0 for v in outer), "p")
-    return replace(kernel, var=item, body=(*apart(outer, item.dim), *serial(vars[count:], body)))
+    return replace(kernel, var=item, body=(*delinearise(outer, item.dim), *serial(vars[count:], body)))
 
 
-def apart(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:
+def delinearise(loops: Sequence[Sym], counter: Dim) -> list[Stmt]:
     """The loops' variables at a flat counter."""
     lets: list[Stmt] = []
     for k, var in enumerate(loops):

@@ -41,13 +41,13 @@ def strip_mine(kernel: Kernel, names: Names, var: Sym, size: int) -> Kernel | Fa
     vars, body = around(kernel)
     if var not in vars:
         return Fail(f"{var} is no loop around the kernel's statements")
-    block, within, value = cut(var, size, names)
+    block, within, value = strips_of(var, size, names)
     at = vars.index(var)
     loops = (*vars[:at], block, within, *vars[at + 1 :])
     return replace(kernel, body=serial(loops, substituted(body, {var: value})))
 
 
-def cut(var: Sym, size: int, names: Names) -> tuple[Sym, Sym, Dim]:
+def strips_of(var: Sym, size: int, names: Names) -> tuple[Sym, Sym, Dim]:
     """(block, within, value): pieces of `size`, the last one shorter."""
     assert var.extent is not None
     block = names.var(floordiv(add(var.extent, size - 1), size), "b")

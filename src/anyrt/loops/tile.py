@@ -17,7 +17,7 @@ from anyrt.ir.kernel import BITS, For, If, Kernel, Loop, Op, Space, Stmt, Store,
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import statements
 from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, nest_of, read_across, serial
-from anyrt.loops.strip_mine import cut
+from anyrt.loops.strip_mine import strips_of
 
 LEAST_TILE, NARROW = 4, 4  # positions; bytes of an element, below which fewer of them are faster to transpose
 
@@ -84,10 +84,12 @@ class _Tiling:
         last, rest = nest.vars[-1], [v for v in nest.vars if v not in (across, nest.vars[-1])]
         strips = names.var(floordiv(add(across.extent, size - 1), size), "s")
         items = prod(map(self.estimate, [*rest, strips])) * -(-self.estimate(last) // length)
-        chunk, turn, strip = cut(strips, min(self.sizes.chunk, max(1, items // self.sizes.items)), names)
+        chunk, turn, strip = strips_of(
+            strips, min(self.sizes.chunk, max(1, items // self.sizes.items)), names
+        )
         outer, within = [*rest, chunk], last
         if self.estimate(last) > length:
-            block, within, value = cut(last, length, names)
+            block, within, value = strips_of(last, length, names)
             nest = nest.replace({last: value}, nest.vars)
             outer.insert(-1, block)
         full = alu(Op.LT, index(strip), index(floordiv(across.extent, size)))

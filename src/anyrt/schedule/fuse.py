@@ -209,9 +209,11 @@ class Fusion:
 
     def _builder(self, group: Group, name: str) -> Builder:
         tuning = self._tuning(group)
-        inside, cut = self._inside(group), pieces(self.machine, tuning)
+        inside, sizes = self._inside(group), pieces(self.machine, tuning)
         strategies = self.strategies.without(*tuning.without)
-        return Builder(group, inside, self.tables, self.sizes, self.machine, cut, name, strategies, self.past)
+        return Builder(
+            group, inside, self.tables, self.sizes, self.machine, sizes, name, strategies, self.past
+        )
 
     def _again(self, launch: Launch) -> Builder:
         return self._builder(launch.group, launch.call.name)

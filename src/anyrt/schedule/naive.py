@@ -56,13 +56,13 @@ from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, heavy, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, tapped
 from anyrt.schedule.group import Group
-from anyrt.schedule.kept import Kept, moved
 from anyrt.schedule.layout import row_major
 from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
 from anyrt.schedule.tables import Tables
+from anyrt.schedule.window import Window, moved
 
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
 
@@ -115,7 +115,7 @@ class Builder:
             return self._kernel(self._packed()), self.strategies.map
         elements, store = self._refined()
         if self.window is not None:
-            return self._kernel(self._rows_kept(store)), self.strategies.stencil
+            return self._kernel(self._window(store)), self.strategies.stencil
         if elements.reductions:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             return self._kernel(self._rows_folded(elements, store)), self.strategies.reduction
@@ -162,7 +162,7 @@ class Builder:
         for _ in range(MAX_SPLITS):
             elements, store = self._lower(axes)
             found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
-            piece = self._wide() if found is None else None
+            piece = self._long_row() if found is None else None
             found = found or piece
             if found is None:
                 return elements, store
@@ -174,7 +174,7 @@ class Builder:
             axes = [substitute(a, {found[0]: value}) for a in axes]
         return self._lower(axes)
 
-    def _wide(self) -> tuple[Sym, Dim] | None:
+    def _long_row(self) -> tuple[Sym, Dim] | None:
         """The innermost loop of a window whose rows are too large for the caches, and a piece of it."""
         last = self.vars[-1] if self.vars else None
         if self.window is None or last is None or last is self.window or len(self.inner) < 2:
@@ -211,9 +211,9 @@ class Builder:
 
     def _rows_folded(self, elements: Elements, store: Store) -> tuple[Stmt, ...]:
         reductions = list(elements.reductions.values())
-        kept = self._kept(reductions)
-        inner = [v for v in self.vars if v not in kept]
-        outer = [v for v in self.vars if v in kept]
+        outside = self._not_folded(reductions)
+        inner = [v for v in self.vars if v not in outside]
+        outer = [v for v in self.vars if v in outside]
         if self._narrow(outer, reductions):
             raise Refusal(reductions[0].value, "too few rows to share among threads")
         folds = [s for r in reductions for s in self._folding(r)]
@@ -222,7 +222,7 @@ class Builder:
     def _folding(self, r: Reduction) -> tuple[Stmt, ...]:
         return Alloc(r.register, r.start), *serial(r.vars, (Fold(r.register, r.op, r.body),))
 
-    def _kept(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
+    def _not_folded(self, reductions: Sequence[Reduction]) -> frozenset[Sym]:
         """The loops around the reductions: the same for all, or the odd one gets a kernel of its own."""
         needs = [frozenset(v for v in self.vars if any(depends(i, v) for i in r.index)) for r in reductions]
         widest = max(needs, key=len)
@@ -295,14 +295,14 @@ class Builder:
 
     def _row(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along the innermost axis: the whole operand row first."""
-        kept = Kept(self, value.args[0], at, self.inner, 1, also=tapped(value)[0].axis)
-        self.before += kept.fill(0, at)
-        return elements.taps(value, at, lambda t, position: kept.read(0, moved(at, value, position)))
+        window = Window(self, value.args[0], at, self.inner, 1, also=tapped(value)[0].axis)
+        self.before += window.fill(0, at)
+        return elements.taps(value, at, lambda t, position: window.read(0, moved(at, value, position)))
 
     def _ring(self, elements: Elements, value: Value, at: tuple[Dim, ...]) -> Expr:
         """Taps along an outer axis: the last k rows of the operand, found by their position modulo k."""
         count = tapped(value)[1].count
-        kept = Kept(self, value.args[0], at, self.inner, count)
+        window = Window(self, value.args[0], at, self.inner, count)
         tags = self.reserve("tags", Scalar.I32, count)
         for slot in range(count):
             self.before.append(Mark(Store(tags, slot, const(-1, Scalar.I32))))
@@ -310,9 +310,9 @@ class Builder:
         def source(t: int, position: Dim) -> Expr:
             slot = mod(position, count)
             here = cast(index(position), Scalar.I32)
-            fill = kept.fill(slot, moved(at, value, position))
+            fill = window.fill(slot, moved(at, value, position))
             self.before.append(If(alu(Op.NE, load(tags, slot), here), (*fill, Store(tags, slot, here))))
-            return kept.read(slot, moved(at, value, position))
+            return window.read(slot, moved(at, value, position))
 
         return elements.taps(value, at, source)
 
@@ -322,7 +322,7 @@ class Builder:
         self.scratch = add(offset, mul(64, floordiv(add(mul(count, BITS[kind] // 8), 63), 64)))
         return Buffer(self.names.name(stem), kind, Space.SCRATCH, count, offset)
 
-    def _rows_kept(self, store: Store) -> tuple[Stmt, ...]:
+    def _window(self, store: Store) -> tuple[Stmt, ...]:
         """Rows in order, each after the operand rows that it still misses; what marks these as missing
         first."""
         row = self.window

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from anyrt.core.machine import Machine
-from anyrt.loops.distribute import Batches
+from anyrt.loops.distribute import RowStrips
 from anyrt.schedule.tuning import MODEL, Tuning
 
 FLOAT: Final = 4  # bytes of the elements that sizes are counted in
@@ -43,8 +43,8 @@ class Pieces:
     alone: int  # elements of an output that one thread may write alone
     rows: int  # from which two at a time still leave enough for the threads
     folded: int  # elements of a chunk of a long row
-    kept: int  # elements of a row that loops leave to one another as float32
-    batches: Batches
+    cached: int  # elements of a row that loops leave to one another as float32
+    row_strips: RowStrips
 
 
 def pieces(machine: Machine, tuning: Tuning = MODEL) -> Pieces:
@@ -74,16 +74,16 @@ def _model(machine: Machine) -> Pieces:
         alone=4 * block,
         rows=4 * items,
         folded=block,
-        kept=machine.l1_bytes * 2 // 3 // FLOAT,
-        batches=_batches(machine),
+        cached=machine.l1_bytes * 2 // 3 // FLOAT,
+        row_strips=_row_strips(machine),
     )
 
 
-def _batches(machine: Machine) -> Batches:
+def _row_strips(machine: Machine) -> RowStrips:
     """Two additions begin in each cycle: as many rows as fill the time that one takes, in a third of the
     first cache; with what they leave for one another less than half of it."""
     rows = 2 * machine.costs.latency
-    return Batches(machine.l1_bytes // 3 // rows, rows, machine.l1_bytes * 5 // 12)
+    return RowStrips(machine.l1_bytes // 3 // rows, rows, machine.l1_bytes * 5 // 12)
 
 
 def half_of_l1(machine: Machine) -> int:

@@ -189,9 +189,9 @@ def _fill_offsets(name: str, table: Table, addresses: Addresses) -> Kernel:
     stores = []
     for t, (position, _) in enumerate(_taps(table, var.dim)):
         place = add(mul(position, table.group), mod(var.dim, table.group))
-        apart = index(place) - cast(load(addresses.starts, add(addresses.first_block(t), block)), Scalar.I64)
+        offset = index(place) - cast(load(addresses.starts, add(addresses.first_block(t), block)), Scalar.I64)
         stores.append(
-            Store(addresses.offsets, add(mul(addresses.length, t), var.dim), cast(apart, Scalar.U8))
+            Store(addresses.offsets, add(mul(addresses.length, t), var.dim), cast(offset, Scalar.U8))
         )
     return Kernel(name, var, tuple(stores))
 

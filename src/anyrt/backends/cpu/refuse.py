@@ -17,8 +17,8 @@ def refuse(kernel: Kernel) -> None:
 
 def _unwritten(stmt: Stmt) -> str | None:
     match stmt:
-        case For(var=var, wide=wide) if wide > 1:
-            return f"loop {var} over vectors of {wide} registers"
+        case For(var=var, registers=registers) if registers > 1:
+            return f"loop {var} over vectors of {registers} registers"
         case For(var=var, kind=Loop.VECTOR, body=body) if any(isinstance(s, Let) for s in statements(body)):
             return f"a let in vector loop {var}"
         case For(var=var, kind=Loop.BLOCK | Loop.THREAD as kind):

@@ -71,6 +71,10 @@ def together(make: Apply) -> Apply:
     return apply
 
 
+def _distribute(kernel: Kernel, c: Context) -> Kernel | Fail:
+    return distribute(kernel, c.names, c.estimate, c.pieces.row_strips)
+
+
 def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
     """Of buffers that no cache near a core holds."""
     return prefetch(kernel, AHEAD, lambda buffer: c.bytes(buffer) >= c.pieces.large)
@@ -85,8 +89,10 @@ REDUCTION: Strategy = (
     PARALLELISE,
     VECTORISE,
     VERSION,
-    Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.kept, c.machine.costs)),
-    Step("distribute", together(lambda kernel, c: distribute(kernel, c.names, c.estimate, c.pieces.batches))),
+    Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.cached, c.machine.costs)),
+    Step(
+        "distribute", together(lambda kernel, c: distribute(kernel, c.names, c.estimate, c.pieces.row_strips))
+    ),
     Step("prefetch", together(_prefetch)),
     Step("unroll and jam", together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
     PRECOMPUTE,

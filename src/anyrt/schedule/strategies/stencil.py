@@ -10,8 +10,8 @@ from math import prod
 
 from anyrt.ir.kernel import For, Kernel
 from anyrt.ir.rewrite import Fail
-from anyrt.loops.bands import bands
 from anyrt.loops.nest import around
+from anyrt.loops.sliding_window import sliding_window
 from anyrt.schedule.strategies.common import (
     COLLAPSE,
     INTERLEAVE,
@@ -34,11 +34,11 @@ def _bands(kernel: Kernel, c: Context) -> Kernel | Fail:
     if not isinstance(rows, For):
         return Fail("it ends with no loop over rows")
     count = c.estimate(rows.var) * prod(map(c.estimate, outer))
-    return bands(kernel, c.names, min(c.pieces.band, max(LEAST_BAND, count // c.pieces.items)))
+    return sliding_window(kernel, c.names, min(c.pieces.band, max(LEAST_BAND, count // c.pieces.items)))
 
 
 STENCIL: Strategy = (
-    Step("bands", _bands),
+    Step("sliding window", _bands),
     COLLAPSE,
     INTERLEAVE,
     TILE,

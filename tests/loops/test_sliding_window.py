@@ -1,6 +1,6 @@
 """Rows that remember one another, in bands."""
 
-from anyrt.loops.bands import bands
+from anyrt.loops.sliding_window import sliding_window
 
 BUFFERS = """
 buffer pos0 i32 table 40 offset 0
@@ -49,7 +49,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
   }
 }
 """
-    assert after(BUFFERS + text, lambda k: bands(k, names, 16)) == wanted
+    assert after(BUFFERS + text, lambda k: sliding_window(k, names, 16)) == wanted
 
 
 def test_what_stands_for_all_rows_is_not_computed_by_each_band(after, names):
@@ -63,7 +63,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
   }
 }
 """
-    reason = after(BUFFERS + text, lambda k: bands(k, names, 16))
+    reason = after(BUFFERS + text, lambda k: sliding_window(k, names, 16))
     assert reason == "what its rows read is computed before the first one"
 
 
@@ -76,7 +76,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
   }
 }
 """
-    reason = after(BUFFERS + text, lambda k: bands(k, names, 16))
+    reason = after(BUFFERS + text, lambda k: sliding_window(k, names, 16))
     assert reason == "what its rows read is computed before the first one"
 
 
@@ -88,5 +88,5 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
 }
 """
-    reason = after(BUFFERS + text, lambda k: bands(k, names, 16))
+    reason = after(BUFFERS + text, lambda k: sliding_window(k, names, 16))
     assert reason == "no rows are remembered from one to the next"

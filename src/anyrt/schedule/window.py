@@ -19,7 +19,7 @@ from anyrt.schedule.layout import row_major
 from anyrt.schedule.tables import Tables
 
 
-class Keeper(Protocol):
+class Owner(Protocol):
     """The kernel being built, as far as its rows need it."""
 
     buffers: Mapping[Value, Buffer]
@@ -34,11 +34,11 @@ class Keeper(Protocol):
 
 
 @dataclass(slots=True)
-class Kept:
+class Window:
     """Rows of `value` in scratch: its axes that move with the inner loops, whole; the others fixed by the
     outer loops."""
 
-    keeper: Keeper
+    owner: Owner
     value: Value
     at: tuple[Dim, ...]
     inner: frozenset[Sym]
@@ -50,15 +50,13 @@ class Kept:
     def __post_init__(self) -> None:
         free = [k for k, d in enumerate(self.at) if k == self.also or any(depends(d, v) for v in self.inner)]
         for k in free:
-            if k != self.also and any(
-                depends(self.at[k], v) for v in self.keeper.vars if v not in self.inner
-            ):
+            if k != self.also and any(depends(self.at[k], v) for v in self.owner.vars if v not in self.inner):
                 raise Refusal(self.value, "its rows are cut across")
-        besides = {k: any(depends(d, v) for v in self.keeper.beside) for k, d in enumerate(self.at)}
+        besides = {k: any(depends(d, v) for v in self.owner.beside) for k, d in enumerate(self.at)}
         self.axes = tuple(sorted(free, key=lambda k: besides[k]))
         length = maximum(LEAST, mul(self.length, self.rows))  # so that whole registers can be read anywhere
         kind = COMPUTED[self.value.dtype]
-        self.buffer = self.keeper.reserve("row", Scalar.U8 if kind is Scalar.BOOL else kind, length)
+        self.buffer = self.owner.reserve("row", Scalar.U8 if kind is Scalar.BOOL else kind, length)
 
     @property
     def length(self) -> Dim:
@@ -76,7 +74,7 @@ class Kept:
 
     def fill(self, slot: Dim, at: Sequence[Dim]) -> list[Stmt]:
         """Compute the row of `value` at the fixed part of `at` into `slot`."""
-        b = self.keeper
+        b = self.owner
         assert self.buffer is not None, "a row has its buffer from the start"
         fresh = {k: b.names.var(self.value.shape[k], "x") for k in self.axes if self.value.shape[k] != 1}
         where = tuple(fresh[k].dim if k in fresh else 0 if k in self.axes else d for k, d in enumerate(at))
@@ -93,10 +91,10 @@ class Kept:
         """Taps inside a row: their operand, when heavy, becomes a row of its own first."""
         (op, _), arg = tapped(value), value.args[0]
         moves = any(depends(at[op.axis], v) for v in inner)
-        b = self.keeper
+        b = self.owner
         if arg in b.buffers or weight(arg, b.buffers, b.machine) < heavy(b.machine) or not moves:
             return elements.taps(value, at)
-        row = Kept(self.keeper, arg, at, inner, 1, also=op.axis)
+        row = Window(self.owner, arg, at, inner, 1, also=op.axis)
         before += row.fill(0, at)
         return elements.taps(value, at, lambda t, position: row.read(0, moved(at, value, position)))
 

@@ -49,7 +49,12 @@ def test_a_row_is_converted_once_for_three_loops(rows, length, each, dtype):
     ("length", "dtype", "around_mean", "wanted"),
     [
         (77, DataType.BF16, False, 2),  # storing would cost as much as one more conversion
-        (pieces(REFERENCE).kept + 1, DataType.BF16, True, 3),  # the cache nearest the core would not hold it
+        (
+            pieces(REFERENCE).cached + 1,
+            DataType.BF16,
+            True,
+            3,
+        ),  # the cache nearest the core would not hold it
         (77, DataType.FLOAT, True, 0),
     ],
     ids=["two loops", "a long row", "float32"],

@@ -1,4 +1,4 @@
-"""Bands: the rows of a sliding window in pieces, each of which begins with nothing remembered.
+"""Sliding window: its rows in bands, each of which begins with nothing remembered.
 
     tags = −1                             for b: 0 … (n + 31) // 32
     for i: 0 … n                            tags = −1
@@ -18,16 +18,16 @@ from dataclasses import replace
 from anyrt.ir.kernel import For, If, Kernel, Let, Loop
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names, around, serial
-from anyrt.loops.strip_mine import cut
+from anyrt.loops.strip_mine import strips_of
 
 
-def bands(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
+def sliding_window(kernel: Kernel, names: Names, size: int) -> Kernel | Fail:
     """The last loop of the kernel in pieces of `size`, what stands before it once for each."""
     outer, (*starts, last) = around(kernel)
     if not starts or not isinstance(last, For) or last.kind is not Loop.SERIAL:
         return Fail("no rows are remembered from one to the next")
     if any(isinstance(s, For) for s in starts) or not any(isinstance(s, If) for s in last.body):
         return Fail("what its rows read is computed before the first one")
-    block, within, value = cut(last.var, size, names)
+    block, within, value = strips_of(last.var, size, names)
     rows = For(within, Loop.SERIAL, (Let(last.var, value), *last.body))
     return replace(kernel, body=serial([*outer, block], [*starts, rows]))
