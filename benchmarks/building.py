@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import resource
 import statistics
 import sys
@@ -30,6 +31,8 @@ from benchmarks.values import aligned
 PACKAGE = Path(trt.__path__[0])
 SKIPPED = ("cli", "compat", "__main__.py")  # what building and loading need none of
 MEMORY_BYTES = 8 << 30  # of addresses: a build that takes more fails before the machine is in trouble
+# In the build report: which kernel is the largest; below it a line for each that is long, with the reason.
+LARGEST = re.compile("^.* KB of LLVM text in .* in the largest, (?P<kernel>.*)$", re.MULTILINE)
 TIMING = Effort(runs=60, pause_s=0.005)
 LOADS = 5
 
@@ -161,13 +164,28 @@ def _counted(outcome: Outcome, plan: bytes) -> Outcome:
     """With what the compiler made, as far as it can be asked."""
     inspector = engine_of(plan).create_engine_inspector()
     shown = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
-    outcome = replace(outcome, kernels=len(shown["Kernels"]))
+    outcome = replace(
+        outcome, kernels=len(shown["Kernels"]), reason=reason_of_largest(shown.get("Report", ""))
+    )
     try:
         text = _llvm_text(plan)
     except (ImportError, AttributeError, TypeError):  # another tree, whose compiler is laid out otherwise
         return outcome
     largest = max(map(len, text.split("\ndefine ")))
     return replace(outcome, text_kb=len(text) / 1e3, largest_kb=largest / 1e3)
+
+
+def reason_of_largest(report: str) -> str:
+    """Why the largest kernel's text is long, as the build report has it; empty where that says nothing.
+
+    >>> reason_of_largest("9 KB of LLVM text in 2 different kernels, 8 KB in the largest, k1\\n  k1: 3 tiles")
+    '3 tiles'
+    """
+    total = LARGEST.search(report)
+    if total is None:
+        return ""
+    found = re.search(f"^  {re.escape(total['kernel'])}: (.*)$", report[total.end() :], re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _llvm_text(plan: bytes) -> str:

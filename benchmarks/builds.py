@@ -216,12 +216,13 @@ def _growth(all_built: Sequence[Built]) -> list[tuple[str, ...]]:
 
 
 def _largest(all_built: Sequence[Built]) -> list[tuple[str, ...]]:
-    found = [(b.outcome.largest_kb, b.row.name) for b in all_built if b.outcome.largest_kb]
-    if not found:
+    largest = max(all_built, key=lambda b: b.outcome.largest_kb or 0.0, default=None)
+    if largest is None or not largest.outcome.largest_kb:
         return []
-    most, name = max(found)
+    most, reason = largest.outcome.largest_kb, largest.outcome.reason
     told = f"≤ {LARGEST_KB:g} or a reason in the report"
-    return [_extra(f"largest kernel, in {name}", most, told, most <= LARGEST_KB, 6)]
+    line = _extra(f"largest kernel, in {largest.row.name}", most, told, most <= LARGEST_KB or bool(reason), 6)
+    return [(*line[:-1], f"{line[-1]}: {reason}") if most > LARGEST_KB and reason else line]
 
 
 def _extra(name: str, figure: float, told: str, holds: bool, column: int) -> tuple[str, ...]:

@@ -40,8 +40,9 @@ class Outcome:
 
     cpu_s: of all processes. peak_mb: of the largest process. described_s: adding the layers, not part of the
     others. modules: texts that LLVM compiled, or new files in the cache if there are more. kernels, text_kb,
-    largest_kb: LLVM text in all and of the largest function. run_us: an inference; parts_us: the sum of its
-    parts' inferences. copies: memory that a load took, by the size of the plan.
+    largest_kb: LLVM text in all and of the largest function; reason: what the build report says of that one's
+    length. run_us: an inference; parts_us: the sum of its parts' inferences. copies: memory that a load took,
+    by the size of the plan.
     """
 
     cpu_s: float | None = None
@@ -52,6 +53,7 @@ class Outcome:
     kernels: int | None = None
     text_kb: float | None = None
     largest_kb: float | None = None
+    reason: str = ""
     run_us: float | None = None
     parts_us: float | None = None
     copies: float | None = None

@@ -12,8 +12,9 @@ import llvmlite.binding as llvm
 import pytest
 
 import anyrt as trt
+from anyrt.compiler import report as compiler_report
 from benchmarks import __main__ as cli
-from benchmarks import build_session, builds, clock, networks, random_graphs, random_networks
+from benchmarks import build_session, building, builds, clock, networks, random_graphs, random_networks
 from benchmarks.build_session import Order
 from benchmarks.building import ACTIONS, FORMS
 from benchmarks.builds import ROWS, Built, Kind, Row, faults, tables, wanted
@@ -160,6 +161,34 @@ def test_tables_tell_of_builds_and_of_loads():
     assert two.rows == (("mapped file", "20.0", "1.00", "≤ 0.0100 s of wall", "no: 0.0200 s of wall"),)
 
 
+def test_a_large_kernel_holds_if_the_build_report_says_why():
+    told = replace(GOOD, largest_kb=250.0, reason="40 vector loops; 3 tiles")
+    assert tables([Built(LIMITED, told)])[0].rows[1][-1] == "yes: 40 vector loops; 3 tiles"
+    assert tables([Built(LIMITED, replace(told, largest_kb=150.0))])[0].rows[1][-1] == "yes"
+    assert tables([Built(LIMITED, replace(told, reason=""))])[0].rows[1][-1] == "no"
+
+
+def test_the_reason_for_the_largest_kernel_comes_from_the_build_report(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    found = []
+    building.build(Job("build", "residual", 1), found.append)
+    assert found[-1].reason == ""
+    monkeypatch.setattr(compiler_report, "MUCH", 0)
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "other"))
+    building.build(Job("build", "residual", 1), found.append)
+    assert "vector loops, the largest of" in found[-1].reason
+
+
+def test_a_report_without_a_reason_gives_none():
+    lines = [
+        "  k1: layer; touches 8 bytes",
+        "9 KB of LLVM text in 2 different kernels, 8 KB in the largest, k1",
+    ]
+    assert building.reason_of_largest("\n".join([*lines, "  k2: 9 vector loops"])) == ""
+    assert building.reason_of_largest("\n".join([*lines, "  k2: 9 tiles", "  k1: 7 tiles"])) == "7 tiles"
+    assert building.reason_of_largest("") == ""
+
+
 def test_jobs_survive_json_and_every_row_has_a_way():
     job = Job("build", "residual", 3, parts=(Part("residual", 1, 3),))
     assert Job.parse(json.dumps(asdict(job))) == job
@@ -215,4 +244,5 @@ def test_one_row_from_end_to_end(tmp_path, capsys):
 
 def test_examples_in_docstrings_hold():
     assert doctest.testmod(builds).failed == 0
+    assert doctest.testmod(building).failed == 0
     assert math.isclose(builds.exponent([(1, 1), (10, 100)]), 2)
