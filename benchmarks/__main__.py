@@ -2,6 +2,7 @@
 
 python -m benchmarks ops                          everything, into docs/tables/layers.md; an hour or two
 python -m benchmarks ops --only 'norm_ln' --quick --peers anyrt,torch
+python -m benchmarks ops --only '^spelled'        normalisation of elementary layers, in tables of its own
 python -m benchmarks ops --json new.jsonl --compare old.jsonl
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
 python -m benchmarks build                        what building networks costs
@@ -28,7 +29,7 @@ from pathlib import Path
 
 from benchmarks import build_session, builds, document, load, mechanisms, record, report, session, trees
 from benchmarks.attempts import ATTEMPTS
-from benchmarks.cases import CASES
+from benchmarks.cases import ALL
 from benchmarks.compare import comparison
 from benchmarks.machine import this_machine
 from benchmarks.measure import QUICK, Effort, limit_threads, processors
@@ -37,7 +38,7 @@ from benchmarks.table import markdown, show
 
 PER_SESSION = 30  # compilers in peers do not give back all memory
 DOCUMENT = Path("docs/tables/layers.md")
-CASE_NAMES = tuple(c.name for c in CASES)
+CASE_NAMES = tuple(c.name for c in ALL)
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
 
@@ -194,7 +195,7 @@ def _ops(options: argparse.Namespace) -> None:
     show(report.tables(results))
     if options.compare:
         show([comparison(record.read(options.compare), results)])
-    is_whole = len(names) == len(CASES) and not options.quick and options.peers == ",".join(NAMES)
+    is_whole = len(names) == len(ALL) and not options.quick and options.peers == ",".join(NAMES)
     target = options.markdown or (DOCUMENT if is_whole else None)
     if target:
         document.write(target, results)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from benchmarks import spellings
+from benchmarks.formula import Formula, Weights, constants_of
+from benchmarks.spellings import Lines, Mean, Root, Spelling, Square
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -44,6 +47,7 @@ class Layer(enum.Enum):
     SHUFFLE = "Shuffle"
     NORMALIZATION = "Normalization"
     CHAIN = "chains"
+    SPELLED = "Normalisation in other spellings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def traffic(case: Case) -> tuple[int, int]:
                 read += 4 * arrays * math.prod(scale_shape(step, x.shape))
             case Norm():
                 read += 4 * 2 * math.prod(affine_shape(step, x.shape))
+            case Formula():
+                read += 4 * x.shape[-1] * sum(isinstance(c, Weights) for c in constants_of(step))
             case Resize(mode=Mode.NEAREST) if step is case.steps[0]:
                 # Rows that nobody needs are not read; within a row every cache line is.
                 pairs = list(zip(x.shape, tensors[1].shape, strict=True))[:-2]
@@ -310,6 +316,53 @@ def chain_cases() -> Iterator[Case]:
     yield from _dynamic(first, ((1, 1080, 1920, 3), (1, 480, 640, 3)))
 
 
+def spelled_cases() -> Iterator[Case]:
+    """RMS, LayerNorm and variance of elementary layers: each way to write each part at least once."""
+    mul, pow_, full = Square
+    avg, total = Mean
+    sqrt, power, inverse, recip = Root
+    words, rows = (8, 512, 768), (1, 512, 4096)
+
+    def rms(shape: Shape, how: Spelling, dtype: Element = F32) -> Case:
+        return _spelled("rms", how.root.value, shape, spellings.rms, how, dtype, widened=True)
+
+    def layer_norm(shape: Shape, how: Spelling, dtype: Element = F32) -> Case:
+        return _spelled("ln", how.root.value, shape, spellings.layer_norm, how, dtype)
+
+    def variance(shape: Shape, how: Spelling, dtype: Element = F32) -> Case:
+        return _spelled("var", "", shape, spellings.variance, how, dtype)
+
+    yield rms(rows, Spelling(pow_, avg, sqrt))
+    yield rms(rows, Spelling(pow_, avg, recip))
+    yield rms(rows, Spelling(pow_, avg, recip), BF16)
+    yield rms(rows, Spelling(mul, total, power))
+    yield rms(words, Spelling(full, avg, inverse))
+    yield rms(words, Spelling(mul, avg, sqrt))
+    yield layer_norm(words, Spelling(pow_, avg, sqrt))
+    yield layer_norm(words, Spelling(pow_, avg, sqrt), F16)
+    yield layer_norm(words, Spelling(pow_, avg, sqrt, twice=True))
+    yield layer_norm(words, Spelling(mul, total, power, twice=True))
+    yield layer_norm(rows, Spelling(mul, avg, recip))
+    yield layer_norm(rows, Spelling(full, total, inverse))
+    yield variance(words, Spelling(mul, avg))
+    yield variance(words, Spelling(mul, avg), F16)
+    yield variance(rows, Spelling(pow_, avg))
+    yield variance(rows, Spelling(mul, total, twice=True))
+
+
+def _spelled(
+    name: str, root: str, shape: Shape, spell: Callable[[int, Spelling], Lines], how: Spelling,
+    dtype: Element, widened: bool = False,
+) -> Case:  # fmt: skip
+    """widened: half types are computed in float32, as models of language write RMS."""
+    half = "" if dtype is F32 else dtype.name.lower()
+    parts = (name, "twice" if how.twice else "", how.square.value, how.mean.value, root, half, _size(shape))
+    steps: tuple[Step, ...] = (Formula(spell(shape[-1], how)),)
+    if half and widened:
+        steps = (Cast(F32), *steps, Cast(dtype))
+    return Case("_".join(("spelled", *filter(None, parts))), Layer.SPELLED, Tensor(shape, dtype), steps)
+
+
 def _pixel_shuffle(channels: int, height: int, width: int) -> tuple[Step, ...]:
     return (
         Reshape((0, channels, 2, 2, height, width)),
@@ -338,5 +391,8 @@ CASES: tuple[Case, ...] = (
     *normalization_cases(),
     *chain_cases(),
 )
+# Normalisation in other spellings has tables of its own.
+SPELLED: tuple[Case, ...] = tuple(spelled_cases())
+ALL: tuple[Case, ...] = (*CASES, *SPELLED)
 # The smallest network, for what a call costs.
 TINY = Case("call_1x1x3x3", Layer.SCALE, Tensor((1, 1, 3, 3), F32), (Scale(U),))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TypeAlias
+from collections.abc import Callable
+from functools import partial, reduce
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.cases import Case
+from benchmarks.formula import Constant, Formula, Line, Op, evaluate
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -28,7 +30,7 @@ from benchmarks.steps import (
     types,
 )
 from benchmarks.taps import table
-from benchmarks.values import Array, norm_values, scale_values
+from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 Doubles: TypeAlias = NDArray[np.float64]
 # What a result may differ from the reference, as a part of its size: many times the rounding of one
@@ -36,6 +38,17 @@ Doubles: TypeAlias = NDArray[np.float64]
 TOLERANCE = {Element.F32: 1e-3, Element.F16: 8e-3, Element.BF16: 6e-2, Element.U8: 0.0, Element.I8: 0.0}
 CODES = 1.01  # and of integer types: half a code is right, one and a half is not
 FRACTION_BITS = {Element.F32: 23, Element.F16: 10, Element.BF16: 7}
+OPS: dict[Op, Callable[..., Any]] = {  # Any: NumPy's functions give what they are given
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.DIV: np.divide,
+    Op.POW: np.power,
+    Op.SQRT: np.sqrt,
+    Op.RECIP: np.reciprocal,
+    Op.MEAN: partial(np.mean, axis=-1, keepdims=True),
+    Op.TOTAL: partial(np.sum, axis=-1, keepdims=True),
+}
 
 
 def run(case: Case, x: Array) -> Doubles:
@@ -93,12 +106,30 @@ def _apply(step: Step, x: Tensor, y: Doubles) -> Doubles:
             return _normalised(step, x, y)
         case Silu():
             return np.asarray(y / (1 + np.exp(-y)), np.float64)
+        case Cast() | Dequantize() | Quantize():
+            return _converted(step, y)
+        case Formula():
+            return _formula(step, x, y)
+
+
+def _converted(step: Cast | Dequantize | Quantize, y: Doubles) -> Doubles:
+    match step:
         case Cast(dtype):
             return y if dtype.is_float else np.trunc(y)
         case Dequantize(scale):
             return y * scale
         case Quantize(scale):
             return np.clip(y / scale, -128, 127)
+
+
+def _formula(step: Formula, x: Tensor, y: Doubles) -> Doubles:
+    def constant(wanted: Constant) -> Doubles:
+        return constant_values(wanted, x.shape).astype(np.float64)
+
+    def apply(line: Line, operands: tuple[Doubles, ...]) -> Doubles:
+        return np.asarray(OPS[line.op](*operands), np.float64)
+
+    return evaluate(step, y, constant, apply)
 
 
 def _resized(step: Resize, x: Tensor, y: Doubles) -> Doubles:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import limit, reference
-from benchmarks.cases import CASES, TINY, Case, traffic
+from benchmarks.cases import ALL, CASES, TINY, Case, traffic
 from benchmarks.machine import this_machine
 from benchmarks.measure import Effort, Times, measure
 from benchmarks.peers import OURS, Cannot, Peer, Prepare, Way, load_peers
@@ -60,7 +60,7 @@ def run(order: Order, output: Path) -> None:
             append(output, line_of("call", _calls(peers, order, probe)))
             for crowd in _crowds(peers, order):
                 append(output, line_of("crowd", crowd))
-        wanted = {c.name: c for c in CASES}
+        wanted = {c.name: c for c in ALL}
         for name in order.cases:
             print(f"{order.threads} threads: {name}", file=sys.stderr, flush=True)
             append(output, line_of("case", _case(wanted[name], peers, order, probe)))

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from benchmarks.formula import Formula, shape_of
+
 Shape: TypeAlias = tuple[int, ...]
 
 
@@ -170,7 +172,7 @@ class Quantize:
     scale: float
 
 
-Step: TypeAlias = Scale | Resize | Transpose | Reshape | Norm | Silu | Cast | Dequantize | Quantize
+Step: TypeAlias = Scale | Resize | Transpose | Reshape | Norm | Silu | Cast | Dequantize | Quantize | Formula
 
 
 def infer(step: Step, x: Tensor) -> Tensor:
@@ -189,6 +191,8 @@ def infer(step: Step, x: Tensor) -> Tensor:
             return Tensor(x.shape, Element.F32)
         case Quantize():
             return Tensor(x.shape, Element.I8)
+        case Formula():
+            return Tensor(shape_of(step, x.shape), x.dtype)
         case _:
             return x
 

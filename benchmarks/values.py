@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.steps import Norm, Scale, Shape, Tensor, affine_shape, scale_shape
+from benchmarks.formula import Constant, Number, Weights, constant_shape
+from benchmarks.steps import Norm, Scale, Shape, Statistics, Tensor, affine_shape, scale_shape
 
 Array: TypeAlias = NDArray[Any]  # Any: of whatever element type a case has
 Floats: TypeAlias = NDArray[np.float32]
@@ -45,6 +46,17 @@ def norm_values(step: Norm, shape: Shape) -> tuple[Floats, Floats]:
     """(scale, bias)."""
     wanted = affine_shape(step, shape)
     return _sixty_fourths(wanted, 32, 96, 3), _sixty_fourths(wanted, -64, 64, 4)
+
+
+def constant_values(constant: Constant, shape: Shape) -> Floats:
+    """A formula's constant beside an input of `shape`."""
+    wanted = constant_shape(constant, shape)
+    match constant:
+        case Number(value):
+            return np.full(wanted, value, np.float32)
+        case Weights():
+            scale, bias = norm_values(Norm(Statistics.LAYER), shape)
+            return (scale if constant is Weights.SCALE else bias).reshape(wanted)
 
 
 def _sixty_fourths(shape: Shape, low: int, high: int, seed: int) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 
 import anyrt as trt
 from benchmarks.cases import Case
+from benchmarks.formula import FOLDS, Constant, Formula, Line, Op, evaluate
 from benchmarks.peers import Kept, Peer, Way
 from benchmarks.steps import (
     Cast,
@@ -35,7 +36,7 @@ from benchmarks.steps import (
     scale_shape,
     types,
 )
-from benchmarks.values import Array, aligned, norm_values, scale_values
+from benchmarks.values import Array, aligned, constant_values, norm_values, scale_values
 
 LOGGER = trt.Logger(trt.Logger.ERROR)
 DTYPES = {
@@ -66,6 +67,15 @@ ROUNDINGS = {
     Rounding.HALF_UP: trt.ResizeRoundMode.HALF_UP,
     Rounding.HALF_DOWN: trt.ResizeRoundMode.HALF_DOWN,
 }
+BOTH = {
+    Op.ADD: trt.ElementWiseOperation.SUM,
+    Op.SUB: trt.ElementWiseOperation.SUB,
+    Op.MUL: trt.ElementWiseOperation.PROD,
+    Op.DIV: trt.ElementWiseOperation.DIV,
+    Op.POW: trt.ElementWiseOperation.POW,
+}
+EACH = {Op.SQRT: trt.UnaryOperation.SQRT, Op.RECIP: trt.UnaryOperation.RECIP}
+REDUCED = {Op.MEAN: trt.ReduceOperation.AVG, Op.TOTAL: trt.ReduceOperation.SUM}
 LOADS = 5
 DYNAMIC = "dynamic"
 
@@ -180,6 +190,8 @@ def _add(network: trt.INetworkDefinition, x: trt.ITensor, step: Step, before: Te
         case Dequantize(scale) | Quantize(scale):  # a property of the tensor: what its codes mean
             x.dynamic_range = (-127 * scale, 127 * scale)
             return x
+        case Formula():
+            return _formula(network, x, step, before)
 
 
 def _scale(network: trt.INetworkDefinition, x: trt.ITensor, step: Scale, before: Tensor) -> trt.ITensor:
@@ -247,6 +259,30 @@ def _rms(
     weights = _constant(network, scale, affine_shape(step, before.shape), Element.F32)
     y = both(both(wide, root, ops.DIV), weights, ops.PROD)
     return y if before.dtype is Element.F32 else network.add_cast(y, DTYPES[before.dtype]).get_output(0)
+
+
+def _formula(network: trt.INetworkDefinition, x: trt.ITensor, step: Formula, before: Tensor) -> trt.ITensor:
+    rank = len(before.shape)
+
+    def constant(wanted: Constant) -> trt.ITensor:
+        """With a shuffle to the rank of the others, as ONNX parsers add it."""
+        values = constant_values(wanted, before.shape)
+        made = _constant(network, values, values.shape, before.dtype)
+        if values.ndim == rank:
+            return made
+        layer = network.add_shuffle(made)
+        layer.reshape_dims = (1,) * (rank - values.ndim) + values.shape
+        return layer.get_output(0)
+
+    def apply(line: Line, operands: tuple[trt.ITensor, ...]) -> trt.ITensor:
+        a, *others = operands
+        if line.op in FOLDS:
+            return network.add_reduce(a, REDUCED[line.op], 1 << (rank - 1), True).get_output(0)
+        if line.op in EACH:
+            return network.add_unary(a, EACH[line.op]).get_output(0)
+        return network.add_elementwise(a, others[0], BOTH[line.op]).get_output(0)
+
+    return evaluate(step, x, constant, apply)
 
 
 PEER = Peer("AnyRT", trt.__anyrt_version__, prepare, plain)

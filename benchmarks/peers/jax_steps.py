@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.cases import Case
+from benchmarks.formula import Constant, Formula, Line, Op, evaluate
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -31,9 +33,20 @@ from benchmarks.steps import (
     types,
 )
 from benchmarks.taps import table
-from benchmarks.values import norm_values, scale_values
+from benchmarks.values import constant_values, norm_values, scale_values
 
 Run: TypeAlias = Callable[[jax.Array], jax.Array]
+OPS: dict[Op, Callable[..., jax.Array]] = {
+    Op.ADD: jnp.add,
+    Op.SUB: jnp.subtract,
+    Op.MUL: jnp.multiply,
+    Op.DIV: jnp.divide,
+    Op.POW: jnp.power,
+    Op.SQRT: jnp.sqrt,
+    Op.RECIP: jnp.reciprocal,
+    Op.MEAN: partial(jnp.mean, axis=-1, keepdims=True),
+    Op.TOTAL: partial(jnp.sum, axis=-1, keepdims=True),
+}
 
 
 def function(case: Case, resize: Callable[[Resize, Tensor], Run]) -> Run:
@@ -107,6 +120,14 @@ def _step(step: Step, x: Tensor, resize: Callable[[Resize, Tensor], Run]) -> Run
             return _norm(step, x)
         case Silu():
             return lambda y: jax.nn.silu(y)
+        case Cast() | Dequantize() | Quantize():
+            return _converted(step)
+        case Formula():
+            return _formula(step, x)
+
+
+def _converted(step: Cast | Dequantize | Quantize) -> Run:
+    match step:
         case Cast(dtype):
             return lambda y: y.astype(dtype.numpy)
         case Dequantize(scale):
@@ -148,3 +169,13 @@ def _norm(step: Norm, x: Tensor) -> Run:
         return (done if is_rms else done + bias).astype(x.dtype.numpy)
 
     return run
+
+
+def _formula(step: Formula, x: Tensor) -> Run:
+    def constant(wanted: Constant) -> jax.Array:
+        return jnp.asarray(constant_values(wanted, x.shape).astype(x.dtype.numpy))
+
+    def apply(line: Line, operands: tuple[jax.Array, ...]) -> jax.Array:
+        return OPS[line.op](*operands)
+
+    return lambda y: evaluate(step, y, constant, apply)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.cases import Case
+from benchmarks.formula import Formula, Line, constants_of, evaluate, shapes_of
 from benchmarks.peers import Peer, Way
+from benchmarks.reference import OPS
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -27,7 +29,7 @@ from benchmarks.steps import (
     types,
 )
 from benchmarks.taps import table
-from benchmarks.values import Array, aligned, norm_values, scale_values
+from benchmarks.values import Array, aligned, constant_values, norm_values, scale_values
 
 Run = Callable[[Array], Array]
 
@@ -39,6 +41,8 @@ def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     pieces = [_step(s, t) for s, t in zip(case.steps, tensors, strict=False)]
     if isinstance(case.steps[-1], Scale) and tensors[-1].dtype is Element.F32:
         pieces[-1] = _scale(case.steps[-1], tensors[-2], out)
+    if isinstance(case.steps[-1], Formula) and tensors[-1].dtype is Element.F32:
+        pieces[-1] = _formula(case.steps[-1], tensors[-2], out)
     wide = case.input.dtype.is_float and case.input.dtype is not Element.F32
 
     def run() -> None:
@@ -66,6 +70,14 @@ def _step(step: Step, x: Tensor) -> Run:
             return _norm(step, x)
         case Silu():
             return lambda y: y / (1 + np.exp(-y))
+        case Cast() | Dequantize() | Quantize():
+            return _converted(step)
+        case Formula():
+            return _formula(step, x, np.empty(infer(step, x).shape, np.float32))
+
+
+def _converted(step: Cast | Dequantize | Quantize) -> Run:
+    match step:
         case Cast(dtype):
             return lambda y: y.astype(dtype.numpy)
         case Dequantize(scale):
@@ -136,6 +148,17 @@ def _norm(step: Norm, x: Tensor) -> Run:
         return y
 
     return root_mean_square if step.kind is Statistics.RMS else centred
+
+
+def _formula(step: Formula, x: Tensor, out: Array) -> Run:
+    constants = {c: constant_values(c, x.shape) for c in constants_of(step)}
+    made = {name: np.empty(shape, np.float32) for name, shape in shapes_of(step, x.shape).items()}
+    made[step.lines[-1].name] = out
+
+    def apply(line: Line, operands: tuple[Array, ...]) -> Array:
+        return np.asarray(OPS[line.op](*operands, out=made[line.name]))
+
+    return lambda y: evaluate(step, y, constants.__getitem__, apply)
 
 
 PEER = Peer("NumPy", np.__version__, prepare)

@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.cases import Case
+from benchmarks.formula import FOLDS, Constant, Formula, Line, Op, evaluate
 from benchmarks.steps import (
     Cast,
     Dequantize,
@@ -29,7 +30,7 @@ from benchmarks.steps import (
     types,
 )
 from benchmarks.taps import CUBIC
-from benchmarks.values import Array, norm_values, scale_values
+from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 OPSET, IR_VERSION = 21, 10
 DTYPES = {
@@ -38,6 +39,17 @@ DTYPES = {
     Element.BF16: TensorProto.BFLOAT16,
     Element.U8: TensorProto.UINT8,
     Element.I8: TensorProto.INT8,
+}
+KINDS = {
+    Op.ADD: "Add",
+    Op.SUB: "Sub",
+    Op.MUL: "Mul",
+    Op.DIV: "Div",
+    Op.POW: "Pow",
+    Op.SQRT: "Sqrt",
+    Op.RECIP: "Reciprocal",
+    Op.MEAN: "ReduceMean",
+    Op.TOTAL: "ReduceSum",
 }
 
 
@@ -99,6 +111,14 @@ def _add(to: _Writer, x: str, step: Step, before: Tensor) -> str:
             return _norm(to, x, step, before)
         case Silu():
             return to.node("Mul", x, to.node("Sigmoid", x))
+        case Cast() | Dequantize() | Quantize():
+            return _converted(to, x, step)
+        case Formula():
+            return _formula(to, x, step, before)
+
+
+def _converted(to: _Writer, x: str, step: Cast | Dequantize | Quantize) -> str:
+    match step:
         case Cast(dtype):
             return to.node("Cast", x, to=DTYPES[dtype])
         case Dequantize(scale):
@@ -160,3 +180,15 @@ def _rms(to: _Writer, x: str, step: Norm, before: Tensor, scale: Array) -> str:
     root = to.node("Sqrt", to.node("Add", mean, to.constant(np.array(step.epsilon, np.float32))))
     y = to.node("Mul", to.node("Div", wide, root), to.constant(scale.astype(np.float32)))
     return y if before.dtype is Element.F32 else to.node("Cast", y, to=DTYPES[before.dtype])
+
+
+def _formula(to: _Writer, x: str, step: Formula, before: Tensor) -> str:
+    def constant(wanted: Constant) -> str:
+        return to.constant(constant_values(wanted, before.shape).astype(before.dtype.numpy))
+
+    def apply(line: Line, operands: tuple[str, ...]) -> str:
+        if line.op in FOLDS:
+            return to.node(KINDS[line.op], *operands, to.constant(np.array([-1], np.int64)), keepdims=1)
+        return to.node(KINDS[line.op], *operands)
+
+    return evaluate(step, x, constant, apply)

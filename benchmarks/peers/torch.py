@@ -8,8 +8,9 @@ from functools import partial
 import torch
 
 from benchmarks.cases import Case
+from benchmarks.formula import Formula
 from benchmarks.peers import Peer, Way
-from benchmarks.peers.torch_steps import affine, chained, coefficients, pieces, shared
+from benchmarks.peers.torch_steps import affine, chained, coefficients, formula, pieces, shared
 from benchmarks.steps import (
     Cast,
     Element,
@@ -82,6 +83,8 @@ def _last(case: Case, x: Tensor, out: torch.Tensor) -> Callable[[torch.Tensor], 
             return lambda y: out.copy_(y)
         case Silu():
             return lambda y: ATEN.silu.out(y, out=out)
+        case Formula() as step:
+            return formula(step, x, out)
         case Norm(kind=Statistics.LAYER) as step if x.dtype is Element.F32:
             return _layer_norm_into(step, x, out)
     return None

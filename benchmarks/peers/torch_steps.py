@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from benchmarks.cases import Case
+from benchmarks.formula import Constant, Formula, Line, Number, Op, constants_of, evaluate
 from benchmarks.peers import Cannot
 from benchmarks.steps import (
     Cast,
@@ -33,7 +35,7 @@ from benchmarks.steps import (
     types,
 )
 from benchmarks.taps import table
-from benchmarks.values import Array, norm_values, scale_values
+from benchmarks.values import Array, constant_values, norm_values, scale_values
 
 Run: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 DTYPES = {
@@ -45,6 +47,17 @@ DTYPES = {
 }
 # PyTorch's own interpolation: number of axes that change → its name.
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+OPS: dict[Op, Callable[..., torch.Tensor]] = {
+    Op.ADD: torch.add,
+    Op.SUB: torch.sub,
+    Op.MUL: torch.mul,
+    Op.DIV: torch.div,
+    Op.POW: torch.pow,
+    Op.SQRT: torch.sqrt,
+    Op.RECIP: torch.reciprocal,
+    Op.MEAN: partial(torch.mean, dim=-1, keepdim=True),
+    Op.TOTAL: partial(torch.sum, dim=-1, keepdim=True),
+}
 
 
 def shared(array: Array) -> torch.Tensor:
@@ -90,6 +103,24 @@ def affine(step: Norm, x: Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return scale, bias
 
 
+def formula(step: Formula, x: Tensor, out: torch.Tensor | None = None) -> Run:
+    """Its lines as functions; the last one writes `out` if it is given. A constant without axes is a number,
+    as one writes it in Python."""
+    constants = {c: _constant(c, x) for c in constants_of(step)}
+    into = {} if out is None else {step.lines[-1]: {"out": out}}
+
+    def apply(line: Line, operands: tuple[Any, ...]) -> Any:  # Any: tensors and numbers
+        return OPS[line.op](*operands, **into.get(line, {}))
+
+    return lambda y: evaluate(step, y, constants.__getitem__, apply)
+
+
+def _constant(constant: Constant, x: Tensor) -> Any:  # Any: see above
+    if isinstance(constant, Number) and not constant.full_rank:
+        return constant.value
+    return torch.from_numpy(constant_values(constant, x.shape)).to(DTYPES[x.dtype])
+
+
 def _step(step: Step, x: Tensor) -> Run:
     match step:
         case Scale():
@@ -105,6 +136,14 @@ def _step(step: Step, x: Tensor) -> Run:
             return _norm(step, x)
         case Silu():
             return lambda y: functional.silu(y)
+        case Cast() | Dequantize() | Quantize():
+            return _converted(step)
+        case Formula():
+            return formula(step, x)
+
+
+def _converted(step: Cast | Dequantize | Quantize) -> Run:
+    match step:
         case Cast(dtype):
             target = DTYPES[dtype]
             return lambda y: y.to(target)

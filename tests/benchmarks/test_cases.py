@@ -5,8 +5,9 @@ import doctest
 import numpy as np
 import pytest
 
-from benchmarks import reference, steps, table, taps
-from benchmarks.cases import CASES, TINY, Case, Layer, traffic
+from benchmarks import formula, reference, spellings, steps, table, taps
+from benchmarks.cases import ALL, CASES, SPELLED, TINY, Case, Layer, traffic
+from benchmarks.formula import Formula, Line, Number, Op, Weights, evaluate, shapes_of
 from benchmarks.goals import GOALS, SPECIAL
 from benchmarks.session import CROWDED
 from benchmarks.steps import (
@@ -30,7 +31,7 @@ from benchmarks.steps import (
     types,
 )
 from benchmarks.taps import table as taps_of
-from benchmarks.values import input_values, norm_values, scale_values
+from benchmarks.values import constant_values, input_values, norm_values, scale_values
 
 F32 = Element.F32
 # The rows that issue 3 lists with the best time of other programs.
@@ -54,12 +55,25 @@ def test_every_row_of_the_comparison_with_peers_is_a_case():
 
 
 def test_names_are_unique_and_every_layer_has_a_goal():
-    assert len({c.name for c in CASES}) == len(CASES)
-    assert {c.layer.value for c in CASES} == set(GOALS)
+    assert len({c.name for c in ALL}) == len(ALL)
+    assert {c.layer.value for c in ALL} == set(GOALS)
     assert {*SPECIAL, *CROWDED} <= {c.name for c in CASES}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_other_spellings_are_beside_the_cases_and_write_each_part_in_each_way():
+    assert len(CASES) == 146
+    assert Layer.SPELLED not in {c.layer for c in CASES}
+    assert {c.layer for c in SPELLED} == {Layer.SPELLED}
+    words = [set(c.name.split("_")) for c in SPELLED]
+    for kind, others in {
+        "rms": "mul pow powfull avg sum sqrt pow0.5 pow-0.5 recip bf16",
+        "ln": "mul pow powfull avg sum sqrt pow0.5 pow-0.5 recip f16 twice",
+        "var": "mul pow avg sum f16 twice",
+    }.items():
+        assert set(others.split()) <= set().union(*(w for w in words if kind in w))
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 def test_shapes_go_through_all_steps(case):
     result = types(case.steps, case.input)[-1]
     read, written = traffic(case)
@@ -130,6 +144,53 @@ def test_reference_of_normalization_has_mean_of_bias(kind):
     assert np.square(y).mean(axes) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.parametrize("case", SPELLED, ids=lambda c: c.name)
+def test_every_spelling_means_the_same(case):
+    x = np.random.default_rng(1).random((2, 3, case.input.shape[-1])).astype(np.float32)
+    (step,) = (s for s in case.steps if isinstance(s, Formula))
+    scale, bias = (a.astype(np.float64) for a in norm_values(Norm(Statistics.LAYER), x.shape))
+    wide = x.astype(np.float64)
+    centred = wide if "_rms_" in case.name else wide - wide.mean(-1, keepdims=True)
+    variance = np.square(centred).mean(-1, keepdims=True)
+    normal = centred / np.sqrt(variance + 1e-5) * scale
+    wanted = {"rms": normal, "ln": normal + bias, "var": variance}[case.name.split("_")[1]]
+    assert run((step,), x) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+
+
+FORMULA = Formula(
+    (
+        Line("total", Op.TOTAL, ("x",)),
+        Line("part", Op.DIV, ("x", "total")),
+        Line("y", Op.MUL, ("part", Number(3.0))),
+    )
+)
+
+
+def test_a_formula_is_computed_line_by_line_and_each_line_once():
+    told = []
+
+    def apply(line, operands):
+        told.append(line.name)
+        return f"{line.op.value}({', '.join(operands)})"
+
+    assert evaluate(FORMULA, "x", lambda c: f"{c.value:g}", apply) == "mul(div(x, total(x)), 3)"
+    assert told == ["total", "part", "y"]
+    assert shapes_of(FORMULA, (2, 5)) == {"total": (2, 1), "part": (2, 5), "y": (2, 5)}
+
+
+def test_constants_of_formulas_have_as_many_axes_as_they_say():
+    wanted = {Number(2.0): (), Number(2.0, full_rank=True): (1, 1, 1), Weights.BIAS: (4,)}
+    assert {c: constant_values(c, (2, 3, 4)).shape for c in wanted} == wanted
+
+
+def test_a_formula_reads_its_weights_and_writes_what_it_leaves():
+    (ln,) = (c for c in SPELLED if c.name == "spelled_ln_pow_avg_sqrt_8x512x768")
+    (var,) = (c for c in SPELLED if c.name == "spelled_var_mul_avg_8x512x768")
+    size = 4 * 8 * 512 * 768
+    assert traffic(ln) == (size + 2 * 4 * 768, size)
+    assert traffic(var) == (size, 4 * 8 * 512)
+
+
 def test_integers_between_steps_are_rounded_and_results_are_not():
     x = np.uint8([[[0, 1], [2, 3]]])
     half = Resize(Mode.LINEAR, (1, 1, 2))
@@ -175,6 +236,6 @@ def test_transposing_back_and_forth_is_nothing():
     assert (run((Transpose((2, 0, 1)), Transpose((1, 2, 0))), x) == x).all()
 
 
-@pytest.mark.parametrize("module", [steps, table, taps], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [formula, spellings, steps, table, taps], ids=lambda m: m.__name__)
 def test_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import __main__ as cli
 from benchmarks import document, goals, limit, measure, record, reference, report, table
-from benchmarks.cases import CASES, TINY, Case, Layer
+from benchmarks.cases import CASES, SPELLED, TINY, Case, Layer
 from benchmarks.compare import comparison
 from benchmarks.machine import Machine
 from benchmarks.peers import NAMES, Way, load_peers
@@ -70,6 +70,16 @@ def test_results_agree_with_the_reference(steps, dtype, name):
         way.run()
         assert reference.error(case, wanted, way.result())[1]
     assert ways
+
+
+@pytest.mark.parametrize("name", ["anyrt", "numpy"])
+@pytest.mark.parametrize("case", SPELLED, ids=lambda c: c.name)
+def test_other_spellings_agree_with_the_reference(case, name):
+    case = replace(case, input=Tensor((1, 3, case.input.shape[-1]), case.input.dtype))
+    x = input_values(case.input, case.low, case.high)
+    (way,) = load_peers((name,))[0][name].prepare(case, x, 1)
+    way.run()
+    assert reference.error(case, reference.run(case, x), way.result())[1]
 
 
 def test_a_dynamic_engine_serves_every_shape():
@@ -156,6 +166,19 @@ def test_tables_compare_with_the_best_peer_and_the_limit():
     assert calls.rows[0] == ("anyrt", "bound", "10.0", "10.0", "1.5")
 
 
+def test_other_spellings_have_tables_of_their_own():
+    name = Layer.SPELLED.value
+    spelled = (replace(row("spelled_a"), layer=name), replace(row("spelled_b", 40.0), layer=name))
+    plain = report.tables(Results(MACHINE, (row(),), ()))
+    both = report.tables(Results(MACHINE, (row(), *spelled), ()))
+    assert both[: len(plain)] == plain
+    goal, cases, peers = both[len(plain) :]
+    assert goal.title == "Normalisation in other spellings, 2 threads"
+    assert goal.rows == ((name, "2", "1 of 2", "1.00", "0.500", "1", "0.800", "", "no"),)
+    assert [r[0] for r in cases.rows] == [r[0] for r in peers.rows] == ["spelled_a", "spelled_b"]
+    assert [t.title for t in report.tables(Results(MACHINE, spelled, ()))] == [t.title for t in both[-3:]]
+
+
 def test_results_survive_a_file(tmp_path):
     results = Results(MACHINE, (row(), row(threads=1)), (row("call"),), (Crowd("scale_a", 2, 10.0, 15.0),))
     record.write(tmp_path / "lines", results)
@@ -190,6 +213,8 @@ def test_tables_are_shown_on_a_terminal(capsys):
 
 
 def test_the_command_lists_cases_and_refuses_what_it_does_not_know(capsys, tmp_path):
+    cli.main(["list", "--only", "spelled_ln_pow_avg_sqrt_8"])
+    assert capsys.readouterr().out == "spelled_ln_pow_avg_sqrt_8x512x768\n"
     cli.main(["list", "--only", "norm_ln_8x512x768"])
     assert capsys.readouterr().out == "norm_ln_8x512x768\n"
     with pytest.raises(SystemExit, match="got no case"):

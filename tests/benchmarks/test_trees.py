@@ -57,7 +57,7 @@ def test_a_process_needs_nothing_of_the_compiler_beside_the_api():
     ask = "import sys, benchmarks.tree; print(*(m for m in sys.modules if m.startswith('benchmarks.')))"
     done = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True)
     names = {n.partition(".")[2] for n in done.stdout.split()}
-    cases = {"cases", "measure", "peers", "peers.anyrt", "steps", "tree", "values"}
+    cases = {"cases", "formula", "measure", "peers", "peers.anyrt", "spellings", "steps", "tree", "values"}
     assert names <= cases | {"engines", "networks", "random_networks"}
 
 
