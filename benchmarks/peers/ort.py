@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import onnxruntime as ort
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Unknown
 
 from benchmarks.cases import Case
@@ -21,11 +22,15 @@ def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     wide = widened(case)
     if wide is None:
         return (_bound(case, x, threads, ""),)
-    ways = (_bound(wide, x, threads, "in float32"),)
-    try:
-        return (_bound(case, x, threads, ""), *ways)
-    except Unknown:  # no kernel for the type
-        return ways
+    ways, refused = [], list[Exception]()
+    for form, label in ((case, ""), (wide, "in float32")):
+        try:
+            ways.append(_bound(form, x, threads, label))
+        except (Unknown, Fail) as error:  # no kernel for the type; LayerNorm that is fused with a cast
+            refused.append(error)
+    if not ways:
+        raise refused[0]
+    return tuple(ways)
 
 
 def _bound(case: Case, x: Array, threads: int, label: str) -> Way:
