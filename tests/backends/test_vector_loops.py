@@ -66,7 +66,7 @@ def test_every_line_of_a_vector_is_prefetched_once(line, prefetches):
 
 @pytest.mark.parametrize(("bits", "bytes_"), [(512, 64), (256, 32), (128, 16)])
 def test_vectors_that_are_written_past_the_caches_are_those_of_a_register(bits, bytes_):
-    past = replace(Y, stream=1)
+    past = replace(Y, nontemporal=1)
     text = text_of(
         replace(REFERENCE, vector_bits=bits), For(I, Loop.VECTOR, (Store(past, I.dim, load(X, I.dim)),))
     )

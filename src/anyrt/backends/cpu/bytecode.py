@@ -6,14 +6,17 @@
     calls      for each call of `run` where it stands and its version, for `step`
     guards     the guard of each version
 
-An operand is three words: two words of the argument array to add up (−1: none), and a number.
+An operand is two words: a word of the argument array (−1: none), and a number to add. A frame is how many
+of its words are counted from a second word, how many it has, each as such a word and number, and then those
+from a second one: which, and that word.
 
     RETURN status
     UNLESS to, guard (operand)
     SIZE   tokens, word to write, then pairs (Token, payload)
-    CALL   the kernel's place in bytes from the program's first word, the work below which it runs in the
-           calling thread, items, work in all, items a thread claims at once (operands), how many words of
-           the frame follow, those (operands)
+    SERIAL the kernel's place in bytes from the program's first word, items, frame: a call so small that it
+           runs in the calling thread
+    CALL   the kernel's place, items (operand), the work below which it runs in the calling thread, work in
+           all, items a thread claims at once (operands), frame
 """
 
 from __future__ import annotations
@@ -22,19 +25,20 @@ import enum
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from anyrt.codegen.emit import Frame
 from anyrt.core.dims import Dim, Fn, Sym, maximum, mul
 from anyrt.core.machine import Machine
-from anyrt.ir.kernel import Buffer, Kernel
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Module
 from anyrt.plan import abi
 
 ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
-NONE: Final = (-1, -1)
+NONE: Final = -1
 
-Operand = tuple[int, int, int]
+Operand = tuple[int, int]
 
 
 class Code(enum.IntEnum):
@@ -44,6 +48,7 @@ class Code(enum.IntEnum):
     CALL = 1
     UNLESS = 2
     SIZE = 3
+    SERIAL = 4
 
 
 class Token(enum.IntEnum):
@@ -75,7 +80,7 @@ class Header(enum.IntEnum):
 
 
 # The words of a CALL behind its code and the kernel's place.
-HEADER: Final = {"serial": 2, "items": 3, "work": 6, "chunk": 9, "count": 12, "operands": 13}
+CALLED: Final = {"items": 2, "serial": 4, "work": 5, "chunk": 7, "frame": 9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,7 @@ class _Encoder:
         places: list[tuple[int, int]] = []
         for n, (version, guard) in enumerate(zip(self.module.versions, guards, strict=True)):
             body: list[int] = []
-            start = len(words) + 5
+            start = len(words) + 4
             for call in version.calls:
                 places.append((start + len(body), n))
                 body += self._call(call, serial_work(self.machine))
@@ -168,28 +173,29 @@ class _Encoder:
         return out
 
     def _call(self, call: Call, serial: int) -> list[int]:
-        kernel, frame = call.kernel, self.frames(call.kernel)
-        operands = [self._pointer(call.binds.get(b, b)) for b in frame.buffers]
-        operands += [self._operand(d) for d in frame.slots]
-        self.frame_words = max(self.frame_words, abi.FIRST_BINDING + len(operands))
-        flat = [w for operand in operands for w in operand]
-        return [Code.CALL, self.entry(kernel), serial, *self._launch(kernel), len(operands), *flat]
-
-    def _launch(self, kernel: Kernel) -> Iterable[int]:
-        """Items, work in all, and items a thread claims at once."""
+        kernel = call.kernel
         items, work = kernel.var.extent if kernel.var.extent is not None else 0, kernel.work
+        entry, frame, total = self.entry(kernel), self._frame(call), mul(items, work)
+        if isinstance(items, int) and isinstance(total, int) and total < serial:
+            return [Code.SERIAL, entry, items, *frame]
         claimed = claimed_work(self.machine)
         chunk = max(1, claimed // work) if isinstance(work, int) else maximum(1, claimed // work)
-        return (*self._operand(items), *self._operand(mul(items, work)), *self._operand(chunk))
+        sizes = (*self._operand(total), *self._operand(chunk))
+        return [Code.CALL, entry, *self._operand(items), serial, *sizes, *frame]
 
-    def _pointer(self, buffer: Buffer) -> Operand:
-        word, offset = self.module.places[buffer]
-        if isinstance(offset, int):
-            return word, -1, offset
-        return word, self._word(offset), 0
+    def _frame(self, call: Call) -> list[int]:
+        """The frame's words: pointers, and then sizes."""
+        frame = self.frames(call.kernel)
+        lie = [self.module.places[call.binds.get(b, b)] for b in frame.buffers]
+        words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
+        words += [(self._word(d), 0) for d in frame.slots]
+        first = abi.FIRST_BINDING
+        self.frame_words = max(self.frame_words, first + len(words))
+        more = [(first + k, self._word(at)) for k, (_, at) in enumerate(lie) if not isinstance(at, int)]
+        return [len(more), len(words), *chain(*words, *more)]
 
     def _operand(self, x: Dim) -> Operand:
-        return (*NONE, x) if isinstance(x, int) else (self._word(x), -1, 0)
+        return (NONE, x) if isinstance(x, int) else (self._word(x), 0)
 
     def _word(self, x: Dim) -> int:
         slot = self.slots.setdefault(x, len(self.slots))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anyrt.backends.cpu.bytecode import HEADER, Code, Header, Token
+from anyrt.backends.cpu.bytecode import CALLED, Code, Header, Token
 from anyrt.plan import abi
 
 # MXCSR: rounded to the nearest, subnormal numbers kept, no traps; and the bits that say so.
@@ -54,26 +54,18 @@ declare i64 @llvm.smax.i64(i64, i64)
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 
-; args[code[at]] + args[code[at + 1]] + code[at + 2], where a negative word stands for nothing
+; args[code[at]] + code[at + 1], where a negative word stands for nothing
 define internal i64 @operand(ptr %args, ptr %code, i64 %at) alwaysinline {{
   %p = getelementptr i64, ptr %code, i64 %at
   %first = load i64, ptr %p
   %p1 = getelementptr i64, ptr %p, i64 1
-  %second = load i64, ptr %p1
-  %p2 = getelementptr i64, ptr %p, i64 2
-  %plain = load i64, ptr %p2
-  %some1 = icmp sge i64 %first, 0
-  %word1 = select i1 %some1, i64 %first, i64 0
-  %at1 = getelementptr i64, ptr %args, i64 %word1
-  %read1 = load i64, ptr %at1
-  %v1 = select i1 %some1, i64 %read1, i64 0
-  %some2 = icmp sge i64 %second, 0
-  %word2 = select i1 %some2, i64 %second, i64 0
-  %at2 = getelementptr i64, ptr %args, i64 %word2
-  %read2 = load i64, ptr %at2
-  %v2 = select i1 %some2, i64 %read2, i64 0
-  %sum = add i64 %v1, %v2
-  %value = add i64 %sum, %plain
+  %plain = load i64, ptr %p1
+  %some = icmp sge i64 %first, 0
+  %word = select i1 %some, i64 %first, i64 0
+  %from = getelementptr i64, ptr %args, i64 %word
+  %read = load i64, ptr %from
+  %v = select i1 %some, i64 %read, i64 0
+  %value = add i64 %v, %plain
   ret i64 %value
 }}
 
@@ -186,11 +178,12 @@ entry:
   %scratch = load ptr, ptr %scratch.at
   br label %next
 next:
-  %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%call.after, %called]
+  %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called]
   %kind = call i64 @word(ptr %code, i64 %pc)
   %pc1 = add i64 %pc, 1
   %argument = call i64 @word(ptr %code, i64 %pc1)
-  switch i64 %kind, label %return [ i64 {CALL}, label %call
+  switch i64 %kind, label %return [ i64 {SERIAL}, label %serial
+                                    i64 {CALL}, label %call
                                     i64 {UNLESS}, label %unless
                                     i64 {SIZE}, label %size ]
 return:
@@ -200,7 +193,7 @@ unless:
   %guard.at = add i64 %pc, 2
   %guard = call i64 @operand(ptr %args, ptr %code, i64 %guard.at)
   %holds = icmp ne i64 %guard, 0
-  %unless.next = add i64 %pc, 5
+  %unless.next = add i64 %pc, 4
   %unless.to = select i1 %holds, i64 %unless.next, i64 %argument
   br label %next
 size:
@@ -213,33 +206,71 @@ size:
   %size.words = mul i64 %argument, 2
   %size.after = add i64 %tokens.at, %size.words
   br label %next
+serial:
+  %serial.at = add i64 %pc, 2
+  %serial.items = call i64 @word(ptr %code, i64 %serial.at)
+  %serial.frame = add i64 %pc, 3
+  br label %listed
 call:
   %items.at = add i64 %pc, {items}
-  %items = call i64 @operand(ptr %args, ptr %code, i64 %items.at)
-  %work.at = add i64 %pc, {work}
-  %work = call i64 @operand(ptr %args, ptr %code, i64 %work.at)
-  %most.at = add i64 %pc, {serial}
-  %most = call i64 @word(ptr %code, i64 %most.at)
-  %count.at = add i64 %pc, {count}
-  %count = call i64 @word(ptr %code, i64 %count.at)
-  %first = add i64 %pc, {operands}
+  %call.items = call i64 @operand(ptr %args, ptr %code, i64 %items.at)
+  %call.frame = add i64 %pc, {frame}
+  br label %listed
+listed:
+  %items = phi i64 [%serial.items, %serial], [%call.items, %call]
+  %frame.at = phi i64 [%serial.frame, %serial], [%call.frame, %call]
   %kernel = getelementptr i8, ptr %code, i64 %argument
-  %thrice = mul i64 %count, 3
-  %call.after = add i64 %first, %thrice
+  %more = call i64 @word(ptr %code, i64 %frame.at)
+  %count.at = add i64 %frame.at, 1
+  %count = call i64 @word(ptr %code, i64 %count.at)
+  %first = add i64 %frame.at, 2
+  %first.words = mul i64 %count, 2
+  %second = add i64 %first, %first.words
+  %second.words = mul i64 %more, 2
+  %frame.after = add i64 %second, %second.words
   %none = icmp eq i64 %count, 0
   br i1 %none, label %filled, label %fill
 fill:
-  %k = phi i64 [0, %call], [%k1, %fill]
-  %at = phi i64 [%first, %call], [%at3, %fill]
-  %v = call i64 @operand(ptr %args, ptr %code, i64 %at)
+  %k = phi i64 [0, %listed], [%k1, %fill]
+  %at = phi i64 [%first, %listed], [%at2, %fill]
+  %word = call i64 @word(ptr %code, i64 %at)
+  %plain.at = add i64 %at, 1
+  %plain.v = call i64 @word(ptr %code, i64 %plain.at)
+  %from = getelementptr i64, ptr %args, i64 %word
+  %base = load i64, ptr %from
+  %v = add i64 %base, %plain.v
   %place = add i64 %k, {FIRST_BINDING}
   %place.p = getelementptr i64, ptr %frame, i64 %place
   store i64 %v, ptr %place.p
   %k1 = add i64 %k, 1
-  %at3 = add i64 %at, 3
+  %at2 = add i64 %at, 2
   %again = icmp slt i64 %k1, %count
   br i1 %again, label %fill, label %filled
 filled:
+  %alone = icmp eq i64 %more, 0
+  br i1 %alone, label %launch, label %add
+add:
+  %add.at = phi i64 [%second, %filled], [%add.at2, %add]
+  %add.place = call i64 @word(ptr %code, i64 %add.at)
+  %add.word.at = add i64 %add.at, 1
+  %add.word = call i64 @word(ptr %code, i64 %add.word.at)
+  %add.from = getelementptr i64, ptr %args, i64 %add.word
+  %add.v = load i64, ptr %add.from
+  %add.p = getelementptr i64, ptr %frame, i64 %add.place
+  %add.base = load i64, ptr %add.p
+  %add.sum = add i64 %add.base, %add.v
+  store i64 %add.sum, ptr %add.p
+  %add.at2 = add i64 %add.at, 2
+  %add.again = icmp slt i64 %add.at2, %frame.after
+  br i1 %add.again, label %add, label %launch
+launch:
+  %known = icmp eq i64 %kind, {SERIAL}
+  br i1 %known, label %here, label %weigh
+weigh:
+  %work.at = add i64 %pc, {work}
+  %work = call i64 @operand(ptr %args, ptr %code, i64 %work.at)
+  %most.at = add i64 %pc, {serial}
+  %most = call i64 @word(ptr %code, i64 %most.at)
   %small = icmp slt i64 %work, %most
   br i1 %small, label %here, label %there
 here:
@@ -296,7 +327,7 @@ find:
 next:
   %n = phi i64 [0, %find], [%n1, %again]
   %before = icmp slt i64 %n, %own
-  %offset = mul i64 %n, 3
+  %offset = mul i64 %n, 2
   %guard.at = add i64 %guards, %offset
   %guard = call i64 @operand(ptr %args, ptr %code, i64 %guard.at)
   %holds = icmp ne i64 %guard, 0
@@ -333,7 +364,7 @@ def text() -> str:
         operations="\n".join(tokens.values()),
         values=", ".join(f"[%{t.name.lower()}.v, %{t.name.lower()}]" for t in tokens),
         **{t.name: int(t) for t in (*Token, *Code, *Header)},
-        **HEADER,
+        **CALLED,
         PROGRAM=abi.PROGRAM,
         SCRATCH=abi.SCRATCH,
         FIRST_BINDING=abi.FIRST_BINDING,
