@@ -124,6 +124,16 @@ def test_wide_integers_keep_every_bit_and_wrap(net, engine_of):
     assert engine_of(net, y).run(x=big)["y"].tolist() == [1 << 41, (1 << 63) + 2 - (1 << 64), -2]
 
 
+@pytest.mark.parametrize("dtype", [trt.int32, trt.int64])
+def test_a_number_that_is_limited_on_one_side_alone_saturates_on_the_other(dtype, net, engine_of):
+    x = net.add_input("x", trt.float32, (5,))
+    above = net.add_activation(x, trt.ActivationType.THRESHOLDED_RELU)  # x > 0 ? x : 0
+    y = net.add_cast(above.get_output(0), dtype).get_output(0)
+    got = engine_of(net, y).run(x=np.float32([1e19, np.inf, -1e19, 2.5, np.nan]))["y"]
+    most = np.iinfo(trt.nptype(dtype)).max
+    assert got.tolist() == [most, most, 0, 2, 0]
+
+
 @pytest.mark.parametrize("operation", ["DIV", "FLOOR_DIV"])
 @pytest.mark.parametrize("dtype", [trt.int32, trt.int64])
 def test_integer_division_never_traps(operation, dtype, net, engine_of):

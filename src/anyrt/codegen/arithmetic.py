@@ -125,7 +125,7 @@ def _cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int)
         name = "fpext" if ll.BYTES[to] > ll.BYTES[arg.type] else "fptrunc"
         return w.put(scope, f"{name} {source} {text} to {target}")
     if arg.type is Scalar.F32 and to in ROOM:
-        if interval(arg) is not None:
+        if _fits(arg, to):
             return w.put(scope, f"fptosi {source} {text} to {target}")
         return _truncated(w, scope, text, to, width)
     if arg.type.is_float:
@@ -144,6 +144,13 @@ def _cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int)
 
 # The largest float32 that fits into an integer type.
 ROOM = {Scalar.I32: 2.0**31 - 2.0**7, Scalar.I64: 2.0**63 - 2.0**39}
+
+
+def _fits(x: Expr, to: Scalar) -> bool:
+    """True when both bounds of `x` are known, and that type has them: a value limited on one side, as by
+    a rectifier, may be any number on the other."""
+    known = interval(x)
+    return known is not None and -ROOM[to] <= known[0] and known[1] <= ROOM[to]
 
 
 def _truncated(w: Writer, scope: Scope, text: str, to: Scalar, width: int) -> str:
