@@ -26,6 +26,16 @@ MOST: Final = 16  # workers
 MAX_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct("<q")
 _FAILED: Final = -1
+_READY: Final = b"ready"
+PATIENCE: Final = 1.0  # seconds for a thread whose worker was killed; what that one started may live on
+# Of the interpreter that builds: who asked it to import nothing of the environment asks it of workers, too.
+_OPTIONS: Final = (
+    ("-I", sys.flags.isolated),
+    ("-E", sys.flags.ignore_environment),
+    ("-s", sys.flags.no_user_site),
+    ("-S", sys.flags.no_site),
+    ("-B", sys.dont_write_bytecode),
+)
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from anyrt.codegen.workers import serve; serve()"
 
 
@@ -59,46 +69,65 @@ class _Shared:
             return self._todo.pop() if self._todo else None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fed:
+    """A worker, the thread that feeds it, and whether it has answered: before that it gets no text."""
+
+    process: subprocess.Popen[bytes]
+    thread: threading.Thread
+    ready: threading.Event
+
+
 @contextmanager
 def _started(count: int, target: llvm.Target, shared: _Shared) -> Iterator[None]:
     """Workers, each fed by a thread, which have ended when the block does; killed where it raises."""
-    workers = [w for w in (_worker() for _ in range(count)) if w is not None]
-    threads = [threading.Thread(target=_feed, args=(w, target, shared), daemon=True) for w in workers]
+    workers = [w for w in (_worker(target, shared) for _ in range(count)) if w is not None]
     try:
-        for thread in threads:
-            thread.start()
+        for worker in workers:
+            worker.thread.start()
         yield
-        for thread in threads:
-            thread.join()
+        for worker in workers:
+            if worker.ready.is_set():  # any other one took nothing, and finds nothing left
+                worker.thread.join()
     finally:
         for worker in workers:
-            worker.kill()
-            worker.wait()
-            for pipe in (worker.stdin, worker.stdout):
-                with suppress(OSError):
-                    assert pipe is not None, "workers have pipes"
-                    pipe.close()
+            worker.process.kill()
+            worker.process.wait()
+            if worker.thread.is_alive():
+                worker.thread.join(PATIENCE)
 
 
-def _worker() -> subprocess.Popen[bytes] | None:
+def _worker(target: llvm.Target, shared: _Shared) -> _Fed | None:
     if not sys.executable:
         return None
-    command = [sys.executable, "-c", _START, *sys.path]
+    options = [option for option, is_set in _OPTIONS if is_set]
+    paths = [path for path in sys.path if isinstance(path, str)]  # imports ignore others, too
+    command = [sys.executable, *options, "-c", _START, *paths]
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
     except OSError:
         return None
+    ready = threading.Event()
+    return _Fed(
+        process, threading.Thread(target=_feed, args=(process, ready, target, shared), daemon=True), ready
+    )
 
 
-def _feed(worker: subprocess.Popen[bytes], target: llvm.Target, shared: _Shared) -> None:
-    """Texts to a worker, one at a time, as long as it answers."""
-    into, out = worker.stdin, worker.stdout
+def _feed(
+    process: subprocess.Popen[bytes], ready: threading.Event, target: llvm.Target, shared: _Shared
+) -> None:
+    """Texts to a worker, one at a time, as long as it answers. Whatever was started for it may be no Python,
+    as where a program embeds one: it does not answer."""
+    into, out = process.stdin, process.stdout
     assert into is not None, "workers have pipes"
     assert out is not None, "workers have pipes"
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError), out, into:
         _write(into, "\n".join((target.triple, target.cpu, target.features)).encode())
+        if _read(out) != _READY:
+            return
+        ready.set()
         while (text := shared.take()) is not None:
             _write(into, text.encode())
             code = _read(out)
@@ -124,6 +153,7 @@ def serve() -> None:
     if first is None:
         return
     target = _Told(*first.decode().split("\n"))
+    _write(out, _READY)
     while (text := _read(into)) is not None:
         try:
             _write(out, llvm.compile_text(text.decode(), target))
