@@ -110,7 +110,9 @@ class Stages:
 def _steps(trace: Sequence[Trace]) -> Iterator[str]:
     """What was declared, then for each step its name with the kernel after it, or with the reason."""
     whole = print_kernels([step.result for step in trace if isinstance(step.result, Kernel)])
-    declared, *kernels = re.split(r"^(?=kernel )", whole, flags=re.M)
+    first, *kernels = re.split(r"(?<=^}\n)", whole, flags=re.M)
+    declared, kernel = re.split(r"^(?=kernel )", first, flags=re.M)
+    kernels.insert(0, kernel)
     yield declared
     for step in trace:
         if isinstance(step.result, Fail):

@@ -8,8 +8,9 @@
       }
     }
 
-`e0 = …` names an expression that is used more than once or is deep; `bound v0 …` names a value that
-indices use. Both are notation only: the parsed kernel shares the expression, as the printed one does.
+A buffer's line holds for the kernels below it, up to another one of the same name. `e0 = …` names an
+expression that is used more than once or is deep; `bound v0 …` names a value that indices use. Both are
+notation only: the parsed kernel shares the expression, as the printed one does.
 """
 
 from __future__ import annotations
@@ -52,14 +53,25 @@ Node = Const | Index | Load | Alu | Cast
 
 
 def print_kernels(kernels: Iterable[Kernel]) -> str:
-    """`kernels` as text."""
+    """`kernels` as text. Where they mean several buffers by one name, each kernel declares its own."""
     parts = [_Printer(k) for k in kernels]
     texts = [p.kernel() for p in parts]
-    buffers = sorted({b for p in parts for b in p.buffers}, key=lambda b: (b.addresses is not None, b.name))
+    buffers = {b for p in parts for b in p.buffers}
+    names = Counter(b.name for b in buffers)
+    own = {b for b in buffers if names[b.name] > 1}
+    own |= {b for b in buffers if b.addresses is not None and own & {b.addresses.starts, b.addresses.offsets}}
     placed = {s for b in buffers for s in symbols(b.size) | symbols(b.offset) | symbols(b.nontemporal)}
     sizes = sorted(placed.union(*(p.sizes for p in parts)), key=lambda s: s.name)
-    head = [f"symbol {symbol_text(s)}" for s in sizes] + [_buffer_text(b) for b in buffers]
-    return "\n".join([*head, *texts]) + "\n"
+    lines = [f"symbol {symbol_text(s)}" for s in sizes]
+    lines += _declared(buffers - own)
+    for part, text in zip(parts, texts, strict=True):
+        lines += [*_declared(part.buffers & own), text]
+    return "\n".join(lines) + "\n"
+
+
+def _declared(buffers: Iterable[Buffer]) -> list[str]:
+    """Lines for buffers, tables that others name before these."""
+    return [_buffer_text(b) for b in sorted(buffers, key=lambda b: (b.addresses is not None, b.name))]
 
 
 def _buffer_text(b: Buffer) -> str:
