@@ -1,7 +1,11 @@
 """What scheduling makes of every operator follows the rules of kernels, and its text comes back."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import anyrt
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
@@ -33,6 +37,17 @@ def test_kernels_are_within_the_rules_and_their_text_comes_back(op):
     for case in list(op.cases())[::STRIDE]:
         for kernel in kernels(op, case):
             assert parse_kernels(print_kernels([kernel])) == (kernel,), print_kernels([kernel])
+
+
+@pytest.mark.parametrize("folder", ["loops", "schedule", "codegen", "backends"])
+def test_what_makes_code_knows_no_primitive_by_its_class_and_no_setting_of_a_layer(folder):
+    found = set()
+    for path in (Path(anyrt.__file__).parent / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                found |= {f"{node.module}.{name.name}" for name in node.names if name.name[0].isupper()}
+    known = {name for name in found if name.startswith(("anyrt.prims.", "anyrt.ops.", "anyrt.core.enums."))}
+    assert known <= {"anyrt.prims.taprules.TapRule", "anyrt.core.enums.DataType"}
 
 
 def test_a_kernel_that_breaks_a_rule_is_not_compiled(monkeypatch):

@@ -1,9 +1,9 @@
 """Cache read: what several loops of a row compute alike is stored in the thread's scratch by the first of
 them, and loaded by the others.
 
-    vector r: acc += silu(x[r])           vector r: row[r] = silu(x[r]); acc += silu(x[r])
-    vector r: sq += silu(x[r])²    ->     vector r: sq += row[r]²
-    vector r: y[r] = silu(x[r]) …         vector r: y[r] = row[r] …
+    vector r: acc += f(x[r])           vector r: row[r] = f(x[r]); acc += f(x[r])
+    vector r: sq += f(x[r])²    ->     vector r: sq += row[r]²
+    vector r: y[r] = f(x[r]) …         vector r: y[r] = row[r] …
 
 With a cast, too: rows of half types are kept as float32, if that is read often enough.
 """

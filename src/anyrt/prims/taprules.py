@@ -63,6 +63,11 @@ class TapRule(ABC):
     weighs: ClassVar[bool]
     order: ClassVar[tuple[int, ...]] = (0,)
 
+    @property
+    def is_moderate(self) -> bool:
+        """True where all weights are numbers, so small that finite numbers stay finite for many rules."""
+        return True
+
     @abstractmethod
     def taps(self, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Tap, ...]:
         """(position, float32 weight or None for 1) of each tap of output position `o`."""
@@ -70,6 +75,11 @@ class TapRule(ABC):
     @abstractmethod
     def table(self, n_in: int, n_out: int) -> Table:
         """Positions and weights of all output positions, both (n_out, count)."""
+
+    def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
+        """Two lengths whose ratio is that of steps in the operand and in the output: positions never descend.
+        None where they do not follow the output."""
+        return None
 
     def silence(self, n_in: Dim, n_out: Dim) -> tuple[int | None, ...]:
         """For each tap, which tap's weight is 0 where its own is; None where it is 0 nowhere."""
@@ -90,6 +100,10 @@ class Nearest(TapRule):
         """One tap."""
         num, den = coordinate(self.coordinate, self.selector, o, n_in, n_out)
         return ((clamp(ROUND[self.rounding](num, den), 0, add(n_in, -1)), None),)
+
+    def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
+        """Those of the coordinate."""
+        return _steps(self.coordinate, n_in, n_out)
 
     def table(self, n_in: int, n_out: int) -> Table:
         """One position for each output."""
@@ -116,6 +130,10 @@ class Linear(TapRule):
         left, right = (clamp(x, 0, add(n_in, -1)) for x in (floordiv(num, den), ceildiv(num, den)))
         return (left, 1.0 - t), (right, kernel.select(is_zero(t), UNSEEN, t))
 
+    def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
+        """Those of the coordinate."""
+        return _steps(self.coordinate, n_in, n_out)
+
     def table(self, n_in: int, n_out: int) -> Table:
         """Two positions for each output."""
         xs = exact_coordinates(self.coordinate, self.selector, n_in, n_out)
@@ -137,6 +155,11 @@ class Cubic(TapRule):
     count: ClassVar[int] = 4
     weighs: ClassVar[bool] = True
     order: ClassVar[tuple[int, ...]] = (1, 2, 0, 3)
+
+    @property
+    def is_moderate(self) -> bool:
+        """True for the usual coefficients."""
+        return -1 <= self.a < 0
 
     def taps(self, o: Dim, n_in: Dim, n_out: Dim) -> tuple[Tap, ...]:
         """The taps at −1, 0, 1 and 2 from the coordinate rounded down. On an element, the one at 1 reads it,
@@ -170,6 +193,10 @@ class Cubic(TapRule):
     def _far(self, d: Expr, rest: Expr) -> Expr:
         """The weight at 1 + d, d + rest = 1: factored, as a sum would cancel all but a few digits."""
         return d * self.a * rest * rest
+
+    def steps(self, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim] | None:
+        """Those of the coordinate."""
+        return _steps(self.coordinate, n_in, n_out)
 
     def table(self, n_in: int, n_out: int) -> Table:
         """Four positions for each output."""
@@ -256,6 +283,11 @@ def coordinate(how: Coordinate, selector: Selector, o: Dim, n_in: Dim, n_out: Di
     if selector is Selector.UPPER:
         num = mul(num, minimum(add(n_out, -1), 1))
     return cancel(num, den)
+
+
+def _steps(how: Coordinate, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim]:
+    ends = 1 if how is Coordinate.ALIGN_CORNERS else 0
+    return add(n_in, -ends), add(n_out, -ends)
 
 
 def _lands(how: Coordinate, selector: Selector, n_in: Dim, n_out: Dim) -> bool:

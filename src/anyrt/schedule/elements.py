@@ -3,7 +3,7 @@ consumer reads.
 
 Three things stop the inlining: a value that lies in a buffer is loaded; a reduction becomes a loop before the
 consumer's inner loops, and its accumulator is read; the operand of taps, when computing it again under every
-tap would cost more than remembering it, is kept in a scratch row (see window.py).
+tap would cost more than remembering it, is kept in a scratch row.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, load
 from anyrt.ir.prim import Read
 from anyrt.loops.nest import Names
 from anyrt.prims._convert import wrap
-from anyrt.prims.taprules import Border, Cubic, Linear, Nearest, TapRule
+from anyrt.prims.taprules import TapRule
 from anyrt.prims.taps import weighed
 from anyrt.schedule import storage
 from anyrt.schedule.layout import row_major
 from anyrt.schedule.tables import Tables
 
 AGAIN: Final = "it would be folded again for every row of the window"
-NEVER: Final = (None,) * Cubic.count  # no tap needs to be silent
 MOVES: Final = 32  # weighed so many times, an int64 does not leave the range of float32
 
 
@@ -141,7 +140,7 @@ class Elements:
 
         read = (table.tap(t, index[op.axis]) for t in range(rule.count))
         taps = [(weight, element(t, position)) for t, (position, weight) in enumerate(read)]
-        silence = NEVER if is_finite(arg) else rule.silence(table.n_in, table.n_out)
+        silence = (None,) * rule.count if is_finite(arg) else rule.silence(table.n_in, table.n_out)
         return weighed(taps, rule.order, silence)
 
 
@@ -149,9 +148,9 @@ def is_finite(value: Value) -> bool:
     """True for integers as float32, moved and weighed: 0 times one of them is 0."""
     for _ in range(MOVES):
         match value.compute:
-            case Each(moves=True) | Tapped(rule=Nearest() | Border() | Linear()):
+            case Each(moves=True):
                 (value,) = value.args
-            case Tapped(rule=Cubic(a=a)) if -1 <= a < 0:
+            case Tapped(rule=TapRule() as rule) if rule.is_moderate:
                 (value,) = value.args
             case Each(same=True) if _is_float_cast(value):
                 (value,) = value.args

@@ -15,7 +15,7 @@ from anyrt.schedule.nontemporal import NOT_PAST, Past
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a concatenation: the whole's shape, and where along `axis` the piece begins."""
+    """One of several pieces side by side: the whole's shape, and where along `axis` the piece begins."""
 
     shape: Shape
     axis: int
@@ -31,7 +31,7 @@ class Group:
     buffer: Buffer
     also: tuple[tuple[Value, Buffer], ...] = ()
     part: Part | None = None
-    whole: Value | None = None  # the concatenation that a part belongs to
+    whole: Value | None = None  # what a part belongs to
 
     @property
     def makes(self) -> tuple[Value, ...]:

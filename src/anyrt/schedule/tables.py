@@ -11,7 +11,6 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, mod, mul
-from anyrt.core.enums import ResizeCoordinateTransformation
 from anyrt.ir.kernel import (
     LANES,
     Addresses,
@@ -29,7 +28,7 @@ from anyrt.ir.kernel import (
 from anyrt.loops.nest import Names
 from anyrt.loops.tables import SLOPES
 from anyrt.loops.tables import Table as AnyTable
-from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
+from anyrt.prims.taprules import TapRule
 
 TOP = (1 << 31) - 1
 STEEPEST = SLOPES[-1]
@@ -37,23 +36,11 @@ STEEPEST = SLOPES[-1]
 
 def slope_of(rule: TapRule, n_in: Dim, n_out: Dim) -> int:
     """The class of a table's slope, 0 where that depends on sizes or is steeper than all."""
-    if isinstance(rule, Border):
+    steps = rule.steps(n_in, n_out)
+    if steps is None:
         return 0
-    before, after = _lengths(rule, n_in, n_out)
+    before, after = steps
     return next((k for k in range(1, STEEPEST + 1) if always_le(before, mul(after, k))), 0)
-
-
-def _lengths(rule: TapRule, n_in: Dim, n_out: Dim) -> tuple[Dim, Dim]:
-    """Steps of the input and of the output, whose ratio is the slope of the positions."""
-    match rule:
-        case (
-            Nearest(coordinate=ResizeCoordinateTransformation.ALIGN_CORNERS)
-            | Linear(coordinate=ResizeCoordinateTransformation.ALIGN_CORNERS)
-            | Cubic(coordinate=ResizeCoordinateTransformation.ALIGN_CORNERS)
-        ):
-            return add(n_in, -1), add(n_out, -1)
-        case _:
-            return n_in, n_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +61,13 @@ class Table:
     @property
     def ascends(self) -> bool:
         """Neighbouring positions never descend."""
-        return not isinstance(self.rule, Border)
+        return self.rule.steps(self.n_in, self.n_out) is not None
 
     def reach(self, slope: int) -> tuple[Dim, Dim]:
         """The table is of this class where the first size is at most the second."""
-        before, after = _lengths(self.rule, self.n_in, self.n_out)
+        steps = self.rule.steps(self.n_in, self.n_out)
+        assert steps is not None, "only ascending tables are of a class"
+        before, after = steps
         return before, mul(after, slope)
 
     def tap(self, t: int, at: Dim) -> tuple[Dim, Expr | None]:
