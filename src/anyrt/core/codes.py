@@ -71,6 +71,7 @@ SHAPES: dict[int, tuple[str, str]] = {
     122: ("ranks differ", "The operands need the same number of dimensions"),
     123: ("wrong shape of an operand", "The operand has one particular shape here"),
     124: ("rank too large for the layer", "The layer takes fewer dimensions than the input has"),
+    125: ("position too far away", "Positions around a tensor are counted in 32 bits"),
 }
 
 DTYPES: dict[int, tuple[str, str]] = {

@@ -23,6 +23,7 @@ from anyrt.prims.const import Const
 from anyrt.prims.taprules import Border
 
 M = SampleMode
+FAR = 2**31 - 1  # positions that kernels compute, in 32 bits, lie between -FAR and FAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ def expand(layer: Layer[SliceAttrs]) -> tuple[Value, ...]:
     if layer.optional(4) is not None and mode is not M.FILL:
         do = "remove input 4 or set mode to FILL"
         raise ArgumentError("AR304", layer.name, f"a fill value in mode {mode.name}", "mode FILL", do)
+    if mode is not M.STRICT_BOUNDS:
+        rules += tuple(r for axis, w in enumerate(windows) for r in _near(layer, axis, w))
     match mode:
         case M.STRICT_BOUNDS:
             y = _strict(layer, x, windows)
@@ -146,6 +149,16 @@ def _strict(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> Value:
             do = "choose another window, or another mode"
             raise ShapeError("AR114", layer.name, got, "positions inside the input", do)
     return slice_(x, [w.start for w in windows], [w.size for w in windows], [w.step for w in windows])
+
+
+def _near(layer: Layer[SliceAttrs], axis: int, w: Window) -> Requirements:
+    """That no position is further away than kernels can count, unless none is read."""
+    if w.size == 0 or w.inside:
+        return ()
+    got, do = f"positions {w.start} to {w.last} of axis {axis}", "begin nearer to the input"
+    wanted = f"positions from -{FAR} to {FAR}"
+    rules = need(layer.name, -FAR, Relation.LE, w.low, "AR125", got, wanted, do)
+    return rules + need(layer.name, w.high, Relation.LE, FAR, "AR125", got, wanted, do)
 
 
 def _bordered(layer: Layer[SliceAttrs], x: Value, windows: list[Window]) -> tuple[Value, Requirements]:
@@ -318,6 +331,7 @@ def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
                 s((2, 0), (2, 0), (1, 1)), x),
         Mistake("AR114", "a negative position in STRICT_BOUNDS", s((1, 0), (3, 4), (-1, 1)), x),
         Mistake("AR114", "CLAMP, REFLECT or WRAP of nothing", s((0,), (2,), (1,), M.CLAMP), ((0,),)),
+        Mistake("AR125", "a position that 32 bits do not hold", s((0, 0), (2, 4), (2**33, 1), M.FILL), x),
         Mistake("AR108", "start, shape or stride of another length", s((0,), (2, 2), (1, 1)), x),
         Mistake("AR306", "no start, shape or stride", s(None, (2, 2), (1, 1)), x),
         Mistake("AR120", "a negative size", s((0, 0), (-1, 2), (1, 1)), x),
@@ -335,6 +349,8 @@ def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
                 s(None, (2, 0), (1, 1)), run, ints, far, True),
         Mistake("AR120", "a negative size at run time", s((0, 0), None, (1, 1)), ((3, 4), None, (2,)),
                 (f, f, DataType.INT64), (None, None, np.array([-1, 2])), True),
+        Mistake("AR125", "a position that 32 bits do not hold, at run time", s(None, (2, 4), (1, 1), M.WRAP), run,
+                ints, (None, np.array([-(2**31), 0])), True),
         Mistake("AR114", "WRAP of nothing at run time", s((0,), (2,), (1,), M.WRAP), ((0,),), dynamic=True),
     )  # fmt: skip
 
