@@ -42,7 +42,7 @@ class Map(Prim):
 
     def compute(self) -> Compute:
         """A function of the elements at the same index."""
-        return Elements(same=True, cost=partial(instructions, self.fn))
+        return _each(self.fn)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operands' common shape; their types must suit the function."""
@@ -154,6 +154,11 @@ def _along(size: Dim, out: Dim, i: Dim) -> Dim:
     if size == out or always_le(2, size):
         return i
     return mul(i, minimum(add(size, -1), 1))
+
+
+@lru_cache(maxsize=512)
+def _each(fn: str) -> Compute:
+    return Elements(same=True, cost=partial(instructions, fn))
 
 
 @lru_cache(maxsize=512)

@@ -13,6 +13,7 @@ from anyrt.core.dims import Dim, Sym, evaluate, product, substitute, symbols
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Elements, Folded, Given, Tapped
 from anyrt.ir.graph import Value
+from anyrt.schedule.positions import is_far, times
 
 CAP = 1000  # a chain that costs more is cut anyway
 ALONG = 2  # for each tap: a load in a row and an FMA
@@ -45,31 +46,28 @@ def heavy(machine: Machine) -> int:
     return machine.costs.move + ALONG
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one element costs. `weight`: instructions; `size`: those that a kernel holds, each counted once;
+    `is_far`: what it reads lies where it takes too long to find."""
+
+    weight: int
+    size: int
+    is_far: bool
+
+
+def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
+    """For one element of `value` when everything in `stored` is loaded and the rest computed anew; what
+    several operands read at one position is computed once, what taps read once for each tap."""
+    found = times(value, stored)
+    own = {v: _own(v, stored, machine) for v in {v for v, _ in found}}
+    weight, size = sum(own[v] * n for (v, _), n in found.items()), sum(own[v] for v, _ in found)
+    return Price(min(CAP, weight), min(CAP, size), any(map(is_far, {at for _, at in found})))
+
+
 def weight(value: Value, stored: Container[Value], machine: Machine) -> int:
-    """Instructions for one element of `value` when everything in `stored` is loaded and the rest computed
-    anew; what several operands share is computed once, what taps read once for each tap."""
-    return min(CAP, sum(n * _own(v, stored, machine) for v, n in _times(value, stored).items()))
-
-
-def size(value: Value, stored: Container[Value], machine: Machine) -> int:
-    """Instructions that a kernel for `value` holds, each counted once."""
-    return min(CAP, sum(_own(v, stored, machine) for v in _times(value, stored)))
-
-
-def _times(value: Value, stored: Container[Value]) -> dict[Value, int]:
-    """How often each value that goes into an element is computed or loaded."""
-    times: dict[Value, int] = {}
-    todo = [(value, 1)]
-    while todo:
-        v, n = todo.pop()
-        if times.get(v, 0) >= n:
-            continue
-        times[v] = n
-        if v not in stored and not isinstance(v.compute, Given | Folded):
-            how = v.compute
-            below = n * how.rule.count if isinstance(how, Tapped) else n
-            todo += [(a, below) for a in v.args]
-    return times
+    """Instructions for one element of `value`."""
+    return price(value, stored, machine).weight
 
 
 def _own(value: Value, stored: Container[Value], machine: Machine) -> int:

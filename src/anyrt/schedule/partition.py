@@ -13,22 +13,34 @@ would compute the one before it again for each of its own folds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from anyrt.core.dims import always_le, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Elements, Folded, Given, Pieced, Tapped
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.prims.view import is_turned
-from anyrt.schedule.cost import Sizes, heavy, size, weight
+from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
+from anyrt.schedule.positions import Position, own, positions
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 DEPTH = 48  # values inlined into one another
 ROUNDS = 6  # guesses: two or three are needed
 MANY = 16  # readers are not counted beyond
 
-Reader = tuple[Value, Value]  # what a kernel or taps make, and the fold inside it, or again the same
+Loop = tuple[Value, Value]  # what a kernel or taps make, and the fold inside it, or again the same
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The loops that read a value, and where each of their elements does. In order, so that leaving out what
+    is too many leaves out the same."""
+
+    reads: Mapping[tuple[Loop, Position], None] = field(default_factory=dict)
+    loops: Mapping[Loop, None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,53 +69,44 @@ class _Partition:
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
 
     def decided(self) -> dict[Value, str]:
-        """The guess that gives itself."""
+        """The guess that gives itself, or one of several that give one another."""
         self.order = list(walk(v for _, v in self.graph.outputs))
         leaves = (v for v in self.order if _is_stored(v))
         self.given = frozenset((*leaves, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
         guess: dict[Value, str] = {}
-        for _ in range(ROUNDS):
-            readers = self._readers(guess)
-            found = self._choose(readers)
-            if found.keys() == guess.keys():
-                break
-            guess = found
+        before: list[Mapping[Value, str]] = []
+        while all(guess.keys() != g.keys() for g in before) and len(before) < ROUNDS:
+            before.append(guess)
+            guess = self._choose(self._readers(guess))
         return guess
 
-    def _readers(self, stored: Mapping[Value, str]) -> dict[Value, frozenset[Reader]]:
+    def _readers(self, stored: Mapping[Value, str]) -> dict[Value, Readers]:
         """The loops that would compute each value, if it were not stored but all of `stored` were."""
-        found: dict[Value, frozenset[Reader]] = {}
+        found: dict[Value, Readers] = {}
         for value in reversed(self.order):
-            readers: set[Reader] = set()
-            for user in self.users[value]:
-                readers.update(self._through(value, user, stored, found))
-                if len(readers) > MANY:
-                    break
-            found[value] = frozenset(readers)
+            through = (self._through(value, user, stored, found) for user in self.users[value])
+            found[value] = _first(chain.from_iterable(through), MANY + 1)
         return found
 
     def _through(
-        self,
-        value: Value,
-        user: Value,
-        stored: Mapping[Value, str],
-        found: Mapping[Value, frozenset[Reader]],
-    ) -> Iterator[Reader]:
+        self, value: Value, user: Value, stored: Mapping[Value, str], found: Mapping[Value, Readers]
+    ) -> Iterator[tuple[Loop, Position]]:
         """The loops that read `value` for the sake of `user`."""
         match user.compute:
             case Pieced():  # each part is written by its own loops
-                yield value, value
+                yield (value, value), own(value.shape)
             case _ if user in stored or user in self.given:
-                yield user, user
+                yield from (((user, user), at) for at in positions(value, user, own(user.shape)))
             case Tapped():
-                yield user, user
+                yield (user, user), own(value.shape)
             case Folded():
-                yield from ((kernel, user) for kernel, _ in found[user])
+                yield from (((kernel, user), own(value.shape)) for kernel, _ in found[user].loops)
             case _:
-                yield from found[user]
+                for loop, where in found[user].reads:
+                    yield from ((loop, at) for at in positions(value, user, where))
 
-    def _choose(self, readers: Mapping[Value, frozenset[Reader]]) -> dict[Value, str]:
+    def _choose(self, readers: Mapping[Value, Readers]) -> dict[Value, str]:
         """What to store for these readers, producers first."""
         chosen: dict[Value, str] = {}
         chains = _Chains(self.given, chosen)
@@ -117,42 +120,62 @@ class _Partition:
                     chosen[value] = reason
         return {v: r for v, r in chosen.items() if v not in self.given}
 
-    def _goes_on(self, value: Value, readers: Mapping[Value, frozenset[Reader]]) -> bool:
+    def _goes_on(self, value: Value, readers: Mapping[Value, Readers]) -> bool:
         """True when all readers of a value read one made from it, which is no larger: if one of them is worth
         storing, then that one."""
         return any(
             not isinstance(u.compute, Folded | Tapped | Pieced)
             and u not in self.given
-            and readers[u] == readers[value]
+            and readers[u].loops.keys() == readers[value].loops.keys()
+            and len(readers[u].reads) == len(readers[value].reads)
             and self.sizes.volume(u) <= self.sizes.volume(value)
             for u in self.users[value]
         )
 
-    def _reason(
-        self, value: Value, readers: Mapping[Value, frozenset[Reader]], chains: _Chains
-    ) -> str | None:
+    def _reason(self, value: Value, readers: Mapping[Value, Readers], chains: _Chains) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
-        uses, cost, depth = self.users[value], weight(value, chains, self.machine), chains.depth[value]
-        move, dear = self.machine.costs.move, heavy(self.machine)
-        own = frozenset[Reader]() if self._goes_on(value, readers) else readers[value]
-        kernels = len({kernel for kernel, _ in own})
+        uses, found = self.users[value], price(value, chains, self.machine)
         if isinstance(value.compute, Pieced):
             return "its parts are written by loops of their own"
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
             return "it is transposed, and what reads it reads rows of it several times"
-        if depth > 1 and size(value, chains, self.machine) > CHAIN:
-            return f"computing it takes more than {CHAIN} instructions an element"
-        if depth > DEPTH:
-            return f"{DEPTH} values are computed inside one another already"
-        if kernels > 1 and cost * (kernels - 1) > 4 * move + dear:
-            return f"{kernels} kernels would each spend {cost} instructions on it"
+        if (long := _too_long(found, chains.depth[value])) is not None:
+            return long
+        mine = Readers() if self._goes_on(value, readers) else readers[value]
+        if (often := self._read_again(value, found.weight, mine)) is not None:
+            return often
         if value in chains.folded and not self._spreads(value):
-            anew = weight(value, _More(chains, readers, len(own)), self.machine)
-            if anew * (len(own) - 1) > move + 2:
-                return f"{len(own)} loops over folded rows would each spend {anew} instructions on it"
-        if cost >= dear and any(_repeats(value, u) for u in uses):
-            return f"it is repeated, and costs {cost} instructions each time"
-        return next((r for u in uses if (r := self._tapped_again(value, u, cost, chains))), None)
+            loops = len(mine.loops)
+            anew = weight(value, _More(chains, readers, loops), self.machine)
+            if anew * (loops - 1) > self.machine.costs.move + 2:
+                return f"{loops} loops over folded rows would each spend {anew} instructions on it"
+        if found.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
+            return f"it is repeated, and costs {found.weight} instructions each time"
+        return next((r for u in uses if (r := self._tapped_again(value, u, found.weight, chains))), None)
+
+    def _read_again(self, value: Value, cost: int, readers: Readers) -> str | None:
+        """Why to store what several kernels read, or one at several positions."""
+        kernels, dear = (
+            {kernel for kernel, _ in readers.loops},
+            4 * self.machine.costs.move + heavy(self.machine),
+        )
+        if cost * (len(kernels) - 1) > dear:
+            return f"{len(kernels)} kernels would each spend {cost} instructions on it"
+        if cost * self._again(value, readers) > dear:
+            return f"{len(readers.reads)} positions would each take {cost} instructions"
+        return None
+
+    def _again(self, value: Value, readers: Readers) -> float:
+        """How often loops would compute each element once more, since they read it at several positions."""
+        if len(readers.reads) == len(readers.loops):
+            return 0.0
+        read = Counter(loop for loop, _ in readers.reads)
+        most = self.sizes.volume(value)
+        parts = (
+            (n, self.sizes.volume(loop.args[0] if isinstance(loop.compute, Folded) else loop))
+            for (_, loop), n in read.items()
+        )
+        return sum(max(0.0, n * min(1.0, volume / most) - 1) for n, volume in parts) if most else 0.0
 
     def _spreads(self, value: Value) -> bool:
         """True for what is computed once for many elements of all that reads it, as a row's mean is."""
@@ -206,11 +229,29 @@ class _More:
     """What is stored, and what has more readers than `count`: storing that would help more."""
 
     chains: _Chains
-    readers: Mapping[Value, frozenset[Reader]]
+    readers: Mapping[Value, Readers]
     count: int
 
     def __contains__(self, value: object) -> bool:
-        return value in self.chains or len(self.readers.get(value, ())) > self.count  # type: ignore[call-overload]  # `object`, as containers ask
+        return value in self.chains or len(self.readers[value].loops) > self.count  # type: ignore[index]  # `object`, as containers ask
+
+
+def _too_long(found: Price, depth: int) -> str | None:
+    """Why no kernel shall hold all that leads to a value."""
+    if depth > 1 and found.size > CHAIN:
+        return f"computing it takes more than {CHAIN} instructions an element"
+    if depth > DEPTH:
+        return f"{DEPTH} values are computed inside one another already"
+    return "finding what it reads takes too many divisions" if found.is_far else None
+
+
+def _first(readers: Iterable[tuple[Loop, Position]], count: int) -> Readers:
+    found: dict[tuple[Loop, Position], None] = {}
+    for reader in readers:
+        found[reader] = None
+        if len(found) >= count:
+            break
+    return Readers(found, dict.fromkeys(loop for loop, _ in found))
 
 
 def _is_stored(value: Value) -> bool:

@@ -1,0 +1,109 @@
+"""Where an element reads what it is made of: at which positions, and how often it is computed for that.
+
+A value that two views shift apart is computed once for each; a value that a hundred functions read at the
+same position is computed once. So positions are followed through everything that moves elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from anyrt.core.dims import Dim, Expr, Fn, Sym, symbols
+from anyrt.ir import kernel
+from anyrt.ir.compute import Elements, Folded, Given, Tapped
+from anyrt.ir.graph import Shape, Type, Value
+from anyrt.ir.kernel import COMPUTED
+from anyrt.ir.prim import Prim, Read
+
+MOST: Final = 1000  # elements that are followed; whatever reads more is dear beyond doubt
+LONG: Final = 400  # characters of a position: about sixteen divisions
+FAR: Final = "far"
+
+Position: TypeAlias = tuple[Dim, ...]
+
+
+@lru_cache(maxsize=1 << 12)
+def own(shape: Shape) -> Position:
+    """Any position of a value of this shape."""
+    return tuple(0 if d == 1 else Sym(f"i{k}", extent=d).dim for k, d in enumerate(shape))
+
+
+def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
+    """What one element of `user` reads: the operand, where, and how many taps read it there."""
+    how = user.compute
+    for number, arg in enumerate(user.args):
+        match how:
+            case Elements(same=True):
+                yield arg, _aligned(arg.shape, at), 1
+            case Tapped(axis=axis, size=size, rule=rule):
+                tap = Sym("tap", extent=arg.shape[axis], source=(rule, size, at[axis])).dim
+                yield arg, _within(arg.shape, (*at[:axis], tap, *at[axis + 1 :])), rule.count
+            case Elements():
+                for found in _moved(user.op, user.type, tuple(a.type for a in user.args), at)[number]:
+                    yield arg, _within(arg.shape, found), 1
+            case _:
+                yield arg, own(arg.shape), 1
+
+
+def positions(value: Value, user: Value, at: Position) -> Iterator[Position]:
+    """Where an element of `user` reads `value`."""
+    return (where for arg, where, _ in read(user, at) if arg == value)
+
+
+def times(value: Value, stored: Container[Value]) -> dict[tuple[Value, Position], int]:
+    """How often each value is computed or loaded at each position for an element of `value`, when everything
+    in `stored` is loaded and folds are registers."""
+    found: dict[tuple[Value, Position], int] = {}
+    todo = [(value, own(value.shape), 1)]
+    while todo and len(found) < MOST:
+        v, at, n = todo.pop()
+        if found.get((v, at), 0) >= n:
+            continue
+        found[v, at] = n
+        if v not in stored and not isinstance(v.compute, Given | Folded):
+            todo += [(a, where, n * taps) for a, where, taps in read(v, at)]
+    return found
+
+
+def is_far(at: Position) -> bool:
+    """True when a part of a position is too long to be worked out for each element."""
+    return any(s.name == FAR for d in at for s in symbols(d))
+
+
+def _aligned(shape: Shape, at: Position) -> Position:
+    """The same position where nothing is repeated along an axis."""
+    for d, i in zip(shape, at, strict=True):
+        if d == 1 and not isinstance(i, int):
+            return tuple(0 if d == 1 else i for d, i in zip(shape, at, strict=True))
+    return at
+
+
+def _within(shape: Shape, at: Sequence[Dim]) -> Position:
+    return tuple(0 if d == 1 else _short(d, i) for d, i in zip(shape, at, strict=True))
+
+
+def _short(size: Dim, at: Dim) -> Dim:
+    """Something that stands for a position that is too long, so that what comes of it is not longer still."""
+    terms = at.terms if isinstance(at, Expr) else ()
+    length = sum(len(a.key) for m, _ in terms for a in m if isinstance(a, Fn))
+    return Sym(FAR, extent=size, source=at).dim if length > LONG else at
+
+
+@lru_cache(maxsize=1 << 14)
+def _moved(op: Prim, out: Type, args: tuple[Type, ...], at: Position) -> tuple[tuple[Position, ...], ...]:
+    """The positions at which an element of `op` reads each operand."""
+    found: list[list[Position]] = [[] for _ in args]
+    op.lower(out, tuple(map(_noting, args, found)), at)
+    return tuple(map(tuple, found))
+
+
+def _noting(operand: Type, found: list[Position]) -> Read:
+    """An operand that notes where it is read."""
+
+    def element(at: Sequence[Dim]) -> kernel.Expr:
+        found.append(tuple(at))
+        return kernel.const(0, COMPUTED[operand.dtype])
+
+    return Read(operand, element)

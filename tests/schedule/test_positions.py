@@ -1,0 +1,83 @@
+"""What is read at several positions is stored before it is computed for each of them, and for each of those
+in the next layer: chains whose layers read shifted neighbours grow by layers, not by a power of these."""
+
+import re
+
+import pytest
+
+from anyrt.backends.cpu.processors import Level, forced
+from anyrt.compiler import native
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.positions import times
+
+
+def shifted(x, by):
+    """The row moved `by` elements, zeros in their place."""
+    return b.slice_(b.pad(x, (0, by), (0, 0), 0.0), (0, 0), x.shape, (1, 1))
+
+
+def scan(layers):
+    """Running sums by doubling: each layer adds its input, moved twice as far."""
+    x = y = b.param("x", (8, 4096), DataType.FLOAT)
+    for k in range(layers):
+        y = b.map_("add", y, shifted(y, 1 << k))
+    return Graph((("x", x),), (("y", y),))
+
+
+def boxes(layers):
+    """tanh of sums of nine neighbours."""
+    x = y = b.param("x", (64, 64), DataType.FLOAT)
+    for _ in range(layers):
+        wide = b.pad(y, (1, 1), (1, 1), 0.0)
+        near = [b.slice_(wide, (i, j), (64, 64), (1, 1)) for i in range(3) for j in range(3)]
+        y = near[0]
+        for other in near[1:]:
+            y = b.map_("add", y, other)
+        y = b.map_("tanh", y)
+    return Graph((("x", x),), (("y", y),))
+
+
+def turns(layers):
+    """Transposes between reshapes that take the rows apart."""
+    x = y = b.param("x", (6, 10, 14), DataType.FLOAT)
+    for k in range(layers):
+        y = b.reshape(y, ((10, 14, 6), (14, 6, 10), (35, 24), (24, 35))[k % 4])
+        y = b.transpose(y, tuple(reversed(range(y.type.rank))))
+    return Graph((("x", x),), (("y", y),))
+
+
+def instructions(graph):
+    text = native.text(native.lower(graph, {}, Sizes()), forced(Level.AVX2))
+    return len(re.findall(r"^  \S", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("network", "layers"), [(scan, 6), (boxes, 6), (turns, 12)])
+def test_twice_as_many_layers_that_read_elsewhere_are_about_twice_the_work(network, layers):
+    once, twice = instructions(network(layers)), instructions(network(2 * layers))
+    assert twice <= 2.8 * once
+
+
+def test_halves_of_a_row_are_not_stored_to_be_read():
+    x = b.param("x", (4, 64), DataType.FLOAT)
+    y = b.map_("erf", x)
+    left, right = (b.slice_(y, (0, k), (4, 32), (1, 1)) for k in (0, 32))
+    graph = Graph((("x", x),), (("y", b.map_("mul", left, right)),))
+    assert native.lower(graph, {}, Sizes()).arena_bytes == 0
+
+
+def test_one_position_reached_in_two_ways_is_one():
+    x = b.param("x", (4, 64), DataType.FLOAT)
+    y = b.map_("exp", x)
+    back = b.slice_(b.slice_(y, (0, 63), (4, 64), (1, -1)), (0, 63), (4, 64), (1, -1))
+    read = times(b.map_("add", y, back), frozenset())
+    assert [n for (v, _), n in read.items() if v == y] == [1]
+
+
+def test_what_two_views_shift_apart_is_computed_for_each():
+    x = b.param("x", (4, 64), DataType.FLOAT)
+    y = b.map_("exp", x)
+    read = times(b.map_("add", y, shifted(y, 1)), frozenset())
+    assert [n for (v, _), n in read.items() if v == y] == [1, 1]
