@@ -15,7 +15,7 @@ from anyrt.api.registry import IPluginRegistry
 from anyrt.api.setting import Setting
 from anyrt.api.source import read_source
 from anyrt.backends.cpu.device import CpuDevice
-from anyrt.compiler.cached import obtain, obtain_pool
+from anyrt.compiler.cached import obtain, obtain_pool, once
 from anyrt.core.enums import Severity, TempfileControlFlag
 from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import read_flags
@@ -85,8 +85,9 @@ class Runtime(Reporting, Managed):
         device: Device = CpuDevice()
         if self._gpu_allocator is not None:
             device = AllocatedDevice(device, self._gpu_allocator)
-        pool = engine_pool(file.plan.number("threads"), self._warn)
-        engine = load(file, device, pool, lambda plan: obtain(plan, self._warn))
+        warn = once(self._warn)
+        pool = engine_pool(file.plan.number("threads"), warn)
+        engine = load(file, device, pool, lambda plan: obtain(plan, warn))
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
 

@@ -59,6 +59,18 @@ def warn_python(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
+def once(warn: Warn) -> Warn:
+    """`warn`, told each text once: every kernel would say the same of a folder that cannot be used."""
+    told: set[str] = set()
+
+    def call(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            warn(text)
+
+    return call
+
+
 def kernel_cache(warn: Warn = warn_python) -> KernelCache:
     """The cache of this user; `warn` is told what is wrong with it."""
     return KernelCache(default_directory(), warn)

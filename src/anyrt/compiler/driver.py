@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
-from anyrt.compiler.cached import Warn, kernel_cache, obtain_pool, plan_key, report_key
+from anyrt.compiler.cached import Warn, kernel_cache, obtain_pool, once, plan_key, report_key
 from anyrt.compiler.report import report_text, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
@@ -156,9 +156,13 @@ def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
 
 @dataclass(slots=True)
 class _Build:
-    """One build, step by step."""
+    """One build, step by step; `warn` is told what is wrong with the cache."""
 
     request: BuildRequest
+    warn: Warn = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.warn = once(partial(self.request.log, Severity.WARNING))
 
     def run(self) -> PlanParts:
         """Everything from the network's graph to the plan."""
@@ -180,7 +184,7 @@ class _Build:
         graph = self._optimised()
         source = _Source.of(self.request, graph)
         self._done(0)
-        known = source.known(self._warn) if self._is_plain() else None
+        known = source.known(self.warn) if self._is_plain() else None
         if known is not None:
             return self._again(*known)
         target = _target()
@@ -191,7 +195,7 @@ class _Build:
         self._done(2)
         functions = native.written(tuned.lowered, target)
         compiled = native.compile_lowered(
-            tuned.lowered, target, kernel_cache(self._warn), self._check, functions
+            tuned.lowered, target, kernel_cache(self.warn), self._check, functions
         )
         self._check_memory(compiled.program)
         self._done(3)
@@ -199,7 +203,7 @@ class _Build:
         parts = source.parts(report, _settings(self.request, graph, alone, tuned.tunings))
         self._keep(parts, compiled)
         if self._is_plain():
-            source.remember(report, self._warn)
+            source.remember(report, self.warn)
         self._done(4)
         return parts
 
@@ -216,12 +220,9 @@ class _Build:
         return parts
 
     def _keep(self, parts: PlanParts, compiled: Compiled) -> None:
-        if kernel_cache(self._warn).put(plan_key(parts.digest), compiled):
+        if kernel_cache(self.warn).put(plan_key(parts.digest), compiled):
             self._check()  # an interrupted build has no time left for another file
-            obtain_pool(self._warn)  # so that loading needs no LLVM
-
-    def _warn(self, text: str) -> None:
-        self.request.log(Severity.WARNING, text)
+            obtain_pool(self.warn)  # so that loading needs no LLVM
 
     def _optimised(self) -> Graph:
         graph = self.request.graph

@@ -143,7 +143,7 @@ class KernelCache:
 
     def _told(self, error: OSError | ResourceError) -> ResourceError:
         if isinstance(error, ResourceError):
-            return error
+            return error.at(str(self.directory))
         got, do = error.strerror or str(error), "set ANYRT_CACHE_DIR to a directory of your own"
         return ResourceError("AR803", str(self.directory), got=got, do=do)
 
