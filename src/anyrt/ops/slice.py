@@ -349,7 +349,7 @@ def mistakes() -> tuple[Mistake[SliceAttrs], ...]:
                 s(None, (2, 0), (1, 1)), run, ints, far, True),
         Mistake("AR120", "a negative size at run time", s((0, 0), None, (1, 1)), ((3, 4), None, (2,)),
                 (f, f, DataType.INT64), (None, None, np.array([-1, 2])), True),
-        Mistake("AR125", "a position that 32 bits do not hold, at run time", s(None, (2, 4), (1, 1), M.WRAP), run,
+        Mistake("AR125", "a position beyond 32 bits at run time", s(None, (2, 4), (1, 1), M.WRAP), run,
                 ints, (None, np.array([-(2**31), 0])), True),
         Mistake("AR114", "WRAP of nothing at run time", s((0,), (2,), (1,), M.WRAP), ((0,),), dynamic=True),
     )  # fmt: skip
