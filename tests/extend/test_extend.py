@@ -125,6 +125,14 @@ def unroll(kernel: Kernel, most: int) -> Kernel | Fail:
 def is_short(stmt, most):
     return isinstance(stmt, For) and stmt.kind is Loop.VECTOR and stmt.var.extent <= most
 '''
+STRATEGY = '''"""Tiny: kernels of a few elements are one loop, widened."""
+from __future__ import annotations
+
+from anyrt.schedule.strategies.common import COLLAPSE, VECTORISE
+from anyrt.schedule.strategies.step import Strategy
+
+TINY: Strategy = (COLLAPSE, VECTORISE)
+'''
 RULE = """RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "minimum of equals",
@@ -186,6 +194,29 @@ def test_a_transformation_of_loops_is_a_file_and_a_step(copy):
     assert printed == " ".join(["[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]"] * 2)
     made = copy.anyrt("explain", "net.plan", "--stage", "loops").split("# unroll\n")[1]
     assert "for unroll" in made.split("#")[0]
+
+
+def test_a_strategy_is_a_list_a_field_and_a_line_that_tells_its_kernels(copy):
+    (copy.package / "schedule/strategies/tiny.py").write_text(STRATEGY)
+    lists, naive = "schedule/strategies/__init__.py", "schedule/naive.py"
+    copy.replace(
+        lists,
+        "from anyrt.schedule.tuning",
+        "from anyrt.schedule.strategies.tiny import TINY\nfrom anyrt.schedule.tuning",
+    )
+    copy.replace(lists, "    tuning: Tuning", "    tiny: Strategy = TINY\n    tuning: Tuning")
+    line = (
+        "strategy = self.strategies.tiny if self.sizes.volume(self.group.root) < 9 else self.strategies.map"
+    )
+    last = "return self._kernel(serial(self.vars, (store,))), "
+    copy.replace(naive, last + "self.strategies.map", f"{line}\n        {last}strategy")
+    program = RUN_GRAPH.format(value='map_("neg", x)')
+    printed = copy.run("-c", program).splitlines()[0]
+    assert printed == " ".join(["[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]"] * 2)
+    steps = copy.anyrt("explain", "net.plan", "--stage", "loops")
+    assert [x for x in steps.splitlines() if x[0] == "#"] == ["# serial loops", "# collapse", "# vectorise"]
+    program = "from anyrt.schedule.strategies import STRATEGIES; print(STRATEGIES.without('collapse'))"
+    assert "tiny: vectorise;" in copy.run("-c", program)
 
 
 def test_a_rewrite_rule_is_one_record(copy):

@@ -10,15 +10,13 @@ place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from anyrt.schedule.strategies.map import MAP
 from anyrt.schedule.strategies.reduction import REDUCTION
 from anyrt.schedule.strategies.stencil import STENCIL
 from anyrt.schedule.strategies.step import Step, Strategy
 from anyrt.schedule.tuning import MODEL, Tuning
-
-NAMES = frozenset(step.name for step in (*MAP, *REDUCTION, *STENCIL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +32,35 @@ class Strategies:
     tuning: Tuning = MODEL
 
     def __str__(self) -> str:
-        lists = (("map", self.map), ("reduction", self.reduction), ("stencil", self.stencil))
-        texts = [f"{kind}: {', '.join(step.name for step in steps)}" for kind, steps in lists]
+        texts = [f"{kind}: {', '.join(s.name for s in steps)}" for kind, steps in self.lists.items()]
         return "; ".join([*texts, f"pieces: {self.tuning}"])
+
+    @property
+    def lists(self) -> dict[str, Strategy]:
+        """The lists by the names of their fields."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "tuning"}
 
     def without(self, *names: str) -> Strategies:
         """The lists without the steps of these names."""
-        unknown = set(names) - NAMES - self._names
+        unknown = set(names) - NAMES - self.names
         assert not unknown, f"no step is called {', '.join(sorted(unknown))}"
         return self._edited(lambda strategy: tuple(s for s in strategy if s.name not in names))
 
     def instead(self, name: str, step: Step) -> Strategies:
         """The lists with another step in the place of the one of this name."""
-        assert name in self._names, f"no step is called {name}"
-        assert step.name not in self._names, f"there is a step called {step.name}"
+        assert name in self.names, f"no step is called {name}"
+        assert step.name not in self.names, f"there is a step called {step.name}"
         return self._edited(lambda strategy: tuple(step if s.name == name else s for s in strategy))
 
     @property
-    def _names(self) -> frozenset[str]:
-        return frozenset(step.name for step in (*self.map, *self.reduction, *self.stencil))
+    def names(self) -> frozenset[str]:
+        """Of all steps."""
+        return frozenset(step.name for steps in self.lists.values() for step in steps)
 
     def _edited(self, edit: Callable[[Strategy], Strategy]) -> Strategies:
-        return replace(self, map=edit(self.map), reduction=edit(self.reduction), stencil=edit(self.stencil))
+        edited = {kind: edit(steps) for kind, steps in self.lists.items()}
+        return replace(self, **edited)  # type: ignore[arg-type]  # fields that are lists have these names
 
 
 STRATEGIES = Strategies()
+NAMES = STRATEGIES.names
