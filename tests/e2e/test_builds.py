@@ -148,6 +148,18 @@ def test_a_cache_directory_that_others_may_write_is_told_once(net, builder, log,
     assert len(log.lines) == 2
 
 
+def test_a_network_of_another_name_is_not_scheduled_again(builder, log, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    for name in ("first", "second"):
+        net = builder.create_network()
+        net.name = name
+        doubled(net, 2, 3)
+        plan = builder.build_serialized_network(net, builder.create_builder_config())
+        monkeypatch.delattr("anyrt.compiler.native.lower", raising=False)
+    engine = trt.Runtime(log).deserialize_cuda_engine(plan)
+    assert (engine.name, engine.run(x=np.ones((2, 3), np.float32))["y"].sum()) == ("second", 12)
+
+
 NAMES = ["a b", "a_b", "a.b", "ä", "v0", "%x", '"', "in_x", "x\\", "{}", "select", "x\ny", "😀" * 100, "args"]
 
 

@@ -37,7 +37,7 @@ from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES
 from anyrt.plan.abi import align
-from anyrt.plan.file import PlanFile, PlanParts, plan_parts
+from anyrt.plan.file import DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
 from anyrt.plan.room import THREAD_ROOM, require_room
@@ -203,7 +203,7 @@ class _Build:
         parts = source.parts(report, _settings(self.request, graph, alone, tuned.tunings))
         self._keep(parts, compiled)
         if self._is_plain():
-            source.remember(report, self.warn)
+            source.remember(parts.digest, report, self.warn)
         self._done(4)
         return parts
 
@@ -355,18 +355,25 @@ class _Source:
         return plan_parts(plan, [blob_bytes(b) for b in self.blobs.values()])
 
     def known(self, warn: Warn) -> tuple[PlanParts, Compiled] | None:
-        """The plan and its code, where both were made before for the same graph, on this machine."""
-        report = kernel_cache(warn).get_bytes(self._key())
-        if report is None:
+        """The plan and its code, where both were made before for the same graph, on this machine, in a plan of
+        whatever name."""
+        cache = kernel_cache(warn)
+        found = cache.get_bytes(self._key())
+        if found is None:
             return None
+        before, report = found[:DIGEST_BYTES], found[DIGEST_BYTES:]
         parts = self.parts(report.decode(), _settings(self.request, self.graph, frozenset(), {}))
         symbols = {s.sym.name: s.sym for s in self.graph.symbols}
-        compiled = kernel_cache(warn).get(plan_key(parts.digest), symbols)
+        compiled = cache.get(plan_key(parts.digest), symbols)
+        if compiled is None and before != parts.digest:
+            compiled = cache.get(plan_key(before), symbols)
+            if compiled is not None:
+                cache.put(plan_key(parts.digest), compiled)
         return None if compiled is None else (parts, compiled)
 
-    def remember(self, report: str, warn: Warn) -> None:
-        """Keep what scheduling has found out."""
-        kernel_cache(warn).put_bytes(self._key(), [report.encode()])
+    def remember(self, digest: bytes, report: str, warn: Warn) -> None:
+        """Keep what scheduling has found out, and whose code is that of all plans of the graph."""
+        kernel_cache(warn).put_bytes(self._key(), [digest, report.encode()])
 
     def _key(self) -> str:
         """Of weights only those matter that kernels hold as literals."""

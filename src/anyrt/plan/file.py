@@ -43,6 +43,7 @@ MAX_HEADER: Final = 256 << 20
 
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
 PREAMBLE_BYTES: Final = 128
+DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
