@@ -355,7 +355,7 @@ class _Source:
         return plan_parts(plan, [blob_bytes(b) for b in self.blobs.values()])
 
     def known(self, warn: Warn) -> tuple[PlanParts, Compiled] | None:
-        """The plan and its code, where both were made before for the same graph, on this machine, in a plan of
+        """The plan and its code, where both were made before for the same graph, on this machine, under
         whatever name."""
         cache = kernel_cache(warn)
         found = cache.get_bytes(self._key())
