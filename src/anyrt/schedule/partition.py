@@ -24,7 +24,7 @@ from anyrt.ir.compute import Elements, Folded, Given, Pieced, Tapped
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
-from anyrt.schedule.positions import Position, own, positions
+from anyrt.schedule.positions import Position, own, positions, times
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 DEPTH = 48  # values inlined into one another
@@ -65,12 +65,14 @@ class _Partition:
     alone: frozenset[Value]
     machine: Machine
     order: list[Value] = field(default_factory=list)
+    place: Mapping[Value, int] = field(default_factory=dict)
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
 
     def decided(self) -> dict[Value, str]:
         """The guess that gives itself, or one of several that give one another."""
         self.order = list(walk(v for _, v in self.graph.outputs))
+        self.place = {v: k for k, v in enumerate(self.order)}
         leaves = (v for v in self.order if _is_stored(v))
         self.given = frozenset((*leaves, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
@@ -115,10 +117,39 @@ class _Partition:
                 chosen.setdefault(value, "fusing is switched off for it")
             elif value not in self.given and not isinstance(value.compute, Given):
                 chains.add(value)
-                reason = None if isinstance(value.compute, Folded) else self._reason(value, readers, chains)
+                if isinstance(value.compute, Folded):
+                    continue
+                shared = self._shared(value, chains)
+                if shared is not None:
+                    chosen[shared] = "what leads to it is long, and would be computed by all that reads it"
+                    for v in self._made_from(shared, value, chains):
+                        chains.add(v)
+                reason = self._reason(value, readers, chains)
                 if reason is not None:
                     chosen[value] = reason
         return {v: r for v, r in chosen.items() if v not in self.given}
+
+    def _shared(self, value: Value, chains: _Chains) -> Value | None:
+        """Where too much leads to a value: the last one before it that others read, too. If that were not
+        stored, they would compute all that leads to it again."""
+        found = price(value, chains, self.machine)
+        if _too_long(found, chains.depth[value]) is None or len(set(self.users[value])) > 1:
+            return None
+        inside = {v for v, _ in times(value, chains) if v in chains.depth and v not in chains}
+        for v in sorted(inside, key=self.place.__getitem__, reverse=True):
+            shared = len(set(self.users[v])) > 1 and not isinstance(v.compute, Folded)
+            if shared and 2 * price(v, chains, self.machine).size >= found.size:
+                return v
+        return None
+
+    def _made_from(self, value: Value, last: Value, chains: _Chains) -> list[Value]:
+        """What reads a value, up to the next that is stored, as far as `last`, producers first."""
+        found, todo = set[Value](), [value]
+        while todo:
+            new = {u for u in self.users[todo.pop()] if self.place[u] <= self.place[last]} - found
+            found |= new
+            todo += [u for u in new if u not in chains]
+        return sorted((v for v in found if v not in self.given), key=self.place.__getitem__)
 
     def _goes_on(self, value: Value, readers: Mapping[Value, Readers]) -> bool:
         """True when all readers of a value read one made from it, which is no larger: if one of them is worth
