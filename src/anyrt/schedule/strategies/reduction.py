@@ -17,6 +17,7 @@ from anyrt.loops.fold_across import fold_across
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.nest import interleaves, nest_of, read_across
 from anyrt.loops.prefetch import prefetch
+from anyrt.loops.sum_in_blocks import sum_in_blocks
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.strategies.common import (
@@ -32,6 +33,7 @@ from anyrt.schedule.strategies.step import Apply, Context, Step, Strategy
 
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
 AHEAD = 2  # rows
+TERMS = 512  # that an accumulator adds up by itself
 
 
 def _leave_tiles(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -75,6 +77,12 @@ def _distribute(kernel: Kernel, c: Context) -> Kernel | Fail:
     return distribute(kernel, c.names, c.estimate, c.pieces.row_strips)
 
 
+def _sum_in_blocks(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Of as many terms as the accumulators of a row, which hide the latency of additions, add up."""
+    accumulators = c.machine.lanes * c.machine.costs.latency
+    return sum_in_blocks(kernel, c.names, c.estimate, TERMS, accumulators)
+
+
 def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
     """Of buffers that no cache near a core holds."""
     return prefetch(kernel, AHEAD, lambda buffer: c.bytes(buffer) >= c.pieces.large)
@@ -86,6 +94,7 @@ REDUCTION: Strategy = (
     Step("leave tiles", _leave_tiles),
     INTERLEAVE,
     Step("fuse folds", lambda kernel, c: fuse_folds(kernel, c.names, c.estimate, c.pieces.folded)),
+    Step("sum in blocks", _sum_in_blocks),
     PARALLELISE,
     VECTORISE,
     VERSION,
