@@ -18,12 +18,17 @@ from anyrt.ir.kernel import (
     Scalar,
     Space,
     Store,
+    bound,
     const,
+    load,
 )
 from anyrt.ir.kernelrules import kernel_faults
 
 P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables
 T = Sym("t", extent=4)
+N = Sym("n", extent=I.dim + 1)
+COUNTS = Buffer("counts", Scalar.I32, Space.INPUT, 8)
+TAKEN = Sym("m", extent=bound(load(COUNTS, I.dim), 0, 9, "count"))
 ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
 TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 4)
 OTHER = Buffer("acc.o", Scalar.F32, Space.REGISTER)
@@ -41,6 +46,12 @@ ZERO = const(0.0, Scalar.F32)
         ),
         ([For(I, Loop.BLOCK, (For(T, Loop.THREAD, (Barrier(),)),))], "block loop i"),
         ([For(I, Loop.VECTOR, (Let(T, I.dim // 2),))], "a let in vector loop i"),
+        ([For(I, Loop.VECTOR, (For(T, Loop.VECTOR, ()),))], "vector loop t in vector loop i"),
+        (
+            [For(I, Loop.VECTOR, (For(T, Loop.SERIAL, (For(N, Loop.SERIAL, ()),)),))],
+            "loop n of another length",
+        ),
+        ([For(I, Loop.VECTOR, (For(TAKEN, Loop.SERIAL, ()),))], "loop m of another length"),
         ([For(I, Loop.VECTOR, (), 2)], "loop i over vectors of 2 registers"),
         ([For(I, Loop.SERIAL, (Alloc(TILE, ZERO),))], "the array tile in registers"),
     ],

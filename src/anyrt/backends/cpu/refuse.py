@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anyrt.core.dims import Sym, depends
 from anyrt.core.errors import NotSupportedError
 from anyrt.ir.kernel import Alloc, For, JointFold, Kernel, Let, Loop, Space, Stmt, Store
 from anyrt.ir.visit import statements
@@ -19,8 +20,8 @@ def _unwritten(stmt: Stmt) -> str | None:
     match stmt:
         case For(var=var, registers=registers) if registers > 1:
             return f"loop {var} over vectors of {registers} registers"
-        case For(var=var, kind=Loop.VECTOR, body=body) if any(isinstance(s, Let) for s in statements(body)):
-            return f"a let in vector loop {var}"
+        case For(var=var, kind=Loop.VECTOR, body=body):
+            return next(filter(None, (_in_lanes(s, var) for s in statements(body))), None)
         case For(var=var, kind=Loop.BLOCK | Loop.THREAD as kind):
             return f"{kind.value} loop {var}"
         case Alloc(buffer=buffer) if buffer.size != 1:
@@ -29,5 +30,18 @@ def _unwritten(stmt: Stmt) -> str | None:
             return f"a store into register {buffer.name}"
         case JointFold():
             return "a fold of several registers at once"
+        case _:
+            return None
+
+
+def _in_lanes(stmt: Stmt, var: Sym) -> str | None:
+    """The lanes of a vector loop take the same turns of what stands inside."""
+    match stmt:
+        case Let():
+            return f"a let in vector loop {var}"
+        case For(var=inner, kind=Loop.VECTOR):
+            return f"vector loop {inner} in vector loop {var}"
+        case For(var=inner) if depends(inner.extent or 0, var):
+            return f"loop {inner} of another length in each turn of vector loop {var}"
         case _:
             return None
