@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -120,8 +120,15 @@ def _compiler() -> Compiler:
 @cache
 def codegen_version() -> str:
     """Changes whenever a source file of the compiler does, so that code of an older one is never run."""
-    entries = [e for part in SOURCES for folder, _, _ in os.walk(PACKAGE / part) for e in os.scandir(folder)]
-    stamps = sorted(
-        (e.path, e.stat().st_size, e.stat().st_mtime_ns) for e in entries if e.name.endswith(".py")
-    )
+    stamps = sorted((path, facts.st_size, facts.st_mtime_ns) for path, facts in _sources())
     return cache_key(*(f"{path} {size} {time}" for path, size, time in stamps))
+
+
+def _sources() -> Sequence[tuple[str, os.stat_result]]:
+    """The compiler's source files, or what there is instead: compiled forms, the archive that holds them, or
+    the program that they were frozen into."""
+    folders = (folder for part in SOURCES for folder, _, _ in os.walk(PACKAGE / part))
+    entries = (e for folder in folders if not folder.endswith("__pycache__") for e in os.scandir(folder))
+    found = [(e.path, e.stat()) for e in entries if e.name.endswith((".py", ".pyc"))]
+    archive = next((p for p in PACKAGE.parents if p.is_file()), Path(sys.executable))
+    return found or [(str(archive), archive.stat())]
