@@ -143,11 +143,12 @@ def test_several_kernels_share_declarations():
 
 def test_kernels_that_mean_several_buffers_by_one_name_come_back_equal():
     kernels = []
-    for offset in (64, 0):
+    for offset in (64, 64, 0):
         kept = Buffer("rows", Scalar.F32, Space.SCRATCH, 8, offset)
         kernels.append(Kernel("k", ROW, (Store(kept, 0, k.const(1.0, Scalar.F32)),), scratch=96))
     assert parse_kernels(print_kernels(kernels)) == tuple(kernels)
     assert parse_kernels(print_kernels(kernels[::-1])) == tuple(kernels[::-1])
+    assert print_kernels(kernels).count("buffer rows") == 2
 
 
 def test_the_text_of_a_kernel():

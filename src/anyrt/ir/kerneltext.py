@@ -53,7 +53,7 @@ Node = Const | Index | Load | Alu | Cast
 
 
 def print_kernels(kernels: Iterable[Kernel]) -> str:
-    """`kernels` as text. Where they mean several buffers by one name, each kernel declares its own."""
+    """`kernels` as text. Where they mean several buffers by one name, each stands where it is meant first."""
     parts = [_Printer(k) for k in kernels]
     texts = [p.kernel() for p in parts]
     buffers = {b for p in parts for b in p.buffers}
@@ -64,8 +64,10 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
     sizes = sorted(placed.union(*(p.sizes for p in parts)), key=lambda s: s.name)
     lines = [f"symbol {symbol_text(s)}" for s in sizes]
     lines += _declared(buffers - own)
+    last: dict[str, Buffer] = {}  # of several of one name
     for part, text in zip(parts, texts, strict=True):
-        lines += [*_declared(part.buffers & own), text]
+        lines += [*_declared(b for b in part.buffers & own if last.get(b.name) != b), text]
+        last |= {b.name: b for b in part.buffers & own}
     return "\n".join(lines) + "\n"
 
 
