@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.codegen import llvm
+from anyrt.compiler import cached
 
 F = trt.float32
 
@@ -158,6 +160,22 @@ def test_a_network_of_another_name_is_not_scheduled_again(builder, log, tmp_path
         monkeypatch.delattr("anyrt.compiler.native.lower", raising=False)
     engine = trt.Runtime(log).deserialize_cuda_engine(plan)
     assert (engine.name, engine.run(x=np.ones((2, 3), np.float32))["y"].sum()) == ("second", 12)
+
+
+def test_what_another_version_of_the_compiler_made_is_not_used(builder, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    compiled, compile_text = [], llvm.compile_text
+    monkeypatch.setattr(llvm, "compile_text", lambda *a: compiled.append(a) or compile_text(*a))
+    counts = []
+    for version in ("first", "first", "second"):
+        monkeypatch.setattr(cached, "codegen_version", lambda version=version: version)
+        for size in (2, 3):
+            net = builder.create_network()
+            doubled(net, size, 3000 // size)  # the same kernel, for another plan
+            assert builder.build_serialized_network(net, builder.create_builder_config()) is not None
+        counts.append(len(compiled))
+    once = counts[0]
+    assert counts == [once, once, 2 * once]
 
 
 NAMES = ["a b", "a_b", "a.b", "ä", "v0", "%x", '"', "in_x", "x\\", "{}", "select", "x\ny", "😀" * 100, "args"]

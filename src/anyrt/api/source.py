@@ -29,7 +29,7 @@ def read_source(source: object, check_weights: bool) -> PlanFile:
     try:
         data = memoryview(source)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
     except TypeError:
-        wanted = "a path, a buffer or a stream reader"
+        wanted = "a pathlib.Path, a buffer or a stream reader"
         raise wrong_type("deserialize_cuda_engine", source, wanted) from None
     if not data.c_contiguous:
         raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes")

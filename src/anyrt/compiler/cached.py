@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -74,6 +75,21 @@ def once(warn: Warn) -> Warn:
 def kernel_cache(warn: Warn = warn_python) -> KernelCache:
     """The cache of this user; `warn` is told what is wrong with it."""
     return KernelCache(default_directory(), warn)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceCache:
+    """Code of single functions in the cache: what another version of the compiler made is not found."""
+
+    cache: KernelCache
+
+    def get_bytes(self, key: str) -> bytes | None:
+        """What was put at `key`, or None."""
+        return self.cache.get_bytes(cache_key(key, codegen_version()))
+
+    def put_bytes(self, key: str, parts: Sequence[bytes | memoryview]) -> bool:
+        """Keep `parts`, joined; False where that was not possible."""
+        return self.cache.put_bytes(cache_key(key, codegen_version()), parts)
 
 
 def obtain(file: PlanFile, warn: Warn = warn_python) -> Compiled:

@@ -22,7 +22,7 @@ from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
-from anyrt.compiler.cached import Warn, kernel_cache, obtain_pool, once, plan_key, report_key
+from anyrt.compiler.cached import PieceCache, Warn, kernel_cache, obtain_pool, once, plan_key, report_key
 from anyrt.compiler.report import report_text, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
@@ -120,7 +120,7 @@ def _compile_plan(file: PlanFile, warn: Warn, stopped: Callable[[], bool]) -> Co
     lowered = lower_plan(file, target)
     if stopped():
         raise BuildCancelled("AR804", file.plan.name)
-    return native.compile_lowered(lowered, target, kernel_cache(warn))
+    return native.compile_lowered(lowered, target, PieceCache(kernel_cache(warn)))
 
 
 def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
@@ -194,9 +194,8 @@ class _Build:
         tuned, alone = self._verified(tuned, lower, target, source.needs)
         self._done(2)
         functions = native.written(tuned.lowered, target)
-        compiled = native.compile_lowered(
-            tuned.lowered, target, kernel_cache(self.warn), self._check, functions
-        )
+        pieces = PieceCache(kernel_cache(self.warn))
+        compiled = native.compile_lowered(tuned.lowered, target, pieces, self._check, functions)
         self._check_memory(compiled.program)
         self._done(3)
         report = report_text(tuned.lowered, (*tuned.lines, *written_lines(tuned.lowered, functions)))

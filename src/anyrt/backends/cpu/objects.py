@@ -1,7 +1,8 @@
 """Code of single functions: from the cache where there is some, else compiled, in several processes where
 that pays.
 
-A piece depends on nothing but its text and the processor, so layers, builds and networks share it.
+A piece depends on nothing but its text, the processor and what compiles it, so layers, builds and networks
+share it.
 """
 
 from __future__ import annotations
