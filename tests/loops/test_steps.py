@@ -42,6 +42,7 @@ from anyrt.prims.const import Param
 from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.strategies import reduction
 from anyrt.schedule.versions import serving
 from benchmarks.random_graphs import Case, Maker, Seeded, fits, random_case
 
@@ -261,6 +262,12 @@ def one(make, seed):
 def test_each_step_leaves_what_a_kernel_computes(make, batch):
     for seed in range(batch, FUZZ or 64, BATCHES):
         one(make, seed)
+
+
+def test_sums_in_blocks_of_few_terms_leave_what_a_kernel_computes(monkeypatch):
+    monkeypatch.setattr(reduction, "TERMS", 3)
+    for seed in range(FUZZ or 16):
+        one(typical_case, seed)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
