@@ -9,6 +9,7 @@ from anyrt.backends.cpu.processors import Level, forced
 from anyrt.compiler import native
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.positions import times
@@ -54,7 +55,7 @@ def instructions(graph):
     return len(re.findall(r"^  \S", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize(("network", "layers"), [(scan, 6), (boxes, 6), (turns, 12)])
+@pytest.mark.parametrize(("network", "layers"), [(scan, 6), (boxes, 2), (turns, 12)])
 def test_twice_as_many_layers_that_read_elsewhere_are_about_twice_the_work(network, layers):
     once, twice = instructions(network(layers)), instructions(network(2 * layers))
     assert twice <= 2.8 * once
@@ -81,3 +82,12 @@ def test_what_two_views_shift_apart_is_computed_for_each():
     y = b.map_("exp", x)
     read = times(b.map_("add", y, shifted(y, 1)), frozenset())
     assert [n for (v, _), n in read.items() if v == y] == [1, 1]
+
+
+def test_a_mean_whose_neighbours_are_summed_is_folded_once():
+    x = b.param("x", (32, 64), DataType.FLOAT)
+    total = b.reduce_("sum", x, (0,))
+    near = b.map_("add", b.map_("add", total, shifted(total, 1)), shifted(total, 2))
+    graph = Graph((("x", x),), (("y", b.map_("mul", x, near)),))
+    kernels = print_kernels(native.lower(graph, {}, Sizes()).module.distinct)
+    assert len(re.findall(r"\bfold ", kernels)) == 1

@@ -118,6 +118,8 @@ class _Partition:
             elif value not in self.given and not isinstance(value.compute, Given):
                 chains.add(value)
                 if isinstance(value.compute, Folded):
+                    if (often := self._folded_again(value, readers[value], chains)) is not None:
+                        chosen[value] = often
                     continue
                 shared = self._shared(value, chains)
                 if shared is not None:
@@ -186,15 +188,25 @@ class _Partition:
 
     def _read_again(self, value: Value, cost: int, readers: Readers) -> str | None:
         """Why to store what several kernels read, or one at several positions."""
-        kernels, dear = (
-            {kernel for kernel, _ in readers.loops},
-            4 * self.machine.costs.move + heavy(self.machine),
-        )
-        if cost * (len(kernels) - 1) > dear:
+        kernels = {kernel for kernel, _ in readers.loops}
+        if cost * (len(kernels) - 1) > self._dear:
             return f"{len(kernels)} kernels would each spend {cost} instructions on it"
-        if cost * self._again(value, readers) > dear:
+        if cost * self._again(value, readers) > self._dear:
             return f"{len(readers.reads)} positions would each take {cost} instructions"
         return None
+
+    def _folded_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
+        """Why to store what one loop would fold for each of several positions."""
+        (arg,), again = value.args, self._again(value, readers)
+        length = self.sizes.volume(arg) // max(1, self.sizes.volume(value))
+        if again * length * weight(arg, chains, self.machine) <= self._dear:
+            return None
+        return f"it would be folded for each of {len(readers.reads)} positions"
+
+    @property
+    def _dear(self) -> int:
+        """Instructions for an element that are worth a kernel of its own."""
+        return 4 * self.machine.costs.move + heavy(self.machine)
 
     def _again(self, value: Value, readers: Readers) -> float:
         """How often loops would compute each element once more, since they read it at several positions."""
