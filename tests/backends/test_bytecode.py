@@ -88,4 +88,13 @@ def test_equal_kernels_share_their_code():
     assert arrays.tolist() == [[0.0] * 8, [2.0] * 8, [0.0] * 8]
     assert code.function(abi.RUN, 1)(args.ctypes.data) == abi.Status.OK
     assert arrays.tolist() == [[2.0] * 8] * 3
-    assert print_module(made) == "run:\n  a(y0) over 8\n  b(y1) over 8\n  c(y2) over 8\n"
+    assert print_module(made) == """\
+memory:
+  y0: FLOAT 8, output
+  y1: FLOAT 8, output
+  y2: FLOAT 8, output
+run:
+  a(y0) over 8
+  b(y1) over 8
+  c(y2) over 8
+"""

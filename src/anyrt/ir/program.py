@@ -4,6 +4,11 @@ A `Module` has kernels that fill tables when sizes change, and versions of an in
 behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel. Nothing
 here is code of a processor; a backend encodes a module (backends/cpu/bytecode.py).
 
+    sizes:
+      n 1..64
+    memory:
+      in_x: FLOAT 4*n, input
+      pos0: I32 2*n, table + 0
     prepare:
       table0(pos0, wgt0) over n
     run when eq(n, m):
@@ -21,6 +26,7 @@ from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimtext import print_dim
 from anyrt.ir.kernel import Buffer, Kernel, Space
 from anyrt.ir.statements import buffers_in_order, with_buffers
+from anyrt.ir.text import symbol_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +95,27 @@ def print_module(module: Module) -> str:
 
 
 def _lines(module: Module) -> Iterator[str]:
+    if module.symbols:
+        yield "sizes:"
+        yield from (f"  {symbol_text(s)}" for s in module.symbols)
+    buffers = dict.fromkeys(b for c in (*module.fills, *module.calls) for b in c.buffers)
+    if buffers:
+        yield "memory:"
+        yield from (_memory(module, b) for b in buffers if b.space is not Space.SCRATCH)
     if module.tables:
         yield "prepare:"
         yield from map(_call, module.fills)
     for version in module.versions:
         yield "run:" if version.guard == 1 else f"run when {print_dim(version.guard)}:"
         yield from map(_call, version.calls)
+
+
+def _memory(module: Module, buffer: Buffer) -> str:
+    """What a buffer holds, and where it begins: bytes from the start of its space."""
+    _, offset = module.places.get(buffer, (0, buffer.offset))
+    own = buffer.space in (Space.INPUT, Space.OUTPUT)
+    where = buffer.space.value if own else f"{buffer.space.value} + {print_dim(offset)}"
+    return f"  {buffer.name}: {buffer.type.name} {print_dim(buffer.size)}, {where}"
 
 
 def _call(call: Call) -> str:
