@@ -11,7 +11,8 @@ from anyrt.backends.cpu.target import assemble, written
 from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
-from anyrt.ir.kernel import Buffer, Kernel, Scalar, Space, Store, const
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.kernel import Kernel, Store, const
 from anyrt.ir.program import Call, Guarded, Module, print_module
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
@@ -88,7 +89,9 @@ def test_equal_kernels_share_their_code():
     assert arrays.tolist() == [[0.0] * 8, [2.0] * 8, [0.0] * 8]
     assert code.function(abi.RUN, 1)(args.ctypes.data) == abi.Status.OK
     assert arrays.tolist() == [[2.0] * 8] * 3
-    assert print_module(made) == """\
+    assert (
+        print_module(made)
+        == """\
 memory:
   y0: FLOAT 8, output
   y1: FLOAT 8, output
@@ -98,3 +101,4 @@ run:
   b(y1) over 8
   c(y2) over 8
 """
+    )

@@ -12,21 +12,8 @@ from anyrt.backends.cpu.widen import most_chains, peel
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE, Costs, Machine
-from anyrt.ir.kernel import (
-    Alloc,
-    Buffer,
-    Fetch,
-    Fold,
-    For,
-    Kernel,
-    Loop,
-    Op,
-    Scalar,
-    Space,
-    Store,
-    const,
-    load,
-)
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Op, Store, const, load
 
 P, I = Sym("p", extent=1), Sym("i", extent=4096)  # noqa: E741 - loop variables
 X, Y = Buffer("x", DataType.FLOAT, Space.INPUT, 4 * 4096), Buffer("y", DataType.FLOAT, Space.OUTPUT, 4096)

@@ -11,8 +11,9 @@ from anyrt.core.enums import DataType, SampleMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.ir.buffer import Scalar
 from anyrt.ir.graph import Graph, Symbol, Type, Value
-from anyrt.ir.kernel import Scalar, const
+from anyrt.ir.kernel import const
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Read
 from anyrt.plan import abi

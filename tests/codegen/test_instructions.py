@@ -11,24 +11,9 @@ from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.target import assemble, written
 from anyrt.core.dims import Sym
 from anyrt.core.machine import REFERENCE
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
-from anyrt.ir.kernel import (
-    COMPARES,
-    Buffer,
-    Expr,
-    For,
-    Kernel,
-    Loop,
-    Op,
-    Scalar,
-    Space,
-    Store,
-    alu,
-    bitcast,
-    cast,
-    const,
-    load,
-)
+from anyrt.ir.kernel import COMPARES, Expr, For, Kernel, Loop, Op, Store, alu, bitcast, cast, const, load
 from anyrt.ir.program import Call, Guarded, Module
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program

@@ -12,7 +12,8 @@ from anyrt.codegen.llvm import assembly
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
-from anyrt.ir.kernel import Barrier, Buffer, Expr, For, Kernel, Loop, Stmt
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import Barrier, Expr, For, Kernel, Loop, Stmt
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.run import run

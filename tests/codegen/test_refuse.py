@@ -6,22 +6,8 @@ from anyrt.backends.cpu.emit import emit
 from anyrt.core.dims import Sym
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE
-from anyrt.ir.kernel import (
-    Alloc,
-    Barrier,
-    Buffer,
-    For,
-    JointFold,
-    Kernel,
-    Let,
-    Loop,
-    Scalar,
-    Space,
-    Store,
-    bound,
-    const,
-    load,
-)
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.kernel import Alloc, Barrier, For, JointFold, Kernel, Let, Loop, Store, bound, const, load
 from anyrt.ir.kernelrules import kernel_faults
 
 P, I = Sym("p", extent=2), Sym("i", extent=8)  # noqa: E741 - loop variables

@@ -15,9 +15,9 @@ from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.machine import REFERENCE
+from anyrt.ir.buffer import Space
 from anyrt.ir.evaluate import DTYPES
 from anyrt.ir.graph import Graph, Symbol
-from anyrt.ir.kernel import Space
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.run import run

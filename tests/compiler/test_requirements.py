@@ -2,8 +2,9 @@
 
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest
-from anyrt.core.dims import Relation, Requirement, Sym
+from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Graph, Symbol, apply
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyrt.core import dims
-from anyrt.core.dims import Dim, Expr, Relation, Requirement, Sym, evaluate, floordiv, maximum, minimum, mod
+from anyrt.core.dims import Dim, Expr, Sym, evaluate, floordiv, maximum, minimum, mod
+from anyrt.core.requirement import Relation, Requirement
 
 N, M = Sym("n", 1, 4), Sym("m", 0, 3)
 ROW, J, K = Sym("i", extent=N.dim), Sym("j", extent=4), Sym("k", extent=M * 2 + 1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from anyrt.core.enums import DataType
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.intervals import interval
-from anyrt.ir.kernel import Buffer, Expr, Op, Scalar, Space, alu, cast, const, load, select
+from anyrt.ir.kernel import Expr, Op, alu, cast, const, load, select
 from anyrt.prims._convert import convert
 
 X = load(Buffer("x", Scalar.F32, Space.INPUT), 0)

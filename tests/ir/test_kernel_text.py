@@ -12,23 +12,8 @@ from anyrt.core.dims import Dim, Sym, floordiv, minimum
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError
 from anyrt.ir import kernel as k
-from anyrt.ir.kernel import (
-    Alloc,
-    Barrier,
-    Buffer,
-    Expr,
-    Fold,
-    For,
-    If,
-    JointFold,
-    Kernel,
-    Let,
-    Loop,
-    Op,
-    Scalar,
-    Space,
-    Store,
-)
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.kernel import Alloc, Barrier, Expr, Fold, For, If, JointFold, Kernel, Let, Loop, Op, Store
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.visit import statements

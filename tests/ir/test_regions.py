@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from anyrt.compiler.bounds import Bounded, bounded
-from anyrt.core.dims import Dim, Relation, Requirement, Sym, substitute
+from anyrt.core.dims import Dim, Sym, substitute
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError, ShapeError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.attributes import graph_with_sizes, open_sizes, with_regions
 from anyrt.ir.graph import Graph, Node, Symbol, Type, Value, apply, apply_all, nested, walk
 from anyrt.ir.interpret import interpret, run_region

@@ -8,10 +8,10 @@ from anyrt.core.dims import Sym, maximum, minimum
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
 from anyrt.core.machine import REFERENCE
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.foldorder import CHAINS
 from anyrt.ir.kernel import (
     Alloc,
-    Buffer,
     Fetch,
     Fold,
     For,
@@ -21,8 +21,6 @@ from anyrt.ir.kernel import (
     Let,
     Loop,
     Op,
-    Scalar,
-    Space,
     Store,
     alu,
     bitcast,

@@ -5,10 +5,10 @@ import pytest
 
 from anyrt.core.dims import Sym
 from anyrt.core.errors import CompileError
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     Alloc,
     Barrier,
-    Buffer,
     Fold,
     For,
     If,
@@ -16,8 +16,6 @@ from anyrt.ir.kernel import (
     Let,
     Loop,
     Op,
-    Scalar,
-    Space,
     Store,
     cast,
     const,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyrt.core.dims import Relation, Requirement, Sym
+from anyrt.core.dims import Sym
 from anyrt.core.enums import (
     DataType,
     ResizeCoordinateTransformation,
@@ -16,6 +16,7 @@ from anyrt.core.enums import (
     SampleMode,
 )
 from anyrt.core.errors import PlanError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Graph, Symbol, Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.ir.text import parse_graph, print_graph

@@ -9,12 +9,12 @@ import pytest
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.graph import Graph, Node, Symbol, Type, Value
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
     Barrier,
-    Buffer,
     Fetch,
     Fold,
     For,
@@ -24,8 +24,6 @@ from anyrt.ir.kernel import (
     Let,
     Loop,
     Op,
-    Scalar,
-    Space,
     Stmt,
     Store,
     alu,

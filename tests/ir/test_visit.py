@@ -1,11 +1,11 @@
 """The one walk and the one rewrite of kernels."""
 
 from anyrt.core.dims import Sym
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
     Barrier,
-    Buffer,
     Fetch,
     Fold,
     For,
@@ -15,8 +15,6 @@ from anyrt.ir.kernel import (
     Load,
     Loop,
     Op,
-    Scalar,
-    Space,
     Store,
     bitcast,
     bound,

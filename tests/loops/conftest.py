@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from anyrt.core.dims import evaluate
+from anyrt.ir.buffer import Scalar, Space
 from anyrt.ir.evaluate import DTYPES
-from anyrt.ir.kernel import Kernel, Scalar, Space
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.kerneltext import print_kernels

@@ -28,9 +28,9 @@ from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.errors import CompileError
 from anyrt.core.machine import REFERENCE, Costs
+from anyrt.ir.buffer import Space
 from anyrt.ir.evaluate import DTYPES
 from anyrt.ir.graph import Graph, Symbol, walk
-from anyrt.ir.kernel import Space
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.rewrite import Fail

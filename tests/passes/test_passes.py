@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from anyrt.core.dims import Relation, Requirement, Sym
+from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES

@@ -3,8 +3,9 @@
 import pytest
 
 from anyrt.core import dims
-from anyrt.core.dims import Relation, Requirement, Sym
+from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.plan.file import write_plan
 from anyrt.plan.plan import Binding, LayerRecord, Plan, Range, SymbolRecord, lay_out
 

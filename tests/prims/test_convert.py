@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from anyrt.core.enums import DataType
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
-from anyrt.ir.kernel import Buffer, Scalar, Space, load
+from anyrt.ir.kernel import load
 from anyrt.prims._convert import convert_array, limits, wrap, wrap_array
 
 I8, U8, I4, I32, I64 = DataType.INT8, DataType.UINT8, DataType.INT4, DataType.INT32, DataType.INT64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anyrt.core.dims import Dim, Relation, Sym, maximum
+from anyrt.core.dims import Dim, Sym, maximum
 from anyrt.core.enums import (
     DataType,
     ResizeCoordinateTransformation,
@@ -14,6 +14,7 @@ from anyrt.core.enums import (
     SampleMode,
 )
 from anyrt.core.errors import AnyrtError
+from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Type
 from anyrt.ir.prim import Prim
 from anyrt.prims.concat import Concat

@@ -20,10 +20,11 @@ from anyrt.core.enums import (
     SampleMode,
 )
 from anyrt.ir import kernel
+from anyrt.ir.buffer import COMPUTED, Buffer, Space
 from anyrt.ir.evaluate import evaluate
 from anyrt.ir.graph import Type
 from anyrt.ir.interpret import concrete
-from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Space
+from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read
 from anyrt.ir.reference import widen
 from anyrt.prims.concat import Concat

@@ -8,9 +8,10 @@ import threading
 import numpy as np
 import pytest
 
-from anyrt.core.dims import Relation, Requirement, Sym
+from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, BindingError, ProfileError, ResourceError, ShapeError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.plan.cache import KernelCache
 from anyrt.plan.file import map_plan, read_plan, write_plan, write_plan_file
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord

@@ -5,8 +5,9 @@ import numpy as np
 
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
-from anyrt.ir.kernel import Buffer, Op, Scalar, Space, alu, bitcast, bound, cast, const, fma, index, load
+from anyrt.ir.kernel import Op, alu, bitcast, bound, cast, const, fma, index, load
 
 I = Sym("i", extent=4)  # noqa: E741 - the index of every test
 

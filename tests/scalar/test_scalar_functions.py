@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from anyrt.core.dims import Sym
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import DTYPES, evaluate
-from anyrt.ir.kernel import Buffer, Scalar, Space, const, load
+from anyrt.ir.kernel import const, load
 from anyrt.prims.scalar import SCALARS, Kind, ResultKind
 
 FLOATS = [f for f in SCALARS.values() if Kind.FLOAT in f.kinds]

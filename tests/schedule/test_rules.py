@@ -11,9 +11,10 @@ from anyrt.compiler.trial import constant_offsets
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
+from anyrt.ir.buffer import Scalar
 from anyrt.ir.graph import Graph
 from anyrt.ir.interpret import infer_sizes
-from anyrt.ir.kernel import Kernel, Scalar, Store, const
+from anyrt.ir.kernel import Kernel, Store, const
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ops import OPS

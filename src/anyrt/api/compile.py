@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from anyrt.compiler.cached import load_driver
 from anyrt.compiler.request import BuildRequest
+from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import Space
 from anyrt.plan.file import PlanParts, read_plan
 from anyrt.prims.reshape import Reshape
 

@@ -6,8 +6,9 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.bfloat import widened
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
+from anyrt.ir.buffer import Scalar
 from anyrt.ir.intervals import interval
-from anyrt.ir.kernel import COMPARES, Alu, Cast, Expr, Op, Scalar
+from anyrt.ir.kernel import COMPARES, Alu, Cast, Expr, Op
 
 
 def operation(w: Writer, scope: Scope, x: Alu | Cast, texts: list[str], width: int) -> str:

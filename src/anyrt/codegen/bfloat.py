@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.ir.kernel import Scalar
+from anyrt.ir.buffer import Scalar
 
 
 def widened(w: Writer, scope: Scope, text: str, width: int) -> str:

@@ -15,21 +15,8 @@ from anyrt.codegen.registers import allocate, fold
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import LOCAL, Values
 from anyrt.core.dims import Dim, Sym, add, always_le, mul
-from anyrt.ir.kernel import (
-    Alloc,
-    Buffer,
-    Expr,
-    Fetch,
-    Fold,
-    For,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Space,
-    Stmt,
-    Store,
-)
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.kernel import Alloc, Expr, Fetch, Fold, For, If, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.statements import buffers_in_order, changes_of
 from anyrt.plan import abi
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from anyrt.ir.kernel import Op, Scalar
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Op
 
 NAMES = {
     Scalar.BOOL: "i1",

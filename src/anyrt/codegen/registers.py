@@ -8,7 +8,8 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.writer import Writer
-from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Op, Scalar
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Op
 
 
 def allocate(v: Values, stmt: Alloc, width: int, read: Callable[[Expr], str]) -> None:

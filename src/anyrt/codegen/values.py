@@ -16,20 +16,8 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Fn, Monomial, Sym, product, symbols
 from anyrt.core.dims import Expr as DimExpr
-from anyrt.ir.kernel import (
-    Alu,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Index,
-    Load,
-    Scalar,
-    Space,
-    cast,
-    free_symbols,
-    operands,
-)
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
 
 LOCAL: Final = frozenset({Space.SCRATCH, Space.SHARED})  # memory that others than a kernel's caller keep
 REGISTERS: Final = frozenset({Space.REGISTER})

@@ -7,11 +7,12 @@ code can read or write outside the caller's memory.
 
 from __future__ import annotations
 
-from anyrt.core.dims import Dim, Requirement, equal
+from anyrt.core.dims import Dim, equal
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError
+from anyrt.core.requirement import Requirement
 from anyrt.ir.graph import Graph
 from anyrt.passes import requirements
 from anyrt.plan.plan import Binding, Plan, SymbolRecord

@@ -27,12 +27,13 @@ from anyrt.compiler.report import report_text, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
-from anyrt.core.dims import Dim, Requirement
+from anyrt.core.dims import Dim
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
 from anyrt.core.flags import default_threads, read_flags
 from anyrt.core.machine import Machine, this_machine
+from anyrt.core.requirement import Requirement
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES

@@ -15,8 +15,8 @@ from anyrt.backends.cpu.objects import Store
 from anyrt.codegen.emit import Function
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.ir.kernel import Buffer, Space
 from anyrt.ir.program import Guarded, Module
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi

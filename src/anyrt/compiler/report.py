@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from anyrt.codegen.emit import Function
 from anyrt.compiler.native import Lowered
 from anyrt.core.dims import Dim, add
+from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Graph, Value, users, walk
-from anyrt.ir.kernel import Kernel, Loop, Space
+from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import parts
 from anyrt.schedule.arena import buffer_bytes

@@ -26,8 +26,8 @@ from anyrt.core.dims import evaluate
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, walk
-from anyrt.ir.kernel import Buffer, Space
 from anyrt.ir.prim import Array
 from anyrt.plan import abi
 from anyrt.plan.pool import Threads

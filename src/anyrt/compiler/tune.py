@@ -28,8 +28,8 @@ from anyrt.core.dims import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import BuilderFlag
 from anyrt.core.errors import ResourceError
+from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import Space
 from anyrt.ir.program import Call, Guarded
 from anyrt.ir.statements import buffers_of
 from anyrt.plan.pool import Threads

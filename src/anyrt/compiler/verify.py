@@ -27,8 +27,8 @@ from anyrt.compiler.trial import Loaded, Trial, load
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import DataType
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.ir.kernel import Buffer, Space
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Guarded

@@ -16,7 +16,6 @@ decides vanish.
 
 from __future__ import annotations
 
-import enum
 import math
 import operator
 from collections import Counter
@@ -566,34 +565,3 @@ def evaluate(x: Dim, values: Mapping[str, int]) -> int:
     out = rebuild(x, lambda s: values[s.name])
     assert isinstance(out, int), f"{x} keeps symbols after evaluation: {out}"
     return out
-
-
-class Relation(enum.Enum):
-    """What a `Requirement` asks of its two sides; BROADCAST: equal, or either is 1."""
-
-    EQ = "="
-    LE = "<="
-    BROADCAST = "broadcasts with"
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """A condition judged when sizes are known; broken, it is the error `code` at `where`."""
-
-    left: Dim
-    relation: Relation
-    right: Dim
-    code: str
-    where: str
-    do: str
-
-    def holds(self, values: Mapping[str, int]) -> bool:
-        """True when the condition is met for sizes given by name."""
-        a, b = evaluate(self.left, values), evaluate(self.right, values)
-        match self.relation:
-            case Relation.EQ:
-                return a == b
-            case Relation.LE:
-                return a <= b
-            case Relation.BROADCAST:
-                return a == b or 1 in (a, b)

@@ -2,7 +2,8 @@
 
 Tests compare generated code with it, and the errors of the scalar functions are measured with it.
 
-    >>> from anyrt.ir.kernel import Buffer, Space, load
+    >>> from anyrt.ir.buffer import Buffer, Scalar, Space
+    >>> from anyrt.ir.kernel import load
     >>> x = load(Buffer("x", Scalar.F32, Space.INPUT, 3), Sym("i", extent=3).dim)
     >>> evaluate(x * x, {"x": np.float32([1, 2, 3])}, {"i": np.arange(3)})
     array([1., 4., 9.], dtype=float32)
@@ -19,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import EQ, FLOORDIV, MAX, MIN, MOD, SCALE, TDIV, Atom, Dim, Fn, Sym
-from anyrt.ir.kernel import BITS, Alu, Cast, Const, Expr, Index, Load, Op, Scalar, operands
+from anyrt.ir.buffer import BITS, Scalar
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, Op, operands
 
 Array = NDArray[np.generic]
 Ints = NDArray[np.int64]  # or any other width

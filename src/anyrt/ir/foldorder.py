@@ -10,8 +10,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from anyrt.core.dims import Sym
+from anyrt.ir.buffer import Buffer
 from anyrt.ir.evaluate import DTYPES, Array, Evaluation, Ints
-from anyrt.ir.kernel import Buffer, Const, For, JointFold, Load
+from anyrt.ir.kernel import Const, For, JointFold, Load
 
 CHAINS: Final = 4  # accumulators that generated code gives to a fold across a vector loop
 

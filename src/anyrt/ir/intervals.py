@@ -2,7 +2,8 @@
 
 A value that was limited before it is converted needs no limiting again.
 
->>> from anyrt.ir.kernel import Buffer, Space, load, const, select
+>>> from anyrt.ir.buffer import Buffer, Scalar, Space
+>>> from anyrt.ir.kernel import load, const, select
 >>> x = load(Buffer("x", Scalar.F32, Space.INPUT), 0)
 >>> interval(select(const(0.0, Scalar.F32) < x, select(x < 255.0, x, 255.0), 0.0))
 (0.0, 255.0)
@@ -17,7 +18,8 @@ from functools import lru_cache
 from math import ceil, floor, inf, isnan, trunc
 from typing import TypeAlias
 
-from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, Scalar
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op
 
 Interval: TypeAlias = tuple[float, float]
 _BYTES = {Scalar.U8: (0.0, 255.0), Scalar.I8: (-128.0, 127.0), Scalar.BOOL: (0.0, 1.0)}

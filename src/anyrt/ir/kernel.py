@@ -8,7 +8,8 @@ table of taps, say).
 
 There are no vector nodes: `For(kind=VECTOR)` is widened by codegen.
 
-    >>> x = Buffer("x", DataType.FLOAT, Space.INPUT, 8)
+    >>> from anyrt.ir.buffer import Space
+    >>> x = Buffer("x", Scalar.F32, Space.INPUT, 8)
     >>> i = Sym("i", extent=8)
     >>> load(x, i.dim) + const(1.0, Scalar.F32)
     add(x[i], 1.0)
@@ -23,150 +24,10 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
-from anyrt.core.dims import Dim, Sym, add, floordiv, mul, symbols
-from anyrt.core.dtype import is_packed
-from anyrt.core.enums import DataType
+from anyrt.core.dims import Dim, Sym, symbols
+from anyrt.ir.buffer import BITS, Buffer, Scalar
 
 BRIEF: Final = 48  # characters of an expression that may stand in a name
-
-
-class Scalar(enum.Enum):
-    """Machine types of kernel expressions."""
-
-    BOOL = "i1"
-    I8 = "i8"
-    U8 = "u8"
-    I16 = "i16"
-    I32 = "i32"
-    I64 = "i64"
-    F16 = "f16"
-    BF16 = "bf16"
-    F32 = "f32"
-    F64 = "f64"
-
-    @property
-    def is_float(self) -> bool:
-        """True for the four floating-point types."""
-        return self in FLOATS
-
-
-FLOATS = frozenset({Scalar.F16, Scalar.BF16, Scalar.F32, Scalar.F64})
-BITS = {
-    Scalar.BOOL: 1,
-    Scalar.I8: 8,
-    Scalar.U8: 8,
-    Scalar.I16: 16,
-    Scalar.I32: 32,
-    Scalar.I64: 64,
-    Scalar.F16: 16,
-    Scalar.BF16: 16,
-    Scalar.F32: 32,
-    Scalar.F64: 64,
-}
-
-# What lies in memory (left) and what a kernel computes with (right): narrow types are widened when loaded.
-STORED = {
-    DataType.FLOAT: Scalar.F32,
-    DataType.HALF: Scalar.F16,
-    DataType.BF16: Scalar.BF16,
-    DataType.INT8: Scalar.I8,
-    DataType.UINT8: Scalar.U8,
-    DataType.INT32: Scalar.I32,
-    DataType.INT64: Scalar.I64,
-    DataType.BOOL: Scalar.U8,
-    DataType.FP8: Scalar.U8,
-    DataType.INT4: Scalar.U8,
-    DataType.FP4: Scalar.U8,
-    DataType.E8M0: Scalar.U8,
-}
-COMPUTED = {
-    DataType.FLOAT: Scalar.F32,
-    DataType.HALF: Scalar.F32,
-    DataType.BF16: Scalar.F32,
-    DataType.INT8: Scalar.I32,
-    DataType.UINT8: Scalar.I32,
-    DataType.INT32: Scalar.I32,
-    DataType.INT64: Scalar.I64,
-    DataType.BOOL: Scalar.BOOL,
-    DataType.FP8: Scalar.F32,
-    DataType.INT4: Scalar.I32,
-    DataType.FP4: Scalar.F32,
-    DataType.E8M0: Scalar.F32,
-}
-
-
-class Space(enum.Enum):
-    """Where a buffer lives."""
-
-    INPUT = "input"
-    OUTPUT = "output"
-    CONST = "const"
-    ARENA = "arena"  # intermediate tensors, shared by all threads
-    TABLE = "table"  # computed once per shape by `prepare`
-    SCRATCH = "scratch"  # one copy per thread
-    SHARED = "shared"  # one copy per block, for all threads of its thread loops
-    REGISTER = "register"  # accumulators; `size` is fixed
-
-
-LANES = 16  # entries of a table of positions that begin to read together
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Of a table of positions with `length` entries for each of `taps`: the least position of every `LANES`
-    of them (i32), and how far from there each one's lies (u8). `starts` has those of the first tap only
-    where all taps count from there."""
-
-    starts: Buffer
-    offsets: Buffer
-    taps: int
-    length: Dim
-
-    @property
-    def blocks(self) -> Dim:
-        """Vectors of entries for each tap."""
-        return floordiv(add(self.length, LANES - 1), LANES)
-
-    @property
-    def common(self) -> bool:
-        """All taps count from the first one's start."""
-        return self.starts.size == self.blocks
-
-    def first_block(self, tap: int) -> Dim:
-        """The entry of `starts` where those of a tap begin."""
-        return 0 if self.common else mul(self.blocks, tap)
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A named run of `size` elements; `type` is what lies in memory."""
-
-    name: str
-    type: DataType | Scalar
-    space: Space
-    size: Dim = 1
-    offset: Dim = 0  # bytes from the start of its space (CONST, ARENA, TABLE, SCRATCH)
-    # Of a table of positions: neighbouring entries ascend, by at most `slope` each on average, so that what a
-    # vector of them reads lies in a few registers. 0: nothing is known. `group`: entries for each position.
-    slope: int = 0
-    group: int = 1
-    addresses: Addresses | None = (
-        None  # of a table of positions, for reads that stay away from the operand's end
-    )
-    # Where not 0: so large that nothing of it stays in the caches. It is written past them, which saves
-    # reading it first.
-    nontemporal: Dim = 0
-
-    @property
-    def stored(self) -> Scalar:
-        """The machine type of one element (a whole byte for 4-bit types)."""
-        return self.type if isinstance(self.type, Scalar) else STORED[self.type]
-
-    @property
-    def entries(self) -> Dim:
-        """How many of `stored` there are: 4-bit elements share a byte."""
-        packed = isinstance(self.type, DataType) and is_packed(self.type)
-        return floordiv(add(self.size, 1), 2) if packed else self.size
 
 
 class Op(enum.Enum):

@@ -12,12 +12,10 @@ from anyrt.core.dimtext import Reader
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError
 from anyrt.ir import kernel
+from anyrt.ir.buffer import BITS, Addresses, Buffer, Scalar, Space
 from anyrt.ir.kernel import (
-    BITS,
-    Addresses,
     Alloc,
     Barrier,
-    Buffer,
     Expr,
     Fetch,
     Fold,
@@ -28,8 +26,6 @@ from anyrt.ir.kernel import (
     Let,
     Loop,
     Op,
-    Scalar,
-    Space,
     Stmt,
     Store,
 )

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, Sym, add, always_le, symbols
+from anyrt.ir.buffer import FLOATS, Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     COMPARES,
-    FLOATS,
     Alloc,
     Alu,
     Barrier,
-    Buffer,
     Cast,
     Const,
     Expr,
@@ -31,8 +30,6 @@ from anyrt.ir.kernel import (
     Load,
     Loop,
     Op,
-    Scalar,
-    Space,
     Stmt,
     Store,
     free_symbols,

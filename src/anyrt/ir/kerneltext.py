@@ -22,11 +22,11 @@ from typing import Final
 
 from anyrt.core.dims import Dim, Sym, symbols
 from anyrt.core.dimtext import print_dim, print_name
+from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
     Barrier,
-    Buffer,
     Cast,
     Const,
     Expr,
@@ -40,7 +40,6 @@ from anyrt.ir.kernel import (
     Let,
     Load,
     Op,
-    Scalar,
     Stmt,
     Store,
     operands,

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, evaluate
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.evaluate import DTYPES, Array, Ints, poison
-from anyrt.ir.kernel import Buffer, Space
 from anyrt.ir.points import Fault, Points
 
 IN_ROWS: Final = frozenset({Space.SCRATCH, Space.SHARED})

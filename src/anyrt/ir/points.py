@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from anyrt.core.dims import Sym
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.evaluate import Array, Ints
-from anyrt.ir.kernel import Buffer, For, Space
+from anyrt.ir.kernel import For
 
 
 class Fault(Exception):

@@ -13,7 +13,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dims import Dim, Requirement
+from anyrt.core.dims import Dim
+from anyrt.core.requirement import Requirement
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Graph, Type
 from anyrt.ir.kernel import Expr
@@ -26,7 +27,7 @@ Symbolic = NDArray[np.object_]  # an array whose elements are Dims
 @dataclass(frozen=True, slots=True)
 class Read:
     """An operand as the lowering sees it: its type, and its element at an index as a computed value (see
-    kernel.COMPUTED)."""
+    buffer.COMPUTED)."""
 
     type: Type
     at: Callable[[Sequence[Dim]], Expr]

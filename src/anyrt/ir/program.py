@@ -24,7 +24,8 @@ from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimtext import print_dim
-from anyrt.ir.kernel import Buffer, Kernel, Space
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.ir.text import symbol_text
 

@@ -1,6 +1,7 @@
 """Whole kernels run with NumPy, without LLVM: what every statement means, with every access checked.
 
-    >>> from anyrt.ir.kernel import Scalar, load
+    >>> from anyrt.ir.buffer import Scalar
+    >>> from anyrt.ir.kernel import load
     >>> i = Sym("i", extent=4)
     >>> x, y = (Buffer(n, Scalar.I32, s, 4) for n, s in (("x", Space.INPUT), ("y", Space.OUTPUT)))
     >>> memory = {x: np.arange(4, dtype=np.int32), y: np.zeros(4, np.int32)}
@@ -24,12 +25,12 @@ import numpy as np
 
 from anyrt.core.dims import Dim, Sym, bounds, rebuild
 from anyrt.core.errors import CompileError
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.evaluate import DTYPES, OPS, Array, Evaluation, Ints
 from anyrt.ir.foldorder import each, halved, in_lanes, in_order, merged, shape, starts
 from anyrt.ir.kernel import (
     Alloc,
     Barrier,
-    Buffer,
     Expr,
     Fetch,
     Fold,
@@ -40,7 +41,6 @@ from anyrt.ir.kernel import (
     Let,
     Load,
     Loop,
-    Space,
     Stmt,
     Store,
     load,

@@ -9,11 +9,10 @@ from functools import lru_cache
 
 from anyrt.core.dims import Dim, Sym, linear
 from anyrt.core.dims import Expr as DimExpr
+from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
 from anyrt.ir.kernel import (
-    BITS,
     Alloc,
     Alu,
-    Buffer,
     Cast,
     Expr,
     Fetch,
@@ -23,8 +22,6 @@ from anyrt.ir.kernel import (
     Index,
     Kernel,
     Load,
-    Scalar,
-    Space,
     Stmt,
     Store,
     index,

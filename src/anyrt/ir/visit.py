@@ -1,7 +1,7 @@
 """One walk and one rewrite for what kernels are made of: statements, expressions, and the values behind the
 bound symbols of indices.
 
-    >>> from anyrt.ir.kernel import Scalar, Space
+    >>> from anyrt.ir.buffer import Buffer, Scalar, Space
     >>> x = Buffer("x", Scalar.F32, Space.INPUT, 8)
     >>> i, j = Sym("i", extent=8), Sym("j", extent=8)
     >>> value = load(x, i.dim) * load(x, i.dim) + 1.0
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from anyrt.core.dims import Dim, Sym, rebuild
+from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
     Barrier,
-    Buffer,
     Cast,
     Const,
     Expr,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Sym, bounds
 from anyrt.core.machine import Costs
+from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import (
     Alu,
     Cast,
@@ -25,7 +26,6 @@ from anyrt.ir.kernel import (
     Kernel,
     Load,
     Loop,
-    Scalar,
     Stmt,
     Store,
     free_symbols,

@@ -18,22 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mul, substitute
-from anyrt.ir.kernel import (
-    BITS,
-    Alloc,
-    Buffer,
-    Fold,
-    For,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Scalar,
-    Space,
-    Stmt,
-    Store,
-    load,
-)
+from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
+from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Let, Loop, Stmt, Store, load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import buffers_of, folds, loops
 from anyrt.ir.visit import Rewrite, substituted

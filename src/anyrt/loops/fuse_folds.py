@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, Sym, add, floordiv, maximum, minimum, mul
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
-    Buffer,
     Cast,
     Const,
     Expr,
@@ -34,8 +34,6 @@ from anyrt.ir.kernel import (
     Load,
     Loop,
     Op,
-    Scalar,
-    Space,
     Stmt,
     Store,
     cast,

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, Sym, add, depends, linear, mul, substitute, symbols
-from anyrt.ir.kernel import Expr, Index, Kernel, Load, Space, Stmt, Store, load
+from anyrt.ir.buffer import Space
+from anyrt.ir.kernel import Expr, Index, Kernel, Load, Stmt, Store, load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, Nest, each_nest, interleaves

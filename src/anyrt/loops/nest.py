@@ -12,22 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from anyrt.core.dims import Dim, Sym, add, depends, floordiv, linear, mul
-from anyrt.ir.kernel import (
-    BITS,
-    Alloc,
-    Buffer,
-    Fold,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Scalar,
-    Space,
-    Stmt,
-    Store,
-)
+from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
+from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Let, Load, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import parts, substituted
 

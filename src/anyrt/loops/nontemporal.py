@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from anyrt.core.dims import Dim
-from anyrt.ir.kernel import Buffer, Kernel
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import stores, with_buffers
 

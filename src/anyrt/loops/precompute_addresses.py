@@ -12,23 +12,8 @@ from dataclasses import replace
 from functools import reduce
 
 from anyrt.core.dims import Dim, add, always_le, depends, linear, mul, symbols
-from anyrt.ir.kernel import (
-    BITS,
-    LANES,
-    Buffer,
-    Fetch,
-    Fold,
-    For,
-    If,
-    Kernel,
-    Load,
-    Loop,
-    Op,
-    Stmt,
-    Store,
-    alu,
-    index,
-)
+from anyrt.ir.buffer import BITS, LANES, Buffer
+from anyrt.ir.kernel import Fetch, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store, alu, index
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import changed, loads_of

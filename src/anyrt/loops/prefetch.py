@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from anyrt.core.dims import Dim, Sym, add, depends, substitute
-from anyrt.ir.kernel import Buffer, Fetch, Fold, For, Kernel, Let, Loop, Space, Stmt
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.kernel import Fetch, Fold, For, Kernel, Let, Loop, Stmt
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import loads_of, stride
 

@@ -18,7 +18,8 @@ from dataclasses import replace
 from math import prod
 
 from anyrt.core.dims import bounds
-from anyrt.ir.kernel import Alloc, Buffer, Fold, For, If, Kernel, Loop, Op, Scalar, Space, Stmt, const, load
+from anyrt.ir.buffer import Buffer, Scalar, Space
+from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Loop, Op, Stmt, const, load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import Estimate, Names, Nest, changed, moves, nest_of, serial

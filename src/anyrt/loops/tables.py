@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from anyrt.core.dims import Dim
-from anyrt.ir.kernel import Addresses, Buffer
+from anyrt.ir.buffer import Addresses, Buffer
 
 SLOPES = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
 LEAST = 256  # elements that a buffer must have to be read in whole registers near any of them

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mod, mul
-from anyrt.ir.kernel import BITS, For, If, Kernel, Loop, Op, Space, Stmt, Store, alu, index
+from anyrt.ir.buffer import BITS, Space
+from anyrt.ir.kernel import For, If, Kernel, Loop, Op, Stmt, Store, alu, index
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import statements
 from anyrt.loops.nest import Estimate, Names, Nest, each_nest, interleaves, nest_of, read_across, serial

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import add, floordiv, minimum, mul, substitute
-from anyrt.ir.kernel import For, If, Kernel, Let, Space, Stmt
+from anyrt.ir.buffer import Space
+from anyrt.ir.kernel import For, If, Kernel, Let, Stmt
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import allocations, buffers_of
 from anyrt.ir.visit import substituted

@@ -20,23 +20,8 @@ from dataclasses import replace
 from functools import reduce
 
 from anyrt.core.dims import Sym, add, always_le, linear, symbols
-from anyrt.ir.kernel import (
-    Buffer,
-    Expr,
-    Fetch,
-    Fold,
-    For,
-    If,
-    Kernel,
-    Load,
-    Loop,
-    Op,
-    Space,
-    Stmt,
-    Store,
-    alu,
-    index,
-)
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.kernel import Expr, Fetch, Fold, For, If, Kernel, Load, Loop, Op, Stmt, Store, alu, index
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import leaves, loops
 from anyrt.ir.visit import substituted

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anyrt.core.dimlimits import MAX_RANK
-from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, bounds, mul, product
+from anyrt.core.dims import Dim, add, always_le, bounds, mul, product
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError, error
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Shape, Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.prims.checked import Checked

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyrt.core.dims import Relation, always_le, product
+from anyrt.core.dims import always_le, product
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
+from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype, check_rank, checked, need, show
 from anyrt.ops._record import A, Layer, Op

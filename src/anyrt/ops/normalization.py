@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, add, equal, floordiv, mod, mul
+from anyrt.core.dims import Dim, add, equal, floordiv, mod, mul
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import Requirements, axes_of, checked, need, show
 from anyrt.ops._math import mean

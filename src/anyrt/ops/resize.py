@@ -13,7 +13,7 @@ from itertools import product as combinations
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, scaled
+from anyrt.core.dims import Dim, scaled
 from anyrt.core.enums import (
     DataType,
     InterpolationMode,
@@ -23,6 +23,7 @@ from anyrt.core.enums import (
     ResizeSelector,
 )
 from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, need, show, vector
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyrt.core.dimlimits import MAX_RANK
-from anyrt.core.dims import Dim, Relation, add, bounds, choose, equal, floordiv, maximum, mul, product
+from anyrt.core.dims import Dim, add, bounds, choose, equal, floordiv, maximum, mul, product
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError
+from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_rank, checked, need, show, vector
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, add, always_le, maximum, minimum, mul
+from anyrt.core.dims import Dim, add, always_le, maximum, minimum, mul
 from anyrt.core.enums import DataType, LayerType, SampleMode
 from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_axis, checked, need, normalized_axes, show, vector
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Relation
 from anyrt.core.enums import DataType, LayerType
+from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, constants, need, normalized_axes, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op

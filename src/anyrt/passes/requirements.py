@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anyrt.core.dims import Relation, Requirement, add, always_le, equal
+from anyrt.core.dims import add, always_le, equal
 from anyrt.core.errors import error
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Graph, nested, walk
 
 

@@ -13,12 +13,13 @@ from typing import Final, TypeVar
 
 from anyrt.core.codes import CODES
 from anyrt.core.dimlimits import MAX_RANK
-from anyrt.core.dims import Dim, Relation, Requirement, Sym
+from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.core.dtype import parse as parse_dtype
 from anyrt.core.dtype import short_name, storage_bytes
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import DTypeError, PlanError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.plan.abi import align
 from anyrt.plan.json import MAX_INT, Json, Reader
 

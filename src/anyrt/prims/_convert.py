@@ -14,8 +14,9 @@ import numpy as np
 from anyrt.core.dtype import bits, cast, is_float, is_signed
 from anyrt.core.enums import DataType
 from anyrt.ir import kernel
+from anyrt.ir.buffer import COMPUTED, STORED, Scalar
 from anyrt.ir.intervals import interval
-from anyrt.ir.kernel import COMPUTED, Expr, Op, Scalar, alu, select
+from anyrt.ir.kernel import Expr, Op, alu, select
 from anyrt.ir.prim import Array
 from anyrt.ir.reference import reference_dtype
 
@@ -72,7 +73,7 @@ def wrap(x: Expr, fn: str, t: DataType) -> Expr:
 def _low_bits(x: Expr, t: DataType) -> Expr:
     if bits(t) < 8:
         return (kernel.cast(x, Scalar.I32) << 28) >> 28
-    return kernel.cast(kernel.cast(x, kernel.STORED[t]), Scalar.I32)
+    return kernel.cast(kernel.cast(x, STORED[t]), Scalar.I32)
 
 
 def wrap_array(x: Array, t: DataType) -> Array:

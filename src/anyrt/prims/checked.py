@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyrt.core.dims import Dim, Requirement
+from anyrt.core.dims import Dim
+from anyrt.core.requirement import Requirement
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic

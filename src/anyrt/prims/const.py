@@ -17,10 +17,11 @@ from anyrt.core.dtype import is_float, is_integer, numpy_dtype, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir import kernel, reference
+from anyrt.ir.buffer import COMPUTED, Scalar
 from anyrt.ir.compute import Compute, Given
 from anyrt.ir.graph import Shape as Dims
 from anyrt.ir.graph import Type
-from anyrt.ir.kernel import COMPUTED, Expr, Scalar
+from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import VALUE_LIMIT, check_axis, check_shape, check_type, expect, short_shape, show
 

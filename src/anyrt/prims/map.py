@@ -13,13 +13,15 @@ from functools import lru_cache, partial, reduce
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, maximum, minimum, mul
+from anyrt.core.dims import Dim, add, always_le, maximum, minimum, mul
 from anyrt.core.dtype import is_float, is_integer, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
+from anyrt.core.requirement import Relation, Requirement
+from anyrt.ir.buffer import COMPUTED, Buffer, Space
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type
-from anyrt.ir.kernel import COMPUTED, Alu, Buffer, Expr, Space, load
+from anyrt.ir.kernel import Alu, Expr, load
 from anyrt.ir.kernel import Cast as KernelCast
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.ir.visit import parts

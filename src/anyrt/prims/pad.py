@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, bounds, clamp, mul
+from anyrt.core.dims import Dim, add, always_le, bounds, clamp, mul
 from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir import kernel
+from anyrt.ir.buffer import COMPUTED
 from anyrt.ir.graph import Type
-from anyrt.ir.kernel import COMPUTED, Expr
+from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_shape, expect, known_size, not_empty, short_shape
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyrt.core.dims import Dim, Relation, Requirement, add, divmod_dim, mul, product
+from anyrt.core.dims import Dim, add, divmod_dim, mul, product
 from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import Expr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyrt.core.dims import Requirement
+from anyrt.core.requirement import Requirement
 from anyrt.ir.graph import Graph, nested, walk
 from anyrt.ir.prim import Prim
 from anyrt.ir.text import Vocabulary

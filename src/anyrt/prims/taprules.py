@@ -46,7 +46,8 @@ from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.enums import SampleMode
 from anyrt.core.errors import ArgumentError
 from anyrt.ir import kernel
-from anyrt.ir.kernel import Expr, Op, Scalar
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Expr, Op
 from anyrt.prims._check import known_size
 
 Tap: TypeAlias = tuple[Dim, Expr | None]

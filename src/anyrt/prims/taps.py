@@ -17,9 +17,10 @@ from itertools import groupby
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Relation, Requirement, always_le, minimum, mul
+from anyrt.core.dims import Dim, always_le, minimum, mul
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir import kernel
 from anyrt.ir.compute import Compute, Tapped
 from anyrt.ir.graph import Type, Value

@@ -15,8 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dims import Dim, Relation, Requirement, add, always_le, bounds, minimum, mul
+from anyrt.core.dims import Dim, add, always_le, bounds, minimum, mul
 from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Expr

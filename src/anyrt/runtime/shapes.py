@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import Final
 
 from anyrt.core import dims
-from anyrt.core.dims import Dim, Fn, Relation, Requirement, Sym
+from anyrt.core.dims import Dim, Fn, Sym
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.errors import BindingError, ProfileError, ShapeError, error
+from anyrt.core.requirement import Relation, Requirement
 from anyrt.plan.abi import align
 from anyrt.plan.plan import Binding, Plan, Range
 from anyrt.plan.program import Program

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, add, always_le, floordiv, mul
-from anyrt.ir.kernel import BITS, Buffer, Space
+from anyrt.ir.buffer import BITS, Buffer, Space
 
 ALIGN = 64
 

@@ -16,10 +16,11 @@ from typing import Final
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
+from anyrt.ir.buffer import COMPUTED, Buffer, Space
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.compute import Folded, Opaque, Tapped
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Op, Space, const, load
+from anyrt.ir.kernel import Expr, Op, const, load
 from anyrt.ir.prim import Read
 from anyrt.loops.nest import Names
 from anyrt.prims._convert import wrap

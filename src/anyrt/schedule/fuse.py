@@ -17,9 +17,10 @@ from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Folded, Given, Pieced
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.ir.kernel import Buffer, Kernel, Space
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call
 from anyrt.ir.statements import buffers_in_order
 from anyrt.schedule.cost import Sizes

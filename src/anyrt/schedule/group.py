@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, add
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Given
 from anyrt.ir.graph import Shape, Value
-from anyrt.ir.kernel import Buffer, Space
 from anyrt.schedule.layout import row_major
 from anyrt.schedule.nontemporal import NOT_PAST, Past
 

@@ -26,11 +26,10 @@ from anyrt.core.dims import (
     substitute,
 )
 from anyrt.core.machine import Machine
+from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
-    BITS,
     Alloc,
-    Buffer,
     Expr,
     Fold,
     For,
@@ -38,8 +37,6 @@ from anyrt.ir.kernel import (
     Kernel,
     Loop,
     Op,
-    Scalar,
-    Space,
     Stmt,
     Store,
     alu,

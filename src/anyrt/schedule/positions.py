@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from anyrt.core.dims import Dim, Expr, Fn, Sym, symbols
 from anyrt.ir import kernel
+from anyrt.ir.buffer import COMPUTED
 from anyrt.ir.compute import Elements, Folded, Given, Tapped
 from anyrt.ir.graph import Shape, Type, Value
-from anyrt.ir.kernel import COMPUTED
 from anyrt.ir.prim import Prim, Read
 
 MOST: Final = 1000  # elements that are followed; whatever reads more is dear beyond doubt

@@ -16,25 +16,8 @@ import numpy as np
 from anyrt.core.dims import Dim, floordiv, mod
 from anyrt.core.dtype import cast as round_to
 from anyrt.core.enums import DataType
-from anyrt.ir.kernel import (
-    COMPUTED,
-    STORED,
-    Alu,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Op,
-    Scalar,
-    alu,
-    bitcast,
-    cast,
-    const,
-    index,
-    load,
-    select,
-)
+from anyrt.ir.buffer import COMPUTED, STORED, Buffer, Scalar
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, alu, bitcast, cast, const, index, load, select
 
 PACKED = frozenset({DataType.INT4, DataType.FP4})
 

@@ -11,20 +11,8 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, mod, mul
-from anyrt.ir.kernel import (
-    LANES,
-    Addresses,
-    Buffer,
-    Expr,
-    Kernel,
-    Scalar,
-    Space,
-    Store,
-    bound,
-    cast,
-    index,
-    load,
-)
+from anyrt.ir.buffer import LANES, Addresses, Buffer, Scalar, Space
+from anyrt.ir.kernel import Expr, Kernel, Store, bound, cast, index, load
 from anyrt.loops.nest import Names
 from anyrt.loops.tables import SLOPES
 from anyrt.loops.tables import Table as AnyTable

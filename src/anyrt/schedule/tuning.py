@@ -18,8 +18,9 @@ from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Final
 
+from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import Kernel, Loop, Space
+from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.statements import buffers_of, folds, loops
 
 

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from anyrt.core.dims import Dim, Sym, add, depends, maximum, mul, product
 from anyrt.core.machine import Machine
+from anyrt.ir.buffer import COMPUTED, Buffer, Scalar
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import COMPUTED, Buffer, Expr, Scalar, Stmt, Store, cast, load
+from anyrt.ir.kernel import Expr, Stmt, Store, cast, load
 from anyrt.loops.nest import Names, Nest
 from anyrt.loops.strip_mine import delinearised
 from anyrt.loops.tables import LEAST

@@ -9,7 +9,7 @@ from anyrt.codegen import bfloat
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.ir.kernel import Scalar
+from anyrt.ir.buffer import Scalar
 
 NARROWED: Final = {8: "cvtneps2bf16.256", 16: "cvtneps2bf16.512", 32: "cvtne2ps2bf16.512"}  # by lanes
 REGISTER: Final = 16  # lanes of float32 that fill one

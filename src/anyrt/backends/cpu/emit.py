@@ -19,7 +19,8 @@ from anyrt.codegen.registers import allocate, fold
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
 from anyrt.core.machine import Machine
-from anyrt.ir.kernel import Alloc, Buffer, Fetch, Fold, For, Kernel, Loop, Stmt, Store
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Stmt, Store
 
 
 def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:

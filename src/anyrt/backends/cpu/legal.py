@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from anyrt.ir.kernel import Alu, Cast, Expr, Op, Scalar, alu, bitcast, cast, const, select
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Alu, Cast, Expr, Op, alu, bitcast, cast, const, select
 
 ROUNDINGS = frozenset({Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
 INTEGRAL = 2.0**23  # from here on every float32 is an integer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.ir.kernel import Buffer, Scalar
+from anyrt.ir.buffer import Buffer, Scalar
 
 REGISTER = 64  # bytes
 MOST = 4  # registers

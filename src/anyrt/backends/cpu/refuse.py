@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from anyrt.core.dims import Sym, depends
 from anyrt.core.errors import NotSupportedError
-from anyrt.ir.kernel import Alloc, For, JointFold, Kernel, Let, Loop, Space, Stmt, Store
+from anyrt.ir.buffer import Space
+from anyrt.ir.kernel import Alloc, For, JointFold, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.visit import statements
 
 

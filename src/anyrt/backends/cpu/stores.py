@@ -8,7 +8,8 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.core.dims import linear, substitute
-from anyrt.ir.kernel import Buffer, Fetch, Scalar, Store
+from anyrt.ir.buffer import Buffer, Scalar
+from anyrt.ir.kernel import Fetch, Store
 
 LEAST_PAST = 16  # bytes of the smallest vectors that can be stored past the caches
 

@@ -18,21 +18,8 @@ from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Fn, Sym, linear, mul, product, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.machine import Machine
-from anyrt.ir.kernel import (
-    LANES,
-    Addresses,
-    Alu,
-    Cast,
-    Const,
-    Expr,
-    Index,
-    Load,
-    Scalar,
-    Space,
-    cast,
-    free_symbols,
-    operands,
-)
+from anyrt.ir.buffer import LANES, Addresses, Scalar, Space
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
 
 # Indices within a vector loop are computed in 32 bits: no tensor has more than 2³¹ elements.
 

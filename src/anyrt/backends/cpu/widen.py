@@ -16,7 +16,8 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.core.dims import linear, substitute
 from anyrt.core.machine import Machine
-from anyrt.ir.kernel import Buffer, For, Load, Op, Scalar, Stmt, Store, neutral
+from anyrt.ir.buffer import Buffer, Scalar
+from anyrt.ir.kernel import For, Load, Op, Stmt, Store, neutral
 from anyrt.ir.statements import changes_of, expressions, folds, lanes_for, stores
 from anyrt.ir.visit import parts
 

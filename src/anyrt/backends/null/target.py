@@ -13,7 +13,8 @@ from anyrt.backends.protocol import Answer, Job
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
-from anyrt.ir.kernel import BITS, Buffer, Kernel, Space
+from anyrt.ir.buffer import BITS, Buffer, Space
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.statements import buffers_of
 

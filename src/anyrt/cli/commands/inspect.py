@@ -8,9 +8,9 @@ from pathlib import Path
 
 from anyrt.cli.command import Command
 from anyrt.cli.show import byte_count, print_heading, print_table
-from anyrt.core.dims import Requirement
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
+from anyrt.core.requirement import Requirement
 from anyrt.plan.file import PlanFile, map_plan
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
 

@@ -1,6 +1,7 @@
 """The scalar functions: what each computes, how it expands into kernel expressions, and how exact that is.
 
->>> from anyrt.ir.kernel import Scalar, const
+>>> from anyrt.ir.buffer import Scalar
+>>> from anyrt.ir.kernel import const
 >>> SCALARS["gt"].expand(const(1, Scalar.I32), const(2, Scalar.I32))
 lt(2, 1)
 """

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from anyrt.ir.kernel import Expr, Op, Scalar, alu, bitcast, cast, const, fma, select
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Expr, Op, alu, bitcast, cast, const, fma, select
 from anyrt.prims.scalar.table import (
     ScalarFn,
     absolute,

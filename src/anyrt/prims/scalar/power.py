@@ -15,7 +15,8 @@ import math
 
 import numpy as np
 
-from anyrt.ir.kernel import Const, Expr, Op, Scalar, alu, cast, const, fma, select
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Const, Expr, Op, alu, cast, const, fma, select
 from anyrt.prims.scalar.exponential import SQRT_HALF_BITS, scale, split
 from anyrt.prims.scalar.table import (
     ScalarFn,

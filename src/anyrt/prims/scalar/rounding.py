@@ -6,7 +6,8 @@ import numpy as np
 
 from anyrt.core.dtype import cast as stored
 from anyrt.core.enums import DataType
-from anyrt.ir.kernel import Expr, Scalar, cast
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Expr, cast
 from anyrt.prims.scalar.table import Array, ScalarFn
 
 

@@ -16,7 +16,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.ir.kernel import Expr, Op, Scalar, alu, bitcast, const, fma, select
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Expr, Op, alu, bitcast, const, fma, select
 
 Array = NDArray[np.generic]
 Ints = NDArray[np.int64]  # or any other width

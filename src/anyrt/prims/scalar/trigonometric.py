@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyrt.ir.kernel import Expr, Scalar, const, fma, select
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Expr, const, fma, select
 from anyrt.prims.scalar.exponential import sqrt
 from anyrt.prims.scalar.table import ScalarFn, absolute, flip_sign, nearest, poly, sign_of
 

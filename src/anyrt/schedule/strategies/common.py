@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyrt.ir.kernel import BITS, Kernel, Loop
+from anyrt.ir.buffer import BITS
+from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import loops, stores
 from anyrt.loops import tile as tiles

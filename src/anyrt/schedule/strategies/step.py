@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from anyrt.core.dims import Sym
 from anyrt.core.machine import Machine
+from anyrt.ir.buffer import BITS, Buffer
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import BITS, Buffer, Kernel
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import Names
 from anyrt.schedule.cost import Sizes
