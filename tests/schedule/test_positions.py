@@ -91,3 +91,7 @@ def test_a_mean_whose_neighbours_are_summed_is_folded_once():
     graph = Graph((("x", x),), (("y", b.map_("mul", x, near)),))
     kernels = print_kernels(native.lower(graph, {}, Sizes()).module.distinct)
     assert len(re.findall(r"\bfold ", kernels)) == 1
+
+
+def test_borders_inside_borders_are_dearer_than_a_kernel_of_their_own():
+    assert instructions(scan(12)) <= 1500  # 2073 where choosing at a border costs nothing

@@ -191,7 +191,11 @@ class _Partition:
         kernels = {kernel for kernel, _ in readers.loops}
         if cost * (len(kernels) - 1) > self._dear:
             return f"{len(kernels)} kernels would each spend {cost} instructions on it"
-        if cost * self._again(value, readers) > self._dear:
+        how = value.compute
+        computes = (
+            isinstance(how, Elements) and how.same
+        )  # what only moves is better read where it comes from
+        if computes and cost * self._again(value, readers) > self._dear:
             return f"{len(readers.reads)} positions would each take {cost} instructions"
         return None
 
