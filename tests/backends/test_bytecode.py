@@ -43,13 +43,14 @@ def prepared():
     made = module()
     functions = written(made.distinct, host().limited(REFERENCE))
     image, entries, program = assemble(made, functions, host(), REFERENCE)
-    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), entries), image))
 
     def run(n: int, m: int) -> dict[object, int]:
-        args = np.zeros(abi.slot_word(0, len(program.slots)), np.int64)
-        args[abi.PROGRAM], args[abi.slot_word(0, 0)], args[abi.slot_word(0, 1)] = code.address(abi.CODE), n, m
+        slots, behind = abi.slot_word(0, 0), abi.slot_word(0, len(program.slots))
+        args = np.zeros(behind + program.frames, np.int64)
+        args[abi.PROGRAM], args[slots], args[slots + 1] = code.address(abi.CODE), n, m
         assert code.function(abi.PREPARE, 1)(args.ctypes.data) == abi.Status.OK
-        return dict(zip(program.slots, args[abi.slot_word(0, 0) :].tolist(), strict=True))
+        return dict(zip(program.slots, args[slots:behind].tolist(), strict=True))
 
     return run
 
@@ -72,19 +73,31 @@ def test_every_token_is_tried():
     assert {int(t) for t in Token} <= set(encoded.words)
 
 
-def test_equal_kernels_share_their_code():
+@pytest.fixture
+def thrice():
+    """(the program, its code, its argument array) of one kernel that is called for three outputs."""
     out = [Buffer(f"y{n}", DataType.FLOAT, Space.OUTPUT, 8) for n in range(3)]
     i = Sym("i", extent=8)
     kernel = Kernel("one", i, (Store(out[0], i.dim, const(2.0, Scalar.F32)),))
     calls = [Call(kernel, "a"), Call(kernel, "b", {out[0]: out[1]}), Call(kernel, "c", {out[0]: out[2]})]
     places = {b: (abi.FIRST_BINDING + n, 0) for n, b in enumerate(out)}
     made = Module((), (Guarded(1, calls),), places, (), 3)
-    image, entries, _ = assemble(made, written([kernel], host().limited(REFERENCE)), host(), REFERENCE)
-    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), image))
-    args, arrays = np.zeros(abi.slot_word(3, 0), np.int64), np.zeros((3, 8), np.float32)
-    args[abi.PROGRAM], args[abi.FIRST_BINDING :] = code.address(abi.CODE), [a.ctypes.data for a in arrays]
-    pool = np.zeros(8, np.int64)
-    args[abi.POOL] = pool.ctypes.data
+    functions = written([kernel], host().limited(REFERENCE))
+    image, entries, program = assemble(made, functions, host(), REFERENCE)
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), entries), image))
+    args = np.zeros(abi.slot_word(3, 0) + program.frames, np.int64)
+    args[abi.PROGRAM] = code.address(abi.CODE)
+    return made, code, args
+
+
+def bound(args, arrays):
+    args[abi.FIRST_BINDING :][: len(arrays)] = [a.ctypes.data for a in arrays]
+
+
+def test_equal_kernels_share_their_code(thrice):
+    made, code, args = thrice
+    arrays = np.zeros((3, 8), np.float32)
+    bound(args, arrays)
     assert code.function(abi.STEP, 2)(args.ctypes.data, 1) == abi.Status.OK
     assert arrays.tolist() == [[0.0] * 8, [2.0] * 8, [0.0] * 8]
     assert code.function(abi.RUN, 1)(args.ctypes.data) == abi.Status.OK
@@ -102,3 +115,27 @@ run:
   c(y2) over 8
 """
     )
+
+
+def test_calls_follow_bindings_that_change_between_runs_and_steps(thrice):
+    _, code, args = thrice
+    run, step, prepare = (
+        code.function(name, n) for name, n in ((abi.RUN, 1), (abi.STEP, 2), (abi.PREPARE, 1))
+    )
+    first, second, third = np.zeros((3, 3, 8), np.float32)
+    for arrays in (first, second):
+        bound(args, arrays)
+        run(args.ctypes.data)
+        run(args.ctypes.data)
+    assert first.tolist() == second.tolist() == [[2.0] * 8] * 3
+    bound(args, third)
+    step(args.ctypes.data, 1)
+    bound(args, second)
+    second[:], third[:] = 0, 0
+    run(args.ctypes.data)
+    assert (second.sum(), third.sum()) == (48, 0)
+    bound(args, first)
+    prepare(args.ctypes.data)
+    first[:] = 0
+    run(args.ctypes.data)
+    assert first.sum() == 48

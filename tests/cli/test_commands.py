@@ -60,7 +60,7 @@ def test_info_names_versions_and_backends(capsys):
 
 
 def test_cache_shows_and_clears_what_the_cache_keeps(capsys):
-    compiled = Compiled(Program((), 0, 0, 0, (), (("run", 0),)), b"code")
+    compiled = Compiled(Program((), 0, 0, 0, 0, (), (("run", 0),)), b"code")
     KernelCache(default_directory(), print).put("a" * 64, compiled)
     assert printed(capsys, "cache").splitlines()[1].startswith("aaaaaaaaaaaaaaaa  ")
     assert printed(capsys, "cache", "clear").startswith("removed 1 entry from ")
@@ -68,7 +68,7 @@ def test_cache_shows_and_clears_what_the_cache_keeps(capsys):
 
 
 def test_cache_says_how_old_entries_are(capsys):
-    compiled = Compiled(Program((), 0, 0, 0, (), (("run", 0),)), b"code")
+    compiled = Compiled(Program((), 0, 0, 0, 0, (), (("run", 0),)), b"code")
     for key, age in (("a" * 64, 3601), ("b" * 64, 7300)):
         KernelCache(default_directory(), print).put(key, compiled)
         (path,) = default_directory().glob(f"{key}*")

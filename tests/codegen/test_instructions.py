@@ -156,9 +156,9 @@ def results(request):
     calls = [Call(kernel(kind), kind.value) for kind in KINDS]
     module = Module((), (Guarded(1, calls),), places, (), len(arrays))
     functions = written(module.distinct, target.limited(REFERENCE))
-    code, entries, _ = assemble(module, functions, target, REFERENCE)
-    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, (), entries), code))
-    args = np.zeros(abi.slot_word(len(arrays), 0), np.int64)
+    code, entries, program = assemble(module, functions, target, REFERENCE)
+    loaded = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), entries), code))
+    args = np.zeros(abi.slot_word(len(arrays), 0) + program.frames, np.int64)
     args[abi.PROGRAM] = loaded.address(abi.CODE)
     for n, array in enumerate(arrays.values()):
         args[abi.FIRST_BINDING + n] = array.ctypes.data

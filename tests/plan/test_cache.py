@@ -13,7 +13,7 @@ from anyrt.plan.program import Compiled, Program
 
 N = Sym("n", 1, 8)
 SYMBOLS = {"n": N}
-CODE = Compiled(Program((N.dim * 4,), N.dim, 0, 64, ("k",), (("run", 3),)), b"\x90\x90\x90\xc3")
+CODE = Compiled(Program((N.dim * 4,), 0, N.dim, 0, 64, ("k",), (("run", 3),)), b"\x90\x90\x90\xc3")
 KEY = cache_key("net", "avx2")
 
 

@@ -118,7 +118,7 @@ def build() -> Callable[[str], Compiled]:
 
     def compile_entries(text: str) -> Compiled:
         image, entries = flatten(compile_text(text, host()))
-        return Compiled(Program((), 0, 0, 0, (), tuple(entries.items())), image)
+        return Compiled(Program((), 0, 0, 0, 0, (), tuple(entries.items())), image)
 
     return compile_entries
 
@@ -133,7 +133,7 @@ def add_one(build: Callable[[str], Compiled]) -> Compiled:
     n = Sym("n", 0, 100_000)
     code = build(ADD_ONE)
     return Compiled(
-        Program((n.dim * 3,), n.dim * 12, 8, 4, ("copy", "add"), code.program.entries), code.image
+        Program((n.dim * 3,), 0, n.dim * 12, 8, 4, ("copy", "add"), code.program.entries), code.image
     )
 
 

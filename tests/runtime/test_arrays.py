@@ -56,7 +56,7 @@ def copier(device, pool, build, dtype, count):
     shape = (count,)
     plan = Plan("copy", "", bindings=(Binding("x", True, dtype, shape), Binding("y", False, dtype, shape)))
     code = build(COPY)
-    program = Program((), 0, 0, 0, ("copy",), code.program.entries)
+    program = Program((), 0, 0, 0, 0, ("copy",), code.program.entries)
     return load(read_plan(write_plan(plan, [])), device, pool, lambda _: Compiled(program, code.image))
 
 

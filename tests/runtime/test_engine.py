@@ -310,7 +310,7 @@ def shape_tensor_engine(device, pool, add_one, relation=Relation.LE):
         requirements=(Requirement(m.dim, relation, 5, "AR303", "layer q", "use a smaller axis"),),
         profiles=((Range("s", True, (0, 1), (1, 2), (9, 90)),),),
     )
-    program = Program((), 0, 8, 4, (), (*add_one.program.entries,))
+    program = Program((), 0, 0, 8, 4, (), (*add_one.program.entries,))
     return load(read_plan(write_plan(plan, [])), device, pool, lambda _: Compiled(program, add_one.image))
 
 

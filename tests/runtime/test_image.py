@@ -35,7 +35,7 @@ def refusal(text):
 @pytest.mark.parametrize("level", [Level.AVX512, Level.AVX2, Level.SSE2])
 def test_code_with_constants_and_calls_runs(device, level):
     image, entries = flatten(compile_text(TABLE, forced(level)))
-    code = device.load(Compiled(Program((), 0, 0, 0, (), tuple(entries.items())), image))
+    code = device.load(Compiled(Program((), 0, 0, 0, 0, (), tuple(entries.items())), image))
     assert [code.function("get", 1)(i) for i in range(4)] == [20, 40, 60, 80]
     assert list(entries) == ["get"]
 
@@ -111,4 +111,4 @@ def test_a_level_that_is_unknown_or_missing_is_refused():
 
 def test_entries_outside_the_image_are_refused(device):
     with pytest.raises(CompileError, match="outside"):
-        device.load(Compiled(Program((), 0, 0, 0, (), (("run", 99),)), b"\xc3"))
+        device.load(Compiled(Program((), 0, 0, 0, 0, (), (("run", 99),)), b"\xc3"))

@@ -146,6 +146,7 @@ def compile_lowered(
         Program(
             # `prepare` fills the slots behind the symbols; the caller only has to make room for them.
             symbols + (0,) * (len(program.slots) - len(symbols)),
+            program.frames,
             lowered.arena_bytes,
             lowered.schedule.tables.bytes,
             scratch_bytes(lowered),

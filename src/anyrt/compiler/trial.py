@@ -74,7 +74,8 @@ class Trial:
         program, graph = self.loaded.compiled.program, self.loaded.lowered.graph
         bindings = (*graph.inputs, *graph.outputs)
         self._kept = []
-        self.args = np.zeros(abi.slot_word(len(bindings), len(program.slots)), np.int64)
+        words = abi.slot_word(len(bindings), len(program.slots)) + program.frames
+        self.args = np.zeros(words, np.int64)
         self.args[abi.POOL] = self._pool() if self.pool is None else self.pool.address
         self.args[abi.PROGRAM] = self.loaded.code.address(abi.CODE)
         self._block(abi.ARENA, "arena", evaluate(program.arena_bytes, self.sizes))

@@ -9,7 +9,8 @@
 A frame begins with the fixed words of the array; the pointers and sizes of one kernel follow.
 
 The array begins with the fixed words below; then come one pointer per binding (inputs, then outputs), then
-the values of `Program.slots` for the current sizes:
+the values of `Program.slots` for the current sizes, and `Program.frames` words, at first 0, that native code
+uses itself:
 
 >>> slot_word(bindings=3, slot=0)
 11

@@ -1,7 +1,7 @@
 """What native code needs from its caller: sizes, entry offsets, names of kernels; and the code itself.
 
 >>> n = Sym("n", 1, 8)
->>> program = Program((n.dim * 4,), 0, 0, 0, ("add",), (("run", 64),))
+>>> program = Program((n.dim * 4,), 0, 0, 0, 0, ("add",), (("run", 64),))
 >>> Program.parse(program.as_json(), {"n": n}) == program
 True
 """
@@ -17,6 +17,7 @@ from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.plan.json import Json, Reader
 
 MAX_SLOTS: Final = 1 << 20
+MAX_FRAMES: Final = 1 << 24  # words
 MAX_KERNELS: Final = 1 << 16
 
 
@@ -24,12 +25,14 @@ MAX_KERNELS: Final = 1 << 16
 class Program:
     """The caller's side of a compiled engine.
 
-    `slots`: values that run() reads behind the bindings. `arena_bytes`, `table_bytes`, `scratch_bytes` (per
+    `slots`: values that run() reads behind the bindings, with room for `frames` words behind them.
+    `arena_bytes`, `table_bytes`, `scratch_bytes` (per
     thread): memory for given sizes. `kernels`: names in the order of step(). `entries`:
     (name, offset in the image).
     """
 
     slots: tuple[Dim, ...]
+    frames: int
     arena_bytes: Dim
     table_bytes: Dim
     scratch_bytes: Dim
@@ -40,6 +43,7 @@ class Program:
         """Plain values that `parse` reads."""
         return {
             "slots": [print_dim(d) for d in self.slots],
+            "frames": self.frames,
             "arena": print_dim(self.arena_bytes),
             "tables": print_dim(self.table_bytes),
             "scratch": print_dim(self.scratch_bytes),
@@ -51,10 +55,11 @@ class Program:
     def parse(value: Json, symbols: Mapping[str, Sym]) -> Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
-        fields = reader.fields("slots", "arena", "tables", "scratch", "kernels", "entries")
-        slots, arena, tables, scratch, kernels, entries = fields
+        fields = reader.fields("slots", "frames", "arena", "tables", "scratch", "kernels", "entries")
+        slots, frames, arena, tables, scratch, kernels, entries = fields
         return Program(
             tuple(parse_dim(x.text(), symbols, x.where) for x in slots.items(MAX_SLOTS)),
+            frames.integer(0, MAX_FRAMES),
             parse_dim(arena.text(), symbols, arena.where),
             parse_dim(tables.text(), symbols, tables.where),
             parse_dim(scratch.text(), symbols, scratch.where),

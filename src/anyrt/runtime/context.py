@@ -43,7 +43,7 @@ class Context:
         self.loaded, self.policy, self.limit = loaded, policy, limit
         self.profile = profile
         count = len(loaded.plan.bindings)
-        words = abi.slot_word(count, len(loaded.program.slots))
+        words = abi.slot_word(count, len(loaded.program.slots)) + loaded.program.frames
         self.words = array("q", bytes(words * abi.WORD_BYTES))
         self.address = self.words.buffer_info()[0]
         self.words[abi.POOL] = loaded.pool.address

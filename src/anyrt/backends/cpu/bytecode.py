@@ -2,7 +2,7 @@
 
     header     where each part begins, and the room that a call needs (`Header`)
     prepare    SIZE instructions for the slots, CALLs that fill tables, RETURN
-    run        for each version: UNLESS its guard holds go to the next one; CALLs; RETURN
+    run        for each version: UNLESS its guard holds go to the next one, if it has one; CALLs; RETURN
     calls      for each call of `run` where it stands and its version, for `step`
     guards     the guard of each version
 
@@ -13,10 +13,13 @@ from a second one: which, and that word.
     RETURN status
     UNLESS to, guard (operand)
     SIZE   tokens, word to write, then pairs (Token, payload)
-    SERIAL the kernel's place in bytes from the program's first word, items, frame: a call so small that it
-           runs in the calling thread
-    CALL   the kernel's place, items (operand), the work below which it runs in the calling thread, work in
-           all, items a thread claims at once (operands), frame
+    SERIAL the kernel's place in bytes from the program's first word, its frame's place in words from the
+           first frame, items, frame: a call so small that it runs in the calling thread
+    CALL   the kernel's place, its frame's, items (operand), the work below which it runs in the calling
+           thread, work in all, items a thread claims at once (operands), frame
+
+Behind the slots, the argument array has a word that is 1 while the frames are right, the bindings that these
+are right for, and the frames.
 """
 
 from __future__ import annotations
@@ -72,23 +75,27 @@ class Header(enum.IntEnum):
 
     PREPARE = 0
     RUN = 1
-    FRAME_WORDS = 2
-    STACK_WORDS = 3
-    CALLS = 4
-    CALL_TABLE = 5
-    GUARD_TABLE = 6
+    STACK_WORDS = 2
+    CALLS = 3
+    CALL_TABLE = 4
+    GUARD_TABLE = 5
+    BINDINGS = 6
+    RIGHT = 7
+    FRAMES = 8
 
 
-# The words of a CALL behind its code and the kernel's place.
-CALLED: Final = {"items": 2, "serial": 4, "work": 5, "chunk": 7, "frame": 9}
+# The words of a CALL behind its code, the kernel's place and the frame's.
+CALLED: Final = {"items": 3, "serial": 5, "work": 6, "chunk": 8, "words": 10}
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A program's words, with the slots behind the bindings that it uses: symbols first."""
+    """A program's words, with the slots behind the bindings that it uses, symbols first; `frames`: words
+    behind the slots."""
 
     words: Sequence[int]
     slots: tuple[Dim, ...]
+    frames: int
 
     @property
     def bytes(self) -> bytes:
@@ -122,7 +129,7 @@ class _Encoder:
     entry: Callable[[Kernel], int]
     machine: Machine
     slots: dict[Dim, int]
-    frame_words: int = abi.FIRST_BINDING
+    filled: int = 0
     stack_words: int = 1
     done: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
@@ -134,21 +141,23 @@ class _Encoder:
         sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
         prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
         begin = len(Header) + len(prepare)
-        calls = begin + len(run)
+        calls, right = begin + len(run), abi.slot_word(self.module.bindings, len(self.slots))
         words = [
             len(Header),
             begin,
-            self.frame_words,
             self.stack_words,
             len(places),
             calls,
             calls + 2 * len(places),
+            self.module.bindings,
+            right,
+            right + 1 + self.module.bindings,
             *prepare,
             *self._moved(run, begin),
             *(w for at, version in places for w in (begin + at, version)),
             *(w for guard in guards for w in guard),
         ]
-        return Encoded(words, tuple(self.slots))
+        return Encoded(words, tuple(self.slots), 1 + self.module.bindings + self.filled)
 
     def _run(self, guards: Sequence[Operand]) -> tuple[list[int], list[tuple[int, int]]]:
         """The instructions, and where each call stands with its version."""
@@ -156,12 +165,13 @@ class _Encoder:
         places: list[tuple[int, int]] = []
         for n, (version, guard) in enumerate(zip(self.module.versions, guards, strict=True)):
             body: list[int] = []
-            start = len(words) + 4
+            unless = 0 if version.guard == 1 else 4
+            start = len(words) + unless
             for call in version.calls:
                 places.append((start + len(body), n))
                 body += self._call(call, serial_work(self.machine))
             body += [Code.RETURN, int(abi.Status.OK)]
-            words += [Code.UNLESS, start + len(body), *guard, *body]
+            words += [Code.UNLESS, start + len(body), *guard, *body] if unless else body
         return [*words, Code.RETURN, int(abi.Status.FAILED)], places
 
     def _moved(self, run: list[int], begin: int) -> list[int]:
@@ -175,13 +185,13 @@ class _Encoder:
     def _call(self, call: Call, serial: int) -> list[int]:
         kernel = call.kernel
         items, work = kernel.var.extent if kernel.var.extent is not None else 0, kernel.work
-        entry, frame, total = self.entry(kernel), self._frame(call), mul(items, work)
+        entry, place, frame, total = self.entry(kernel), self.filled, self._frame(call), mul(items, work)
         if isinstance(items, int) and isinstance(total, int) and total < serial:
-            return [Code.SERIAL, entry, items, *frame]
+            return [Code.SERIAL, entry, place, items, *frame]
         claimed = claimed_work(self.machine)
         chunk = max(1, claimed // work) if isinstance(work, int) else maximum(1, claimed // work)
         sizes = (*self._operand(total), *self._operand(chunk))
-        return [Code.CALL, entry, *self._operand(items), serial, *sizes, *frame]
+        return [Code.CALL, entry, place, *self._operand(items), serial, *sizes, *frame]
 
     def _frame(self, call: Call) -> list[int]:
         """The frame's words: pointers, and then sizes."""
@@ -190,7 +200,7 @@ class _Encoder:
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
         words += [(self._word(d), 0) for d in frame.slots]
         first = abi.FIRST_BINDING
-        self.frame_words = max(self.frame_words, first + len(words))
+        self.filled += first + len(words)
         more = [(first + k, self._word(at)) for k, (_, at) in enumerate(lie) if not isinstance(at, int)]
         return [len(more), len(words), *chain(*words, *more)]
 

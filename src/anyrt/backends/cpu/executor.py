@@ -1,10 +1,10 @@
 """The executor: native code that carries out a host program, the same for every engine.
 
 A host program (ir/program.py) is data (bytecode.py), so that an engine whose kernels are known needs no
-compiler. Its entries are those of plan/abi.py. For each call the executor fills a frame, as `Frame` of
-codegen/emit.py lays it out: the fixed words of the argument array, which the pool reads too, then the
-pointers and sizes of the kernel. A call with little work runs in the calling thread: waking another costs
-more.
+compiler. Its entries are those of plan/abi.py. Each call has a frame, as `Frame` of codegen/emit.py lays it
+out: the fixed words of the argument array, which the pool reads too, then the pointers and sizes of the
+kernel. Frames are filled again only when bindings or sizes have changed, so that threads share their lines.
+A call with little work runs in the calling thread: waking another costs more.
 
 What numbers come out must not depend on what the caller's thread asks of the processor (other libraries let
 it round elsewhere, or take subnormal numbers for 0). Where that is not the usual, it is so for the call.
@@ -144,7 +144,7 @@ pushed:
 }}
 
 ; Instructions from `start` on, computed as usual.
-define internal i32 @execute(ptr %args, i64 %start, i1 %once) #0 {{
+define internal i32 @execute(ptr %args, i64 %start, i1 %once, i1 %stale) #0 {{
   %theirs = alloca i32, align 4
   %ours = alloca i32, align 4
   call void @llvm.x86.sse.stmxcsr(ptr %theirs)
@@ -153,27 +153,25 @@ define internal i32 @execute(ptr %args, i64 %start, i1 %once) #0 {{
   %usual = icmp eq i32 %control, {USUAL}
   br i1 %usual, label %plain, label %odd
 plain:
-  %status = call i32 @carry(ptr %args, i64 %start, i1 %once)
+  %status = call i32 @carry(ptr %args, i64 %start, i1 %once, i1 %stale)
   ret i32 %status
 odd:
   store i32 {USUAL}, ptr %ours
   call void @llvm.x86.sse.ldmxcsr(ptr %ours)
-  %done = call i32 @carry(ptr %args, i64 %start, i1 %once)
+  %done = call i32 @carry(ptr %args, i64 %start, i1 %once, i1 %stale)
   call void @llvm.x86.sse.ldmxcsr(ptr %theirs)
   ret i32 %done
 }}
 
-; Instructions from `start` on until one returns, or one call where `once`.
-define internal i32 @carry(ptr %args, i64 %start, i1 %once) noinline #0 {{
+; Instructions from `start` on until one returns, or one call where `once`; frames are filled where `stale`.
+define internal i32 @carry(ptr %args, i64 %start, i1 %once, i1 %stale) noinline #0 {{
 entry:
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
-  %words = call i64 @word(ptr %code, i64 {FRAME_WORDS})
-  %frame = alloca i64, i64 %words, align 64
+  %frames.word = call i64 @word(ptr %code, i64 {FRAMES})
+  %frames = getelementptr i64, ptr %args, i64 %frames.word
   %depth = call i64 @word(ptr %code, i64 {STACK_WORDS})
   %stack = alloca i64, i64 %depth, align 8
-  %header = load <{FIRST_BINDING} x i64>, ptr %args, align 8
-  store <{FIRST_BINDING} x i64> %header, ptr %frame, align 64
   %scratch.at = getelementptr i64, ptr %args, i64 {SCRATCH}
   %scratch = load ptr, ptr %scratch.at
   br label %next
@@ -207,41 +205,48 @@ size:
   %size.after = add i64 %tokens.at, %size.words
   br label %next
 serial:
-  %serial.at = add i64 %pc, 2
+  %serial.at = add i64 %pc, 3
   %serial.items = call i64 @word(ptr %code, i64 %serial.at)
-  %serial.frame = add i64 %pc, 3
+  %serial.words = add i64 %pc, 4
   br label %listed
 call:
   %items.at = add i64 %pc, {items}
   %call.items = call i64 @operand(ptr %args, ptr %code, i64 %items.at)
-  %call.frame = add i64 %pc, {frame}
+  %call.words = add i64 %pc, {words}
   br label %listed
 listed:
   %items = phi i64 [%serial.items, %serial], [%call.items, %call]
-  %frame.at = phi i64 [%serial.frame, %serial], [%call.frame, %call]
+  %words.at = phi i64 [%serial.words, %serial], [%call.words, %call]
+  %place.at = add i64 %pc, 2
+  %place = call i64 @word(ptr %code, i64 %place.at)
+  %frame = getelementptr i64, ptr %frames, i64 %place
   %kernel = getelementptr i8, ptr %code, i64 %argument
-  %more = call i64 @word(ptr %code, i64 %frame.at)
-  %count.at = add i64 %frame.at, 1
+  %more = call i64 @word(ptr %code, i64 %words.at)
+  %count.at = add i64 %words.at, 1
   %count = call i64 @word(ptr %code, i64 %count.at)
-  %first = add i64 %frame.at, 2
+  %first = add i64 %words.at, 2
   %first.words = mul i64 %count, 2
   %second = add i64 %first, %first.words
   %second.words = mul i64 %more, 2
   %frame.after = add i64 %second, %second.words
+  br i1 %stale, label %begin, label %launch
+begin:
+  %header = load <{FIRST_BINDING} x i64>, ptr %args, align 8
+  store <{FIRST_BINDING} x i64> %header, ptr %frame, align 8
   %none = icmp eq i64 %count, 0
   br i1 %none, label %filled, label %fill
 fill:
-  %k = phi i64 [0, %listed], [%k1, %fill]
-  %at = phi i64 [%first, %listed], [%at2, %fill]
+  %k = phi i64 [0, %begin], [%k1, %fill]
+  %at = phi i64 [%first, %begin], [%at2, %fill]
   %word = call i64 @word(ptr %code, i64 %at)
   %plain.at = add i64 %at, 1
   %plain.v = call i64 @word(ptr %code, i64 %plain.at)
   %from = getelementptr i64, ptr %args, i64 %word
   %base = load i64, ptr %from
   %v = add i64 %base, %plain.v
-  %place = add i64 %k, {FIRST_BINDING}
-  %place.p = getelementptr i64, ptr %frame, i64 %place
-  store i64 %v, ptr %place.p
+  %entry.k = add i64 %k, {FIRST_BINDING}
+  %entry.p = getelementptr i64, ptr %frame, i64 %entry.k
+  store i64 %v, ptr %entry.p
   %k1 = add i64 %k, 1
   %at2 = add i64 %at, 2
   %again = icmp slt i64 %k1, %count
@@ -290,10 +295,61 @@ stop:
 }}
 
 define i32 @{run}(ptr %args) #0 {{
+entry:
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
   %start = call i64 @word(ptr %code, i64 {RUN})
-  %status = call i32 @execute(ptr %args, i64 %start, i1 false)
+  %count = call i64 @word(ptr %code, i64 {BINDINGS})
+  %right.word = call i64 @word(ptr %code, i64 {RIGHT})
+  %right = getelementptr i64, ptr %args, i64 %right.word
+  %flag = load i64, ptr %right
+  %bound = getelementptr i64, ptr %args, i64 {FIRST_BINDING}
+  %filled = icmp ne i64 %flag, 0
+  br i1 %filled, label %compare, label %stale
+compare:
+  %k = phi i64 [0, %entry], [%k1, %one]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %fresh
+one:
+  %now.at = getelementptr i64, ptr %bound, i64 %k
+  %now = load i64, ptr %now.at
+  %k1 = add i64 %k, 1
+  %then.at = getelementptr i64, ptr %right, i64 %k1
+  %then = load i64, ptr %then.at
+  %equal = icmp eq i64 %now, %then
+  br i1 %equal, label %compare, label %stale
+fresh:
+  %fresh.status = call i32 @execute(ptr %args, i64 %start, i1 false, i1 false)
+  ret i32 %fresh.status
+stale:
+  store i64 0, ptr %right
+  %status = call i32 @execute(ptr %args, i64 %start, i1 false, i1 true)
+  %done = icmp eq i32 %status, {OK}
+  br i1 %done, label %keep, label %end
+keep:
+  %n = phi i64 [0, %stale], [%n1, %keep.one]
+  %some = icmp slt i64 %n, %count
+  br i1 %some, label %keep.one, label %kept
+keep.one:
+  %from.at = getelementptr i64, ptr %bound, i64 %n
+  %from = load i64, ptr %from.at
+  %n1 = add i64 %n, 1
+  %to.at = getelementptr i64, ptr %right, i64 %n1
+  store i64 %from, ptr %to.at
+  br label %keep
+kept:
+  store i64 1, ptr %right
+  br label %end
+end:
+  ret i32 %status
+}}
+
+; The frames that were right are not any more.
+define internal i32 @anew(ptr %args, ptr %code, i64 %start, i1 %once) #0 {{
+  %right.word = call i64 @word(ptr %code, i64 {RIGHT})
+  %right = getelementptr i64, ptr %args, i64 %right.word
+  store i64 0, ptr %right
+  %status = call i32 @execute(ptr %args, i64 %start, i1 %once, i1 true)
   ret i32 %status
 }}
 
@@ -301,7 +357,7 @@ define i32 @{prepare}(ptr %args) #0 {{
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
   %start = call i64 @word(ptr %code, i64 {PREPARE})
-  %status = call i32 @execute(ptr %args, i64 %start, i1 false)
+  %status = call i32 @anew(ptr %args, ptr %code, i64 %start, i1 false)
   ret i32 %status
 }}
 
@@ -342,7 +398,7 @@ mine:
 nothing:
   ret i32 {OK}
 go:
-  %status = call i32 @execute(ptr %args, i64 %at, i1 true)
+  %status = call i32 @anew(ptr %args, ptr %code, i64 %at, i1 true)
   ret i32 %status
 }}
 

@@ -411,4 +411,4 @@ def pool_text(target: Processor) -> str:
 def compile_pool(target: Processor) -> Compiled:
     """The pool as an image with the entries parallel, worker and stop."""
     image, offsets = flatten(compile_text(pool_text(target), target))
-    return Compiled(Program((), 0, 0, 0, (), tuple(sorted(offsets.items()))), image)
+    return Compiled(Program((), 0, 0, 0, 0, (), tuple(sorted(offsets.items()))), image)
