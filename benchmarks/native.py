@@ -74,7 +74,7 @@ def region(
 @cache
 def _compiled(kernel: str) -> CpuCode:
     image, entries = flatten(llvm.compile_text(kernel + _RUN, processors.host()))
-    program = Program((), 0, 0, 0, (), tuple(entries.items()))
+    program = Program((), 0, 0, 0, 0, (), tuple(entries.items()))
     return CpuDevice().load(Compiled(program, image))
 
 

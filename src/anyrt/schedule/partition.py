@@ -8,7 +8,8 @@ until it stays the same.
 
 A reader is a loop: a kernel's own, that of a fold inside a kernel, or that of taps. Folds count where what
 they read has been folded already: what lies in a row is cheap to read twice, but every norm after a norm
-would compute the one before it again for each of its own folds.
+would compute the one before it again for each of its own folds. One loop may read a value at several
+positions (positions.py), as a sum of shifted copies does, and would compute it for each.
 """
 
 from __future__ import annotations
@@ -121,20 +122,21 @@ class _Partition:
                     if (often := self._folded_again(value, readers[value], chains)) is not None:
                         chosen[value] = often
                     continue
-                shared = self._shared(value, chains)
+                found = price(value, chains, self.machine)
+                shared = self._shared(value, found, chains)
                 if shared is not None:
                     chosen[shared] = "what leads to it is long, and would be computed by all that reads it"
                     for v in self._made_from(shared, value, chains):
                         chains.add(v)
-                reason = self._reason(value, readers, chains)
+                    found = price(value, chains, self.machine)
+                reason = self._reason(value, found, readers, chains)
                 if reason is not None:
                     chosen[value] = reason
         return {v: r for v, r in chosen.items() if v not in self.given}
 
-    def _shared(self, value: Value, chains: _Chains) -> Value | None:
+    def _shared(self, value: Value, found: Price, chains: _Chains) -> Value | None:
         """Where too much leads to a value: the last one before it that others read, too. If that were not
         stored, they would compute all that leads to it again."""
-        found = price(value, chains, self.machine)
         if _too_long(found, chains.depth[value]) is None or len(set(self.users[value])) > 1:
             return None
         inside = {v for v, _ in times(value, chains) if v in chains.depth and v not in chains}
@@ -165,9 +167,11 @@ class _Partition:
             for u in self.users[value]
         )
 
-    def _reason(self, value: Value, readers: Mapping[Value, Readers], chains: _Chains) -> str | None:
+    def _reason(
+        self, value: Value, found: Price, readers: Mapping[Value, Readers], chains: _Chains
+    ) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
-        uses, found = self.users[value], price(value, chains, self.machine)
+        uses = self.users[value]
         if isinstance(value.compute, Pieced):
             return "its parts are written by loops of their own"
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
@@ -177,8 +181,8 @@ class _Partition:
         mine = Readers() if self._goes_on(value, readers) else readers[value]
         if (often := self._read_again(value, found.weight, mine)) is not None:
             return often
-        if value in chains.folded and not self._spreads(value):
-            loops = len(mine.loops)
+        loops = len(mine.loops)
+        if loops > 1 and value in chains.folded and not self._spreads(value):
             anew = weight(value, _More(chains, readers, loops), self.machine)
             if anew * (loops - 1) > self.machine.costs.move + 2:
                 return f"{loops} loops over folded rows would each spend {anew} instructions on it"
@@ -192,9 +196,8 @@ class _Partition:
         if cost * (len(kernels) - 1) > self._dear:
             return f"{len(kernels)} kernels would each spend {cost} instructions on it"
         how = value.compute
-        computes = (
-            isinstance(how, Elements) and how.same
-        )  # what only moves is better read where it comes from
+        # What only moves elements is better read where they come from.
+        computes = isinstance(how, Elements) and how.same
         if computes and cost * self._again(value, readers) > self._dear:
             return f"{len(readers.reads)} positions would each take {cost} instructions"
         return None

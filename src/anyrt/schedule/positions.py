@@ -36,7 +36,7 @@ def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
     for number, arg in enumerate(user.args):
         match how:
             case Elements(same=True):
-                yield arg, _aligned(arg.shape, at), 1
+                yield arg, at if arg.shape == user.shape else _aligned(arg.shape, at), 1
             case Tapped(axis=axis, size=size, rule=rule):
                 tap = Sym("tap", extent=arg.shape[axis], source=(rule, size, at[axis])).dim
                 yield arg, _within(arg.shape, (*at[:axis], tap, *at[axis + 1 :])), rule.count
