@@ -124,7 +124,7 @@ def test_explain_shows_the_steps_that_make_a_kernel(capsys):
         "buffer out_y FLOAT output 8 offset 0",
         "# serial loops",
         "# collapse",
-        "# interleave: no few elements lie side by side as one flat row",
+        "# interleave: no few elements lie side by side as one row",
         "# store repeated: no tile computes anything again",
         "# tile: nothing is read across memory",
         "# reorder: no few elements are taken apart",

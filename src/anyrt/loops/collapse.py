@@ -1,4 +1,4 @@
-"""Collapse: neighbouring loops become one wherever every index moves with both as with one flat counter.
+"""Collapse: neighbouring loops become one wherever every index moves with both as with one counter.
 
 for i: 0 … 8                          for k: 0 … 64
   for j: 0 … 8             ->           y[k] = x[k]
@@ -42,13 +42,13 @@ def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
     inner = loop.body[0] if len(loop.body) == 1 else None
     if not isinstance(inner, For) or inner.kind is not Loop.SERIAL:
         return (loop,)
-    if not all(_is_flat(d, loop.var, inner.var) for d in indices(inner.body)):
+    if not all(_moves_as_one(d, loop.var, inner.var) for d in indices(inner.body)):
         return (loop,)
-    flat = names.var(mul(loop.var.extent or 0, inner.var.extent or 0))
-    body = substituted(inner.body, {loop.var: 0, inner.var: flat.dim})
-    return _loop(For(flat, Loop.SERIAL, body), names)
+    collapsed = names.var(mul(loop.var.extent or 0, inner.var.extent or 0))
+    body = substituted(inner.body, {loop.var: 0, inner.var: collapsed.dim})
+    return _loop(For(collapsed, Loop.SERIAL, body), names)
 
 
-def _is_flat(dim: Dim, outer: Sym, inner: Sym) -> bool:
+def _moves_as_one(dim: Dim, outer: Sym, inner: Sym) -> bool:
     a, b = linear(dim, outer), linear(dim, inner)
     return a is not None and b is not None and inner.extent is not None and a[0] == mul(b[0], inner.extent)

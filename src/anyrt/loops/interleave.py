@@ -5,7 +5,7 @@ loop over both.
       for c: 0 … 3             ->           y[k] = x[k]
         y[3i + c] = x[3i + c]
 
-Where all indices move with position and element as with one flat counter, the vectors need not care where one
+Where all indices move with position and element as with one counter, the vectors need not care where one
 position ends and the next begins. Positions from a table of taps become a table in groups, which has an entry
 for each element.
 """
@@ -25,7 +25,7 @@ from anyrt.loops.tables import Table, Tables
 
 
 class _Uneven(Exception):
-    """An index does not move with the flat counter."""
+    """An index does not move with the one counter."""
 
 
 def interleave(kernel: Kernel, tables: Tables, names: Names) -> Kernel | Fail:
@@ -33,26 +33,26 @@ def interleave(kernel: Kernel, tables: Tables, names: Names) -> Kernel | Fail:
     found: list[Nest] = []
 
     def change(nest: Nest) -> Sequence[Stmt]:
-        whole = _flattened(nest, tables, names) if interleaves(nest) else None
+        whole = _collapsed(nest, tables, names) if interleaves(nest) else None
         found.extend([] if whole is None else [whole])
         return nest.loops if whole is None else whole.loops
 
     body = each_nest(kernel.body, change)
-    return replace(kernel, body=body) if found else Fail("no few elements lie side by side as one flat row")
+    return replace(kernel, body=body) if found else Fail("no few elements lie side by side as one row")
 
 
-def _flattened(nest: Nest, tables: Tables, names: Names) -> Nest | None:
+def _collapsed(nest: Nest, tables: Tables, names: Names) -> Nest | None:
     *outer, position, element = nest.vars
     (store,) = nest.body
     if not isinstance(store, Store) or position.extent is None or not isinstance(element.extent, int):
         return None
-    flat = names.var(mul(position.extent, element.extent))
-    move = _Move(position, element, element.extent, flat, tables)
+    collapsed = names.var(mul(position.extent, element.extent))
+    move = _Move(position, element, element.extent, collapsed, tables)
     try:
         body = Store(store.buffer, move.plain(store.index), Rewrite(rule=move.moved).expr(store.value))
     except _Uneven:
         return None
-    return Nest((*outer, flat), (body,))
+    return Nest((*outer, collapsed), (body,))
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class _Move:
     position: Sym
     element: Sym
     group: int
-    flat: Sym
+    collapsed: Sym
     tables: Tables
 
     def moved(self, x: Expr) -> Expr | None:
@@ -81,7 +81,7 @@ class _Move:
         along, across = linear(at, self.position), linear(at, self.element)
         if along is None or across is None or along[0] != mul(across[0], self.group):
             raise _Uneven
-        return substitute(at, {self.position: 0, self.element: self.flat.dim})
+        return substitute(at, {self.position: 0, self.element: self.collapsed.dim})
 
     def _load(self, x: Load) -> Expr:
         taps = [s for s in symbols(x.index) if s.source is not None and self._moves(s)]
@@ -125,4 +125,4 @@ class _Move:
         moved = linear(at, self.position)
         if moved is None or moved[0] != 1 or depends(at, self.element):
             raise _Uneven
-        return add(mul(moved[1], self.group), self.flat.dim)
+        return add(mul(moved[1], self.group), self.collapsed.dim)

@@ -72,6 +72,8 @@ def _floor_divide(a: Array, b: Array) -> Array:
     return np.asarray(np.floor_divide(a, b))
 
 
+EXTREMA = "NaN when either is; of 0 and −0 either one"
+
 FUNCTIONS = (
     ScalarFn("identity", 1, np.copy, lambda x: x, EVERY),
     ScalarFn("add", 2, np.add, lambda a, b: a + b, NUMBERS, ulp=0.5),
@@ -90,8 +92,8 @@ FUNCTIONS = (
     ScalarFn("fma", 3, lambda a, b, c: a * b + c, fma, ulp=0.5),
     ScalarFn("floordiv", 2, _floor_divide, floordiv, NUMBERS, ulp=0.5),
     ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
-    ScalarFn("min", 2, np.minimum, lambda a, b: alu(Op.MIN, a, b), NUMBERS, note="NaN when either is"),
-    ScalarFn("max", 2, np.maximum, lambda a, b: alu(Op.MAX, a, b), NUMBERS, note="NaN when either is"),
+    ScalarFn("min", 2, np.minimum, lambda a, b: alu(Op.MIN, a, b), NUMBERS, note=EXTREMA),
+    ScalarFn("max", 2, np.maximum, lambda a, b: alu(Op.MAX, a, b), NUMBERS, note=EXTREMA),
     ScalarFn("neg", 1, np.negative, lambda x: -x, NUMBERS),
     ScalarFn("abs", 1, np.abs, lambda x: alu(Op.ABS, x), NUMBERS),
     ScalarFn("sign", 1, np.sign, sign, NUMBERS),

@@ -32,7 +32,7 @@ from anyrt.schedule.strategies.common import (
 from anyrt.schedule.strategies.step import Apply, Context, Step, Strategy
 
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
-AHEAD = 2  # rows
+DISTANCE = 2  # rows
 TERMS = 512  # that an accumulator adds up by itself
 
 
@@ -85,7 +85,7 @@ def _sum_in_blocks(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
     """Of buffers that no cache near a core holds."""
-    return prefetch(kernel, AHEAD, lambda buffer: c.bytes(buffer) >= c.pieces.large)
+    return prefetch(kernel, DISTANCE, lambda buffer: c.bytes(buffer) >= c.pieces.large)
 
 
 REDUCTION: Strategy = (
