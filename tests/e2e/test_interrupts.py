@@ -68,7 +68,7 @@ def test_ctrl_c_ends_a_load_and_leaves_nothing(seconds, interrupted, slow_plan, 
     assert half_written(tmp_path) == []
 
 
-@pytest.mark.parametrize("seconds", [0.25, 1, 2])
+@pytest.mark.parametrize("seconds", [0.25, 2])
 def test_a_program_that_catches_ctrl_c_ends_in_order(seconds, interrupted, tmp_path):
     assert interrupted("caught", tmp_path / "plan", seconds) == (0, b"caught\n", False)
     assert half_written(tmp_path) == []
