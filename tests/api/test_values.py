@@ -18,6 +18,15 @@ def test_dims_act_like_tuples():
     assert (shape[0], shape[-1], shape[1:], repr(shape)) == (1, -1, (3, -1), "(1, 3, -1)")
 
 
+def test_dims_join_as_tuples_do():
+    shape, more, listed = trt.Dims((1, 3)), (5,), [5]
+    joined = (shape + more, more + shape, shape + shape, sum([shape], ()))
+    assert joined == ((1, 3, 5), (5, 1, 3), (1, 3, 1, 3), (1, 3))
+    assert {type(x) for x in joined} == {tuple}
+    with pytest.raises(TypeError):
+        shape + listed
+
+
 def test_dims_elements_can_be_assigned():
     shape = trt.Dims4(1, 2, 3, 4)
     shape[0] = 7

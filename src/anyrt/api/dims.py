@@ -87,6 +87,13 @@ class Dims:
             raise WrongValue(f"got {len(sizes)} values for a slice of {len(self._sizes[index])}")
         self._sizes[index] = sizes
 
+    def __add__(self, other: object) -> tuple[int, ...]:
+        """A tuple with the sizes of a tuple or of other dimensions behind these, as tuples join."""
+        return (*self, *other) if isinstance(other, Dims | tuple) else NotImplemented
+
+    def __radd__(self, other: object) -> tuple[int, ...]:
+        return (*other, *self) if isinstance(other, tuple) else NotImplemented
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dims):
             return self._known == other._known and self._sizes == other._sizes
