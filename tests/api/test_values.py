@@ -139,13 +139,12 @@ def test_host_memory_is_a_buffer():
     assert (np.frombuffer(memory, np.uint8).sum(), memory.nbytes, memoryview(memory).ndim) == (427, 4, 1)
 
 
-def test_host_memory_has_truth_and_identity_but_no_length():
+def test_host_memory_has_truth_and_identity_and_a_length():
     memory = trt.IHostMemory(b"")
     assert memory
     assert memory != trt.IHostMemory(b"")
     assert memory != b""
-    with pytest.raises(TypeError):
-        len(memory)
+    assert (len(memory), len(trt.IHostMemory(b"plan"))) == (0, 4)
 
 
 def test_module_functions():

@@ -1,8 +1,8 @@
 """Bytes that the library hands out: plans and timing caches.
 
 >>> memory = IHostMemory(b"abc")
->>> bytes(memory), memoryview(memory).shape, memory.nbytes, memory.dtype
-(b'abc', (3,), 3, <DataType.INT8: 2>)
+>>> bytes(memory), memoryview(memory).shape, len(memory), memory.nbytes, memory.dtype
+(b'abc', (3,), 3, 3, <DataType.INT8: 2>)
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class IHostMemory(bytearray, Managed):
 
     An engine that is made from it uses its weights where they lie, so its bytes are not to be changed.
 
-    A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its length
-    and its comparison by content are switched off, as TensorRT's object has neither.
+    A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its comparison
+    by content is switched off: two objects are never equal, and each is true, as TensorRT's are.
     """
 
     def __init__(self, content: bytes | PlanParts = b"") -> None:
@@ -37,7 +37,6 @@ class IHostMemory(bytearray, Managed):
             whole[at : at + piece.nbytes] = piece
             at += piece.nbytes
 
-    __len__ = None  # type: ignore[assignment]  # switched off, see above
     __hash__ = object.__hash__  # type: ignore[assignment]  # compared by identity, see above
     __eq__ = object.__eq__
     __ne__ = object.__ne__
@@ -48,7 +47,7 @@ class IHostMemory(bytearray, Managed):
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return bytearray.__len__(self)
+        return len(self)
 
     @property
     def dtype(self) -> DataType:
