@@ -22,7 +22,6 @@ ROWS = (1, 128, 768)
 PATCHES = (1, 197, 768)
 MAPS = (1, 8, 16, 24)
 SMALL_MAPS = (1, 8, 24, 24)
-WEIGHTS_MB = 100
 LAST, PLANES = 1 << 2, 1 << 2 | 1 << 3  # masks of axes that statistics run over
 
 Act, Op, Interpolation = trt.ActivationType, trt.ElementWiseOperation, trt.InterpolationMode

@@ -54,11 +54,6 @@ def differ(a: Dim, b: Dim) -> bool:
     return equal(a, b) == 0
 
 
-def in_range(low: Dim, x: Dim, high: Dim) -> bool:
-    """True when low <= x <= high always."""
-    return always_le(low, x) and always_le(x, high)
-
-
 def known_size(d: Dim) -> int:
     """A size that is a number by now: references run after the interpreter has put sizes in."""
     assert isinstance(d, int), f"size {d} should have been replaced by a number"

@@ -27,7 +27,7 @@ class Pieces:
     """Sizes for one kernel; the first ones are those that a `Tuning` can name."""
 
     item: int  # elements that one turn of the parallel loop should hold
-    block: int  # elements of one piece of a flat loop
+    block: int  # elements of one piece of a loop
     column: int  # positions across memory that rows are folded for at a time
     short: int  # elements that a row is read and written in, up to which its own latencies count
     band: int  # output rows of a window kernel that one thread takes at a time

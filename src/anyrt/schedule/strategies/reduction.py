@@ -99,9 +99,7 @@ REDUCTION: Strategy = (
     VECTORISE,
     VERSION,
     Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.cached, c.machine.costs)),
-    Step(
-        "distribute", together(lambda kernel, c: distribute(kernel, c.names, c.estimate, c.pieces.row_strips))
-    ),
+    Step("distribute", together(_distribute)),
     Step("prefetch", together(_prefetch)),
     Step("unroll and jam", together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
     PRECOMPUTE,
