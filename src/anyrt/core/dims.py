@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import TypeAlias
@@ -482,6 +482,18 @@ def _never_negative(x: Dim) -> bool:
     return False
 
 
+def assuming(x: Dim, known: Collection[Dim]) -> Dim:
+    """`x` where each of `known` is at least 0: minima and maxima that this decides are gone.
+
+    >>> i, n = Sym("i").dim, Sym("n").dim
+    >>> assuming(clamp(i - 1, 0, n - 1), (i - 1, n - i))
+    -1 + i
+    """
+    if isinstance(x, int) or not known:
+        return x
+    return rebuild(x, lambda s: s.dim, lambda a, b: any(always_le(add(a, k), b) for k in known))
+
+
 def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
     """(coefficient, rest) with x = coefficient·sym + rest, both free of `sym`; None when that fails."""
     slope: dict[Monomial, int] = {}
@@ -523,22 +535,23 @@ def _symbols(x: Expr | Atom) -> frozenset[Sym]:
     return frozenset().union(*map(symbols, parts))
 
 
-def rebuild(x: Dim, leaf: Callable[[Sym], Dim]) -> Dim:
-    """`x` with every symbol replaced by `leaf(symbol)`, simplified again."""
+def rebuild(x: Dim, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool] = lambda a, b: False) -> Dim:
+    """`x` with every symbol replaced by `leaf(symbol)`, simplified again; `less(a, b)`: where it is known
+    that a ≤ b, so that their minimum is a."""
     total: Dim = 0
     for m, c in _terms(x):
         term: Dim = c
         for atom in m:
-            term = mul(term, _rebuild_atom(atom, leaf))
+            term = mul(term, leaf(atom) if isinstance(atom, Sym) else _rebuild_function(atom, leaf, less))
         total = add(total, term)
     return total
 
 
-def _rebuild_atom(atom: Atom, leaf: Callable[[Sym], Dim]) -> Dim:
-    if isinstance(atom, Sym):
-        return leaf(atom)
-    args = [rebuild(a, leaf) for a in atom.args]
-    return scaled(args[0], atom.factor) if atom.op == SCALE else BINARY[atom.op](args[0], args[1])
+def _rebuild_function(fn: Fn, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool]) -> Dim:
+    args = [rebuild(a, leaf, less) for a in fn.args]
+    if fn.op in (MIN, MAX) and (less(*args) or less(*reversed(args))):
+        return args[0] if less(*args) == (fn.op == MIN) else args[1]
+    return scaled(args[0], fn.factor) if fn.op == SCALE else BINARY[fn.op](args[0], args[1])
 
 
 BINARY: dict[str, Callable[[Dim, Dim], Dim]] = {

@@ -259,12 +259,14 @@ def select(condition: Expr, then: Operand, otherwise: Operand) -> Expr:
 
 
 def alu(op: Op, *args: Expr) -> Expr:
-    """`op` on arguments; the result type follows from them."""
+    """`op` on arguments; the result type follows from them. A choice that is decided is what it chooses."""
     result = Scalar.BOOL if op in COMPARES else args[-1].type
     typed = args[1:] if op is Op.SELECT else args
     assert all(a.type is typed[0].type for a in typed), (
         f"{op.value}: argument types differ: {[a.type for a in args]}"
     )
+    if op is Op.SELECT and (args[1] is args[2] or isinstance(args[0], Const)):
+        return args[1] if not isinstance(args[0], Const) or args[0].value else args[2]
     return _intern(Alu(op, args, result), op, args)
 
 

@@ -115,17 +115,23 @@ def _no_rule(x: Expr) -> None:
     return None
 
 
+def _same(x: Dim) -> Dim:
+    return x
+
+
 @dataclass(slots=True, eq=False)
 class Rewrite:
     """Statements and expressions made anew, each expression once.
 
     `symbols`: indices instead of symbols; `access`: the element to use instead of one that is read or
-    written; `rule`: what takes an expression's place, None where that is the same on new operands. Without
-    `bound` indices stay as they are, and what their bound symbols stand for."""
+    written; `rule`: what takes an expression's place, None where that is the same on new operands; `simpler`:
+    an index in another form, before its symbols are replaced. Without `bound` indices stay as they are, and
+    what their bound symbols stand for."""
 
     symbols: Mapping[Sym, Dim] = field(default_factory=dict)
     access: Access = _as_it_is
     rule: Callable[[Expr], Expr | None] = _no_rule
+    simpler: Callable[[Dim], Dim] = _same
     bound: bool = True
     _exprs: dict[Expr, Expr] = field(default_factory=dict)
     _dims: dict[Dim, Dim] = field(default_factory=dict)
@@ -204,7 +210,7 @@ class Rewrite:
         if not self.bound:
             return x
         if x not in self._dims:
-            self._dims[x] = rebuild(x, self._symbol)
+            self._dims[x] = rebuild(self.simpler(x), self._symbol)
         return self._dims[x]
 
     def _symbol(self, sym: Sym) -> Dim:

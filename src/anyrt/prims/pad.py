@@ -24,7 +24,8 @@ from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_shape, expect, known_size, not_empty, short_shape
 
-CHOICE: Final = 10  # instructions; measured on chains of sums with what lies a few elements before
+CHOICE: Final = 10  # instructions; measured on chains of sums with what lies a few elements before, whose
+# comparisons vector loops are split by only while there are few of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +97,5 @@ class Pad(Prim):
 
 
 def _choice(dtype: DataType) -> int:
-    """Two comparisons and a selection along an axis, and a position kept inside, which vectors gather."""
+    """Two comparisons and a selection along an axis, and a position kept inside."""
     return CHOICE

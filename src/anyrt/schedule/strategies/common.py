@@ -15,11 +15,13 @@ from anyrt.loops.nest import around
 from anyrt.loops.nontemporal import nontemporal
 from anyrt.loops.parallelise import parallelise
 from anyrt.loops.precompute_addresses import precompute_addresses
+from anyrt.loops.split_by_range import split_by_range
 from anyrt.loops.vectorise import vectorise
 from anyrt.loops.version import version
 from anyrt.loops.work import work
 from anyrt.schedule.strategies.step import Context, Step
 
+SPLIT = 256  # parts of expressions that the ranges of a loop may have together
 LONGER = 4  # times: the runs of large outputs, of which fewer ends share a cache line
 
 
@@ -57,6 +59,7 @@ INTERLEAVE = Step("interleave", lambda kernel, c: interleave(kernel, c.tables, c
 TILE = Step("tile", tiled)
 PARALLELISE = Step("parallelise", all_parallel)
 VECTORISE = Step("vectorise", lambda kernel, c: vectorise(kernel))
+SPLIT_BY_RANGE = Step("split by range", lambda kernel, c: split_by_range(kernel, c.names, c.estimate, SPLIT))
 VERSION = Step("version", lambda kernel, c: version(kernel, c.tables))
 PRECOMPUTE = Step("precompute addresses", lambda kernel, c: precompute_addresses(kernel, c.tables))
 NONTEMPORAL = Step("non-temporal stores", past_caches)

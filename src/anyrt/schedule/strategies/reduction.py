@@ -26,6 +26,7 @@ from anyrt.schedule.strategies.common import (
     NONTEMPORAL,
     PARALLELISE,
     PRECOMPUTE,
+    SPLIT_BY_RANGE,
     VECTORISE,
     VERSION,
 )
@@ -97,6 +98,7 @@ REDUCTION: Strategy = (
     Step("sum in blocks", _sum_in_blocks),
     PARALLELISE,
     VECTORISE,
+    SPLIT_BY_RANGE,
     VERSION,
     Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.cached, c.machine.costs)),
     Step("distribute", together(_distribute)),

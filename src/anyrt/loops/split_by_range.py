@@ -1,0 +1,185 @@
+"""Split by range: vector loops that compare positions, in ranges in which the comparisons are decided.
+
+    vector i: 0 … n + 2                                    vector i: 0 … 1
+      y[i] = select(0 <= i − 1 and i − 1 < n,                y[i] = 0
+                    x[min(max(i − 1, 0), n − 1)], 0)  ->   vector i: 0 … n
+                                                             y[i + 1] = x[i]
+                                                           vector i: 0 … 1
+                                                             y[i + n + 1] = 0
+
+A border around a tensor, or tensors moved against each other, begin and end somewhere in a row. Between these
+places nothing is left to choose, positions need not be kept inside, and vectors are read whole instead of
+gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from anyrt.core.dims import (
+    Dim,
+    Sym,
+    add,
+    always_le,
+    assuming,
+    clamp,
+    depends,
+    floordiv,
+    linear,
+    mul,
+    symbols,
+)
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Alu, Const, Expr, For, If, Index, Kernel, Loop, Op, Stmt, const
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import expressions, loops
+from anyrt.ir.visit import Rewrite, parts
+from anyrt.loops.nest import Estimate, Names, changed
+
+CUTS: Final = 3  # more places than these leave the longest range between them, and what is before and after
+
+
+def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) -> Kernel | Fail:
+    """Every vector loop whose ranges have at most `most` parts of expressions together."""
+    split = _Split(names, estimate, most)
+    return changed(kernel, split.body(kernel.body), "no vector loop compares positions, or its body is long")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Where `sure` turns: it is at least 0 from `at` on, or before, if it `falls`."""
+
+    at: Dim
+    sure: Dim
+    falls: bool
+
+    def known(self, after: bool) -> Dim:
+        """What is at least 0 after the place, or before it."""
+        return self.sure if after != self.falls else add(mul(self.sure, -1), -1)
+
+
+@dataclass(slots=True)
+class _Split:
+    names: Names
+    estimate: Estimate
+    most: int
+
+    def body(self, body: Iterable[Stmt]) -> tuple[Stmt, ...]:
+        """Statements with their vector loops in ranges."""
+        out: list[Stmt] = []
+        for stmt in body:
+            match stmt:
+                case For(kind=Loop.VECTOR):
+                    out += self._ranges(stmt)
+                case For(body=inner) | If(body=inner):
+                    out.append(replace(stmt, body=self.body(inner)))
+                case _:
+                    out.append(stmt)
+        return tuple(out)
+
+    def _ranges(self, loop: For) -> tuple[Stmt, ...]:
+        if len(parts(expressions(loop.body))) > self.most:
+            return (loop,)
+        extent, cuts = loop.var.extent or 0, _cuts(loop)
+        places = _in_order(dict.fromkeys(c.at for c in cuts))
+        if not places:
+            return (loop,)
+        ends = [0, *(clamp(p, 0, extent) for p in places), extent]
+        made: list[Stmt] = []
+        for first, last in pairwise(self._few(ends)):
+            known = [c.known(after=True) for c in cuts if c.at in places[:first]]
+            known += [c.known(after=False) for c in cuts if c.at in places[last - 1 :]]
+            made += self._range(loop, ends[first], ends[last], known)
+        return tuple(made) if len(parts(expressions(made))) <= self.most else (loop,)
+
+    def _few(self, ends: Sequence[Dim]) -> Sequence[int]:
+        """Which ends of ranges to take: all, or those of the row and of its longest range."""
+        count = len(ends)
+        if count <= CUTS + 2:
+            return range(count)
+        lengths = [add(b, mul(a, -1)) for a, b in pairwise(ends)]
+        longest = max(range(count - 1), key=lambda k: self.estimate(Sym("range", extent=lengths[k])))
+        return list(dict.fromkeys((0, longest, longest + 1, count - 1)))
+
+    def _range(self, loop: For, start: Dim, end: Dim, known: Sequence[Dim]) -> tuple[Stmt, ...]:
+        """The loop from `start` to `end`, where every one of `known` is at least 0."""
+        length = add(end, mul(start, -1))
+        if length == 0:
+            return ()
+        var = None if length == 1 else self.names.var(length)
+        at = start if var is None else add(start, var.dim)
+        body = Rewrite(
+            {loop.var: at}, rule=lambda x: _decided(x, known), simpler=lambda x: assuming(x, known)
+        ).body(loop.body)
+        return body if var is None else (For(var, loop.kind, body),)
+
+
+def _in_order(places: Iterable[Dim]) -> list[Dim] | None:
+    """Places of a row in order; None where that is open."""
+    out: list[Dim] = []
+    for place in places:
+        before = [p for p in out if always_le(p, place)]
+        after = out[len(before) :]
+        if before != out[: len(before)] or not all(always_le(place, p) for p in after):
+            return None
+        out = [*before, place, *after]
+    return out
+
+
+def _cuts(loop: For) -> list[_Cut]:
+    """The places at which a comparison turns."""
+    inside = {loop.var, *(s.var for s in loops(loop.body))}
+    found = (_difference(x) for x in parts(expressions(loop.body)))
+    cuts = (_cut(d, loop.var) for d in dict.fromkeys(d for d in found if d is not None))
+    return [c for c in cuts if c is not None and not any(depends(c.at, v) for v in inside)]
+
+
+def _difference(x: Expr) -> Dim | None:
+    """What is at least 0 where a comparison of positions holds."""
+    match x:
+        case Alu(op=Op.LE, args=(a, b)) if (sides := _positions(a, b)) is not None:
+            return add(sides[1], mul(sides[0], -1))
+        case Alu(op=Op.LT, args=(a, b)) if (sides := _positions(a, b)) is not None:
+            return add(add(sides[1], mul(sides[0], -1)), -1)
+    return None
+
+
+def _positions(*sides: Expr) -> tuple[Dim, ...] | None:
+    """Positions as indices."""
+    out: list[Dim] = []
+    for side in sides:
+        match side:
+            case Index(dim=dim):
+                out.append(dim)
+            case Const(value=int() as number, type=Scalar.I64):
+                out.append(number)
+            case _:
+                return None
+    return tuple(out)
+
+
+def _cut(sure: Dim, var: Sym) -> _Cut | None:
+    """Where a difference turns with `var`."""
+    moved = linear(sure, var)
+    if moved is None or any(s.source for s in symbols(moved[1])):
+        return None
+    slope, rest = moved
+    if not isinstance(slope, int):
+        return None
+    if slope > 0:
+        return _Cut(mul(floordiv(rest, slope), -1), sure, falls=False)
+    return _Cut(add(floordiv(rest, -slope), 1), sure, falls=True) if slope < 0 else None
+
+
+def _decided(x: Expr, known: Sequence[Dim]) -> Expr | None:
+    """True or false for a comparison that what is known decides."""
+    sure = _difference(x)
+    if sure is None:
+        return None
+    if any(always_le(k, sure) for k in known):
+        return const(True, Scalar.BOOL)
+    never = add(mul(sure, -1), -1)
+    return const(False, Scalar.BOOL) if any(always_le(k, never) for k in known) else None
