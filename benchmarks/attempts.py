@@ -1,7 +1,7 @@
 """What was tried on cases that miss their goals and is not kept: other choices, each measured beside the one
 that stands.
 
-An attempt is a mechanism turned round: its strategies or switches make what was tried.
+An attempt is a mechanism turned round: its strategies or passes make what was tried.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.cache_read import cache_read
@@ -16,11 +17,12 @@ from anyrt.loops.distribute import distribute
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.nontemporal import nontemporal
 from anyrt.loops.precompute_addresses import precompute_addresses
+from anyrt.passes.shorten import shorten
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.reduction import together
 from anyrt.schedule.strategies.step import Apply, Context, Step
 from anyrt.schedule.tuning import Tuning
-from benchmarks.mechanisms import SHORTEN, Mechanism, Switch
+from benchmarks.mechanisms import Mechanism, Passes, instead_of_pass
 from benchmarks.peers.anyrt import DYNAMIC
 
 GN_RESIZE = "chain_gn_scale_silu_resize2x_nhwc_1x320x64x64"
@@ -50,8 +52,8 @@ NORMAL_STORES = STRATEGIES.without("non-temporal stores")
 ONE_BY_ONE = STRATEGIES.without("distribute", "unroll and jam")
 
 
-def _tried(name: str, place: str, case: str, off: Strategies | Switch) -> Mechanism:
-    return Mechanism(name, place, case, (off,) if isinstance(off, Switch) else off, kept=False)
+def _tried(name: str, place: str, case: str, off: Strategies | Passes) -> Mechanism:
+    return Mechanism(name, place, case, off, kept=False)
 
 
 def _cut(name: str, case: str, tuning: Tuning) -> Mechanism:
@@ -91,6 +93,10 @@ def _all_past(kernel: Kernel, c: Context) -> Kernel | Fail:
     return nontemporal(kernel, dict.fromkeys(c.past, 1))
 
 
+def _shortened(graph: Graph) -> Graph:
+    return shorten(graph, FLOATS)
+
+
 def _started_apart(kernel: Kernel, c: Context) -> Kernel:
     return precompute_addresses(kernel, c.tables, common=False)
 
@@ -107,14 +113,13 @@ def _dynamic(mechanism: Mechanism) -> Mechanism:
     return replace(mechanism, name=f"{mechanism.name} (dynamic)", engine=DYNAMIC)
 
 
+SHORTENED = instead_of_pass("shorten", _shortened)
 ATTEMPTS = (
     _cut("tiles of two cache lines", GN_RESIZE, Tuning(line=128)),
     _cut("shorter runs of tiles", GN_RESIZE, Tuning(run=16)),
     _cut("fewer strips in a row", GN_RESIZE, Tuning(chunk=8)),
     _instead("non-temporal stores", "wherever an output is written", GN_RESIZE, _all_past),
-    _tried(
-        "shorter polynomials for float32", "passes/shorten.py", GN_SILU, Switch(SHORTEN, "HALVES", FLOATS)
-    ),
+    _tried("shorter polynomials for float32", "passes/shorten.py", GN_SILU, SHORTENED),
     *_chunks(GN_SILU),
     *_chunks(GN_SILU_BF16),
     _cut("narrow bands", RESIZE_SILU, Tuning(band=8)),

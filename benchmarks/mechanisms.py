@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
-from types import ModuleType
-from typing import Any
+from pathlib import Path
+from typing import TypeAlias
 
 from anyrt.api.freeze import freeze
-from anyrt.backends.cpu import bfloat, permute, vectors, widen
-from anyrt.codegen import arithmetic
 from anyrt.compiler import driver
 from anyrt.compiler.cached import kernel_cache, plan_key
 from anyrt.compiler.request import BuildRequest
-from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.rewrite import Fail
-from anyrt.passes import rules
+from anyrt.passes import PASSES, Pass
+from anyrt.passes.rules import RULES
+from anyrt.passes.simplify import simplify
 from anyrt.plan.file import read_plan
-from anyrt.schedule import cost, naive, partition, window
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.common import tiled
 from anyrt.schedule.strategies.step import Context, Step
@@ -35,60 +34,55 @@ from benchmarks.probe import Probe
 from benchmarks.record import Gain
 from benchmarks.values import Array, input_values
 
-ENDLESS = 1 << 60
-# The package has functions of these names.
-FOLDING, SHORTEN = (import_module(f"anyrt.passes.{name}") for name in ("fold_constants", "shorten"))
+GROWS = ("transposing what taps have grown", "transposing what taps have grown and a cast has narrowed")
+DEAR, CHEAP = 1 << 24, 1  # instructions: what no machine spends on moving a vector, and the least
 
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A name in a module, and what stands there when the mechanism is off."""
-
-    owner: ModuleType
-    name: str
-    off: Any
+Passes: TypeAlias = tuple[Pass, ...]
+Description: TypeAlias = dict[str, object]  # of a machine, as a file of ANYRT_MACHINE says it
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
     """What it is called, where it lives, on which case (and engine: static or dynamic) it is measured, and
-    what there is without it: strategies for a step of theirs or its parameters, switches for what is neither.
+    what there is without it: other strategies, other passes, or another description of the machine.
     One that is not kept (attempts.py) is what takes its place."""
 
     name: str
     place: str
     case: str
-    off: Strategies | tuple[Switch, ...]
+    off: Strategies | Passes | Description
     kept: bool = True
     engine: str = ""
 
-    @property
-    def strategies(self) -> Strategies | None:
-        """Those without it; None where it is no step of any."""
-        return self.off if isinstance(self.off, Strategies) else None
+    def request(self, threads: int) -> BuildRequest:
+        """What the compiler is asked without it."""
+        asked = request(self, threads)
+        match self.off:
+            case Strategies():
+                return replace(asked, strategies=self.off)
+            case tuple():
+                return replace(asked, passes=self.off)
+            case _:
+                return asked
 
     @property
-    def switches(self) -> tuple[Switch, ...]:
-        """What to change besides."""
-        return () if isinstance(self.off, Strategies) else self.off
+    def machine(self) -> Description:
+        """What is said otherwise of the machine."""
+        return self.off if isinstance(self.off, dict) else {}
 
 
-def _never(*_: object) -> None:
-    return None
+def without_pass(name: str) -> Passes:
+    """All passes but those of a name."""
+    return tuple(p for p in PASSES if p.name != name)
 
 
-def endless(*_: object) -> int:
-    """No size reaches it."""
-    return ENDLESS
+def instead_of_pass(name: str, change: Callable[[Graph], Graph]) -> Passes:
+    """All passes, one done otherwise."""
+    return tuple(replace(p, change=change) if p.name == name else p for p in PASSES)
 
 
-def one(*_: object) -> int:
-    """Every size reaches it."""
-    return 1
-
-
-def _no(*_: object) -> bool:
-    return False
+def _without_growing(graph: Graph) -> Graph:
+    return simplify(graph, [r for r in RULES if r.name not in GROWS])
 
 
 def _normal_stores(kernel: Kernel, context: Context) -> Fail:
@@ -104,7 +98,7 @@ MECHANISMS = (
         "positions near each other read as whole registers and permuted",
         "loops/version.py, backends/cpu/permute.py",
         "resize_bilinear_hp_8x64x56to112",
-        (Switch(permute, "MOST", 0),),
+        {"permutes": []},
     ),
     Mechanism(
         "where vectors of positions begin to read, from tables",
@@ -116,23 +110,13 @@ MECHANISMS = (
         "a row kept while taps along an outer axis read it again",
         "schedule/naive.py, schedule/window.py",
         "resize_bicubic_hp_8x64x56to112",
-        (
-            Switch(naive, "heavy", endless),
-            Switch(window, "heavy", endless),
-            Switch(partition, "heavy", endless),
-        ),
+        {"costs": {"move": DEAR}},
     ),
     Mechanism(
         "pixels of few channels as one flat row",
         "loops/interleave.py",
         "resize_bilinear_hp_1080p_to640_u8_nhwc",
         STRATEGIES.without("interleave"),
-    ),
-    Mechanism(
-        "planes of a photograph from rows that are kept together",
-        "schedule/naive.py",
-        "chain_preproc_1080p_trs",
-        (Switch(naive, "_beside", _never),),
     ),
     Mechanism(
         "channels taken apart piece by piece",
@@ -144,7 +128,7 @@ MECHANISMS = (
         "strides up to 4 read as whole vectors",
         "backends/cpu/vectors.py",
         "shuffle_nhwc2nchw_1x224x224x3",
-        (Switch(vectors, "strided", one),),
+        {"costs": {"gather": CHEAP}},
     ),
     Mechanism(
         "few channels interleaved when stored",
@@ -162,7 +146,7 @@ MECHANISMS = (
         "transposing before a resize that grows",
         "passes/rules.py, schedule/partition.py",
         "chain_gn_scale_silu_resize2x_nhwc_bf16_1x320x64x64",
-        (Switch(rules, "grows", _no), Switch(partition, "_reads_rows_again", _no)),
+        instead_of_pass("simplify", _without_growing),
     ),
     Mechanism(
         "factors of channels stored where tiles would compute them again",
@@ -174,7 +158,7 @@ MECHANISMS = (
         "taps along an outer axis computed again instead of kept",
         "schedule/cost.py",
         "resize_bilinear_hp_nhwc_8x56x56x64to112",
-        (Switch(cost, "ALONG", REFERENCE.costs.gather),),
+        {"costs": {"move": CHEAP}},
     ),
     Mechanism(
         "squares around the mean of long rows in one pass",
@@ -186,19 +170,13 @@ MECHANISMS = (
         "bfloat16 narrowed by the processor's instruction",
         "backends/cpu/bfloat.py",
         "norm_gn32_bf16_2x320x64x64",
-        (Switch(bfloat, "NARROWED", ()), Switch(widen, "AT_ONCE", 1)),
-    ),
-    Mechanism(
-        "two registers of bfloat16 at a time",
-        "backends/cpu/widen.py",
-        "chain_gn_silu_bf16_2x320x64x64",
-        (Switch(widen, "AT_ONCE", 1),),
+        {"has_bf16": False},
     ),
     Mechanism(
         "shorter polynomials for results of half types",
         "passes/shorten.py, prims/scalar/",
         "chain_gn_silu_bf16_2x320x64x64",
-        (Switch(SHORTEN, "HALVES", frozenset()),),
+        without_pass("shorten"),
     ),
     Mechanism(
         "rows of half types converted once",
@@ -245,15 +223,9 @@ MECHANISMS = (
     ),
     Mechanism(
         "constants of equal numbers known to the compiler",
-        "passes/fold_constants.py, prims/scalar/power.py",
+        "passes/narrow_constants.py, prims/scalar/power.py",
         "scale_c_pow1.7_8x64x112x112",
-        (Switch(FOLDING, "_one", _never),),
-    ),
-    Mechanism(
-        "values in range converted without care",
-        "ir/intervals.py",
-        "scale_c_i8qdq_8x64x112x112",
-        (Switch(arithmetic, "interval", _never),),
+        without_pass("narrow constants"),
     ),
 )
 
@@ -262,11 +234,10 @@ def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator
     """Each mechanism's gain."""
     probe = Probe(threads, effort.patience_s)
     for mechanism in wanted:
-        case, asked = request(mechanism, threads)
+        case = case_of(mechanism)
         x = input_values(case.input, case.low, case.high)
-        with switched(mechanism.switches):
-            without = _built(case, x, replace(asked, strategies=mechanism.strategies), mechanism.engine)
-        ways = [without, _built(case, x, asked, mechanism.engine)]
+        without = _built(case, x, mechanism.request(threads), mechanism.engine, mechanism.machine)
+        ways = [without, _built(case, x, request(mechanism, threads), mechanism.engine)]
         off, on = measure(ways, effort, probe)
         yield Gain(
             *(mechanism.name, mechanism.place, mechanism.case, threads),
@@ -275,17 +246,21 @@ def gains(threads: int, effort: Effort, wanted: Iterable[Mechanism]) -> Iterator
         )
 
 
-def request(mechanism: Mechanism, threads: int) -> tuple[Case, BuildRequest]:
-    """The case, and what the compiler is asked for its engine."""
-    case = next(c for c in CASES if c.name == mechanism.case)
-    _, network, config = ours.described(case, mechanism.engine, threads)
-    return case, freeze(network, config._profiles, config._build_settings())
+def case_of(mechanism: Mechanism) -> Case:
+    """The case that it is measured on."""
+    return next(c for c in CASES if c.name == mechanism.case)
 
 
-def _built(case: Case, x: Array, asked: BuildRequest, engine: str) -> Way:
-    """AnyRT's engine from a cache of its own, as no cache knows of switches; it runs what was built, since a
-    plan whose code is there is not lowered again."""
-    with _own_cache():
+def request(mechanism: Mechanism, threads: int) -> BuildRequest:
+    """What the compiler is asked for its case and engine, the mechanism on."""
+    _, network, config = ours.described(case_of(mechanism), mechanism.engine, threads)
+    return freeze(network, config._profiles, config._build_settings())
+
+
+def _built(case: Case, x: Array, asked: BuildRequest, engine: str, machine: Description | None = None) -> Way:
+    """AnyRT's engine from a cache of its own; it runs what was built, since a plan whose code is there is not
+    lowered again."""
+    with tempfile.TemporaryDirectory() as folder, _surroundings(Path(folder), machine or {}):
         plan = driver.build(asked)
         file = read_plan(plan)
         found = kernel_cache().get(plan_key(file.digest), file.plan.sym_by_name)
@@ -294,26 +269,16 @@ def _built(case: Case, x: Array, asked: BuildRequest, engine: str) -> Way:
 
 
 @contextmanager
-def _own_cache() -> Iterator[None]:
-    before = os.environ.get("ANYRT_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["ANYRT_CACHE_DIR"] = cache
-        try:
-            yield
-        finally:
-            os.environ.pop("ANYRT_CACHE_DIR")
-            if before is not None:
-                os.environ["ANYRT_CACHE_DIR"] = before
-
-
-@contextmanager
-def switched(switches: tuple[Switch, ...]) -> Iterator[None]:
-    """With all switches off."""
-    saved = [getattr(s.owner, s.name) for s in switches]
-    for s in switches:
-        setattr(s.owner, s.name, s.off)
+def _surroundings(folder: Path, machine: Description) -> Iterator[None]:
+    """With a cache in a folder, and with a description of the machine where there is one."""
+    wanted = {"ANYRT_CACHE_DIR": str(folder)}
+    if machine:
+        wanted["ANYRT_MACHINE"] = str(folder / "machine.json")
+        Path(wanted["ANYRT_MACHINE"]).write_text(json.dumps(machine))
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        for s, value in zip(switches, saved, strict=True):
-            setattr(s.owner, s.name, value)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -1,5 +1,6 @@
 """Mechanisms and attempts: each names a case, and what makes a difference there."""
 
+import json
 from dataclasses import replace
 from functools import cache
 
@@ -7,8 +8,9 @@ import pytest
 
 from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
-from anyrt.compiler.request import Point
+from anyrt.compiler.request import BuildRequest, Point
 from anyrt.compiler.trial import constant_offsets
+from anyrt.core.machine import REFERENCE, parse_machine
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.passes import PASSES
 from anyrt.schedule.cost import Sizes
@@ -16,7 +18,7 @@ from anyrt.schedule.strategies import STRATEGIES
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import CASES
 from benchmarks.machine import Machine
-from benchmarks.mechanisms import MECHANISMS, Mechanism, request, switched
+from benchmarks.mechanisms import MECHANISMS, Description, Mechanism, request
 from benchmarks.record import Gain, Results, read, write
 from benchmarks.report import mechanisms
 
@@ -24,28 +26,29 @@ EVERY = (*MECHANISMS, *ATTEMPTS)
 TARGET = replace(choose("avx512"), has_bf16=True)  # some need what few processors have
 
 
-def text(mechanism: Mechanism) -> tuple[str, str]:
-    """The case's kernels without the mechanism, and their LLVM text."""
-    _, asked = request(mechanism, 2)
-    with switched(mechanism.switches):
-        graph = asked.graph
-        for step in PASSES:
-            graph = step.run(graph, asked.settings.round_layers)
-        strategies = mechanism.strategies or STRATEGIES
-        sizes = Sizes(asked.sizes(0, Point.OPT))
-        lowered = native.lower(graph, constant_offsets(graph), sizes, strategies=strategies)
-        return print_kernels(lowered.module.kernels), native.text(lowered, TARGET)
+def text(asked: BuildRequest, description: Description) -> tuple[str, str]:
+    """A case's kernels, and their LLVM text."""
+    graph = asked.graph
+    for step in PASSES if asked.passes is None else asked.passes:
+        graph = step.run(graph, asked.settings.round_layers)
+    strategies = asked.strategies or STRATEGIES
+    sizes, machine = (
+        Sizes(asked.sizes(0, Point.OPT)),
+        parse_machine(json.dumps(description), REFERENCE, "a test"),
+    )
+    lowered = native.lower(graph, constant_offsets(graph), sizes, machine=machine, strategies=strategies)
+    return print_kernels(lowered.module.kernels), native.text(lowered, TARGET)
 
 
 @cache
 def usual(case: str, engine: str) -> tuple[str, str]:
-    return text(Mechanism("as it is", "", case, (), engine=engine))
+    return text(request(Mechanism("as it is", "", case, {}, engine=engine), 2), {})
 
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: f"{m.name}, {m.case}")
 def test_a_mechanism_makes_a_difference(mechanism):
     assert mechanism.case in {c.name for c in CASES}
-    assert text(mechanism) != usual(mechanism.case, mechanism.engine)
+    assert text(mechanism.request(2), mechanism.machine) != usual(mechanism.case, mechanism.engine)
 
 
 def test_what_is_kept_and_what_is_not_stand_in_tables_of_their_own():

@@ -4,15 +4,16 @@ import pytest
 
 from anyrt.loops.split_by_range import split_by_range
 
-BORDER = """
+INSIDE = "select(lt(index(-1 + i1), index(n)), x[n*p0 + max(0, min(-1 + i1, -1 + n))], 2.0:f32)"
+BORDER = f"""
 symbol n 1..500
 buffer x FLOAT input 9*n offset 0
 buffer y FLOAT output 9*n + 27 offset 0
-kernel "k" p0 0.. < 9 work 1 scratch 0 {
-  for vector i1 0.. < n + 3 {
-    store y[n*p0 + 3*p0 + i1] = neg(select(le(0:i64, index(-1 + i1)), select(lt(index(-1 + i1), index(n)), x[n*p0 + max(0, min(-1 + i1, -1 + n))], 2.0:f32), 2.0:f32))
-  }
-}
+kernel "k" p0 0.. < 9 work 1 scratch 0 {{
+  for vector i1 0.. < n + 3 {{
+    store y[n*p0 + 3*p0 + i1] = neg(select(le(0:i64, index(-1 + i1)), {INSIDE}, 2.0:f32))
+  }}
+}}
 """
 SIZES = [{"n": n} for n in (1, 2, 16, 33)]
 

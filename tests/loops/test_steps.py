@@ -49,7 +49,8 @@ from benchmarks.random_graphs import Case, Maker, Seeded, fits, random_case
 FUZZ = int(os.environ.get("ANYRT_FUZZ", "0"))
 BATCHES = 2
 SMALL = 4  # integers lie below: sums of thousands of their products are exact
-REORDERING = ("collapse", "vectorise", "split by range", "fuse folds", "sum in blocks")  # these add up in another order
+# These add up in another order.
+REORDERING = ("collapse", "vectorise", "split by range", "fuse folds", "sum in blocks")
 OWN = (Space.SCRATCH, Space.REGISTER)
 # Where hardly anything is near the core, small kernels are cut, batched and fetched like large ones.
 TINY = replace(

@@ -226,7 +226,7 @@ class _Build:
 
     def _optimised(self) -> Graph:
         graph = self.request.graph
-        for step in PASSES:
+        for step in PASSES if self.request.passes is None else self.request.passes:
             graph = step.run(graph, self.request.settings.round_layers)
             self._check()
         return graph

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,7 +22,8 @@ from anyrt.ir.graph import Graph, Symbol
 from anyrt.plan.plan import Binding, LayerRecord, Range
 from anyrt.plan.pool import Threads
 
-if TYPE_CHECKING:  # whoever describes a network need not wait for the scheduler
+if TYPE_CHECKING:  # whoever describes a network need not wait for passes and scheduler
+    from anyrt.passes import Pass
     from anyrt.schedule.strategies import Strategies
 
 __all__ = ["BuildRequest", "Monitor", "Point", "Settings", "Sym", "Symbol", "Verify"]
@@ -82,8 +83,8 @@ class BuildRequest:
     `profiles`: for each profile, the shapes of every input and the values of every shape tensor.
     `bindings`: inputs, then outputs, as the plan describes them. `timings`: measurements by key, which a
     build may add to; kernels are measured by `clock`, in seconds, on the threads of `pool` (None: in the
-    building thread alone). `strategies`: how kernels are made, None for as usual; a plan that is loaded where
-    its code is not in the cache gets kernels as usual.
+    building thread alone). `passes`: what is done to the graph, `strategies`: how kernels are made, None for
+    as usual; a plan that is loaded where its code is not in the cache gets kernels as usual.
     """
 
     name: str
@@ -98,6 +99,7 @@ class BuildRequest:
     timings: MutableMapping[str, tuple[int, float]] = field(default_factory=dict)
     clock: Callable[[], float] = time.perf_counter
     pool: Callable[[], Threads] | None = None
+    passes: Sequence[Pass] | None = None
     strategies: Strategies | None = None
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:

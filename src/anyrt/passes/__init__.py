@@ -1,7 +1,7 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]
-['round layers', 'fold constants', 'simplify', 'fold constants', 'shorten']
+['round layers', 'fold constants', 'narrow constants', 'simplify', 'fold constants', 'shorten']
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from anyrt.ir.graph import Graph
 from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
 from anyrt.passes.fold_constants import fold_constants
+from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.requirements import requirements
 from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
@@ -42,9 +43,10 @@ class Pass:
         return after
 
 
-PASSES: Final = (
+PASSES: Final[tuple[Pass, ...]] = (
     Pass("round layers", round_layers, rounds=True),
     Pass("fold constants", fold_constants),
+    Pass("narrow constants", narrow_constants),
     Pass("simplify", simplify),
     Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("shorten", shorten),

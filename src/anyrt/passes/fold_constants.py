@@ -19,11 +19,10 @@ from anyrt.ir.interpret import compute
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import transformed
-from anyrt.passes.facts import is_repeated
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
-from anyrt.prims.const import Blob, Const, Iota, Param, Shape
+from anyrt.prims.const import Const, Iota, Param, Shape
 from anyrt.prims.map import Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
@@ -42,7 +41,7 @@ def fold_constants(graph: Graph) -> Graph:
         last = value in outputs or any(u not in sizes for u in uses[value])
         if last and not isinstance(value.op, Const | Iota):
             folded[value] = _reshaped(value) or build.const(_evaluate(value), value.dtype)
-    return transformed(graph, lambda old, new: _narrowed(folded.get(old, new)))
+    return transformed(graph, lambda old, new: folded.get(old, new))
 
 
 def _reshaped(value: Value) -> Value | None:
@@ -53,23 +52,6 @@ def _reshaped(value: Value) -> Value | None:
     if not isinstance(source.op, Const):
         return None
     return apply(Const(source.op.blob, tuple(d for d in value.shape if isinstance(d, int))))
-
-
-def _narrowed(value: Value) -> Value:
-    """An elementwise value whose constant operands of equal numbers are one number each."""
-    if not isinstance(value.op, Map):
-        return value
-    args = tuple(_one(a) or a for a in value.args)
-    if args == value.args or value.op.infer(tuple(a.type for a in args)) != value.type:
-        return value
-    return apply(value.op, *args)
-
-
-def _one(value: Value) -> Value | None:
-    """The number that a constant holds everywhere."""
-    if not isinstance(value.op, Const) or value.op.blob.size < 2 or not is_repeated(value.op.blob):
-        return None
-    return apply(Const(Blob(value.op.blob.data[:1].copy(), value.dtype), (1,) * value.type.rank))
 
 
 def _constant(graph: Graph) -> dict[Value, int]:

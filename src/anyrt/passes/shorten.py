@@ -21,9 +21,9 @@ HALVES: Final = frozenset({DataType.HALF, DataType.BF16})
 PRODUCTS: Final = frozenset({CAST, SELECT, "mul", "div", "neg", "abs", "identity"})
 
 
-def shorten(graph: Graph) -> Graph:
-    """`graph` with short forms where they do not show."""
-    rounded = _rounded(graph)
+def shorten(graph: Graph, types: frozenset[DataType] = HALVES) -> Graph:
+    """`graph` with short forms where they do not show in results of `types`."""
+    rounded = _rounded(graph, types)
 
     def change(old: Value, new: Value) -> Value:
         fn = _short(old) if old in rounded else ""
@@ -32,13 +32,13 @@ def shorten(graph: Graph) -> Graph:
     return transformed(graph, change)
 
 
-def _rounded(graph: Graph) -> frozenset[Value]:
-    """Values of half types, and of float32 that only products and moves lead from there to half types."""
+def _rounded(graph: Graph, types: frozenset[DataType]) -> frozenset[Value]:
+    """Values of `types`, and of float32 that only products and moves lead from there to them."""
     found: set[Value] = set()
     uses, outputs = users(graph), {v for _, v in graph.outputs}
     for value in reversed(list(walk(v for _, v in graph.outputs))):
         inside = value.dtype is DataType.FLOAT and value not in outputs
-        if value.dtype in HALVES or (inside and all(u in found and _keeps(u) for u in uses[value])):
+        if value.dtype in types or (inside and all(u in found and _keeps(u) for u in uses[value])):
             found.add(value)
     return frozenset(found)
 

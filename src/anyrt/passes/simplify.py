@@ -6,11 +6,13 @@ Conditions on sizes (`Prim.requires`) are those of the graph as it was given: co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anyrt.ir.graph import Graph
-from anyrt.ir.rewrite import rewrite
+from anyrt.ir.rewrite import Rule, rewrite
 from anyrt.passes.rules import RULES
 
 
-def simplify(graph: Graph) -> Graph:
+def simplify(graph: Graph, rules: Sequence[Rule] = RULES) -> Graph:
     """`graph` with the rules applied until none fits."""
-    return rewrite(graph, RULES)
+    return rewrite(graph, rules)
