@@ -22,26 +22,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import Dim, Sym, add
 from anyrt.core.dimtext import print_dim
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.statements import buffers_in_order, with_buffers
+from anyrt.ir.statements import buffers_in_order
 from anyrt.ir.text import symbol_text
+from anyrt.ir.visit import Rewrite
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`kernel` under a name of its own, on the buffers that `binds` puts in place of its own."""
+    """`kernel` under a name of its own, on the buffers that `binds` puts in place of its own, from the
+    elements on that `first` says, where it is not the first one."""
 
     kernel: Kernel
     name: str
     binds: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    first: Mapping[Buffer, Dim] = field(default_factory=dict)
 
     @property
     def bound(self) -> Kernel:
         """The kernel on the buffers that it is called with."""
-        return replace(with_buffers(self.kernel, self.binds), name=self.name)
+
+        def access(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:
+            return self.binds.get(buffer, buffer), add(at, self.first.get(buffer, 0))
+
+        return replace(self.kernel, name=self.name, body=Rewrite(access=access).body(self.kernel.body))
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -120,5 +127,10 @@ def _memory(module: Module, buffer: Buffer) -> str:
 
 
 def _call(call: Call) -> str:
-    names = ", ".join(b.name for b in call.buffers if b.space is not Space.SCRATCH)
+    lie = [(call.binds.get(b, b), call.first.get(b, 0)) for b in buffers_in_order(call.kernel)]
+    names = ", ".join(
+        b.name if first == 0 else f"{b.name} + {print_dim(first)}"
+        for b, first in lie
+        if b.space is not Space.SCRATCH
+    )
     return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}"

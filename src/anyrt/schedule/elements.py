@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import COMPUTED, Buffer, Space
@@ -63,13 +63,15 @@ Access = Callable[[Value, tuple[Dim, ...]], Expr]
 
 @dataclass(slots=True)
 class Elements:
-    """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values that lie in memory.
+    """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values that lie in memory,
+    `first` which of their elements these begin with.
 
     `folding`: how many reductions enclose the element that is asked for."""
 
     buffers: Mapping[Value, Buffer]
     tables: Tables
     names: Names
+    first: Mapping[Value, Dim] = field(default_factory=dict)
     reductions: dict[tuple[Value, tuple[Dim, ...]], Reduction] = field(default_factory=dict)
     overrides: dict[Value, Access] = field(default_factory=dict)
     tapped: Access | None = None
@@ -88,7 +90,8 @@ class Elements:
         if value in self.overrides:
             return self.overrides[value](value, index)
         if value in self.buffers:
-            return storage.read(self.buffers[value], value.dtype, row_major(value.shape).place(index))
+            at = add(row_major(value.shape).place(index), mul(self.first.get(value, 0), -1))
+            return storage.read(self.buffers[value], value.dtype, at)
         match value.compute:
             case Folded() as fold:
                 return self._folded(value, fold, index)

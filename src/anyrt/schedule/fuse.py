@@ -25,7 +25,7 @@ from anyrt.ir.program import Call
 from anyrt.ir.statements import buffers_in_order
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
-from anyrt.schedule.group import Except, Group, Part, Signature, signed
+from anyrt.schedule.group import Group, Inside, Part, Signature, signed
 from anyrt.schedule.naive import Builder
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
@@ -183,7 +183,9 @@ class Fusion:
         found = self.made[key]
         if isinstance(found, _Refused):
             raise Refusal(signature.values[found.number], found.reason)
-        call = Call(found.kernel, name, _different(zip(found.buffers, signature.buffers, strict=True)))
+        pairs = list(zip(found.buffers, signature.buffers, strict=True))
+        first = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
+        call = Call(found.kernel, name, _different(pairs), first)
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
         return Launch(call, group, inlined)
 
@@ -192,7 +194,7 @@ class Fusion:
 
     def _inside(self, group: Group) -> Mapping[Value, Buffer]:
         """What a kernel for the group finds in memory."""
-        return Except(self.buffers, self._own(group))
+        return Inside(self.buffers, self._own(group))
 
     def _own(self, group: Group) -> frozenset[Value]:
         """What a kernel makes although it has a buffer."""
@@ -202,11 +204,29 @@ class Fusion:
 
     def _make(self, group: Group, signature: Signature, name: str) -> _Made | _Refused:
         try:
-            kernel = self._builder(group, name).build()
+            kernel = self._sectioned(group, signature, name).build()
         except Refusal as refusal:
             return _Refused(signature.values.index(refusal.value), refusal.reason)
         marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
-        return _Made(kernel, tuple(marked.get(b, b) for b in signature.buffers))
+        formal = (signature.formal(b) for b in signature.buffers)
+        return _Made(kernel, tuple(marked.get(b, b) for b in formal))
+
+    def _sectioned(self, group: Group, signature: Signature, name: str) -> Builder:
+        """What makes the kernel for all groups of a signature: of a buffer it knows its section alone."""
+        if not signature.sections:
+            return self._builder(group, name)
+        found = ((v, self.buffers.get(v)) for v in signature.values)
+        leaves = {v: b for v, b in found if b is not None and b in signature.sections}
+        instead = {v: signature.formal(b) for v, b in leaves.items()}
+        first = {v: signature.first(b) for v, b in leaves.items()}
+        past = {signature.formal(b): self.past[b] for b in signature.buffers if b in self.past}
+        part = None if group.part is None else replace(group.part, start=0)
+        return replace(
+            self._builder(replace(group, buffer=signature.formal(group.buffer), part=part), name),
+            buffers=Inside(self.buffers, self._own(group), instead),
+            first=first,
+            past=past,
+        )
 
     def _builder(self, group: Group, name: str) -> Builder:
         tuning = self._tuning(group)

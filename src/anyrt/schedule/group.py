@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from anyrt.core.dims import Dim, add
+from anyrt.core.dims import Dim, add, mul
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Given
 from anyrt.ir.graph import Shape, Value
 from anyrt.schedule.layout import row_major
 from anyrt.schedule.nontemporal import NOT_PAST, Past
+from anyrt.schedule.sections import Section, Walk, part_section, read_sections, walk_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +47,24 @@ class Group:
         return row_major(self.part.shape).place(moved)
 
 
-class Except(Mapping[Value, Buffer]):
-    """The buffers of a network without those of some values, seen, not copied."""
+class Inside(Mapping[Value, Buffer]):
+    """What a kernel finds in memory: the buffers of a network without those of the values that it makes,
+    seen, not copied, and other buffers for some."""
 
-    __slots__ = ("_buffers", "_without")
+    __slots__ = ("_buffers", "_instead", "_without")
 
-    def __init__(self, buffers: Mapping[Value, Buffer], without: frozenset[Value]) -> None:
-        self._buffers, self._without = buffers, without
+    def __init__(
+        self,
+        buffers: Mapping[Value, Buffer],
+        without: frozenset[Value],
+        instead: Mapping[Value, Buffer] | None = None,
+    ) -> None:
+        self._buffers, self._without, self._instead = buffers, without, instead or {}
 
     def __getitem__(self, value: Value) -> Buffer:
         if value in self._without:
             raise KeyError(value)
-        return self._buffers[value]
+        return self._instead.get(value) or self._buffers[value]
 
     def __contains__(self, value: object) -> bool:
         return value not in self._without and value in self._buffers
@@ -73,49 +80,88 @@ class Except(Mapping[Value, Buffer]):
 class Signature:
     """What a group's kernel depends on, told without names: groups with one `key` have one kernel. `buffers`:
     those of the group, and `values` its values, in an order that equal groups share; `inlined`: the values
-    that its kernel computes."""
+    that its kernel computes; `sections`: the buffers of which it knows but a part."""
 
     key: Hashable
     buffers: tuple[Buffer, ...]
     values: tuple[Value, ...]
     inlined: tuple[Value, ...]
+    sections: Mapping[Buffer, Section]
+
+    def formal(self, buffer: Buffer) -> Buffer:
+        """The buffer as the kernel knows it, from the first element of its section on."""
+        section = self.sections.get(buffer)
+        return buffer if section is None else replace(buffer, size=section.size)
+
+    def first(self, buffer: Buffer) -> Dim:
+        """Where in a buffer the kernel's begins."""
+        return self.sections[buffer].first if buffer in self.sections else 0
 
 
 def signed(group: Group, stored: Mapping[Value, Buffer], past: Mapping[Buffer, Past]) -> Signature:
     """The signature of a group whose leaves are `stored`; `past`: outputs that may be written past the
     caches."""
-    numbers: dict[Value, int] = {}
+    order, inlined = _inside(group, stored)
+    walks = {v: walk for v in inlined if (walk := _walk(v, stored)) is not None}
+    whole = {stored[a] for v in inlined if v not in walks for a in v.args if a in stored}
+    whole |= {stored[group.root]} if group.root in stored else set()
+    sections = read_sections(walks, whole, stored)
+    if group.part is not None:
+        length = group.root.shape[group.part.axis]
+        sections[group.buffer] = part_section(group.part.shape, group.part.axis, group.part.start, length)
+    numbers = {value: n for n, value in enumerate(order)}
     buffers: dict[Buffer, int] = {}
     rows: list[Hashable] = []
+    for value in order:
+        leaf = stored.get(value)
+        if leaf is not None:
+            number = buffers.setdefault(leaf, len(buffers))
+            type = value.dtype if leaf in sections else value.type
+            rows.append((type, _described(leaf, sections), number))
+        elif isinstance(value.compute, Given):
+            rows.append((value.type, value.compute))
+        elif value in walks and (section := sections.get(stored[value.args[0]])) is not None:
+            first = add(walks[value].first, mul(section.first, -1))
+            rows.append((value.type, first, walks[value].strides, numbers[value.args[0]]))
+        else:
+            rows.append((value.op, value.index, value.type, *(numbers[a] for a in value.args)))
+    ends = [
+        (buffers.setdefault(b, len(buffers)), _described(b, sections), past.get(b, NOT_PAST))
+        for b in (group.buffer, *(b for _, b in group.also))
+    ]
+    also = tuple(numbers.get(v, -1) for v, _ in group.also)
+    part = None if group.part is None else replace(group.part, start=0)
+    key = (tuple(rows), tuple(ends), also, part)
+    return Signature(key, tuple(buffers), tuple(order), tuple(inlined), sections)
+
+
+def _inside(group: Group, stored: Mapping[Value, Buffer]) -> tuple[list[Value], list[Value]]:
+    """The values of a group, each after its operands, and those that are neither stored nor given."""
+    order: dict[Value, None] = {}
     inlined: list[Value] = []
     todo = [(group.root, False)]
     while todo:
         value, ready = todo.pop()
-        if value in numbers:
+        if value in order:
             continue
-        leaf = stored.get(value)
-        if leaf is None and not ready and value.args:
+        leaf = value in stored
+        if not leaf and not ready and value.args:
             todo.append((value, True))
-            todo += [(a, False) for a in reversed(value.args) if a not in numbers]
+            todo += [(a, False) for a in reversed(value.args) if a not in order]
             continue
-        numbers[value] = len(numbers)
-        if leaf is not None:
-            rows.append((value.type, _described(leaf), buffers.setdefault(leaf, len(buffers))))
-        elif isinstance(value.compute, Given):
-            rows.append((value.type, value.compute))
-        else:
-            rows.append((value.op, value.index, value.type, *(numbers[a] for a in value.args)))
+        order[value] = None
+        if not leaf and not isinstance(value.compute, Given):
             inlined.append(value)
-    ends = [
-        (buffers.setdefault(b, len(buffers)), _described(b), past.get(b, NOT_PAST))
-        for b in (group.buffer, *(b for _, b in group.also))
-    ]
-    also = tuple(numbers.get(v, -1) for v, _ in group.also)
-    key = (tuple(rows), tuple(ends), also, group.part)
-    return Signature(key, tuple(buffers), tuple(numbers), tuple(inlined))
+    return list(order), inlined
 
 
-def _described(buffer: Buffer) -> Hashable:
+def _walk(value: Value, stored: Mapping[Value, Buffer]) -> Walk | None:
+    leaves = [a for a in value.args if a in stored]
+    return walk_of(value, leaves[0]) if len(leaves) == 1 else None
+
+
+def _described(buffer: Buffer, sections: Mapping[Buffer, Section]) -> Hashable:
     """What a kernel may depend on: whether a tensor is an input, an output or neither does not count."""
     space = Space.ARENA if buffer.space in (Space.INPUT, Space.OUTPUT) else buffer.space
-    return buffer.type, space, buffer.size, buffer.offset
+    size = sections[buffer].size if buffer in sections else buffer.size
+    return buffer.type, space, size, buffer.offset

@@ -73,7 +73,8 @@ class Mark:
 
 @dataclass(slots=True)
 class Builder:
-    """Makes the kernel of one group."""
+    """Makes the kernel of one group. `first`: which element of a stored value its buffer begins with, where
+    it is not the first one."""
 
     group: Group
     buffers: Mapping[Value, Buffer]
@@ -84,6 +85,7 @@ class Builder:
     name: str
     strategies: Strategies = STRATEGIES
     past: Mapping[Buffer, Past] = field(default_factory=dict)
+    first: Mapping[Value, Dim] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     scratch: Dim = 0
     vars: list[Sym] = field(default_factory=list)
@@ -195,10 +197,13 @@ class Builder:
             indices(s.stmt if isinstance(s, Mark) else s for s in self.before),
         ]
 
+    def _elements(self, reductions: bool = True) -> Elements:
+        return Elements(self.buffers, self.tables, self.names, self.first, allow_reductions=reductions)
+
     def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
         self.before, self.window, self.inner, self.scratch = [], None, frozenset(), 0
         self.beside = frozenset()
-        elements = Elements(self.buffers, self.tables, self.names)
+        elements = self._elements()
         elements.tapped = lambda value, at: self._tapped(elements, value, at)
         root = self.group.root
         value = storage.encode(root.dtype, elements.at(root, axes))
@@ -286,7 +291,7 @@ class Builder:
         few, after = [v for v in self.vars[:at_row] if is_few(v)], self.vars[at_row + 1 :]
         if not few:
             return frozenset()
-        element = Elements(self.buffers, self.tables, self.names, allow_reductions=False).at(operand, at)
+        element = self._elements(reductions=False).at(operand, at)
         reads = loads_of([Alloc(Buffer("element", element.type, Space.REGISTER), element)])
         return frozenset(v for v in few if any(_beside(x.index, v, after) for x in reads))
 
@@ -340,7 +345,7 @@ class Builder:
         root = self.group.root
         total = product(root.shape)
         byte = self.names.var(floordiv(add(total, 1), 2))
-        elements = Elements(self.buffers, self.tables, self.names, allow_reductions=False)
+        elements = self._elements(reductions=False)
         low = self._nibble(elements, root, mul(byte.dim, 2))
         second = add(mul(byte.dim, 2), 1)
         high = self._nibble(elements, root, minimum(second, add(total, -1)))

@@ -24,6 +24,7 @@ class Owner(Protocol):
     """The kernel being built, as far as its rows need it."""
 
     buffers: Mapping[Value, Buffer]
+    first: Mapping[Value, Dim]
     tables: Tables
     machine: Machine
     names: Names
@@ -79,7 +80,7 @@ class Window:
         assert self.buffer is not None, "a row has its buffer from the start"
         fresh = {k: b.names.var(self.value.shape[k], "x") for k in self.axes if self.value.shape[k] != 1}
         where = tuple(fresh[k].dim if k in fresh else 0 if k in self.axes else d for k, d in enumerate(at))
-        elements = Elements(b.buffers, b.tables, b.names, allow_reductions=False)
+        elements = Elements(b.buffers, b.tables, b.names, b.first, allow_reductions=False)
         before: list[Stmt] = []
         elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
         element = cast(elements.at(self.value, where), self.buffer.stored)

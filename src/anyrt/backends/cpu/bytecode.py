@@ -32,8 +32,9 @@ from itertools import chain
 from typing import Final
 
 from anyrt.codegen.emit import Frame
-from anyrt.core.dims import Dim, Fn, Sym, maximum, mul
+from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
+from anyrt.ir.buffer import BITS, Buffer
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Module
 from anyrt.plan import abi
@@ -196,13 +197,18 @@ class _Encoder:
     def _frame(self, call: Call) -> list[int]:
         """The frame's words: pointers, and then sizes."""
         frame = self.frames(call.kernel)
-        lie = [self.module.places[call.binds.get(b, b)] for b in frame.buffers]
+        lie = [self._lies(call, b) for b in frame.buffers]
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
         words += [(self._word(d), 0) for d in frame.slots]
         first = abi.FIRST_BINDING
         self.filled += first + len(words)
         more = [(first + k, self._word(at)) for k, (_, at) in enumerate(lie) if not isinstance(at, int)]
         return [len(more), len(words), *chain(*words, *more)]
+
+    def _lies(self, call: Call, buffer: Buffer) -> tuple[int, Dim]:
+        """The word with the base of what a call gives the kernel for a buffer, and the bytes from there."""
+        word, offset = self.module.places[call.binds.get(buffer, buffer)]
+        return word, add(offset, mul(call.first.get(buffer, 0), BITS[buffer.stored] // 8))
 
     def _operand(self, x: Dim) -> Operand:
         return (NONE, x) if isinstance(x, int) else (self._word(x), 0)

@@ -1,0 +1,121 @@
+"""Sections: the run of a stored tensor's elements that a kernel reads or writes, counted from its first one.
+
+The steps of an unrolled recurrence read one slice after the other of the same tensor, the operands of a
+concatenation are written one behind the other. Counted from where its section begins, each of them computes
+the same: they share a kernel, and its calls are given other addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim, Sym, add, always_le, linear, mul, symbols
+from anyrt.ir.buffer import COMPUTED, Buffer
+from anyrt.ir.compute import Elements
+from anyrt.ir.graph import Shape, Value
+from anyrt.ir.kernel import Expr, const
+from anyrt.ir.prim import Read
+from anyrt.schedule.layout import row_major
+from anyrt.schedule.storage import PACKED
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`size` elements from `first` on."""
+
+    first: Dim
+    size: Dim
+
+    @property
+    def last(self) -> Dim:
+        """The last element."""
+        return add(self.first, add(self.size, -1))
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How what only moves a stored tensor's elements walks through it: `first`, a stride for each axis."""
+
+    first: Dim
+    strides: tuple[Dim, ...]
+
+    def section(self, shape: Shape) -> Section | None:
+        """What lies between the least and the greatest position; None where strides may have either sign."""
+        low = high = self.first
+        for stride, size in zip(self.strides, shape, strict=True):
+            way = mul(stride, add(size, -1))
+            if always_le(0, way):
+                high = add(high, way)
+            elif always_le(way, 0):
+                low = add(low, way)
+            else:
+                return None
+        return Section(low, add(add(high, mul(low, -1)), 1))
+
+
+def walk_of(value: Value, leaf: Value) -> Walk | None:
+    """How `value` walks through its stored operand; None for what computes anything, or takes other ways."""
+    how = value.compute
+    if not isinstance(how, Elements) or not how.moves or value.args != (leaf,) or leaf.dtype in PACKED:
+        return None
+    if not all(always_le(1, size) for size in value.shape):
+        return None
+    index = [Sym(f"at{k}") for k in range(len(value.shape))]
+    place = _place(value, leaf, [s.dim for s in index])
+    strides: list[Dim] = []
+    for sym in index:
+        split = None if place is None else linear(place, sym)
+        if split is None:
+            return None
+        strides.append(split[0])
+        place = split[1]
+    if place is None or any(s in symbols(x) for x in strides for s in index):
+        return None
+    return Walk(place, tuple(strides))
+
+
+def _place(value: Value, leaf: Value, index: Sequence[Dim]) -> Dim | None:
+    """Where in memory the element at an index lies, when that is all that is read for it."""
+    read: list[tuple[Dim, ...]] = []
+
+    def element(at: Sequence[Dim]) -> Expr:
+        read.append(tuple(at))
+        return zero
+
+    zero = const(0, COMPUTED[leaf.dtype])
+    moved = value.op.lower(value.type, (Read(leaf.type, element),), tuple(index))
+    return row_major(leaf.shape).place(read[0]) if moved is zero and len(read) == 1 else None
+
+
+def joined(sections: Iterable[Section]) -> Section | None:
+    """The least section that holds all others; None where it is open which begins first or ends last."""
+    found = list(sections)
+    first = next((s.first for s in found if all(always_le(s.first, o.first) for o in found)), None)
+    last = next((s.last for s in found if all(always_le(o.last, s.last) for o in found)), None)
+    return None if first is None or last is None else Section(first, add(add(last, mul(first, -1)), 1))
+
+
+def part_section(shape: Shape, axis: int, start: Dim, length: Dim) -> Section:
+    """What a piece takes of the whole: `length` along `axis` from `start` on."""
+    place = row_major(shape).place
+    first = place([start if k == axis else 0 for k in range(len(shape))])
+    ends = [add(n, -1) for n in shape]
+    last = place([add(start, add(length, -1)) if k == axis else end for k, end in enumerate(ends)])
+    return Section(first, add(add(last, mul(first, -1)), 1))
+
+
+def read_sections(
+    walks: Mapping[Value, Walk], whole: Container[Buffer], stored: Mapping[Value, Buffer]
+) -> dict[Buffer, Section]:
+    """For each buffer that is read by nothing but walks, the section that these take."""
+    found: dict[Buffer, list[Section | None]] = {}
+    for value, walk in walks.items():
+        found.setdefault(stored[value.args[0]], []).append(walk.section(value.shape))
+    out: dict[Buffer, Section] = {}
+    for buffer, some in found.items():
+        known = [s for s in some if s is not None]
+        section = joined(known) if buffer not in whole and len(known) == len(some) else None
+        if section is not None and section != Section(0, buffer.size):
+            out[buffer] = section
+    return out
