@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyrt.core import dims
-from anyrt.core.dims import Dim, Expr, Sym, evaluate, floordiv, maximum, minimum, mod
+from anyrt.core.dims import Dim, Expr, Sym, add, evaluate, floordiv, maximum, minimum, mod, total
 from anyrt.core.requirement import Relation, Requirement
 
 N, M = Sym("n", 1, 4), Sym("m", 0, 3)
@@ -247,3 +248,18 @@ def test_requirements_hold_or_not(relation: Relation, meets: tuple[int, int], br
     asked = Requirement(a.dim, relation, b.dim, "AR103", "layer", "do")
     assert asked.holds(dict(zip("ab", meets, strict=True)))
     assert not asked.holds(dict(zip("ab", breaks, strict=True)))
+
+
+def test_an_extremum_of_many_sizes_is_as_deep_as_the_logarithm_of_their_number():
+    sizes = [Sym(f"n{k}", 1, 9).dim for k in range(200)]
+    most = reduce(maximum, sizes)
+    assert evaluate(most, {f"n{k}": k % 7 + 1 for k in range(200)}) == 7
+    assert evaluate(reduce(minimum, sizes), {f"n{k}": 9 - k % 7 for k in range(200)}) == 3
+    ((monomial, _),) = most.terms
+    assert monomial[0].depth <= 10
+
+
+def test_a_sum_of_many_terms_is_that_of_all():
+    sizes = [Sym(f"n{k % 3}", 1, 9).dim for k in range(9)]
+    assert total(sizes) == reduce(add, sizes)
+    assert total([]) == 0

@@ -1,8 +1,9 @@
 """Which sizes code of its own assumes to be equal."""
 
 from dataclasses import dataclass
+from functools import reduce
 
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import Dim, Sym, evaluate
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol, Type, apply_all
 from anyrt.ir.interpret import run_region
@@ -24,6 +25,19 @@ def sums(first: Sym, second: Sym, shape: tuple[int, ...] | None = None) -> Graph
 def test_two_sizes_that_meet_may_be_equal():
     found = versions(sums(Sym("x.0", 1, 8), Sym("y.0", 1, 8)))
     assert [str(v.guard) for v in found] == ["eq(x.0, y.0)", "1"]
+
+
+def test_many_sizes_that_meet_may_be_equal():
+    names = [f"x{k}" for k in range(80)]
+    sizes = [Sym(f"{name}.0", 1, 8) for name in names]
+    inputs = [b.param(name, (s.dim, 4), DataType.FLOAT) for name, s in zip(names, sizes, strict=True)]
+    symbols = tuple(Symbol(s, name, 0) for name, s in zip(names, sizes, strict=True))
+    ends = tuple(zip(names, inputs, strict=True))
+    total = reduce(lambda x, y: b.map_("add", x, y), inputs)
+    equal, general = versions(Graph(ends, (("z", total),), {}, symbols))
+    same = {s.name: 5 for s in sizes}
+    assert [evaluate(equal.guard, at) for at in (same, same | {"x7.0": 1})] == [1, 0]
+    assert general.guard == 1
 
 
 def test_sizes_without_a_common_value_are_never_equal():

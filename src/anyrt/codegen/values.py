@@ -14,7 +14,7 @@ from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Fn, Monomial, Sym, product, symbols
+from anyrt.core.dims import Dim, Fn, Monomial, Sym, polynomial, product, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
@@ -89,7 +89,7 @@ class Values:
         total: Dim = 0
         text = ""
         for moving in sorted(groups, key=self._depth):
-            coefficient = _poly(groups[moving])
+            coefficient = polynomial(groups[moving])
             part = product([coefficient, *(single(a) for a in moving)])
             total = total + part
             scope = (
@@ -224,13 +224,6 @@ class Values:
             return self.out.put(scope, f"load {kind}, ptr {self.registers[x.buffer.name].pointer}")
         where = self.address(scope, x.buffer, self.dim(x.index))
         return self.out.put(scope, f"load {kind}, ptr {where}, align {ll.BYTES[x.type]}")
-
-
-def _poly(terms: dict[Monomial, int]) -> Dim:
-    total: Dim = 0
-    for m, c in terms.items():
-        total = total + product([c, *map(single, m)])
-    return total
 
 
 def single(atom: Sym | Fn) -> Dim:

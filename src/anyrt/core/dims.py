@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import TypeAlias
@@ -29,6 +29,7 @@ import numpy as np
 from anyrt.core.dimlimits import check_size
 
 INF = 1 << 62
+FLAT = 4  # sizes whose minimum or maximum is written as it was asked for; that of more is balanced
 
 
 class Arithmetic:
@@ -180,11 +181,15 @@ def polynomial(terms: Mapping[Monomial, int]) -> Dim:
 
 def add(a: Dim, b: Dim) -> Dim:
     """a + b."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    out = dict(_terms(a))
-    for m, c in _terms(b):
-        out[m] = out.get(m, 0) + c
+    return a + b if isinstance(a, int) and isinstance(b, int) else total((a, b))
+
+
+def total(dims: Iterable[Dim]) -> Dim:
+    """The sum of all; 0 for none."""
+    out: dict[Monomial, int] = {}
+    for d in dims:
+        for m, c in _terms(d):
+            out[m] = out.get(m, 0) + c
     return polynomial(_rejoin(out))
 
 
@@ -372,7 +377,29 @@ def _extremum(op: str, a: Dim, b: Dim) -> Dim:
     for x, y in ((a, b), (b, a)):
         if always_le(x, y):
             return x if op == MIN else y
+    found = dict.fromkeys(_compared(op, a) + _compared(op, b))
+    return _balanced(op, sorted(found, key=repr)) if len(found) > FLAT else _function(op, a, b)
+
+
+def _function(op: str, a: Dim, b: Dim) -> Dim:
     return Expr((((Fn(op, tuple(sorted((a, b), key=repr))),), 1),))
+
+
+def _compared(op: str, x: Dim) -> list[Dim]:
+    """What `x` is the extremum of."""
+    match x:
+        case Expr(terms=(((Fn(op=same, args=args),), 1),)) if same == op:
+            return [y for arg in args for y in _compared(op, arg)]
+        case _:
+            return [x]
+
+
+def _balanced(op: str, dims: Sequence[Dim]) -> Dim:
+    """An extremum of many, whose depth is the logarithm of their number."""
+    if len(dims) == 1:
+        return dims[0]
+    half = len(dims) // 2
+    return _function(op, _balanced(op, dims[:half]), _balanced(op, dims[half:]))
 
 
 def equal(a: Dim, b: Dim) -> Dim:
@@ -538,13 +565,11 @@ def _symbols(x: Expr | Atom) -> frozenset[Sym]:
 def rebuild(x: Dim, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool] = lambda a, b: False) -> Dim:
     """`x` with every symbol replaced by `leaf(symbol)`, simplified again; `less(a, b)`: where it is known
     that a ≤ b, so that their minimum is a."""
-    total: Dim = 0
-    for m, c in _terms(x):
-        term: Dim = c
-        for atom in m:
-            term = mul(term, leaf(atom) if isinstance(atom, Sym) else _rebuild_function(atom, leaf, less))
-        total = add(total, term)
-    return total
+
+    def atom(a: Atom) -> Dim:
+        return leaf(a) if isinstance(a, Sym) else _rebuild_function(a, leaf, less)
+
+    return total(product((c, *map(atom, m))) for m, c in _terms(x))
 
 
 def _rebuild_function(fn: Fn, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool]) -> Dim:

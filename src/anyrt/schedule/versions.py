@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeVar
 
-from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, mul, substitute
+from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, minimum, substitute
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.attributes import graph_with_sizes
 from anyrt.ir.compute import Elements
@@ -39,9 +40,7 @@ def versions(graph: Graph) -> tuple[Version, ...]:
     general = Version(1, graph)
     if not same:
         return (general,)
-    guard: Dim = 1
-    for sym, size in same.items():
-        guard = mul(guard, equal(sym.dim, size))
+    guard = reduce(minimum, (equal(sym.dim, size) for sym, size in same.items()))
     try:
         return (Version(guard, graph_with_sizes(graph, lambda size: substitute(size, same))), general)
     except AnyrtError:  # the conditions on sizes that the graph asks for exclude that these are equal
