@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.processors import Level, choose
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
@@ -11,9 +12,11 @@ from anyrt.core.enums import DataType, SampleMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
-from anyrt.ir.buffer import Scalar
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.buffer import Scalar, Space
 from anyrt.ir.graph import Graph, Symbol, Type, Value
 from anyrt.ir.kernel import const
+from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Read
 from anyrt.plan import abi
@@ -39,6 +42,26 @@ def run(y: Value, shape: tuple[int, ...], level: str | None) -> np.ndarray:
     trial.args[abi.FIRST_BINDING] = 0
     trial.run()
     return trial.blocks["tensor y"].bytes[: -abi.ALIGNMENT].view(np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "framed"),
+    [("n", "5", {"pos1"}), ("5", "n", {"pos0"}), ("n", "n", {"pos0", "pos1"})],
+)
+def test_addresses_of_tables_count_from_one_that_is_never_empty(first, second, framed):
+    text = f"""
+symbol n 0..64
+buffer pos0 i32 table {first} offset 0
+buffer pos1 i32 table {second} offset 256
+buffer y FLOAT output n offset 0
+kernel "k" p0 0.. < 1 work 1 scratch 0 {{
+  for vector i1 0.. < n {{
+    store y[i1] = f32(add(pos0[i1], pos1[0]))
+  }}
+}}
+"""
+    (kernel,) = parse_kernels(text)
+    assert {b.name for b in emit(kernel, REFERENCE).frame.buffers if b.space is Space.TABLE} == framed
 
 
 @pytest.mark.parametrize("level", [None, Level.SSE2.value])

@@ -13,7 +13,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, BindingError, ProfileError, ResourceError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.plan.cache import KernelCache
-from anyrt.plan.file import map_plan, read_plan, write_plan, write_plan_file
+from anyrt.plan.file import map_plan, read_plan, write_plan
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
 from anyrt.plan.program import Compiled, Program
 from anyrt.runtime.engine import load
@@ -285,7 +285,7 @@ def test_a_forked_child_goes_on(engine):
 
 def test_a_mapped_plan_runs_without_copies(tmp_path, plan, device, pool, add_one):
     file = read_plan(plan)
-    write_plan_file(tmp_path / "net.plan", file.plan, [file.weights])
+    (tmp_path / "net.plan").write_bytes(write_plan(file.plan, [file.weights]))
     mapped = map_plan(tmp_path / "net.plan")
     engine = load(mapped, device, pool, lambda _: add_one)
     assert engine.loaded.consts == np.frombuffer(mapped.weights, np.uint8).ctypes.data

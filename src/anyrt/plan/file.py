@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Final
 from anyrt.core.errors import PlanError
 from anyrt.plan.abi import align
 from anyrt.plan.checksum import checksums
-from anyrt.plan.disk import write_atomically
 from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.mapped import map_file, watch
 from anyrt.plan.plan import Plan, parse_plan
@@ -60,11 +59,6 @@ class PlanFile:
     digest: bytes
     in_place: bool = False
     is_intact: Callable[[], bool] | None = None
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether the constants are those of a mapped file."""
-        return self.is_intact is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +96,6 @@ def plan_parts(plan: Plan, contents: Sequence[Buffer]) -> PlanParts:
 def write_plan(plan: Plan, contents: Sequence[Buffer]) -> bytes:
     """A plan file in memory."""
     return b"".join(plan_parts(plan, contents).pieces)
-
-
-def write_plan_file(path: Path, plan: Plan, contents: Sequence[Buffer]) -> None:
-    """A plan file on disk, complete or not there; ResourceError AR803 when it cannot be written."""
-    write_atomically(path, plan_parts(plan, contents).pieces)
 
 
 def stated_bytes(start: bytes) -> int | None:
