@@ -3,11 +3,12 @@
 import re
 from dataclasses import astuple, dataclass
 
+import numpy as np
 import pytest
 
 import anyrt as trt
 from anyrt.api.freeze import freeze
-from anyrt.backends.cpu.processors import Level, forced
+from anyrt.backends.cpu.processors import Level, forced, host
 from anyrt.compiler import native
 from anyrt.compiler.request import Settings
 from anyrt.compiler.trial import constant_offsets
@@ -51,6 +52,10 @@ def counts(lowered):
 def lowered(kind, size):
     network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
     network.mark_output(getattr(networks, kind)(network, size))
+    return made(network)
+
+
+def made(network):
     graph = freeze(network, [], Settings()).graph
     for step in PASSES:
         graph = step.run(graph, False)
@@ -68,6 +73,39 @@ def test_a_long_chain_is_about_ten_times_the_work_of_a_tenth():
     tenth, whole = (astuple(counts(lowered("mixed", n))) for n in (LONG // 10, LONG))
     ratios = [b / a for a, b in zip(tenth, whole, strict=True)]
     assert max(ratios) <= 10 * SLACK, (tenth, whole)
+
+
+class Pieces(dict):
+    """Compiled pieces by name."""
+
+    get_bytes = dict.get
+
+    def put_bytes(self, key, parts):
+        self[key] = b"".join(map(bytes, parts))
+        return True
+
+
+def chain(changed=None):
+    """Twelve functions, each with a normalisation behind it; one may have another slope."""
+    network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
+    x = network.add_input("x", trt.float32, (1, 8, 40))
+    for n in range(12):
+        layer = network.add_activation(x, trt.ActivationType.LEAKY_RELU)
+        layer.alpha = 0.7 if n == changed else 0.1
+        ones = network.add_constant((1, 8, 1), trt.Weights(np.ones(8, np.float32))).get_output(0)
+        x = network.add_normalization(layer.get_output(0), ones, ones, 1 << 2).get_output(0)
+    network.mark_output(x)
+    return made(network)
+
+
+def test_a_changed_layer_compiles_one_kernel():
+    pieces = Pieces()
+    native.compile_lowered(chain(), host(), pieces)
+    known = len(pieces)
+    native.compile_lowered(chain(), host(), pieces)
+    assert len(pieces) == known
+    native.compile_lowered(chain(changed=5), host(), pieces)
+    assert len(pieces) == known + 1
 
 
 def test_the_kinds_are_those_that_the_benchmark_builds():

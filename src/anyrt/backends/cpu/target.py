@@ -44,7 +44,9 @@ def assemble(
     as it pays on `machine`. Pieces come from `store` where it has them; `check` may stop the compilation of
     the others."""
     loop = executor.text()
-    made = pieces([loop, *(f.module for f in functions.values())], target, store or Nowhere(), check)
+    made = pieces(
+        [loop, *(f.module for f in functions.values())], target, Nowhere() if store is None else store, check
+    )
     return link(module, made[loop], functions, made, machine)
 
 
