@@ -44,7 +44,7 @@ class GpuInstructions:
         return bfloat.narrowed(w, scope, text, width)
 
 
-class GridForms:
+class GridLowering:
     """The frame is the kernel's parameter. The grid and its blocks are as large as their loops, of which each
     thread does one turn: the one whose number it finds in a register."""
 
@@ -86,7 +86,7 @@ def read(text: str) -> Kernel:
 
 
 def ptx(kernel: Kernel) -> str:
-    emitter = Emitter(Values(Writer(GpuInstructions()), {}), GridForms())
+    emitter = Emitter(Values(Writer(GpuInstructions()), {}), GridLowering())
     return assembly(emitter.function(kernel, NAME).module, Sm90())
 
 

@@ -251,12 +251,12 @@ def test_requirements_hold_or_not(relation: Relation, meets: tuple[int, int], br
 
 
 def test_an_extremum_of_many_sizes_is_as_deep_as_the_logarithm_of_their_number():
-    sizes = [Sym(f"n{k}", 1, 9).dim for k in range(200)]
+    sizes = [Sym(f"n{k}", 1, 9).dim for k in range(80)]
     most = reduce(maximum, sizes)
-    assert evaluate(most, {f"n{k}": k % 7 + 1 for k in range(200)}) == 7
-    assert evaluate(reduce(minimum, sizes), {f"n{k}": 9 - k % 7 for k in range(200)}) == 3
+    assert evaluate(most, {f"n{k}": k % 7 + 1 for k in range(80)}) == 7
+    assert evaluate(reduce(minimum, sizes), {f"n{k}": 9 - k % 7 for k in range(80)}) == 3
     ((monomial, _),) = most.terms
-    assert monomial[0].depth <= 10
+    assert monomial[0].depth <= 9
 
 
 def test_a_sum_of_many_terms_is_that_of_all():

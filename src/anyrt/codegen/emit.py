@@ -1,5 +1,5 @@
 """Kernels to LLVM functions: statements and scalar loops. What a target writes in a form of its own, a vector
-loop say, it is asked for (`LoopForms`).
+loop say, it is asked for (`LoopLowering`).
 
 The function finds what it works on in a frame: fixed words, the addresses of buffers, then sizes.
 """
@@ -52,7 +52,7 @@ class Function:
         return "\n\n".join([*sorted(self.declared), self.text, *ATTRIBUTES])
 
 
-class LoopForms(Protocol):
+class LoopLowering(Protocol):
     """How a target writes what is more than scalar code."""
 
     def head(self, name: str, words: int) -> str:
@@ -74,7 +74,7 @@ class Emitter:
     """Writes the statements of one function."""
 
     values: Values
-    forms: LoopForms
+    lowering: LoopLowering
 
     def function(self, kernel: Kernel, name: str) -> Function:
         """The whole function, entry to return."""
@@ -90,7 +90,7 @@ class Emitter:
         self.block((For(kernel.var, Loop.PARALLEL, kernel.body),))
         entry, first = v.out.scopes.stack[0], abi.FIRST_BINDING + len(frame)
         head = [
-            self.forms.head(name, first + len(v.slots)),
+            self.lowering.head(name, first + len(v.slots)),
             "entry:",
             f"  %slots = getelementptr i64, ptr %frame, i64 {first}",
         ]
@@ -102,7 +102,7 @@ class Emitter:
         memory."""
         v, entry = self.values, self.values.out.scopes.stack[0]
         if buffer.space in LOCAL:
-            start = self.forms.local(self, buffer)
+            start = self.lowering.local(self, buffer)
         elif anchor is not None and buffer not in frame:
             away = v.dim(add(buffer.offset, mul(-1, anchor.offset)))
             start = v.out.put(entry, f"getelementptr i8, ptr {v.pointers[anchor]}, i64 {away}", "b")
@@ -111,7 +111,7 @@ class Emitter:
             word = v.out.put(entry, f"getelementptr i64, ptr %frame, i64 {number}")
             start = v.out.put(entry, f"load ptr, ptr {word}, !invariant.load !0", "b")
         if not always_le(1, buffer.size):
-            start = self.forms.readable(self, buffer, start)
+            start = self.lowering.readable(self, buffer, start)
         v.pointers[buffer] = start
 
     # ---- statements ---------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Emitter:
     def block(self, body: Iterable[Stmt]) -> None:
         """Write statements in order into the innermost scope."""
         for stmt in body:
-            if not self.forms.write(self, stmt):
+            if not self.lowering.write(self, stmt):
                 self._scalar(stmt)
 
     def _scalar(self, stmt: Stmt) -> None:

@@ -1,4 +1,5 @@
-"""Split by range: vector loops that compare positions, in ranges in which the comparisons are decided.
+"""Split by range (index set splitting): vector loops that compare positions, in ranges in which the
+comparisons are decided.
 
     vector i: 0 … n + 2                                    vector i: 0 … 1
       y[i] = select(0 <= i − 1 and i − 1 < n,                y[i] = 0
@@ -39,7 +40,7 @@ from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import Rewrite, parts
 from anyrt.loops.nest import Estimate, Names, changed
 
-CUTS: Final = 3  # more places than these leave the longest range between them, and what is before and after
+MOST: Final = 3  # more places than these leave the longest range between them, and what is before and after
 
 
 def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) -> Kernel | Fail:
@@ -49,7 +50,7 @@ def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _Breakpoint:
     """Where `sure` turns: it is at least 0 from `at` on, or before, if it `falls`."""
 
     at: Dim
@@ -83,22 +84,22 @@ class _Split:
     def _ranges(self, loop: For) -> tuple[Stmt, ...]:
         if len(parts(expressions(loop.body))) > self.most:
             return (loop,)
-        extent, cuts = loop.var.extent or 0, _cuts(loop)
-        places = _in_order(dict.fromkeys(c.at for c in cuts))
-        if not places:
+        extent, turns = loop.var.extent or 0, _breakpoints(loop)
+        order = _in_order(dict.fromkeys(t.at for t in turns))
+        if not order:
             return (loop,)
-        ends = [0, *(clamp(p, 0, extent) for p in places), extent]
+        ends = [0, *(clamp(at, 0, extent) for at in order), extent]
         made: list[Stmt] = []
         for first, last in pairwise(self._few(ends)):
-            known = [c.known(after=True) for c in cuts if c.at in places[:first]]
-            known += [c.known(after=False) for c in cuts if c.at in places[last - 1 :]]
+            known = [t.known(after=True) for t in turns if t.at in order[:first]]
+            known += [t.known(after=False) for t in turns if t.at in order[last - 1 :]]
             made += self._range(loop, ends[first], ends[last], known)
         return tuple(made) if len(parts(expressions(made))) <= self.most else (loop,)
 
     def _few(self, ends: Sequence[Dim]) -> Sequence[int]:
         """Which ends of ranges to take: all, or those of the row and of its longest range."""
         count = len(ends)
-        if count <= CUTS + 2:
+        if count <= MOST + 2:
             return range(count)
         lengths = [add(b, mul(a, -1)) for a, b in pairwise(ends)]
         longest = max(range(count - 1), key=lambda k: self.estimate(Sym("range", extent=lengths[k])))
@@ -129,12 +130,12 @@ def _in_order(places: Iterable[Dim]) -> list[Dim] | None:
     return out
 
 
-def _cuts(loop: For) -> list[_Cut]:
+def _breakpoints(loop: For) -> list[_Breakpoint]:
     """The places at which a comparison turns."""
     inside = {loop.var, *(s.var for s in loops(loop.body))}
     found = (_difference(x) for x in parts(expressions(loop.body)))
-    cuts = (_cut(d, loop.var) for d in dict.fromkeys(d for d in found if d is not None))
-    return [c for c in cuts if c is not None and not any(depends(c.at, v) for v in inside)]
+    turns = (_breakpoint(d, loop.var) for d in dict.fromkeys(d for d in found if d is not None))
+    return [t for t in turns if t is not None and not any(depends(t.at, v) for v in inside)]
 
 
 def _difference(x: Expr) -> Dim | None:
@@ -161,7 +162,7 @@ def _positions(*sides: Expr) -> tuple[Dim, ...] | None:
     return tuple(out)
 
 
-def _cut(sure: Dim, var: Sym) -> _Cut | None:
+def _breakpoint(sure: Dim, var: Sym) -> _Breakpoint | None:
     """Where a difference turns with `var`."""
     moved = linear(sure, var)
     if moved is None or any(s.source for s in symbols(moved[1])):
@@ -170,8 +171,8 @@ def _cut(sure: Dim, var: Sym) -> _Cut | None:
     if not isinstance(slope, int):
         return None
     if slope > 0:
-        return _Cut(mul(floordiv(rest, slope), -1), sure, falls=False)
-    return _Cut(add(floordiv(rest, -slope), 1), sure, falls=True) if slope < 0 else None
+        return _Breakpoint(mul(floordiv(rest, slope), -1), sure, falls=False)
+    return _Breakpoint(add(floordiv(rest, -slope), 1), sure, falls=True) if slope < 0 else None
 
 
 def _decided(x: Expr, known: Sequence[Dim]) -> Expr | None:

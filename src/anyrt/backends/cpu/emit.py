@@ -28,11 +28,11 @@ def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
     sizes do not occur in it."""
     refuse(kernel)
     values = Values(Writer(CpuInstructions(machine)), {})
-    return Emitter(values, VectorForms(Vectors(values, machine))).function(kernel, name)
+    return Emitter(values, VectorLowering(Vectors(values, machine))).function(kernel, name)
 
 
 @dataclass(slots=True)
-class VectorForms:
+class VectorLowering:
     """What is written with vectors, in one function."""
 
     vectors: Vectors
