@@ -29,7 +29,7 @@ def printed(capsys, *words: str, status: int = 0) -> str:
 
 
 def test_every_file_is_a_command():
-    assert list(all_commands()) == ["cache", "codes", "explain", "info", "inspect", "run"]
+    assert list(all_commands()) == ["cache", "codes", "draw", "explain", "info", "inspect", "run"]
 
 
 def test_module_runs_as_a_program():

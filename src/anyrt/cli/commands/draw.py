@@ -1,0 +1,96 @@
+"""`anyrt draw NETWORK -o FILE`: a picture of a network, its layers as boxes, kernels as frames around them.
+
+anyrt draw net.plan -o net.svg            for a browser or a document
+anyrt draw net.py -o net.html --profile   the same as a page, with the time of each kernel
+
+A wire between two frames is a tensor that one kernel stores and others load; what a frame holds stays in
+registers. A dashed box is a layer that an earlier kernel computes as well, or a part of one.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import counted
+from anyrt.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from anyrt.cli.draw.picture import Picture
+
+FORMATS: Final = (".svg", ".html")
+NAMES: Final = 4  # of layers that are left out
+
+
+def options(parser: ArgumentParser) -> None:
+    """The network, the file, and whether to measure."""
+    parser.description = __doc__
+    add = parser.add_argument
+    add("network", help="FILE.py or FILE.py:FUNCTION (default: define), or a plan file")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="the picture: .svg or .html")
+    add("--profile", action="store_true", help="run it on random inputs, and show the time of each kernel")
+
+
+def run(args: Namespace) -> None:
+    """Make the picture, write it, and say so."""
+    from anyrt.cli.draw.svg import html, svg
+    from anyrt.plan.disk import write_atomically
+
+    if args.output.suffix not in FORMATS:
+        wanted = f"a name that ends in {' or '.join(FORMATS)}"
+        raise ArgumentError("AR304", "--output", repr(str(args.output)), wanted)
+    picture, notes, times = drawn(args.network, args.profile)
+    write = svg if args.output.suffix == ".svg" else html
+    write_atomically(args.output, [write(picture, notes, times).encode()])
+    print(f"{args.output}: {_counts(picture)}")
+
+
+def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] | None]:
+    """The picture, what stands above it, and the time of each of its kernels."""
+    from anyrt.cli.draw.picture import picture_of
+    from anyrt.cli.draw.times import RUNS, kernel_milliseconds
+    from anyrt.cli.script import build_script, split_place
+    from anyrt.compiler.driver import lower_plan, plan_sizes
+    from anyrt.compiler.request import Point
+    from anyrt.plan.file import map_plan, read_plan
+    from anyrt.schedule.versions import serving, versions
+
+    path, function = split_place(network)
+    plan = build_script(path, function) if path.suffix == ".py" else path
+    file = read_plan(plan) if isinstance(plan, bytes) else map_plan(plan)
+    lowered, sizes = lower_plan(file), plan_sizes(file.plan, Point.OPT)
+    found = versions(lowered.graph)
+    number = serving((v.guard for v in found), sizes)
+    schedule = lowered.schedules[number]
+    picture = picture_of(file.plan, found[number].graph, schedule, sizes)
+    notes, times = list(_notes(picture, bool(sizes))), None
+    if profile:
+        first = sum(len(s.launches) for s in lowered.schedules[:number])
+        every = kernel_milliseconds(plan, lowered.graph, sizes)
+        times = every[first : first + len(schedule.launches)]
+        notes.append(f"{sum(times):.3g} ms: the sum of the medians of {RUNS} runs, kernel by kernel")
+    return picture, notes, times
+
+
+def _notes(picture: Picture, is_dynamic: bool) -> Iterator[str]:
+    from anyrt.cli.draw.picture import Kind
+
+    yield _counts(picture) + ("; sizes at the optimum of the first profile" if is_dynamic else "")
+    if any(box.kind in (Kind.AGAIN, Kind.PART) for box in picture.boxes):
+        yield "dashed: a part of a layer, or a layer that an earlier kernel computes, too"
+    if picture.left_out:
+        more = f" and {len(picture.left_out) - NAMES} more" if len(picture.left_out) > NAMES else ""
+        yield f"nothing is computed for {', '.join(picture.left_out[:NAMES])}{more}"
+
+
+def _counts(picture: Picture) -> str:
+    from anyrt.cli.draw.picture import Kind
+
+    layers = sum(box.kind in (Kind.LAYER, Kind.PLACE) for box in picture.boxes)
+    return f"{counted(layers, 'layer', 'layers')} in {counted(len(picture.frames), 'kernel', 'kernels')}"
+
+
+COMMAND = Command("draw a network as SVG or HTML: layers, kernels around them, tensors, times", options, run)

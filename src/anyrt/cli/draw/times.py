@@ -1,0 +1,59 @@
+"""How long each kernel of a plan takes, on random inputs at the optimum of its first profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from anyrt.api.interfaces import Logger
+from anyrt.api.runtime import Runtime
+from anyrt.compiler.verify import random_inputs
+from anyrt.core.dtype import is_packed, pack4
+from anyrt.core.enums import Severity
+from anyrt.core.flags import strict
+from anyrt.ir.graph import Graph
+from anyrt.runtime.arrays import Array
+from anyrt.runtime.context import Context
+from anyrt.runtime.memory import Policy
+
+WARM: Final = 3  # runs that do not count
+RUNS: Final = 20
+
+
+def kernel_milliseconds(plan: Path | bytes, graph: Graph, sizes: Mapping[str, int]) -> list[float]:
+    """For each kernel that the plan's program calls, in all its versions, the median of some runs."""
+    with strict():
+        engine = Runtime(Logger(Severity.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
+    assert engine is not None, "strict() makes it an error"
+    context = engine._engine.create_context(Policy.ON_DEMAND)
+    held = _bind(context, random_inputs(graph, sizes))
+    runs = [_run(context) for _ in range(WARM + RUNS)]
+    assert len(held) == len(context.loaded.plan.bindings), "memory of all tensors is kept until here"
+    return [median(times) for times in zip(*runs[WARM:], strict=True)]
+
+
+def _run(context: Context) -> Sequence[float]:
+    times: list[float] = []
+    context.run_steps(lambda name, milliseconds: times.append(milliseconds))
+    return times
+
+
+def _bind(context: Context, feeds: Mapping[str, Array]) -> list[Array]:
+    """Give every tensor memory, which is returned."""
+    bindings, held = context.loaded.plan.bindings, list[Array]()
+    for binding in bindings:
+        if binding.is_input:
+            context.set_shape(binding.name, feeds[binding.name].shape)
+            array = feeds[binding.name]
+            held.append(pack4(array) if is_packed(binding.dtype) else np.ascontiguousarray(array))
+            context.set_address(binding.name, held[-1].ctypes.data)
+    nbytes = context.resolve().nbytes
+    for number, binding in enumerate(bindings):
+        if not binding.is_input:
+            held.append(np.empty(nbytes[number], np.uint8))
+            context.set_address(binding.name, held[-1].ctypes.data)
+    return held
