@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import TypeAlias
@@ -507,18 +507,6 @@ def _never_negative(x: Dim) -> bool:
                 if bounds(coefficient)[1] <= 0:
                     return _never_negative(add(rest, mul(coefficient, add(atom.extent, -1))))
     return False
-
-
-def assuming(x: Dim, known: Collection[Dim]) -> Dim:
-    """`x` where each of `known` is at least 0: minima and maxima that this decides are gone.
-
-    >>> i, n = Sym("i").dim, Sym("n").dim
-    >>> assuming(clamp(i - 1, 0, n - 1), (i - 1, n - i))
-    -1 + i
-    """
-    if isinstance(x, int) or not known:
-        return x
-    return rebuild(x, lambda s: s.dim, lambda a, b: any(always_le(add(a, k), b) for k in known))
 
 
 def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:

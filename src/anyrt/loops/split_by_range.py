@@ -25,12 +25,12 @@ from anyrt.core.dims import (
     Sym,
     add,
     always_le,
-    assuming,
     clamp,
     depends,
     floordiv,
     linear,
     mul,
+    rebuild,
     symbols,
 )
 from anyrt.ir.buffer import Scalar
@@ -113,7 +113,7 @@ class _Split:
         var = None if length == 1 else self.names.var(length)
         at = start if var is None else add(start, var.dim)
         body = Rewrite(
-            {loop.var: at}, rule=lambda x: _decided(x, known), simpler=lambda x: assuming(x, known)
+            {loop.var: at}, rule=lambda x: _decided(x, known), simpler=lambda x: _simpler(x, known)
         ).body(loop.body)
         return body if var is None else (For(var, loop.kind, body),)
 
@@ -184,3 +184,8 @@ def _decided(x: Expr, known: Sequence[Dim]) -> Expr | None:
         return const(True, Scalar.BOOL)
     never = add(mul(sure, -1), -1)
     return const(False, Scalar.BOOL) if any(always_le(k, never) for k in known) else None
+
+
+def _simpler(x: Dim, known: Sequence[Dim]) -> Dim:
+    """An index where each of `known` is at least 0: minima and maxima that this decides are gone."""
+    return rebuild(x, lambda s: s.dim, lambda a, b: any(always_le(add(a, k), b) for k in known))
