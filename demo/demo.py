@@ -10,6 +10,7 @@ demo/out/before.png and after.png.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
@@ -95,7 +96,7 @@ def tolerance(photo: Bytes) -> float:
 def save(path: Path, pixels: Bytes) -> None:
     """Write a PNG. `pixels`: (H, W, 3)."""
     Image.fromarray(pixels).save(path)
-    print(f"wrote {path}")
+    print(f"wrote {os.path.relpath(path)}")
 
 
 def main() -> int:

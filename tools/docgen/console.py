@@ -1,0 +1,82 @@
+"""Sessions in Markdown: programs that are saved, and commands with what they print.
+
+A fenced block marked `python net.py` is saved under that name in a folder of its own. In one marked `console`,
+each line that begins with "$ " is a command that runs there, and the lines behind it are what it prints. A
+command of `make` is what the Makefile runs for it, at the root. Times differ from run to run: of them only the
+words around them count.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(python (?P<name>[\w.]+)|console)\n(?P<body>.*?)^```$", re.M | re.S)
+TIME = re.compile(r"\d[\d.,]*(?= ?(?:ms|us|µs|s|%|x|times)\b| ?%)")
+STAMP = re.compile(r"\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d")
+SECONDS = 120  # a command that takes longer hangs
+
+
+def replayed(text: str, folder: Path) -> str:
+    """`text` with what its commands print now, where that says something else."""
+    parts, at = [], 0
+    for match in BLOCK.finditer(text):
+        parts.append(text[at : match.start("body")])
+        at = match.end("body")
+        if match["name"]:
+            (folder / match["name"]).write_text(match["body"], encoding="utf-8")
+            parts.append(match["body"])
+        else:
+            parts += [_printed(command, before, folder) for command, before in _commands(match["body"])]
+    return "".join([*parts, text[at:]])
+
+
+def steady(text: str) -> str:
+    """`text` without figures of time, and without what aligns them."""
+    return re.sub(" +", " ", STAMP.sub("#", TIME.sub("#", text)))
+
+
+def _commands(body: str) -> Iterator[tuple[str, str]]:
+    """Each command, with what stands below it."""
+    for piece in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        command, _, printed = piece.partition("\n")
+        yield command, printed
+
+
+def _printed(command: str, before: str, folder: Path) -> str:
+    """The command, and what it prints; what stood there where only times differ."""
+    now = _run(command, folder)
+    return f"$ {command}\n{before if steady(before) == steady(now) else now}"
+
+
+def _run(command: str, folder: Path) -> str:
+    recipe = _recipe(command.removeprefix("make ")) if command.startswith("make ") else command
+    where = ROOT if command.startswith("make ") else folder
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    known = {"PATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}
+    done = subprocess.run(
+        recipe,
+        shell=True,
+        cwd=where,
+        env={**os.environ, **known},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    printed = done.stdout.replace(f"{folder}{os.sep}", "")
+    return "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+
+
+def _recipe(target: str) -> str:
+    """The last line that `make` runs for a target, with this interpreter."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.search(rf"^{target}:.*\n(?:\t.*\n)*?\t(.*)\n(?!\t)", text, re.M)
+    assert found, f"the Makefile has no target {target}"
+    return found[1].replace("$(RUN)", sys.executable)
