@@ -144,7 +144,7 @@ def test_the_fastest_variant_is_verified_and_comes_back_when_the_plan_is_loaded(
     assert loaded(plan) == kernels(shape(), tuning) != kernels(shape())
     report = read_plan(plan).plan.report.splitlines()
     assert report[2] == "measured on 1 threads, at most 0.2 s for a kernel:"
-    assert report[3].startswith(f"  k0_y: {tuning}, of model 1.953 ms (tactic {MODEL.tactic}); ")
+    assert report[3].startswith(f"  y: {tuning}, of model 1.953 ms (tactic {MODEL.tactic}); ")
     assert f"{tuning} 0.9766 ms (tactic {tuning.tactic})" in report[3]
     assert report[4] == "verified at 1 shapes"
     assert report[3].count("tactic") == count
@@ -196,7 +196,7 @@ def test_versions_for_equal_and_other_sizes_are_cut_alike():
     ranges = tuple(Range(name, False, (1, 20000), (4, 20000), (8, 20000)) for name in ("x", "y"))
     request = replace(winning(graph, 2, 4, verify=Verify.FULL), profiles=(ranges,))
     plan = driver.build(request)
-    assert "k0" in loaded(plan)
+    assert "map (any sizes)" in loaded(plan)
     usual, chosen = (
         print_kernels(
             native.lower(
@@ -223,7 +223,7 @@ def test_what_the_timing_cache_knows_is_not_measured():
     known = [driver.build(replace(request, clock=no_clock)) for _ in range(2)]
     assert known[0] == known[1]
     assert loaded(known[0]) == loaded(measured)
-    assert "  k0_y: column=1024, as the timing cache says" in read_plan(known[0]).plan.report.splitlines()
+    assert "  y: column=1024, as the timing cache says" in read_plan(known[0]).plan.report.splitlines()
 
 
 def test_an_entry_that_somebody_wrote_is_obeyed():
@@ -437,7 +437,7 @@ def test_without_memory_for_a_trial_the_model_decides(monkeypatch):
     request = replace(winning(columns(), 2, 3), clock=no_clock)
     plan = driver.build(request)
     assert (loaded(plan), request.timings) == (kernels(columns()), {})
-    assert "k0_y: not measured: [AR802] host memory" in read_plan(plan).plan.report
+    assert "y: not measured: [AR802] host memory" in read_plan(plan).plan.report
 
 
 def test_a_memory_limit_is_looked_at_before_measuring():
@@ -450,4 +450,4 @@ def test_a_kernel_that_takes_too_long_is_not_measured_to_the_end():
     request = replace(winning(columns(), 2, 3), clock=clock(0.09))
     plan = driver.build(request)
     assert (loaded(plan), request.timings) == (kernels(columns()), {})
-    assert "k0_y: not measured: it takes too long" in read_plan(plan).plan.report
+    assert "y: not measured: it takes too long" in read_plan(plan).plan.report

@@ -4,18 +4,19 @@ program, LLVM text, assembly."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anyrt.backends.cpu import processors
 from anyrt.codegen import llvm
+from anyrt.codegen.llvmtext import symbol
 from anyrt.compiler import native
 from anyrt.core.dimtext import print_dim
 from anyrt.core.errors import ArgumentError, CompileError
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
-from anyrt.ir.program import print_module
+from anyrt.ir.program import print_call, print_module
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.text import print_graph
 from anyrt.prims.table import named_blobs, vocabulary
@@ -68,23 +69,25 @@ class Stages:
 
     def program(self) -> str:
         """The host program: which kernels are called on which buffers, under which guards."""
-        text = print_module(self.lowered.module)
         if self.node is None:
-            return text
-        names = {x.call.name for _, _, launches in self._versions() for x in launches}
-        return "".join(f"{line}\n" for line in text.splitlines() if line.strip().split("(")[0] in names)
+            return print_module(self.lowered.module)
+        return "".join(f"{print_call(x.call)}\n" for _, _, launches in self._versions() for x in launches)
 
     def llvm(self) -> str:
         """The LLVM text of these kernels, as the code generator writes it."""
         text = native.text(self.lowered, self.target)
-        return text + "\n" if self.node is None else self._functions(text, r"^define [^\n]*@{}\(.*?^}}$")
+        if self.node is None:
+            return text + "\n"
+        return _found(text, [rf"^define [^\n]*@{re.escape(symbol(name))}\(.*?^}}$" for name in self._names()])
 
     def assembly(self) -> str:
         """Their assembly, after LLVM's own passes."""
         text = native.text(self.lowered, self.target)
         if self.node is None:
             return llvm.assembly(text, self.target)
-        return self._functions(llvm.assembly(text, self.target), r"^{}:.*?^\t\.size\t{}[^\n]*$")
+        labels = [re.escape(llvm.quoted(name)) for name in self._names()]
+        patterns = [rf'^"?{label}"?:.*?^\t\.size\t"?{label}"?,[^\n]*$' for label in labels]
+        return _found(llvm.assembly(text, self.target), patterns)
 
     def _versions(self) -> Iterator[tuple[str, Schedule, list[Launch]]]:
         """Each version with its heading, where there are several, and with what computes the node."""
@@ -99,12 +102,14 @@ class Stages:
                 [x for x in launches if mine is None or mine.intersection((*x.makes, *x.inlined))],
             )
 
-    def _functions(self, text: str, pattern: str) -> str:
+    def _names(self) -> list[str]:
         """The functions of the node; those that several layers share have the name of the first."""
-        names = {x.call.kernel.name for _, _, launches in self._versions() for x in launches}
-        patterns = (pattern.replace("{}", re.escape(name)).replace("}}", "}") for name in sorted(names))
-        found = (re.search(p, text, re.M | re.S) for p in patterns)
-        return "".join(f"{match[0]}\n\n" for match in found if match is not None)
+        return sorted({x.call.kernel.name for _, _, launches in self._versions() for x in launches})
+
+
+def _found(text: str, patterns: Iterable[str]) -> str:
+    found = (re.search(p, text, re.M | re.S) for p in patterns)
+    return "".join(f"{match[0]}\n\n" for match in found if match is not None)
 
 
 def _steps(trace: Sequence[Trace]) -> Iterator[str]:

@@ -76,6 +76,11 @@ def assembly(ir: str, target: Target, effort: Effort = NORMAL) -> str:
     return _with_module(ir, target, effort, lambda machine, module: str(machine.emit_assembly(module)))
 
 
+def quoted(name: str) -> str:
+    """A function's name as assembly shows it within quotes."""
+    return name.replace("\\", r"\\").replace('"', r"\"")
+
+
 def optimised(ir: str, target: Target, effort: Effort = NORMAL) -> str:
     """The module after LLVM's own passes."""
     return _with_module(ir, target, effort, lambda _, module: str(module))

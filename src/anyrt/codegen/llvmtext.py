@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from anyrt.ir.buffer import Scalar
@@ -55,6 +56,7 @@ INTRINSICS = {
     Op.MAX: "maximum",
     Op.FMA: "fma",
 }
+QUOTED = '"\\'
 INT_INTRINSICS = {Op.MIN: "smin", Op.MAX: "smax"}
 
 
@@ -88,3 +90,16 @@ def splat(value: float | int | bool, type: Scalar, lanes: int) -> str:
     if lanes == 1:
         return one
     return "<" + ", ".join([f"{NAMES[type]} {one}"] * lanes) + ">"
+
+
+def symbol(name: str) -> str:
+    """A function's name as it stands behind `@`. What begins like LLVM's own intrinsics would be taken for
+    one of them but for a byte 1, of which it writes nothing."""
+    name = f"\1{name}" if name.startswith("llvm.") else name
+    if re.fullmatch(r"[A-Za-z$._-][\w$.-]*", name, re.ASCII):
+        return name
+    return f'"{"".join(c if c.isprintable() and c not in QUOTED else _escaped(c) for c in name)}"'
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"\\{byte:02X}" for byte in character.encode())

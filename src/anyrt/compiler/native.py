@@ -24,13 +24,12 @@ from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob, Const
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion, Schedule, ident, port_names
+from anyrt.schedule.fuse import Fusion, Schedule, port_names
+from anyrt.schedule.labels import labelled
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 from anyrt.schedule.versions import originals, versions
-
-MAX_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +64,26 @@ def lower(
     tables, made, arenas = Tables(), [], []
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
-    for n, version in enumerate(kinds):
-        prefix = "k" if n == len(kinds) - 1 else "e"  # e: sizes that meet are equal
-        label = _labels(version.graph, prefix)
+    for version in kinds:
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        made.append(Fusion(version.graph, sizes, machine, apart, label, own, tables, strategies).schedule())
+        made.append(Fusion(version.graph, sizes, machine, apart, own, tables, strategies).schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
-    guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, made, strict=True)]
+    read = [b for s in made for x in s.launches for b in x.call.buffers if b.space is Space.TABLE]
+    tables.read = {b.offset for b in read}
+    fills = tables.kernels()
+    schedules = labelled([v.graph for v in kinds], made, [k.name for k in fills])
+    guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, schedules, strict=True)]
     calls = [c for g in guarded for c in g.calls]
-    tables.read = {b.offset for call in calls for b in call.buffers if b.space is Space.TABLE}
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
-    module = Module(tables.kernels(), guarded, places, symbols, bindings)
+    module = Module(fills, guarded, places, symbols, bindings)
     for call in (*module.fills, *calls):
         places.update({b: (abi.TABLES, b.offset) for b in call.buffers if b.space is Space.TABLE})
     for kernel in module.distinct:
         assert_kernel(kernel)
-    return Lowered(graph, machine, tuple(made), module, reduce(maximum, (a.bytes for a in arenas)))
-
-
-def _labels(graph: Graph, prefix: str) -> Callable[[Value, int], str]:
-    return lambda value, number: f"{prefix}{number}_{ident(graph.name(value))[:MAX_NAME]}"
+    return Lowered(graph, machine, schedules, module, reduce(maximum, (a.bytes for a in arenas)))
 
 
 def _arrange(schedule: Schedule) -> Arena:

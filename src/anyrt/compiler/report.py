@@ -9,12 +9,13 @@ from anyrt.codegen.emit import Function
 from anyrt.compiler.native import Lowered
 from anyrt.core.dims import Dim, add
 from anyrt.ir.buffer import Space
-from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import parts
 from anyrt.schedule.arena import buffer_bytes
 from anyrt.schedule.fuse import Launch
+from anyrt.schedule.labels import Layers
 from anyrt.schedule.versions import versions
 
 MUCH = 200_000  # characters of a kernel's text, above which the report says why
@@ -24,14 +25,13 @@ MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 def report_text(lowered: Lowered, extra: Iterable[str] = ()) -> str:
     """The report as lines of text."""
     graph, schedule = versions(lowered.graph)[0].graph, lowered.schedule
-    called = value_names(graph)
+    layers = Layers.in_graph(graph)
+    called = value_names(graph, layers)
     lines = [
         f"kernels: {len(schedule.launches)}, tables of taps: {len(schedule.tables.needed)}, "
         f"bytes of intermediate tensors: {lowered.arena_bytes}"
     ]
-    for launch in schedule.launches:
-        names = ", ".join(layer_names(graph, launch)) or called[launch.makes[0]]
-        lines.append(f"  {launch.kernel.name}: {names}; touches {moved_bytes(launch)} bytes")
+    lines += [f"  {launch.name}: touches {moved_bytes(launch)} bytes" for launch in schedule.launches]
     if schedule.refused:
         lines.append("stored in memory instead of fused:")
         lines += [f"  {called[r.value]}: {r.reason}" for r in schedule.refused]
@@ -60,24 +60,16 @@ def _reason(kernel: Kernel) -> str:
     return f"{found}; {len(tiles)} tiles, each transposed lane by lane" if tiles else found
 
 
-def layer_names(graph: Graph, launch: Launch) -> list[str]:
-    """The layers whose values a kernel computes, in the order of the graph."""
-    named: dict[str, None] = {}
-    for value in reversed((*launch.makes, *launch.inlined)):
-        name = graph.names.get(value)
-        if name is not None:
-            named[name] = None
-    return list(named)
-
-
-def value_names(graph: Graph) -> dict[Value, str]:
+def value_names(graph: Graph, layers: Layers) -> dict[Value, str]:
     """What to call each value: a layer's result by the layer, what a layer computes on the way as "layer
     (primitive)"."""
-    uses, layers = users(graph), dict[Value, str]()
-    for value in reversed(list(walk(v for _, v in graph.outputs))):
-        layers[value] = graph.names.get(value) or next((layers[u] for u in uses[value]), "")
-    inner = {v: f"{layer} ({graph.name(v)})" if layer else graph.name(v) for v, layer in layers.items()}
-    return {**inner, **graph.names}
+    return {v: _value_name(graph, v, layer) for v, layer in layers.of.items()}
+
+
+def _value_name(graph: Graph, value: Value, layer: str) -> str:
+    if not layer:
+        return graph.name(value)
+    return layer if value in graph.names else f"{layer} ({graph.name(value)})"
 
 
 def moved_bytes(launch: Launch) -> Dim:

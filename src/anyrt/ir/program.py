@@ -112,10 +112,10 @@ def _lines(module: Module) -> Iterator[str]:
         yield from (_memory(module, b) for b in buffers if b.space is not Space.SCRATCH)
     if module.tables:
         yield "prepare:"
-        yield from map(_call, module.fills)
+        yield from map(print_call, module.fills)
     for version in module.versions:
         yield "run:" if version.guard == 1 else f"run when {print_dim(version.guard)}:"
-        yield from map(_call, version.calls)
+        yield from map(print_call, version.calls)
 
 
 def _memory(module: Module, buffer: Buffer) -> str:
@@ -126,7 +126,8 @@ def _memory(module: Module, buffer: Buffer) -> str:
     return f"  {buffer.name}: {buffer.type.name} {print_dim(buffer.size)}, {where}"
 
 
-def _call(call: Call) -> str:
+def print_call(call: Call) -> str:
+    """One line: what is called, on which memory, and how many turns its own loop has."""
     lie = [(call.binds.get(b, b), call.first.get(b, 0)) for b in buffers_in_order(call.kernel)]
     names = ", ".join(
         b.name if first == 0 else f"{b.name} + {print_dim(first)}"

@@ -39,11 +39,17 @@ from anyrt.schedule.tuning import Tuning
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The call of a kernel that computes a group, with the values that are inlined in it."""
+    """The call of a kernel that computes a group, with the values that are inlined in it. It is called by its
+    number, and by its layers when all of an engine's are known (labels.py)."""
 
     call: Call
     group: Group
     inlined: tuple[Value, ...]
+
+    @property
+    def name(self) -> str:
+        """What to call it, in every listing."""
+        return self.call.name
 
     @property
     def root(self) -> Value:
@@ -87,7 +93,6 @@ class Fusion:
     sizes: Sizes
     machine: Machine
     alone: frozenset[Value]
-    label: Callable[[Value, int], str]
     tunings: Mapping[Value, Tuning] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
     strategies: Strategies = STRATEGIES
@@ -176,7 +181,7 @@ class Fusion:
         self.unhosted.add(refusal.value)
 
     def _build(self, group: Group, number: int) -> Launch:
-        signature, name = signed(group, self._inside(group), self.past), self.label(group.root, number)
+        signature, name = signed(group, self._inside(group), self.past), f"k{number}"
         key = (signature.key, self._tuning(group))
         if key not in self.made:
             self.made[key] = self._make(group, signature, name)

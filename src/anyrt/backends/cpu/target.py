@@ -14,6 +14,7 @@ from anyrt.backends.cpu.link import link
 from anyrt.backends.cpu.objects import Nowhere, Store, pieces
 from anyrt.backends.protocol import Answer, Job
 from anyrt.codegen.emit import ATTRIBUTES, Function
+from anyrt.codegen.llvmtext import symbol
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
@@ -22,7 +23,7 @@ from anyrt.ir.program import Module
 
 def text(kernels: Iterable[Kernel], machine: Machine) -> str:
     """LLVM text of kernels for a machine, each under its own name."""
-    made = [emit(k, machine, k.name) for k in kernels]
+    made = [emit(k, machine, symbol(k.name)) for k in kernels]
     declared = sorted(frozenset().union(*(f.declared for f in made)))
     return "\n\n".join([*declared, *(f.text for f in made), *ATTRIBUTES])
 

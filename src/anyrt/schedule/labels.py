@@ -1,0 +1,121 @@
+"""One name for each kernel of an engine, made of the layers that it computes: `norm1+gelu1+add1`.
+
+Reports, profilers, inspectors, listings, assembly and messages call a kernel by it. A layer that two kernels
+compute stands in the names of both. Behind the layers stands what tells kernels of the same layers apart:
+
+    relu1+concat1[0]    what the kernel writes of a Concat, counted from 0
+    add1 (any sizes)    the kernel for any sizes, beside one for those that a broadcast finds equal
+    copy of relu1       a second output of the same elements
+    norm1#2             another kernel of the same layers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.ir.kernel import Kernel
+from anyrt.schedule.fuse import Launch, Schedule
+
+MOST = 100  # characters of a name, without the suffix
+ELSEWHERE = " (any sizes)"  # of the version that serves what the ones before it do not
+
+
+def labelled(
+    graphs: Sequence[Graph], schedules: Sequence[Schedule], taken: Iterable[str] = ()
+) -> tuple[Schedule, ...]:
+    """The schedules of an engine's versions with a name for each launch, like no other's and none of
+    `taken`. Kernels that several launches share are called as the first of them."""
+    last = len(schedules) - 1
+    wanted = [
+        f"{name}{ELSEWHERE if 0 < n == last else ''}"
+        for n, (graph, schedule) in enumerate(zip(graphs, schedules, strict=True))
+        for name in _plain(graph, schedule)
+    ]
+    names = distinct(wanted, taken)
+    return tuple(_renamed(schedule, names) for schedule in schedules)
+
+
+def _plain(graph: Graph, schedule: Schedule) -> Iterator[str]:
+    """What each launch is called for itself."""
+    layers, pieces = Layers.in_graph(graph), dict[Value, Iterator[int]]()
+    for launch in schedule.launches:
+        group = launch.group
+        name = joined(layers.computed(launch)) or graph.name(launch.makes[0])
+        if group.whole is not None:
+            yield f"{name}[{next(pieces.setdefault(group.whole, count()))}]"
+        elif schedule.buffers[group.root].name != group.buffer.name:
+            yield f"copy of {name}"
+        else:
+            yield name
+
+
+def _renamed(schedule: Schedule, names: Iterator[str]) -> Schedule:
+    kernels, launches = dict[int, Kernel](), list[Launch]()
+    for launch in schedule.launches:
+        call, name = launch.call, next(names)
+        kernel = kernels.setdefault(id(call.kernel), replace(call.kernel, name=name))
+        launches.append(replace(launch, call=replace(call, kernel=kernel, name=name)))
+    return replace(schedule, launches=tuple(launches))
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layers of a graph, by their names as lines show them. `of`: for each value the layer whose result
+    it is, or which computes it on the way to its result; "" for what belongs to none."""
+
+    of: Mapping[Value, str]
+    order: Mapping[str, int]
+
+    @staticmethod
+    def in_graph(graph: Graph) -> Layers:
+        """Those of all values that the outputs need."""
+        uses, found = users(graph), dict[Value, str]()
+        for value in reversed(list(walk(v for _, v in graph.outputs))):
+            given = graph.names.get(value)
+            if given is None:
+                found[value] = next((found[u] for u in uses[value]), "")
+            else:
+                found[value] = in_line(given) if given.strip() else type(value.op).__name__.lower()
+        order = {name: -n for n, name in enumerate(dict.fromkeys(found.values()))}
+        return Layers(found, order)
+
+    def computed(self, launch: Launch) -> list[str]:
+        """The layers of which a launch computes something, in the order of the graph."""
+        mine = {self.of[v] for v in (*launch.makes, *launch.inlined)}
+        return sorted(mine - {""}, key=self.order.__getitem__)
+
+
+def joined(layers: Sequence[str]) -> str:
+    """The names of layers as one of at most MOST characters: the first, how many more, the last."""
+    whole = "+".join(layers)
+    if len(whole) <= MOST:
+        return whole
+    if len(layers) == 1:
+        return _cut(whole, MOST)
+    between = f"+({len(layers) - 2} more)+" if len(layers) > 2 else "+"
+    half = (MOST - len(between)) // 2
+    return f"{_cut(layers[0], half)}{between}{_cut(layers[-1], half)}"
+
+
+def _cut(name: str, most: int) -> str:
+    end = most // 3
+    return name if len(name) <= most else f"{name[: most - end - 3]}...{name[-end:]}"
+
+
+def in_line(name: str) -> str:
+    """The name as it stands in a line of text: what is no visible character is escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> Iterator[str]:
+    """The names, with a number behind each that was there before or is `taken`."""
+    used, more = set(taken), dict[str, Iterator[int]]()
+    for name in names:
+        unique = name
+        while unique in used:
+            unique = f"{name}#{next(more.setdefault(name, count(2)))}"
+        used.add(unique)
+        yield unique
