@@ -48,6 +48,17 @@ def test_what_a_rule_makes_is_rewritten_again_and_names_follow():
     assert after.names == {b.map_("exp", double): "exp", double: "sum"}
 
 
+def test_outputs_keep_their_layers_where_these_turn_out_to_change_nothing():
+    x = vector("x")
+    y = b.map_("exp", x)
+    same, again = b.map_("neg", b.map_("neg", y)), b.map_("neg", b.map_("neg", x))
+    names = {x: "x", y: "exp", same: "same", again: "again"}
+    outputs = (("y", y), ("a", same), ("b", again), ("c", y))
+    after = rewrite(Graph((("x", x),), outputs, names, (), {"c": "copy"}), (NEGATION,))
+    assert [value for _, value in after.outputs] == [y, y, x, y]
+    assert after.makers == {"a": "same", "b": "again", "c": "copy"}
+
+
 def test_a_graph_that_no_rule_fits_is_the_same_object():
     graph = Graph((), (("y", b.map_("neg", vector("x"))),))
     assert rewrite(graph, (DOUBLE, NEGATION)) is graph

@@ -57,6 +57,14 @@ def test_the_text_of_a_small_graph():
     ]
 
 
+def test_outputs_that_go_by_another_name_say_which_layer_makes_them():
+    y = b.map_("neg", X)
+    graph = Graph((("x", X),), (("a", y), ("b", y)), {y: "neg"}, (), {"b": "twice"})
+    text = print_graph(graph, vocabulary({}))
+    assert text.splitlines()[-2:] == ['output "a" v1', 'output "b" v1 "twice"']
+    assert parse_graph(text, vocabulary({})).makers == {"b": "twice"}
+
+
 RULES = [
     Nearest(HALF_PIXEL, FORMULA, ResizeRoundMode.CEIL),
     Linear(HALF_PIXEL, ResizeSelector.UPPER),

@@ -7,11 +7,12 @@ from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector
+from anyrt.core.lines import in_line
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.labels import distinct, in_line, joined
+from anyrt.schedule.labels import distinct, joined
 
 N, M = Sym("x.0", 1, 64), Sym("y.0", 1, 64)
 
@@ -57,18 +58,19 @@ def test_versions_for_sizes_have_different_names():
     assert names(graph) == ["total", "total (any sizes)"]
 
 
-def test_a_second_output_of_the_same_elements_is_a_copy():
+def test_a_layer_that_changes_nothing_names_the_copy_that_it_is():
     x = b.param("x", (4, 8), DataType.FLOAT)
     y = b.map_("neg", x)
-    graph = Graph((("x", x),), (("a", y), ("b", y), ("c", x)), {x: "x", y: "neg"})
-    assert names(graph) == ["neg", "copy of neg", "copy of x"]
+    outputs = (("a", y), ("b", y), ("c", x), ("d", x))
+    graph = Graph((("x", x),), outputs, {x: "x", y: "neg"}, (), {"b": "twice", "d": "pass"})
+    assert names(graph) == ["neg", "twice", "copy of x", "pass"]
 
 
 def test_kernels_of_layers_without_names_are_called_by_a_primitive():
     x = b.param("x", (4, 8), DataType.FLOAT)
     y = b.map_("neg", x)
     assert names(Graph((("x", x),), (("y", y),))) == ["map"]
-    assert names(Graph((("x", x),), (("y", y),), {y: " "})) == ["map"]
+    assert names(Graph((("x", x),), (("y", y),), {y: " "})) == ["' '"]
 
 
 def test_no_kernel_is_called_as_one_that_fills_tables():
@@ -94,7 +96,13 @@ def test_long_names_are_cut_to_the_first_how_many_and_the_last(layers, name):
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [('"a"+b', '"a"+b'), ("a\nb", r"a\nb"), ("größe ☃", "größe ☃"), ("a\x1b[0mb\u2028", r"a\x1b[0mb\u2028")],
+    [
+        ('"a"+b', '"a"+b'),
+        (" ", "' '"),
+        ("a\nb", r"a\nb"),
+        ("größe ☃", "größe ☃"),
+        ("a\x1b[0mb\u2028", r"a\x1b[0mb\u2028"),
+    ],
 )
 def test_names_stand_in_one_line(name, shown):
     assert in_line(name) == shown

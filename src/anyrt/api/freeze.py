@@ -39,11 +39,17 @@ def freeze(
     ranges = _profiles(network, profiles)
     expansion = Expansion(_limits(network, ranges), all_values=False)
     _judge(network, expansion)
+    names = _names(network, expansion)
     graph = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
         tuple((t._name, expansion.value(t)) for t in outputs),
-        _names(network, expansion),
+        names,
         tuple(expansion.symbols.values()),
+        {
+            t._name: t._layer._name
+            for t in outputs
+            if t._layer and names[expansion.value(t)] != t._layer._name
+        },
     )
     return BuildRequest(
         name=network.name,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from anyrt.codegen.emit import Function
 from anyrt.compiler.native import Lowered
 from anyrt.core.dims import Dim, add
+from anyrt.core.lines import in_line
 from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel, Loop
@@ -69,7 +70,7 @@ def value_names(graph: Graph, layers: Layers) -> dict[Value, str]:
 def _value_name(graph: Graph, value: Value, layer: str) -> str:
     if not layer:
         return graph.name(value)
-    return layer if value in graph.names else f"{layer} ({graph.name(value)})"
+    return in_line(layer) if value in graph.names else f"{in_line(layer)} ({graph.name(value)})"
 
 
 def moved_bytes(launch: Launch) -> Dim:

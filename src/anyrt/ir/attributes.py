@@ -52,6 +52,7 @@ def graph_with_sizes(graph: Graph, change: Change) -> Graph:
         tuple((name, new[v]) for name, v in graph.outputs),
         {new[v]: name for v, name in graph.names.items() if v in new},
         graph.symbols,
+        graph.makers,
     )
 
 

@@ -115,12 +115,14 @@ def apply_all(op: Prim, *args: Value) -> tuple[Value, ...]:
 @dataclass(frozen=True, slots=True)
 class Graph:
     """A network: named inputs and outputs, and for each value the layer or tensor name it goes by in
-    messages."""
+    messages. `makers`: for outputs the layer that makes them, where the value goes by another name, as it is
+    an input or another layer's result, too."""
 
     inputs: tuple[tuple[str, Value], ...]
     outputs: tuple[tuple[str, Value], ...]
     names: dict[Value, str] = field(default_factory=dict, compare=False)
     symbols: tuple[Symbol, ...] = ()
+    makers: dict[str, str] = field(default_factory=dict, compare=False)
 
     def name(self, value: Value) -> str:
         """The name a person knows `value` by."""

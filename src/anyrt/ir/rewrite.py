@@ -222,7 +222,12 @@ def _moved(graph: Graph, done: Mapping[Value, Value]) -> Graph:
     names = {v: name for v, name in graph.names.items() if done.get(v, v) == v}
     for value, name in graph.names.items():
         names.setdefault(done.get(value, value), name)
-    return Graph(graph.inputs, outputs, names, graph.symbols)
+    makers = {}
+    for (name, old), (_, new) in zip(graph.outputs, outputs, strict=True):
+        maker = graph.makers.get(name, graph.names.get(old))
+        if maker not in (None, names.get(new)):
+            makers[name] = maker
+    return Graph(graph.inputs, outputs, names, graph.symbols, makers)
 
 
 def _settle(root: Value, change: Callable[[Value], Value], done: dict[Value, Value]) -> None:

@@ -5,9 +5,11 @@
     v1: FLOAT[n, 1] = Reduce(fn="sum", axes=(1))(v0) "sum of rows"
     input "x" v0
     output "y" v1
+    output "z" v0 "identity"
     follow n "x" 0
 
 A node with several results is one line, `v3: FLOAT[2], INT32[2] = …`, and its results are `v3.0` and `v3.1`.
+An output whose maker goes by another name than its value has that behind it.
 Regions stand in braces, statement by statement, and count their values from v0 again.
 The attributes of a primitive are read by the types that its fields declare, so that text which was
 tampered with cannot make a primitive of the wrong shape; `infer` and the verifier judge the rest.
@@ -83,7 +85,9 @@ class _Printer:
         names = {v: name for k, node in enumerate(nodes) for v, name in _named(node, f"v{k}")}
         lines = [self.node(f"v{k}", node, names, graph.names) for k, node in enumerate(nodes)]
         lines += [f"input {json.dumps(name)} {names[v]}" for name, v in graph.inputs]
-        lines += [f"output {json.dumps(name)} {names[v]}" for name, v in graph.outputs]
+        for output, v in graph.outputs:
+            maker = f" {json.dumps(graph.makers[output])}" if output in graph.makers else ""
+            lines.append(f"output {json.dumps(output)} {names[v]}{maker}")
         for s in graph.symbols:
             kind = "follow value" if s.is_value else "follow"
             lines.append(f"{kind} {print_name(s.sym.name)} {json.dumps(s.tensor)} {s.axis}")
@@ -169,9 +173,10 @@ class _Parser:
         self.inputs: list[tuple[str, Value]] = []
         self.outputs: list[tuple[str, Value]] = []
         self.follows: list[Symbol] = []
+        self.makers: dict[str, str] = {}
 
     def graph(self) -> Graph:
-        return Graph(tuple(self.inputs), tuple(self.outputs), self.names, tuple(self.follows))
+        return Graph(tuple(self.inputs), tuple(self.outputs), self.names, tuple(self.follows), self.makers)
 
     def region(self) -> Graph:
         """A graph in braces: its values are its own, sizes are those of the whole text."""
@@ -200,7 +205,10 @@ class _Parser:
         self.inputs.append((self.reader.string(), self.value()))
 
     def output(self) -> None:
-        self.outputs.append((self.reader.string(), self.value()))
+        name, value = self.reader.string(), self.value()
+        self.outputs.append((name, value))
+        if self.reader.next.startswith('"'):
+            self.makers[name] = self.reader.string()
 
     def follow(self) -> None:
         is_value = self.reader.skip("value")

@@ -40,11 +40,14 @@ from anyrt.schedule.tuning import Tuning
 @dataclass(frozen=True, slots=True)
 class Launch:
     """The call of a kernel that computes a group, with the values that are inlined in it. It is called by its
-    number, and by its layers when all of an engine's are known (labels.py)."""
+    number, and by its layers when all of an engine's are known (labels.py). `kind`: the strategy that made
+    the kernel, with pieces as `tuning` says."""
 
     call: Call
     group: Group
     inlined: tuple[Value, ...]
+    kind: str
+    tuning: Tuning
 
     @property
     def name(self) -> str:
@@ -192,7 +195,7 @@ class Fusion:
         first = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
         call = Call(found.kernel, name, _different(pairs), first)
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
-        return Launch(call, group, inlined)
+        return Launch(call, group, inlined, found.kind, self._tuning(group))
 
     def _tuning(self, group: Group) -> Tuning:
         return self.tunings.get(group.root, self.strategies.tuning)
@@ -203,18 +206,18 @@ class Fusion:
 
     def _own(self, group: Group) -> frozenset[Value]:
         """What a kernel makes although it has a buffer."""
-        is_copy = self.buffers.get(group.root) != group.buffer
-        root = () if group.part is not None or is_copy else (group.root,)
+        root = () if group.part is not None or group.copy else (group.root,)
         return frozenset((*root, *(v for v, _ in group.also)))
 
     def _make(self, group: Group, signature: Signature, name: str) -> _Made | _Refused:
         try:
-            kernel = self._sectioned(group, signature, name).build()
+            builder = self._sectioned(group, signature, name)
+            kernel = builder.build()
         except Refusal as refusal:
             return _Refused(signature.values.index(refusal.value), refusal.reason)
         marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
         formal = (signature.formal(b) for b in signature.buffers)
-        return _Made(kernel, tuple(marked.get(b, b) for b in formal))
+        return _Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind)
 
     def _sectioned(self, group: Group, signature: Signature, name: str) -> Builder:
         """What makes the kernel for all groups of a signature: of a buffer it knows its section alone."""
@@ -324,15 +327,16 @@ class Fusion:
         for name, value in self.graph.outputs:
             buffer = self._output(name, value)
             if self.buffers[value] != buffer:
-                yield Group(value, buffer)
+                yield Group(value, buffer, copy=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The kernel of the first group of a kind, and its buffers in the order of the signature."""
+    """The kernel of the first group of its sort, its buffers in the order of the signature, its strategy."""
 
     kernel: Kernel
     buffers: tuple[Buffer, ...]
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)

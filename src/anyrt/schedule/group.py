@@ -26,13 +26,14 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Group:
     """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
-    read too."""
+    read too. `copy`: the root lies in memory, and is stored once more."""
 
     root: Value
     buffer: Buffer
     also: tuple[tuple[Value, Buffer], ...] = ()
     part: Part | None = None
     whole: Value | None = None  # what a part belongs to
+    copy: bool = False
 
     @property
     def makes(self) -> tuple[Value, ...]:

@@ -5,7 +5,6 @@ compute stands in the names of both. Behind the layers stands what tells kernels
 
     relu1+concat1[0]    what the kernel writes of a Concat, counted from 0
     add1 (any sizes)    the kernel for any sizes, beside one for those that a broadcast finds equal
-    copy of relu1       a second output of the same elements
     norm1#2             another kernel of the same layers
 """
 
@@ -15,9 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from anyrt.core.lines import in_line
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.fuse import Launch, Schedule, port_names
 
 MOST = 100  # characters of a name, without the suffix
 ELSEWHERE = " (any sizes)"  # of the version that serves what the ones before it do not
@@ -43,13 +43,9 @@ def _plain(graph: Graph, schedule: Schedule) -> Iterator[str]:
     layers, pieces = Layers.in_graph(graph), dict[Value, Iterator[int]]()
     for launch in schedule.launches:
         group = launch.group
-        name = joined(layers.computed(launch)) or graph.name(launch.makes[0])
-        if group.whole is not None:
-            yield f"{name}[{next(pieces.setdefault(group.whole, count()))}]"
-        elif schedule.buffers[group.root].name != group.buffer.name:
-            yield f"copy of {name}"
-        else:
-            yield name
+        name = joined([in_line(x) for x in layers.computed(launch)]) or layers.fallback(launch)
+        piece = "" if group.whole is None else f"[{next(pieces.setdefault(group.whole, count()))}]"
+        yield name + piece
 
 
 def _renamed(schedule: Schedule, names: Iterator[str]) -> Schedule:
@@ -63,11 +59,14 @@ def _renamed(schedule: Schedule, names: Iterator[str]) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a graph, by their names as lines show them. `of`: for each value the layer whose result
-    it is, or which computes it on the way to its result; "" for what belongs to none."""
+    """The layers of a graph, by their names. `of`: for each value the layer whose result it is, or which
+    computes it on the way to its result; "" for what belongs to none. `makers`: for the memory of outputs the
+    layers that make them besides."""
 
+    graph: Graph
     of: Mapping[Value, str]
     order: Mapping[str, int]
+    makers: Mapping[str, str]
 
     @staticmethod
     def in_graph(graph: Graph) -> Layers:
@@ -75,17 +74,24 @@ class Layers:
         uses, found = users(graph), dict[Value, str]()
         for value in reversed(list(walk(v for _, v in graph.outputs))):
             given = graph.names.get(value)
-            if given is None:
-                found[value] = next((found[u] for u in uses[value]), "")
-            else:
-                found[value] = in_line(given) if given.strip() else type(value.op).__name__.lower()
+            found[value] = next((found[u] for u in uses[value]), "") if given is None else given
         order = {name: -n for n, name in enumerate(dict.fromkeys(found.values()))}
-        return Layers(found, order)
+        ports = zip(port_names(graph)[len(graph.inputs) :], graph.outputs, strict=True)
+        makers = {port: graph.makers[name] for port, (name, _) in ports if name in graph.makers}
+        return Layers(graph, found, order, makers)
 
     def computed(self, launch: Launch) -> list[str]:
         """The layers of which a launch computes something, in the order of the graph."""
-        mine = {self.of[v] for v in (*launch.makes, *launch.inlined)}
-        return sorted(mine - {""}, key=self.order.__getitem__)
+        values = () if launch.group.copy else (*launch.makes, *launch.inlined)
+        mine = sorted({self.of[v] for v in values} - {""}, key=self.order.__getitem__)
+        maker = self.makers.get(launch.group.buffer.name)
+        return mine if maker is None or maker in mine else [*mine, maker]
+
+    def fallback(self, launch: Launch) -> str:
+        """What to call a launch that computes (a part of) no layer."""
+        if launch.group.copy:
+            return f"copy of {in_line(self.of[launch.root])}" if self.of[launch.root] else "copy"
+        return self.graph.name(launch.makes[0])
 
 
 def joined(layers: Sequence[str]) -> str:
@@ -103,11 +109,6 @@ def joined(layers: Sequence[str]) -> str:
 def _cut(name: str, most: int) -> str:
     end = most // 3
     return name if len(name) <= most else f"{name[: most - end - 3]}...{name[-end:]}"
-
-
-def in_line(name: str) -> str:
-    """The name as it stands in a line of text: what is no visible character is escaped."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> Iterator[str]:

@@ -101,6 +101,11 @@ class Builder:
         kernel, strategy = self.naive()
         return carry_out(strategy, kernel, self._context())
 
+    @property
+    def kind(self) -> str:
+        """The name of the strategy, for a kernel that is made."""
+        return "stencil" if self.window is not None else "reduction" if self.folded else "map"
+
     def traced(self) -> list[Trace]:
         """What each step of the strategy makes of the kernel."""
         kernel, strategy = self.naive()
