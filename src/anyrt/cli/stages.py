@@ -78,15 +78,18 @@ class Stages:
         text = native.text(self.lowered, self.target)
         if self.node is None:
             return text + "\n"
-        return _found(text, [rf"^define [^\n]*@{re.escape(symbol(name))}\(.*?^}}$" for name in self._names()])
+        called, shared = self._names()
+        patterns = [rf"^define [^\n]*@{re.escape(symbol(name))}\(.*?^}}$" for name in called]
+        return _found(text, patterns + [rf"^@{re.escape(symbol(name))} = alias [^\n]*$" for name in shared])
 
     def assembly(self) -> str:
         """Their assembly, after LLVM's own passes."""
         text = native.text(self.lowered, self.target)
         if self.node is None:
             return llvm.assembly(text, self.target)
-        labels = [re.escape(llvm.quoted(name)) for name in self._names()]
-        patterns = [rf'^"?{label}"?:.*?^\t\.size\t"?{label}"?,[^\n]*$' for label in labels]
+        called, shared = ([f'"?{re.escape(llvm.quoted(x))}"?' for x in names] for names in self._names())
+        patterns = [rf"^{label}:.*?^\t\.size\t{label},[^\n]*$" for label in called]
+        patterns += [rf"^{label} = [^\n]*$" for label in shared]
         return _found(llvm.assembly(text, self.target), patterns)
 
     def _versions(self) -> Iterator[tuple[str, Schedule, list[Launch]]]:
@@ -102,9 +105,11 @@ class Stages:
                 [x for x in launches if mine is None or mine.intersection((*x.makes, *x.inlined))],
             )
 
-    def _names(self) -> list[str]:
-        """The functions of the node; those that several layers share have the name of the first."""
-        return sorted({x.call.kernel.name for _, _, launches in self._versions() for x in launches})
+    def _names(self) -> tuple[list[str], list[str]]:
+        """The functions of the node, which have the name of the first call of each, and the other names."""
+        calls = [x.call for _, _, launches in self._versions() for x in launches]
+        functions = dict.fromkeys(c.kernel.name for c in calls)
+        return [*functions], [c.name for c in calls if c.name not in functions]
 
 
 def _found(text: str, patterns: Iterable[str]) -> str:

@@ -116,8 +116,11 @@ def _places(
 
 
 def text(lowered: Lowered, target: processors.Processor) -> str:
-    """LLVM text of all kernels for a processor, each under its own name."""
-    return cpu.text(lowered.module.distinct, target.limited(lowered.machine))
+    """LLVM text of all kernels for a processor, each under its own name; the names of calls that share one
+    stand for it, too."""
+    module = lowered.module
+    shared = [(c.name, c.kernel.name) for c in module.calls if c.name != c.kernel.name]
+    return cpu.text(module.distinct, target.limited(lowered.machine), shared)
 
 
 def written(lowered: Lowered, target: processors.Processor) -> dict[int, Function]:

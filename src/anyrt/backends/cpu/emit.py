@@ -22,6 +22,8 @@ from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Stmt, Store
 
+FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
+
 
 def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
     """`kernel` as an LLVM function. Its text depends on nothing but the kernel's loops: names of buffers and

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from anyrt.backends.cpu import executor, processors
 from anyrt.backends.cpu.bytecode import Encoded
-from anyrt.backends.cpu.emit import emit
+from anyrt.backends.cpu.emit import FUNCTION, emit
 from anyrt.backends.cpu.link import link
 from anyrt.backends.cpu.objects import Nowhere, Store, pieces
 from anyrt.backends.protocol import Answer, Job
@@ -21,11 +21,13 @@ from anyrt.ir.prim import Array
 from anyrt.ir.program import Module
 
 
-def text(kernels: Iterable[Kernel], machine: Machine) -> str:
-    """LLVM text of kernels for a machine, each under its own name."""
+def text(kernels: Iterable[Kernel], machine: Machine, shared: Iterable[tuple[str, str]] = ()) -> str:
+    """LLVM text of kernels for a machine, each under its own name. `shared`: further names, each with the
+    kernel that it is for."""
     made = [emit(k, machine, symbol(k.name)) for k in kernels]
     declared = sorted(frozenset().union(*(f.declared for f in made)))
-    return "\n\n".join([*declared, *(f.text for f in made), *ATTRIBUTES])
+    aliases = [f"@{symbol(a)} = alias {FUNCTION}, ptr @{symbol(kernel)}" for a, kernel in shared]
+    return "\n\n".join([*declared, *(f.text for f in made), *aliases, *ATTRIBUTES])
 
 
 def written(kernels: Iterable[Kernel], machine: Machine) -> dict[int, Function]:
