@@ -164,9 +164,8 @@ def _counted(outcome: Outcome, plan: bytes) -> Outcome:
     """With what the compiler made, as far as it can be asked."""
     inspector = engine_of(plan).create_engine_inspector()
     shown = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
-    outcome = replace(
-        outcome, kernels=len(shown["Kernels"]), reason=reason_of_largest(shown.get("Report", ""))
-    )
+    kernels = shown.get("Kernels", shown["Layers"])  # another tree may list the network's layers besides
+    outcome = replace(outcome, kernels=len(kernels), reason=reason_of_largest(shown.get("Report", "")))
     try:
         text = _llvm_text(plan)
     except (ImportError, AttributeError, TypeError):  # another tree, whose compiler is laid out otherwise

@@ -154,8 +154,7 @@ class IExecutionContext(Reporting, Managed):
     def _write_shape_outputs(self) -> None:
         """Values of the outputs that have an address and are made of sizes alone."""
         loaded, context = self._context.loaded, self._context
-        context.resolve()
-        sizes = loaded.resolver.sizes(tuple(s for s in context._shapes if s is not None), context._values())
+        sizes = context.sizes()
         for name, elements in self._engine._marks.values:
             address = context.bound_address(name)
             if address:

@@ -89,8 +89,9 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def num_layers(self) -> int:
-        """Layers that the inspector tells about."""
-        return len(self._plan.layers)
+        """Kernels, of which the inspector tells and which a profiler times; each computes one or more layers
+        of the network."""
+        return len(self._loaded.program.kernels)
 
     @property
     def num_optimization_profiles(self) -> int:
@@ -317,7 +318,7 @@ class ICudaEngine(Reporting, Managed):
 
     def create_engine_inspector(self) -> EngineInspector:
         """Tells about layers and tensors."""
-        return EngineInspector(self._plan, self._io, self._loaded.program.kernels, self._channel)
+        return EngineInspector(self._plan, self._io, self._loaded.program, self._channel)
 
     def create_serialization_config(self) -> ISerializationConfig:
         """A configuration of `serialize_with_config`."""

@@ -1,28 +1,66 @@
-"""What an engine tells about itself, as lines or as JSON."""
+"""What an engine tells about itself, as lines or as JSON, with the keys of TensorRT 10."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from anyrt.api.context import IExecutionContext
 from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
-from anyrt.core.dtype import short_name
-from anyrt.core.enums import LayerInformationFormat, ProfilingVerbosity
-from anyrt.core.errors import ArgumentError
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType, LayerInformationFormat, ProfilingVerbosity
+from anyrt.core.errors import AnyrtError, ArgumentError
+from anyrt.core.lines import in_line
+from anyrt.plan.kernels import KernelRecord, TensorRecord, parse_records
 from anyrt.plan.plan import Binding, LayerRecord, Plan
+from anyrt.plan.program import Program
+from anyrt.runtime.shapes import value_of
 
+Shown: TypeAlias = "str | int | Sequence[Shown] | Mapping[str, Shown]"
 Format = LayerInformationFormat
+# What tools read the element type from, in TensorRT's words.
+FORMATS: Final = {
+    DataType.FLOAT: "Row major linear FP32",
+    DataType.HALF: "Row major linear FP16 format",
+    DataType.BF16: "Row major linear BFloat16 format",
+    DataType.FP8: "Row major linear FP8 format",
+    DataType.FP4: "Row major linear FP4 format",
+    DataType.E8M0: "Row major linear E8M0 format",
+    DataType.INT8: "Row major Int8 format",
+    DataType.UINT8: "Row major linear UInt8 format",
+    DataType.INT32: "Row major linear Int32",
+    DataType.INT64: "Row major linear Int64 format",
+    DataType.INT4: "Row major linear Int4 format",
+    DataType.BOOL: "Row major linear BOOL",
+}
+TYPES: Final = {
+    DataType.FLOAT: "Float",
+    DataType.HALF: "Half",
+    DataType.BF16: "BFloat16",
+    DataType.FP8: "FP8",
+    DataType.FP4: "FP4",
+    DataType.E8M0: "E8M0",
+    DataType.INT8: "Int8",
+    DataType.UINT8: "UInt8",
+    DataType.INT32: "Int32",
+    DataType.INT64: "Int64",
+    DataType.INT4: "Int4",
+    DataType.BOOL: "Bool",
+}
+# Where a kernel computes layers of different types: the one of TensorRT whose loops are most like its own.
+KINDS: Final = {"map": "PointWise", "reduction": "Reduce", "stencil": "Resize", "copy": "Reformat"}
+SEPARATOR: Final = "\x1e"  # between the metadata of fused layers
 
 
 class EngineInspector(Reporting):
-    """Tells about the layers and tensors of an engine; detail follows the build's `profiling_verbosity`."""
+    """Tells about the kernels of an engine, which are its layers; the build's `profiling_verbosity` says how
+    much. A profiler reports them under the same names in the same order."""
 
-    def __init__(
-        self, plan: Plan, bindings: tuple[Binding, ...], kernels: tuple[str, ...], parent: Channel
-    ) -> None:
+    def __init__(self, plan: Plan, bindings: tuple[Binding, ...], program: Program, parent: Channel) -> None:
         self._plan = plan
         self._bindings = bindings
-        self._kernels = kernels
+        self._program = program
         self._channel = Channel(parent.logger, parent)
         self._context: IExecutionContext | None = None
         self._verbosity = dict(plan.settings).get("verbosity", "")
@@ -40,51 +78,131 @@ class EngineInspector(Reporting):
 
     @quiet("")
     def get_layer_information(self, layer_index: int, format: Format) -> str:
-        """One layer: its name, and with detailed verbosity all that is known."""
+        """One kernel: its name, and with detailed verbosity its tensors, the layers that it computes, and how
+        it is made; "" for an index that no kernel has."""
         _check(format)
-        if not 0 <= integer(layer_index, "get_layer_information") < len(self._plan.layers):
-            got, wanted = f"layer {layer_index}", f"below {len(self._plan.layers)}"
+        count = len(self._program.kernels)
+        if not 0 <= integer(layer_index, "get_layer_information") < count:
+            got, wanted = f"layer {layer_index}", f"below {count}"
             raise ArgumentError("AR312", "get_layer_information", got, wanted)
-        shown = self._layer(self._plan.layers[layer_index])
+        if self._verbosity == ProfilingVerbosity.NONE.name:
+            return json.dumps("") if format is Format.JSON else ""
+        shown = self._kernels(slice(layer_index, layer_index + 1))[0]
         return json.dumps(shown) if format is Format.JSON else _line(shown)
 
     @quiet("")
     def get_engine_information(self, format: Format) -> str:
-        """All layers and tensors, the kernels, and the build report."""
+        """All kernels, the names of inputs and outputs, and the build report."""
         _check(format)
-        layers = [self._layer(x) for x in self._plan.layers]
-        bindings = [self._binding(b) for b in self._bindings]
+        is_silent = self._verbosity == ProfilingVerbosity.NONE.name
+        layers = [] if is_silent else self._kernels(slice(None))
+        bindings = [b.name for b in self._bindings]
         if format is Format.JSON:
-            whole = {
-                "Layers": layers,
-                "Bindings": bindings,
-                "Kernels": [*self._kernels],
-                "Report": self._plan.report,
-            }
+            whole = {"Layers": layers, "Bindings": bindings, "Report": self._plan.report}
             return json.dumps(whole, indent=1)
-        parts = ["Layers:", *map(_line, layers), "", "Bindings:", *map(_line, bindings), "", "Kernels:"]
-        return "\n".join([*parts, *self._kernels, "", self._plan.report])
+        parts = ["Layers:", *map(_line, layers), "", "Bindings:", *map(in_line, bindings)]
+        return "\n".join([*parts, "", self._plan.report])
 
-    def _layer(self, layer: LayerRecord) -> str | dict[str, object]:
-        if self._verbosity == ProfilingVerbosity.NONE.name:
-            return ""
+    def _kernels(self, which: slice) -> Sequence[Shown]:
+        names = self._program.kernels[which]
         if self._verbosity != ProfilingVerbosity.DETAILED.name:
-            return layer.name
-        parts = {"Inputs": [*layer.inputs], "Outputs": [*layer.outputs]}
-        return {"Name": layer.name, "LayerType": layer.kind, **parts, **dict(layer.details)}
+            return names
+        program = self._program
+        records = parse_records(program.about, self._plan.sym_by_name, len(program.kernels))[which]
+        teller = _Teller(self._plan, self._sizes())
+        return [teller.kernel(n, r) for n, r in zip(names, records, strict=True)]
 
-    def _binding(self, binding: Binding) -> str | dict[str, object]:
-        if self._verbosity != ProfilingVerbosity.DETAILED.name:
-            return binding.name
-        shape = [d if isinstance(d, int) else -1 for d in binding.shape]
-        if self._context is not None:
-            shape = list(self._context.get_tensor_shape(binding.name))
-        io = "Input" if binding.is_input else "Output"
-        return {"Name": binding.name, "Mode": io, "DataType": short_name(binding.dtype), "Dimensions": shape}
+    def _sizes(self) -> dict[str, int]:
+        """The sizes that the context knows."""
+        if self._context is None:
+            return {}
+        shapes = {b.name: self._context._context.shape(b.name) for b in self._bindings if b.is_input}
+        known = {s.name: shapes[s.tensor][s.axis] for s in self._plan.symbols if not s.is_value}
+        known = {name: size for name, size in known.items() if size >= 0}
+        try:
+            return known | self._context._context.sizes()
+        except AnyrtError:  # a shape or an address is not set yet, or a value is out of its range
+            return known
 
 
-def _line(shown: str | dict[str, object]) -> str:
-    return shown if isinstance(shown, str) else ", ".join(f"{k}: {v}" for k, v in shown.items())
+class _Teller:
+    """Kernels of a plan in words, for the sizes that are known."""
+
+    def __init__(self, plan: Plan, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
+        self.layers = {layer.name: layer for layer in reversed(plan.layers)}
+        self.hosts = {b.name for b in plan.bindings if b.is_host}
+
+    def kernel(self, name: str, record: KernelRecord) -> dict[str, Shown]:
+        """All that is known of one."""
+        layers = [self.layers[x] for x in record.layers if x in self.layers]
+        kinds = list(dict.fromkeys(layer.kind for layer in layers)) or [KINDS[record.kind]]
+        told = [text for layer in layers for key, text in layer.details if key == "metadata"]
+        return {
+            "Name": name,
+            "LayerType": kinds[0] if len(kinds) == 1 else "Fusion",
+            "Inputs": [self.tensor(t) for t in record.inputs],
+            "Outputs": [self.tensor(t) for t in record.outputs],
+            "ParameterType": kinds[0] if len(kinds) == 1 else KINDS[record.kind],
+            **_weights(record),
+            "Layers": [_layer(layer) for layer in layers],
+            "TacticName": f"{record.kind}, {record.tuning}",
+            "TacticValue": f"0x{record.tactic:016x}",
+            "StreamId": 0,
+            "Metadata": SEPARATOR.join(told),
+        }
+
+    def tensor(self, record: TensorRecord) -> dict[str, Shown]:
+        """A tensor in memory under the name that the network has for it."""
+        layer = self.layers.get(record.layer)
+        name = layer.outputs[0] if layer is not None and len(layer.outputs) == 1 else record.name
+        return {
+            "Name": name,
+            "Location": "Host" if not record.layer and name in self.hosts else "Device",
+            "Dimensions": [self.size(d) for d in record.shape],
+            "Format/Datatype": FORMATS[record.dtype],
+        }
+
+    def size(self, dim: Dim) -> int:
+        """The size as a number; −1 where it is not known."""
+        try:
+            return value_of(dim, self.sizes)
+        except KeyError:
+            return -1
+
+
+def _weights(record: KernelRecord) -> dict[str, Shown]:
+    """Constants, as one: of the type that most of them have."""
+    if not record.weights:
+        return {}
+    dtype, count = max(record.weights, key=lambda pair: pair[1])
+    return {"Weights": {"Type": TYPES[dtype], "Count": count}}
+
+
+def _layer(layer: LayerRecord) -> dict[str, Shown]:
+    """A layer of the network as it was described."""
+    ends: dict[str, Shown] = {"Inputs": layer.inputs, "Outputs": layer.outputs}
+    return {"Name": layer.name, "LayerType": layer.kind, **ends, **dict(layer.details)}
+
+
+def _line(shown: Shown) -> str:
+    """In one line, as TensorRT writes it: `Name: conv1, Inputs: [{ Name: x, Dimensions: [1,3] }]`."""
+    match shown:
+        case dict():
+            return ", ".join(f"{key}: {_nested(value)}" for key, value in shown.items())
+        case _:
+            return in_line(str(shown))
+
+
+def _nested(shown: Shown) -> str:
+    match shown:
+        case str():
+            return in_line(shown) if shown else ""
+        case dict():
+            return f"{{ {_line(shown)} }}"
+        case int():
+            return str(shown)
+    return f"[{','.join(map(_nested, shown))}]"
 
 
 def _check(format: object) -> None:

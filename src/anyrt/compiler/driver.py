@@ -23,6 +23,7 @@ from anyrt.backends.cpu.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
 from anyrt.compiler.cached import PieceCache, Warn, kernel_cache, obtain_pool, once, plan_key, report_key
+from anyrt.compiler.records import with_records
 from anyrt.compiler.report import report_text, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
@@ -121,7 +122,8 @@ def _compile_plan(file: PlanFile, warn: Warn, stopped: Callable[[], bool]) -> Co
     lowered = lower_plan(file, target)
     if stopped():
         raise BuildCancelled("AR804", file.plan.name)
-    return native.compile_lowered(lowered, target, PieceCache(kernel_cache(warn)))
+    compiled = native.compile_lowered(lowered, target, PieceCache(kernel_cache(warn)))
+    return with_records(compiled, lowered)
 
 
 def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
@@ -201,7 +203,7 @@ class _Build:
         self._done(3)
         report = report_text(tuned.lowered, (*tuned.lines, *written_lines(tuned.lowered, functions)))
         parts = source.parts(report, _settings(self.request, graph, alone, tuned.tunings))
-        self._keep(parts, compiled)
+        self._keep(parts, with_records(compiled, tuned.lowered))
         if self._is_plain():
             source.remember(parts.digest, report, self.warn)
         self._done(4)

@@ -222,7 +222,8 @@ def _distinct(reader: Reader, names: list[str]) -> None:
         raise reader.error(f"{twin!r} twice", "different names")
 
 
-def _dtype(reader: Reader) -> DataType:
+def read_dtype(reader: Reader) -> DataType:
+    """An element type by its short name."""
     try:
         return parse_dtype(reader.text())
     except DTypeError as error:
@@ -231,7 +232,7 @@ def _dtype(reader: Reader) -> DataType:
 
 def _parse_blob(reader: Reader) -> tuple[str, DataType, int]:
     name, dtype, count = reader.exactly(3)
-    return name.text(), _dtype(dtype), count.integer()
+    return name.text(), read_dtype(dtype), count.integer()
 
 
 def _parse_symbol(reader: Reader) -> SymbolRecord:
@@ -250,7 +251,7 @@ def _parse_binding(reader: Reader, known: Mapping[str, Sym]) -> Binding:
     return Binding(
         name=name.name(),
         is_input=is_input.flag(),
-        dtype=_dtype(dtype),
+        dtype=read_dtype(dtype),
         shape=dims,
         is_shape=is_shape.flag(),
         is_host=is_host.flag(),

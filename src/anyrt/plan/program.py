@@ -28,7 +28,7 @@ class Program:
     `slots`: values that run() reads behind the bindings, with room for `frames` words behind them.
     `arena_bytes`, `table_bytes`, `scratch_bytes` (per
     thread): memory for given sizes. `kernels`: names in the order of step(). `entries`:
-    (name, offset in the image).
+    (name, offset in the image). `about`: what else is told of the kernels (see plan/kernels.py).
     """
 
     slots: tuple[Dim, ...]
@@ -38,6 +38,7 @@ class Program:
     scratch_bytes: Dim
     kernels: tuple[str, ...]
     entries: tuple[tuple[str, int], ...]
+    about: str = "[]"
 
     def as_json(self) -> Json:
         """Plain values that `parse` reads."""
@@ -49,14 +50,15 @@ class Program:
             "scratch": print_dim(self.scratch_bytes),
             "kernels": list(self.kernels),
             "entries": [[name, offset] for name, offset in self.entries],
+            "about": self.about,
         }
 
     @staticmethod
     def parse(value: Json, symbols: Mapping[str, Sym]) -> Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
-        fields = reader.fields("slots", "frames", "arena", "tables", "scratch", "kernels", "entries")
-        slots, frames, arena, tables, scratch, kernels, entries = fields
+        fields = reader.fields("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about")
+        slots, frames, arena, tables, scratch, kernels, entries, about = fields
         return Program(
             tuple(parse_dim(x.text(), symbols, x.where) for x in slots.items(MAX_SLOTS)),
             frames.integer(0, MAX_FRAMES),
@@ -65,6 +67,7 @@ class Program:
             parse_dim(scratch.text(), symbols, scratch.where),
             tuple(x.text() for x in kernels.items(MAX_KERNELS)),
             tuple(_entry(x) for x in entries.items(MAX_KERNELS)),
+            about.text(),
         )
 
 

@@ -132,6 +132,11 @@ class Context:
         shapes = tuple(s for s in self._shapes if s is not None)
         return self.loaded.resolver.resolve(shapes, self._values())
 
+    def sizes(self) -> dict[str, int]:
+        """The value of every dynamic size, where shapes and the elements of shape tensors are known."""
+        self.resolve()
+        return self.loaded.resolver.sizes(tuple(s for s in self._shapes if s is not None), self._values())
+
     def _values(self) -> tuple[Shape | None, ...]:
         values: list[Shape | None] = [None] * len(self._shapes)
         for i in self.loaded.value_inputs:
