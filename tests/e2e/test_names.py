@@ -88,9 +88,9 @@ def shared_network(net):
     resize.name, resize.scales, resize.resize_mode = "larger", (1, 1, 2, 2), trt.InterpolationMode.LINEAR
     both = net.add_concatenation([x, total.get_output(0)])
     both.name = "both"
-    same = net.add_identity(x)
-    same.name = "same"
-    for layer in (first, second, resize, both, same):
+    same, twin = net.add_identity(x), net.add_identity(y)
+    same.name = twin.name = "same"
+    for layer in (first, second, resize, both, same, twin):
         net.mark_output(layer.get_output(0))
 
 
@@ -129,6 +129,7 @@ def test_names_of_fused_layers_pieces_and_copies(net):
         "both[0]",
         "first",
         "same",
+        "same#2",
         "second",
         "total+both[1]",
         "total+larger",

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from anyrt.compiler.native import Lowered
 from anyrt.core.enums import DataType
-from anyrt.ir.buffer import Space
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
 from anyrt.plan.program import Compiled
-from anyrt.schedule.fuse import Launch, Schedule, port_names
+from anyrt.schedule.fuse import Schedule, port_names
 from anyrt.schedule.labels import Layers, distinct
 from anyrt.schedule.versions import versions
 
@@ -37,7 +37,8 @@ def _of_version(graph: Graph, schedule: Schedule) -> Iterator[KernelRecord]:
     tensors = _tensors(graph, schedule, layers)
     for launch in schedule.launches:
         written = {launch.group.buffer.name, *(b.name for _, b in launch.group.also)}
-        touched = [b for b in launch.call.buffers if b.space in TENSORS]
+        buffers = launch.call.buffers
+        touched = [b for b in buffers if b.space in TENSORS]
         yield KernelRecord(
             COPY if launch.group.copy else launch.kind,
             str(launch.tuning),
@@ -45,7 +46,7 @@ def _of_version(graph: Graph, schedule: Schedule) -> Iterator[KernelRecord]:
             tuple(layers.computed(launch)),
             tuple(tensors[b.name] for b in touched if b.name not in written),
             tuple(tensors[b.name] for b in touched if b.name in written),
-            tuple(_weights(launch)),
+            tuple(_weights(buffers)),
         )
 
 
@@ -71,9 +72,9 @@ def _tensor_name(graph: Graph, value: Value, layer: str) -> str:
     return f"{layer} ({graph.name(value)})_output" if layer else f"{graph.name(value)}_output"
 
 
-def _weights(launch: Launch) -> Iterator[tuple[DataType, int]]:
+def _weights(buffers: Iterable[Buffer]) -> Iterator[tuple[DataType, int]]:
     counts = Counter[DataType]()
-    for buffer in launch.call.buffers:
+    for buffer in buffers:
         if buffer.space is Space.CONST and isinstance(buffer.type, DataType) and isinstance(buffer.size, int):
             counts[buffer.type] += buffer.size
     yield from counts.items()
