@@ -1,0 +1,155 @@
+"""What inspectors tell, in the keys that programs read from TensorRT's: layers here are kernels."""
+
+import json
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+JSON, ONELINE = trt.LayerInformationFormat.JSON, trt.LayerInformationFormat.ONELINE
+Verbosity = trt.ProfilingVerbosity
+
+
+def chain(net):
+    """A sum of rows of any number, and a scaled copy of it: two kernels."""
+    x = net.add_input("x", trt.float16, (-1, 40))
+    ramp = net.add_constant((1, 40), np.arange(40, dtype=np.float16))
+    times = net.add_elementwise(x, ramp.get_output(0), trt.ElementWiseOperation.PROD)
+    total = net.add_reduce(times.get_output(0), trt.ReduceOperation.SUM, 2, True)
+    twice = net.add_elementwise(total.get_output(0), total.get_output(0), trt.ElementWiseOperation.SUM)
+    for layer, name in ((times, "times"), (total, "total"), (twice, "twice")):
+        layer.name = name
+    times.metadata, total.metadata = "[first]", "[second]"
+    total.get_output(0).name, twice.get_output(0).name = "t", "y"
+    net.mark_output(total.get_output(0))
+    net.mark_output(twice.get_output(0))
+
+
+@pytest.fixture
+def engine_of_chain(net):
+    def build(verbosity):
+        chain(net)
+        config, profile = net.builder.create_builder_config(), net.builder.create_optimization_profile()
+        profile.set_shape("x", (1, 40), (4, 40), (8, 40))
+        config.add_optimization_profile(profile)
+        config.profiling_verbosity = verbosity
+        return net.builder.build_engine_with_config(net, config)
+
+    return build
+
+
+def tensor(name, *dimensions):
+    form = "Row major linear FP16 format"
+    return {"Name": name, "Location": "Device", "Dimensions": [*dimensions], "Format/Datatype": form}
+
+
+def test_a_detailed_engine_tells_everything_of_a_kernel(engine_of_chain):
+    inspector = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    first = json.loads(inspector.get_layer_information(0, JSON))
+    layers = first.pop("Layers")
+    assert first == {
+        "Name": "times+total",
+        "LayerType": "Fusion",
+        "Inputs": [tensor("x", -1, 40)],
+        "Outputs": [tensor("t", -1, 1)],
+        "ParameterType": "Reduce",
+        "Weights": {"Type": "Half", "Count": 40},
+        "TacticName": "reduction, model",
+        "TacticValue": "0x009372c470eeadd5",
+        "StreamId": 0,
+        "Metadata": "[first]\x1e[second]",
+    }
+    assert [(layer["Name"], layer["LayerType"], layer["Outputs"]) for layer in layers] == [
+        ("times", "ElementWise", ["(Unnamed Layer* 1) [ElementWise]_output"]),
+        ("total", "Reduce", ["t"]),
+    ]
+    assert [layer["source"].partition(":")[0] for layer in layers] == ["test_inspector.py"] * 2
+
+
+def test_tensors_between_kernels_have_one_name(engine_of_chain):
+    inspector = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    first, second = json.loads(inspector.get_engine_information(JSON))["Layers"]
+    assert (second["Name"], second["LayerType"], second["ParameterType"]) == (
+        "twice",
+        "ElementWise",
+        "ElementWise",
+    )
+    assert (first["Outputs"], second["Outputs"]) == (second["Inputs"], [tensor("y", -1, 1)])
+
+
+def test_sizes_are_those_of_the_context(engine_of_chain):
+    engine = engine_of_chain(Verbosity.DETAILED)
+    inspector, context = engine.create_engine_inspector(), engine.create_execution_context()
+    inspector.execution_context = context
+    assert json.loads(inspector.get_layer_information(1, JSON))["Outputs"] == [tensor("y", -1, 1)]
+    context.set_input_shape("x", (3, 40))
+    assert json.loads(inspector.get_layer_information(1, JSON))["Outputs"] == [tensor("y", 3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "layers", "first"),
+    [
+        (Verbosity.NONE, [], ""),
+        (Verbosity.LAYER_NAMES_ONLY, ["times+total", "twice"], "times+total"),
+    ],
+)
+def test_less_verbose_engines_tell_names_or_nothing(engine_of_chain, verbosity, layers, first):
+    inspector = engine_of_chain(verbosity).create_engine_inspector()
+    whole = json.loads(inspector.get_engine_information(JSON))
+    assert (whole["Layers"], whole["Bindings"]) == (layers, ["x", "t", "y"])
+    assert json.loads(inspector.get_layer_information(0, JSON)) == first
+    assert inspector.get_layer_information(0, ONELINE) == first
+    lines = inspector.get_engine_information(ONELINE).splitlines()
+    assert lines[: len(layers) + 6] == ["Layers:", *layers, "", "Bindings:", "x", "t", "y"]
+
+
+def test_lines_are_written_as_tensorrt_writes_them(engine_of_chain):
+    inspector = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    form = "Format/Datatype: Row major linear FP16 format"
+    line = inspector.get_layer_information(1, ONELINE)
+    assert line.startswith(
+        "Name: twice, LayerType: ElementWise, "
+        f"Inputs: [{{ Name: t, Location: Device, Dimensions: [-1,1], {form} }}], "
+        f"Outputs: [{{ Name: y, Location: Device, Dimensions: [-1,1], {form} }}], "
+        "ParameterType: ElementWise, Layers: [{ Name: twice, "
+    )
+    assert line.endswith("TacticName: map, model, TacticValue: 0x009372c470eeadd5, StreamId: 0, Metadata: ")
+
+
+def test_every_element_type_has_a_format_that_tools_know(net):
+    known = {
+        trt.float32: "Row major linear FP32",
+        trt.float16: "Row major linear FP16 format",
+        trt.bfloat16: "Row major linear BFloat16 format",
+        trt.int8: "Row major Int8 format",
+        trt.uint8: "Row major linear UInt8 format",
+        trt.int32: "Row major linear Int32",
+        trt.int64: "Row major linear Int64 format",
+        trt.bool: "Row major linear BOOL",
+    }
+    for dtype in known:
+        net.mark_output(net.add_identity(net.add_input(dtype.name, dtype, (3,))).get_output(0))
+    config = net.builder.create_builder_config()
+    config.profiling_verbosity = Verbosity.DETAILED
+    inspector = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    told = json.loads(inspector.get_engine_information(JSON))["Layers"]
+    assert [layer["Inputs"][0]["Format/Datatype"] for layer in told] == [*known.values()]
+    assert {layer["LayerType"] for layer in told} == {"Identity"}
+
+
+def test_versions_for_sizes_are_told_with_the_names_that_a_profiler_hears(net):
+    x, y = (net.add_input(name, trt.float32, (-1, 4)) for name in "xy")
+    layer = net.add_elementwise(x, y, trt.ElementWiseOperation.SUM)
+    layer.name = "sum"
+    net.mark_output(layer.get_output(0))
+    config, profile = net.builder.create_builder_config(), net.builder.create_optimization_profile()
+    for name in "xy":
+        profile.set_shape(name, (1, 4), (4, 4), (8, 4))
+    config.add_optimization_profile(profile)
+    engine = net.builder.build_engine_with_config(net, config)
+    assert json.loads(engine.create_engine_inspector().get_engine_information(JSON))["Layers"] == [
+        "sum",
+        "sum (any sizes)",
+    ]
+    assert engine.num_layers == 2
