@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.api import inspector
+from anyrt.plan.kernels import parse_records
 
 JSON, ONELINE = trt.LayerInformationFormat.JSON, trt.LayerInformationFormat.ONELINE
 Verbosity = trt.ProfilingVerbosity
@@ -45,8 +47,8 @@ def tensor(name, *dimensions):
 
 
 def test_a_detailed_engine_tells_everything_of_a_kernel(engine_of_chain):
-    inspector = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
-    first = json.loads(inspector.get_layer_information(0, JSON))
+    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    first = json.loads(told.get_layer_information(0, JSON))
     layers = first.pop("Layers")
     assert first == {
         "Name": "times+total",
@@ -68,8 +70,8 @@ def test_a_detailed_engine_tells_everything_of_a_kernel(engine_of_chain):
 
 
 def test_tensors_between_kernels_have_one_name(engine_of_chain):
-    inspector = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
-    first, second = json.loads(inspector.get_engine_information(JSON))["Layers"]
+    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    first, second = json.loads(told.get_engine_information(JSON))["Layers"]
     assert (second["Name"], second["LayerType"], second["ParameterType"]) == (
         "twice",
         "ElementWise",
@@ -80,11 +82,11 @@ def test_tensors_between_kernels_have_one_name(engine_of_chain):
 
 def test_sizes_are_those_of_the_context(engine_of_chain):
     engine = engine_of_chain(Verbosity.DETAILED)
-    inspector, context = engine.create_engine_inspector(), engine.create_execution_context()
-    inspector.execution_context = context
-    assert json.loads(inspector.get_layer_information(1, JSON))["Outputs"] == [tensor("y", -1, 1)]
+    told, context = engine.create_engine_inspector(), engine.create_execution_context()
+    told.execution_context = context
+    assert json.loads(told.get_layer_information(1, JSON))["Outputs"] == [tensor("y", -1, 1)]
     context.set_input_shape("x", (3, 40))
-    assert json.loads(inspector.get_layer_information(1, JSON))["Outputs"] == [tensor("y", 3, 1)]
+    assert json.loads(told.get_layer_information(1, JSON))["Outputs"] == [tensor("y", 3, 1)]
 
 
 @pytest.mark.parametrize(
@@ -95,19 +97,19 @@ def test_sizes_are_those_of_the_context(engine_of_chain):
     ],
 )
 def test_less_verbose_engines_tell_names_or_nothing(engine_of_chain, verbosity, layers, first):
-    inspector = engine_of_chain(verbosity).create_engine_inspector()
-    whole = json.loads(inspector.get_engine_information(JSON))
+    told = engine_of_chain(verbosity).create_engine_inspector()
+    whole = json.loads(told.get_engine_information(JSON))
     assert (whole["Layers"], whole["Bindings"]) == (layers, ["x", "t", "y"])
-    assert json.loads(inspector.get_layer_information(0, JSON)) == first
-    assert inspector.get_layer_information(0, ONELINE) == first
-    lines = inspector.get_engine_information(ONELINE).splitlines()
+    assert json.loads(told.get_layer_information(0, JSON)) == first
+    assert told.get_layer_information(0, ONELINE) == first
+    lines = told.get_engine_information(ONELINE).splitlines()
     assert lines[: len(layers) + 6] == ["Layers:", *layers, "", "Bindings:", "x", "t", "y"]
 
 
 def test_lines_are_written_as_tensorrt_writes_them(engine_of_chain):
-    inspector = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
     form = "Format/Datatype: Row major linear FP16 format"
-    line = inspector.get_layer_information(1, ONELINE)
+    line = told.get_layer_information(1, ONELINE)
     assert line.startswith(
         "Name: twice, LayerType: ElementWise, "
         f"Inputs: [{{ Name: t, Location: Device, Dimensions: [-1,1], {form} }}], "
@@ -132,10 +134,10 @@ def test_every_element_type_has_a_format_that_tools_know(net):
         net.mark_output(net.add_identity(net.add_input(dtype.name, dtype, (3,))).get_output(0))
     config = net.builder.create_builder_config()
     config.profiling_verbosity = Verbosity.DETAILED
-    inspector = net.builder.build_engine_with_config(net, config).create_engine_inspector()
-    told = json.loads(inspector.get_engine_information(JSON))["Layers"]
-    assert [layer["Inputs"][0]["Format/Datatype"] for layer in told] == [*known.values()]
-    assert {layer["LayerType"] for layer in told} == {"Identity"}
+    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    layers = json.loads(told.get_engine_information(JSON))["Layers"]
+    assert [layer["Inputs"][0]["Format/Datatype"] for layer in layers] == [*known.values()]
+    assert {layer["LayerType"] for layer in layers} == {"Identity"}
 
 
 def test_versions_for_sizes_are_told_with_the_names_that_a_profiler_hears(net):
@@ -153,3 +155,11 @@ def test_versions_for_sizes_are_told_with_the_names_that_a_profiler_hears(net):
         "sum (any sizes)",
     ]
     assert engine.num_layers == 2
+
+
+def test_an_inspector_reads_its_records_once(engine_of_chain, monkeypatch):
+    calls = []
+    monkeypatch.setattr(inspector, "parse_records", lambda *a: calls.append(a) or parse_records(*a))
+    told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
+    assert told.get_layer_information(0, JSON) != told.get_layer_information(1, JSON)
+    assert len(calls) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from anyrt.api.context import IExecutionContext
@@ -64,6 +65,7 @@ class EngineInspector(Reporting):
         self._channel = Channel(parent.logger, parent)
         self._context: IExecutionContext | None = None
         self._verbosity = dict(plan.settings).get("verbosity", "")
+        self._teller: _Teller | None = None
 
     @property
     def execution_context(self) -> IExecutionContext | None:
@@ -107,10 +109,10 @@ class EngineInspector(Reporting):
         names = self._program.kernels[which]
         if self._verbosity != ProfilingVerbosity.DETAILED.name:
             return names
-        program = self._program
-        records = parse_records(program.about, self._plan.sym_by_name, len(program.kernels))[which]
-        teller = _Teller(self._plan, self._sizes())
-        return [teller.kernel(n, r) for n, r in zip(names, records, strict=True)]
+        if self._teller is None:
+            self._teller = _Teller.of(self._plan, self._program)
+        pairs, sizes = zip(names, self._teller.records[which], strict=True), self._sizes()
+        return [self._teller.kernel(name, record, sizes) for name, record in pairs]
 
     def _sizes(self) -> dict[str, int]:
         """The sizes that the context knows."""
@@ -125,24 +127,30 @@ class EngineInspector(Reporting):
             return known
 
 
+@dataclass(frozen=True, slots=True)
 class _Teller:
-    """Kernels of a plan in words, for the sizes that are known."""
+    """What the records of an engine's kernels mean: the network's layers by name, the tensors of the host."""
 
-    def __init__(self, plan: Plan, sizes: Mapping[str, int]) -> None:
-        self.sizes = sizes
-        self.layers = {layer.name: layer for layer in reversed(plan.layers)}
-        self.hosts = {b.name for b in plan.bindings if b.is_host}
+    records: tuple[KernelRecord, ...]
+    layers: Mapping[str, LayerRecord]
+    hosts: frozenset[str]
 
-    def kernel(self, name: str, record: KernelRecord) -> dict[str, Shown]:
-        """All that is known of one."""
+    @staticmethod
+    def of(plan: Plan, program: Program) -> _Teller:
+        records = parse_records(program.about, plan.sym_by_name, len(program.kernels))
+        layers = {layer.name: layer for layer in reversed(plan.layers)}
+        return _Teller(records, layers, frozenset(b.name for b in plan.bindings if b.is_host))
+
+    def kernel(self, name: str, record: KernelRecord, sizes: Mapping[str, int]) -> dict[str, Shown]:
+        """All that is known of one, at these sizes."""
         layers = [self.layers[x] for x in record.layers if x in self.layers]
         kinds = list(dict.fromkeys(layer.kind for layer in layers)) or [KINDS[record.kind]]
         told = [text for layer in layers for key, text in layer.details if key == "metadata"]
         return {
             "Name": name,
             "LayerType": kinds[0] if len(kinds) == 1 else "Fusion",
-            "Inputs": [self.tensor(t) for t in record.inputs],
-            "Outputs": [self.tensor(t) for t in record.outputs],
+            "Inputs": [self.tensor(t, sizes) for t in record.inputs],
+            "Outputs": [self.tensor(t, sizes) for t in record.outputs],
             "ParameterType": kinds[0] if len(kinds) == 1 else KINDS[record.kind],
             **_weights(record),
             "Layers": [_layer(layer) for layer in layers],
@@ -152,23 +160,24 @@ class _Teller:
             "Metadata": SEPARATOR.join(told),
         }
 
-    def tensor(self, record: TensorRecord) -> dict[str, Shown]:
+    def tensor(self, record: TensorRecord, sizes: Mapping[str, int]) -> dict[str, Shown]:
         """A tensor in memory under the name that the network has for it."""
         layer = self.layers.get(record.layer)
         name = layer.outputs[0] if layer is not None and len(layer.outputs) == 1 else record.name
         return {
             "Name": name,
             "Location": "Host" if not record.layer and name in self.hosts else "Device",
-            "Dimensions": [self.size(d) for d in record.shape],
+            "Dimensions": [_size(d, sizes) for d in record.shape],
             "Format/Datatype": FORMATS[record.dtype],
         }
 
-    def size(self, dim: Dim) -> int:
-        """The size as a number; −1 where it is not known."""
-        try:
-            return value_of(dim, self.sizes)
-        except KeyError:
-            return -1
+
+def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """The size as a number; −1 where it is not known."""
+    try:
+        return value_of(dim, sizes)
+    except KeyError:
+        return -1
 
 
 def _weights(record: KernelRecord) -> dict[str, Shown]:
