@@ -108,5 +108,9 @@ def test_names_stand_in_one_line(name, shown):
     assert in_line(name) == shown
 
 
+def test_many_kernels_of_one_layer_are_numbered_in_one_pass():
+    assert [*distinct(["a"] * 100_000)][-1] == "a#100000"
+
+
 def test_names_differ_from_each_other_and_from_what_is_taken():
     assert [*distinct(["a", "a", "a#2", "b", "a"], ["b"])] == ["a", "a#2", "a#2#2", "b#2", "a#3"]

@@ -89,8 +89,8 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def num_layers(self) -> int:
-        """Kernels, of which the inspector tells and which a profiler times; each computes one or more layers
-        of the network."""
+        """Kernels, of which the inspector tells and which a profiler times, under one name each; they compute
+        one or more layers of the network, and serve all profiles."""
         return len(self._loaded.program.kernels)
 
     @property

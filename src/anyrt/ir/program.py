@@ -12,9 +12,9 @@ here is code of a processor; a backend encodes a module (backends/cpu/bytecode.p
     prepare:
       table0(pos0, wgt0) over n
     run when eq(n, m):
-      e0_add(in_x, in_y, out_z) over floordiv(n + 4095, 4096)
+      add1(in_x, in_y, out_z) over floordiv(n + 4095, 4096)
     run:
-      k0_add(in_x, in_y, out_z) over floordiv(n + 4095, 4096)
+      add1 (any sizes)(in_x, in_y, out_z) over floordiv(n + 4095, 4096)
 """
 
 from __future__ import annotations
