@@ -140,6 +140,18 @@ def test_every_element_type_has_a_format_that_tools_know(net):
     assert {layer["LayerType"] for layer in layers} == {"Identity"}
 
 
+def test_a_constant_that_is_an_output_is_told_by_its_layer(net):
+    constant = net.add_constant((3,), np.float32([1, 2, 3]))
+    constant.name = "numbers"
+    net.mark_output(constant.get_output(0))
+    config = net.builder.create_builder_config()
+    config.profiling_verbosity = Verbosity.DETAILED
+    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    found = json.loads(told.get_layer_information(0, JSON))
+    assert (found["Name"], found["LayerType"], found["Inputs"]) == ("numbers", "Constant", [])
+    assert found["Weights"] == {"Type": "Float", "Count": 3}
+
+
 def test_versions_for_sizes_are_told_with_the_names_that_a_profiler_hears(net):
     x, y = (net.add_input(name, trt.float32, (-1, 4)) for name in "xy")
     layer = net.add_elementwise(x, y, trt.ElementWiseOperation.SUM)

@@ -63,7 +63,7 @@ def test_a_layer_that_changes_nothing_names_the_copy_that_it_is():
     y = b.map_("neg", x)
     outputs = (("a", y), ("b", y), ("c", x), ("d", x))
     graph = Graph((("x", x),), outputs, {x: "x", y: "neg"}, (), {"b": "twice", "d": "pass"})
-    assert names(graph) == ["neg", "twice", "copy of x", "pass"]
+    assert names(graph) == ["neg", "twice", "x", "pass"]
 
 
 def test_kernels_of_layers_without_names_are_called_by_a_primitive():

@@ -43,7 +43,7 @@ def _plain(graph: Graph, schedule: Schedule) -> Iterator[str]:
     layers, pieces = Layers.in_graph(graph), dict[Value, Iterator[int]]()
     for launch in schedule.launches:
         group = launch.group
-        name = joined([in_line(x) for x in layers.computed(launch)]) or layers.fallback(launch)
+        name = joined([in_line(x) for x in layers.computed(launch)]) or graph.name(launch.makes[0])
         piece = "" if group.whole is None else f"[{next(pieces.setdefault(group.whole, count()))}]"
         yield name + piece
 
@@ -63,7 +63,6 @@ class Layers:
     computes it on the way to its result; "" for what belongs to none. `makers`: for the memory of outputs the
     layers that make them besides."""
 
-    graph: Graph
     of: Mapping[Value, str]
     order: Mapping[str, int]
     makers: Mapping[str, str]
@@ -78,20 +77,16 @@ class Layers:
         order = {name: -n for n, name in enumerate(dict.fromkeys(found.values()))}
         ports = zip(port_names(graph)[len(graph.inputs) :], graph.outputs, strict=True)
         makers = {port: graph.makers[name] for port, (name, _) in ports if name in graph.makers}
-        return Layers(graph, found, order, makers)
+        return Layers(found, order, makers)
 
     def computed(self, launch: Launch) -> list[str]:
         """The layers of which a launch computes something, in the order of the graph."""
-        values = () if launch.group.copy else (*launch.makes, *launch.inlined)
-        mine = sorted({self.of[v] for v in values} - {""}, key=self.order.__getitem__)
         maker = self.makers.get(launch.group.buffer.name)
-        return mine if maker is None or maker in mine else [*mine, maker]
-
-    def fallback(self, launch: Launch) -> str:
-        """What to call a launch that computes (a part of) no layer."""
-        if launch.group.copy:
-            return f"copy of {in_line(self.of[launch.root])}" if self.of[launch.root] else "copy"
-        return self.graph.name(launch.makes[0])
+        if launch.group.copy and maker is not None:
+            return [maker]
+        mine = {self.of[v] for v in (*launch.makes, *launch.inlined)} - {""}
+        found = sorted(mine, key=self.order.__getitem__)
+        return found if maker is None or maker in mine else [*found, maker]
 
 
 def joined(layers: Sequence[str]) -> str:
