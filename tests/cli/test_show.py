@@ -3,7 +3,8 @@
 import re
 import sys
 
-from anyrt.cli.show import byte_count, print_heading, print_table
+from anyrt.cli.show import print_heading, print_table
+from anyrt.core.units import byte_count
 
 
 def test_plain_tables_have_aligned_columns(capsys):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from anyrt.compiler.cached import load_driver
 from anyrt.compiler.request import BuildRequest
 from anyrt.ir.buffer import Space
-from anyrt.ir.graph import Value
 from anyrt.plan.file import PlanParts, read_plan
-from anyrt.prims.reshape import Reshape
+from anyrt.prims.reshape import elements_of
 
 
 def compile_request(request: BuildRequest) -> PlanParts:
@@ -20,11 +19,4 @@ def stored_layers(plan: bytes | bytearray) -> frozenset[str]:
     """The layers whose outputs are stored between kernels."""
     lowered = load_driver().lower_plan(read_plan(plan, check_weights=False))
     stored = {v for v, b in lowered.schedule.buffers.items() if b.space is Space.ARENA}
-    return frozenset(name for v, name in lowered.graph.names.items() if _elements(v) in stored)
-
-
-def _elements(value: Value) -> Value:
-    """The value whose elements `value` has: a layer may end with a reshape, which needs no memory."""
-    while isinstance(value.op, Reshape):
-        (value,) = value.args
-    return value
+    return frozenset(name for v, name in lowered.graph.names.items() if elements_of(v) in stored)

@@ -11,6 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from anyrt.core.units import byte_count, counted
+
+__all__ = ["byte_count", "counted", "print_heading", "print_table"]
+
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows of text below column names; nothing when there are no rows."""
@@ -27,28 +31,6 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def print_heading(text: str) -> None:
     """A title with an empty line before it."""
     print(f"\n{text}\n{'-' * len(text)}")
-
-
-def byte_count(n: int) -> str:
-    """A size for people.
-
-    >>> byte_count(3 << 20)
-    '3.0 MiB'
-    """
-    if n < 1024:
-        return f"{n} B"
-    units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
-    size, unit = next((s, u) for s, u in units if n >= s)
-    return f"{n / size:.1f} {unit}"
-
-
-def counted(n: int, one: str, many: str) -> str:
-    """A number of things for people.
-
-    >>> counted(1, "entry", "entries"), counted(0, "entry", "entries")
-    ('1 entry', '0 entries')
-    """
-    return f"{n} {one if n == 1 else many}"
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

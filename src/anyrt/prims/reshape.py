@@ -16,7 +16,7 @@ from anyrt.core.dims import Dim, add, divmod_dim, mul, product
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.compute import Compute, Elements
-from anyrt.ir.graph import Shape, Type
+from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_shape, differ, expect, short_shape, show
@@ -75,6 +75,13 @@ class Reshape(Prim):
         (x,) = args
         shape = short_shape(self.shape)
         return None if x is None or shape is None else x.reshape(shape)
+
+
+def elements_of(value: Value) -> Value:
+    """The value whose elements `value` has: a layer may end with a reshape, which needs no memory."""
+    while isinstance(value.op, Reshape):
+        (value,) = value.args
+    return value
 
 
 def pieces(before: Shape, after: Shape) -> tuple[Piece, ...]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import byte_count, counted, print_table
+from anyrt.cli.show import print_table
+from anyrt.core.units import byte_count, counted
 from anyrt.plan.cache import default_directory
 
 PATTERN: Final = "*.kernel"

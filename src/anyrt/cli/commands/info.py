@@ -10,9 +10,10 @@ from importlib.metadata import version
 import anyrt
 from anyrt.cli.command import Command
 from anyrt.cli.commands.cache import entries
-from anyrt.cli.show import byte_count, counted, print_table
+from anyrt.cli.show import print_table
 from anyrt.core.flags import Flags, read_flags
 from anyrt.core.machine import this_machine
+from anyrt.core.units import byte_count, counted
 from anyrt.plan.cache import default_directory
 
 
