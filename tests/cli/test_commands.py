@@ -198,7 +198,14 @@ def test_inspect_prints_tables(capsys, plan):
     lines = [line.split() for line in printed(capsys, "inspect", plan).splitlines()]
     assert ["x", "input", "float32", "(1,", "2,", "2,", "2)"] in lines
     assert ["relu", "Activation"] in [line[:2] for line in lines]
-    assert ["double+relu:", "touches"] in [line[:2] for line in lines]
+    assert ["100", "%", "64", "B", "double+relu"] in lines
+
+
+def test_inspect_prints_a_page_of_the_report_or_all_of_it(capsys, plan):
+    page, whole = printed(capsys, "inspect", plan), printed(capsys, "inspect", plan, "--full")
+    assert page.endswith(f"`anyrt inspect {plan} --full` prints the whole report\n")
+    assert "  double+relu; reads 32 B, writes 32 B" in whole.splitlines()
+    assert "its kernels were made in " in page
 
 
 def test_inspect_gives_json(capsys, plan):
@@ -206,6 +213,9 @@ def test_inspect_gives_json(capsys, plan):
     assert [b["name"] for b in told["bindings"]] == ["x", "y"]
     assert [x["kind"] for x in told["layers"]] == ["Scale", "Activation"]
     assert told["bytes"] == Path(plan).stat().st_size
+    kernel = {"name": "double+relu", "layers": ["double", "relu"], "reads": 32, "writes": 32}
+    assert told["report"]["kernels"] == [kernel]
+    assert "Generate code" in told["build_seconds"]
 
 
 def test_inspect_refuses_a_damaged_plan(capsys, plan):

@@ -17,7 +17,7 @@ from anyrt.backends.cpu.processors import host
 from anyrt.codegen import workers
 workers._cores = lambda: 2
 texts = ["define i32 @f%d() {{ ret i32 1 }}" % n for n in range(40)]
-print(len(workers.compile_texts(texts, host(), lambda: None)))
+print(len(workers.compile_texts(texts, host(), lambda made: None)))
 """
 
 
@@ -27,7 +27,7 @@ def two_cores(monkeypatch):
 
 
 def compiled():
-    return workers.compile_texts(TEXTS, host(), lambda: None)
+    return workers.compile_texts(TEXTS, host(), lambda made: None)
 
 
 def program(tmp_path, content):

@@ -21,6 +21,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.plan import abi
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
+from anyrt.plan.report import parse_report
 from anyrt.prims import build as b
 from anyrt.prims.taps import Linear
 from anyrt.schedule.cost import Sizes
@@ -126,6 +127,11 @@ def loaded(plan: bytes) -> str:
     return print_kernels(driver.lower_plan(read_plan(plan)).module.kernels)
 
 
+def notes_of(plan: bytes) -> tuple[str, ...]:
+    """What the build report says beside kernels and tensors."""
+    return parse_report(read_plan(plan).plan.report).notes
+
+
 @pytest.fixture(autouse=True)
 def _own_cache_and_the_usual_machine(tmp_path, monkeypatch):
     (tmp_path / "machine.json").write_text(str(REFERENCE))
@@ -142,12 +148,12 @@ def test_the_fastest_variant_is_verified_and_comes_back_when_the_plan_is_loaded(
 ):
     plan = driver.build(winning(shape(), variant, count, verify=Verify.FULL))
     assert loaded(plan) == kernels(shape(), tuning) != kernels(shape())
-    report = read_plan(plan).plan.report.splitlines()
-    assert report[2] == "measured on 1 threads, at most 0.2 s for a kernel:"
-    assert report[3].startswith(f"  y: {tuning}, of model 1.953 ms (tactic {MODEL.tactic}); ")
-    assert f"{tuning} 0.9766 ms (tactic {tuning.tactic})" in report[3]
-    assert report[4] == "verified at 1 shapes"
-    assert report[3].count("tactic") == count
+    notes = notes_of(plan)
+    assert notes[0] == "measured on 1 threads, at most 0.2 s for a kernel:"
+    assert notes[1].startswith(f"  y: {tuning}, of model 1.953 ms (tactic {MODEL.tactic}); ")
+    assert f"{tuning} 0.9766 ms (tactic {tuning.tactic})" in notes[1]
+    assert notes[2] == "verified at 1 shapes"
+    assert notes[1].count("tactic") == count
 
 
 def test_level_5_measures_more_variants():
@@ -223,7 +229,7 @@ def test_what_the_timing_cache_knows_is_not_measured():
     known = [driver.build(replace(request, clock=no_clock)) for _ in range(2)]
     assert known[0] == known[1]
     assert loaded(known[0]) == loaded(measured)
-    assert "  y: column=1024, as the timing cache says" in read_plan(known[0]).plan.report.splitlines()
+    assert "  y: column=1024, as the timing cache says" in notes_of(known[0])
 
 
 def test_an_entry_that_somebody_wrote_is_obeyed():
@@ -405,6 +411,9 @@ def test_a_monitor_hears_of_measuring_and_may_stop_it():
         driver.build(replace(winning(columns(), 2, 3), monitor=Monitor()))
     assert heard[1:] == [
         ("Building engine", 0),
+        ("Schedule kernels", "Building engine", 1),
+        ("Schedule kernels", 0),
+        ("Schedule kernels",),
         ("Measure kernels", "Building engine", 1),
         ("Measure kernels", 0),
         ("Measure kernels",),
@@ -416,7 +425,7 @@ def test_networks_with_too_many_bytes_are_not_measured(monkeypatch):
     monkeypatch.setattr(tune, "ROOM", 2 * 11 * 1300 * 4 - 1)
     plan = driver.build(replace(winning(columns(), 2, 3), clock=no_clock))
     assert loaded(plan) == kernels(columns())
-    assert "no kernel was measured: 114400 bytes of tensors are too many\n" in read_plan(plan).plan.report
+    assert "no kernel was measured: 114400 bytes of tensors are too many" in notes_of(plan)
 
 
 def test_an_optimum_that_the_network_refuses_is_not_measured():

@@ -12,11 +12,12 @@ from anyrt.compiler.request import BuildRequest, Settings, Verify
 from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import groups_failed, random_inputs, verify
 from anyrt.core.dims import Sym
-from anyrt.core.enums import DataType
+from anyrt.core.enums import DataType, Severity
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kernel import select
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
+from anyrt.plan.report import parse_report
 from anyrt.prims import build as b
 from anyrt.prims.scalar import SCALARS
 from anyrt.schedule.cost import Sizes
@@ -76,12 +77,13 @@ def test_what_failed_is_built_unfused_in_every_version(rows):
 def test_a_build_reports_the_mismatch_and_keeps_its_kernels_apart(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     ranges = tuple(Range(name, False, (2, 40), (4, 40), (8, 40)) for name in ("x", "y"))
-    messages: list[str] = []
+    messages: dict[Severity, list[str]] = {severity: [] for severity in Severity}
     request = BuildRequest("net", chain(), (ranges,), Settings(verify=Verify.SAMPLE))
-    plan = read_plan(build(replace(request, log=lambda severity, text: messages.append(text)))).plan
-    assert [m[:25] for m in messages] == ["[AR805] kernel sum+mean ("]
-    assert "kernels: 3," in plan.report
-    assert "[AR805] kernel sum+mean" in plan.report
+    request = replace(request, log=lambda severity, text: messages[severity].append(text))
+    report = parse_report(read_plan(build(request)).plan.report)
+    assert [m[:25] for m in messages[Severity.WARNING]] == ["[AR805] kernel sum+mean ("]
+    assert len(report.kernels) == 3
+    assert report.notes[0].startswith("[AR805] kernel sum+mean")
 
 
 @pytest.mark.parametrize(
@@ -91,9 +93,9 @@ def test_kernels_are_tried_at_the_sizes_that_are_asked_for(tmp_path, monkeypatch
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     tried: list[int] = []
 
-    def noted(found, target, sizes):
+    def noted(found, target, sizes, progress):
         tried.extend(s["x.0"] for s in sizes)
-        return verify(found, target, sizes)
+        return verify(found, target, sizes, progress)
 
     monkeypatch.setattr(driver, "verify", noted)
     ranges = tuple(Range(name, False, (2, 40), (4, 40), (8, 40)) for name in ("x", "y"))

@@ -2,13 +2,14 @@
 
 import errno
 import os
+import re
 
 import numpy as np
 import pytest
 
 import anyrt as trt
 from anyrt.codegen import llvm
-from anyrt.compiler import cached
+from anyrt.compiler import cached, progress
 
 F = trt.float32
 
@@ -51,13 +52,35 @@ def stored_between(net, size):
     net.mark_output(resize.get_output(0))
 
 
-def test_a_monitor_hears_every_step_of_a_build(net, builder):
+def test_a_monitor_hears_every_step_of_a_build(net, builder, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
     doubled(net, 3, 5)
     config = builder.create_builder_config()
     config.progress_monitor = monitor = Monitor()
     assert builder.build_serialized_network(net, config) is not None
-    ((_, count),) = monitor.heard
-    assert (monitor.steps, monitor.open) == ([*range(count)], [])
+    assert monitor.heard == [("Building engine", 5), ("Schedule kernels", 1), ("Compile kernels", 1)]
+    assert (monitor.steps, monitor.open) == ([0, 0, 1, 2, 0, 3, 4], [])
+
+
+def test_a_load_that_must_compile_says_where_it_is(net, builder, tmp_path, monkeypatch):
+    class Information(trt.ILogger):
+        def log(self, severity, msg):
+            lines.append(re.sub(r", [0-9.]+ s$", "", msg))
+
+    doubled(net, 3, 5)
+    net.name, lines = "net", []
+    monkeypatch.setattr(progress, "INTERVAL", 1e9)
+    plan = builder.build_serialized_network(net, builder.create_builder_config())
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        assert trt.Runtime(Information()).deserialize_cuda_engine(plan) is not None
+    assert lines == [
+        "compiling 'net', whose code is not in the cache",
+        "Schedule kernels: 1 of 1",
+        "Compile kernels: 1 of 1",
+        "loaded engine 'net'",
+        "loaded engine 'net'",
+    ]
 
 
 @pytest.mark.parametrize("last", [0, 1, 2, 3])

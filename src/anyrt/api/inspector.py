@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from anyrt.api.context import IExecutionContext
 from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
+from anyrt.compiler.cached import build_seconds
 from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerInformationFormat, ProfilingVerbosity
 from anyrt.core.errors import AnyrtError, ArgumentError
@@ -16,6 +17,7 @@ from anyrt.core.lines import in_line
 from anyrt.plan.kernels import KernelRecord, TensorRecord, parse_records
 from anyrt.plan.plan import Binding, LayerRecord, Plan
 from anyrt.plan.program import Program
+from anyrt.plan.report import full_text, parse_report, short_text
 from anyrt.runtime.shapes import value_of
 
 Shown: TypeAlias = "str | int | Sequence[Shown] | Mapping[str, Shown]"
@@ -99,11 +101,12 @@ class EngineInspector(Reporting):
         is_silent = self._verbosity == ProfilingVerbosity.NONE.name
         layers = [] if is_silent else self._kernels(slice(None))
         bindings = [b.name for b in self._bindings]
+        report, seconds = parse_report(self._plan.report), build_seconds(self._plan)
         if format is Format.JSON:
-            whole = {"Layers": layers, "Bindings": bindings, "Report": self._plan.report}
+            whole = {"Layers": layers, "Bindings": bindings, "Report": full_text(report, seconds)}
             return json.dumps(whole, indent=1)
         parts = ["Layers:", *map(_line, layers), "", "Bindings:", *map(in_line, bindings)]
-        return "\n".join([*parts, "", self._plan.report])
+        return "\n".join([*parts, "", short_text(report, seconds)])
 
     def _kernels(self, which: slice) -> Sequence[Shown]:
         names = self._program.kernels[which]

@@ -87,7 +87,7 @@ class Runtime(Reporting, Managed):
             device = AllocatedDevice(device, self._gpu_allocator)
         warn = once(self._warn)
         pool = engine_pool(file.plan.number("threads"), warn)
-        engine = load(file, device, pool, lambda plan: obtain(plan, warn))
+        engine = load(file, device, pool, lambda plan: obtain(plan, warn, self._channel.log))
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
 

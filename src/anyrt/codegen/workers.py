@@ -27,6 +27,7 @@ MAX_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct("<q")
 _FAILED: Final = -1
 _READY: Final = b"ready"
+TURN: Final = 0.1  # seconds between looks at what workers have done
 PATIENCE: Final = 1.0  # seconds for a thread whose worker was killed; what that one started may live on
 # Of the interpreter that builds: who asked it to import nothing of the environment asks it of workers, too.
 _OPTIONS: Final = (
@@ -40,19 +41,21 @@ _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from anyrt.codegen.work
 
 
 def compile_texts(
-    texts: Sequence[str], target: llvm.Target, check: Callable[[], None]
+    texts: Sequence[str], target: llvm.Target, told: Callable[[int], None]
 ) -> Mapping[str, bytes]:
-    """An object for each text; `check` is called between compilations, and what it raises ends them."""
+    """An object for each text; `told` hears between compilations how many there are, and what it raises ends
+    them."""
     shared = _Shared(list(reversed(texts)))
     count = min(_cores() - 1, len(texts) // PAYS, MOST)
-    with _started(count, target, shared):
+    with _started(count, target, shared, told):
         while (text := shared.take()) is not None:
-            check()
+            told(len(shared.done))
             shared.done[text] = llvm.compile_text(text, target)
     for text in texts:  # what a worker took and could not do
         if text not in shared.done:
-            check()
+            told(len(shared.done))
             shared.done[text] = llvm.compile_text(text, target)
+    told(len(shared.done))
     return shared.done
 
 
@@ -79,7 +82,7 @@ class _Fed:
 
 
 @contextmanager
-def _started(count: int, target: llvm.Target, shared: _Shared) -> Iterator[None]:
+def _started(count: int, target: llvm.Target, shared: _Shared, told: Callable[[int], None]) -> Iterator[None]:
     """Workers, each fed by a thread, which have ended when the block does; killed where it raises."""
     workers = [w for w in (_worker(target, shared) for _ in range(count)) if w is not None]
     try:
@@ -87,8 +90,10 @@ def _started(count: int, target: llvm.Target, shared: _Shared) -> Iterator[None]
             worker.thread.start()
         yield
         for worker in workers:
-            if worker.ready.is_set():  # any other one took nothing, and finds nothing left
-                worker.thread.join()
+            # Any other one took nothing, and finds nothing left.
+            while worker.ready.is_set() and worker.thread.is_alive():
+                worker.thread.join(TURN)
+                told(len(shared.done))
     finally:
         for worker in workers:
             worker.process.kill()

@@ -9,19 +9,22 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol, cast
 
 from anyrt.backends.cpu.identity import processor
+from anyrt.core.enums import Severity
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import this_machine
 from anyrt.plan.cache import KernelCache, cache_key, default_directory
 from anyrt.plan.file import PlanFile
+from anyrt.plan.json import Json, Reader, dump, load
+from anyrt.plan.plan import Plan
 from anyrt.plan.program import Compiled
 from anyrt.plan.room import require_room
 
@@ -39,17 +42,20 @@ SOURCES: Final = (
     "compiler",
 )
 DRIVER: Final = "anyrt.compiler.driver"
+MAX_SECONDS: Final = 1 << 16  # bytes
 DRIVER_ROOM: Final = 256 << 20  # LLVM's library takes 160 MB of addresses, the thread that it runs in 72 MB
 
 
 Warn = Callable[[str], None]
+Log = Callable[[Severity, str], None]
 
 
 class Compiler(Protocol):
     """What is asked of the code generator."""
 
-    def compile_plan(self, file: PlanFile, warn: Warn) -> Compiled:
-        """Native code for a plan; `warn` is told what is wrong with the cache of kernels."""
+    def compile_plan(self, file: PlanFile, warn: Warn, log: Log) -> Compiled:
+        """Native code for a plan; `warn` is told what is wrong with the cache of kernels, `log` how far the
+        work is."""
 
     def compile_pool(self) -> Compiled:
         """Native code of the thread pool."""
@@ -92,10 +98,16 @@ class PieceCache:
         return self.cache.put_bytes(cache_key(key, codegen_version()), parts)
 
 
-def obtain(file: PlanFile, warn: Warn = warn_python) -> Compiled:
-    """Native code for a plan on this machine."""
-    key = plan_key(file.digest)
-    return kernel_cache(warn).obtain(key, file.plan.sym_by_name, lambda: _compiler().compile_plan(file, warn))
+def obtain(file: PlanFile, warn: Warn = warn_python, log: Log = lambda severity, text: None) -> Compiled:
+    """Native code for a plan on this machine; `log` is told how far that is where it must be compiled."""
+    symbols = file.plan.sym_by_name
+    make = partial(_compiled, file, warn, log)
+    return kernel_cache(warn).obtain(plan_key(file.digest), symbols, make)
+
+
+def _compiled(file: PlanFile, warn: Warn, log: Log) -> Compiled:
+    log(Severity.INFO, f"compiling {file.plan.name!r}, whose code is not in the cache")
+    return _compiler().compile_plan(file, warn, log)
 
 
 def obtain_pool(warn: Warn = warn_python) -> Compiled:
@@ -113,6 +125,25 @@ def report_key(*source: str | bytes) -> str:
     """Where the report of an earlier build is kept: of the graph and whatever else decides how it was
     scheduled."""
     return cache_key("report", *source, *_machine())
+
+
+def keep_seconds(graph: str, report: str, seconds: Iterable[tuple[str, float]], warn: Warn) -> None:
+    """Remember how long the steps of a build took: not in the plan, which is the same however long."""
+    rows: list[Json] = [[name, round(time, 3)] for name, time in seconds]
+    kernel_cache(warn).put_bytes(_seconds_key(graph, report), [dump(rows)])
+
+
+def build_seconds(plan: Plan) -> tuple[tuple[str, float], ...]:
+    """How long the steps of the build took that made the plan's kernels; none where that was elsewhere."""
+    found = kernel_cache(lambda text: None).get_bytes(_seconds_key(plan.graph_text, plan.report))
+    if found is None:
+        return ()
+    rows = Reader(load(found, "build seconds", MAX_SECONDS), "build seconds").items(MAX_SECONDS)
+    return tuple((name.text(), time.number()) for name, time in (row.exactly(2) for row in rows))
+
+
+def _seconds_key(graph: str, report: str) -> str:
+    return cache_key("seconds", graph, report)
 
 
 def _machine() -> tuple[str, str, str, str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -22,19 +21,31 @@ from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
-from anyrt.compiler.cached import PieceCache, Warn, kernel_cache, obtain_pool, once, plan_key, report_key
+from anyrt.compiler.cached import (
+    Log,
+    PieceCache,
+    Warn,
+    keep_seconds,
+    kernel_cache,
+    obtain_pool,
+    once,
+    plan_key,
+    report_key,
+)
+from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, Told
 from anyrt.compiler.records import with_records
-from anyrt.compiler.report import report_text, written_lines
+from anyrt.compiler.report import build_report, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
-from anyrt.core.errors import AnyrtError, BuildCancelled, ResourceError
+from anyrt.core.errors import AnyrtError, ResourceError
 from anyrt.core.flags import default_threads, read_flags
 from anyrt.core.machine import Machine, this_machine
 from anyrt.core.requirement import Requirement
+from anyrt.core.units import counted
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import PASSES
@@ -42,6 +53,7 @@ from anyrt.plan.abi import align
 from anyrt.plan.file import DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
+from anyrt.plan.report import Report, kernel_lines, parse_report, print_report, totals
 from anyrt.plan.room import THREAD_ROOM, require_room
 from anyrt.prims.const import Blob
 from anyrt.prims.table import named_blobs, vocabulary
@@ -54,7 +66,6 @@ from anyrt.schedule.tuning import Tuning, parse_tunings, print_tunings
 T = TypeVar("T")
 PHASE = "Building engine"
 STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code", "Write plan")
-MEASURING = "Measure kernels"  # a phase of scheduling, at levels that measure
 ALONE = "alone"  # the setting that names values which verification wants unfused
 TUNINGS = "tunings"  # the setting that says how to make some kernels: "3 band=8;7 without tile"
 STRATEGY = "strategies"  # the setting that says how kernels were made, if not as usual
@@ -73,14 +84,21 @@ def build_parts(request: BuildRequest) -> PlanParts:
 
     The work is done in a thread of its own: while LLVM runs, Ctrl-C would have to wait for it.
     """
-    return _interruptible(
-        lambda stop: _Build(replace(request, cancelled=lambda: stop() or request.cancelled())).run()
-    )
+    stopped = threading.Event()
+
+    def cancelled() -> bool:
+        return stopped.is_set() or request.cancelled()
+
+    progress = Progress(request.name, request.log, request.monitor, cancelled)
+    return _interruptible(_Build(request, progress).run, stopped, progress.tick)
 
 
-def compile_plan(file: PlanFile, warn: Warn) -> Compiled:
-    """Native code for a plan on this machine; `warn` is told what is wrong with the cache of kernels."""
-    return _interruptible(lambda stop: _compile_plan(file, warn, stop))
+def compile_plan(file: PlanFile, warn: Warn, log: Log) -> Compiled:
+    """Native code for a plan on this machine; `warn` is told what is wrong with the cache of kernels, `log`
+    how far the work is."""
+    stopped = threading.Event()
+    progress = Progress(file.plan.name, log, cancelled=stopped.is_set)
+    return _interruptible(lambda: _compile_plan(file, warn, progress), stopped, progress.tick)
 
 
 def compile_pool() -> Compiled:
@@ -88,8 +106,11 @@ def compile_pool() -> Compiled:
     return pool_code(_target())
 
 
-def lower_plan(file: PlanFile, target: processors.Processor | None = None) -> native.Lowered:
-    """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it."""
+def lower_plan(
+    file: PlanFile, target: processors.Processor | None = None, told: Told = lambda made, of: None
+) -> native.Lowered:
+    """The kernels of a plan for the machine that we are on, as a target (None: its own) can use it; `told`
+    hears of each, see `native.lower`."""
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
     offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
@@ -98,7 +119,7 @@ def lower_plan(file: PlanFile, target: processors.Processor | None = None) -> na
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
     sizes, machine = Sizes(plan_sizes(file.plan, Point.OPT)), _machine(target or _target())
-    return native.lower(graph, offsets, sizes, alone, tunings, machine)
+    return native.lower(graph, offsets, sizes, alone, tunings, machine, told=told)
 
 
 def _target() -> processors.Processor:
@@ -117,22 +138,23 @@ def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
     return {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols}
 
 
-def _compile_plan(file: PlanFile, warn: Warn, stopped: Callable[[], bool]) -> Compiled:
+def _compile_plan(file: PlanFile, warn: Warn, progress: Progress) -> Compiled:
     target = _target()
-    lowered = lower_plan(file, target)
-    if stopped():
-        raise BuildCancelled("AR804", file.plan.name)
-    compiled = native.compile_lowered(lowered, target, PieceCache(kernel_cache(warn)))
+    with progress.counted(SCHEDULING) as told:
+        lowered = lower_plan(file, target, told)
+    with progress.counted(COMPILING) as told:
+        compiled = native.compile_lowered(lowered, target, PieceCache(kernel_cache(warn)), told)
     return with_records(compiled, lowered)
 
 
-def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
-    """`work` in a thread, told to stop when this one is interrupted; its exception is raised here."""
-    stopped, ended, results, errors = threading.Event(), threading.Event(), [], []
+def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callable[[], None]) -> T:
+    """`work` in a thread; its exception is raised here. `stopped` is set when this thread is interrupted,
+    `tick` called while it waits."""
+    ended, results, errors = threading.Event(), [], []
 
     def target() -> None:
         try:
-            results.append(work(stopped.is_set))
+            results.append(work())
         except BaseException as error:  # carried over to the caller, which raises it
             errors.append(error)
         finally:
@@ -147,7 +169,7 @@ def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
     try:
         # Not `thread.join`, which takes a thread for ended once it was interrupted (CPython 3.11).
         while not ended.wait(POLL_SECONDS):
-            pass
+            tick()
     except BaseException:
         stopped.set()
         ended.wait(GRACE_SECONDS)
@@ -159,105 +181,125 @@ def _interruptible(work: Callable[[Callable[[], bool]], T]) -> T:
 
 @dataclass(slots=True)
 class _Build:
-    """One build, step by step; `warn` is told what is wrong with the cache."""
+    """One build, step by step; `warn` is told what is wrong with the cache. `seconds`: what each step has
+    taken."""
 
     request: BuildRequest
+    progress: Progress
     warn: Warn = field(init=False)
+    seconds: list[tuple[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.warn = once(partial(self.request.log, Severity.WARNING))
 
     def run(self) -> PlanParts:
         """Everything from the network's graph to the plan."""
-        with self._phase(PHASE, None, len(STEPS)):
-            return self._steps()
+        began = self.progress.clock()
+        layers = len(self.request.layers)
+        of = f", {counted(layers, 'layer', 'layers')}" if layers else ""
+        self.progress.info(f"building {self.request.name!r}{of}")
+        with self.progress.phase(PHASE, len(STEPS), STEPS) as phase:
+            parts, report = self._steps(phase)
+        taken = f"built {self.request.name!r} in {self.progress.clock() - began:.2f} s"
+        found = "" if self.seconds[1:] else ", from the cache"
+        self.progress.info(f"{taken}{found}: {'; '.join(totals(report))}")
+        return parts
 
-    @contextmanager
-    def _phase(self, name: str, parent: str | None, steps: int) -> Iterator[None]:
-        monitor = self.request.monitor
-        if monitor is not None:
-            monitor.start(name, parent, steps)
-        try:
-            yield
-        finally:
-            if monitor is not None:
-                monitor.finish(name)
-
-    def _steps(self) -> PlanParts:
+    def _steps(self, phase: Phase) -> tuple[PlanParts, Report]:
         graph = self._optimised()
         source = _Source.of(self.request, graph)
-        self._done(0)
+        self._done(phase)
         known = source.known(self.warn) if self._is_plain() else None
         if known is not None:
-            return self._again(*known)
+            return self._again(phase, *known)
         target = _target()
         lower = source.lower(_machine(target))
         tuned = self._tuned(lower, target, source.needs)
-        self._done(1)
+        self._done(phase)
         tuned, alone = self._verified(tuned, lower, target, source.needs)
-        self._done(2)
-        functions = native.written(tuned.lowered, target)
-        pieces = PieceCache(kernel_cache(self.warn))
-        compiled = native.compile_lowered(tuned.lowered, target, pieces, self._check, functions)
-        self._check_memory(compiled.program)
-        self._done(3)
-        report = report_text(tuned.lowered, (*tuned.lines, *written_lines(tuned.lowered, functions)))
-        parts = source.parts(report, _settings(self.request, graph, alone, tuned.tunings))
-        self._keep(parts, with_records(compiled, tuned.lowered))
+        report = build_report(tuned.lowered, source.sizes(), source.optimum(), tuned.lines)
+        self._tell(report)
+        self._done(phase)
+        compiled, notes = self._compiled(tuned.lowered, target)
+        report = replace(report, notes=(*report.notes, *notes))
+        self._done(phase)
+        text = print_report(report)
+        parts = source.parts(text, _settings(self.request, graph, alone, tuned.tunings))
+        self._keep(parts, compiled)
         if self._is_plain():
-            source.remember(parts.digest, report, self.warn)
-        self._done(4)
-        return parts
+            source.remember(parts.digest, text, self.warn)
+        self._done(phase)
+        keep_seconds(source.text, text, self.seconds, self.warn)
+        return parts, report
+
+    def _compiled(self, lowered: native.Lowered, target: processors.Processor) -> tuple[Compiled, list[str]]:
+        """The code, and what the report says of it."""
+        functions = native.written(lowered, target)
+        pieces = PieceCache(kernel_cache(self.warn))
+        with self.progress.counted(COMPILING) as told:
+            compiled = native.compile_lowered(lowered, target, pieces, told, functions)
+        self._check_memory(compiled.program)
+        return with_records(compiled, lowered), written_lines(lowered, functions)
+
+    def _tell(self, report: Report) -> None:
+        """Each kernel with what it fuses, for whoever wants to read it."""
+        for line in kernel_lines(report):
+            self.request.log(Severity.VERBOSE, line)
 
     def _is_plain(self) -> bool:
         """True where nothing is measured or verified, so that the same graph gives the same plan."""
         settings = self.request.settings
         return settings.optimization_level not in BUDGETS and settings.verify is Verify.OFF
 
-    def _again(self, parts: PlanParts, compiled: Compiled) -> PlanParts:
+    def _again(
+        self, phase: Phase, parts: PlanParts, compiled: Compiled, text: str
+    ) -> tuple[PlanParts, Report]:
         """What an earlier build of the same graph has left in the cache."""
         self._check_memory(compiled.program)
-        for step in range(1, len(STEPS)):
-            self._done(step)
-        return parts
+        report = parse_report(text)
+        self._tell(report)
+        phase.reach(len(STEPS))
+        return parts, report
 
     def _keep(self, parts: PlanParts, compiled: Compiled) -> None:
         if kernel_cache(self.warn).put(plan_key(parts.digest), compiled):
-            self._check()  # an interrupted build has no time left for another file
+            self.progress.check()  # an interrupted build has no time left for another file
             obtain_pool(self.warn)  # so that loading needs no LLVM
 
     def _optimised(self) -> Graph:
         graph = self.request.graph
         for step in PASSES if self.request.passes is None else self.request.passes:
             graph = step.run(graph, self.request.settings.round_layers)
-            self._check()
+            self.progress.check()
         return graph
 
-    def _done(self, step: int, phase: str = PHASE) -> None:
-        monitor, name = self.request.monitor, STEPS[step] if phase == PHASE else phase
-        if monitor is not None and not monitor.step(phase, step):
-            raise BuildCancelled("AR804", self.request.name, got=f"a stop after step {name!r}")
-        self._check()
-
-    def _check(self) -> None:
-        if self.request.cancelled():
-            raise BuildCancelled("AR804", self.request.name)
+    def _done(self, phase: Phase) -> None:
+        """The step that was under way is done."""
+        now = self.progress.clock()
+        before = sum(time for _, time in self.seconds)
+        self.seconds.append((STEPS[phase.done], now - phase.began - before))
+        phase.reach(phase.done + 1)
 
     def _tuned(
         self, lower: partial[native.Lowered], target: processors.Processor, needs: Sequence[Requirement]
     ) -> Tuned:
         """Kernels cut as measuring shows, at the levels that measure."""
-        lowered = lower()
+        with self.progress.counted(SCHEDULING) as told:
+            lowered = lower(told=told)
         if self.request.settings.optimization_level not in BUDGETS:
             return Tuned(lowered)
         if self.request.profiles and not _allowed(needs, self.request.sizes(0, Point.OPT)):
             line = "no kernel was measured: the network cannot run at the optimum of the first profile"
             return Tuned(lowered, lines=(line,))
         self._check_room(lowered.arena_bytes, native.scratch_bytes(lowered))  # as much is taken for measuring
-        done = partial(self._done, phase=MEASURING)
-        with self._phase(MEASURING, PHASE, max(len(s.launches) for s in lowered.schedules)):
+        with self.progress.phase(MEASURING, max(len(s.launches) for s in lowered.schedules)) as phase:
             return tune(
-                self.request, lowered, lambda chosen: lower(tunings=chosen), target, self._check, done
+                self.request,
+                lowered,
+                lambda chosen: lower(tunings=chosen),
+                target,
+                self.progress.check,
+                lambda number: phase.reach(number + 1),
             )
 
     def _verified(
@@ -281,7 +323,7 @@ class _Build:
             line = "nothing was verified: the network can run at no corner of a profile"
             self.request.log(Severity.WARNING, line)
             return replace(tuned, lines=(*tuned.lines, line)), frozenset()
-        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, corners)
+        found: tuple[Mismatch, ...] = verify(tuned.lowered, target, corners, self.progress)
         if not found:
             return replace(tuned, lines=(*tuned.lines, f"verified at {len(corners)} shapes")), frozenset()
         lines = tuple(str(m) for m in found)
@@ -356,9 +398,15 @@ class _Source:
         check_agreement(plan, self.graph)
         return plan_parts(plan, [blob_bytes(b) for b in self.blobs.values()])
 
-    def known(self, warn: Warn) -> tuple[PlanParts, Compiled] | None:
-        """The plan and its code, where both were made before for the same graph, on this machine, under
-        whatever name."""
+    def optimum(self) -> Iterator[str]:
+        """The shapes and values that the first profile calls optimal, where others are allowed, in words."""
+        for r in self.request.profiles[0] if self.request.profiles else ():
+            if not r.min == r.opt == r.max:
+                yield f"{r.tensor} {'= ' if r.is_values else ''}({', '.join(map(str, r.opt))})"
+
+    def known(self, warn: Warn) -> tuple[PlanParts, Compiled, str] | None:
+        """The plan, its code and its report, where they were made before for the same graph, on this machine,
+        under whatever name."""
         cache = kernel_cache(warn)
         found = cache.get_bytes(self._key())
         if found is None:
@@ -371,7 +419,7 @@ class _Source:
             compiled = cache.get(plan_key(before), symbols)
             if compiled is not None:
                 cache.put(plan_key(parts.digest), compiled)
-        return None if compiled is None else (parts, compiled)
+        return None if compiled is None else (parts, compiled, report.decode())
 
     def remember(self, digest: bytes, report: str, warn: Warn) -> None:
         """Keep what scheduling has found out, and whose code is that of all plans of the graph."""

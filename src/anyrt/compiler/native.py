@@ -5,13 +5,13 @@ compiled = compile_lowered(lower(graph, blobs, sizes), target)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu import target as cpu
-from anyrt.backends.cpu.objects import Store
+from anyrt.backends.cpu.objects import Store, Told
 from anyrt.codegen.emit import Function
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine
@@ -57,10 +57,12 @@ def lower(
     tunings: Mapping[Value, Tuning] | None = None,
     machine: Machine = REFERENCE,
     strategies: Strategies = STRATEGIES,
+    told: Told = lambda made, of: None,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
     `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
-    same machine gets the same kernels."""
+    same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
+    for every version, and what it raises ends the work."""
     tables, made, arenas = Tables(), [], []
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -68,7 +70,8 @@ def lower(
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        made.append(Fusion(version.graph, sizes, machine, apart, own, tables, strategies).schedule())
+        fusion = Fusion(version.graph, sizes, machine, apart, own, tables, strategies, told)
+        made.append(fusion.schedule())
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     read = [b for s in made for x in s.launches for b in x.call.buffers if b.space is Space.TABLE]
@@ -132,14 +135,15 @@ def compile_lowered(
     lowered: Lowered,
     target: processors.Processor,
     store: Store | None = None,
-    check: Callable[[], None] = lambda: None,
+    told: Told = lambda made, of: None,
     functions: Mapping[int, Function] | None = None,
 ) -> Compiled:
     """Native code for a processor, with what its caller needs to know. Pieces come from `store` where it has
-    them; `check` may stop the compilation of the others. `functions`: what is written already."""
+    them; `told` hears how many kernels there are of how many, and may stop the compilation of the others.
+    `functions`: what is written already."""
     functions = written(lowered, target) if functions is None else functions
     machine = lowered.machine
-    image, entries, program = cpu.assemble(lowered.module, functions, target, machine, store, check)
+    image, entries, program = cpu.assemble(lowered.module, functions, target, machine, store, told)
     symbols: tuple[Dim, ...] = tuple(s.sym.dim for s in lowered.graph.symbols)
     return Compiled(
         Program(

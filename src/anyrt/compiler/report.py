@@ -7,36 +7,72 @@ from collections.abc import Iterable, Mapping
 
 from anyrt.codegen.emit import Function
 from anyrt.compiler.native import Lowered
-from anyrt.core.dims import Dim, add
+from anyrt.compiler.traffic import traffic
+from anyrt.core.dtype import storage_bytes
 from anyrt.core.lines import in_line
-from anyrt.ir.buffer import Space
-from anyrt.ir.graph import Graph, Value
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.compute import Given
+from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import parts
-from anyrt.schedule.arena import buffer_bytes
+from anyrt.plan.report import KernelTraffic, Report, StoredTensor
+from anyrt.prims.reshape import elements_of
+from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Launch
 from anyrt.schedule.labels import Layers
-from anyrt.schedule.versions import versions
+from anyrt.schedule.versions import serving, versions
 
 MUCH = 200_000  # characters of a kernel's text, above which the report says why
-MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 
 
-def report_text(lowered: Lowered, extra: Iterable[str] = ()) -> str:
-    """The report as lines of text."""
-    graph, schedule = versions(lowered.graph)[0].graph, lowered.schedule
+def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: Iterable[str] = ()) -> Report:
+    """The report of the version that runs at `sizes`, which `at` tells in words."""
+    kinds = versions(lowered.graph)
+    number = serving((v.guard for v in kinds), sizes.values)
+    graph, schedule = kinds[number].graph, lowered.schedules[number]
     layers = Layers.in_graph(graph)
     called = value_names(graph, layers)
-    lines = [
-        f"kernels: {len(schedule.launches)}, tables of taps: {len(schedule.tables.needed)}, "
-        f"bytes of intermediate tensors: {lowered.arena_bytes}"
-    ]
-    lines += [f"  {launch.name}: touches {moved_bytes(launch)} bytes" for launch in schedule.launches]
-    if schedule.refused:
-        lines.append("stored in memory instead of fused:")
-        lines += [f"  {called[r.value]}: {r.reason}" for r in schedule.refused]
-    return "\n".join([*lines, *extra])
+    made = list(walk(v for _, v in graph.outputs))
+    results = layer_results(graph, made)
+    fused = [v for v in results if not _has_memory(schedule.buffers.get(v))]
+    return Report(
+        at=tuple(at),
+        kernels=tuple(kernel_traffic(layers, x, sizes) for x in schedule.launches),
+        stored=tuple(
+            StoredTensor(called[r.value], _bytes(r.value, sizes), r.reason) for r in schedule.refused
+        ),
+        layers=len({graph.names[v] for v in made if v in graph.names and not isinstance(v.compute, Given)}),
+        results=len(results),
+        fused=len(fused),
+        result_bytes=sum(_bytes(v, sizes) for v in results),
+        fused_bytes=sum(_bytes(v, sizes) for v in fused),
+        tables=len(schedule.tables.needed),
+        arena_bytes=sizes.of(lowered.arena_bytes),
+        notes=tuple(notes),
+    )
+
+
+def kernel_traffic(layers: Layers, launch: Launch, sizes: Sizes) -> KernelTraffic:
+    """A kernel as the report tells of it."""
+    moved = traffic(launch, sizes)
+    return KernelTraffic(launch.name, tuple(layers.computed(launch)), moved.reads, moved.writes)
+
+
+def layer_results(graph: Graph, made: Iterable[Value]) -> list[Value]:
+    """What layers compute for others: of `made` the values, each once, that have a layer's name and are no
+    outputs; reshaped values are those that they are made of."""
+    ends = {elements_of(v) for _, v in (*graph.inputs, *graph.outputs)}
+    found = dict.fromkeys(elements_of(v) for v in made if v in graph.names)
+    return [v for v in found if v not in ends and not isinstance(v.compute, Given)]
+
+
+def _has_memory(buffer: Buffer | None) -> bool:
+    return buffer is not None and buffer.space is Space.ARENA
+
+
+def _bytes(value: Value, sizes: Sizes) -> int:
+    return storage_bytes(value.dtype, sizes.volume(value))
 
 
 def written_lines(lowered: Lowered, functions: Mapping[int, Function]) -> list[str]:
@@ -71,12 +107,3 @@ def _value_name(graph: Graph, value: Value, layer: str) -> str:
     if not layer:
         return graph.name(value)
     return in_line(layer) if value in graph.names else f"{in_line(layer)} ({graph.name(value)})"
-
-
-def moved_bytes(launch: Launch) -> Dim:
-    """Bytes of all tensors that a kernel reads or writes, each counted once."""
-    total: Dim = 0
-    for buffer in launch.call.buffers:
-        if buffer.space in MEMORY:
-            total = add(total, buffer_bytes(buffer))
-    return total

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuCode, CpuDevice, HostMemory, allocate
+from anyrt.backends.cpu.objects import Told
 from anyrt.compiler import native
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
@@ -52,9 +53,9 @@ class Loaded:
     code: CpuCode
 
 
-def load(lowered: native.Lowered, target: processors.Processor) -> Loaded:
-    """Compile and map a lowered graph."""
-    compiled = native.compile_lowered(lowered, target)
+def load(lowered: native.Lowered, target: processors.Processor, told: Told = lambda made, of: None) -> Loaded:
+    """Compile and map a lowered graph; `told` hears of each kernel, see `native.compile_lowered`."""
+    compiled = native.compile_lowered(lowered, target, told=told)
     return Loaded(lowered, compiled, CpuDevice().load(compiled))
 
 

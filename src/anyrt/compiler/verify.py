@@ -23,6 +23,7 @@ import numpy as np
 from anyrt.backends.cpu import processors
 from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, stored
 from anyrt.compiler.native import Lowered
+from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
 from anyrt.compiler.trial import Loaded, Trial, load
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import cast, is_float, numpy_dtype
@@ -85,14 +86,27 @@ class Mismatch:
 
 
 def verify(
-    lowered: Lowered, target: processors.Processor, sizes_list: Sequence[Mapping[str, int]], seed: int = SEED
+    lowered: Lowered,
+    target: processors.Processor,
+    sizes_list: Sequence[Mapping[str, int]],
+    progress: Progress | None = None,
+    seed: int = SEED,
 ) -> tuple[Mismatch, ...]:
-    """The kernels that differ from the interpreter at some of the sizes, each reported once."""
-    loaded = load(lowered, target)
+    """The kernels that differ from the interpreter at some of the sizes, each reported once. `progress`
+    hears of every kernel that is compiled, and verified at one of the sizes, and may stop the work."""
+    progress = progress or Progress("verification")
+    with progress.counted(COMPILING) as told:
+        loaded = load(lowered, target, told)
     found: dict[str, Mismatch] = {}
-    for sizes in sizes_list:
-        for mismatch in _Check(loaded, sizes, seed).run():
-            found.setdefault(mismatch.kernel, mismatch)
+    checks = [_Check(loaded, sizes, seed) for sizes in sizes_list]
+    total, done = sum(len(c.schedule.launches) for c in checks), 0
+    with progress.counted(VERIFYING) as told:
+        told(0, total)
+        for check in checks:
+            for count, mismatches in check.run():
+                found |= {m.kernel: m for m in mismatches if m.kernel not in found}
+                done += count
+                told(done, total)
     return tuple(found.values())
 
 
@@ -134,7 +148,8 @@ class _Check:
     sizes: Mapping[str, int]
     seed: int
 
-    def run(self) -> Iterator[Mismatch]:
+    def run(self) -> Iterator[tuple[int, list[Mismatch]]]:
+        """How many kernels were run, with what differs, each time that a tensor is complete."""
         held = self._leaves()
         number = sum(len(v.calls) for v in self._versions[: self.version])
         for launches in _writers(self.schedule.launches):
@@ -145,10 +160,11 @@ class _Check:
             for _ in launches:
                 self.trial.step(number)
                 number += 1
+            found: list[Mismatch] = []
             for buffer, value in made.items():
-                yield from self._compare(launches, buffer, value, references[value])
+                found += self._compare(launches, buffer, value, references[value])
                 held[value] = cast(references[value].array, value.dtype)
-            yield from self._overrun(launches)
+            yield len(launches), [*found, *self._overrun(launches)]
 
     @cached_property
     def trial(self) -> Trial:

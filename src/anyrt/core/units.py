@@ -29,7 +29,7 @@ def percent(part: int, whole: int) -> str:
     """A share for people.
 
     >>> percent(1, 3), percent(1, 1000), percent(0, 0)
-    ('33 %', '0.1 %', '0 %')
+    ('33 %', '< 1 %', '0 %')
     """
     share = 100 * part / whole if whole else 0.0
-    return f"{share:.1f} %" if 0 < share < 1 else f"{share:.0f} %"
+    return "< 1 %" if 0 < share < 1 else f"{share:.0f} %"

@@ -90,7 +90,8 @@ class Schedule:
 
 @dataclass(slots=True)
 class Fusion:
-    """The decisions for one graph while they are made."""
+    """The decisions for one graph while they are made. `told` hears how many kernels there are of how
+    many."""
 
     graph: Graph
     sizes: Sizes
@@ -99,6 +100,7 @@ class Fusion:
     tunings: Mapping[Value, Tuning] = field(default_factory=dict)
     tables: Tables = field(default_factory=Tables)
     strategies: Strategies = STRATEGIES
+    told: Callable[[int, int], None] = lambda made, of: None
     buffers: dict[Value, Buffer] = field(default_factory=dict)
     refused: list[Stored] = field(default_factory=list)
     unhosted: set[Value] = field(default_factory=set)
@@ -163,12 +165,16 @@ class Fusion:
         while True:
             launches: list[Launch] = []
             refusals: dict[Value, Refusal] = {}
-            groups = (g for g in self._groups(self._hosts()) if 0 not in g.root.shape)  # else nothing to do
+            # Where it is empty there is nothing to do.
+            groups = [g for g in self._groups(self._hosts()) if 0 not in g.root.shape]
+            if not self.made:
+                self.told(0, len(groups))
             for number, group in enumerate(groups):
                 try:
                     launches.append(self._build(group, number))
                 except Refusal as refusal:
                     refusals.setdefault(refusal.value, refusal)
+                self.told(number + 1, len(groups))
             if not refusals:
                 return launches
             for refused in refusals.values():

@@ -21,6 +21,7 @@ from anyrt.plan.json import Reader, dump, load
 
 MAX_ENTRIES: Final = 1 << 10
 MAX_TEXT: Final = 1 << 20
+Told = Callable[[int, int], None]  # so many are made, of so many
 _LENGTH: Final = struct.Struct("<Q")
 
 
@@ -50,17 +51,19 @@ def pieces(
     texts: Iterable[str],
     target: processors.Processor,
     store: Store,
-    check: Callable[[], None] = lambda: None,
+    told: Told = lambda made, of: None,
 ) -> Mapping[str, Piece]:
-    """Code for every text; `check` is called between the steps, and what it raises ends them."""
+    """Code for every text; `told` hears between the steps how many there are of how many, and what it raises
+    ends them."""
     keys = {text: cache_key("piece", llvm.VERSION, target.key, text) for text in texts}
     found = {
         text: piece for text, key in keys.items() if (piece := _unpack(store.get_bytes(key))) is not None
     }
-    made = compile_texts([text for text in keys if text not in found], target, check)
+    missing = [text for text in keys if text not in found]
+    made = compile_texts(missing, target, lambda count: told(len(found) + count, len(keys)))
     new = {text: Piece(*image.flatten(code)) for text, code in made.items()}
     for text, piece in new.items():
-        check()  # who stops a build wants nothing of it, and does not wait for a disk
+        told(len(keys), len(keys))  # who stops a build wants nothing of it, and does not wait for a disk
         store.put_bytes(keys[text], _packed(piece))
     return found | new
 

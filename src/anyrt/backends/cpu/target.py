@@ -5,13 +5,13 @@ image, entries, program = assemble(module, written(module.distinct, machine), ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from anyrt.backends.cpu import executor, processors
 from anyrt.backends.cpu.bytecode import Encoded
 from anyrt.backends.cpu.emit import FUNCTION, emit
 from anyrt.backends.cpu.link import link
-from anyrt.backends.cpu.objects import Nowhere, Store, pieces
+from anyrt.backends.cpu.objects import Nowhere, Store, Told, pieces
 from anyrt.backends.protocol import Answer, Job
 from anyrt.codegen.emit import ATTRIBUTES, Function
 from anyrt.codegen.llvmtext import symbol
@@ -41,15 +41,15 @@ def assemble(
     target: processors.Processor,
     machine: Machine,
     store: Store | None = None,
-    check: Callable[[], None] = lambda: None,
+    told: Told = lambda made, of: None,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
     """(image, entries, program) of a host program whose kernels are written as `functions`, with work shared
-    as it pays on `machine`. Pieces come from `store` where it has them; `check` may stop the compilation of
-    the others."""
+    as it pays on `machine`. Pieces come from `store` where it has them; `told` hears how many kernels there
+    are of how many, and may stop the compilation of the others."""
     loop = executor.text()
-    made = pieces(
-        [loop, *(f.module for f in functions.values())], target, Nowhere() if store is None else store, check
-    )
+    texts, kept = [loop, *(f.module for f in functions.values())], Nowhere() if store is None else store
+    # The executor is compiled first, and is no kernel.
+    made = pieces(texts, target, kept, lambda made, of: told(max(0, made - 1), of - 1))
     return link(module, made[loop], functions, made, machine)
 
 

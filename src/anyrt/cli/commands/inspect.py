@@ -7,19 +7,22 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from anyrt.cli.command import Command
-from anyrt.cli.show import byte_count, print_heading, print_table
+from anyrt.cli.show import print_heading, print_table
+from anyrt.compiler.cached import build_seconds
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
 from anyrt.core.requirement import Requirement
+from anyrt.core.units import byte_count
 from anyrt.plan.file import PlanFile, map_plan
+from anyrt.plan.json import Json
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
-
-JsonValue = str | int | bool | list["JsonValue"] | dict[str, "JsonValue"]
+from anyrt.plan.report import full_text, parse_report, short_text
 
 
 def options(parser: ArgumentParser) -> None:
     """The plan, and the form of the answer."""
     parser.add_argument("plan", type=Path, help="a plan file")
+    parser.add_argument("--full", action="store_true", help="print the whole report, not a page of it")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -29,10 +32,10 @@ def run(args: Namespace) -> None:
     if args.json:
         print(json.dumps(describe(file, args.plan.stat().st_size), indent=2))
         return
-    _print_plan(file, args.plan)
+    _print_plan(file, args.plan, args.full)
 
 
-def describe(file: PlanFile, size: int) -> dict[str, JsonValue]:
+def describe(file: PlanFile, size: int) -> dict[str, Json]:
     """The plan as plain values; everything but the constants' elements and the graph."""
     plan = file.plan
     return {
@@ -61,11 +64,12 @@ def describe(file: PlanFile, size: int) -> dict[str, JsonValue]:
             {"name": b.name, "dtype": short_name(b.dtype), "count": b.count, "bytes": b.nbytes}
             for b in plan.blobs
         ],
-        "report": plan.report,
+        "report": parse_report(plan.report).as_json(),
+        "build_seconds": dict(build_seconds(plan)),
     }  # fmt: skip
 
 
-def _symbol(s: SymbolRecord) -> dict[str, JsonValue]:
+def _symbol(s: SymbolRecord) -> dict[str, Json]:
     return {
         "name": s.name,
         "tensor": s.tensor,
@@ -76,7 +80,7 @@ def _symbol(s: SymbolRecord) -> dict[str, JsonValue]:
     }
 
 
-def _binding(b: Binding) -> dict[str, JsonValue]:
+def _binding(b: Binding) -> dict[str, Json]:
     return {
         "name": b.name,
         "is_input": b.is_input,
@@ -92,7 +96,7 @@ def _condition(r: Requirement) -> str:
     return f"{print_dim(r.left)} {r.relation.value} {print_dim(r.right)}"
 
 
-def _range(r: Range) -> dict[str, JsonValue]:
+def _range(r: Range) -> dict[str, Json]:
     return {
         "tensor": r.tensor,
         "is_values": r.is_values,
@@ -102,7 +106,7 @@ def _range(r: Range) -> dict[str, JsonValue]:
     }
 
 
-def _print_plan(file: PlanFile, path: Path) -> None:
+def _print_plan(file: PlanFile, path: Path, full: bool) -> None:
     plan = file.plan
     size, constants = byte_count(path.stat().st_size), byte_count(plan.blob_bytes)
     print(f"{path}: {plan.name!r}, {size}, of these {constants} constants")
@@ -117,7 +121,10 @@ def _print_plan(file: PlanFile, path: Path) -> None:
             print_table(columns, lines)
     if plan.report:
         print_heading("report")
-        print(plan.report.rstrip())
+        write = full_text if full else short_text
+        print(write(parse_report(plan.report), build_seconds(plan)))
+        if not full:
+            print(f"`anyrt inspect {path} --full` prints the whole report")
 
 
 def _sections(plan: Plan) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:

@@ -1,0 +1,129 @@
+"""Where a build is, told to its monitor, step by step, and to the log.
+
+    progress = Progress("net", log, monitor)
+    with progress.phase("Verify kernels", 7) as phase:
+        phase.reach(3)      # in the thread that builds
+    progress.tick()         # in the thread that waits for it: a line in the log every other second
+
+Steps only count. Whoever waits for the build says now and then how far it is, so that a build is not slowed
+by talking, and one that is long in a single step says so, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from anyrt.compiler.request import Monitor
+from anyrt.core.enums import Severity
+from anyrt.core.errors import BuildCancelled
+
+SCHEDULING: Final = "Schedule kernels"
+MEASURING: Final = "Measure kernels"
+VERIFYING: Final = "Verify kernels"
+COMPILING: Final = "Compile kernels"
+INTERVAL: Final = 2.0  # seconds between lines that say how far a build is
+Told = Callable[[int, int], None]  # so many are made, of so many
+
+
+@dataclass(slots=True, eq=False)
+class Phase:
+    """One phase; `names`: those of its steps, none where steps are kernels. `made`, `of`: kernels, as they
+    were told last; decisions that are made again may make their number another."""
+
+    progress: Progress
+    name: str
+    steps: int
+    names: Sequence[str]
+    began: float
+    done: int = 0
+    made: int = 0
+    of: int = 0
+
+    def reach(self, count: int) -> None:
+        """So many steps are done; BuildCancelled where somebody asks to stop."""
+        monitor = self.progress.monitor
+        while self.done < min(count, self.steps):
+            step, self.done = self.done, self.done + 1
+            if monitor is not None and not monitor.step(self.name, step):
+                name = self.names[step] if self.names else self.name
+                raise BuildCancelled("AR804", self.progress.name, got=f"a stop after step {name!r}")
+        self.progress.check()
+
+    def line(self, now: float) -> str:
+        """How far it is, and after how long."""
+        seconds = f"{now - self.began:.2f} s"
+        if self.names:
+            return f"{self.names[min(self.done, self.steps - 1)]}: {seconds}"
+        return f"{self.name}: {self.made or self.done} of {self.of or self.steps}, {seconds}"
+
+
+@dataclass(slots=True, eq=False)
+class Progress:
+    """A build's phases, the innermost last. `cancelled` is asked after each step."""
+
+    name: str
+    log: Callable[[Severity, str], None] = lambda severity, text: None
+    monitor: Monitor | None = None
+    cancelled: Callable[[], bool] = lambda: False
+    clock: Callable[[], float] = time.perf_counter
+    open: tuple[Phase, ...] = ()
+    last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.last = self.clock()
+
+    def check(self) -> None:
+        """BuildCancelled where the caller asks to stop."""
+        if self.cancelled():
+            raise BuildCancelled("AR804", self.name)
+
+    def tick(self) -> None:
+        """A line in the log where the last one is long ago."""
+        now, phases = self.clock(), self.open
+        if phases and now - self.last >= INTERVAL:
+            self.last = now
+            self.log(Severity.INFO, phases[-1].line(now))
+
+    def info(self, text: str) -> None:
+        """A line in the log."""
+        self.last = self.clock()
+        self.log(Severity.INFO, text)
+
+    @contextmanager
+    def phase(self, name: str, steps: int, names: Sequence[str] = ()) -> Iterator[Phase]:
+        """A phase of so many steps, inside those that are open. One whose steps are kernels says how long it
+        took."""
+        phase = Phase(self, name, steps, names, self.clock())
+        if self.monitor is not None:
+            self.monitor.start(name, self.open[-1].name if self.open else None, steps)
+        self.open = (*self.open, phase)
+        try:
+            yield phase
+        finally:
+            self.open = self.open[:-1]
+            if self.monitor is not None:
+                self.monitor.finish(name)
+        if not names:
+            self.info(phase.line(self.clock()))
+
+    @contextmanager
+    def counted(self, name: str) -> Iterator[Told]:
+        """A phase whose number of steps is known when the first is told; one that begins at 0 again is
+        another."""
+        with ExitStack() as stack:
+            held: list[Phase] = []
+
+            def told(made: int, of: int) -> None:
+                if of and (not held or (made == 0 and held[0].done)):
+                    stack.close()
+                    held[:] = [stack.enter_context(self.phase(name, of))]
+                if held:
+                    held[0].made, held[0].of = made, of
+                    held[0].reach(made)
+                self.check()
+
+            yield told
