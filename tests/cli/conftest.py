@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anyrt.cli import progress
 from anyrt.cli.script import build_script
 
 NETWORK = """
@@ -41,6 +42,37 @@ def wrong(network):
 def refused(network):
     x = network.add_input("x", trt.float32, (1, 2))
     network.mark_output(network.add_scale(x, trt.ScaleMode.UNIFORM).get_output(0))
+
+
+def long(network):
+    x = network.add_input("x", trt.float32, (16, 16))
+    for n in range(24):
+        total = network.add_reduce(x, trt.ReduceOperation.SUM, 1 + n % 2, True)
+        product = network.add_elementwise(total.get_output(0), x, trt.ElementWiseOperation.PROD)
+        tanh = network.add_activation(product.get_output(0), trt.ActivationType.TANH)
+        total.name, product.name, tanh.name = f"sum{n}", f"product{n}", f"row{n}"
+        x = tanh.get_output(0)
+    network.mark_output(x)
+
+
+def left_out(network):
+    x = network.add_input("x", trt.float32, (1, 2))
+    network.add_identity(x).name = "gone"
+    network.mark_output(network.add_activation(x, trt.ActivationType.RELU).get_output(0))
+
+
+def means(network, config):
+    x = network.add_input("x", trt.float32, (4, -1))
+    for name in ("first", "second"):
+        mean = network.add_reduce(x, trt.ReduceOperation.AVG, 2, True)
+        mean.name = name
+        twice = network.add_elementwise(x, mean.get_output(0), trt.ElementWiseOperation.SUB)
+        x = network.add_activation(twice.get_output(0), trt.ActivationType.TANH).get_output(0)
+    network.mark_output(x)
+    network.mark_output(mean.get_output(0))
+    profile = network.builder.create_optimization_profile()
+    profile.set_shape("x", (4, 1), (4, 300), (4, 5000))
+    config.add_optimization_profile(profile)
 """
 
 
@@ -48,6 +80,7 @@ def refused(network):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(progress, "PATIENCE", 1e9)
     Path("net.py").write_text(NETWORK)
     np.save("x.npy", np.float32([-1, 1, -2, 2, -3, 3, -4, 4]).reshape(1, 2, 2, 2))
     return tmp_path

@@ -1,5 +1,6 @@
 """Every command: what it prints, what it writes, and how it refuses."""
 
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from anyrt.cli import progress
 from anyrt.cli.command import all_commands
 from anyrt.cli.main import main
 from anyrt.cli.script import build_script, split_place
@@ -88,8 +90,35 @@ def test_cache_that_is_not_there_is_empty(capsys, folder):
     assert printed(capsys, "cache", "show") == f"0 entries, 0 B, in {folder}/cache\n"
 
 
+def test_explain_shows_layers_and_kernels_on_a_page(capsys):
+    lines = printed(capsys, "explain", "net.py").splitlines()
+    assert lines[0] == "'net': 2 layers in 1 kernel"
+    rows = [line.split() for line in lines]
+    assert ["double", "Scale", "float32", "(1,", "2,", "2,", "2)", "x", "double+relu"] in rows
+    assert ["relu", "Activation", "float32", "(1,", "2,", "2,", "2)", "double", "double+relu"] in rows
+    assert ["100", "%", "64", "B", "double+relu"] in rows
+    assert len(lines) < 30
+
+
+def test_explain_cuts_a_large_network_to_a_page_and_says_so(capsys):
+    lines = printed(capsys, "explain", "net.py:long").splitlines()
+    assert lines[0].startswith("'net': 72 layers in ")
+    assert "and 57 layers more; `anyrt explain net.py:long --stage graph` prints all" in lines
+    assert len(lines) <= 60
+    node = printed(capsys, "explain", "net.py:long", "--node", "row").splitlines()
+    assert "and 8 layers more; `anyrt explain net.py:long --node row --stage graph` prints all" in node
+    assert len(node) <= 80
+
+
+def test_explain_shows_the_kernels_of_a_layer(capsys):
+    text = printed(capsys, "explain", "net.py", "--node", "doub")
+    assert ["double", "Scale"] in [line.split()[:2] for line in text.splitlines()]
+    assert ["relu", "Activation"] not in [line.split()[:2] for line in text.splitlines()]
+    assert 'kernel "double+relu"' in text
+
+
 def test_explain_prints_every_stage(capsys):
-    text = printed(capsys, "explain", "net.py")
+    text = printed(capsys, "explain", "net.py", "--stage", "all")
     headings = [
         a for a, b in zip(text.splitlines(), text.splitlines()[1:], strict=False) if b == "-" * len(a)
     ]
@@ -116,6 +145,49 @@ def test_explain_shows_one_node(capsys):
 def test_explain_shows_assembly_of_any_processor(capsys, level, instruction):
     words = ("explain", "net.py", "--node", "relu", "--stage", "asm", "--cpu", level)
     assert instruction in printed(capsys, *words)
+
+
+def test_explain_finds_all_layers_with_a_part_of_the_name(capsys):
+    found = printed(capsys, "explain", "net.py:long", "--node", "ROW1", "--stage", "graph").splitlines()
+    names = [line.split('"')[-2] for line in found if line.endswith('"')]
+    assert names == ["row1", *(f"row{n}" for n in range(10, 20))]
+    exact = printed(capsys, "explain", "net.py:long", "--node", "row1", "--stage", "graph").splitlines()
+    assert [line.split('"')[-2] for line in exact if line.endswith('"')] == ["row1"]
+
+
+def test_a_layer_has_no_kernels_that_only_share_what_leads_to_it(capsys):
+    """Both means divide by one count, which is computed from sizes."""
+    texts = [
+        printed(capsys, "explain", "net.py:means", "--node", layer, "--stage", "kernels")
+        for layer in ("first", "second")
+    ]
+    first, second = ({line for line in text.splitlines() if line.startswith("kernel ")} for text in texts)
+    assert (len(first), len(second), first & second) == (1, 1, set())
+
+
+def test_a_build_that_takes_long_says_where_it_is_on_stderr(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    assert main(("explain", "net.py", "--stage", "graph")) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "anyrt: building 'net', 2 layers"
+    assert lines[1].startswith("anyrt: Schedule kernels: 1 of 1, ")
+
+
+def test_bars_on_a_terminal_move_and_go(monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    logger, monitor = progress.talk()
+    monitor.phase_start("Building engine", None, 2)
+    monitor.phase_start("Compile kernels", "Building engine", 3)
+    assert monitor.step_complete("Compile kernels", 0)
+    monitor._progress.refresh()
+    monitor.phase_finish("Compile kernels")
+    monitor.phase_finish("Building engine")
+    assert "Compile kernels" in shown.getvalue()
+    assert "1/3" in shown.getvalue()
+    assert isinstance(logger, progress.Silent)
 
 
 def test_explain_shows_the_steps_that_make_a_kernel(capsys):
@@ -162,6 +234,11 @@ def test_explain_shows_every_version_of_a_dynamic_network(capsys):
         (("net.py:wrong",), "[AR311] net.py:29: got AttributeError"),
         (("net.py:refused",), "[AR101] (Unnamed Layer* 0) [Scale] (net.py:34): got rank 2"),
         (("net.py", "--node", "foo"), "[AR304] --node: got 'foo', wanted one of x, double, relu"),
+        (
+            ("net.py:long", "--node", "rwo7"),
+            "[AR304] --node: got 'rwo7', wanted a part of one of 73 names; try row7, ",
+        ),
+        (("net.py:left_out", "--node", "gone"), "[AR304] --node: got 'gone', of which nothing is left"),
         (("net.py", "--cpu", "foo"), "[AR809] --cpu: got 'foo', wanted one of avx512"),
         (("x.npy",), "[AR606] plan: got bytes that begin with"),
     ],

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from anyrt.api.builder import Builder
-from anyrt.api.interfaces import Logger
-from anyrt.core.enums import Severity
+from anyrt.cli.progress import talk
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
 from anyrt.core.flags import strict
 
@@ -35,10 +34,11 @@ def split_place(place: str) -> tuple[Path, str]:
 
 def build_script(path: Path, function: str) -> bytes:
     """The plan of the network that a function of a Python file adds layers to; every mistake is raised."""
+    logger, monitor = talk()
     with strict():
-        builder = Builder(Logger(Severity.INTERNAL_ERROR))  # errors are raised, need not be printed too
+        builder = Builder(logger)
         network, config = builder.create_network(), builder.create_builder_config()
-        network.name = path.stem
+        network.name, config.progress_monitor = path.stem, monitor
         _call_user(path, function, network, config)
         plan = builder.build_serialized_network(network, config)
     if plan is None:

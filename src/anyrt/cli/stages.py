@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from anyrt.backends.cpu import processors
 from anyrt.codegen import llvm
@@ -13,7 +14,7 @@ from anyrt.codegen.llvmtext import symbol
 from anyrt.compiler import native
 from anyrt.core.dimtext import print_dim
 from anyrt.core.errors import ArgumentError, CompileError
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.program import print_call, print_module
@@ -24,12 +25,15 @@ from anyrt.schedule.fuse import Launch, Schedule
 from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.versions import versions
 
+FEW = 6  # names that are listed whole
+NEAREST = 3  # names that are suggested
 NO_KERNEL = "(no kernel: it is an input or a constant, or no output needs it)\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """A lowered plan, all of it or what belongs to `node`, the name of a layer or input."""
+    """A lowered plan, all of it or what belongs to `node`: the name of a layer or input, or a part of
+    several."""
 
     lowered: native.Lowered
     target: processors.Processor
@@ -97,7 +101,7 @@ class Stages:
         found = versions(self.lowered.graph)
         for version, schedule in zip(found, self.lowered.schedules, strict=True):
             heading = f"version for {print_dim(version.guard)}\n" if len(found) > 1 else ""
-            mine = None if self.node is None else values_of(version.graph, self.node)
+            mine = None if self.node is None else _own(version.graph, self.node)
             launches = schedule.launches
             yield (
                 heading,
@@ -137,11 +141,24 @@ def names_of(graph: Graph) -> list[str]:
     return list(dict.fromkeys(graph.names[v] for v in order if v in graph.names))
 
 
-def values_of(graph: Graph, name: str) -> frozenset[Value]:
-    """The values of a layer: those with its name, and the unnamed ones that they are made from."""
-    todo = [v for v, given in graph.names.items() if given == name]
-    if not todo:
-        raise ArgumentError("AR304", "--node", repr(name), f"one of {', '.join(names_of(graph))}")
+def named_like(graph: Graph, part: str) -> list[str]:
+    """The layer or input of this name, else all whose names have it as a part, in the order of the graph."""
+    names = names_of(graph)
+    found = [n for n in names if n == part] or [n for n in names if part.lower() in n.lower()]
+    if found:
+        return found
+    if len(names) <= FEW:
+        raise ArgumentError("AR304", "--node", repr(part), f"one of {', '.join(names)}")
+    near = get_close_matches(part, names, NEAREST, cutoff=0.0)
+    wanted = f"a part of one of {len(names)} names"
+    raise ArgumentError("AR304", "--node", repr(part), wanted, f"try {', '.join(near)}")
+
+
+def values_of(graph: Graph, part: str) -> frozenset[Value]:
+    """The values of the layers that `part` names: those with their names, and the unnamed ones that they are
+    made from."""
+    names = set(named_like(graph, part))
+    todo = [v for v, given in graph.names.items() if given in names]
     found: set[Value] = set()
     while todo:
         value = todo.pop()
@@ -149,6 +166,15 @@ def values_of(graph: Graph, name: str) -> frozenset[Value]:
             found.add(value)
             todo += [a for a in value.args if a not in graph.names]
     return frozenset(found)
+
+
+def _own(graph: Graph, part: str) -> frozenset[Value]:
+    """The same without what other layers are made from, too."""
+    mine, uses = set(values_of(graph, part)), users(graph)
+    for value in reversed(list(walk(mine))):
+        if value in mine and value not in graph.names and not mine.issuperset(uses.get(value, ())):
+            mine.remove(value)
+    return frozenset(mine)
 
 
 def choose_target(level: str | None) -> processors.Processor:

@@ -1,6 +1,8 @@
-"""`anyrt explain NETWORK`: a network at every stage, from the graph to the assembly.
+"""`anyrt explain NETWORK`: a network on a page, or at every stage from the graph to the assembly.
 
-anyrt explain net.py                        all stages of the network that define(network) makes
+anyrt explain net.py                        layers and kernels of the network that define(network) makes
+anyrt explain net.py --node conv            the layers with "conv" in their names, and their kernels
+anyrt explain net.py --stage all            every stage
 anyrt explain net.py:tiny --stage kernels   the fused kernels of the network that tiny(network) makes
 anyrt explain net.py --node norm --stage loops   its kernel after each step that transforms loops
 anyrt explain net.plan --node conv1 --stage asm --cpu neon
@@ -12,6 +14,9 @@ from argparse import ArgumentParser, Namespace
 
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_heading
+from anyrt.core.errors import ArgumentError
+from anyrt.ir.graph import Graph
+from anyrt.plan.plan import Plan
 
 STAGES = ("graph", "kernels", "program", "llvm", "asm")
 LOOPS = "loops"  # long, and only printed when asked for
@@ -21,12 +26,13 @@ def options(parser: ArgumentParser) -> None:
     """The network, and what of it to print."""
     parser.description = __doc__
     parser.add_argument("network", help="FILE.py or FILE.py:FUNCTION (default: define), or a plan file")
-    parser.add_argument("--node", metavar="NAME", help="only this layer or input")
+    parser.add_argument(
+        "--node", metavar="NAME", help="only these layers or inputs: a name, or a part of some"
+    )
     parser.add_argument(
         "--stage",
         choices=(*STAGES, LOOPS, "all"),
-        default="all",
-        help="only this stage; loops: the steps that make each kernel (default: all but loops)",
+        help="this stage; loops: the steps that make each kernel; all: all but loops (default: a page)",
     )
     parser.add_argument(
         "--cpu", metavar="LEVEL", help="for this feature level instead of this machine's: avx2 …"
@@ -35,8 +41,9 @@ def options(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Print the stages that are asked for."""
+    from anyrt.cli.page import Page
     from anyrt.cli.script import build_script, split_place
-    from anyrt.cli.stages import Stages, choose_target, values_of
+    from anyrt.cli.stages import Stages, choose_target
     from anyrt.compiler.driver import lower_plan
     from anyrt.plan.file import map_plan, read_plan
 
@@ -45,7 +52,10 @@ def run(args: Namespace) -> None:
     target = choose_target(args.cpu)
     stages = Stages(lower_plan(file, target), target, args.node)
     if args.node is not None:
-        values_of(stages.lowered.graph, args.node)  # an unknown name is an error before anything is printed
+        _check_node(args.node, file.plan, stages.lowered.graph)
+    if args.stage is None:
+        Page(file.plan, stages, f"anyrt explain {args.network}").print()
+        return
     found = (stages.graph, stages.kernels, stages.program, stages.llvm, stages.assembly)
     texts = {**dict(zip(STAGES, found, strict=True)), LOOPS: stages.loops}
     wanted = STAGES if args.stage == "all" else (args.stage,)
@@ -55,4 +65,15 @@ def run(args: Namespace) -> None:
         print(texts[name](), end="")
 
 
-COMMAND = Command("print a network as graph, kernels, host program, LLVM text and assembly", options, run)
+def _check_node(node: str, plan: Plan, graph: Graph) -> None:
+    """An unknown name is an error before anything is printed; one that the passes left out is another."""
+    from anyrt.cli.stages import named_like, names_of
+
+    if node in {layer.name for layer in plan.layers} and node not in names_of(graph):
+        got = f"{node!r}, of which nothing is left in the graph"
+        do = "see `--stage graph`: other primitives compute it, another layer is equal, or no output needs it"
+        raise ArgumentError("AR304", "--node", got, "a layer of the graph", do)
+    named_like(graph, node)
+
+
+COMMAND = Command("show a network on a page, or as graph, kernels, LLVM text and assembly", options, run)

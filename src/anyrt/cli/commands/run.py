@@ -82,13 +82,12 @@ def _read(file: PlanFile, name: str, path: Path) -> Array:
 
 
 def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-    from anyrt.api.interfaces import Logger
     from anyrt.api.runtime import Runtime
-    from anyrt.core.enums import Severity
+    from anyrt.cli.progress import Lines
     from anyrt.core.flags import strict
 
     with strict():
-        runtime = Runtime(Logger(Severity.INTERNAL_ERROR))
+        runtime = Runtime(Lines())
         runtime.check_weights = False  # `run` has checked them
         engine = runtime.deserialize_cuda_engine(plan)
         assert engine is not None, "strict() makes it an error"

@@ -1,0 +1,127 @@
+"""A network on a page: its layers, the kernels that compute them, and what was not fused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Final
+
+from anyrt.cli.show import print_heading, print_table
+from anyrt.cli.stages import Stages, named_like
+from anyrt.compiler.cached import build_seconds
+from anyrt.compiler.driver import plan_sizes
+from anyrt.compiler.report import build_report
+from anyrt.compiler.request import Point
+from anyrt.core.dimtext import print_dim
+from anyrt.core.dtype import short_name
+from anyrt.core.units import byte_count, counted
+from anyrt.ir.graph import Value
+from anyrt.plan.plan import Plan
+from anyrt.plan.report import KernelTraffic, Report, parse_report, short_text
+from anyrt.schedule.cost import Sizes
+
+ROWS: Final = 16  # layers in a table, and kernels of a node
+DECLARED: Final = ("symbol ", "buffer ")
+TEXT: Final = 30  # lines of a node's kernels
+CELL: Final = 40  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What `anyrt explain` prints where no stage is asked for; `again`: the command, for its hints."""
+
+    plan: Plan
+    stages: Stages
+    again: str
+
+    def print(self) -> None:
+        """Layers and kernels, those of a node with their text."""
+        report = self._report()
+        layers = counted(len(self.plan.layers), "layer", "layers")
+        kernels = counted(len(report.kernels), "kernel", "kernels")
+        print(f"{self.plan.name!r}: {layers} in {kernels}")
+        if self.stages.node is None:
+            self._print_network(report)
+        else:
+            self._print_node(report, named_like(self.stages.lowered.graph, self.stages.node))
+
+    def _report(self) -> Report:
+        """The report for the processor in question, which need not be that of the build."""
+        at, sizes = parse_report(self.plan.report).at, Sizes(plan_sizes(self.plan, Point.OPT))
+        return build_report(self.stages.lowered, sizes, at)
+
+    def _print_network(self, report: Report) -> None:
+        print_heading("layers")
+        self._print_layers(report, {b.name for b in self.plan.bindings} | {x.name for x in self.plan.layers})
+        print_heading("kernels")
+        print(short_text(report, build_seconds(self.plan)))
+        print(f"\n`{self.again} --node PART` shows the layers with PART in their names, and their kernels;")
+        print(
+            "`--stage` prints one of graph, kernels, loops, program, llvm, asm, or, as `all`, all but loops"
+        )
+
+    def _print_node(self, report: Report, names: Collection[str]) -> None:
+        print_heading("layers")
+        self._print_layers(report, names)
+        found = [k for k in report.kernels if not set(names).isdisjoint(k.layers)]
+        print_heading("kernels")
+        rows = [(k.name, byte_count(k.reads), byte_count(k.writes), _cut(", ".join(k.layers))) for k in found]
+        print_table(("kernel", "reads", "writes", "layers"), rows[:ROWS])
+        self._print_rest(len(rows), "kernel", "kernels")
+        whole = self.stages.kernels().rstrip().splitlines()
+        lines = [line for line in whole if line and not line.startswith(DECLARED)]
+        print_heading("loops")
+        print(*lines[:TEXT], sep="\n")
+        self._print_rest(len(lines), "line", "kernels", TEXT)
+
+    def _print_layers(self, report: Report, names: Collection[str]) -> None:
+        rows = [row for row in self._layers(report) if row[0] in names]
+        shown = [tuple(map(_cut, row)) for row in rows[:ROWS]]
+        print_table(("name", "kind", "result", "made from", "kernel"), shown)
+        self._print_rest(len(rows), "layer", "graph")
+
+    def _print_rest(self, count: int, what: str, stage: str, most: int = ROWS) -> None:
+        if count > most:
+            node = "" if self.stages.node is None else f" --node {quote(self.stages.node)}"
+            hint = f"`{self.again}{node} --stage {stage}` prints all"
+            print(f"and {counted(count - most, what, f'{what}s')} more; {hint}")
+
+    def _layers(self, report: Report) -> list[tuple[str, ...]]:
+        """Inputs, then layers, each with its result, the layers that it reads, and its kernels."""
+        graph = self.stages.lowered.graph
+        results = {name: _type(v) for v, name in graph.names.items()}
+        inputs = [
+            (b.name, "input", results.get(b.name, ""), "", "") for b in self.plan.bindings if b.is_input
+        ]
+        makers = {tensor: layer.name for layer in self.plan.layers for tensor in layer.outputs}
+        rows = [
+            (
+                layer.name,
+                layer.kind,
+                results.get(layer.name, ""),
+                ", ".join(makers.get(t, t) for t in layer.inputs),
+                _kernels(report.kernels, layer.name) or _without(layer.kind, layer.name in results),
+            )
+            for layer in self.plan.layers
+        ]
+        return [*inputs, *rows]
+
+
+def _kernels(kernels: Sequence[KernelTraffic], layer: str) -> str:
+    return ", ".join(k.name for k in kernels if layer in k.layers)
+
+
+def _without(kind: str, is_left: bool) -> str:
+    """What to say of a layer without a kernel."""
+    if kind == "Constant":
+        return "weights"
+    return "made while building" if is_left else "rewritten"
+
+
+def _type(value: Value) -> str:
+    return f"{short_name(value.dtype)} ({', '.join(map(print_dim, value.shape))})"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
