@@ -32,11 +32,14 @@ CHUNK = 1 << 24
 class Builder(Reporting, Managed):
     """Makes networks and configurations, and builds plans from them."""
 
+    __slots__ = ("_gpu_allocator", "_settings")
+
     max_threads = Setting(int, 1, "Kept: most threads that a build may use; it uses one.", low=1)
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
             raise wrong_type("Builder", logger, "an ILogger")
+        self._settings: dict[str, object] = {}
         self._channel = Channel(logger)
         self._gpu_allocator: IGpuAllocator | None = None
 

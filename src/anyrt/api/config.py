@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from anyrt.api.edge import Channel, boolean, quiet, wrong_type
 from anyrt.api.expansion import Expansion
+from anyrt.api.fixed import Fixed
 from anyrt.api.interfaces import IProgressMonitor
 from anyrt.api.layer import ILayer
 from anyrt.api.managed import Managed
 from anyrt.api.profile import IOptimizationProfile
-from anyrt.api.setting import Setting, reset_settings
+from anyrt.api.setting import Setting
 from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import Settings, Verify
 from anyrt.core.enums import (
@@ -39,12 +40,26 @@ SOURCES = 1 << TacticSource.EDGE_MASK_CONVOLUTIONS | 1 << TacticSource.JIT_CONVO
 GIB = 1 << 30
 
 
-class IBuilderConfig(Managed):
+class IBuilderConfig(Fixed, Managed):
     """How to build; made by `Builder.create_builder_config`. `verify` and `num_threads` are AnyRT's own.
 
     What says "kept" can be read back and changes no engine: it is about hardware, or about ways of measuring
     that builds do not have.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_calibration_profile",
+        "_channel",
+        "_devices",
+        "_plugins",
+        "_pools",
+        "_previews",
+        "_profiles",
+        "_settings",
+        "_sources",
+        "_timing_cache",
+    )
 
     avg_timing_iterations = Setting(int, 1, "Kept: runs that a measurement would average.", low=1)
     int8_calibrator = Setting(object, None, "Kept; INT8 takes its scales from the tensors' dynamic ranges.")
@@ -97,7 +112,7 @@ class IBuilderConfig(Managed):
 
     def reset(self) -> None:
         """Every setting back to its default; profiles and caches are forgotten."""
-        reset_settings(self)
+        self._settings: dict[str, object] = {}
         self._profiles: list[IOptimizationProfile] = []
         self._calibration_profile: IOptimizationProfile | None = None
         self._pools: dict[MemoryPoolType, int] = {}

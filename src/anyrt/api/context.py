@@ -34,6 +34,21 @@ DETAIL = (ProfilingVerbosity.NONE, ProfilingVerbosity.LAYER_NAMES_ONLY, Profilin
 class IExecutionContext(Reporting, Managed):
     """Runs an engine; one thread at a time, but several contexts of an engine at once."""
 
+    __slots__ = (
+        "_allocators",
+        "_communicator",
+        "_config",
+        "_context",
+        "_debug",
+        "_engine",
+        "_event",
+        "_is_watched",
+        "_nvtx_verbosity",
+        "_profiler",
+        "_settings",
+        "_times",
+    )
+
     name = Setting(str, "", "Kept: a name for the program's own use.")
     debug_sync = Setting(bool, False, "Kept: whether to wait after every kernel; runs always wait.")
     enqueue_emits_profile = Setting(bool, True, "Report to the profiler in each run, not on demand.")
@@ -44,6 +59,7 @@ class IExecutionContext(Reporting, Managed):
     def __init__(
         self, engine: ICudaEngine, parent: Channel, context: Context, config: IRuntimeConfig
     ) -> None:
+        self._settings: dict[str, object] = {}
         self._engine = engine
         self._channel = Channel(parent.logger, parent)
         self._context = context

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import overload
 
 from anyrt.api.edge import WrongValue, integer, number, wrong_type
+from anyrt.api.fixed import Fixed
 from anyrt.core.dimlimits import MAX_RANK
 
 MAX_DIMS = MAX_RANK
@@ -39,8 +40,10 @@ def floats(x: object, where: str) -> tuple[float, ...]:
         raise wrong_type(where, x, "a sequence of floats") from None
 
 
-class Dims:
+class Dims(Fixed):
     """At most 8 sizes; acts like a tuple, and its elements can be assigned. Rank −1 means "not known"."""
+
+    __slots__ = ("__weakref__", "_known", "_sizes")
 
     MAX_DIMS = MAX_DIMS
     _length: int | None = None
@@ -117,11 +120,15 @@ def unknown_dims() -> Dims:
 class Dims2(Dims):
     """Two sizes."""
 
+    __slots__ = ()
+
     _length = 2
 
 
 class DimsHW(Dims2):
     """Height and width."""
+
+    __slots__ = ()
 
     def __init__(self, *args: object, **named: object) -> None:
         Dims2.__init__(self, *(args or tuple(named[k] for k in ("h", "w") if k in named)))
@@ -148,17 +155,23 @@ class DimsHW(Dims2):
 class Dims3(Dims):
     """Three sizes."""
 
+    __slots__ = ()
+
     _length = 3
 
 
 class Dims4(Dims):
     """Four sizes."""
 
+    __slots__ = ()
+
     _length = 4
 
 
-class Permutation:
+class Permutation(Fixed):
     """An array of 8 axes, of which the first rank ones count; `count` says how many were given."""
+
+    __slots__ = ("__weakref__", "_axes", "count")
 
     def __init__(self, order: object = ()) -> None:
         axes = integers(order, "Permutation")

@@ -15,6 +15,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
+from anyrt.api.fixed import Fixed
 from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError, ResourceError
@@ -155,8 +156,10 @@ def stub(method: F) -> F:
     return method
 
 
-class Reporting:
+class Reporting(Fixed):
     """Base of the objects that have an `error_recorder`."""
+
+    __slots__ = ("__weakref__", "_channel")
 
     _channel: Channel
 

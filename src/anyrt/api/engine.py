@@ -50,12 +50,15 @@ POLICIES = {
 class ICudaEngine(Reporting, Managed):
     """A loaded plan: `engine.run(x=array)["y"]` runs it at once, contexts run it step by step."""
 
+    __slots__ = ("_engine", "_io", "_loaded", "_marks", "_plan", "_runtime", "_settings")
+
     weight_streaming_budget_v2 = Setting(
         int, 0, "Kept: bytes of weights to hold ready; all of them are.", low=0
     )
     weight_streaming_budget = Setting(int, 0, "Kept: the same, as older programs set it.", low=-1)
 
     def __init__(self, runtime: Runtime, parent: Channel, engine: Engine, plan: Plan) -> None:
+        self._settings: dict[str, object] = {}
         self._runtime = runtime
         self._channel = Channel(parent.logger, parent)
         self._engine = engine

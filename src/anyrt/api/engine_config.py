@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from anyrt.api.edge import Refused, wrong_type
+from anyrt.api.fixed import Fixed
 from anyrt.core.enums import ExecutionContextAllocationStrategy, SerializationFlag
 
 Strategy = ExecutionContextAllocationStrategy
 
 
-class IRuntimeConfig:
+class IRuntimeConfig(Fixed):
     """How contexts get their memory; made by `ICudaEngine.create_runtime_config`."""
+
+    __slots__ = ("__weakref__", "_strategy")
 
     def __init__(self) -> None:
         self._strategy = Strategy.STATIC
@@ -25,8 +28,10 @@ class IRuntimeConfig:
         return self._strategy
 
 
-class ISerializationConfig:
+class ISerializationConfig(Fixed):
     """What serialising keeps; made by `ICudaEngine.create_serialization_config`."""
+
+    __slots__ = ("__weakref__", "_flags")
 
     def __init__(self) -> None:
         self._flags = 0

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 
+from anyrt.api.fixed import Fixed
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.file import PlanParts
 
 
-class IHostMemory(bytearray, Managed):
+class IHostMemory(bytearray, Fixed, Managed):
     """A one-dimensional buffer: `bytes(m)`, `memoryview(m)`, `f.write(m)`, `np.frombuffer(m, np.uint8)`.
 
     An engine that is made from it uses its weights where they lie, so its bytes are not to be changed.
@@ -23,6 +24,8 @@ class IHostMemory(bytearray, Managed):
     A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its comparison
     by content is switched off: two objects are never equal, and each is true, as TensorRT's are.
     """
+
+    __slots__ = ("__weakref__",)
 
     def __init__(self, content: bytes | PlanParts = b"") -> None:
         pieces = [memoryview(piece).cast("B") for piece in pieces_of(content)]

@@ -60,6 +60,8 @@ class EngineInspector(Reporting):
     """Tells about the kernels of an engine, which are its layers; the build's `profiling_verbosity` says how
     much. A profiler reports them under the same names in the same order."""
 
+    __slots__ = ("_bindings", "_context", "_plan", "_program", "_teller", "_verbosity")
+
     def __init__(self, plan: Plan, bindings: tuple[Binding, ...], program: Program, parent: Channel) -> None:
         self._plan = plan
         self._bindings = bindings

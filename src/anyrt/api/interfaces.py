@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
+from anyrt.api.fixed import Fixed
 from anyrt.api.log import default_format
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
@@ -51,7 +52,7 @@ class InterfaceType(type):
 class Interface(metaclass=InterfaceType):
     """Base of everything that users derive from."""
 
-    _initialised = False
+    __slots__ = ("__weakref__", "_initialised")
 
     def __init__(self) -> None:
         self._initialised = True
@@ -62,8 +63,8 @@ def pure(owner: object, method: str) -> NoReturn:
     raise NotImplementedError(f"{type(owner).__name__} must override {method}")
 
 
-@dataclass
-class InterfaceInfo:
+@dataclass(slots=True, weakref_slot=True)
+class InterfaceInfo(Fixed):
     """Name and version of an interface."""
 
     kind: str = ""
@@ -73,6 +74,8 @@ class InterfaceInfo:
 
 class IVersionedInterface(Interface):
     """An interface that tells its version."""
+
+    __slots__ = ()
 
     @property
     def api_language(self) -> APILanguage:
@@ -89,6 +92,8 @@ class IVersionedInterface(Interface):
 class ILogger(Interface, Managed):
     """Takes every message; override `log`."""
 
+    __slots__ = ()
+
     Severity = SeverityLevel
     INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = SeverityLevel
 
@@ -97,8 +102,10 @@ class ILogger(Interface, Managed):
         pure(self, "log")
 
 
-class Logger(ILogger):
+class Logger(Fixed, ILogger):
     """Prints messages that are at least as serious as `min_severity`."""
+
+    __slots__ = ("_min_severity",)
 
     def __init__(self, min_severity: SeverityLevel = SeverityLevel.WARNING) -> None:
         ILogger.__init__(self)
@@ -123,6 +130,8 @@ class Logger(ILogger):
 
 class IErrorRecorder(IVersionedInterface):
     """Keeps errors for later; override every method. Several threads may report at once."""
+
+    __slots__ = ()
 
     MAX_DESC_LENGTH = 127
 
@@ -158,13 +167,17 @@ class IErrorRecorder(IVersionedInterface):
 class IProfiler(Interface):
     """Is told the time of every layer; override `report_layer_time`."""
 
+    __slots__ = ()
+
     def report_layer_time(self, layer_name: str, ms: float) -> None:
         """Take the milliseconds that a layer took."""
         pure(self, "report_layer_time")
 
 
-class Profiler(IProfiler):
+class Profiler(Fixed, IProfiler):
     """Prints the time of every layer."""
+
+    __slots__ = ()
 
     def report_layer_time(self, layer_name: str, ms: float) -> None:
         """Print one line."""
@@ -173,6 +186,8 @@ class Profiler(IProfiler):
 
 class IProgressMonitor(IVersionedInterface):
     """Follows a build, and may stop it; override every method."""
+
+    __slots__ = ()
 
     def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
         """A phase of so many steps begins, inside another phase or at the top (None)."""
@@ -194,6 +209,8 @@ class IOutputAllocator(IVersionedInterface):
     gets the stream too and is preferred; and `notify_shape(tensor_name, shape)`.
     """
 
+    __slots__ = ()
+
     def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
         """The address of at least `size` bytes; 0 or None where there are none."""
         pure(self, "reallocate_output")
@@ -211,6 +228,8 @@ class IOutputAllocator(IVersionedInterface):
 
 class IGpuAllocator(IVersionedInterface):
     """Gives the memory that engines work in; addresses are ints."""
+
+    __slots__ = ()
 
     def allocate(self, size: int, alignment: int, flags: int) -> int | None:
         """The address of `size` bytes; None where there are none."""
@@ -236,6 +255,8 @@ class IGpuAllocator(IVersionedInterface):
 class IGpuAsyncAllocator(IGpuAllocator):
     """Gives memory in the order of streams; override the two async methods."""
 
+    __slots__ = ()
+
     def allocate(self, size: int, alignment: int, flags: int) -> int | None:
         """`allocate_async` on the default stream."""
         return self.allocate_async(size, alignment, 0, flags)
@@ -256,6 +277,8 @@ class IGpuAsyncAllocator(IGpuAllocator):
 class IStreamReader(IVersionedInterface):
     """Hands out a plan piece by piece; override `read(size)`, which returns bytes."""
 
+    __slots__ = ()
+
     def read(self, size: int) -> bytes:
         """The next bytes, at most `size`; fewer at the end."""
         pure(self, "read")
@@ -263,6 +286,8 @@ class IStreamReader(IVersionedInterface):
 
 class IStreamReaderV2(IVersionedInterface):
     """Hands out a plan piece by piece; override `read(num_bytes, stream)`; `seek` is never called."""
+
+    __slots__ = ()
 
     def read(self, num_bytes: int, stream: int) -> bytes:
         """The next bytes, at most `num_bytes`; fewer at the end."""
@@ -276,6 +301,8 @@ class IStreamReaderV2(IVersionedInterface):
 class IStreamWriter(IVersionedInterface):
     """Takes a plan piece by piece; override `write(data)`, which returns how many bytes it took."""
 
+    __slots__ = ()
+
     def write(self, data: bytes) -> int:
         """Take bytes."""
         pure(self, "write")
@@ -283,6 +310,8 @@ class IStreamWriter(IVersionedInterface):
 
 class IDebugListener(IVersionedInterface):
     """Is shown the debug tensors of a run; override `process_debug_tensor`."""
+
+    __slots__ = ()
 
     def process_debug_tensor(
         self, addr: int, location: TensorLocation, type: DataType, shape: object, name: str, stream: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anyrt.api.edge import Channel, integer, quiet, wrong_type
+from anyrt.api.fixed import Fixed
 from anyrt.api.tensor import ITensor, checked_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, GraphError
@@ -14,8 +15,22 @@ if TYPE_CHECKING:
     from anyrt.api.network import INetworkDefinition
 
 
-class ILayer:
+class ILayer(Fixed):
     """A layer of a network; made by the network's `add_*` methods."""
+
+    __slots__ = (
+        "__weakref__",
+        "_attributes",
+        "_inputs",
+        "_metadata",
+        "_name",
+        "_network",
+        "_num_ranks",
+        "_op",
+        "_outputs",
+        "_precision",
+        "_source",
+    )
 
     def __init__(
         self,

@@ -38,8 +38,8 @@ def layer_class_names() -> list[str]:
 
 
 def _new(name: str, body: dict[str, object]) -> type[ILayer]:
-    # No slots anywhere: all layer classes have one layout, so that `layer.__class__ = X` is allowed.
-    return type(name, (ILayer,), {"__module__": "anyrt", **body})
+    # No slots of their own: all layer classes have one layout, so that `layer.__class__ = X` is allowed.
+    return type(name, (ILayer,), {"__module__": "anyrt", "__slots__": (), **body})
 
 
 def _property(spec: AttrSpec) -> property:

@@ -9,6 +9,8 @@ from typing import Self
 class Managed:
     """`with` on an object, which TensorRT allows, warns about and does nothing for."""
 
+    __slots__ = ()
+
     def __enter__(self) -> Self:
         warnings.warn(
             "`with` on this object does nothing; it lives as long as it is used", DeprecationWarning, 2

@@ -27,6 +27,21 @@ _COUNT = itertools.count()
 class INetworkDefinition(Reporting, Managed):
     """Inputs, layers and marked outputs; made by `Builder.create_network`."""
 
+    __slots__ = (
+        "_builder",
+        "_debug",
+        "_debug_unfused",
+        "_expansion",
+        "_flags",
+        "_inputs",
+        "_layers",
+        "_name",
+        "_outputs",
+        "_refittable",
+        "_shape_outputs",
+        "_weight_names",
+    )
+
     def __init__(self, builder: Builder, flags: int) -> None:
         self._builder = builder
         self._flags = flags

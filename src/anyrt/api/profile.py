@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from anyrt.api.dims import Dims, integers, sizes
 from anyrt.api.edge import Refused, WrongValue, wrong_type
+from anyrt.api.fixed import Fixed
 from anyrt.core.errors import ProfileError
 from anyrt.plan.plan import Range
 
 
-class IOptimizationProfile:
+class IOptimizationProfile(Fixed):
     """Minimum, optimum and maximum for every dynamic input; made by `Builder.create_optimization_profile`."""
+
+    __slots__ = ("__weakref__", "_extra_memory_target", "_shapes", "_values")
 
     def __init__(self) -> None:
         self._shapes: dict[str, Range] = {}

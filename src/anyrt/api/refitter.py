@@ -15,6 +15,8 @@ from anyrt.core.errors import NotSupportedError
 class Refitter(Reporting):
     """Would exchange weights of `engine`; engines are not refittable yet, `engine.refittable` says so."""
 
+    __slots__ = ("_engine", "_settings")
+
     __anyrt_stub__ = True
     max_threads = Setting(int, 1, "Most threads that refitting may use.", low=1)
     weights_validation = Setting(bool, True, "Whether weights are looked through for nan and infinity.")
@@ -22,6 +24,7 @@ class Refitter(Reporting):
     def __init__(self, engine: ICudaEngine, logger: ILogger) -> None:
         if not isinstance(engine, ICudaEngine) or not isinstance(logger, ILogger):
             raise wrong_type("Refitter", engine, "an ICudaEngine and an ILogger")
+        self._settings: dict[str, object] = {}
         self._engine = engine
         self._channel = Channel(logger)
 

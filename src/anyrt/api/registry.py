@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from anyrt.api.fixed import Fixed
 from anyrt.api.interfaces import IErrorRecorder
 
 
-class IPluginRegistry:
+class IPluginRegistry(Fixed):
     """Finds plug-ins by type, version and namespace: none so far, so that every answer is None."""
+
+    __slots__ = ("__weakref__", "error_recorder", "parent_search_enabled")
 
     def __init__(self) -> None:
         self.error_recorder: IErrorRecorder | None = None

@@ -33,6 +33,8 @@ PLAN_THREADS = 64
 class Runtime(Reporting, Managed):
     """Makes engines from plans; an engine keeps its runtime alive."""
 
+    __slots__ = ("_gpu_allocator", "_settings")
+
     max_threads = Setting(int, 1, "Kept: checksums are computed on as many threads as engines use.", low=1)
     DLA_core = Setting(int, -1, "Kept: the DLA core for engines; none exist here.")
     temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
@@ -47,6 +49,7 @@ class Runtime(Reporting, Managed):
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
             raise wrong_type("Runtime", logger, "an ILogger")
+        self._settings: dict[str, object] = {}
         self._channel = Channel(logger)
         self._gpu_allocator: IGpuAllocator | None = None
 

@@ -2,18 +2,24 @@
 
 >>> class Box:
 ...     count = Setting(int, 1, "how many", low=1)
->>> box = Box(); box.count = 5; box.count
+>>> box = Box(); box._settings = {}; box.count = 5; box.count
 5
 """
 
 from __future__ import annotations
 
-from typing import Generic, Self, TypeVar, overload
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 from anyrt.api.edge import HasChannel, type_name, wrong_type
 from anyrt.core.errors import ArgumentError
 
 T = TypeVar("T")
+
+
+class HasSettings(HasChannel, Protocol):
+    """An object with settings; its `__init__` makes an empty `_settings`."""
+
+    _settings: dict[str, Any]  # Any: each has the type of its Setting
 
 
 class Setting(Generic[T]):
@@ -34,14 +40,14 @@ class Setting(Generic[T]):
     @overload
     def __get__(self, owner: None, cls: type) -> Self: ...
     @overload
-    def __get__(self, owner: object, cls: type) -> T: ...
-    def __get__(self, owner: object | None, cls: type) -> Self | T:
+    def __get__(self, owner: HasSettings, cls: type) -> T: ...
+    def __get__(self, owner: HasSettings | None, cls: type) -> Self | T:
         if owner is None:
             return self
-        kept: T = vars(owner).get("_settings", {}).get(self.name, self.default)
+        kept: T = owner._settings.get(self.name, self.default)
         return kept
 
-    def __set__(self, owner: HasChannel, value: T) -> None:
+    def __set__(self, owner: HasSettings, value: T) -> None:
         fits = isinstance(value, self.kind) and not (isinstance(value, bool) and self.kind is int)
         if self.kind is float and isinstance(value, int):
             fits = True
@@ -51,14 +57,9 @@ class Setting(Generic[T]):
             got, wanted = f"{self.name} = {value}", f"{self.low} to {self.high}"
             owner._channel.fail(ArgumentError("AR304", type_name(owner), got, wanted))
             return
-        vars(owner).setdefault("_settings", {})[self.name] = value
+        owner._settings[self.name] = value
 
     def _outside(self, value: object) -> bool:
         if not isinstance(value, int | float):
             return False
         return (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
-
-
-def reset_settings(owner: object) -> None:
-    """Every setting of `owner` back to its default."""
-    vars(owner).pop("_settings", None)

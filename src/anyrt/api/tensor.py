@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from anyrt.api.dims import Dims, floats, sizes, unknown_dims
 from anyrt.api.edge import Channel, boolean, integer, quiet, wrong_type
+from anyrt.api.fixed import Fixed
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, TensorFormat, TensorLocation
 from anyrt.core.errors import ArgumentError, GraphError, ShapeError
@@ -18,8 +19,24 @@ if TYPE_CHECKING:
 MAX_NAME = 4096
 
 
-class ITensor:
+class ITensor(Fixed):
     """One tensor. Its shape and type follow from the layers before it, as these stand when asked."""
+
+    __slots__ = (
+        "__weakref__",
+        "_broadcast",
+        "_consumers",
+        "_dim_names",
+        "_dtype",
+        "_formats",
+        "_index",
+        "_layer",
+        "_location",
+        "_name",
+        "_network",
+        "_range",
+        "_shape",
+    )
 
     def __init__(self, network: INetworkDefinition, name: str, layer: ILayer | None, index: int) -> None:
         self._network = network

@@ -17,6 +17,7 @@ import json
 from dataclasses import dataclass
 
 from anyrt.api.edge import wrong_type
+from anyrt.api.fixed import Fixed
 from anyrt.api.host_memory import IHostMemory
 from anyrt.core.errors import PlanError
 
@@ -24,8 +25,10 @@ MAGIC = b"anyrt timing cache 1\n"
 MAX_BYTES = 1 << 28
 
 
-class TimingCacheKey:
+class TimingCacheKey(Fixed):
     """The name of a kernel where it was measured."""
+
+    __slots__ = ("__weakref__", "_text")
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -47,18 +50,20 @@ class TimingCacheKey:
         return hash(self._text)
 
 
-@dataclass
-class TimingCacheValue:
+@dataclass(slots=True, weakref_slot=True)
+class TimingCacheValue(Fixed):
     """The tuning that was best, as a hash, and its time in milliseconds."""
 
     tacticHash: int
     timingMSec: float
 
 
-class ITimingCache:
+class ITimingCache(Fixed):
     """Measurements by key, from builds, `update` and `combine`.
 
     Made by `IBuilderConfig.create_timing_cache`."""
+
+    __slots__ = ("__weakref__", "_entries")
 
     def __init__(self, serialized: bytes | bytearray | memoryview = b"") -> None:
         try:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.api.edge import WrongType, type_name, wrong_type
+from anyrt.api.fixed import Fixed
 from anyrt.core.dtype import from_numpy, is_packed, numpy_dtype, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError
@@ -37,11 +38,13 @@ PLAIN = frozenset(
 )
 
 
-class Weights:
+class Weights(Fixed):
     """An array, or a type with an address and a count; nothing is copied, and an array is kept alive.
 
     `Weights(array)`; `Weights(type, ptr, count)`, whose memory the caller keeps; `Weights(type)`: empty.
     """
+
+    __slots__ = ("__weakref__", "_array", "_count", "_dtype", "_ptr")
 
     def __init__(
         self,

@@ -100,6 +100,7 @@ ARGUMENTS: dict[int, tuple[str, str]] = {
     310: ("setting not allowed now", "The attribute cannot be changed in this state"),
     311: ("wrong kind of argument", "The argument has the wrong Python type"),
     312: ("index out of range", "The index is not below the count"),
+    313: ("no such attribute", "Objects have the attributes that their class declares, and no others"),
 }
 
 GRAPH: dict[int, tuple[str, str]] = {

@@ -1,0 +1,60 @@
+"""Public objects have the attributes that their classes declare, so that a misspelt one is refused.
+
+>>> class Box(Fixed):
+...     __slots__ = ("_width",)
+...     width = property(None, lambda self, width: setattr(self, "_width", width))
+>>> Box().widht = 3
+Traceback (most recent call last):
+anyrt.api.fixed.WrongName: [AR313] Box: got 'widht', wanted an attribute that it has; the nearest is 'width'
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from anyrt.core.errors import ArgumentError
+
+
+class WrongName(AttributeError):
+    """An attribute that an object does not have, or that cannot be set."""
+
+
+class Fixed:
+    """Base of public objects: slots refuse what is not declared, and this says what may have been meant.
+
+    A subclass that users write has a `__dict__`, and with it attributes of its own.
+    """
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        try:
+            object.__setattr__(self, name, value)
+        except AttributeError:
+            kind = type(self)
+            if name in _settable(kind):
+                raise  # the setter's own
+            raise WrongName(_mistake(kind, name)) from None
+
+
+def _mistake(kind: type, name: str) -> ArgumentError:
+    if hasattr(kind, name):
+        do = "set what it follows from"
+        return ArgumentError(
+            "AR313", kind.__name__, f"a value for {name!r}", "an attribute that can be set", do
+        )
+    near = difflib.get_close_matches(name, _settable(kind), 1)
+    do = f"the nearest is {near[0]!r}" if near else f"help({kind.__name__}) lists them"
+    return ArgumentError("AR313", kind.__name__, repr(name), "an attribute that it has", do)
+
+
+def _settable(kind: type) -> list[str]:
+    """The public attributes of `kind` that may be set."""
+    public = [n for n in dir(kind) if not n.startswith("_")]
+    return [n for n in public if _can_be_set(getattr(kind, n))]
+
+
+def _can_be_set(attribute: object) -> bool:
+    if isinstance(attribute, property):
+        return attribute.fset is not None
+    return hasattr(attribute, "__set__")
