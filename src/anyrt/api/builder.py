@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from anyrt.api.compile import compile_request, stored_layers
 from anyrt.api.config import IBuilderConfig
-from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, WrongValue, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
+from anyrt.api.flagbits import check_bits, tell_idle
 from anyrt.api.freeze import freeze
 from anyrt.api.host_memory import IHostMemory, pieces_of
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
@@ -21,12 +22,16 @@ from anyrt.api.runtime import Runtime, engine_pool
 from anyrt.api.setting import Setting
 from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import BuildRequest
-from anyrt.core.enums import Severity
-from anyrt.core.errors import AnyrtError, ResourceError
+from anyrt.core.enums import NetworkDefinitionCreationFlag, Severity
+from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
 from anyrt.plan.file import PlanParts
 from anyrt.plan.pool import Threads
 
 CHUNK = 1 << 24
+# The flags that say something of a network; EXPLICIT_BATCH says what is so in any case.
+NETWORK_FLAGS = frozenset(
+    {NetworkDefinitionCreationFlag.EXPLICIT_BATCH, NetworkDefinitionCreationFlag.STRONGLY_TYPED}
+)
 
 
 class Builder(Reporting, Managed):
@@ -83,9 +88,17 @@ class Builder(Reporting, Managed):
     )
 
     def create_network(self, flags: int = 0) -> INetworkDefinition:
-        """A network without layers; `flags`: NetworkDefinitionCreationFlag members as a bit mask."""
+        """A network without layers; `flags`: NetworkDefinitionCreationFlag members as a bit mask.
+
+        Networks always have explicit batches, and may be strongly typed; other flags have no effect yet.
+        ValueError for bits that are no flag."""
         if not isinstance(flags, int):
             raise wrong_type("create_network", flags, "a bit mask, 1 << int(flag)")
+        try:
+            check_bits("create_network", flags, NetworkDefinitionCreationFlag)
+        except ArgumentError as error:
+            raise WrongValue(error) from None
+        tell_idle(self._channel, flags, NetworkDefinitionCreationFlag, NETWORK_FLAGS)
         return INetworkDefinition(self, flags)
 
     def create_builder_config(self) -> IBuilderConfig:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from anyrt.api.edge import Channel, boolean, quiet, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.fixed import Fixed
+from anyrt.api.flagbits import Flags, check_bits, tell_idle
 from anyrt.api.interfaces import IProgressMonitor
 from anyrt.api.layer import ILayer
 from anyrt.api.managed import Managed
@@ -38,6 +39,7 @@ from anyrt.ops._expand import DLA_TYPES, dla_reason
 E = TypeVar("E", bound=TrtEnum)
 SOURCES = 1 << TacticSource.EDGE_MASK_CONVOLUTIONS | 1 << TacticSource.JIT_CONVOLUTIONS
 GIB = 1 << 30
+BUILD_FLAGS = frozenset({BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.DISABLE_TIMING_CACHE})
 
 
 class IBuilderConfig(Fixed, Managed):
@@ -64,10 +66,12 @@ class IBuilderConfig(Fixed, Managed):
     avg_timing_iterations = Setting(int, 1, "Kept: runs that a measurement would average.", low=1)
     int8_calibrator = Setting(object, None, "Kept; INT8 takes its scales from the tensors' dynamic ranges.")
     engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Kept; engines are STANDARD.")
-    flags = Setting(int, 1 << BuilderFlag.TF32, "All builder flags, see `set_flag`, as a bit mask.", low=0)
+    flags = Flags(
+        BuilderFlag, 1 << BuilderFlag.TF32, BUILD_FLAGS, "All builder flags, see `set_flag`, as a bit mask."
+    )
     default_device_type = Setting(DeviceType, DeviceType.GPU, "Kept: where layers would run unless told.")
     DLA_core = Setting(int, -1, "Kept: the DLA core to build for; none exist here.")
-    quantization_flags = Setting(int, 0, "Kept: all quantisation flags as a bit mask.", low=0)
+    quantization_flags = Flags(QuantizationFlag, 0, (), "Kept: all quantisation flags as a bit mask.")
     profile_stream = Setting(int, 0, "Kept: the stream that a measurement would use.")
     profiling_verbosity = Setting(
         ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "How much the engine tells about its layers."
@@ -147,8 +151,8 @@ class IBuilderConfig(Fixed, Managed):
         """Switch a flag on.
 
         OBEY_PRECISION_CONSTRAINTS rounds to half types after every layer, FP16 and INT8 let DLA take float32,
-        DISABLE_TIMING_CACHE keeps a build that measures from the timing cache; the others are kept, as this
-        library has nothing for them to switch."""
+        DISABLE_TIMING_CACHE keeps a build that measures from the timing cache; the others change no engine
+        yet, which is logged once."""
         self.flags |= 1 << _member(BuilderFlag, flag)
 
     def clear_flag(self, flag: BuilderFlag) -> None:
@@ -175,6 +179,7 @@ class IBuilderConfig(Fixed, Managed):
         """Switch a preview feature, which is kept, on or off."""
         change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
         change(_member(PreviewFeature, feature))
+        tell_idle(self._channel, 1 << feature if enable else 0, PreviewFeature, ())
 
     def get_preview_feature(self, feature: PreviewFeature) -> bool:
         """Whether a preview feature is on."""
@@ -245,10 +250,12 @@ class IBuilderConfig(Fixed, Managed):
             self._channel.log(Severity.INFO, f"{layer._place} cannot run on DLA: {reason}")
         return reason is None
 
+    @quiet(False)
     def set_tactic_sources(self, tactic_sources: int) -> bool:
         """Choose libraries of kernels as a bit mask, which is kept: ours come from none of them."""
         if not isinstance(tactic_sources, int):
             raise wrong_type("set_tactic_sources", tactic_sources, "a bit mask of TacticSource")
+        check_bits("set_tactic_sources", tactic_sources, TacticSource)
         self._sources = tactic_sources
         return True
 

@@ -87,10 +87,20 @@ class Channel:
         self.logger = logger
         self.parent = parent
         self.recorder: IErrorRecorder | None = None
+        self._told: set[str] = set()
 
     def log(self, severity: Severity, text: str) -> None:
         """Hand a message to the logger; a logger that raises is printed and ignored."""
         call_user(None, self.logger.log, severity, text)
+
+    def once(self, severity: Severity, text: str) -> None:
+        """Log a message unless this object, or one that was made by the same builder or runtime, did."""
+        holder = self
+        while holder.parent is not None:
+            holder = holder.parent
+        if text not in holder._told:
+            holder._told.add(text)
+            self.log(severity, text)
 
     def fail(self, error: AnyrtError, severity: Severity = Severity.ERROR) -> None:
         """Log `error`, report it to the nearest error recorder; under strict, raise it."""

@@ -13,6 +13,7 @@ from anyrt.api.context import IExecutionContext
 from anyrt.api.dims import Dims, unknown_dims
 from anyrt.api.edge import Channel, Refused, Reporting, integer, quiet, wrong_type
 from anyrt.api.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
+from anyrt.api.flagbits import tell_idle
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.inspector import EngineInspector
 from anyrt.api.managed import Managed
@@ -341,6 +342,7 @@ class ICudaEngine(Reporting, Managed):
             raise NotSupportedError(
                 "AR901", "serialize_with_config", "EXCLUDE_WEIGHTS", do="keep the weights"
             )
+        tell_idle(self._channel, arg0.flags, SerializationFlag, ())
         return IHostMemory(self._plan_parts())
 
     def _plan_parts(self) -> PlanParts:

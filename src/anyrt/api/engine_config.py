@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from anyrt.api.edge import Refused, wrong_type
 from anyrt.api.fixed import Fixed
+from anyrt.api.flagbits import check_bits
 from anyrt.core.enums import ExecutionContextAllocationStrategy, SerializationFlag
+from anyrt.core.errors import ArgumentError
 
 Strategy = ExecutionContextAllocationStrategy
 
@@ -38,15 +40,17 @@ class ISerializationConfig(Fixed):
 
     @property
     def flags(self) -> int:
-        """All flags as a bit mask; RuntimeError for bits that mean nothing."""
+        """All flags as a bit mask; RuntimeError for bits that are no flag."""
         return self._flags
 
     @flags.setter
     def flags(self, flags: int) -> None:
         if not isinstance(flags, int):
             raise wrong_type("ISerializationConfig.flags", flags, "an int")
-        if flags < 0 or flags >> len(SerializationFlag):
-            raise Refused(f"ISerializationConfig: {flags:#x} has bits that are no SerializationFlag")
+        try:
+            check_bits("ISerializationConfig.flags", flags, SerializationFlag)
+        except ArgumentError as error:
+            raise Refused(error) from None
         self._flags = flags
 
     def set_flag(self, flag: SerializationFlag) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from anyrt.api.allocator import AllocatedDevice
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
+from anyrt.api.flagbits import Flags
 from anyrt.api.interfaces import IGpuAllocator, ILogger
 from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
@@ -38,8 +39,11 @@ class Runtime(Reporting, Managed):
     max_threads = Setting(int, 1, "Kept: checksums are computed on as many threads as engines use.", low=1)
     DLA_core = Setting(int, -1, "Kept: the DLA core for engines; none exist here.")
     temporary_directory = Setting(str, "", "Kept: where temporary files may go; none are made.")
-    tempfile_control_flags = Setting(
-        int, TEMPFILES, "Kept: which temporary files are allowed, as bits; none are made.", low=0
+    tempfile_control_flags = Flags(
+        TempfileControlFlag,
+        TEMPFILES,
+        TempfileControlFlag,
+        "Kept: which temporary files are allowed, as bits; none are made.",
     )
     check_weights = Setting(
         bool, None, "Whether loading compares weights with checksums; None: as ANYRT_CHECK_WEIGHTS says."

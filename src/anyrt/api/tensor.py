@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from anyrt.api.dims import Dims, floats, sizes, unknown_dims
 from anyrt.api.edge import Channel, boolean, integer, quiet, wrong_type
 from anyrt.api.fixed import Fixed
+from anyrt.api.flagbits import check_bits
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, TensorFormat, TensorLocation
 from anyrt.core.errors import ArgumentError, GraphError, ShapeError
@@ -140,6 +141,7 @@ class ITensor(Fixed):
     def _allow(self, formats: int) -> None:
         if not isinstance(formats, int):
             raise wrong_type("ITensor.allowed_formats", formats, "a bit mask of TensorFormat")
+        check_bits(self._name, formats, TensorFormat)
         if not formats & 1 << TensorFormat.LINEAR:
             got, do = f"formats {bin(formats)}", "allow 1 << TensorFormat.LINEAR"
             raise ArgumentError("AR304", self._name, got, "LINEAR among them", do)
