@@ -19,9 +19,7 @@ def config(builder):
 
 @pytest.mark.parametrize("bits", [1 << 9, 1 << 9 | 1, 1 << 4])
 def test_network_of_unknown_flags_is_refused(builder, bits):
-    with pytest.raises(
-        ValueError, match=rf"AR304.*create_network: got {bits} \(no meaning: bit \d\)"
-    ):
+    with pytest.raises(ValueError, match=rf"AR304.*create_network: got {bits} \(no meaning: bit \d\)"):
         builder.create_network(bits)
 
 

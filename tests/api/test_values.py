@@ -1,7 +1,9 @@
 """Dims, permutations, weights, host memory: what users hold in their hands."""
 
+import copy
 import gc
 import io
+import pickle
 import weakref
 
 import ml_dtypes
@@ -145,6 +147,22 @@ def test_host_memory_has_truth_and_identity_and_a_length():
     assert memory != trt.IHostMemory(b"")
     assert memory != b""
     assert (len(memory), len(trt.IHostMemory(b"plan"))) == (0, 4)
+
+
+def test_host_memory_has_no_order():
+    memory = trt.IHostMemory(b"plan")
+    with pytest.raises(TypeError, match="not supported"):
+        assert memory < b"zzzz"
+    assert (memory == memory, memory == b"plan") == (True, False)
+
+
+def test_host_memory_is_read_like_any_bytes(tmp_path):
+    memory = trt.IHostMemory(b"plan")
+    (tmp_path / "net.plan").write_bytes(memory)
+    assert np.frombuffer(memory, np.uint8).tolist() == list(memory) == [112, 108, 97, 110]
+    assert (memory[0], bytes(memory[1:]), b"la" in memory) == (112, b"lan", True)
+    assert [bytes(x) for x in (copy.copy(memory), pickle.loads(pickle.dumps(memory)))] == [b"plan"] * 2
+    assert (tmp_path / "net.plan").read_bytes() == b"plan"
 
 
 def test_module_functions():

@@ -22,7 +22,7 @@ class IHostMemory(bytearray, Fixed, Managed):
     An engine that is made from it uses its weights where they lie, so its bytes are not to be changed.
 
     A bytearray because a class in Python can export a buffer itself only from Python 3.12 on; its comparison
-    by content is switched off: two objects are never equal, and each is true, as TensorRT's are.
+    by content is switched off: two objects are never equal, none is less, each is true, as TensorRT's are.
     """
 
     __slots__ = ("__weakref__",)
@@ -43,6 +43,11 @@ class IHostMemory(bytearray, Fixed, Managed):
     __hash__ = object.__hash__  # type: ignore[assignment]  # compared by identity, see above
     __eq__ = object.__eq__
     __ne__ = object.__ne__
+
+    def __lt__(self, other: object) -> bool:
+        return NotImplemented
+
+    __le__ = __gt__ = __ge__ = __lt__
 
     def __bool__(self) -> bool:
         return True
