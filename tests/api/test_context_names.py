@@ -456,4 +456,4 @@ def test_a_profile_with_one_shape_pins_it(log):
 def test_a_fault_in_a_run_is_reported_under_the_name_that_was_called(context, log, monkeypatch):
     monkeypatch.setattr(type(context._context), "run", lambda self: 1 // 0)
     assert context.execute_async_v3(0) is False
-    assert "[AR807] execute_async_v3: got ZeroDivisionError" in log.lines[-1]
+    assert "[AR807] execute_async_v3 (test_context_names.py:" in log.lines[-1]

@@ -120,7 +120,7 @@ def test_a_layout_is_asked_for_by_profiles_that_exist(engine, log, query):
 def test_profiles_of_unknown_tensors_and_numbers_are_empty_or_refused(engine, log):
     assert engine.get_tensor_profile_shape("q", 0) == engine.get_tensor_profile_shape("x", 9) == []
     assert [line[1:6] for line in log.lines] == ["AR706", "AR507"]
-    with pytest.raises(RuntimeError, match="not an input shape tensor"):
+    with pytest.raises(RuntimeError, match=r"AR706.*wanted an input whose values are sizes"):
         engine.get_tensor_profile_values(0, "s")
     with pytest.raises(TypeError):
         engine.get_tensor_profile_values("n", 0)

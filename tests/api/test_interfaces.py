@@ -64,9 +64,16 @@ def test_errors_go_to_the_logger_and_the_nearest_recorder():
     logger, recorder = Collect(), Recorder()
     parent = Channel(logger)
     parent.recorder = recorder
-    Channel(logger, parent).fail(E)
-    assert logger.lines == [(trt.Logger.ERROR, str(E))]
-    assert recorder.errors == [(trt.ErrorCodeTRT.INVALID_STATE, str(E))]
+    Channel(logger, parent).fail(E.at("x (net.py:3)"))
+    text = str(E.at("x (net.py:3)"))
+    assert logger.lines == [(trt.Logger.ERROR, text)]
+    assert recorder.errors == [(trt.ErrorCodeTRT.INVALID_STATE, text)]
+
+
+def test_errors_that_name_no_line_get_that_of_the_call():
+    logger = Collect()
+    Channel(logger).fail(E)
+    assert "[AR405] x (test_interfaces.py:" in logger.lines[0][1]
 
 
 def test_strict_raises_after_logging():

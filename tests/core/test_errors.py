@@ -20,13 +20,18 @@ def test_message_says_where_got_wanted_and_do():
 
 
 def test_message_without_facts_falls_back_to_the_title():
-    assert str(PlanError("AR606", "")) == "[AR606] not a plan"
-    assert str(PlanError("AR601", "weights", wanted="16 bytes")) == "[AR601] weights: wanted 16 bytes"
+    assert str(PlanError("AR606", "", do="copy it")) == "[AR606] not a plan; copy it"
+    assert str(PlanError("AR606", "x", wanted="16 bytes", do="no")) == "[AR606] x: wanted 16 bytes; no"
+
+
+def test_message_without_advice_has_that_of_its_code():
+    assert str(PlanError("AR606", "")) == "[AR606] not a plan; build the plan again with this library"
+    assert [c.id for c in CODES.values() if not c.do or c.do.endswith(".")] == []
 
 
 def test_at_gives_the_same_error_at_another_place():
-    e = ShapeError("AR103", "", got="6", wanted="8").at("shuffle (net.py:7)")
-    assert str(e) == "[AR103] shuffle (net.py:7): got 6, wanted 8"
+    e = ShapeError("AR103", "", got="6", wanted="8", do="mend it").at("shuffle (net.py:7)")
+    assert str(e) == "[AR103] shuffle (net.py:7): got 6, wanted 8; mend it"
     assert type(e) is ShapeError
 
 
@@ -53,7 +58,7 @@ def test_every_kind_of_code_has_exactly_one_class():
 def test_every_code_makes_an_error_of_its_class(code: str):
     e = errors.error(code, "layer")
     assert isinstance(e, AnyrtError)
-    assert str(e) == f"[{code}] layer: {CODES[code].title}"
+    assert str(e) == f"[{code}] layer: {CODES[code].title}; {CODES[code].do}"
     assert e.entry.trt is not ErrorCodeTRT.SUCCESS
 
 

@@ -20,6 +20,7 @@ Every error has a code that stays the same between versions. `anyrt codes CODE` 
 recorder as the member of `ErrorCodeTRT` in the last column, and answers `None` or `False`.
 
 """
+COLUMNS = ("code", "title", "explanation", "what to do", "class", "reported as")
 SCALARS_HEAD = """# Scalar functions
 
 What the primitive `Map` applies to elements. Native code computes them by expansion into kernel expressions,
@@ -42,11 +43,11 @@ PLATFORMS = (
 def codes() -> dict[str, str]:
     """The page of diagnostics."""
     head = NOTE.format("src/anyrt/core/codes.py") + CODES_HEAD
-    return {"docs/codes.md": head + table(("code", "title", "explanation", "class", "reported as"), _codes())}
+    return {"docs/codes.md": head + table(COLUMNS, _codes())}
 
 
 def _codes() -> list[tuple[str, ...]]:
-    return [(c.id, c.title, c.explanation, _error(c), f"{c.trt.name}") for c in CODES.values()]
+    return [(c.id, c.title, c.explanation, c.do, _error(c), f"{c.trt.name}") for c in CODES.values()]
 
 
 def _error(code: Code) -> str:

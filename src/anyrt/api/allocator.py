@@ -48,7 +48,13 @@ class AllocatedDevice:
         else:
             address = call_user(None, allocator.allocate, nbytes, ALIGNMENT, 0)
         if not address:
-            raise ResourceError("AR802", "gpu_allocator", "no memory", f"{nbytes:,} bytes")
+            raise ResourceError(
+                "AR802",
+                "gpu_allocator",
+                "no memory",
+                f"{nbytes:,} bytes",
+                "return an address of so much, or use smaller shapes",
+            )
         return Block(int(address), nbytes, self._release)
 
     def _release(self, address: int) -> object:

@@ -43,7 +43,7 @@ class Builder(Reporting, Managed):
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
-            raise wrong_type("Builder", logger, "an ILogger")
+            raise wrong_type("Builder: logger", logger, "an ILogger")
         self._settings: dict[str, object] = {}
         self._channel = Channel(logger)
         self._gpu_allocator: IGpuAllocator | None = None
@@ -93,7 +93,8 @@ class Builder(Reporting, Managed):
         Networks always have explicit batches, and may be strongly typed; other flags have no effect yet.
         ValueError for bits that are no flag."""
         if not isinstance(flags, int):
-            raise wrong_type("create_network", flags, "a bit mask, 1 << int(flag)")
+            do = f"write 1 << int(trt.{flags})" if isinstance(flags, NetworkDefinitionCreationFlag) else ""
+            raise wrong_type("create_network: flags", flags, "a bit mask as int", do)
         try:
             check_bits("create_network", flags, NetworkDefinitionCreationFlag)
         except ArgumentError as error:
@@ -140,7 +141,13 @@ class Builder(Reporting, Managed):
         for piece in chunks(pieces_of(self._build(network, config)), CHUNK):
             taken = call_user(0, writer.write, piece)
             if taken != len(piece):
-                raise ResourceError("AR803", "stream writer", f"{taken} bytes taken", f"{len(piece)}")
+                raise ResourceError(
+                    "AR803",
+                    "stream writer",
+                    f"{taken} bytes taken",
+                    f"{len(piece)}",
+                    "return how many bytes were written: all",
+                )
         return True
 
     @quiet(False)
@@ -194,8 +201,9 @@ def _request(
     network: INetworkDefinition, config: IBuilderConfig, unfused: frozenset[str] = frozenset()
 ) -> BuildRequest:
     if not isinstance(network, INetworkDefinition) or not isinstance(config, IBuilderConfig):
-        bad = config if isinstance(network, INetworkDefinition) else network
-        raise wrong_type("build", bad, "an INetworkDefinition and an IBuilderConfig")
+        if not isinstance(network, INetworkDefinition):
+            raise wrong_type("build: network", network, "an INetworkDefinition")
+        raise wrong_type("build: config", config, "an IBuilderConfig")
     monitor = config.progress_monitor
     progress = None if monitor is None else Progress(monitor)
     if config._timing_cache is None:

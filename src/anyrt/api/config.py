@@ -192,7 +192,9 @@ class IBuilderConfig(Fixed, Managed):
         if not isinstance(pool_size, int):
             raise wrong_type("set_memory_pool_limit", pool_size, "an int")
         if pool_size < 0:
-            raise ArgumentError("AR304", "set_memory_pool_limit", f"{pool_size} bytes", "0 or more")
+            raise ArgumentError(
+                "AR304", "set_memory_pool_limit", f"{pool_size} bytes", "0 or more", "give the limit in bytes"
+            )
         self._pools[pool] = pool_size
 
     def get_memory_pool_limit(self, pool: MemoryPoolType) -> int:
@@ -284,7 +286,9 @@ class IBuilderConfig(Fixed, Managed):
         """What the compiler reads of all this."""
         level = self.verify or read_flags().verify or Verify.OFF.value
         if level not in {v.value for v in Verify}:
-            raise ArgumentError("AR304", "config.verify", repr(level), "off, sample or full")
+            raise ArgumentError(
+                "AR304", "config.verify", repr(level), "off, sample or full", 'write config.verify = "full"'
+            )
         return Settings(
             optimization_level=self.builder_optimization_level,
             verify=Verify(level),
@@ -299,7 +303,7 @@ class IBuilderConfig(Fixed, Managed):
 
 def _member(kind: type[E], x: object) -> E:
     if not isinstance(x, kind):
-        raise wrong_type("IBuilderConfig", x, f"a {kind.__name__}")
+        raise wrong_type("IBuilderConfig", x, kind)
     return x
 
 

@@ -19,7 +19,7 @@ from anyrt.api.setting import Setting
 from anyrt.core.dims import INF, bounds, product
 from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.core.enums import ProfilingVerbosity
-from anyrt.core.errors import AnyrtError, ArgumentError, BindingError
+from anyrt.core.errors import AnyrtError, ArgumentError, BindingError, ShapeError
 from anyrt.runtime.arrays import Bindable
 from anyrt.runtime.context import Context
 from anyrt.runtime.shapes import value_of
@@ -104,10 +104,18 @@ class IExecutionContext(Reporting, Managed):
     @nvtx_verbosity.setter
     def nvtx_verbosity(self, verbosity: ProfilingVerbosity) -> None:
         if not isinstance(verbosity, ProfilingVerbosity):
-            raise wrong_type("nvtx_verbosity", verbosity, "a ProfilingVerbosity")
+            raise wrong_type("nvtx_verbosity", verbosity, ProfilingVerbosity)
         most = self._engine.profiling_verbosity
         if DETAIL.index(verbosity) > DETAIL.index(most):
-            self._channel.fail(ArgumentError("AR304", "nvtx_verbosity", str(verbosity), f"at most {most}"))
+            self._channel.fail(
+                ArgumentError(
+                    "AR304",
+                    "nvtx_verbosity",
+                    str(verbosity),
+                    f"at most {most}",
+                    "build with config.profiling_verbosity higher",
+                )
+            )
             return
         self._nvtx_verbosity = verbosity
 
@@ -118,7 +126,9 @@ class IExecutionContext(Reporting, Managed):
     def _tensor(self, name: object) -> str:
         """The name of an input or output; the memory of other debug tensors is not the user's."""
         if _text(name) in self._engine._marks.hidden:
-            raise BindingError("AR706", _text(name), "a debug tensor", "an input or output")
+            raise BindingError(
+                "AR706", _text(name), "a debug tensor", "an input or output", "see it with set_debug_listener"
+            )
         return _text(name)
 
     # ---- shapes -----------------------------------------------------------------------------------------
@@ -128,7 +138,8 @@ class IExecutionContext(Reporting, Managed):
         """The shape of an input from now on; False when the engine or the profile does not allow it."""
         sizes = integers(shape, "set_input_shape")
         if len(sizes) > MAX_DIMS:
-            raise Refused(f"set_input_shape: got {len(sizes)} dimensions, wanted at most {MAX_DIMS}")
+            got, wanted = f"{len(sizes)} dimensions", f"at most {MAX_DIMS}"
+            raise Refused(ShapeError("AR115", "set_input_shape", got, wanted))
         self._context.set_shape(_text(name), sizes)
         return True
 
@@ -164,7 +175,7 @@ class IExecutionContext(Reporting, Managed):
                 self._write_shape_outputs()
             except AnyrtError as error:
                 self._channel.fail(error)
-                raise Refused(str(error)) from error
+                raise Refused(error) from error
         return missing
 
     def _write_shape_outputs(self) -> None:
@@ -196,7 +207,7 @@ class IExecutionContext(Reporting, Managed):
             self._context.set_profile(_address(profile_index, "set_optimization_profile_async"))
         except AnyrtError as error:
             self._channel.fail(error)
-            raise Refused(str(error)) from error
+            raise Refused(error) from error
         return True
 
     # ---- memory -----------------------------------------------------------------------------------------
@@ -292,7 +303,13 @@ class IExecutionContext(Reporting, Managed):
         if not isinstance(bindings, Sized):
             raise wrong_type("execute_v2", bindings, "a list of addresses")
         if len(bindings) != len(names):
-            raise BindingError("AR701", "execute_v2", f"{len(bindings)} addresses", f"{len(names)}")
+            raise BindingError(
+                "AR701",
+                "execute_v2",
+                f"{len(bindings)} addresses",
+                f"{len(names)}, for {', '.join(names)}",
+                "give one for each, in this order",
+            )
         for name, memory in zip(names, bindings, strict=True):
             self._context.set_address(name, memory)
         return self.execute_async_v3(0)
@@ -302,8 +319,8 @@ class IExecutionContext(Reporting, Managed):
         """Tell the profiler the times of the last run; False when there are none."""
         profiler = self.profiler
         if profiler is None or not self._times:
-            do = "set a profiler, then run"
-            raise ArgumentError("AR310", "report_to_profiler", "no times of a run", "", do)
+            do = "set context.profiler, then run"
+            raise ArgumentError("AR310", "report_to_profiler", "no times", "those of a run", do)
         times, self._times = self._times, []
         for kernel, milliseconds in times:
             call_user(None, profiler.report_layer_time, kernel, milliseconds)
@@ -325,7 +342,7 @@ class IExecutionContext(Reporting, Managed):
         streams = integers(aux_streams, "set_aux_streams")
         if 0 in streams or len(set(streams)) < len(streams):
             wanted = "distinct streams, none the default"
-            raise ArgumentError("AR304", "set_aux_streams", str(streams), wanted)
+            raise ArgumentError("AR304", "set_aux_streams", str(streams), wanted, "create each anew")
 
     # ---- debug tensors and devices ----------------------------------------------------------------------
 

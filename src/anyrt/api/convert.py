@@ -7,8 +7,9 @@ an array may be edited until the build.
 from __future__ import annotations
 
 from anyrt.api.dims import Dims, Permutation, floats, sizes, unknown_dims
-from anyrt.api.edge import boolean, integer, number, wrong_type
+from anyrt.api.edge import WrongType, boolean, integer, number, wrong_type
 from anyrt.api.weights import Weights, to_weights
+from anyrt.core.trt_enum import TrtEnum
 from anyrt.ops._record import AttrSpec, Kind
 from anyrt.prims.const import Blob
 
@@ -30,13 +31,15 @@ def annotation(spec: AttrSpec) -> str:
     return spec.enum.__name__ if spec.enum else ANNOTATIONS[spec.kind]
 
 
-def take(spec: AttrSpec, x: object, where: str) -> object:
+def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one case for each kind
     """What the user gave, checked and in the layer's form; TypeError where the types do not fit."""
     match spec.kind:
         case Kind.ENUM if spec.enum is not None and isinstance(x, spec.enum):
             return x
-        case Kind.INT | Kind.AXES:
+        case Kind.INT:
             return integer(x, where)
+        case Kind.AXES:
+            return _mask(x, where)
         case Kind.FLOAT:
             return number(x, where)
         case Kind.BOOL:
@@ -51,7 +54,20 @@ def take(spec: AttrSpec, x: object, where: str) -> object:
             return floats(x, where)
         case Kind.WEIGHTS:
             return to_weights(x, where)
-    raise wrong_type(where, x, annotation(spec))
+    raise _refused(spec, x, where)
+
+
+def _refused(spec: AttrSpec, x: object, where: str) -> WrongType:
+    if spec.enum is not None and issubclass(spec.enum, TrtEnum):
+        return wrong_type(where, x, spec.enum)
+    return wrong_type(where, x, annotation(spec))
+
+
+def _mask(x: object, where: str) -> int:
+    if isinstance(x, list | tuple):
+        do = f"write {' | '.join(f'1 << {axis}' for axis in x) or '1 << axis'}"
+        raise wrong_type(where, x, "a bit mask of axes as int", do)
+    return integer(x, where)
 
 
 def show(spec: AttrSpec, x: object) -> object:

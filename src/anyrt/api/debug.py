@@ -28,7 +28,13 @@ class DebugTensors:
     def switch(self, name: str, on: bool) -> None:
         """Show a tensor from now on, or no longer."""
         if name not in self.states:
-            raise BindingError("AR706", name, "a tensor that is no debug tensor", "a debug tensor")
+            raise BindingError(
+                "AR706",
+                name,
+                "a tensor that is no debug tensor",
+                "a debug tensor",
+                "call network.mark_debug(tensor) before the build",
+            )
         self.states[name] = on
 
     def prepare(self) -> None:
@@ -53,4 +59,10 @@ class DebugTensors:
             look = listener.process_debug_tensor
             kept = call_user(True, look, address, TensorLocation.HOST, binding.dtype, shape, name, stream)
             if kept is False:
-                raise BindingError("AR709", name, "False from the debug listener", "True")
+                raise BindingError(
+                    "AR709",
+                    name,
+                    "False from the debug listener",
+                    "True",
+                    "return True from process_debug_tensor",
+                )

@@ -13,6 +13,7 @@ from typing import overload
 from anyrt.api.edge import WrongValue, integer, number, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.core.dimlimits import MAX_RANK
+from anyrt.core.errors import ArgumentError, ShapeError
 
 MAX_DIMS = MAX_RANK
 
@@ -20,7 +21,8 @@ MAX_DIMS = MAX_RANK
 def integers(x: object, where: str) -> tuple[int, ...]:
     """The elements of a list, tuple, `Dims` or one-dimensional array as ints; TypeError for anything else."""
     if isinstance(x, str | bytes) or not isinstance(x, Iterable):
-        raise wrong_type(where, x, "a sequence of ints")
+        do = f"write ({x},)" if isinstance(x, int) else ""
+        raise wrong_type(where, x, "a sequence of ints", do)
     return tuple(integer(item, where) for item in x)
 
 
@@ -28,8 +30,12 @@ def sizes(x: object, where: str) -> tuple[int, ...]:
     """At most 8 ints from whatever converts to `Dims`."""
     out = integers(x, where)
     if len(out) > MAX_DIMS:
-        raise WrongValue(f"Input length {len(out)}. Max expected length is {MAX_DIMS}")
+        raise WrongValue(_too_long(where, len(out)))
     return out
+
+
+def _too_long(where: str, length: int) -> ShapeError:
+    return ShapeError("AR115", where, f"{length} dimensions", f"at most {MAX_DIMS}")
 
 
 def floats(x: object, where: str) -> tuple[float, ...]:
@@ -51,9 +57,11 @@ class Dims(Fixed):
     def __init__(self, *shape: object) -> None:
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], Iterable) else shape
         sizes = integers(given, type(self).__name__) if shape else (0,) * (self._length or 0)
-        if len(sizes) > MAX_DIMS or self._length not in (None, len(sizes)):
-            wanted = f"at most {MAX_DIMS}" if self._length is None else str(self._length)
-            raise WrongValue(f"Input length {len(sizes)}. Max expected length is {wanted}")
+        if len(sizes) > MAX_DIMS:
+            raise WrongValue(_too_long(type(self).__name__, len(sizes)))
+        if self._length not in (None, len(sizes)):
+            got, wanted = f"{len(sizes)} sizes", f"{self._length}"
+            raise WrongValue(ShapeError("AR108", type(self).__name__, got, wanted, "use Dims for any number"))
         self._sizes = list(sizes)
         self._known = True
 
@@ -87,7 +95,8 @@ class Dims(Fixed):
             return
         sizes = integers(value, "Dims")
         if len(sizes) != len(self._sizes[index]):
-            raise WrongValue(f"got {len(sizes)} values for a slice of {len(self._sizes[index])}")
+            got, wanted = f"{len(sizes)} values", f"{len(self._sizes[index])}, as many as the slice has"
+            raise WrongValue(ShapeError("AR108", "Dims", got, wanted, "give one for each"))
         self._sizes[index] = sizes
 
     def __add__(self, other: object) -> tuple[int, ...]:
@@ -176,7 +185,8 @@ class Permutation(Fixed):
     def __init__(self, order: object = ()) -> None:
         axes = integers(order, "Permutation")
         if len(axes) > MAX_DIMS:
-            raise WrongValue(f"Invalid input length. Max expected length is {MAX_DIMS}, got {len(axes)}")
+            got, wanted = f"{len(axes)} axes", f"at most {MAX_DIMS}"
+            raise WrongValue(ArgumentError("AR301", "Permutation", got, wanted))
         self.count: int = order.count if isinstance(order, Permutation) else len(axes)
         self._axes: list[int] = [*axes, *range(len(axes), MAX_DIMS)]
 

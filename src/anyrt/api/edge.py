@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
 from anyrt.api.fixed import Fixed
+from anyrt.api.hints import FAILED, article, hint
 from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError, ResourceError
 from anyrt.core.flags import is_strict
+from anyrt.core.trt_enum import TrtEnum
 
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F")
+PACKAGE = str(Path(__file__).parents[1])
+COMMANDS = str(Path(PACKAGE, "cli"))
+LINE = re.compile(r":\d+\)")
 
 
 class WrongType(TypeError):
@@ -38,9 +46,18 @@ class Refused(RuntimeError):
     """A call that TensorRT answers with RuntimeError."""
 
 
-def wrong_type(where: str, got: object, wanted: str) -> WrongType:
-    """The TypeError for `got`, by its type."""
-    return WrongType(str(ArgumentError("AR311", where, got=type_name(got), wanted=wanted)))
+def wrong_type(where: str, got: object, wanted: str | type[TrtEnum], do: str = "") -> WrongType:
+    """The TypeError for `got`, by its type; `wanted`: what is expected, in words or as an enum."""
+    if isinstance(wanted, str):
+        return WrongType(ArgumentError("AR311", where, type_name(got), wanted, do or _make_one(got)))
+    text = article(wanted.__name__)
+    return WrongType(ArgumentError("AR311", where, type_name(got), text, do or hint(got, wanted)))
+
+
+def _make_one(got: object) -> str:
+    if isinstance(got, type):
+        return f"make one: {got.__name__}(...)"
+    return FAILED if got is None else ""
 
 
 def integer(x: object, where: str) -> int:
@@ -77,7 +94,25 @@ def boolean(x: object, where: str) -> bool:
 
 def type_name(x: object) -> str:
     """How a message names the type of `x`."""
+    if isinstance(x, type):
+        return f"the class {x.__name__}"
     return "None" if x is None else type(x).__name__
+
+
+def user_line() -> str:
+    """File and line of the nearest caller outside this package; "" where that is a command of its own."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_code.co_filename.startswith(COMMANDS):
+            return ""
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def placed(error: AnyrtError) -> AnyrtError:
+    """`error` with the line of the user's call, unless it names a line already."""
+    line = "" if LINE.search(error.where) else user_line()
+    return error.at(f"{error.where} ({line})".lstrip()) if line else error
 
 
 class Channel:
@@ -104,6 +139,7 @@ class Channel:
 
     def fail(self, error: AnyrtError, severity: Severity = Severity.ERROR) -> None:
         """Log `error`, report it to the nearest error recorder; under strict, raise it."""
+        error = placed(error)
         self.log(severity, str(error))
         holder: Channel | None = self
         while holder is not None and holder.recorder is None:
@@ -117,9 +153,8 @@ class Channel:
         """Report a fault of this library without taking the program down; under strict, raise it."""
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
-        fault = CompileError(
-            "AR807", where, got=text, do="please report it; anyrt.strict() shows the traceback"
-        )
+        do = "please report it; anyrt.strict() shows the traceback"
+        fault = CompileError("AR807", where, text, "no fault of this library", do)
         if is_strict():
             raise error
         self.fail(fault, Severity.INTERNAL_ERROR)
@@ -150,7 +185,9 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
             except AnyrtError as error:
                 self._channel.fail(error)
             except MemoryError as error:
-                self._channel.fail(ResourceError("AR802", name, got=str(error)))
+                self._channel.fail(
+                    ResourceError("AR802", name, str(error) or "no memory", "memory for this call")
+                )
             except Exception as error:  # the contract: the core never throws
                 self._channel.crash(name, error)
             return fallback

@@ -180,7 +180,7 @@ class ICudaEngine(Reporting, Managed):
     def get_engine_stat(self, stat: EngineStat = EngineStat.TOTAL_WEIGHTS_SIZE) -> int:
         """A figure about the engine."""
         if not isinstance(stat, EngineStat):
-            raise wrong_type("get_engine_stat", stat, "an EngineStat")
+            raise wrong_type("get_engine_stat", stat, EngineStat)
         return self._plan.blob_bytes if stat is EngineStat.TOTAL_WEIGHTS_SIZE else 0
 
     def get_tensor_name(self, index: int) -> str | None:
@@ -191,7 +191,13 @@ class ICudaEngine(Reporting, Managed):
         if not isinstance(name, str):
             raise wrong_type("ICudaEngine", name, "the name of a tensor as str")
         if name in self._marks.hidden:
-            raise BindingError("AR706", name, "a debug tensor", "an input or output")
+            raise BindingError(
+                "AR706",
+                name,
+                "a debug tensor",
+                "an input or output",
+                "see it with context.set_debug_listener",
+            )
         return self._plan.bindings[self._loaded.find(name)]
 
     @quiet(TensorIOMode.NONE)
@@ -265,7 +271,7 @@ class ICudaEngine(Reporting, Managed):
         binding = self._binding(name)
         self._loaded.check_profile(integer(profile_index, "get_tensor_profile_shape"))
         if not binding.is_input:
-            raise BindingError("AR706", name, "an output", "an input")
+            raise BindingError("AR706", name, "an output", "an input", "outputs follow from inputs")
         limits = self._loaded.limits(profile_index, name, is_values=False)
         if limits is None:
             return [Dims([d if isinstance(d, int) else -1 for d in binding.shape]) for _ in range(3)]
@@ -280,7 +286,8 @@ class ICudaEngine(Reporting, Managed):
             raise wrong_type("get_tensor_profile_values", name, "(profile_index: int, name: str)")
         found = self._plan.bindings[self._loaded.position.get(tensor, -1)] if self._plan.bindings else None
         if found is None or found.name != tensor or not found.is_input or not found.is_shape:
-            raise Refused(f"{tensor!r} is not an input shape tensor")
+            got, wanted = repr(tensor), "an input whose values are sizes"
+            raise Refused(BindingError("AR706", "get_tensor_profile_values", got, wanted))
         limits = self._loaded.limits(index, tensor, is_values=True)
         return [] if limits is None else [list(limits.min), list(limits.opt), list(limits.max)]
 
@@ -339,16 +346,21 @@ class ICudaEngine(Reporting, Managed):
         if not isinstance(arg0, ISerializationConfig):
             raise wrong_type("serialize_with_config", arg0, "an ISerializationConfig")
         if arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS):
-            raise NotSupportedError(
-                "AR901", "serialize_with_config", "EXCLUDE_WEIGHTS", do="keep the weights"
-            )
+            where, do = "serialize_with_config", "clear_flag(SerializationFlag.EXCLUDE_WEIGHTS)"
+            raise NotSupportedError("AR901", where, "EXCLUDE_WEIGHTS", "plans with their weights", do)
         tell_idle(self._channel, arg0.flags, SerializationFlag, ())
         return IHostMemory(self._plan_parts())
 
     def _plan_parts(self) -> PlanParts:
         """Written again from what is loaded, so that no copy of the plan is kept for it."""
         if self._loaded.is_intact is not None and not self._loaded.is_intact():
-            raise PlanError("AR608", self.name, do="copy the plan file instead, or load it again")
+            raise PlanError(
+                "AR608",
+                self.name,
+                "a mapped file that changed",
+                "the file that was loaded",
+                "copy the file instead, or load it again",
+            )
         start, blobs = self._loaded.consts, self._plan.blobs
         held = [
             (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs

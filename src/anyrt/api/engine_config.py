@@ -22,7 +22,7 @@ class IRuntimeConfig(Fixed):
     def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
         """Choose when a context gets its memory."""
         if not isinstance(strategy, Strategy):
-            raise wrong_type("IRuntimeConfig", strategy, "an ExecutionContextAllocationStrategy")
+            raise wrong_type("IRuntimeConfig", strategy, ExecutionContextAllocationStrategy)
         self._strategy = strategy
 
     def get_execution_context_allocation_strategy(self) -> Strategy:
@@ -70,5 +70,5 @@ class ISerializationConfig(Fixed):
 
 def _serialization_flag(flag: object) -> SerializationFlag:
     if not isinstance(flag, SerializationFlag):
-        raise wrong_type("ISerializationConfig", flag, "a SerializationFlag")
+        raise wrong_type("ISerializationConfig", flag, SerializationFlag)
     return flag

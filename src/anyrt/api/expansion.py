@@ -118,8 +118,8 @@ class Expansion:
         return self._layers[wanted]
 
     def _cycle(self, layer: ILayer) -> Outcome:
-        do = "connect no layer to what follows from it"
-        return Outcome(error=GraphError("AR408", layer._place, "a layer that depends on itself", "", do))
+        got, wanted = "a layer that depends on itself", "inputs that do not follow from its outputs"
+        return Outcome(error=GraphError("AR408", layer._place, got, wanted))
 
     def _judge(self, layer: ILayer) -> Outcome:
         scales = tuple(1.0 if t is None else self.scale(t) for t in layer._inputs)

@@ -5,18 +5,14 @@
 ...     width = property(None, lambda self, width: setattr(self, "_width", width))
 >>> Box().widht = 3
 Traceback (most recent call last):
-anyrt.api.fixed.WrongName: [AR313] Box: got 'widht', wanted an attribute that it has; the nearest is 'width'
+anyrt.core.errors.WrongName: [AR313] Box: got 'widht', wanted an attribute that it has; the nearest is 'width'
 """
 
 from __future__ import annotations
 
 import difflib
 
-from anyrt.core.errors import ArgumentError
-
-
-class WrongName(AttributeError):
-    """An attribute that an object does not have, or that cannot be set."""
+from anyrt.core.errors import WrongName
 
 
 class Fixed:
@@ -34,18 +30,16 @@ class Fixed:
             kind = type(self)
             if name in _settable(kind):
                 raise  # the setter's own
-            raise WrongName(_mistake(kind, name)) from None
+            raise _mistake(kind, name) from None
 
 
-def _mistake(kind: type, name: str) -> ArgumentError:
+def _mistake(kind: type, name: str) -> WrongName:
     if hasattr(kind, name):
         do = "set what it follows from"
-        return ArgumentError(
-            "AR313", kind.__name__, f"a value for {name!r}", "an attribute that can be set", do
-        )
+        return WrongName("AR313", kind.__name__, f"a value for {name!r}", "an attribute that can be set", do)
     near = difflib.get_close_matches(name, _settable(kind), 1)
     do = f"the nearest is {near[0]!r}" if near else f"help({kind.__name__}) lists them"
-    return ArgumentError("AR313", kind.__name__, repr(name), "an attribute that it has", do)
+    return WrongName("AR313", kind.__name__, repr(name), "an attribute that it has", do)
 
 
 def _settable(kind: type) -> list[str]:

@@ -65,7 +65,9 @@ def freeze(
 def _outputs(network: INetworkDefinition) -> list[ITensor]:
     marked = [*network._outputs, *network._shape_outputs]
     if not marked:
-        raise GraphError("AR401", network.name, do="call network.mark_output")
+        raise GraphError(
+            "AR401", network.name, "no marked output", "at least one", "call network.mark_output(tensor)"
+        )
     return list(dict.fromkeys([*marked, *(t for t in network._debug if t._layer is not None)]))
 
 
@@ -73,7 +75,13 @@ def _check_names(tensors: Iterable[ITensor]) -> None:
     seen: set[str] = set()
     for tensor in tensors:
         if tensor._name in seen:
-            raise GraphError("AR402", tensor._name, "a second input or output of this name", "another name")
+            raise GraphError(
+                "AR402",
+                tensor._name,
+                "a second input or output of this name",
+                "another name",
+                "set tensor.name",
+            )
         seen.add(tensor._name)
 
 
@@ -237,5 +245,11 @@ def _span(group: list[tuple[str, int, bool]], profile: Profile) -> tuple[int, in
     if max(lows) > min(highs):
         where = ", ".join(f"{tensor} dimension {axis}" for tensor, axis, _ in group)
         got = f"ranges from {max(lows)} and to {min(highs)}"
-        raise ProfileError("AR503", where, got, "a size that all of them allow, as they share a name")
+        raise ProfileError(
+            "AR503",
+            where,
+            got,
+            "a size that all of them allow, as they share a name",
+            "widen the profile of one of them",
+        )
     return max(lows), min(highs)

@@ -90,7 +90,7 @@ class EngineInspector(Reporting):
         count = len(self._program.kernels)
         if not 0 <= integer(layer_index, "get_layer_information") < count:
             got, wanted = f"layer {layer_index}", f"below {count}"
-            raise ArgumentError("AR312", "get_layer_information", got, wanted)
+            raise ArgumentError("AR312", "get_layer_information", got, wanted, "count to engine.num_layers")
         if self._verbosity == ProfilingVerbosity.NONE.name:
             return json.dumps("") if format is Format.JSON else ""
         shown = self._kernels(slice(layer_index, layer_index + 1))[0]
@@ -221,4 +221,4 @@ def _nested(shown: Shown) -> str:
 
 def _check(format: object) -> None:
     if not isinstance(format, Format):
-        raise wrong_type("EngineInspector", format, "a LayerInformationFormat")
+        raise wrong_type("EngineInspector", format, LayerInformationFormat)

@@ -19,11 +19,13 @@ from datetime import datetime
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from anyrt.api.fixed import Fixed
+from anyrt.api.hints import hint
 from anyrt.api.log import default_format
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
 from anyrt.core.enums import Severity as SeverityLevel
 from anyrt.core.enums_more import APILanguage, SeekPosition
+from anyrt.core.errors import ArgumentError
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -119,7 +121,8 @@ class Logger(Fixed, ILogger):
     @min_severity.setter
     def min_severity(self, severity: SeverityLevel) -> None:
         if not isinstance(severity, SeverityLevel):
-            raise TypeError(f"min_severity: got {type(severity).__name__}, wanted a Logger.Severity")
+            got, do = type(severity).__name__, hint(severity, SeverityLevel)
+            raise TypeError(ArgumentError("AR311", "Logger: min_severity", got, "a Logger.Severity", do))
         self._min_severity = severity
 
     def log(self, severity: SeverityLevel, msg: str) -> None:

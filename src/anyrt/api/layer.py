@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anyrt.api.edge import Channel, integer, quiet, wrong_type
+import numpy as np
+
+from anyrt.api.edge import Channel, WrongType, integer, quiet, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.tensor import ITensor, checked_name
 from anyrt.core.enums import DataType, LayerType
@@ -125,7 +127,7 @@ class ILayer(Fixed):
         if not isinstance(count, int):
             raise wrong_type("ILayer.num_ranks", count, "an int")
         if count < 1:
-            raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more")
+            raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more", "leave it at 1")
         self._num_ranks = count
 
     def get_input(self, index: int) -> ITensor | None:
@@ -140,7 +142,7 @@ class ILayer(Fixed):
     def set_input(self, index: int, tensor: ITensor) -> None:
         """Connect an input; an optional one may be connected here for the first time."""
         if not isinstance(tensor, ITensor):
-            raise wrong_type("set_input", tensor, "an ITensor")
+            raise no_tensor("set_input", tensor)
         if tensor._network is not self._network:
             raise GraphError("AR403", self._place, f"tensor {tensor._name} of another network", "its own")
         limit = len(self._inputs) if self._op.methods[0].variadic else len(self._op.inputs)
@@ -183,14 +185,15 @@ class ILayer(Fixed):
     @quiet(None)
     def _set_precision(self, dtype: DataType) -> None:
         if not isinstance(dtype, DataType):
-            raise wrong_type("ILayer.precision", dtype, "a DataType")
+            raise wrong_type("ILayer.precision", dtype, DataType)
         self._refuse_when_strong("precision")
         self._precision = dtype
 
     def _refuse_when_strong(self, what: str) -> None:
         if self._network._strongly_typed:
             do = "add a cast layer instead"
-            raise ArgumentError("AR310", self._place, f"{what} in a strongly typed network", "", do)
+            got, wanted = f"{what} in a strongly typed network", "types that follow from the inputs"
+            raise ArgumentError("AR310", self._place, got, wanted, do)
 
     @property
     def precision_is_set(self) -> bool:
@@ -205,7 +208,7 @@ class ILayer(Fixed):
     def set_output_type(self, index: int, dtype: DataType) -> None:
         """Ask for the type of an output; its values are converted."""
         if not isinstance(dtype, DataType):
-            raise wrong_type("set_output_type", dtype, "an int and a DataType")
+            raise wrong_type("set_output_type", dtype, DataType)
         self._refuse_when_strong("set_output_type")
         self._output(index)._dtype = dtype
         self._changed()
@@ -232,6 +235,16 @@ class ILayer(Fixed):
         """Forget the type that was asked for."""
         self._output(index)._dtype = None
         self._changed()
+
+
+def no_tensor(where: str, got: object) -> WrongType:
+    """The TypeError for `got` where a tensor is expected."""
+    do = ""
+    if isinstance(got, ILayer):
+        do = "write layer.get_output(0)"
+    elif isinstance(got, np.ndarray):
+        do = "write network.add_constant(array.shape, array).get_output(0)"
+    return wrong_type(where, got, "an ITensor", do)
 
 
 def _index(index: object) -> int:

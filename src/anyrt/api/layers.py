@@ -62,11 +62,9 @@ def _property(spec: AttrSpec) -> property:
         locked = spec.locked_by
         if locked is not None and self.get_input(locked) is not None:
             operand = self._op.operand(locked).name
-            got, do = (
-                f"{spec.name} while input {locked} ({operand}) is connected",
-                "set it before, or not at all",
-            )
-            raise ArgumentError("AR310", self._place, got, "", do)
+            got = f"{spec.name} while input {locked} ({operand}) is connected"
+            wanted, do = "the input or the attribute", "set it before, or not at all"
+            raise ArgumentError("AR310", self._place, got, wanted, do)
         self._attributes[spec.name] = given
         if spec.drops is not None:
             self._drop(spec.drops)

@@ -7,24 +7,21 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from anyrt.api.convert import annotation, take
-from anyrt.api.edge import HasChannel, WrongType, quiet, wrong_type
-from anyrt.api.layer import ILayer
+from anyrt.api.edge import HasChannel, WrongType, quiet, user_line, wrong_type
+from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.layers import layer_class
 from anyrt.api.tensor import ITensor
 from anyrt.api.unfinished import signatures
-from anyrt.core.errors import GraphError, NotSupportedError
+from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Method
 
 Adder = Callable[..., Any]  # Any: the signature is the method's own, see __signature__
 EMPTY = inspect.Parameter.empty
-PACKAGE = str(Path(__file__).parents[1])
 
 
 class _Required:
@@ -41,14 +38,6 @@ def add_methods() -> dict[str, Adder]:
     """Every `add_*` method that makes a layer; those without an operator are marked stubs."""
     done = {m.name: _adder(op, m) for op in OPS.values() for m in op.methods}
     return {name: _stub(name, s) for name, s in signatures().items()} | done
-
-
-def user_line() -> str:
-    """File and line of the nearest caller outside this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def _adder(op: AnyOp, method: Method) -> Adder:
@@ -109,21 +98,25 @@ def _bind(
     try:
         bound = signature.bind(*args, **named)
     except TypeError as error:
-        raise WrongType(f"{name}(): incompatible function arguments: {error}; wanted {signature}") from None
+        raise _incompatible(name, str(error), signature) from None
     bound.apply_defaults()
     missing = [n for n, x in bound.arguments.items() if x is REQUIRED]
     if missing:
-        raise WrongType(
-            f"{name}(): incompatible function arguments: missing {missing[0]!r}; wanted {signature}"
-        )
+        raise _incompatible(name, f"missing {missing[0]!r}", signature)
     return bound.arguments
+
+
+def _incompatible(name: str, why: str, signature: inspect.Signature) -> WrongType:
+    got, do = f"incompatible function arguments: {why}", f"help(network.{name}) explains them"
+    return WrongType(ArgumentError("AR311", name, got, f"{name}{signature}", do))
 
 
 def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: object) -> tuple[ITensor, ...]:
     if method.variadic:
         listed = given[method.params[0]]
         if not isinstance(listed, list | tuple):
-            raise wrong_type(method.name, listed, "a list of ITensor")
+            where = f"{method.name}: {method.params[0]}"
+            raise wrong_type(where, listed, "a list of ITensor", "write [tensor, ...]")
         if not listed:
             raise GraphError("AR406", method.name, "an empty list", "at least one tensor", "list the tensors")
         found = [(method.params[0], x) for x in listed]
@@ -134,9 +127,10 @@ def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: o
 
 def _tensor(method: str, name: str, x: object, network: object) -> ITensor:
     if not isinstance(x, ITensor):
-        raise wrong_type(f"{method}: {name}", x, "an ITensor")
+        raise no_tensor(f"{method}: {name}", x)
     if x._network is not network:
-        raise GraphError("AR403", method, f"tensor {x.name} of another network", "a tensor of this network")
+        got = f"tensor {x.name} of another network"
+        raise GraphError("AR403", f"{method}: {name}", got, "a tensor of this network")
     return x
 
 

@@ -54,5 +54,5 @@ def get_plugin_registry() -> IPluginRegistry:
 def get_builder_plugin_registry(arg0: EngineCapability) -> IPluginRegistry:
     """The registry that builders of this capability use."""
     if not isinstance(arg0, EngineCapability):
-        raise wrong_type("get_builder_plugin_registry", arg0, "an EngineCapability")
+        raise wrong_type("get_builder_plugin_registry", arg0, EngineCapability)
     return _REGISTRY

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anyrt.api.dims import sizes
-from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, integer, quiet, user_line, wrong_type
 from anyrt.api.expansion import Expansion
-from anyrt.api.layer import ILayer
+from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.managed import Managed
-from anyrt.api.methods import add_methods, user_line
+from anyrt.api.methods import add_methods
 from anyrt.api.tensor import ITensor, checked_name, checked_shape
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
@@ -105,7 +105,7 @@ class INetworkDefinition(Reporting, Managed):
     def get_flag(self, flag: NetworkDefinitionCreationFlag) -> bool:
         """Whether the network was created with `flag`."""
         if not isinstance(flag, NetworkDefinitionCreationFlag):
-            raise wrong_type("get_flag", flag, "a NetworkDefinitionCreationFlag")
+            raise wrong_type("get_flag", flag, NetworkDefinitionCreationFlag)
         return bool(self._flags & 1 << flag)
 
     def get_layer(self, index: int) -> ILayer | None:
@@ -135,12 +135,10 @@ class INetworkDefinition(Reporting, Managed):
     @quiet(None)
     def add_input(self, name: str, dtype: DataType, shape: object) -> ITensor:
         """A new input; −1 stands for a size that is given later, inside the range of the profiles."""
-        if not isinstance(name, str) or not isinstance(dtype, DataType):
-            raise wrong_type(
-                "add_input", name if not isinstance(name, str) else dtype, "a str and a DataType"
-            )
+        if not isinstance(dtype, DataType):
+            raise wrong_type("add_input: dtype", dtype, DataType)
         where = f"add_input ({user_line()})"
-        checked_name(name, where)
+        checked_name(name, f"{where}: name")
         if any(t._name == name for t in self._inputs):
             raise GraphError("AR402", where, f"a second input {name!r}", "another name")
         tensor = ITensor(self, name, None, 0)
@@ -172,9 +170,17 @@ class INetworkDefinition(Reporting, Managed):
         """Have the engine compute the values of a shape tensor while it infers shapes."""
         self._own("mark_output_for_shapes", tensor)
         if is_float(tensor.dtype):
-            raise DTypeError("AR202", tensor._name, f"{tensor.dtype}", "an integer or bool tensor")
+            raise DTypeError(
+                "AR202", tensor._name, f"{tensor.dtype}", "an integer or bool tensor", "cast it with add_cast"
+            )
         if tensor.shape.rank > 1:
-            raise ShapeError("AR123", tensor._name, f"rank {tensor.shape.rank}", "rank 0 or 1")
+            raise ShapeError(
+                "AR123",
+                tensor._name,
+                f"rank {tensor.shape.rank}",
+                "rank 0 or 1",
+                "reshape it with add_shuffle",
+            )
         if tensor not in self._shape_outputs:
             self._shape_outputs.append(tensor)
         tensor._location = TensorLocation.HOST
@@ -192,7 +198,9 @@ class INetworkDefinition(Reporting, Managed):
         """Let a debug listener see the tensor, an input or the output of a layer, after each run."""
         self._own("mark_debug", tensor)
         if tensor in self._debug:
-            raise GraphError("AR402", tensor._name, "a debug tensor", "a tensor that is none yet")
+            raise GraphError(
+                "AR402", tensor._name, "a debug tensor", "a tensor that is none yet", "mark it once"
+            )
         self._debug.append(tensor)
         return True
 
@@ -222,7 +230,13 @@ class INetworkDefinition(Reporting, Managed):
         """Take away an input that nothing uses."""
         self._own("remove_tensor", tensor)
         if tensor._layer is not None or tensor._consumers:
-            raise GraphError("AR407", tensor._name, "a tensor that a layer reads or makes", "an unused input")
+            raise GraphError(
+                "AR407",
+                tensor._name,
+                "a tensor that a layer reads or makes",
+                "an unused input",
+                "connect the layer to another tensor first",
+            )
         self._remove(self._inputs, tensor)
         if tensor in self._debug:
             self._debug.remove(tensor)
@@ -234,9 +248,8 @@ class INetworkDefinition(Reporting, Managed):
         checked_name(name, "set_weights_name")
         held = (w for layer in self._layers for w in layer._attributes.values() if isinstance(w, Weights))
         if memory.address not in {w.address for w in held if w.size}:
-            raise ArgumentError(
-                "AR304", name, "weights that no layer holds", "weights of a layer of this network"
-            )
+            got, wanted = "weights that no layer holds", "weights of a layer of this network"
+            raise ArgumentError("AR304", f"set_weights_name({name!r})", got, wanted, "add the layer first")
         self._weight_names[memory.address] = name
         return True
 
@@ -264,7 +277,7 @@ class INetworkDefinition(Reporting, Managed):
 
     def _own(self, method: str, tensor: object) -> None:
         if not isinstance(tensor, ITensor):
-            raise wrong_type(method, tensor, "an ITensor")
+            raise no_tensor(method, tensor)
         if tensor._network is not self:
             raise GraphError("AR403", method, f"tensor {tensor._name} of another network", "its own tensor")
 

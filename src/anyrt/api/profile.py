@@ -11,7 +11,7 @@ from __future__ import annotations
 from anyrt.api.dims import Dims, integers, sizes
 from anyrt.api.edge import Refused, WrongValue, wrong_type
 from anyrt.api.fixed import Fixed
-from anyrt.core.errors import ProfileError
+from anyrt.core.errors import ArgumentError, ProfileError
 from anyrt.plan.plan import Range
 
 
@@ -55,7 +55,7 @@ class IOptimizationProfile(Fixed):
         if not isinstance(target, float | int):
             raise wrong_type("extra_memory_target", target, "a float")
         if not 0 <= target <= 1:
-            raise WrongValue(f"extra_memory_target: got {target}, wanted 0 to 1")
+            raise WrongValue(ArgumentError("AR304", "extra_memory_target", f"{target}", "0 to 1"))
         self._extra_memory_target = float(target)
 
     def __bool__(self) -> bool:
@@ -75,12 +75,12 @@ def _ordered(name: str, given: list[tuple[int, ...]], is_values: bool) -> Range:
     low, best, high = given
     if not len(low) == len(best) == len(high):
         got = f"{len(low)}, {len(best)} and {len(high)} numbers"
-        raise Refused(str(ProfileError("AR502", name, got, "as many in all three")))
+        raise Refused(ProfileError("AR502", name, got, "as many in all three", "give one for each dimension"))
     in_order = all(a <= b <= c for a, b, c in zip(low, best, high, strict=True))
     if not in_order or (not is_values and min(low, default=0) < 0):
         got, wanted = (
             f"min {low}, opt {best}, max {high}",
             "min <= opt <= max" + ", 0 <= min" * (not is_values),
         )
-        raise Refused(str(ProfileError("AR503", name, got, wanted)))
+        raise Refused(ProfileError("AR503", name, got, wanted))
     return Range(name, is_values, low, best, high)

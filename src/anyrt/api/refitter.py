@@ -22,8 +22,10 @@ class Refitter(Reporting):
     weights_validation = Setting(bool, True, "Whether weights are looked through for nan and infinity.")
 
     def __init__(self, engine: ICudaEngine, logger: ILogger) -> None:
-        if not isinstance(engine, ICudaEngine) or not isinstance(logger, ILogger):
-            raise wrong_type("Refitter", engine, "an ICudaEngine and an ILogger")
+        if not isinstance(engine, ICudaEngine):
+            raise wrong_type("Refitter: engine", engine, "an ICudaEngine")
+        if not isinstance(logger, ILogger):
+            raise wrong_type("Refitter: logger", logger, "an ILogger")
         self._settings: dict[str, object] = {}
         self._engine = engine
         self._channel = Channel(logger)

@@ -52,7 +52,7 @@ class Runtime(Reporting, Managed):
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
-            raise wrong_type("Runtime", logger, "an ILogger")
+            raise wrong_type("Runtime: logger", logger, "an ILogger")
         self._settings: dict[str, object] = {}
         self._channel = Channel(logger)
         self._gpu_allocator: IGpuAllocator | None = None
@@ -107,7 +107,7 @@ class Runtime(Reporting, Managed):
         if not isinstance(path, str):
             raise wrong_type("load_runtime", path, "a path as str")
         if not os.path.isfile(path):
-            raise ArgumentError("AR304", "load_runtime", repr(path), "a file that exists")
+            raise ArgumentError("AR304", "load_runtime", repr(path), "a file that exists", "look at the path")
         runtime = Runtime(self.logger)
         runtime._channel.parent = self._channel
         return runtime

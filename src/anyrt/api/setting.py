@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 from anyrt.api.edge import HasChannel, type_name, wrong_type
+from anyrt.api.hints import article
 from anyrt.core.errors import ArgumentError
+from anyrt.core.trt_enum import TrtEnum
 
 T = TypeVar("T")
 
@@ -52,12 +54,20 @@ class Setting(Generic[T]):
         if self.kind is float and isinstance(value, int):
             fits = True
         if not fits and not (value is None and self.default is None):
-            raise wrong_type(f"{type_name(owner)}.{self.name}", value, self.kind.__name__)
+            raise wrong_type(f"{type_name(owner)}.{self.name}", value, self._wanted())
         if self._outside(value):
-            got, wanted = f"{self.name} = {value}", f"{self.low} to {self.high}"
-            owner._channel.fail(ArgumentError("AR304", type_name(owner), got, wanted))
+            wanted = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
+            where = f"{type_name(owner)}.{self.name}"
+            owner._channel.fail(
+                ArgumentError(
+                    "AR304", where, f"{value}", wanted, f"it stays {self.__get__(owner, type(owner))}"
+                )
+            )
             return
         owner._settings[self.name] = value
+
+    def _wanted(self) -> str | type[TrtEnum]:
+        return self.kind if issubclass(self.kind, TrtEnum) else article(self.kind.__name__)
 
     def _outside(self, value: object) -> bool:
         if not isinstance(value, int | float):

@@ -29,10 +29,11 @@ def read_source(source: object, check_weights: bool) -> PlanFile:
     try:
         data = memoryview(source)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
     except TypeError:
-        wanted = "a pathlib.Path, a buffer or a stream reader"
-        raise wrong_type("deserialize_cuda_engine", source, wanted) from None
+        wanted = "the bytes of a plan, a pathlib.Path or a stream reader"
+        do = f"write pathlib.Path({source!r})" if isinstance(source, str) else ""
+        raise wrong_type("deserialize_cuda_engine", source, wanted, do) from None
     if not data.c_contiguous:
-        raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes")
+        raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes", "pass bytes(buffer)")
     return read_plan(data.toreadonly() if isinstance(source, IHostMemory) else data, check_weights)
 
 
@@ -44,7 +45,9 @@ def _read_path(path: Path, check_weights: bool) -> PlanFile:
         return map_plan(path, check_weights)
     except OSError as error:
         got = f"{path} ({error.strerror or error})"
-        raise ArgumentError("AR304", "deserialize_cuda_engine", got, "a file that can be read") from None
+        raise ArgumentError(
+            "AR304", "deserialize_cuda_engine", got, "a file that can be read", "look at the path"
+        ) from None
 
 
 def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:

@@ -109,7 +109,7 @@ class ITensor(Fixed):
     @quiet(None)
     def _retype(self, dtype: DataType) -> None:
         if not isinstance(dtype, DataType):
-            raise wrong_type("ITensor.dtype", dtype, "a DataType")
+            raise wrong_type("ITensor.dtype", dtype, DataType)
         if self._layer is not None and self._network._strongly_typed:
             if dtype is not self.dtype:
                 self._layer._refuse_when_strong("dtype of an output")
@@ -125,7 +125,7 @@ class ITensor(Fixed):
     @location.setter
     def location(self, location: TensorLocation) -> None:
         if not isinstance(location, TensorLocation):
-            raise wrong_type("ITensor.location", location, "a TensorLocation")
+            raise wrong_type("ITensor.location", location, TensorLocation)
         self._location = location
 
     @property
@@ -216,7 +216,7 @@ class ITensor(Fixed):
         low, high = floats((min, max), "set_dynamic_range")
         if not -float("inf") < low <= high < float("inf") or low == high == 0:
             got, wanted = f"({low}, {high})", "finite numbers, min <= max, not both 0"
-            raise ArgumentError("AR308", self._name, got, wanted)
+            raise ArgumentError("AR308", self._name, got, wanted, "give the least and the largest value")
         self._range = (low, high)
         self._network._expansion.forget_tensor(self)
         return True
@@ -233,10 +233,13 @@ class ITensor(Fixed):
     @quiet(None)
     def set_dimension_name(self, index: int, name: str) -> None:
         """Name a dimension of a network input; dynamic dimensions of one name are equal in every run."""
-        if not isinstance(index, int) or not isinstance(name, str):
-            raise wrong_type("set_dimension_name", name, "an int and a str")
+        index = integer(index, "set_dimension_name: index")
+        if not isinstance(name, str):
+            raise wrong_type("set_dimension_name: name", name, "a str")
         if self._layer is not None:
-            raise ArgumentError("AR310", self._name, "an output of a layer", "a network input")
+            raise ArgumentError(
+                "AR310", self._name, "an output of a layer", "a network input", "name dimensions of inputs"
+            )
         if not 0 <= index < len(self._shape):
             raise ArgumentError("AR312", self._name, f"dimension {index}", f"below {len(self._shape)}")
         self._dim_names[index] = name

@@ -108,11 +108,21 @@ class ITimingCache(Fixed):
 def read(data: bytes) -> dict[str, tuple[int, float]]:
     """The entries that `serialize` wrote; PlanError for anything else."""
     if not data.startswith(MAGIC):
-        raise PlanError("AR606", "timing cache", "bytes of another kind", "what ITimingCache.serialize gave")
+        raise PlanError(
+            "AR606",
+            "timing cache",
+            "bytes of another kind",
+            "what ITimingCache.serialize gave",
+            'make an empty one of b""',
+        )
     if len(data) > MAX_BYTES:
-        raise PlanError("AR604", "timing cache", f"{len(data)} bytes", f"at most {MAX_BYTES}")
+        raise PlanError(
+            "AR604", "timing cache", f"{len(data)} bytes", f"at most {MAX_BYTES}", 'make an empty one of b""'
+        )
     try:
         loaded = json.loads(data[len(MAGIC) :])
         return {str(k): (int(tactic), float(ms)) for k, (tactic, ms) in loaded.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise PlanError("AR605", "timing cache", str(error), "keys with a number and a time") from None
+        raise PlanError(
+            "AR605", "timing cache", str(error), "keys with a number and a time", 'make an empty one of b""'
+        ) from None

@@ -84,7 +84,9 @@ class Weights(Fixed):
             raise wrong_type("Weights", ptr, "an address and a count as ints")
         if count < 0 or (count > 0 and int(ptr) <= 0):
             got = f"{count} elements at address {int(ptr)}"
-            raise ArgumentError("AR307", "Weights", got=got, wanted="memory that is there")
+            raise ArgumentError(
+                "AR307", "Weights", got, "memory that is there", "give the address and the count of an array"
+            )
         self._count = count
         self._ptr = int(ptr)
 
@@ -171,9 +173,9 @@ def to_weights(x: object, where: str, empty: DataType = DataType.FLOAT) -> Weigh
     if x is None:
         return Weights(empty)
     if not isinstance(x, np.ndarray):
-        raise wrong_type(where, x, "Weights or a NumPy array")
+        raise wrong_type(where, x, "Weights or a NumPy array", "write numpy.asarray(values, numpy.float32)")
     try:
         return Weights(x)
     except ArgumentError as error:
         wrong = ArgumentError("AR311", where, error.got, error.wanted or "Weights", error.do)
-        raise WrongType(str(wrong)) from None
+        raise WrongType(wrong) from None

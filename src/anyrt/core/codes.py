@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from anyrt.core.advice import ADVICE
 from anyrt.core.enums import ErrorCodeTRT as Trt
 
 
@@ -24,17 +25,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One diagnostic: `id` like "AR101", a title for tables, an explanation for the reader of the docs."""
+    """One diagnostic: `id` like "AR101", a title for tables, an explanation for the docs, and advice."""
 
     id: str
     title: str
     explanation: str
+    do: str
     kind: Kind
     trt: Trt
 
 
 def _block(kind: Kind, trt: Trt, rows: dict[int, tuple[str, str]]) -> dict[str, Code]:
-    return {f"AR{n}": Code(f"AR{n}", title, text, kind, trt) for n, (title, text) in rows.items()}
+    named = {f"AR{n}": row for n, row in rows.items()}
+    return {id: Code(id, title, text, ADVICE[id], kind, trt) for id, (title, text) in named.items()}
 
 
 SHAPES: dict[int, tuple[str, str]] = {

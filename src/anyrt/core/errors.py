@@ -4,6 +4,7 @@
     ├── ShapeError        (ValueError)           1xx  shapes, ranks, volumes
     ├── DTypeError        (TypeError)            2xx  element types
     ├── ArgumentError     (ValueError)           3xx  an attribute or argument has a bad value
+    │   └── WrongName     (AttributeError)            an attribute that the object does not have
     ├── GraphError        (ValueError)           4xx  how the network is put together
     ├── ProfileError      (ValueError)           5xx  optimization profiles
     ├── PlanError         (ValueError)           6xx  a plan cannot be read
@@ -43,7 +44,7 @@ class AnyrtError(Exception):
         self.where = where
         self.got = got
         self.wanted = wanted
-        self.do = do
+        self.do = do or CODES[code].do
 
     def __str__(self) -> str:
         facts = [f"{verb} {text}" for verb, text in (("got", self.got), ("wanted", self.wanted)) if text]
@@ -77,6 +78,10 @@ class ArgumentError(AnyrtError, ValueError):
     """An attribute or argument with a bad value."""
 
     kind = Kind.ARGUMENT
+
+
+class WrongName(ArgumentError, AttributeError):
+    """An attribute that an object does not have, or that cannot be set."""
 
 
 class GraphError(AnyrtError, ValueError):

@@ -139,7 +139,8 @@ def _read(
     header_bytes, start = _check_preamble(data)
     digest = bytes(data[64:96])
     if _checksum(data[:64], data[PREAMBLE_BYTES : PREAMBLE_BYTES + header_bytes]) != digest:
-        raise PlanError("AR602", "plan header", do="get a fresh copy of the plan")
+        do = "get a fresh copy of the plan"
+        raise PlanError("AR602", "plan header", "another checksum", "that of its bytes", do)
     _check_zero(data[96:PREAMBLE_BYTES], "plan, bytes 96 to 127")
     _check_zero(data[PREAMBLE_BYTES + header_bytes : start], "plan, bytes behind the header")
     header = Reader(load(bytes(data[PREAMBLE_BYTES:][:header_bytes]), "plan header", MAX_HEADER), "")
@@ -156,14 +157,15 @@ def _read(
     found = checksums(contents) if check_weights else stated
     if found != stated:
         blob = next(b for b, ours, theirs in zip(plan.blobs, found, stated, strict=True) if ours != theirs)
-        raise PlanError("AR602", f"constant {blob.name!r}", do="get a fresh copy of the plan")
+        do = "get a fresh copy of the plan"
+        raise PlanError("AR602", f"constant {blob.name!r}", "another checksum", "that of its bytes", do)
     return PlanFile(plan, weights.toreadonly(), digest, in_place, is_intact)
 
 
 def _check_preamble(data: memoryview) -> tuple[int, int]:
     """(bytes of the header, offset of the constants), which fit each other and the file."""
     if data[:8] != MAGIC[: data.nbytes]:
-        raise PlanError("AR606", "plan", got=f"bytes that begin with {bytes(data[:8])!r}")
+        raise _foreign(bytes(data[:8]))
     if data.nbytes < PREAMBLE_BYTES:
         raise PlanError("AR601", "plan", got=f"{data.nbytes} bytes", wanted=f"at least {PREAMBLE_BYTES}")
     _, version, reserved, header_bytes, start, blob_bytes, total = _PREAMBLE.unpack_from(data)
@@ -180,6 +182,15 @@ def _check_preamble(data: memoryview) -> tuple[int, int]:
     return header_bytes, start
 
 
+def _foreign(start: bytes) -> PlanError:
+    """For bytes that are no plan of ours: what they are where that can be told."""
+    if start.startswith(b"ftrt"):
+        do = "build the network again with this library; engines of one do not load in the other"
+        return PlanError("AR606", "plan", "an engine that TensorRT has built", "a plan of AnyRT", do)
+    got = f"bytes that begin with {start!r}" if start else "no bytes"
+    return PlanError("AR606", "plan", got, f"{MAGIC!r}", "pass what build_serialized_network gave")
+
+
 def _check_zero(data: memoryview, where: str) -> None:
     if any(data):
-        raise PlanError("AR602", where, got="bytes that are not 0")
+        raise PlanError("AR602", where, "bytes that are not 0", "zeros between the parts")

@@ -2,9 +2,9 @@
 
 >>> Reader({"a": [1, 2]}, "header").field("a").items(8)[1].integer()
 2
->>> load(b"[" * 100 + b"]" * 100, "header", 1000)
+>>> load(b"[" * 100 + b"]" * 100, "", 1000)
 Traceback (most recent call last):
-anyrt.core.errors.PlanError: [AR605] header: got JSON nested more than 64 deep
+anyrt.core.errors.PlanError: [AR605] got JSON nested more than 64 deep; build the plan again with this library
 """
 
 from __future__ import annotations

@@ -70,14 +70,14 @@ def _address(binding: Binding, value: SupportsIndex | SupportsInt) -> int:
     if isinstance(value, SupportsInt) and not isinstance(value, float | np.floating):  # pointers of others
         return _checked(binding, int(value))
     wanted = "an address, a NumPy array or a DLPack object"
-    raise BindingError("AR703", binding.name, got=type(value).__name__, wanted=wanted)
+    do = "pass a NumPy array"
+    raise BindingError("AR703", binding.name, got=type(value).__name__, wanted=wanted, do=do)
 
 
 def _checked(binding: Binding, address: int) -> int:
     if not 0 <= address < 1 << 63:
-        raise BindingError(
-            "AR705", binding.name, got=f"address {address}", wanted="an address of this machine"
-        )
+        got, do = f"address {address}", "pass array.ctypes.data, or the array itself"
+        raise BindingError("AR705", binding.name, got=got, wanted="an address of this machine", do=do)
     return address
 
 
@@ -94,7 +94,11 @@ def import_dlpack(binding: Binding, value: DLPack) -> Array:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         do = "bind its address as an int"
         raise BindingError(
-            "AR703", binding.name, got=f"an array that NumPy refuses ({error})", do=do
+            "AR703",
+            binding.name,
+            got=f"an array that NumPy refuses ({error})",
+            wanted="a DLPack array",
+            do=do,
         ) from None
 
 
@@ -112,12 +116,17 @@ def _bind_array(binding: Binding, array: Array, foreign: object = None) -> Bound
         do = "use numpy.ascontiguousarray" if binding.is_input else "allocate it with numpy.empty"
         raise BindingError("AR705", binding.name, got="a strided array", wanted="C-contiguous memory", do=do)
     if not array.flags.aligned:
-        raise BindingError(
-            "AR705", binding.name, got="an array between two elements", wanted="aligned memory"
-        )
+        got, do = "an array between two elements", "pass array.copy()"
+        raise BindingError("AR705", binding.name, got=got, wanted="aligned memory", do=do)
     # NumPy takes what comes by DLPack for read-only unless the other library says that it may be written.
     if not binding.is_input and foreign is None and not array.flags.writeable:
-        raise BindingError("AR705", binding.name, got="a read-only array for an output", do="copy it")
+        raise BindingError(
+            "AR705",
+            binding.name,
+            got="a read-only array",
+            wanted="memory to write an output to",
+            do="allocate it with numpy.empty",
+        )
     packed = is_packed(binding.dtype)
     return Bound(array.ctypes.data, None if packed else array.shape, array.nbytes, (array, foreign))
 
@@ -127,7 +136,8 @@ def check_dtype(binding: Binding, array: Array) -> None:
     if is_packed(binding.dtype):
         if array.dtype != np.uint8:
             wanted = f"uint8 with two {short_name(binding.dtype)} in each"
-            raise BindingError("AR703", binding.name, got=f"an array of {array.dtype}", wanted=wanted)
+            got, do = f"an array of {array.dtype}", "put the first of each two in the low half of a byte"
+            raise BindingError("AR703", binding.name, got=got, wanted=wanted, do=do)
     elif array.dtype != numpy_dtype(binding.dtype):
         do = f"convert it with astype({short_name(binding.dtype)!r})"
         wanted = short_name(binding.dtype)

@@ -114,7 +114,7 @@ class Context:
             known = self.resolve().shapes[index]
         if known is not None:
             return known
-        return tuple(d if isinstance(d, int) else -1 for d in self.loaded.plan.bindings[index].shape)
+        return _declared(self.loaded.plan.bindings[index])
 
     def missing(self) -> list[str]:
         """Inputs without a shape, and shape tensors without an address."""
@@ -127,8 +127,7 @@ class Context:
         """All sizes for the shapes, and the elements of shape tensors, as they are now."""
         missing = self.missing()
         if missing:
-            do = "set its shape; a shape tensor needs its address as well"
-            raise BindingError("AR707", missing[0], do=do)
+            raise self._incomplete(missing[0])
         shapes = tuple(s for s in self._shapes if s is not None)
         return self.loaded.resolver.resolve(shapes, self._values())
 
@@ -136,6 +135,15 @@ class Context:
         """The value of every dynamic size, where shapes and the elements of shape tensors are known."""
         self.resolve()
         return self.loaded.resolver.sizes(tuple(s for s in self._shapes if s is not None), self._values())
+
+    def _incomplete(self, name: str) -> BindingError:
+        index = self.loaded.find(name)
+        if self._shapes[index] is None:
+            declared = _declared(self.loaded.plan.bindings[index])
+            got, do = f"no shape for {declared}", f"call context.set_input_shape({name!r}, shape)"
+            return BindingError("AR707", name, got, "all of its sizes", do)
+        got, do = "no address", f"call context.set_tensor_address({name!r}, array)"
+        return BindingError("AR707", name, got, "one, as sizes depend on its values", do)
 
     def _values(self) -> tuple[Shape | None, ...]:
         values: list[Shape | None] = [None] * len(self._shapes)
@@ -176,7 +184,8 @@ class Context:
         """Who gives memory for an output in each run; None ends that."""
         index = self.loaded.find(name)
         if self.loaded.plan.bindings[index].is_input:
-            raise BindingError("AR706", name, got="an input", wanted="an output")
+            do = "bind the memory of inputs with set_tensor_address"
+            raise BindingError("AR706", name, got="an input", wanted="an output", do=do)
         self._check_idle()
         self.is_ready = False
         self._allocators.pop(index, None)
@@ -294,7 +303,8 @@ class Context:
         nbytes = max(1, resolved.nbytes[index])
         address = allocator.reallocate(name, current.address, nbytes, _ALLOCATOR_ALIGNMENT)
         if not address:
-            raise BindingError("AR709", name, wanted=f"{nbytes} bytes")
+            do = "return an address from reallocate_output"
+            raise BindingError("AR709", name, f"{address}", f"an address of {nbytes} bytes", do)
         self._bound[index] = Bound(address)
         self.words[abi.FIRST_BINDING + index] = address
         allocator.notify(name, resolved.shapes[index])
@@ -304,7 +314,8 @@ class Context:
     def _input(self, name: str) -> int:
         index = self.loaded.find(name)
         if index >= len(self._shapes):
-            raise BindingError("AR706", name, got="an output", wanted="an input")
+            do = "shapes of outputs follow from those of inputs"
+            raise BindingError("AR706", name, got="an output", wanted="an input", do=do)
         return index
 
     def _check_idle(self) -> None:
@@ -312,26 +323,34 @@ class Context:
             raise self._busy()
 
     def _busy(self) -> BindingError:
-        do = "give each thread a context of its own"
-        return BindingError("AR708", "execution context", got="a call while another runs", do=do)
+        return BindingError("AR708", "execution context", "a call while another runs", "one at a time")
+
+
+def _declared(binding: Binding) -> Shape:
+    """The shape in the network, −1 for dynamic sizes."""
+    return tuple(d if isinstance(d, int) else -1 for d in binding.shape)
 
 
 def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:
     if bound is None:
         if nbytes:
-            raise BindingError("AR701", binding.name, do="set its address")
+            do = f"call context.set_tensor_address({binding.name!r}, array)"
+            raise BindingError("AR701", binding.name, "no address", f"one of {nbytes} bytes", do)
         return
     if nbytes and not bound.address:
-        raise BindingError("AR702", binding.name, wanted=f"an address of {nbytes} bytes")
+        do = f"call context.set_tensor_address({binding.name!r}, array)"
+        raise BindingError("AR702", binding.name, "address 0", f"an address of {nbytes} bytes", do)
     # A flat array may be a buffer kept for larger shapes; one with dimensions means exactly these.
     is_buffer = bound.shape is None or len(bound.shape) == 1
     if bound.nbytes is not None and (bound.nbytes < nbytes or (bound.nbytes > nbytes and not is_buffer)):
         got = f"an array of {bound.nbytes} bytes, shape {bound.shape}"
-        raise BindingError("AR704", binding.name, got=got, wanted=f"{nbytes} bytes")
+        do = "bind an array of the shape that get_tensor_shape gives"
+        raise BindingError("AR704", binding.name, got=got, wanted=f"{nbytes} bytes", do=do)
 
 
 def _failed(status: int) -> AnyrtError:
     if status == Status.STALE:
         do = "load it again; put a new plan beside the old one and rename it, instead of writing to its file"
-        return PlanError("AR608", "inference", do=do)
-    return CompileError("AR807", "inference", got=f"status {status} ({Status(status).name.lower()})")
+        return PlanError("AR608", "inference", "a plan file that changed", "the file as it was loaded", do)
+    got = f"status {status} ({Status(status).name.lower()})"
+    return CompileError("AR807", "inference", got, "status 0")

@@ -107,13 +107,25 @@ class DirectCall:
     def _too_many(self, arrays: Mapping[str, object]) -> BindingError:
         known = [name for name, *_ in self._inputs]
         extra = ", ".join(repr(n) for n in arrays if n not in known)
-        return BindingError("AR706", "engine", got=extra, wanted=f"the inputs {', '.join(known)}")
+        return BindingError(
+            "AR706",
+            "engine",
+            got=extra,
+            wanted=f"the inputs {', '.join(known)}",
+            do="write engine.run(name=array)",
+        )
 
 
 def _convert(binding: Binding, value: object, dtype: np.dtype[np.generic]) -> Array:
     """`value` as a flat aligned array; its type is not changed, since that would hide a mistake."""
     if value is None:
-        raise BindingError("AR701", binding.name, got="no array", wanted="one for every input")
+        raise BindingError(
+            "AR701",
+            binding.name,
+            got="no array",
+            wanted="one for every input",
+            do=f"write engine.run({binding.name}=array)",
+        )
     if isinstance(value, np.ndarray):
         refuse_masked(binding, value)
     elif isinstance(value, DLPack):
@@ -123,7 +135,8 @@ def _convert(binding: Binding, value: object, dtype: np.dtype[np.generic]) -> Ar
             value = np.asarray(value, dtype)
         except (TypeError, ValueError, OverflowError) as error:
             got = f"{type(value).__name__} that makes no array ({error})"
-            raise BindingError("AR703", binding.name, got=got, wanted=dtype.name) from None
+            do = f"pass an array of {dtype.name}"
+            raise BindingError("AR703", binding.name, got=got, wanted=dtype.name, do=do) from None
     if value.dtype != dtype:
         do = f"convert it with astype({dtype.name!r})"
         raise BindingError("AR703", binding.name, got=f"an array of {value.dtype}", wanted=dtype.name, do=do)

@@ -45,7 +45,7 @@ class Engine:
         try:
             return call(arrays)
         except MemoryError as error:  # of NumPy, for outputs and for copies of inputs
-            raise ResourceError("AR802", "inference", got=str(error)) from None
+            raise ResourceError("AR802", "inference", str(error), "memory for the outputs") from None
 
 
 def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile], Compiled]) -> Engine:

@@ -49,14 +49,26 @@ class Loaded:
     def find(self, name: str) -> int:
         """The index of the input or output `name`."""
         if name not in self.position:
-            raise BindingError("AR706", "engine", got=repr(name), wanted=f"one of {', '.join(self.position)}")
+            raise BindingError(
+                "AR706",
+                "engine",
+                got=repr(name),
+                wanted=f"one of {', '.join(self.position)}",
+                do="look at the spelling",
+            )
         return self.position[name]
 
     def check_profile(self, profile: int) -> None:
         """ProfileError unless there is such a profile; number 0 always is."""
         count = max(1, len(self.plan.profiles))
         if not 0 <= profile < count:
-            raise ProfileError("AR507", "engine", got=f"profile {profile}", wanted=f"0 to {count - 1}")
+            raise ProfileError(
+                "AR507",
+                "engine",
+                got=f"profile {profile}",
+                wanted=f"0 to {count - 1}",
+                do="add profiles to the config before the build",
+            )
 
     def limits(self, profile: int, tensor: str, is_values: bool) -> Range | None:
         """What `profile` says of an input's dimensions or elements, None when it says nothing."""

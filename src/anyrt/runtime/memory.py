@@ -51,6 +51,6 @@ def take(device: Device, nbytes: int, limit: int | None) -> Workspace:
 def adopt(address: int, nbytes: int) -> Workspace:
     """Workspace that the user gives."""
     if address % ALIGNMENT or address < 0 or nbytes < 0:
-        wanted = f"a multiple of {ALIGNMENT}"
-        raise BindingError("AR705", "device memory", got=f"{nbytes} bytes at {address:#x}", wanted=wanted)
+        got, wanted = f"{nbytes} bytes at {address:#x}", f"a multiple of {ALIGNMENT}"
+        raise BindingError("AR705", "device memory", got, wanted, "round the address up")
     return Workspace(address, nbytes)

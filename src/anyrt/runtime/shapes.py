@@ -46,7 +46,7 @@ def _call(fn: Fn, sizes: Mapping[str, int]) -> int:
     args = [value_of(a, sizes) for a in fn.args]
     if fn.op == dims.SCALE:
         if abs(args[0] * fn.factor) > _MAX_SIZE:
-            raise ShapeError("AR111", "sizes", got=f"{args[0]} scaled by {fn.factor}")
+            raise ShapeError("AR111", "sizes", f"{args[0]} scaled by {fn.factor}", "at most 2^62")
         value = dims.scaled(args[0], fn.factor)
     else:
         value = dims.BINARY[fn.op](args[0], args[1])
@@ -56,7 +56,7 @@ def _call(fn: Fn, sizes: Mapping[str, int]) -> int:
 
 def _checked(value: int) -> int:
     if not -_MAX_SIZE <= value <= _MAX_SIZE:
-        raise ShapeError("AR111", "sizes", got=f"a size of {value.bit_length()} bits")
+        raise ShapeError("AR111", "sizes", f"a size of {value.bit_length()} bits", "at most 2^62")
     return value
 
 
@@ -125,14 +125,14 @@ class Resolver:
 def _bytes(dim: Dim, sizes: Mapping[str, int]) -> int:
     value = value_of(dim, sizes)
     if value < 0:
-        raise ShapeError("AR120", "memory", got=f"{value} bytes")
+        raise ShapeError("AR120", "memory", f"{value} bytes", "0 or more")
     return align(value)
 
 
 def _shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
     shape = tuple(value_of(d, sizes) for d in binding.shape)
     if any(d < 0 for d in shape):
-        raise ShapeError("AR120", binding.name, got=f"shape {shape}")
+        raise ShapeError("AR120", binding.name, f"shape {shape}", "sizes of 0 or more")
     if math.prod(shape) > MAX_ELEMENTS:
         raise ShapeError(
             "AR111", binding.name, got=f"shape {shape}", wanted=f"at most {MAX_ELEMENTS} elements"
@@ -145,7 +145,11 @@ def _check_consistent(binding: Binding, shape: Shape, sizes: Mapping[str, int]) 
     wanted = tuple(value_of(d, sizes) for d in binding.shape)
     if shape != wanted:
         raise BindingError(
-            "AR710", binding.name, got=f"shape {shape}", wanted=f"{wanted}, as other inputs have it"
+            "AR710",
+            binding.name,
+            got=f"shape {shape}",
+            wanted=f"{wanted}, as other inputs have it",
+            do="dimensions of one name are equal in every run",
         )
 
 
@@ -167,12 +171,14 @@ def check_shape(binding: Binding, shape: Shape, limits: Range | None) -> None:
     """An input's shape against its declaration and the profile in force; what is wrong is raised."""
     if len(shape) != len(binding.shape):
         wanted = f"{len(binding.shape)} dimensions"
-        raise ShapeError("AR122", binding.name, got=f"shape {shape}", wanted=wanted)
+        do = "give one size for each"
+        raise ShapeError("AR122", binding.name, got=f"shape {shape}", wanted=wanted, do=do)
     for axis, (size, dim) in enumerate(zip(shape, binding.shape, strict=True)):
         if isinstance(dim, int) and size != dim:
-            raise ShapeError("AR123", f"{binding.name}, dimension {axis}", got=str(size), wanted=str(dim))
+            do = "give the size of the network, or make it dynamic there: -1 in add_input"
+            raise ShapeError("AR123", f"{binding.name}, dimension {axis}", str(size), str(dim), do)
         if size < 0:
-            raise ShapeError("AR120", binding.name, got=f"shape {shape}")
+            raise ShapeError("AR120", binding.name, f"shape {shape}", "sizes of 0 or more")
     if limits is not None:
         check_limits(binding.name, shape, limits)
 

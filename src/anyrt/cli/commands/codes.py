@@ -25,8 +25,8 @@ def run(args: Namespace) -> None:
         print_table(("code", "error", "title"), [(c.id, _error(c), c.title) for c in CODES.values()])
     for name in wanted:
         code = CODES[name]
-        print(f"{code.id}: {code.title}\n  {code.explanation}.\n  raised as {_error(code)},", end=" ")
-        print(f"reported as ErrorCodeTRT.{code.trt.name}")
+        print(f"{code.id}: {code.title}\n  {code.explanation}.\n  What to do: {code.do}.")
+        print(f"  raised as {_error(code)}, reported as ErrorCodeTRT.{code.trt.name}")
 
 
 def _error(code: Code) -> str:
