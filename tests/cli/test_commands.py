@@ -231,7 +231,7 @@ def test_explain_shows_every_version_of_a_dynamic_network(capsys):
     [
         (("nope.plan",), "nope.plan: No such file or directory"),
         (("net.py:nope",), "[AR306] net.py:nope: got no such function"),
-        (("net.py:wrong",), "[AR311] net.py:29: got AttributeError"),
+        (("net.py:wrong",), "[AR314] net.py:29: got AttributeError"),
         (("net.py:refused",), "[AR101] (Unnamed Layer* 0) [Scale] (net.py:34): got rank 2"),
         (("net.py", "--node", "foo"), "[AR304] --node: got 'foo', wanted one of x, double, relu"),
         (
@@ -344,3 +344,28 @@ def test_run_refuses_in_one_line(capsys, plan, words, message):
 def test_run_refuses_an_array_of_the_wrong_shape(capsys, plan):
     np.save("x.npy", np.zeros((1, 2, 2, 3), np.float32))
     assert "[AR" in printed(capsys, "run", plan, "--input", "x=x.npy", status=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            'network.add_input("x", np.float32, (2,))',
+            "[AR311] add_input: dtype (bad.py:3): got the class",
+        ),
+        ("network.nam = 3", "[AR313] INetworkDefinition (bad.py:3): got 'nam'"),
+        ("missing", "[AR314] bad.py:3: got NameError: name 'missing' is not defined"),
+    ],
+)
+def test_explain_tells_a_mistake_of_a_file_once(capsys, tmp_path, monkeypatch, line, message):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(f"import numpy as np\ndef define(network):\n    {line}\n")
+    told = printed(capsys, "explain", "bad.py", status=2)
+    assert told.startswith(f"anyrt explain: {message}")
+    assert told.count("[AR") == told.count("wanted") == 1
+
+
+def test_explain_tells_the_line_that_is_no_python(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text("x = 1\ndef define(network)\n")
+    assert "[AR314] bad.py:2: got SyntaxError" in printed(capsys, "explain", "bad.py", status=2)

@@ -43,7 +43,7 @@ class Builder(Reporting, Managed):
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
-            raise wrong_type("Builder: logger", logger, "an ILogger")
+            raise wrong_type("Builder: logger", logger, "an ILogger", "write Builder(trt.Logger())")
         self._settings: dict[str, object] = {}
         self._channel = Channel(logger)
         self._gpu_allocator: IGpuAllocator | None = None
@@ -202,8 +202,10 @@ def _request(
 ) -> BuildRequest:
     if not isinstance(network, INetworkDefinition) or not isinstance(config, IBuilderConfig):
         if not isinstance(network, INetworkDefinition):
-            raise wrong_type("build: network", network, "an INetworkDefinition")
-        raise wrong_type("build: config", config, "an IBuilderConfig")
+            raise wrong_type("build: network", network, "an INetworkDefinition", "give the network first")
+        raise wrong_type(
+            "build: config", config, "an IBuilderConfig", "write builder.create_builder_config()"
+        )
     monitor = config.progress_monitor
     progress = None if monitor is None else Progress(monitor)
     if config._timing_cache is None:

@@ -153,42 +153,42 @@ class IBuilderConfig(Fixed, Managed):
         OBEY_PRECISION_CONSTRAINTS rounds to half types after every layer, FP16 and INT8 let DLA take float32,
         DISABLE_TIMING_CACHE keeps a build that measures from the timing cache; the others change no engine
         yet, which is logged once."""
-        self.flags |= 1 << _member(BuilderFlag, flag)
+        self.flags |= 1 << _member(BuilderFlag, flag, "set_flag")
 
     def clear_flag(self, flag: BuilderFlag) -> None:
         """Switch a flag off."""
-        self.flags &= ~(1 << _member(BuilderFlag, flag))
+        self.flags &= ~(1 << _member(BuilderFlag, flag, "clear_flag"))
 
     def get_flag(self, flag: BuilderFlag) -> bool:
         """Whether a flag is on."""
-        return bool(self.flags & 1 << _member(BuilderFlag, flag))
+        return bool(self.flags & 1 << _member(BuilderFlag, flag, "get_flag"))
 
     def set_quantization_flag(self, flag: QuantizationFlag) -> None:
         """Switch a quantisation flag on, which is kept."""
-        self.quantization_flags |= 1 << _member(QuantizationFlag, flag)
+        self.quantization_flags |= 1 << _member(QuantizationFlag, flag, "set_quantization_flag")
 
     def clear_quantization_flag(self, flag: QuantizationFlag) -> None:
         """Switch a quantisation flag off."""
-        self.quantization_flags &= ~(1 << _member(QuantizationFlag, flag))
+        self.quantization_flags &= ~(1 << _member(QuantizationFlag, flag, "clear_quantization_flag"))
 
     def get_quantization_flag(self, flag: QuantizationFlag) -> bool:
         """Whether a quantisation flag is on."""
-        return bool(self.quantization_flags & 1 << _member(QuantizationFlag, flag))
+        return bool(self.quantization_flags & 1 << _member(QuantizationFlag, flag, "get_quantization_flag"))
 
     def set_preview_feature(self, feature: PreviewFeature, enable: bool) -> None:
         """Switch a preview feature, which is kept, on or off."""
         change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
-        change(_member(PreviewFeature, feature))
+        change(_member(PreviewFeature, feature, "set_preview_feature"))
         tell_idle(self._channel, 1 << feature if enable else 0, PreviewFeature, ())
 
     def get_preview_feature(self, feature: PreviewFeature) -> bool:
         """Whether a preview feature is on."""
-        return _member(PreviewFeature, feature) in self._previews
+        return _member(PreviewFeature, feature, "get_preview_feature") in self._previews
 
     @quiet(None)
     def set_memory_pool_limit(self, pool: MemoryPoolType, pool_size: int) -> None:
         """Limit a pool, in bytes: WORKSPACE is the intermediate memory of an engine, the others are kept."""
-        _member(MemoryPoolType, pool)
+        _member(MemoryPoolType, pool, "set_memory_pool_limit")
         if not isinstance(pool_size, int):
             raise wrong_type("set_memory_pool_limit", pool_size, "an int")
         if pool_size < 0:
@@ -199,7 +199,8 @@ class IBuilderConfig(Fixed, Managed):
 
     def get_memory_pool_limit(self, pool: MemoryPoolType) -> int:
         """The limit of a pool; the memory of the machine where none was set."""
-        default = 0 if _member(MemoryPoolType, pool) is MemoryPoolType.DLA_MANAGED_SRAM else _machine_memory()
+        _member(MemoryPoolType, pool, "get_memory_pool_limit")
+        default = 0 if pool is MemoryPoolType.DLA_MANAGED_SRAM else _machine_memory()
         defaults = {MemoryPoolType.DLA_LOCAL_DRAM: GIB, MemoryPoolType.DLA_GLOBAL_DRAM: GIB // 2}
         return self._pools.get(pool, defaults.get(pool, default))
 
@@ -223,24 +224,24 @@ class IBuilderConfig(Fixed, Managed):
 
     def set_device_type(self, layer: ILayer, device_type: DeviceType) -> None:
         """Say where a layer runs, which is kept: all run on the processor."""
-        self._devices[_layer(layer)] = _member(DeviceType, device_type)
+        self._devices[_layer(layer, "set_device_type")] = _member(DeviceType, device_type, "set_device_type")
 
     def get_device_type(self, layer: ILayer) -> DeviceType:
         """Where a layer runs."""
-        return self._devices.get(_layer(layer), self.default_device_type)
+        return self._devices.get(_layer(layer, "get_device_type"), self.default_device_type)
 
     def is_device_type_set(self, layer: ILayer) -> bool:
         """Whether `set_device_type` was called for the layer."""
-        return _layer(layer) in self._devices
+        return _layer(layer, "is_device_type_set") in self._devices
 
     def reset_device_type(self, layer: ILayer) -> None:
         """Undo `set_device_type`."""
-        self._devices.pop(_layer(layer), None)
+        self._devices.pop(_layer(layer, "reset_device_type"), None)
 
     @quiet(False)
     def can_run_on_DLA(self, layer: ILayer) -> bool:
         """Whether the documented limits of DLA allow the layer; the reason against it goes to the logger."""
-        network = _layer(layer)._network
+        network = _layer(layer, "can_run_on_DLA")._network
         halves = self.get_flag(BuilderFlag.FP16) or self.get_flag(BuilderFlag.INT8)
         # A weakly typed float32 layer runs in half precision where the flags allow that.
         types = DLA_TYPES | {DataType.FLOAT} if halves and not network._strongly_typed else DLA_TYPES
@@ -301,15 +302,15 @@ class IBuilderConfig(Fixed, Managed):
         )
 
 
-def _member(kind: type[E], x: object) -> E:
+def _member(kind: type[E], x: object, where: str) -> E:
     if not isinstance(x, kind):
-        raise wrong_type("IBuilderConfig", x, kind)
+        raise wrong_type(where, x, kind)
     return x
 
 
-def _layer(x: object) -> ILayer:
+def _layer(x: object, where: str) -> ILayer:
     if not isinstance(x, ILayer):
-        raise wrong_type("IBuilderConfig", x, "an ILayer")
+        raise wrong_type(where, x, "an ILayer")
     return x
 
 

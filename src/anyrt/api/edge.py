@@ -19,7 +19,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 from anyrt.api.fixed import Fixed
-from anyrt.api.hints import FAILED, article, hint
+from anyrt.api.hints import article, hint
 from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
 from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError, ResourceError
@@ -55,9 +55,7 @@ def wrong_type(where: str, got: object, wanted: str | type[TrtEnum], do: str = "
 
 
 def _make_one(got: object) -> str:
-    if isinstance(got, type):
-        return f"make one: {got.__name__}(...)"
-    return FAILED if got is None else ""
+    return f"make one: {got.__name__}(...)" if isinstance(got, type) else ""
 
 
 def integer(x: object, where: str) -> int:

@@ -13,7 +13,7 @@ from anyrt.core.enums import DataType, Severity
 from anyrt.core.errors import DTypeError
 from anyrt.core.trt_enum import TrtEnum
 
-FAILED = "None is what a call that failed gives; the log says why"
+FAILED = "None is what a call that failed gives: the log says why"
 PLACES: dict[type[TrtEnum], str] = {Severity: "Logger"}  # where users find what is no name of the module
 
 
@@ -27,8 +27,6 @@ def hint(got: object, wanted: type[TrtEnum]) -> str:
     place = f"trt.{PLACES.get(wanted, wanted.__name__)}"
     members = wanted.__members__
     match got:
-        case None:
-            return FAILED
         case str() if got.rpartition(".")[2].upper() in members:
             return f"write {place}.{got.rpartition('.')[2].upper()}"
         case int() if got in {int(m) for m in members.values()}:

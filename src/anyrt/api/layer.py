@@ -8,6 +8,7 @@ import numpy as np
 
 from anyrt.api.edge import Channel, WrongType, integer, quiet, wrong_type
 from anyrt.api.fixed import Fixed
+from anyrt.api.hints import FAILED
 from anyrt.api.tensor import ITensor, checked_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, GraphError
@@ -244,6 +245,8 @@ def no_tensor(where: str, got: object) -> WrongType:
         do = "write layer.get_output(0)"
     elif isinstance(got, np.ndarray):
         do = "write network.add_constant(array.shape, array).get_output(0)"
+    elif got is None:
+        do = FAILED
     return wrong_type(where, got, "an ITensor", do)
 
 

@@ -108,7 +108,8 @@ def _bind(
 
 def _incompatible(name: str, why: str, signature: inspect.Signature) -> WrongType:
     got, do = f"incompatible function arguments: {why}", f"help(network.{name}) explains them"
-    return WrongType(ArgumentError("AR311", name, got, f"{name}{signature}", do))
+    wanted = f"{name}{signature}".replace("'", "")
+    return WrongType(ArgumentError("AR311", name, got, wanted, do))
 
 
 def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: object) -> tuple[ITensor, ...]:

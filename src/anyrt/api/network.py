@@ -138,7 +138,7 @@ class INetworkDefinition(Reporting, Managed):
         if not isinstance(dtype, DataType):
             raise wrong_type("add_input: dtype", dtype, DataType)
         where = f"add_input ({user_line()})"
-        checked_name(name, f"{where}: name")
+        checked_name(name, f"add_input: name ({user_line()})")
         if any(t._name == name for t in self._inputs):
             raise GraphError("AR402", where, f"a second input {name!r}", "another name")
         tensor = ITensor(self, name, None, 0)

@@ -75,12 +75,16 @@ def _ordered(name: str, given: list[tuple[int, ...]], is_values: bool) -> Range:
     low, best, high = given
     if not len(low) == len(best) == len(high):
         got = f"{len(low)}, {len(best)} and {len(high)} numbers"
-        raise Refused(ProfileError("AR502", name, got, "as many in all three", "give one for each dimension"))
+        raise Refused(
+            ProfileError(
+                "AR502", f"profile of {name!r}", got, "as many in all three", "give one for each dimension"
+            )
+        )
     in_order = all(a <= b <= c for a, b, c in zip(low, best, high, strict=True))
     if not in_order or (not is_values and min(low, default=0) < 0):
         got, wanted = (
             f"min {low}, opt {best}, max {high}",
             "min <= opt <= max" + ", 0 <= min" * (not is_values),
         )
-        raise Refused(ProfileError("AR503", name, got, wanted))
+        raise Refused(ProfileError("AR503", f"profile of {name!r}", got, wanted))
     return Range(name, is_values, low, best, high)

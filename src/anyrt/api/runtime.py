@@ -52,7 +52,7 @@ class Runtime(Reporting, Managed):
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
-            raise wrong_type("Runtime: logger", logger, "an ILogger")
+            raise wrong_type("Runtime: logger", logger, "an ILogger", "write Runtime(trt.Logger())")
         self._settings: dict[str, object] = {}
         self._channel = Channel(logger)
         self._gpu_allocator: IGpuAllocator | None = None

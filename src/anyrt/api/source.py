@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from anyrt.api.edge import wrong_type
+from anyrt.api.hints import FAILED
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import IStreamReader, IStreamReaderV2, call_user
 from anyrt.backends.cpu.device import allocate
@@ -30,7 +31,9 @@ def read_source(source: object, check_weights: bool) -> PlanFile:
         data = memoryview(source)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
     except TypeError:
         wanted = "the bytes of a plan, a pathlib.Path or a stream reader"
-        do = f"write pathlib.Path({source!r})" if isinstance(source, str) else ""
+        do = FAILED if source is None else ""
+        if isinstance(source, str):
+            do = f"write pathlib.Path({source!r})"
         raise wrong_type("deserialize_cuda_engine", source, wanted, do) from None
     if not data.c_contiguous:
         raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes", "pass bytes(buffer)")

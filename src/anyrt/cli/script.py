@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from anyrt.api.builder import Builder
+from anyrt.api.edge import LINE
 from anyrt.cli.progress import talk
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
 from anyrt.core.flags import strict
@@ -57,13 +58,21 @@ def _call_user(path: Path, function: str, *given: object) -> None:
                 "AR306", where, "no such function", "a function that adds layers to a network", do
             )
         define(*given[: len(inspect.signature(define).parameters)])
-    except (AnyrtError, OSError):
+    except OSError:
         raise
     except Exception as error:  # whatever the user's own file does wrong
-        line = next((f"{f.filename}:{f.lineno}" for f in reversed(traceback.extract_tb(error.__traceback__))
-                     if f.filename == str(path)), where)  # fmt: skip
-        raise ArgumentError(
-            "AR311", line, got=f"{type(error).__name__}: {error}", wanted="a network"
-        ) from error
+        raise _told(error, path, where) from error
     finally:
         sys.path.remove(beside)
+
+
+def _told(error: Exception, path: Path, where: str) -> AnyrtError:
+    """What a file did wrong, with its line: our own message where it is one, else the exception."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    place = where if number is None else f"{path}:{number}"
+    ours = error if isinstance(error, AnyrtError) else next(iter(error.args), None)
+    if not isinstance(ours, AnyrtError):
+        return ArgumentError("AR314", place, f"{type(error).__name__}: {error}", "a network")
+    is_placed = number is None or LINE.search(ours.where) is not None
+    return ours if is_placed else ours.at(f"{ours.where} ({place})")

@@ -7,15 +7,18 @@ code can read or write outside the caller's memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from anyrt.core.dims import Dim, equal
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
-from anyrt.core.errors import PlanError
+from anyrt.core.errors import AnyrtError, PlanError
 from anyrt.core.requirement import Requirement
 from anyrt.ir.graph import Graph
 from anyrt.passes import requirements
-from anyrt.plan.plan import Binding, Plan, SymbolRecord
+from anyrt.plan.plan import Binding, LayerRecord, Plan, SymbolRecord
 
 Port = tuple[str, bool, DataType, tuple[Dim, ...]]
 
@@ -27,12 +30,18 @@ def symbol_records(graph: Graph) -> tuple[SymbolRecord, ...]:
     )
 
 
-def conditions(*graphs: Graph) -> tuple[Requirement, ...]:
-    """What a run must check for all of the graphs, each condition once, as the first graph words it."""
+def conditions(layers: Iterable[LayerRecord], *graphs: Graph) -> tuple[Requirement, ...]:
+    """What a run must check for all of the graphs, each condition once, as the first graph words it.
+
+    Each is told with the line of the user's program that added its layer."""
+    places = {x.name: f"{x.name} ({source})" for x in layers if (source := dict(x.details).get("source"))}
     found: dict[tuple[str, str, str], Requirement] = {}
-    for graph in graphs:
-        for need in requirements(graph):
-            found.setdefault(_condition(need), need)
+    try:
+        for graph in graphs:
+            for need in requirements(graph):
+                found.setdefault(_condition(need), replace(need, where=places.get(need.where, need.where)))
+    except AnyrtError as error:
+        raise error.at(places.get(error.where, error.where)) from None
     return tuple(found.values())
 
 

@@ -367,7 +367,7 @@ class _Source:
         blobs = named_blobs(graph)
         records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
         text = print_graph(graph, vocabulary(blobs))
-        return _Source(request, graph, conditions(request.graph, graph), blobs, records, text)
+        return _Source(request, graph, conditions(request.layers, request.graph, graph), blobs, records, text)
 
     def sizes(self) -> Sizes:
         """What the engine should be best at."""

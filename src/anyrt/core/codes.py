@@ -104,6 +104,7 @@ ARGUMENTS: dict[int, tuple[str, str]] = {
     311: ("wrong kind of argument", "The argument has the wrong Python type"),
     312: ("index out of range", "The index is not below the count"),
     313: ("no such attribute", "Objects have the attributes that their class declares, and no others"),
+    314: ("a network's file fails", "The Python file that describes a network raises an exception"),
 }
 
 GRAPH: dict[int, tuple[str, str]] = {

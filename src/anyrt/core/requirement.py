@@ -6,7 +6,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from anyrt.core.codes import CODES
 from anyrt.core.dims import Dim, evaluate
+from anyrt.core.errors import AnyrtError, error
 
 
 class Relation(enum.Enum):
@@ -38,3 +40,23 @@ class Requirement:
                 return a <= b
             case Relation.BROADCAST:
                 return a == b or 1 in (a, b)
+
+
+def broken(rule: Requirement, left: str, right: str, sizes: str = "") -> AnyrtError:
+    """The error for a condition that does not hold: its sides as text, and the sizes that they follow from.
+
+    >>> from anyrt.core.dims import Sym
+    >>> rule = Requirement(Sym("x.0", 1, 8).dim, Relation.LE, 4, "AR114", "cut (a.py:7)", "start earlier")
+    >>> str(broken(rule, "5", "4", " where x.shape[0] = 5"))
+    '[AR114] cut (a.py:7): got 5 (slice out of bounds) where x.shape[0] = 5, wanted at most 4; start earlier'
+    """
+    match rule.relation:
+        case Relation.EQ:
+            got, wanted = left, right
+        case Relation.LE if isinstance(rule.left, int):
+            got, wanted = right, f"{left} or more"
+        case Relation.LE:
+            got, wanted = left, f"at most {right}"
+        case Relation.BROADCAST:
+            got, wanted = f"{left} and {right}", "equal sizes, or 1"
+    return error(rule.code, rule.where, f"{got} ({CODES[rule.code].title}){sizes}", wanted, rule.do)

@@ -72,11 +72,15 @@ def _reshape(layer: Layer[ShuffleAttrs], y: Value, wanted: tuple[Dim, ...]) -> V
     sizes, rules = _resolve(layer, y, wanted)
     check_rank(layer.name, sizes)
     before, after = product(y.shape), product(sizes)
-    got = f"reshape_dims {show(wanted)}, which is {show(sizes)}, for {before} elements in {show(y.shape)}"
-    do = "use -1 for one of the dimensions"
-    volume = need(
-        layer.name, before, Relation.EQ, after, "AR103", got, f"{before} elements in {show(y.shape)}", do
-    )
+    if -1 in wanted:
+        got, do = f"reshape_dims {show(wanted)} for shape {show(y.shape)}", "change one of the other sizes"
+        fits = f"sizes beside -1 whose product divides {before}"
+    else:
+        is_given = all(isinstance(d, int) for d in wanted)
+        do = "give one of the sizes as -1" if is_given else "give sizes that make up the input"
+        got = f"reshape_dims {show(wanted)}, {after} elements"
+        fits = f"{before} elements, as {show(y.shape)} has"
+    volume = need(layer.name, before, Relation.EQ, after, "AR103", got, fits, do)
     # Judged before the reshape, whose own condition knows neither the layer nor what a -1 stands for.
     return reshape(checked(y, (*rules, *volume)), sizes)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anyrt.core.dims import add, always_le, equal
-from anyrt.core.errors import error
-from anyrt.core.requirement import Relation, Requirement
+from anyrt.core.requirement import Relation, Requirement, broken
 from anyrt.ir.graph import Graph, nested, walk
 
 
@@ -20,8 +19,7 @@ def requirements(graph: Graph) -> tuple[Requirement, ...]:
     for inner in nested(graph):
         for rule in _asked(inner):
             if never_holds(rule):
-                wanted = f"{rule.relation.value} {rule.right}"
-                raise error(rule.code, rule.where, got=str(rule.left), wanted=wanted, do=rule.do)
+                raise broken(rule, str(rule.left), str(rule.right))
             if not always_holds(rule):
                 found[rule] = None
     return tuple(found)

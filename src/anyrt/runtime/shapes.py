@@ -14,12 +14,12 @@ from functools import lru_cache
 from typing import Final
 
 from anyrt.core import dims
-from anyrt.core.dims import Dim, Fn, Sym
+from anyrt.core.dims import Dim, Fn, Sym, symbols
 from anyrt.core.dtype import storage_bytes
-from anyrt.core.errors import BindingError, ProfileError, ShapeError, error
-from anyrt.core.requirement import Relation, Requirement
+from anyrt.core.errors import BindingError, ProfileError, ShapeError
+from anyrt.core.requirement import Relation, Requirement, broken
 from anyrt.plan.abi import align
-from anyrt.plan.plan import Binding, Plan, Range
+from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
 from anyrt.plan.program import Program
 
 Shape = tuple[int, ...]
@@ -107,7 +107,7 @@ class Resolver:
         for binding, shape in zip(self.inputs, shapes, strict=True):
             _check_consistent(binding, shape, sizes)
         for requirement in self.plan.requirements:
-            _check(requirement, sizes)
+            _check(requirement, sizes, self.plan)
         every = tuple(_shape(b, sizes) for b in self.plan.bindings)
         program = self.program
         return Resolved(
@@ -153,7 +153,7 @@ def _check_consistent(binding: Binding, shape: Shape, sizes: Mapping[str, int]) 
         )
 
 
-def _check(requirement: Requirement, sizes: Mapping[str, int]) -> None:
+def _check(requirement: Requirement, sizes: Mapping[str, int], plan: Plan) -> None:
     a, b = value_of(requirement.left, sizes), value_of(requirement.right, sizes)
     match requirement.relation:
         case Relation.EQ:
@@ -163,8 +163,14 @@ def _check(requirement: Requirement, sizes: Mapping[str, int]) -> None:
         case Relation.BROADCAST:
             holds = a == b or 1 in (a, b)
     if not holds:
-        got = f"{a} where {requirement.left} {requirement.relation.value} {requirement.right}"
-        raise error(requirement.code, requirement.where, got=got, wanted=str(b), do=requirement.do)
+        read = {s.name for s in symbols(requirement.left) | symbols(requirement.right)}
+        given = [f"{_source(s)} = {sizes[s.name]}" for s in plan.symbols if s.name in read]
+        raise broken(requirement, str(a), str(b), f" where {', '.join(given)}")
+
+
+def _source(symbol: SymbolRecord) -> str:
+    """Where the user finds a size."""
+    return f"{symbol.tensor}[{symbol.axis}]" if symbol.is_value else f"{symbol.tensor}.shape[{symbol.axis}]"
 
 
 def check_shape(binding: Binding, shape: Shape, limits: Range | None) -> None:
