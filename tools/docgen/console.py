@@ -1,9 +1,9 @@
 """Sessions in Markdown: programs that are saved, and commands with what they print.
 
-A fenced block marked `python net.py` is saved under that name in a folder of its own. In one marked `console`,
-each line that begins with "$ " is a command that runs there, and the lines behind it are what it prints. A
-command of `make` is what the Makefile runs for it, at the root. Times differ from run to run: of them only the
-words around them count.
+A fenced block marked `python net.py` is saved under that name in a folder of its own. In one marked
+`console`, each line that begins with "$ " is a command that runs there, and the lines behind it are what it
+prints. A command of `make` is what the Makefile runs for it, at the root. Times differ from run to run: of
+them only the words around them count.
 """
 
 from __future__ import annotations

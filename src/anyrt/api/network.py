@@ -140,7 +140,7 @@ class INetworkDefinition(Reporting, Managed):
         where = f"add_input ({user_line()})"
         checked_name(name, f"add_input: name ({user_line()})")
         if any(t._name == name for t in self._inputs):
-            raise GraphError("AR402", where, f"a second input {name!r}", "another name")
+            raise GraphError("AR402", where, f"a second input {name!r}", "inputs of different names")
         tensor = ITensor(self, name, None, 0)
         tensor._shape = checked_shape(sizes(shape, "add_input: shape"), f"{where}: {name}")
         tensor._dtype = dtype

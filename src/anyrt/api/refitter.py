@@ -39,7 +39,10 @@ class Refitter(Reporting):
 def _stub(name: str, answer: object) -> Callable[..., object]:
     @quiet(answer)
     def method(self: Refitter, *args: Any) -> None:  # Any: arguments of many kinds, all refused
-        raise NotSupportedError("AR901", f"Refitter.{name}", do="build the engine again with the new weights")
+        do = "build the engine again with the new weights"
+        raise NotSupportedError(
+            "AR901", f"Refitter.{name}", "an engine", "one that can be refitted: none yet", do
+        )
 
     method.__name__, method.__doc__ = name, "Not there yet."
     vars(method)["__anyrt_stub__"] = True

@@ -43,7 +43,7 @@ def build_script(path: Path, function: str) -> bytes:
         _call_user(path, function, network, config)
         plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise CompileError("AR807", str(path), got="no plan and no reason")
+        raise CompileError("AR807", str(path), got="no plan and no reason", wanted="either")
     return bytes(memoryview(plan))
 
 

@@ -55,7 +55,8 @@ def check_agreement(plan: Plan, graph: Graph) -> None:
         missing = {(s.tensor, s.is_value) for s in plan.symbols} - {(r.tensor, r.is_values) for r in profile}
         for tensor, is_value in sorted(missing):
             what = "values" if is_value else "shapes"
-            raise PlanError("AR607", "plan, profiles", got=f"a profile without {what} of {tensor!r}")
+            got = f"a profile without {what} of {tensor!r}"
+            raise PlanError("AR607", "plan, profiles", got, "ranges of all that is dynamic")
     kept = set(map(_condition, plan.requirements))
     for need in requirements(graph):
         if _condition(need) not in kept:

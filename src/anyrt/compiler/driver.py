@@ -165,7 +165,7 @@ def _interruptible(work: Callable[[], T], stopped: threading.Event, tick: Callab
     try:
         thread.start()
     except RuntimeError as error:  # no room for its stack, or too many threads
-        raise ResourceError("AR802", "build", got=str(error)) from None
+        raise ResourceError("AR802", "build", str(error), "a thread for the build") from None
     try:
         # Not `thread.join`, which takes a thread for ended once it was interrupted (CPython 3.11).
         while not ended.wait(POLL_SECONDS):

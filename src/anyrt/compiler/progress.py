@@ -50,7 +50,8 @@ class Phase:
             step, self.done = self.done, self.done + 1
             if monitor is not None and not monitor.step(self.name, step):
                 name = self.names[step] if self.names else self.name
-                raise BuildCancelled("AR804", self.progress.name, got=f"a stop after step {name!r}")
+                got, do = f"a stop after step {name!r}", "return True from step_complete to go on"
+                raise BuildCancelled("AR804", self.progress.name, got, "to go on", do)
         self.progress.check()
 
     def line(self, now: float) -> str:
@@ -79,7 +80,7 @@ class Progress:
     def check(self) -> None:
         """BuildCancelled where the caller asks to stop."""
         if self.cancelled():
-            raise BuildCancelled("AR804", self.name)
+            raise BuildCancelled("AR804", self.name, "an interrupt", "to go on")
 
     def tick(self) -> None:
         """A line in the log where the last one is long ago."""

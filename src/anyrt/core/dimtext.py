@@ -105,7 +105,9 @@ class Reader:
             self._lines.append(line)
             end = token.end()
         if end < len(text):
-            raise PlanError("AR605", f"{self.where}, line {line}", got=repr(text[end : end + 20]))
+            raise PlanError(
+                "AR605", f"{self.where}, line {line}", got=repr(text[end : end + 20]), wanted="a word or sign"
+            )
 
     @property
     def place(self) -> str:
@@ -193,7 +195,7 @@ class Reader:
         """One level deeper; `leave` goes back."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise PlanError("AR605", self.place, got=f"more than {MAX_DEPTH} levels")
+            raise PlanError("AR605", self.place, got=f"more than {MAX_DEPTH} levels", wanted="less")
 
     def leave(self) -> None:
         """One level up."""

@@ -145,7 +145,7 @@ class KernelCache:
         if isinstance(error, ResourceError):
             return error.at(str(self.directory))
         got, do = error.strerror or str(error), "set ANYRT_CACHE_DIR to a directory of your own"
-        return ResourceError("AR803", str(self.directory), got=got, do=do)
+        return ResourceError("AR803", str(self.directory), got, "a directory that can be written to", do)
 
     def _warn_damaged(self, key: str, error: PlanError) -> None:
         name = self._path(key).name

@@ -46,4 +46,6 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 def _cannot_write(path: Path, error: OSError) -> ResourceError:
     do = "free some space, or choose another place"
-    return ResourceError("AR803", str(path), got=error.strerror or str(error), do=do)
+    return ResourceError(
+        "AR803", str(path), got=error.strerror or str(error), wanted="a file to write", do=do
+    )

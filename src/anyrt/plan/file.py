@@ -122,7 +122,9 @@ def map_plan(path: Path, check_weights: bool = True) -> PlanFile:
     mapped = map_file(path, "plan")
     file = _read(mapped.content, check_weights, True, mapped.is_intact)
     if not mapped.is_intact():
-        raise PlanError("AR608", str(path), do="load it when it is complete")
+        raise PlanError(
+            "AR608", str(path), "a file that changed", "one at rest", "load it when it is complete"
+        )
     return file
 
 

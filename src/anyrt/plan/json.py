@@ -2,9 +2,9 @@
 
 >>> Reader({"a": [1, 2]}, "header").field("a").items(8)[1].integer()
 2
->>> load(b"[" * 100 + b"]" * 100, "", 1000)
+>>> load(b"[" * 100 + b"]" * 100, "", 1000)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
-anyrt.core.errors.PlanError: [AR605] got JSON nested more than 64 deep; build the plan again with this library
+anyrt.core.errors.PlanError: [AR605] got JSON too deep, wanted 64 levels; ...
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def load(text: bytes, where: str, max_bytes: int) -> Json:
             object_pairs_hook=_no_twins,
         )
     except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors too
-        raise PlanError("AR605", where, got=f"bad JSON ({error})") from None
+        raise PlanError("AR605", where, got=f"bad JSON ({error})", wanted="JSON") from None
     return value
 
 
@@ -54,7 +54,7 @@ def _check_depth(text: bytes, where: str) -> None:
         first = match.group()[:1]
         depth += (first in b"[{") - (first in b"]}")
         if depth > MAX_DEPTH:
-            raise PlanError("AR605", where, got=f"JSON nested more than {MAX_DEPTH} deep")
+            raise PlanError("AR605", where, got="JSON too deep", wanted=f"{MAX_DEPTH} levels")
 
 
 def _parse_int(digits: str) -> int:

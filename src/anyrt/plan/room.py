@@ -18,4 +18,4 @@ def require_room(nbytes: int, where: str) -> None:
         mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except (OSError, MemoryError, OverflowError):
         do = "raise the limit of this process, or end other programs"
-        raise ResourceError("AR802", where, wanted=f"room for {nbytes:,} bytes", do=do) from None
+        raise ResourceError("AR802", where, got="no room", wanted=f"{nbytes:,} bytes", do=do) from None

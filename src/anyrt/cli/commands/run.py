@@ -40,21 +40,22 @@ def run(args: Namespace) -> None:
     feeds = {name: _read(file, name, Path(path)) for name, path in _pairs("--input", args.input)}
     missing = [b.name for b in file.plan.bindings if b.is_input and b.name not in feeds]
     if missing:
-        raise BindingError("AR701", missing[0], got="no array", do=f"give --input {missing[0]}=FILE.npy")
+        do = f"give --input {missing[0]}=FILE.npy"
+        raise BindingError("AR701", missing[0], "no array", "one for each input", do)
     targets = dict(_pairs("--output", args.output))
     known = [b.name for b in file.plan.bindings if not b.is_input]
     for name in targets:
         if name not in known:
-            raise BindingError("AR706", "--output", repr(name), f"one of {', '.join(known)}")
+            do = "look at the spelling"
+            raise BindingError("AR706", "--output", repr(name), f"one of {', '.join(known)}", do)
     outputs = _native(args.plan, feeds) if args.backend == NATIVE else _other(file, feeds, args.backend)
     print_table(
         ("output", "type", "shape", "minimum", "mean", "maximum"), [_row(*x) for x in outputs.items()]
     )
     for name, path in targets.items():
         if name not in outputs:
-            raise BindingError(
-                "AR706", "--output", f"{name!r} of backend {args.backend}, which computes nothing"
-            )
+            got = f"{name!r} of backend {args.backend}, which computes nothing"
+            raise BindingError("AR706", "--output", got, "a backend that computes", f"--backend {NATIVE}")
         np.save(path, outputs[name])
 
 

@@ -1,0 +1,345 @@
+"""One mistake for each code: the message says where, what was got and wanted, what to do, and the line."""
+
+import hashlib
+import json
+import re
+import struct
+import traceback
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.cli.script import build_script
+from anyrt.core.codes import CODES
+
+F, SUM, CHANNEL = trt.float32, trt.ElementWiseOperation.SUM, trt.ScaleMode.CHANNEL
+ONES, HALVES, A = np.ones(3, np.float32), np.ones(3, np.float16), np.ones((2, 3), np.float32)
+MESSAGE = re.compile(r"\[(AR\d+)\] (?P<where>.+?): got (?P<got>.+), wanted (?P<wanted>.+?); (?P<do>.+)")
+LINE = re.compile(r"(test_messages|bad)\.py:(\d+)\)")
+
+# Codes that a program cannot meet, and why.
+OUT_OF_REACH = {
+    "AR124": "no layer that is there has a largest rank below 8",
+    "AR204": "an array of such a type is an argument of the wrong kind, AR311 or AR304",
+    "AR207": "names of types are read in plans alone, whose checksum fails first",
+    "AR805": "it takes a kernel that is wrong; tests/compiler/test_verify.py makes one",
+    "AR806": "it takes machine code that is not ours; tests/runtime/test_image.py has some",
+    "AR807": "it takes a fault of this library; tests/api/test_build.py makes one",
+    "AR808": "it takes text that LLVM refuses, a fault of this library",
+    "AR810": "it takes a kernel that is wrong; tests/ir/test_run.py has some",
+    "AR902": "told by names and methods, see tests/api",
+}
+
+
+class Program:
+    """What a program has at hand: a builder, a network, a config, and shorter words for all that."""
+
+    def __init__(self, log, folder):
+        self.log, self.folder, self.builder = log, folder, trt.Builder(log)
+        self.net, self.config = self.builder.create_network(), self.builder.create_builder_config()
+        self.add_squeeze, self.add_shuffle = self.net.add_squeeze, self.net.add_shuffle
+
+    def x(self, *shape, dtype=F, name="x"):
+        return self.net.add_input(name, dtype, shape)
+
+    def ints(self, *values):
+        return self.net.add_constant((len(values),), np.int32(values)).get_output(0)
+
+    def build(self, layer=None, **profile):
+        if layer is not None:
+            layer.get_output(0).name = "y"
+            self.net.mark_output(layer.get_output(0))
+        for name, shapes in profile.items():
+            given = self.builder.create_optimization_profile()
+            given.set_shape(name, *shapes)
+            self.config.add_optimization_profile(given)
+        return self.builder.build_serialized_network(self.net, self.config)
+
+    def identity(self, *shape):
+        return self.net.add_identity(self.x(*shape))
+
+    def load(self, plan):
+        return trt.Runtime(self.log).deserialize_cuda_engine(plan)
+
+    def plan(self):
+        """y = x for 1 to 4 rows of three."""
+        return bytes(self.build(self.identity(-1, 3), x=[(1, 3), (2, 3), (4, 3)]))
+
+    def context(self, shape=None, **memory):
+        context = self.load(self.plan()).create_execution_context()
+        if shape is not None:
+            context.set_input_shape("x", shape)
+        for name, array in memory.items():
+            context.set_tensor_address(name, array)
+        return context
+
+
+def shape(layer, **attributes):
+    """Ask for a shape, so that the layer is judged."""
+    for name, value in attributes.items():
+        setattr(layer, name, value)
+    return layer.get_output(0).shape
+
+
+def normalization(p, axes, channels):
+    other = [p.x(1, channels, 1, 1, name=name) for name in "ab"]
+    return p.net.add_normalization(p.x(2, 6, 3, 3), *other, axes)
+
+
+def cycle(p):
+    first = p.identity(2)
+    first.set_input(0, p.net.add_identity(first.get_output(0)).get_output(0))
+    return shape(first)
+
+
+def sealed(plan, header):
+    """The plan with another header and a checksum that fits."""
+    start = -(-(128 + len(header)) // 64) * 64
+    old = struct.unpack_from("<QQQQ", plan, 16)
+    fields = (len(header), start, old[2], start + old[2])
+    preamble = plan[:16] + struct.pack("<QQQQ", *fields) + bytes(16)
+    check = hashlib.sha256(preamble + header).digest()
+    body = preamble + check + bytes(32) + header
+    return body + bytes(start - len(body)) + plan[old[1] :]
+
+
+def lying(plan):
+    """The plan, without the range of its size."""
+    header = json.loads(plan[128 : 128 + struct.unpack_from("<Q", plan, 16)[0]])
+    return sealed(plan, json.dumps({**header, "profiles": []}).encode())
+
+
+def replaced(plan, at, text):
+    return plan[:at] + text + plan[at + len(text) :]
+
+
+def changed_file(p):
+    path = p.folder / "net.plan"
+    path.write_bytes(p.build(p.net.add_constant((1 << 19,), np.ones(1 << 19, np.float32))))
+    engine = p.load(path)
+    with open(path, "r+b") as file:
+        file.truncate(1 << 16)
+    return engine.serialize()
+
+
+class Refusing(trt.IOutputAllocator):
+    """Gives no memory, and meanwhile does what it is told."""
+
+    def __init__(self, act):
+        trt.IOutputAllocator.__init__(self)
+        self.act = act
+
+    def reallocate_output(self, tensor_name, memory, size, alignment):
+        self.act()
+
+    def notify_shape(self, tensor_name, shape):
+        pass
+
+
+def refused(p, act):
+    context = p.context((2, 3), x=A)
+    context.set_output_allocator("y", Refusing(lambda: act(context)))
+    return context.execute_async_v3(0)
+
+
+def named_sizes(p):
+    a, b = (p.x(-1, 2, name=name) for name in "ab")
+    for tensor in (a, b):
+        tensor.set_dimension_name(0, "batch")
+    profile = p.builder.create_optimization_profile()
+    for name in "ab":
+        profile.set_shape(name, (1, 2), (2, 2), (9, 2))
+    p.config.add_optimization_profile(profile)
+    engine = p.load(p.build(p.net.add_elementwise(a, b, SUM)))
+    return engine.run(a=np.ones((3, 2), np.float32), b=np.ones((4, 2), np.float32))
+
+
+def beyond(p):
+    """Sums that are stored: 64 KB, where 4 KB are allowed."""
+    sums = p.net.add_reduce(p.x(128, 128, 64), trt.ReduceOperation.SUM, 4, False).get_output(0)
+    layer = p.net.add_resize(sums)
+    layer.resize_mode, layer.scales = trt.InterpolationMode.CUBIC, (1.5, 1.5)
+    p.config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 12)
+    return p.build(layer)
+
+
+class NoMemory(trt.IGpuAllocator):
+    """An allocator without memory."""
+
+    def allocate(self, size, alignment, flags):
+        return None
+
+    def deallocate(self, memory):
+        return True
+
+
+def no_memory(p):
+    sums = p.net.add_reduce(p.x(128, 128, 64), trt.ReduceOperation.SUM, 4, False).get_output(0)
+    layer = p.net.add_resize(sums)
+    layer.resize_mode, layer.scales = trt.InterpolationMode.CUBIC, (1.5, 1.5)
+    runtime = trt.Runtime(p.log)
+    runtime.gpu_allocator = NoMemory()
+    return runtime.deserialize_cuda_engine(p.build(layer)).create_execution_context()
+
+
+class Full(trt.IStreamWriter):
+    """Takes nothing."""
+
+    def write(self, data):
+        return 0
+
+
+class Stop(trt.IProgressMonitor):
+    """Stops a build after its first step."""
+
+    def phase_start(self, phase_name, parent_phase, num_steps):
+        pass
+
+    def step_complete(self, phase_name, step):
+        return False
+
+    def phase_finish(self, phase_name):
+        pass
+
+
+def stopped(p):
+    p.config.progress_monitor = Stop()
+    return p.build(p.identity(2))
+
+
+def without_weights(p):
+    engine = p.load(p.plan())
+    config = engine.create_serialization_config()
+    config.set_flag(trt.SerializationFlag.EXCLUDE_WEIGHTS)
+    return engine.serialize_with_config(config)
+
+
+def bad_file(p, function="define"):
+    (p.folder / "bad.py").write_text("def define(network):\n    1 / 0\n")
+    return build_script(p.folder / "bad.py", function)
+
+
+def other_processor(p):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYRT_CPU", "abacus")
+        return p.build(p.identity(2))
+
+
+PROVOKED = {
+    "AR101": lambda p: shape(p.net.add_scale(p.x(3, 4, 5), trt.ScaleMode.UNIFORM)),
+    "AR102": lambda p: shape(p.net.add_scale(p.x(1, 4, 5, 6), CHANNEL, scale=ONES)),
+    "AR103": lambda p: shape(p.add_shuffle(p.x(3, 4)), reshape_dims=(7, -1)),
+    "AR104": lambda p: shape(p.add_shuffle(p.x(2, 3)), reshape_dims=(-1, -1)),
+    "AR105": lambda p: shape(p.add_shuffle(p.x(2, 0)), reshape_dims=(-1, 0)),
+    "AR106": lambda p: shape(p.add_shuffle(p.x(2, 3)), reshape_dims=(2, 3, 0)),
+    "AR107": lambda p: shape(p.net.add_resize(p.x(1, 1, 4, 4))),
+    "AR108": lambda p: shape(p.net.add_resize(p.x(1, 1, 4, 4)), scales=(2, 2)),
+    "AR109": lambda p: shape(
+        p.net.add_resize(p.x(2, 2, 4, 4, 4)), shape=(3,) * 5, resize_mode=trt.InterpolationMode.LINEAR
+    ),
+    "AR110": lambda p: shape(p.net.add_resize(p.x(1, 1, 4, 4)), shape=(1, 1, -3, 4)),
+    "AR111": lambda p: shape(p.net.add_resize(p.x(1, 1, 64, 64)), shape=(1, 1, 65536, 65536)),
+    "AR112": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(3, name="z"), SUM)),
+    "AR113": lambda p: shape(p.net.add_concatenation([p.x(2, 3), p.x(2, 4, name="z")])),
+    "AR114": lambda p: shape(p.net.add_slice(p.x(4), (2,), (3,), (1,))),
+    "AR115": lambda p: p.x(*(1,) * 9),
+    "AR116": lambda p: shape(p.add_squeeze(p.x(2, 3), p.ints(0))),
+    "AR117": lambda p: shape(p.net.add_scale(p.x(1, -1, 4, 5), CHANNEL, scale=ONES)),
+    "AR118": lambda p: shape(normalization(p, 0b1100, 4), num_groups=4),
+    "AR119": lambda p: shape(normalization(p, 0b1100, 5)),
+    "AR120": lambda p: p.x(-2, 3),
+    "AR121": lambda p: shape(p.add_squeeze(p.x(2, 1), p.x(1, dtype=trt.int32, name="axes"))),
+    "AR122": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, 2, name="z"), SUM)),
+    "AR123": lambda p: p.context().set_input_shape("x", (2, 4)),
+    "AR125": lambda p: shape(p.net.add_slice(p.x(3), (0,), (2,), (1 << 33,)), mode=trt.SampleMode.FILL),
+    "AR201": lambda p: shape(p.net.add_scale(p.x(1, 3, 4, 5), CHANNEL, scale=ONES, shift=HALVES)),
+    "AR202": lambda p: shape(p.net.add_activation(p.x(2, dtype=trt.int32), trt.ActivationType.TANH)),
+    "AR203": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, dtype=trt.int32, name="z"), SUM)),
+    "AR205": lambda p: shape(p.net.add_scale(p.x(1, 3, 4, 5), CHANNEL, scale=HALVES)),
+    "AR206": lambda p: shape(p.net.add_cast(p.x(2), trt.e8m0)),
+    "AR301": lambda p: shape(p.add_shuffle(p.x(2, 3)), first_transpose=(0, 0)),
+    "AR302": lambda p: shape(p.net.add_reduce(p.x(2), trt.ReduceOperation.SUM, 1 << 3, True)),
+    "AR303": lambda p: shape(p.add_squeeze(p.x(2, 1), p.ints(4))),
+    "AR304": lambda p: setattr(p.config, "builder_optimization_level", 9),
+    "AR305": lambda p: shape(p.add_squeeze(p.x(1, 1), p.ints(0, 0))),
+    "AR306": lambda p: bad_file(p, "nope"),
+    "AR307": lambda p: trt.Weights(np.ones((4, 4), np.float32)[:, ::2]),
+    "AR308": lambda p: shape(p.net.add_activation(p.x(2), trt.ActivationType.ELU), alpha=float("inf")),
+    "AR309": lambda p: shape(normalization(p, 1 << 3, 2), num_groups=2),
+    "AR310": lambda p: setattr(p.identity(2).get_output(0), "shape", (3,)),
+    "AR311": lambda p: p.net.add_input("x", np.float32, (2,)),
+    "AR312": lambda p: p.identity(2).set_input(4, p.x(2, name="z")),
+    "AR313": lambda p: setattr(p.net.add_resize(p.x(1, 1, 4, 4)), "resize_mod", 1),
+    "AR314": bad_file,
+    "AR401": lambda p: p.build(),
+    "AR402": lambda p: (p.x(2), p.x(2)),
+    "AR403": lambda p: p.builder.create_network().add_identity(p.x(2)),
+    "AR404": lambda p: p.net.mark_output(p.x(2)),
+    "AR405": lambda p: setattr(p.x(2), "name", ""),
+    "AR406": lambda p: p.net.add_concatenation([]),
+    "AR407": lambda p: p.net.unmark_output(p.identity(2).get_output(0)),
+    "AR408": cycle,
+    "AR501": lambda p: p.build(p.identity(-1)),
+    "AR502": lambda p: p.build(p.identity(-1), x=[(1,), (2, 2), (3,)]),
+    "AR503": lambda p: p.build(p.identity(-1), x=[(1,), (4,), (3,)]),
+    "AR504": lambda p: p.build(p.identity(-1, 3), x=[(1, 3), (2, 3), (2, 4)]),
+    "AR505": lambda p: p.context().set_input_shape("x", (9, 3)),
+    "AR506": lambda p: p.build(p.identity(2), q=[(1,), (2,), (3,)]),
+    "AR507": lambda p: p.context().set_optimization_profile_async(3, 0),
+    "AR601": lambda p: p.load(p.plan()[:200]),
+    "AR602": lambda p: p.load(replaced(p.plan(), 200, b"~")),
+    "AR603": lambda p: p.load(replaced(p.plan(), 8, struct.pack("<I", 99))),
+    "AR604": lambda p: p.load(replaced(p.plan(), 16, struct.pack("<Q", 1 << 60))),
+    "AR605": lambda p: p.load(sealed(p.plan(), b'{"name": 1}')),
+    "AR606": lambda p: p.load(b"ftrt" + bytes(500)),
+    "AR607": lambda p: p.load(lying(p.plan())),
+    "AR608": changed_file,
+    "AR701": lambda p: p.context((2, 3)).execute_async_v3(0),
+    "AR702": lambda p: p.context((2, 3), x=0, y=A.copy()).execute_async_v3(0),
+    "AR703": lambda p: p.context().set_tensor_address("x", np.ones((2, 3))),
+    "AR704": lambda p: p.context((2, 3), x=A, y=np.ones((1, 3), np.float32)).execute_async_v3(0),
+    "AR705": lambda p: p.context().set_tensor_address("x", np.ones((2, 6), np.float32)[:, ::2]),
+    "AR706": lambda p: p.context().set_tensor_address("z", A),
+    "AR707": lambda p: p.context().execute_async_v3(0),
+    "AR708": lambda p: refused(p, lambda context: context.set_input_shape("x", (1, 3))),
+    "AR709": lambda p: refused(p, lambda context: None),
+    "AR710": named_sizes,
+    "AR801": beyond,
+    "AR802": no_memory,
+    "AR803": lambda p: p.builder.build_serialized_network_to_stream(
+        (p.build(p.identity(2)), p.net)[1], p.config, Full()
+    ),
+    "AR804": stopped,
+    "AR809": other_processor,
+    "AR901": without_weights,
+}
+
+
+def told(p, code):
+    """The message, and whether it was raised, where a traceback shows the line."""
+    try:
+        PROVOKED[code](p)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        assert any(f.filename == __file__ for f in frames)
+        p.log.lines.append(f"{error}")
+        return str(error), True
+    return next(line for line in p.log.lines if line.startswith(f"[{code}]")), False
+
+
+@pytest.mark.parametrize("code", PROVOKED)
+def test_message_says_where_got_wanted_what_to_do_and_the_line(code, log, tmp_path):
+    message, is_raised = told(Program(log, tmp_path), code)
+    found = MESSAGE.fullmatch(message)
+    assert found, message
+    assert found[1] == code
+    assert min(len(found[part]) for part in ("where", "got", "wanted", "do")) > 0
+    assert is_raised or LINE.search(found["where"]), message
+
+
+def test_every_code_is_provoked_or_out_of_reach():
+    for code, reason in OUT_OF_REACH.items():
+        print(f"{code} ({CODES[code].title}): {reason}")
+    assert not PROVOKED.keys() & OUT_OF_REACH.keys()
+    assert PROVOKED.keys() | OUT_OF_REACH.keys() == CODES.keys()
