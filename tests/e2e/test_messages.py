@@ -343,3 +343,59 @@ def test_every_code_is_provoked_or_out_of_reach():
         print(f"{code} ({CODES[code].title}): {reason}")
     assert not PROVOKED.keys() & OUT_OF_REACH.keys()
     assert PROVOKED.keys() | OUT_OF_REACH.keys() == CODES.keys()
+
+
+HINTS = {
+    "trt.Logger()": lambda p: trt.Builder(trt.Logger),
+    "write trt.Logger.WARNING": lambda p: trt.Logger("WARNING"),
+    "write trt.float32": lambda p: p.net.add_input("x", np.float32, (2,)),
+    "write trt.int32": lambda p: p.net.add_input("x", np.dtype("int32"), (2,)),
+    "write trt.DataType(0)": lambda p: p.net.add_input("x", 0, (2,)),
+    "write (3,)": lambda p: p.net.add_input("x", F, 3),
+    "write trt.ActivationType.RELU": lambda p: p.net.add_activation(p.x(2), "relu"),
+    "write trt.BuilderFlag.FP16": lambda p: p.config.set_flag("FP16"),
+    "write 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)": lambda p: p.builder.create_network(
+        trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED
+    ),
+    "write 1 << 1 | 1 << 2": lambda p: p.net.add_reduce(p.x(2, 3, 4), trt.ReduceOperation.SUM, (1, 2), True),
+    "write pathlib.Path('net.plan')": lambda p: p.load("net.plan"),
+    "the log says why": lambda p: p.load(None),
+    "write layer.get_output(0)": lambda p: p.net.add_identity(p.identity(2)),
+    "add_constant(array.shape, array)": lambda p: p.net.add_identity(ONES),
+    "numpy.asarray(values, numpy.float32)": lambda p: p.net.add_constant((2,), [1, 2]),
+    "write [tensor, ...]": lambda p: p.net.add_concatenation(p.x(2)),
+    "add_reduce(input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool)": lambda p: p.net.add_reduce(
+        1
+    ),
+}
+
+
+@pytest.mark.parametrize(("hint", "act"), HINTS.items(), ids=HINTS)
+def test_argument_of_the_wrong_type_is_told_how_to_write_it(hint, act, log, tmp_path):
+    with pytest.raises(TypeError) as raised:
+        act(Program(log, tmp_path))
+    assert str(raised.value).startswith("[AR311] ")
+    assert hint in str(raised.value)
+
+
+def test_sizes_of_a_run_are_told_by_name_with_the_line_of_the_layer(log, tmp_path):
+    p = Program(log, tmp_path)
+    layer = p.add_shuffle(p.x(-1, 4))
+    layer.set_input(1, p.x(2, dtype=trt.int32, name="d"))
+    profile = p.builder.create_optimization_profile()
+    profile.set_shape("x", (1, 4), (3, 4), (8, 4))
+    profile.set_shape_input("d", (-1, -1), (6, 2), (32, 32))
+    p.config.add_optimization_profile(profile)
+    engine = p.load(p.build(layer))
+    with pytest.raises(trt.errors.ShapeError) as raised:
+        engine.run(x=np.ones((3, 4), np.float32), d=np.int32([7, -1]))
+    wanted = "got 12 (volume mismatch) where x.shape[0] = 3, d[0] = 7, d[1] = -1, wanted 7; give sizes"
+    assert (wanted in str(raised.value), "(test_messages.py:" in raised.value.where) == (True, True)
+
+
+def test_reshape_with_a_minus_1_is_not_told_to_use_one(log, tmp_path):
+    p = Program(log, tmp_path)
+    shape(p.add_shuffle(p.x(3, 4)), reshape_dims=(7, -1))
+    shape(p.add_shuffle(p.x(3, 4, name="z")), reshape_dims=(7, 2))
+    assert "wanted sizes beside -1 whose product divides 12; change one of the other sizes" in log.lines[0]
+    assert "wanted 12 elements, as (3, 4) has; give one of the sizes as -1" in log.lines[1]
