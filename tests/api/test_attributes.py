@@ -46,7 +46,7 @@ def everything(net, engine):
     shapes = (trt.Dims(), trt.Dims2(), trt.Dims3(), trt.Dims4(), trt.DimsHW(), trt.Permutation())
     memory = (trt.Weights(np.ones(1, np.float32)), engine.serialize())
     kinds = (logger, trt.Profiler(), trt.ILogger(), trt.IStreamWriter(), trt.IGpuAllocator())
-    rest = (builder.get_plugin_registry(), trt.Refitter(engine, logger), trt.InterfaceInfo())
+    rest = (builder.get_plugin_registry(), trt.InterfaceInfo())
     return (*described, *cached, *loaded, *settings, *shapes, *memory, *kinds, *rest)
 
 

@@ -11,6 +11,7 @@ anyrt.core.errors.WrongName: [AR313] Box: got 'widht', wanted an attribute that 
 from __future__ import annotations
 
 import difflib
+from inspect import getattr_static, isdatadescriptor
 
 from anyrt.core.errors import WrongName
 
@@ -28,27 +29,22 @@ class Fixed:
             object.__setattr__(self, name, value)
         except AttributeError:
             kind = type(self)
-            if name in _settable(kind):
+            if _can_be_set(getattr_static(kind, name, None)):
                 raise  # the setter's own
             raise _mistake(kind, name) from None
 
 
 def _mistake(kind: type, name: str) -> WrongName:
     if hasattr(kind, name):
-        do = "set what it follows from"
-        return WrongName("AR313", kind.__name__, f"a value for {name!r}", "an attribute that can be set", do)
-    near = difflib.get_close_matches(name, _settable(kind), 1)
+        wanted, do = "an attribute that can be set", "set what it follows from"
+        return WrongName("AR313", kind.__name__, f"a value for {name!r}", wanted, do)
+    settable = [n for n in dir(kind) if n[0] != "_" and hasattr(kind, n) and _can_be_set(getattr(kind, n))]
+    near = difflib.get_close_matches(name, settable, 1)
     do = f"the nearest is {near[0]!r}" if near else f"help({kind.__name__}) lists them"
     return WrongName("AR313", kind.__name__, repr(name), "an attribute that it has", do)
-
-
-def _settable(kind: type) -> list[str]:
-    """The public attributes of `kind` that may be set."""
-    public = [n for n in dir(kind) if not n.startswith("_")]
-    return [n for n in public if _can_be_set(getattr(kind, n))]
 
 
 def _can_be_set(attribute: object) -> bool:
     if isinstance(attribute, property):
         return attribute.fset is not None
-    return hasattr(attribute, "__set__")
+    return isdatadescriptor(attribute)

@@ -103,4 +103,5 @@ ADVICE: Final[dict[str, str]] = {
     "AR810": REPORT,
     "AR901": "do without",
     "AR902": "do without it for now",
+    "AR903": "use what took its place in TensorRT 10",
 }
