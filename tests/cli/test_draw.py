@@ -194,7 +194,7 @@ def test_the_same_network_gives_the_same_picture(folder):
         (("nope.plan", "-o", "net.svg"), "nope.plan: No such file or directory"),
         (("net.plan", "-o", "net.png"), "[AR304] --output: got 'net.png', wanted a name that ends in .svg"),
         (("net.plan", "-o", "nowhere/net.svg"), "[AR803] nowhere/net.svg: got No such file or directory"),
-        (("net.py:wrong", "-o", "net.svg"), "[AR311] net.py:29: got AttributeError"),
+        (("net.py:wrong", "-o", "net.svg"), "[AR314] net.py:29: got AttributeError"),
     ],
 )
 def test_draw_refuses_in_one_line(capsys, plan, words, message):
