@@ -72,7 +72,7 @@ def numpy_chain(photo: Bytes) -> Floats:
     left, right, along = taps(photo.shape[2], SIZE)
     rows = planes[:, top] + (planes[:, bottom] - planes[:, top]) * down[:, None]
     out = rows[:, :, left] + (rows[:, :, right] - rows[:, :, left]) * along
-    return ((out - MEAN[:, None, None]) / STD[:, None, None])[None]
+    return np.asarray((out - MEAN[:, None, None]) / STD[:, None, None], np.float32)[None]
 
 
 def median_ms(run: Callable[[], object], seconds: float = 1.0) -> float:

@@ -2,9 +2,9 @@
 
 from builtins import bool as bool_
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from anyrt.api.builder import Builder as _Builder
 from anyrt.api.config import IBuilderConfig as IBuilderConfig
@@ -35,7 +35,7 @@ from anyrt.api.interfaces import IStreamWriter as IStreamWriter
 from anyrt.api.interfaces import IVersionedInterface as IVersionedInterface
 from anyrt.api.interfaces import Logger as Logger
 from anyrt.api.interfaces import Profiler as Profiler
-from anyrt.api.layer import ILayer as _ILayer
+from anyrt.api.layer import ILayer as ILayer
 from anyrt.api.module import get_builder_plugin_registry as get_builder_plugin_registry
 from anyrt.api.module import get_plugin_registry as get_plugin_registry
 from anyrt.api.module import init_libnvinfer_plugins as init_libnvinfer_plugins
@@ -119,19 +119,11 @@ from anyrt.core.enums_more import SeekPosition as SeekPosition
 from anyrt.core.enums_more import TensorRTPhase as TensorRTPhase
 from anyrt.core.flags import strict as strict
 
-_Array: TypeAlias = npt.NDArray[Any]
-_Sizes: TypeAlias = Dims | Sequence[int]
-_Weights: TypeAlias = Weights | npt.ArrayLike
-
 __version__: Final[str]
 __anyrt_version__: Final[str]
 
 class Builder(_Builder):
     def create_network(self, flags: int = 0) -> INetworkDefinition: ...
-
-class ILayer(_ILayer):
-    def get_input(self, index: int) -> ITensor: ...
-    def get_output(self, index: int) -> ITensor: ...
 
 bfloat16: Final = DataType.BF16
 bool: Final = DataType.BOOL
@@ -147,6 +139,10 @@ int8: Final = DataType.INT8
 uint8: Final = DataType.UINT8
 
 class IActivationLayer(ILayer):
+    """One function for every element, computed in float32; int8 stands for real numbers, and RELU also
+    takes int32 and int64, which stay integers. THRESHOLDED_RELU keeps x where x > alpha, and CLIP
+    gives alpha where alpha > beta.
+    """
     @property  # type: ignore[override]
     def type(self) -> ActivationType:
         """the function"""
@@ -166,10 +162,17 @@ class IActivationLayer(ILayer):
     @beta.setter
     def beta(self, value: float) -> None: ...
 
-class IAssertionLayer(ILayer): ...
-class IAttention(ILayer): ...
+class IAssertionLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IAttention(ILayer):
+    """A layer that cannot be added yet."""
 
 class ICastLayer(ILayer):
+    """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
+    where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
+    codes are converted as integers, without a scale.
+    """
     @property
     def to_type(self) -> DataType:
         """the type of the output"""
@@ -178,6 +181,9 @@ class ICastLayer(ILayer):
     def to_type(self, value: DataType) -> None: ...
 
 class IConcatenationLayer(ILayer):
+    """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
+    default.
+    """
     @property
     def axis(self) -> int:
         """the axis that tensors are joined along"""
@@ -186,28 +192,50 @@ class IConcatenationLayer(ILayer):
     def axis(self, value: int) -> None: ...
 
 class IConstantLayer(ILayer):
+    """Weights as a tensor; every type but uint8 and e8m0. 4-bit types are packed, the first element in
+    the low nibble.
+    """
     @property
     def shape(self) -> Dims:
         """the sizes of the tensor"""
 
     @shape.setter
-    def shape(self, value: _Sizes) -> None: ...
+    def shape(self, value: Dims | Sequence[int]) -> None: ...
     @property
-    def weights(self) -> _Array:
+    def weights(self) -> NDArray[Any]:
         """its elements, in row-major order"""
 
     @weights.setter
-    def weights(self, value: _Weights) -> None: ...
+    def weights(self, value: Weights | NDArray[Any]) -> None: ...
 
-class IConvolutionLayer(ILayer): ...
-class ICumulativeLayer(ILayer): ...
-class IDeconvolutionLayer(ILayer): ...
-class IDequantizeLayer(ILayer): ...
-class IDistCollectiveLayer(ILayer): ...
-class IDynamicQuantizeLayer(ILayer): ...
-class IEinsumLayer(ILayer): ...
+class IConvolutionLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class ICumulativeLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IDeconvolutionLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IDequantizeLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IDistCollectiveLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IDynamicQuantizeLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IEinsumLayer(ILayer):
+    """A layer that cannot be added yet."""
 
 class IElementWiseLayer(ILayer):
+    """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
+    int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and
+    both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half
+    to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is
+    NaN.
+    """
     @property
     def op(self) -> ElementWiseOperation:
         """the function"""
@@ -215,20 +243,48 @@ class IElementWiseLayer(ILayer):
     @op.setter
     def op(self, value: ElementWiseOperation) -> None: ...
 
-class IFillLayer(ILayer): ...
-class IGatherLayer(ILayer): ...
-class IGridSampleLayer(ILayer): ...
-class IIdentityLayer(ILayer): ...
-class IIfConditional(ILayer): ...
-class IKVCacheUpdateLayer(ILayer): ...
-class ILRNLayer(ILayer): ...
-class ILoop(ILayer): ...
-class IMatrixMultiplyLayer(ILayer): ...
-class IMoELayer(ILayer): ...
-class INMSLayer(ILayer): ...
-class INonZeroLayer(ILayer): ...
+class IFillLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IGatherLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IGridSampleLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IIdentityLayer(ILayer):
+    """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
+
+class IIfConditional(ILayer):
+    """A layer that cannot be added yet."""
+
+class IKVCacheUpdateLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class ILRNLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class ILoop(ILayer):
+    """A layer that cannot be added yet."""
+
+class IMatrixMultiplyLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IMoELayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class INMSLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class INonZeroLayer(ILayer):
+    """A layer that cannot be added yet."""
 
 class INormalizationLayer(ILayer):
+    """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
+    or over each group of channels and all later axes. Scale and bias broadcast to the input; with
+    groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
+    channel. Computed in float32, the variance from centred values.
+    """
     @property
     def axes(self) -> int:
         """the axes that statistics run over"""
@@ -257,16 +313,37 @@ class INormalizationLayer(ILayer):
     def is_v2(self) -> bool_:
         """scale and bias of groups have one value per channel"""
 
-class IOneHotLayer(ILayer): ...
-class IPaddingLayer(ILayer): ...
-class IParametricReLULayer(ILayer): ...
-class IPluginV2Layer(ILayer): ...
-class IPluginV3Layer(ILayer): ...
-class IPoolingLayer(ILayer): ...
-class IQuantizeLayer(ILayer): ...
-class IRaggedSoftMaxLayer(ILayer): ...
+class IOneHotLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IPaddingLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IParametricReLULayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IPluginV2Layer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IPluginV3Layer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IPoolingLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IQuantizeLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IRaggedSoftMaxLayer(ILayer):
+    """A layer that cannot be added yet."""
 
 class IReduceLayer(ILayer):
+    """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
+    wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
+    that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG 68). MAX and
+    MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest (MAX) or
+    highest (MIN) number of the type, and for AVG NaN, 0 for int32 and int64, −128 for int8.
+    """
     @property
     def op(self) -> ReduceOperation:
         """how elements are folded"""
@@ -287,6 +364,13 @@ class IReduceLayer(ILayer):
     def keep_dims(self, value: bool_) -> None: ...
 
 class IResizeLayer(ILayer):
+    """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
+    second input, when connected, gives the sizes at run time and overrides shape and scales. An
+    element whose weight is 0 is not read, so that NaN and infinities beside a position that lies on
+    an element do not show. 8-bit integers are interpolated in float32, rounded half to even and
+    saturated, int8 as the real numbers that it stands for; NEAREST copies them. bfloat16 and uint8
+    are extensions of the documented types, and NEAREST resizes up to 8 axes.
+    """
     @property
     def resize_mode(self) -> InterpolationMode:
         """how to interpolate"""
@@ -298,7 +382,7 @@ class IResizeLayer(ILayer):
         """the output's size, one for each dimension"""
 
     @shape.setter
-    def shape(self, value: _Sizes) -> None: ...
+    def shape(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def scales(self) -> list[float]:
         """output size / input size; the product in float32 is rounded down"""
@@ -336,10 +420,17 @@ class IResizeLayer(ILayer):
     @exclude_outside.setter
     def exclude_outside(self, value: bool_) -> None: ...
 
-class IReverseSequenceLayer(ILayer): ...
-class IRotaryEmbeddingLayer(ILayer): ...
+class IReverseSequenceLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class IRotaryEmbeddingLayer(ILayer):
+    """A layer that cannot be added yet."""
 
 class IScaleLayer(ILayer):
+    """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
+    element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8
+    stands for. The input has 4 to 8 dimensions.
+    """
     @property
     def mode(self) -> ScaleMode:
         """how far one coefficient reaches"""
@@ -347,23 +438,23 @@ class IScaleLayer(ILayer):
     @mode.setter
     def mode(self, value: ScaleMode) -> None: ...
     @property
-    def shift(self) -> _Array:
+    def shift(self) -> NDArray[Any]:
         """added after the multiplication; empty: nothing is added"""
 
     @shift.setter
-    def shift(self, value: _Weights) -> None: ...
+    def shift(self, value: Weights | NDArray[Any]) -> None: ...
     @property
-    def scale(self) -> _Array:
+    def scale(self) -> NDArray[Any]:
         """multiplier; empty: 1"""
 
     @scale.setter
-    def scale(self, value: _Weights) -> None: ...
+    def scale(self, value: Weights | NDArray[Any]) -> None: ...
     @property
-    def power(self) -> _Array:
+    def power(self) -> NDArray[Any]:
         """exponent, applied last; empty: 1"""
 
     @power.setter
-    def power(self, value: _Weights) -> None: ...
+    def power(self, value: Weights | NDArray[Any]) -> None: ...
     @property
     def channel_axis(self) -> int:
         """the axis that CHANNEL coefficients run along, and the first of those that ELEMENTWISE ones cover"""
@@ -371,29 +462,40 @@ class IScaleLayer(ILayer):
     @channel_axis.setter
     def channel_axis(self, value: int) -> None: ...
 
-class IScatterLayer(ILayer): ...
-class ISelectLayer(ILayer): ...
-class IShapeLayer(ILayer): ...
+class IScatterLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class ISelectLayer(ILayer):
+    """then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an
+    extension.
+    """
+
+class IShapeLayer(ILayer):
+    """The sizes of a tensor of any type, as an int64 vector that is empty for rank 0."""
 
 class IShuffleLayer(ILayer):
+    """Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in
+    reshape_dims copies the size that the tensor has there after the first transpose; the second input
+    gives reshape_dims at run time, by the same rules. int64 and fp4 go beyond the documented types.
+    """
     @property
     def first_transpose(self) -> Permutation:
         """applied first: output axis i is input axis perm[i]"""
 
     @first_transpose.setter
-    def first_transpose(self, value: _Sizes) -> None: ...
+    def first_transpose(self, value: Permutation | Sequence[int]) -> None: ...
     @property
     def reshape_dims(self) -> Dims:
         """0 copies the size at its position, -1 is inferred; unset: no reshape"""
 
     @reshape_dims.setter
-    def reshape_dims(self, value: _Sizes) -> None: ...
+    def reshape_dims(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def second_transpose(self) -> Permutation:
         """applied last"""
 
     @second_transpose.setter
-    def second_transpose(self, value: _Sizes) -> None: ...
+    def second_transpose(self, value: Permutation | Sequence[int]) -> None: ...
     @property
     def zero_is_placeholder(self) -> bool_:
         """whether a 0 copies a size or is an empty axis"""
@@ -402,24 +504,29 @@ class IShuffleLayer(ILayer):
     def zero_is_placeholder(self, value: bool_) -> None: ...
 
 class ISliceLayer(ILayer):
+    """Output position i reads start + stride·i on every sliced axis. Outside the input STRICT_BOUNDS is
+    an error, also where another axis is empty; WRAP counts on from the other end, CLAMP repeats the
+    edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value, or 0. uint8 and
+    fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
+    """
     @property
     def start(self) -> Dims:
         """the first position read on each axis"""
 
     @start.setter
-    def start(self, value: _Sizes) -> None: ...
+    def start(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def shape(self) -> Dims:
         """the size of the output on each axis"""
 
     @shape.setter
-    def shape(self, value: _Sizes) -> None: ...
+    def shape(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def stride(self) -> Dims:
         """the distance of positions; negative: backwards, 0: repeated"""
 
     @stride.setter
-    def stride(self, value: _Sizes) -> None: ...
+    def stride(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def mode(self) -> SampleMode:
         """what is read outside the input"""
@@ -431,13 +538,22 @@ class ISliceLayer(ILayer):
         """the axes that start, shape and stride speak of; unset: all"""
 
     @axes.setter
-    def axes(self, value: _Sizes) -> None: ...
+    def axes(self, value: Dims | Sequence[int]) -> None: ...
 
-class ISoftMaxLayer(ILayer): ...
-class ISqueezeLayer(ILayer): ...
-class ITopKLayer(ILayer): ...
+class ISoftMaxLayer(ILayer):
+    """A layer that cannot be added yet."""
+
+class ISqueezeLayer(ILayer):
+    """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's."""
+
+class ITopKLayer(ILayer):
+    """A layer that cannot be added yet."""
 
 class IUnaryLayer(ILayer):
+    """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
+    (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
+    is 127). ISINF, ISNAN and NOT give bool.
+    """
     @property
     def op(self) -> UnaryOperation:
         """the function"""
@@ -445,72 +561,219 @@ class IUnaryLayer(ILayer):
     @op.setter
     def op(self, value: UnaryOperation) -> None: ...
 
-class IUnsqueezeLayer(ILayer): ...
+class IUnsqueezeLayer(ILayer):
+    """Inserts axes of size 1 at positions of the result, named by a constant vector; negative ones count
+    from its end.
+    """
 
 class INetworkDefinition(_INetworkDefinition):
-    def add_input(self, name: str, dtype: DataType, shape: object) -> ITensor: ...
-    def get_input(self, index: int) -> ITensor: ...
-    def get_output(self, index: int) -> ITensor: ...
-    def get_layer(self, index: int) -> ILayer: ...
-    def add_activation(self, input: ITensor, type: ActivationType) -> IActivationLayer: ...
+    def add_activation(self, input: ITensor, type: ActivationType) -> IActivationLayer:
+        """One function for every element, computed in float32; int8 stands for real numbers, and RELU also
+        takes int32 and int64, which stay integers. THRESHOLDED_RELU keeps x where x > alpha, and CLIP
+        gives alpha where alpha > beta.
+
+        input: float32, float16, int8, int32, bfloat16, int64
+        type: the function
+
+        The new IActivationLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: alpha, beta.
+
+        Refused when the shape is asked for, and by the build:
+        AR202: a type that Activation does not take; integers for another function than RELU
+        AR308: alpha or beta that is not finite
+
+            layer = network.add_activation(x, trt.ActivationType.LEAKY_RELU)
+            layer.alpha = 0.1
+
+        As in TensorRT 10.16 (operator page Activation; C++ header for THRESHOLDED_RELU).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_assertion(self, condition: ITensor, message: str) -> IAssertionLayer: ...
     def add_attention(
-        self, query: ITensor, key: ITensor, value: ITensor, norm_op: Any, causal: bool_
+        self, query: ITensor, key: ITensor, value: ITensor, norm_op: AttentionNormalizationOp, causal: bool_
     ) -> IAttention: ...
     def add_attention_v2(
-        self, query: ITensor, key: ITensor, value: ITensor, norm_op: Any, causal_kind: Any
+        self,
+        query: ITensor,
+        key: ITensor,
+        value: ITensor,
+        norm_op: AttentionNormalizationOp,
+        causal_kind: CausalMaskKind,
     ) -> IAttention: ...
-    def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer: ...
-    def add_concatenation(self, inputs: Sequence[ITensor]) -> IConcatenationLayer: ...
-    def add_constant(self, shape: _Sizes, weights: _Weights) -> IConstantLayer: ...
+    def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer:
+        """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
+        where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
+        codes are converted as integers, without a scale.
+
+        input: float32, float16, int8, int32, bool, uint8, bfloat16, int64
+        to_type: the type of the output
+
+        The new ICastLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR202: an input that needs dequantisation
+        AR206: a target that needs quantisation
+
+            layer = network.add_cast(x, trt.float16)
+
+        As in TensorRT 10.16 (operator page Cast).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_concatenation(self, inputs: Sequence[ITensor]) -> IConcatenationLayer:
+        """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
+        default.
+
+        inputs: float32, float16, int8, int32, bool, bfloat16, int64; one or more tensors; all of one type
+
+        The new IConcatenationLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: axis.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: inputs of rank 0
+        AR113: sizes that differ beside the axis
+        AR122: inputs of different rank
+        AR202: a type that Concatenation does not take
+        AR203: inputs of different types
+        AR303: a negative axis; an axis outside the rank
+
+        Refused in a run:
+        AR113: sizes that differ at run time
+
+            layer = network.add_concatenation([a, b])
+            layer.axis = 1
+
+        As in TensorRT 10.16 (operator page Concatenation).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_constant(self, shape: Dims | Sequence[int], weights: Weights | NDArray[Any]) -> IConstantLayer:
+        """Weights as a tensor; every type but uint8 and e8m0. 4-bit types are packed, the first element in
+        the low nibble.
+
+        shape: the sizes of the tensor
+        weights: its elements, in row-major order
+
+        The new IConstantLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR103: a count that differs from the volume
+        AR115: more than 8 dimensions
+        AR120: a negative size
+        AR202: uint8 weights
+
+            layer = network.add_constant((2, 3), np.arange(6, dtype=np.float32))
+
+        As in TensorRT 10.16 (operator page Constant; fp4 is an extension).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_convolution_nd(
         self,
         input: ITensor,
         num_output_maps: int,
-        kernel_shape: _Sizes,
-        kernel: _Weights,
-        bias: _Weights | None = None,
+        kernel_shape: Dims | Sequence[int],
+        kernel: Weights | NDArray[Any],
+        bias: Weights | NDArray[Any] | None = None,
     ) -> IConvolutionLayer: ...
     def add_cumulative(
-        self, input: ITensor, axis: ITensor, op: Any, exclusive: bool_, reverse: bool_
+        self, input: ITensor, axis: ITensor, op: CumulativeOperation, exclusive: bool_, reverse: bool_
     ) -> ICumulativeLayer: ...
     def add_deconvolution_nd(
         self,
         input: ITensor,
         num_output_maps: int,
-        kernel_shape: _Sizes,
-        kernel: _Weights,
-        bias: _Weights | None = None,
+        kernel_shape: Dims | Sequence[int],
+        kernel: Weights | NDArray[Any],
+        bias: Weights | NDArray[Any] | None = None,
     ) -> IDeconvolutionLayer: ...
     def add_dequantize(
         self, input: ITensor, scale: ITensor, output_type: DataType | None = None
     ) -> IDequantizeLayer: ...
     def add_dist_collective(
-        self, input: ITensor, dist_collective_op: Any, reduce_op: Any, root: Any, groups: Any
+        self,
+        input: ITensor,
+        dist_collective_op: CollectiveOperation,
+        reduce_op: ReduceOperation,
+        root: int,
+        groups: Sequence[int],
     ) -> IDistCollectiveLayer: ...
     def add_dynamic_quantize(
-        self, input: ITensor, axis: int, block_size: int, output_type: Any, scale_type: Any
+        self, input: ITensor, axis: int, block_size: int, output_type: DataType, scale_type: DataType
     ) -> IDynamicQuantizeLayer: ...
     def add_dynamic_quantize_v2(
-        self, input: ITensor, block_shape: _Sizes, output_type: Any, scale_type: Any
+        self, input: ITensor, block_shape: Dims | Sequence[int], output_type: DataType, scale_type: DataType
     ) -> IDynamicQuantizeLayer: ...
-    def add_einsum(self, inputs: Sequence[Any], equation: str) -> IEinsumLayer: ...
+    def add_einsum(self, inputs: Sequence[ITensor], equation: str) -> IEinsumLayer: ...
     def add_elementwise(
         self, input1: ITensor, input2: ITensor, op: ElementWiseOperation
-    ) -> IElementWiseLayer: ...
-    def add_fill(self, shape: _Sizes, op: Any, output_type: DataType | None = None) -> IFillLayer: ...
+    ) -> IElementWiseLayer:
+        """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
+        int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and
+        both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half
+        to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is
+        NaN.
+
+        input1: float32, float16, int8, int32, bool, bfloat16, int64
+        input2: float32, float16, int8, int32, bool, bfloat16, int64; the type of input 0
+        op: the function
+
+        The new IElementWiseLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR112: sizes that differ and are not 1
+        AR122: operands of different rank
+        AR202: integers for POW; numbers for AND, OR, XOR; truth values for arithmetic
+        AR203: operands of different types
+
+        Refused in a run:
+        AR112: sizes that differ at run time
+
+            layer = network.add_elementwise(a, b, trt.ElementWiseOperation.SUM)
+
+        As in TensorRT 10.16 (operator page ElementWise).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_fill(
+        self, shape: Dims | Sequence[int], op: FillOperation, output_type: DataType | None = None
+    ) -> IFillLayer: ...
     def add_gather(self, input: ITensor, indices: ITensor, axis: int) -> IGatherLayer: ...
-    def add_gather_v2(self, input: ITensor, indices: ITensor, mode: Any) -> IGatherLayer: ...
+    def add_gather_v2(self, input: ITensor, indices: ITensor, mode: GatherMode) -> IGatherLayer: ...
     def add_grid_sample(self, input: ITensor, grid: ITensor) -> IGridSampleLayer: ...
-    def add_identity(self, input: ITensor) -> IIdentityLayer: ...
+    def add_identity(self, input: ITensor) -> IIdentityLayer:
+        """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+
+        The new IIdentityLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR202: a type that Identity does not take
+
+            layer = network.add_identity(x)
+
+        As in TensorRT 10.16 (operator page Identity; int64 and fp4 are extensions).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_if_conditional(self) -> IIfConditional: ...
     def add_kv_cache_update(
-        self, cache: ITensor, update: ITensor, write_indices: ITensor, cache_mode: Any
+        self, cache: ITensor, update: ITensor, write_indices: ITensor, cache_mode: KVCacheMode
     ) -> IKVCacheUpdateLayer: ...
     def add_loop(self) -> ILoop: ...
     def add_lrn(self, input: ITensor, window: int, alpha: float, beta: float, k: float) -> ILRNLayer: ...
     def add_matrix_multiply(
-        self, input0: ITensor, op0: Any, input1: ITensor, op1: Any
+        self, input0: ITensor, op0: MatrixOperation, input1: ITensor, op1: MatrixOperation
     ) -> IMatrixMultiplyLayer: ...
     def add_moe(
         self,
@@ -528,27 +791,169 @@ class INetworkDefinition(_INetworkDefinition):
     def add_non_zero(self, input: ITensor, indices_type: DataType | None = None) -> INonZeroLayer: ...
     def add_normalization(
         self, input: ITensor, scale: ITensor, bias: ITensor, axesMask: int
-    ) -> INormalizationLayer: ...
+    ) -> INormalizationLayer:
+        """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
+        or over each group of channels and all later axes. Scale and bias broadcast to the input; with
+        groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
+        channel. Computed in float32, the variance from centred values.
+
+        input: float32, float16, bfloat16
+        scale: float32, float16, bfloat16; the type of input 0
+        bias: float32, float16, bfloat16; the type of input 0
+        axesMask: the axes that statistics run over (bit i stands for dimension i)
+
+        The new INormalizationLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: epsilon, num_groups, compute_precision.
+
+        Refused when the shape is asked for, and by the build:
+        AR118: channels that the groups do not divide; fewer than 1 group
+        AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of
+            another rank; scale that does not broadcast
+        AR202: a type that Normalization does not take
+        AR203: scale or bias of another type than the input
+        AR302: an axes mask of 0; an axes mask with bits beyond the rank
+        AR304: a compute precision other than float32 and float16; an epsilon that is not above 0
+        AR308: an epsilon that is not finite
+        AR309: groups with other axes than all after the channels
+
+        Refused in a run:
+        AR118: channels that the groups do not divide at run time
+        AR119: scale that does not fit at run time
+
+            layer = network.add_normalization(x, scale, bias, 1 << 2 | 1 << 3)
+            layer.epsilon = 1e-3
+
+        As in TensorRT 10.16 (core page Normalization; add_normalization_v2 from 10.15).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_normalization_v2(
         self, input: ITensor, scale: ITensor, bias: ITensor, axesMask: int
-    ) -> INormalizationLayer: ...
+    ) -> INormalizationLayer:
+        """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
+        or over each group of channels and all later axes. Scale and bias broadcast to the input; with
+        groups, add_normalization takes one value per group (1, G, 1, …) and add_normalization_v2 one per
+        channel. Computed in float32, the variance from centred values.
+
+        input: float32, float16, bfloat16
+        scale: float32, float16, bfloat16; the type of input 0
+        bias: float32, float16, bfloat16; the type of input 0
+        axesMask: the axes that statistics run over (bit i stands for dimension i)
+
+        The new INormalizationLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: epsilon, num_groups, compute_precision.
+
+        Refused when the shape is asked for, and by the build:
+        AR118: channels that the groups do not divide; fewer than 1 group
+        AR119: one value per channel with groups (not v2); scale and bias of different shapes; scale of
+            another rank; scale that does not broadcast
+        AR202: a type that Normalization does not take
+        AR203: scale or bias of another type than the input
+        AR302: an axes mask of 0; an axes mask with bits beyond the rank
+        AR304: a compute precision other than float32 and float16; an epsilon that is not above 0
+        AR308: an epsilon that is not finite
+        AR309: groups with other axes than all after the channels
+
+        Refused in a run:
+        AR118: channels that the groups do not divide at run time
+        AR119: scale that does not fit at run time
+
+            layer = network.add_normalization_v2(x, scale, bias, 1 << 2 | 1 << 3)
+            layer.num_groups = 1
+
+        As in TensorRT 10.16 (core page Normalization; add_normalization_v2 from 10.15).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_one_hot(self, indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer: ...
-    def add_padding_nd(self, input: ITensor, pre_padding: _Sizes, post_padding: _Sizes) -> IPaddingLayer: ...
+    def add_padding_nd(
+        self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
+    ) -> IPaddingLayer: ...
     def add_parametric_relu(self, input: ITensor, slopes: ITensor) -> IParametricReLULayer: ...
-    def add_plugin(self, func: Any, aot: bool_ | None = None) -> IPluginV3Layer: ...
-    def add_plugin_v2(self, inputs: Sequence[Any], plugin: Any) -> IPluginV2Layer: ...
+    def add_plugin(self, func: object, aot: bool_ | None = None) -> IPluginV3Layer: ...
+    def add_plugin_v2(self, inputs: Sequence[ITensor], plugin: object) -> IPluginV2Layer: ...
     def add_plugin_v3(
-        self, inputs: Sequence[Any], shape_inputs: Sequence[Any], plugin: Any
+        self, inputs: Sequence[ITensor], shape_inputs: Sequence[ITensor], plugin: object
     ) -> IPluginV3Layer: ...
-    def add_pooling_nd(self, input: ITensor, type: Any, window_size: _Sizes) -> IPoolingLayer: ...
+    def add_pooling_nd(
+        self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
+    ) -> IPoolingLayer: ...
     def add_quantize(
         self, input: ITensor, scale: ITensor, output_type: DataType | None = None
     ) -> IQuantizeLayer: ...
     def add_ragged_softmax(self, input: ITensor, bounds: ITensor) -> IRaggedSoftMaxLayer: ...
-    def add_reduce(
-        self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_
-    ) -> IReduceLayer: ...
-    def add_resize(self, input: ITensor) -> IResizeLayer: ...
+    def add_reduce(self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_) -> IReduceLayer:
+        """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
+        wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
+        that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG 68). MAX and
+        MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest (MAX) or
+        highest (MIN) number of the type, and for AVG NaN, 0 for int32 and int64, −128 for int8.
+
+        input: float32, float16, int8, int32, bfloat16, int64
+        op: how elements are folded
+        axes: the axes that are folded (bit i stands for dimension i)
+        keep_dims: whether folded axes stay, with size 1
+
+        The new IReduceLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 0
+        AR202: a type that Reduce does not take
+        AR302: a mask of 0; a mask with bits beyond the rank
+        AR304: the operation NONE
+
+            layer = network.add_reduce(x, trt.ReduceOperation.AVG, 1 << 2 | 1 << 3, True)
+
+        As in TensorRT 10.16 (operator page Reduce).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_resize(self, input: ITensor) -> IResizeLayer:
+        """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
+        second input, when connected, gives the sizes at run time and overrides shape and scales. An
+        element whose weight is 0 is not read, so that NaN and infinities beside a position that lies on
+        an element do not show. 8-bit integers are interpolated in float32, rounded half to even and
+        saturated, int8 as the real numbers that it stands for; NEAREST copies them. bfloat16 and uint8
+        are extensions of the documented types, and NEAREST resizes up to 8 axes.
+
+        input: float32, float16, int8, uint8, bfloat16
+
+        The new IResizeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: resize_mode, shape, scales, coordinate_transformation,
+        selector_for_single_pixel, nearest_rounding, cubic_coeff, exclude_outside.
+
+        Inputs that `layer.set_input` may connect: 1 (shape).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: CUBIC on an input of fewer than 2 dimensions
+        AR107: no shape, no scales and no second input
+        AR108: a shape of another length than the input's rank; scales of another length than the input's
+            rank
+        AR109: CUBIC on other than the last 2 axes; LINEAR on more than the last 3 axes
+        AR110: a negative or infinite scale; a negative size; elements from an empty axis
+        AR111: more than 2^31 elements
+        AR123: a second input that is not a vector
+        AR202: a second input that is not Int32 or Int64; a type that Resize does not take
+        AR308: a cubic_coeff that is not finite
+
+        Refused in a run:
+        AR109: LINEAR on another axis at run time
+        AR110: a negative size at run time; elements from an empty axis at run time
+
+            layer = network.add_resize(x)
+            layer.resize_mode, layer.scales = trt.InterpolationMode.LINEAR, (1, 1, 2, 2)
+
+        As in TensorRT 10.16 (core page Resize; C++ header for the axes of NEAREST and for DLA).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_reverse_sequence(self, input: ITensor, sequence_lens: ITensor) -> IReverseSequenceLayer: ...
     def add_rotary_embedding(
         self,
@@ -562,28 +967,291 @@ class INetworkDefinition(_INetworkDefinition):
         self,
         input: ITensor,
         mode: ScaleMode,
-        shift: _Weights | None = None,
-        scale: _Weights | None = None,
-        power: _Weights | None = None,
-    ) -> IScaleLayer: ...
+        shift: Weights | NDArray[Any] | None = None,
+        scale: Weights | NDArray[Any] | None = None,
+        power: Weights | NDArray[Any] | None = None,
+    ) -> IScaleLayer:
+        """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
+        element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8
+        stands for. The input has 4 to 8 dimensions.
+
+        input: float32, float16, int8, bfloat16
+        mode: how far one coefficient reaches
+        shift: added after the multiplication; empty: nothing is added
+        scale: multiplier; empty: 1
+        power: exponent, applied last; empty: 1
+
+        The new IScaleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: channel_axis.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer than 4 dimensions
+        AR102: CHANNEL with other than one value for each channel; ELEMENTWISE with a wrong count; UNIFORM
+            with other than 1 value
+        AR201: weights of mixed types
+        AR202: a type that Scale does not take
+        AR205: weights neither of the tensor's type nor float32
+        AR303: a channel axis outside the rank
+
+        Refused in a run:
+        AR117: a dynamic size that addresses coefficients
+
+            layer = network.add_scale(x, trt.ScaleMode.UNIFORM, scale=np.ones(1, np.float32))
+
+        As in TensorRT 10.16 (core page Scale; C++ header for the minimum rank and the default channel axis).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_scale_nd(
         self,
         input: ITensor,
         mode: ScaleMode,
-        shift: _Weights | None = None,
-        scale: _Weights | None = None,
-        power: _Weights | None = None,
-        channel_axis: int | None = None,
-    ) -> IScaleLayer: ...
-    def add_scatter(self, data: ITensor, indices: ITensor, updates: ITensor, mode: Any) -> IScatterLayer: ...
-    def add_select(self, condition: ITensor, then_input: ITensor, else_input: ITensor) -> ISelectLayer: ...
-    def add_shape(self, input: ITensor) -> IShapeLayer: ...
-    def add_shuffle(self, input: ITensor) -> IShuffleLayer: ...
-    def add_slice(self, input: ITensor, start: _Sizes, shape: _Sizes, stride: _Sizes) -> ISliceLayer: ...
+        shift: Weights | NDArray[Any] | None = None,
+        scale: Weights | NDArray[Any] | None = None,
+        power: Weights | NDArray[Any] | None = None,
+        channel_axis: int = ...,
+    ) -> IScaleLayer:
+        """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
+        element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8
+        stands for. The input has 4 to 8 dimensions.
+
+        input: float32, float16, int8, bfloat16
+        mode: how far one coefficient reaches
+        shift: added after the multiplication; empty: nothing is added
+        scale: multiplier; empty: 1
+        power: exponent, applied last; empty: 1
+        channel_axis: the axis that CHANNEL coefficients run along, and the first of those that
+            ELEMENTWISE ones cover
+
+        The new IScaleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer than 4 dimensions
+        AR102: CHANNEL with other than one value for each channel; ELEMENTWISE with a wrong count; UNIFORM
+            with other than 1 value
+        AR201: weights of mixed types
+        AR202: a type that Scale does not take
+        AR205: weights neither of the tensor's type nor float32
+        AR303: a channel axis outside the rank
+
+        Refused in a run:
+        AR117: a dynamic size that addresses coefficients
+
+            layer = network.add_scale_nd(
+                x, trt.ScaleMode.CHANNEL, scale=np.ones(3, np.float32), channel_axis=1)
+
+        As in TensorRT 10.16 (core page Scale; C++ header for the minimum rank and the default channel axis).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_scatter(
+        self, data: ITensor, indices: ITensor, updates: ITensor, mode: ScatterMode
+    ) -> IScatterLayer: ...
+    def add_select(self, condition: ITensor, then_input: ITensor, else_input: ITensor) -> ISelectLayer:
+        """then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an
+        extension.
+
+        condition: bool
+        then_input: float32, float16, int8, int32, bool, bfloat16, int64
+        else_input: float32, float16, int8, int32, bool, bfloat16, int64; the type of input 1
+
+        The new ISelectLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR112: sizes that differ and are not 1
+        AR122: operands of different rank
+        AR202: a condition that is not bool
+        AR203: two inputs of different types
+
+        Refused in a run:
+        AR112: sizes that differ at run time
+
+            layer = network.add_select(condition, a, b)
+
+        As in TensorRT 10.16 (operator page Select).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_shape(self, input: ITensor) -> IShapeLayer:
+        """The sizes of a tensor of any type, as an int64 vector that is empty for rank 0.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+
+        The new IShapeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+            layer = network.add_shape(x)
+
+        As in TensorRT 10.16 (operator page Shape; int64 since 10.0).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_shuffle(self, input: ITensor) -> IShuffleLayer:
+        """Transpose, reshape, transpose; every element type but e8m0, 4-bit types included. A 0 in
+        reshape_dims copies the size that the tensor has there after the first transpose; the second input
+        gives reshape_dims at run time, by the same rules. int64 and fp4 go beyond the documented types.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+
+        The new IShuffleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: first_transpose, reshape_dims, second_transpose, zero_is_placeholder.
+
+        Inputs that `layer.set_input` may connect: 1 (reshape_dims).
+
+        Refused when the shape is asked for, and by the build:
+        AR103: -1 that cannot be inferred exactly; another volume
+        AR104: more than one -1
+        AR105: -1 beside a 0 that is an empty axis; -1 beside a copied 0
+        AR106: a 0 placeholder beyond the rank of the input
+        AR115: more than 8 dimensions
+        AR120: a size below -1
+        AR123: a second input that is not a vector
+        AR202: a type that Shuffle does not take
+        AR301: a permutation of another length; a permutation that repeats an axis; a second permutation
+            that does not fit
+
+        Refused in a run:
+        AR103: another volume at run time
+        AR104: two -1 at run time
+        AR105: -1 beside a copied 0 when run
+        AR106: a 0 beyond the rank at run time
+        AR120: a size below -1 at run time
+
+            layer = network.add_shuffle(x)
+            layer.first_transpose, layer.reshape_dims = (0, 2, 3, 1), (0, -1)
+
+        As in TensorRT 10.16 (core page Shuffle).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_slice(
+        self,
+        input: ITensor,
+        start: Dims | Sequence[int],
+        shape: Dims | Sequence[int],
+        stride: Dims | Sequence[int],
+    ) -> ISliceLayer:
+        """Output position i reads start + stride·i on every sliced axis. Outside the input STRICT_BOUNDS is
+        an error, also where another axis is empty; WRAP counts on from the other end, CLAMP repeats the
+        edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value, or 0. uint8 and
+        fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        start: the first position read on each axis (assigning it disconnects input 1)
+        shape: the size of the output on each axis (assigning it disconnects input 2)
+        stride: the distance of positions; negative: backwards, 0: repeated (assigning it disconnects
+            input 3)
+
+        The new ISliceLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: mode, axes.
+
+        Inputs that `layer.set_input` may connect: 1 (start), 2 (size), 3 (stride), 4 (fill), 5 (axes).
+
+        Refused when the shape is asked for, and by the build:
+        AR108: start, shape or stride of another length
+        AR114: CLAMP, REFLECT or WRAP of nothing; a negative position in STRICT_BOUNDS; a window beyond
+            the input in STRICT_BOUNDS; a window beyond the input, also when another axis is empty
+        AR120: a negative size
+        AR123: a fill value that is not a single one
+        AR125: a position that 32 bits do not hold
+        AR202: a type that Slice does not take
+        AR203: a fill value of another type
+        AR303: an axis outside the rank
+        AR304: a fill value in another mode than FILL
+        AR305: an axis named twice
+        AR306: no start, shape or stride
+
+        Refused in a run:
+        AR114: WRAP of nothing at run time; a window beyond the input at run time; a window beyond the
+            input at run time, also when another axis is empty
+        AR120: a negative size at run time
+        AR125: a position beyond 32 bits at run time
+
+            layer = network.add_slice(x, (0, 0, 0, 1), (1, 3, 4, 2), (1, 1, 1, 2))
+
+        As in TensorRT 10.16 (operator page Slice).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_softmax(self, input: ITensor) -> ISoftMaxLayer: ...
-    def add_squeeze(self, input: ITensor, axes: ITensor) -> ISqueezeLayer: ...
+    def add_squeeze(self, input: ITensor, axes: ITensor) -> ISqueezeLayer:
+        """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        axes: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
+            tensor; must be a constant
+
+        The new ISqueezeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR116: an axis whose size is not 1
+        AR123: axes that are not a vector
+        AR303: an axis outside the rank
+        AR305: an axis named twice
+
+        Refused in a run:
+        AR116: an axis whose size is not 1 at run time
+
+            axes = network.add_constant((1,), np.array([0], np.int32)).get_output(0)
+            layer = network.add_squeeze(x, axes)
+
+        As in TensorRT 10.16 (operator page Squeeze).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_topk(
-        self, input: ITensor, op: Any, k: int, axes: int, indices_type: DataType | None = None
+        self, input: ITensor, op: TopKOperation, k: int, axes: int, indices_type: DataType | None = None
     ) -> ITopKLayer: ...
-    def add_unary(self, input: ITensor, op: UnaryOperation) -> IUnaryLayer: ...
-    def add_unsqueeze(self, input: ITensor, axes: ITensor) -> IUnsqueezeLayer: ...
+    def add_unary(self, input: ITensor, op: UnaryOperation) -> IUnaryLayer:
+        """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
+        (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
+        is 127). ISINF, ISNAN and NOT give bool.
+
+        input: float32, float16, int8, int32, bool, bfloat16, int64
+        op: the function
+
+        The new IUnaryLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR202: integers for a function of real numbers; numbers for NOT; truth values for any other
+            function
+
+            layer = network.add_unary(x, trt.UnaryOperation.SQRT)
+
+        As in TensorRT 10.16 (operator page Unary; the TensorRT-RTX page for bfloat16).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_unsqueeze(self, input: ITensor, axes: ITensor) -> IUnsqueezeLayer:
+        """Inserts axes of size 1 at positions of the result, named by a constant vector; negative ones count
+        from its end.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        axes: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
+            tensor; must be a constant
+
+        The new IUnsqueezeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR115: a result of more than 8 dimensions
+        AR303: an axis outside the rank of the result
+        AR305: an axis named twice
+
+            axes = network.add_constant((1,), np.array([0], np.int32)).get_output(0)
+            layer = network.add_unsqueeze(x, axes)
+
+        As in TensorRT 10.16 (operator page Unsqueeze).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["programs"]  # read by type checkers, not by pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 
 from anyrt.api.convert import annotation
+from anyrt.api.describe import default, notes, operand_notes, types_text
 from anyrt.api.methods import add_methods
 from anyrt.core.codes import CODES
-from anyrt.core.dtype import short_name
-from anyrt.core.enums import DataType
 from anyrt.ops import OPS
-from anyrt.ops._record import VOLUME_LIMIT, AnyOp, AttrSpec, Input, Kind
-from anyrt.prims.const import Blob
+from anyrt.ops._record import VOLUME_LIMIT, AnyOp
 from docgen.blocks import with_outputs
 from docgen.examples import example
 from docgen.int8 import int8_text
@@ -44,11 +41,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [[c.replace("|", r"\|").replace("\n", " ") for c in row] for row in rows]
     lines = [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *cells)]
     return "\n".join(lines) + "\n"
-
-
-def types_text(dtypes: frozenset[DataType]) -> str:
-    """Element types in the order of their numbers."""
-    return ", ".join(short_name(t) for t in sorted(dtypes, key=int))
 
 
 def _index() -> str:
@@ -83,61 +75,15 @@ def _signature(method: object) -> str:
 
 
 def _attributes(op: AnyOp) -> str:
-    rows = [(f"`{s.name}`", annotation(s), _default(op, s), s.doc + _notes(op, s)) for s in op.specs()]
+    rows = [(f"`{s.name}`", annotation(s), default(op, s), s.doc + notes(s)) for s in op.specs()]
     return table(("attribute", "type", "default", "meaning"), rows) if rows else ""
-
-
-def _default(op: AnyOp, spec: AttrSpec) -> str:
-    value = op.attrs.__dataclass_fields__[spec.name].default
-    match value:
-        case Blob():
-            return "empty"
-        case Enum():
-            return value.name
-        case None if spec.from_rank is not None:
-            return "from the rank"
-        case None if spec.from_attr is not None:
-            return f"from `{spec.from_attr[0]}`"
-        case None if spec.name not in op.methods[0].params:
-            return "not set"
-        case int() | float() | tuple() | str():
-            return f"`{value}`"
-    return "given"
-
-
-def _notes(op: AnyOp, spec: AttrSpec) -> str:
-    notes = ["read only"] if spec.read_only else []
-    notes += [f"assigning it clears {', '.join(f'`{n}`' for n in spec.clears)}"] if spec.clears else []
-    if spec.locked_by is not None:
-        notes.append(f"cannot be assigned while input {spec.locked_by} is connected")
-    if spec.drops is not None:
-        notes.append(f"assigning it disconnects input {spec.drops}")
-    if spec.kind is Kind.AXES:
-        notes.append("bit i stands for dimension i")
-    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def _inputs(op: AnyOp) -> str:
     rows = [
-        (str(i), f"`{x.name}`", types_text(x.dtypes), _input_notes(op, x)) for i, x in enumerate(op.inputs)
+        (str(i), f"`{x.name}`", types_text(x.dtypes), operand_notes(op, x)) for i, x in enumerate(op.inputs)
     ]
     return table(("index", "name", "types", "notes"), rows) if rows else "None.\n"
-
-
-def _input_notes(op: AnyOp, x: Input) -> str:
-    notes = [] if x.required else ["may be left out; `set_input` connects it"]
-    notes += ["one or more tensors"] if op.methods[0].variadic else []
-    notes += (
-        ["its values decide sizes: it must follow from shapes, constants or a shape tensor"]
-        if x.shape_values
-        else []
-    )
-    notes += ["must be a constant"] if x.build_time else []
-    notes += ["all of one type"] if op.methods[0].variadic and x.same_as is not None else []
-    if x.same_as is not None and not op.methods[0].variadic:
-        notes.append(f"the type of input {x.same_as}")
-    notes += [f"connecting it clears {', '.join(f'`{n}`' for n in x.clears)}"] if x.clears else []
-    return "; ".join(notes)
 
 
 def _outputs(op: AnyOp) -> str:

@@ -10,12 +10,14 @@ from anyrt.api.config import IBuilderConfig
 from anyrt.api.edge import Channel, Reporting, WrongValue, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.flagbits import check_bits, tell_idle
+from anyrt.api.fold import fold
 from anyrt.api.freeze import freeze
 from anyrt.api.host_memory import IHostMemory, pieces_of
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
 from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
 from anyrt.api.network import INetworkDefinition
+from anyrt.api.oneline import one_line
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.registry import IPluginRegistry
 from anyrt.api.runtime import Runtime, engine_pool
@@ -34,8 +36,13 @@ NETWORK_FLAGS = frozenset(
 )
 
 
+@fold
 class Builder(Reporting, Managed):
-    """Makes networks and configurations, and builds plans from them."""
+    """Makes networks and configurations, and builds plans from them.
+
+    builder = trt.Builder(trt.Logger(trt.Logger.WARNING))
+    network = builder.create_network()
+    """
 
     __slots__ = ("_gpu_allocator", "_settings")
 
@@ -52,6 +59,10 @@ class Builder(Reporting, Managed):
     def logger(self) -> ILogger:
         """Where messages go."""
         return self._channel.logger
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" that logs to {type(self.logger).__name__}"
 
     @property
     def platform_has_tf32(self) -> bool:
@@ -103,18 +114,24 @@ class Builder(Reporting, Managed):
         return INetworkDefinition(self, flags)
 
     def create_builder_config(self) -> IBuilderConfig:
-        """A configuration with default settings."""
+        """A configuration with default settings, for networks of this builder."""
         return IBuilderConfig(self._channel)
 
     def create_optimization_profile(self) -> IOptimizationProfile:
-        """A profile without ranges."""
+        """A profile without ranges; `config.add_optimization_profile` takes it."""
         return IOptimizationProfile()
 
     @quiet(None)
     def build_serialized_network(
         self, network: INetworkDefinition, config: IBuilderConfig, kernel_text: object = None
     ) -> IHostMemory:
-        """The plan of the network; None, with the mistakes in the log, when it cannot be built.
+        """The plan of the network, in memory: `plan.nbytes` bytes without machine code.
+
+            plan = builder.build_serialized_network(network, config)
+            Path("net.plan").write_bytes(plan)
+
+        Refused: AR401, no output is marked; AR501, an open size without a profile; AR503 to AR506, a
+        profile that does not fit; AR804, the progress monitor stopped it; and what the layers' own pages say.
 
         kernel_text: stays as it is, with a warning; `anyrt explain` prints kernels."""
         if kernel_text is not None:
@@ -122,10 +139,12 @@ class Builder(Reporting, Managed):
         return IHostMemory(self._build(network, config))
 
     @quiet(None)
-    def build_engine_with_config(
-        self, network: INetworkDefinition, config: IBuilderConfig
-    ) -> ICudaEngine | None:
-        """An engine at once; None when the network cannot be built."""
+    def build_engine_with_config(self, network: INetworkDefinition, config: IBuilderConfig) -> ICudaEngine:
+        """An engine at once: `build_serialized_network`, then `Runtime.deserialize_cuda_engine`.
+
+        engine = builder.build_engine_with_config(network, config)
+        y = engine.run(x=array)["y"]
+        """
         runtime = Runtime(self.logger)
         runtime.error_recorder = self.error_recorder
         runtime.gpu_allocator = self._gpu_allocator
@@ -135,7 +154,9 @@ class Builder(Reporting, Managed):
     def build_serialized_network_to_stream(
         self, network: INetworkDefinition, config: IBuilderConfig, writer: IStreamWriter
     ) -> bool:
-        """Write the plan to a stream, weights without a copy; False when it cannot be built or written."""
+        """Write the plan to a stream in pieces of at most 16 MiB, weights without a copy. True when done.
+
+        Refused as in `build_serialized_network`, and with AR803 when the writer takes less."""
         if not isinstance(writer, IStreamWriter):
             raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
         for piece in chunks(pieces_of(self._build(network, config)), CHUNK):
@@ -152,7 +173,7 @@ class Builder(Reporting, Managed):
 
     @quiet(False)
     def is_network_supported(self, network: INetworkDefinition, config: IBuilderConfig) -> bool:
-        """Whether the network has no mistakes that are found before compiling."""
+        """Whether the network has no mistakes that are found before compiling; these are logged."""
         try:
             _request(network, config)
         except AnyrtError as error:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from anyrt.api.edge import Channel, boolean, quiet, wrong_type
+from anyrt.api.edge import Channel, boolean, nothing, quiet, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.fixed import Fixed
 from anyrt.api.flagbits import Flags, check_bits, tell_idle
+from anyrt.api.fold import fold
 from anyrt.api.interfaces import IProgressMonitor
 from anyrt.api.layer import ILayer
 from anyrt.api.managed import Managed
+from anyrt.api.oneline import brief, count, one_line
 from anyrt.api.profile import IOptimizationProfile
-from anyrt.api.setting import Setting
+from anyrt.api.setting import Setting, changed_settings
 from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import Settings, Verify
 from anyrt.core.enums import (
@@ -42,6 +44,7 @@ GIB = 1 << 30
 BUILD_FLAGS = frozenset({BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.DISABLE_TIMING_CACHE})
 
 
+@fold
 class IBuilderConfig(Fixed, Managed):
     """How to build; made by `Builder.create_builder_config`. `verify` and `num_threads` are AnyRT's own.
 
@@ -108,7 +111,9 @@ class IBuilderConfig(Fixed, Managed):
     remote_auto_tuning_config = Setting(str, "", "Kept: where to measure remotely.")
     build_route = Setting(str, "", 'Kept: the route of the build; only the standard one, "", exists.')
     verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
-    num_threads = Setting(int, None, "Threads of the engine; None: the machine's own number.", low=1)
+    num_threads = Setting(
+        int, None, "Threads of the engine; None: the machine's own number. AnyRT's own.", low=1
+    )
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -125,6 +130,13 @@ class IBuilderConfig(Fixed, Managed):
         self._sources = SOURCES
         self._plugins: list[str] = []
         self._timing_cache: ITimingCache | None = None
+
+    @one_line
+    def __repr__(self) -> str:
+        flags = [flag.name for flag in BuilderFlag if self.flags >> flag & 1]
+        changed = [f"{name} = {brief(value)}" for name, value in changed_settings(self) if name != "flags"]
+        parts = [count(len(self._profiles), "profile"), f"flags {' '.join(flags) or 'none'}", *changed]
+        return f": {', '.join(parts)}"
 
     @property
     def all_build_routes(self) -> str:
@@ -198,14 +210,19 @@ class IBuilderConfig(Fixed, Managed):
         self._pools[pool] = pool_size
 
     def get_memory_pool_limit(self, pool: MemoryPoolType) -> int:
-        """The limit of a pool; the memory of the machine where none was set."""
+        """The limit of a pool in bytes; the memory of the machine where none was set."""
         _member(MemoryPoolType, pool, "get_memory_pool_limit")
         default = 0 if pool is MemoryPoolType.DLA_MANAGED_SRAM else _machine_memory()
         defaults = {MemoryPoolType.DLA_LOCAL_DRAM: GIB, MemoryPoolType.DLA_GLOBAL_DRAM: GIB // 2}
         return self._pools.get(pool, defaults.get(pool, default))
 
     def add_optimization_profile(self, profile: IOptimizationProfile) -> int:
-        """Add a profile and get its index."""
+        """Add a profile and get its index; networks with open sizes need one at least.
+
+        profile = builder.create_optimization_profile()
+        profile.set_shape("x", (1, 3, 32, 32), (1, 3, 224, 224), (1, 3, 512, 512))
+        config.add_optimization_profile(profile)
+        """
         if not isinstance(profile, IOptimizationProfile):
             raise wrong_type("add_optimization_profile", profile, "an IOptimizationProfile")
         self._profiles.append(profile)
@@ -267,7 +284,7 @@ class IBuilderConfig(Fixed, Managed):
         return self._sources
 
     @quiet(None)
-    def create_timing_cache(self, serialized_timing_cache: bytes) -> ITimingCache:
+    def create_timing_cache(self, serialized_timing_cache: bytes | bytearray | memoryview) -> ITimingCache:
         """A cache from what `ITimingCache.serialize` gave; b"" makes an empty one."""
         return ITimingCache(serialized_timing_cache)
 
@@ -279,9 +296,9 @@ class IBuilderConfig(Fixed, Managed):
         self._timing_cache = cache
         return True
 
-    def get_timing_cache(self) -> ITimingCache | None:
-        """The cache in use; after a build there always is one."""
-        return self._timing_cache
+    def get_timing_cache(self) -> ITimingCache:
+        """The cache in use; after a build there always is one, before it None unless one was set."""
+        return nothing() if self._timing_cache is None else self._timing_cache
 
     def _build_settings(self) -> Settings:
         """What the compiler reads of all this."""

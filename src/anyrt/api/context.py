@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence, Sized
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,10 @@ from anyrt.api.debug import DebugTensors
 from anyrt.api.dims import MAX_DIMS, Dims, integers, unknown_dims
 from anyrt.api.edge import Channel, Refused, Reporting, boolean, quiet, wrong_type
 from anyrt.api.engine_config import IRuntimeConfig
+from anyrt.api.fold import fold
 from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
 from anyrt.api.managed import Managed
+from anyrt.api.oneline import bindings_text, one_line, quoted
 from anyrt.api.output import Allocator
 from anyrt.api.setting import Setting
 from anyrt.core.dims import INF, bounds, product
@@ -31,8 +34,13 @@ if TYPE_CHECKING:
 DETAIL = (ProfilingVerbosity.NONE, ProfilingVerbosity.LAYER_NAMES_ONLY, ProfilingVerbosity.DETAILED)
 
 
+@fold
 class IExecutionContext(Reporting, Managed):
-    """Runs an engine; one thread at a time, but several contexts of an engine at once."""
+    """Runs an engine; one thread at a time, but several contexts of an engine at once.
+
+    context.set_tensor_address("x", x.ctypes.data)
+    context.execute_async_v3(0)
+    """
 
     __slots__ = (
         "_allocators",
@@ -72,6 +80,11 @@ class IExecutionContext(Reporting, Managed):
         self._debug = DebugTensors(context, engine._marks)
         self._profiler: IProfiler | None = None
         self._is_watched = self._debug.any
+
+    @one_line
+    def __repr__(self) -> str:
+        io = [replace(b, shape=self._context.shape(b.name)) for b in self._engine._io]
+        return f" of {quoted(self._engine.name)}: profile {self._context.profile}, {bindings_text(io)}"
 
     @property
     def engine(self) -> ICudaEngine:
@@ -134,8 +147,13 @@ class IExecutionContext(Reporting, Managed):
     # ---- shapes -----------------------------------------------------------------------------------------
 
     @quiet(False)
-    def set_input_shape(self, name: str, shape: object) -> bool:
-        """The shape of an input from now on; False when the engine or the profile does not allow it."""
+    def set_input_shape(self, name: str, shape: Dims | Sequence[int]) -> bool:
+        """The shape of an input from now on; needed where sizes are open. True when it is set.
+
+            context.set_input_shape("x", (1, 3, 480, 640))
+
+        Refused: AR706, no such input; AR122, another rank; AR123, another fixed size; AR505, a size outside
+        the profile. RuntimeError for more than 8 dimensions."""
         sizes = integers(shape, "set_input_shape")
         if len(sizes) > MAX_DIMS:
             got, wanted = f"{len(sizes)} dimensions", f"at most {MAX_DIMS}"
@@ -144,7 +162,10 @@ class IExecutionContext(Reporting, Managed):
         return True
 
     def get_tensor_shape(self, name: str) -> Dims:
-        """The shape of an input or output, −1 for what is not known yet; rank −1 for an unknown name."""
+        """The shape of an input or output of the next run, −1 for what is not known yet.
+
+        Outputs are known when every input has a shape. Of rank −1, with AR706 in the log, for an unknown
+        name."""
         shape = self._shape(_text(name))
         return self._engine.get_tensor_shape(name) if shape is None else shape
 
@@ -155,7 +176,7 @@ class IExecutionContext(Reporting, Managed):
         return Dims(self._context.shape(name))
 
     @quiet(None)
-    def _strides(self, name: str) -> Dims:
+    def _strides(self, name: str) -> Dims | None:
         shape = self._context.shape(self._tensor(name))
         strides = [1] * len(shape)
         for i in reversed(range(len(shape) - 1)):
@@ -191,7 +212,7 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(-1)
     def get_max_output_size(self, name: str) -> int:
-        """An upper bound for the bytes of an output; −1 where there is none."""
+        """Bytes that an output may take at most, for the shapes that are set; −1 without a bound."""
         context = self._context
         index = context.loaded.find(self._tensor(name))
         if not context.missing():
@@ -201,7 +222,7 @@ class IExecutionContext(Reporting, Managed):
         return -1 if most >= INF else storage_bytes(binding.dtype, most)
 
     def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
-        """Use another profile, which forgets the shapes that were set; RuntimeError when there is none."""
+        """Use another profile, which forgets the shapes that were set; RuntimeError (AR507) without it."""
         _address(stream_handle, "set_optimization_profile_async")
         try:
             self._context.set_profile(_address(profile_index, "set_optimization_profile_async"))
@@ -214,7 +235,12 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def set_tensor_address(self, name: str, memory: Bindable) -> bool:
-        """Where a tensor lies: an address, 0 to reset; or an array or DLPack object, which is kept."""
+        """Where a tensor lies: an address, 0 to reset; or an array or DLPack object, which is kept alive.
+
+            context.set_tensor_address("x", array.ctypes.data)
+
+        Memory at an address must be large enough, and live until the run is over: nobody can check that.
+        Refused: AR706, no such tensor; AR703, an array of another type; AR705, a strided one."""
         self._context.set_address(self._tensor(name), memory)
         return True
 
@@ -242,7 +268,7 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(None)
     def set_device_memory(self, memory: int, size: int) -> None:
-        """The memory to work in, for a context whose memory the user gives."""
+        """The memory to work in, `size` bytes at `memory`, for a context whose memory the user gives."""
         self._context.set_workspace(
             _address(memory, "set_device_memory"), _address(size, "set_device_memory")
         )
@@ -272,7 +298,11 @@ class IExecutionContext(Reporting, Managed):
         self._is_watched = self._debug.any or profiler is not None
 
     def execute_async_v3(self, stream_handle: int) -> bool:
-        """One inference; the outputs are written when it returns, the stream only reaches callbacks."""
+        """One inference, and True; outputs are written when it returns, the stream only reaches callbacks.
+
+        Refused: AR707, an input without a shape; AR701, a tensor without an address; AR704, an array of
+        another shape; AR708, another thread is running this context; AR802, no memory. Answers False then,
+        with code and cause in the log; under anyrt.strict() it raises."""
         if type(stream_handle) is int and not self._is_watched and self._context.run_again():
             return True
         return self._execute_async_v3(stream_handle)
@@ -298,7 +328,9 @@ class IExecutionContext(Reporting, Managed):
 
     @quiet(False)
     def execute_v2(self, bindings: Sequence[Bindable]) -> bool:
-        """One inference with addresses given in the order of the engine's tensors."""
+        """One inference with an address or array for each tensor, in the order of `engine.get_tensor_name`.
+
+        Refused as in `execute_async_v3`, and with AR701 when there are not as many as tensors."""
         names = list(self._engine)
         if not isinstance(bindings, Sized):
             raise wrong_type("execute_v2", bindings, "a list of addresses")

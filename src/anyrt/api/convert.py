@@ -6,13 +6,14 @@ an array may be edited until the build.
 
 from __future__ import annotations
 
-from anyrt.api.dims import Dims, Permutation, floats, sizes, unknown_dims
+from anyrt.api.dims import Dims, Permutation, floats, integers, sizes, unknown_dims
 from anyrt.api.edge import WrongType, boolean, integer, number, wrong_type
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.trt_enum import TrtEnum
 from anyrt.ops._record import AttrSpec, Kind
 from anyrt.prims.const import Blob
 
+# What an attribute is.
 ANNOTATIONS: dict[Kind, str] = {
     Kind.INT: "int",
     Kind.FLOAT: "float",
@@ -26,9 +27,23 @@ ANNOTATIONS: dict[Kind, str] = {
 }
 
 
+# What may be given for it, where that is more.
+GIVEN: dict[Kind, str] = {
+    Kind.DIMS: "Dims | Sequence[int]",
+    Kind.PERMUTATION: "Permutation | Sequence[int]",
+    Kind.FLOATS: "Sequence[float]",
+    Kind.WEIGHTS: "Weights | NDArray[Any]",
+}
+
+
 def annotation(spec: AttrSpec) -> str:
-    """The type of the attribute as signatures show it."""
+    """The type of the attribute as pages and messages name it."""
     return spec.enum.__name__ if spec.enum else ANNOTATIONS[spec.kind]
+
+
+def accepted(spec: AttrSpec) -> str:
+    """The types that can be given for the attribute, as signatures show them."""
+    return GIVEN.get(spec.kind, annotation(spec))
 
 
 def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one case for each kind
@@ -49,7 +64,7 @@ def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one 
         case Kind.DIMS:
             return sizes(x, where)
         case Kind.PERMUTATION:
-            return x.given if isinstance(x, Permutation) else Permutation(x).given
+            return x.given if isinstance(x, Permutation) else Permutation(integers(x, "Permutation")).given
         case Kind.FLOATS:
             return floats(x, where)
         case Kind.WEIGHTS:
@@ -82,7 +97,7 @@ def show(spec: AttrSpec, x: object) -> object:
         case None if spec.kind is Kind.DIMS:
             return unknown_dims()
         case _ if spec.kind is Kind.PERMUTATION:
-            return Permutation(x or ())
+            return Permutation(x if isinstance(x, tuple) else ())
         case _ if spec.kind is Kind.FLOATS:
             return list(x) if isinstance(x, tuple) else []
     return x

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from anyrt.api.edge import WrongValue, integer, number, wrong_type
 from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
 from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.errors import ArgumentError, ShapeError
 
@@ -46,7 +47,8 @@ def floats(x: object, where: str) -> tuple[float, ...]:
         raise wrong_type(where, x, "a sequence of floats") from None
 
 
-class Dims(Fixed):
+@fold
+class Dims(Fixed, Sequence[int]):
     """At most 8 sizes; acts like a tuple, and its elements can be assigned. Rank −1 means "not known"."""
 
     __slots__ = ("__weakref__", "_known", "_sizes")
@@ -54,7 +56,7 @@ class Dims(Fixed):
     MAX_DIMS = MAX_DIMS
     _length: int | None = None
 
-    def __init__(self, *shape: object) -> None:
+    def __init__(self, *shape: int | Iterable[int]) -> None:
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], Iterable) else shape
         sizes = integers(given, type(self).__name__) if shape else (0,) * (self._length or 0)
         if len(sizes) > MAX_DIMS:
@@ -89,7 +91,7 @@ class Dims(Fixed):
     def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
         return tuple(self._sizes[index]) if isinstance(index, slice) else self._sizes[index]
 
-    def __setitem__(self, index: int | slice, value: object) -> None:
+    def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
         if not isinstance(index, slice):
             self._sizes[index] = integers((value,), "Dims")[0]
             return
@@ -116,7 +118,7 @@ class Dims(Fixed):
     __hash__ = None  # type: ignore[assignment]  # mutable and compared by value: what Python itself does without annotations
 
     def __repr__(self) -> str:
-        return repr(tuple(self._sizes)) if self._known else "(unknown)"
+        return repr(tuple(self._sizes)) if getattr(self, "_known", False) else "(unknown)"
 
 
 def unknown_dims() -> Dims:
@@ -126,6 +128,7 @@ def unknown_dims() -> Dims:
     return dims
 
 
+@fold
 class Dims2(Dims):
     """Two sizes."""
 
@@ -134,12 +137,13 @@ class Dims2(Dims):
     _length = 2
 
 
+@fold
 class DimsHW(Dims2):
     """Height and width."""
 
     __slots__ = ()
 
-    def __init__(self, *args: object, **named: object) -> None:
+    def __init__(self, *args: int | Iterable[int], **named: int) -> None:
         Dims2.__init__(self, *(args or tuple(named[k] for k in ("h", "w") if k in named)))
 
     @property
@@ -161,6 +165,7 @@ class DimsHW(Dims2):
         self[1] = value
 
 
+@fold
 class Dims3(Dims):
     """Three sizes."""
 
@@ -169,6 +174,7 @@ class Dims3(Dims):
     _length = 3
 
 
+@fold
 class Dims4(Dims):
     """Four sizes."""
 
@@ -177,12 +183,13 @@ class Dims4(Dims):
     _length = 4
 
 
+@fold
 class Permutation(Fixed):
     """An array of 8 axes, of which the first rank ones count; `count` says how many were given."""
 
     __slots__ = ("__weakref__", "_axes", "count")
 
-    def __init__(self, order: object = ()) -> None:
+    def __init__(self, order: Permutation | Sequence[int] = ()) -> None:
         axes = integers(order, "Permutation")
         if len(axes) > MAX_DIMS:
             got, wanted = f"{len(axes)} axes", f"at most {MAX_DIMS}"
@@ -201,7 +208,7 @@ class Permutation(Fixed):
         self.count = max(self.count, range(MAX_DIMS)[index] + 1)
 
     def __repr__(self) -> str:
-        return repr(tuple(self._axes))
+        return repr(tuple(getattr(self, "_axes", ())))
 
     @property
     def given(self) -> tuple[int, ...]:

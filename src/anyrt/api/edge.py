@@ -8,13 +8,14 @@ raises (a wrong type, a bad index) is one of the three classes below and passes 
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import re
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -88,6 +89,10 @@ def boolean(x: object, where: str) -> bool:
     if isinstance(x, bool | int | np.bool_):
         return bool(x)
     raise wrong_type(where, x, "a bool")
+
+
+def nothing() -> Any:  # Any: a getter's type leaves None out, see `quiet`
+    """The None of a getter that is asked for something out of range."""
 
 
 def type_name(x: object) -> str:
@@ -168,8 +173,14 @@ class HasChannel(Protocol):
 S = TypeVar("S", bound=HasChannel)
 
 
+@overload
+def quiet(fallback: None) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]: ...
+@overload
+def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R | F]]: ...
 def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R | F]]:
-    """A method that answers `fallback` where it would raise an `AnyrtError`."""
+    """A method that answers `fallback` where it would raise an `AnyrtError`.
+
+    Types leave out None, as in TensorRT: a program that does not ask for it stops at the next line anyway."""
 
     def wrap(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R | F]:
         name = method.__name__.lstrip("_")  # as the user called it
@@ -190,9 +201,20 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
                 self._channel.crash(name, error)
             return fallback
 
+        if method.__doc__ is not None:
+            call.__doc__ = f"{inspect.cleandoc(method.__doc__)}\n\n{_failure(method, fallback)}"
         return call
 
     return wrap
+
+
+def _failure(method: Callable[..., object], fallback: object) -> str:
+    """What a docstring says of failing."""
+    if method.__annotations__.get("return") == "None":
+        answers = "Changes nothing"
+    else:
+        answers = f"Answers {fallback if isinstance(fallback, TrtEnum) else repr(fallback)}"
+    return f"{answers} when it is refused, with code and cause in the log; under anyrt.strict() it raises."
 
 
 def stub(method: F) -> F:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.api.context import IExecutionContext
 from anyrt.api.dims import Dims, unknown_dims
-from anyrt.api.edge import Channel, Refused, Reporting, integer, quiet, wrong_type
+from anyrt.api.edge import Channel, Refused, Reporting, integer, nothing, quiet, wrong_type
 from anyrt.api.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
 from anyrt.api.flagbits import tell_idle
+from anyrt.api.fold import fold
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.inspector import EngineInspector
 from anyrt.api.managed import Managed
 from anyrt.api.marks import marks_of
+from anyrt.api.notebook import engine_table
+from anyrt.api.oneline import bindings_text, one_line, quoted
 from anyrt.api.setting import Setting
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import (
@@ -40,7 +42,7 @@ from anyrt.runtime.memory import Policy
 if TYPE_CHECKING:
     from anyrt.api.runtime import Runtime
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]  # Any: the plan says which element types
 POLICIES = {
     Strategy.STATIC: Policy.STATIC,
     Strategy.ON_PROFILE_CHANGE: Policy.ON_PROFILE_CHANGE,
@@ -48,6 +50,7 @@ POLICIES = {
 }
 
 
+@fold
 class ICudaEngine(Reporting, Managed):
     """A loaded plan: `engine.run(x=array)["y"]` runs it at once, contexts run it step by step."""
 
@@ -69,7 +72,13 @@ class ICudaEngine(Reporting, Managed):
         self._io = tuple(b for b in plan.bindings if b.name not in self._marks.hidden)
 
     def run(self, /, **inputs: Array) -> dict[str, Array]:
-        """The outputs for arrays given by the names of the inputs; mistakes are raised."""
+        """The outputs by their names, for arrays given by the names of the inputs; mistakes are raised.
+
+            y = engine.run(x=np.ones((1, 3, 224, 224), np.float32))["y"]
+
+        Arrays have the inputs' types, and are copied where they are strided. TensorRT has no such method.
+        Raises AR701 for an input that is not given, AR703 for an array of another type, AR505 for a shape
+        outside all profiles."""
         outputs = self._engine.infer(inputs)
         for name in self._marks.hidden:
             del outputs[name]
@@ -80,6 +89,13 @@ class ICudaEngine(Reporting, Managed):
 
     def __iter__(self) -> Iterator[str]:
         return iter([b.name for b in self._io])
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {quoted(self.name)}: {bindings_text(self._io)}"
+
+    def _repr_html_(self) -> str:
+        return engine_table(self)
 
     @property
     def name(self) -> str:
@@ -183,9 +199,9 @@ class ICudaEngine(Reporting, Managed):
             raise wrong_type("get_engine_stat", stat, EngineStat)
         return self._plan.blob_bytes if stat is EngineStat.TOTAL_WEIGHTS_SIZE else 0
 
-    def get_tensor_name(self, index: int) -> str | None:
-        """The name of tensor `index`, inputs first; None out of range."""
-        return self._io[index].name if 0 <= integer(index, "get_tensor_name") < len(self._io) else None
+    def get_tensor_name(self, index: int) -> str:
+        """The name of tensor `index`, below `num_io_tensors`, inputs first; None out of range."""
+        return self._io[index].name if 0 <= integer(index, "get_tensor_name") < len(self._io) else nothing()
 
     def _binding(self, name: str) -> Binding:
         if not isinstance(name, str):
@@ -202,21 +218,23 @@ class ICudaEngine(Reporting, Managed):
 
     @quiet(TensorIOMode.NONE)
     def get_tensor_mode(self, name: str) -> TensorIOMode:
-        """Whether a tensor is an input or an output; NONE for an unknown name."""
+        """Whether a tensor is an input or an output; AR706 for an unknown name."""
         return TensorIOMode.INPUT if self._binding(name).is_input else TensorIOMode.OUTPUT
 
     def get_tensor_shape(self, name: str) -> Dims:
-        """Sizes as the network declares them, −1 where they are dynamic; rank −1 for an unknown name."""
+        """Sizes as the network declares them, −1 where they are open; those of a run are the context's.
+
+        Of rank −1, with AR706 in the log, for an unknown name."""
         shape = self._declared(name)
         return unknown_dims() if shape is None else shape
 
     @quiet(None)
-    def _declared(self, name: str) -> Dims:
+    def _declared(self, name: str) -> Dims | None:
         return Dims([d if isinstance(d, int) else -1 for d in self._binding(name).shape])
 
     @quiet(DataType.FLOAT)
     def get_tensor_dtype(self, name: str) -> DataType:
-        """The element type."""
+        """The element type; `trt.nptype` gives NumPy's. AR706 for an unknown name."""
         return self._binding(name).dtype
 
     @quiet(TensorLocation.DEVICE)
@@ -263,11 +281,13 @@ class ICudaEngine(Reporting, Managed):
         return self._binding(name)
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
-        """Minimum, optimum and maximum of an input's shape; [] for anything else."""
+        """Minimum, optimum and maximum of an input's shape in a profile.
+
+        [] for an output or an unknown name (AR706), and for a profile that is not there (AR507)."""
         return self._profile_shape(name, profile_index) or []
 
     @quiet(None)
-    def _profile_shape(self, name: str, profile_index: int) -> list[Dims]:
+    def _profile_shape(self, name: str, profile_index: int) -> list[Dims] | None:
         binding = self._binding(name)
         self._loaded.check_profile(integer(profile_index, "get_tensor_profile_shape"))
         if not binding.is_input:
@@ -305,7 +325,13 @@ class ICudaEngine(Reporting, Managed):
         strategy: Strategy | IRuntimeConfig | None = None,
         runtime_config: IRuntimeConfig | None = None,
     ) -> IExecutionContext:
-        """A context, which keeps the engine alive; `strategy` says when it gets its memory."""
+        """A context, which keeps the engine alive and holds `device_memory_size` bytes.
+
+            context = engine.create_execution_context()
+            context.set_input_shape("x", (1, 3, 224, 224))
+
+        `strategy` says when it gets its memory. Refused: AR801, more than the limit of the build; AR802, none
+        left."""
         chosen = strategy if strategy is not None else runtime_config
         if chosen is None:
             chosen = IRuntimeConfig()
@@ -319,8 +345,8 @@ class ICudaEngine(Reporting, Managed):
         context = self._engine.create_context(policy, limit=self._plan.number("memory_limit"))
         return IExecutionContext(self, self._channel, context, chosen)
 
-    def create_execution_context_without_device_memory(self) -> IExecutionContext | None:
-        """A context whose memory the user gives."""
+    def create_execution_context_without_device_memory(self) -> IExecutionContext:
+        """A context whose memory the user gives with `set_device_memory`, before the first run."""
         return self.create_execution_context(Strategy.USER_MANAGED)
 
     def create_runtime_config(self) -> IRuntimeConfig:
@@ -337,7 +363,7 @@ class ICudaEngine(Reporting, Managed):
 
     @quiet(None)
     def serialize(self) -> IHostMemory:
-        """The plan that the engine was made from."""
+        """The plan that the engine was made from; AR608 when its file was changed meanwhile."""
         return IHostMemory(self._plan_parts())
 
     @quiet(None)

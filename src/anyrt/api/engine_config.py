@@ -5,12 +5,15 @@ from __future__ import annotations
 from anyrt.api.edge import Refused, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.flagbits import check_bits
+from anyrt.api.fold import fold
+from anyrt.api.oneline import one_line
 from anyrt.core.enums import ExecutionContextAllocationStrategy, SerializationFlag
 from anyrt.core.errors import ArgumentError
 
 Strategy = ExecutionContextAllocationStrategy
 
 
+@fold
 class IRuntimeConfig(Fixed):
     """How contexts get their memory; made by `ICudaEngine.create_runtime_config`."""
 
@@ -18,6 +21,10 @@ class IRuntimeConfig(Fixed):
 
     def __init__(self) -> None:
         self._strategy = Strategy.STATIC
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": {self._strategy.name}"
 
     def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
         """Choose when a context gets its memory."""
@@ -30,6 +37,7 @@ class IRuntimeConfig(Fixed):
         return self._strategy
 
 
+@fold
 class ISerializationConfig(Fixed):
     """What serialising keeps; made by `ICudaEngine.create_serialization_config`."""
 
@@ -37,6 +45,10 @@ class ISerializationConfig(Fixed):
 
     def __init__(self) -> None:
         self._flags = 0
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": flags {' '.join(f.name for f in SerializationFlag if self.get_flag(f)) or 'none'}"
 
     @property
     def flags(self) -> int:

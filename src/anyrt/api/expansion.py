@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from anyrt.api.layer import ILayer
 from anyrt.api.tensor import ITensor
@@ -73,6 +74,19 @@ class Expansion:
         if outcome.error is not None and not known and self._report is not None:
             self._report(outcome.error)
         return None if outcome.error is not None else outcome.values[tensor._index].type
+
+    def peek(self, tensor: ITensor) -> Type | None:
+        """`type_of`, reporting nothing now: mistakes found here are reported when `type_of` meets them."""
+        if tensor._layer is None:
+            return self._input(tensor).type
+        before = len(self._layers)
+        outcome = self._outcome(tensor._layer)
+        if outcome.error is None:
+            return outcome.values[tensor._index].type
+        for layer in [*islice(reversed(self._layers), len(self._layers) - before)]:
+            if self._layers[layer].error is not None:
+                del self._layers[layer]
+        return None
 
     def record(self, layer: ILayer) -> Layer[Attrs]:
         """`layer` as its operator sees it."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import ctypes
 
 from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.file import PlanParts
 
 
+@fold
 class IHostMemory(bytearray, Fixed, Managed):
     """A one-dimensional buffer: `bytes(m)`, `memoryview(m)`, `f.write(m)`, `np.frombuffer(m, np.uint8)`.
 

@@ -9,6 +9,8 @@ from typing import Final, TypeAlias
 
 from anyrt.api.context import IExecutionContext
 from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
+from anyrt.api.fold import fold
+from anyrt.api.oneline import count, one_line, quoted
 from anyrt.compiler.cached import build_seconds
 from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerInformationFormat, ProfilingVerbosity
@@ -56,6 +58,7 @@ KINDS: Final = {"map": "PointWise", "reduction": "Reduce", "stencil": "Resize", 
 SEPARATOR: Final = "\x1e"  # between the metadata of fused layers
 
 
+@fold
 class EngineInspector(Reporting):
     """Tells about the kernels of an engine, which are its layers; the build's `profiling_verbosity` says how
     much. A profiler reports them under the same names in the same order."""
@@ -70,6 +73,10 @@ class EngineInspector(Reporting):
         self._context: IExecutionContext | None = None
         self._verbosity = dict(plan.settings).get("verbosity", "")
         self._teller: _Teller | None = None
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" of {quoted(self._plan.name)}: {count(len(self._program.kernels), 'kernel')}"
 
     @property
     def execution_context(self) -> IExecutionContext | None:

@@ -11,21 +11,27 @@ An exception in a callback is printed to stderr and goes no further.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, TypeVarTuple
 
 from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
 from anyrt.api.hints import hint
 from anyrt.api.log import default_format
 from anyrt.api.managed import Managed
+from anyrt.api.oneline import one_line
 from anyrt.core.enums import DataType, ErrorCodeTRT, TensorLocation
 from anyrt.core.enums import Severity as SeverityLevel
 from anyrt.core.enums_more import APILanguage, SeekPosition
 from anyrt.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from anyrt.api.dims import Dims
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -43,17 +49,26 @@ def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
 class InterfaceType(type):
     """Refuses an object whose class overrides `__init__` without calling the base."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # Any: the signature is that of the user's class
-        made = type.__call__(cls, *args, **kwargs)
-        if not getattr(made, "_initialised", False):
-            base = next(b.__name__ for b in cls.__mro__ if b.__module__ == __name__)
-            raise TypeError(f"{base}.__init__() must be called when overriding __init__")
-        return made
+    if not TYPE_CHECKING:  # else checkers would not look at the `__init__` of the class itself
+
+        def __call__(cls, *args: object, **kwargs: object) -> object:
+            made = type.__call__(cls, *args, **kwargs)
+            if not getattr(made, "_initialised", False):
+                base = next(b.__name__ for b in cls.__mro__ if b.__module__ == __name__)
+                raise TypeError(f"{base}.__init__() must be called when overriding __init__")
+            return made
+
+        @property
+        def __signature__(cls) -> inspect.Signature:
+            whole = inspect.signature(cls.__init__)
+            return whole.replace(parameters=[*whole.parameters.values()][1:])
 
 
 class Interface(metaclass=InterfaceType):
     """Base of everything that users derive from."""
 
+    # Stays a base of folded classes, as one class may be several interfaces, whose slots must be the same.
+    _is_folded = True
     __slots__ = ("__weakref__", "_initialised")
 
     def __init__(self) -> None:
@@ -65,6 +80,7 @@ def pure(owner: object, method: str) -> NoReturn:
     raise NotImplementedError(f"{type(owner).__name__} must override {method}")
 
 
+@fold
 @dataclass(slots=True, weakref_slot=True)
 class InterfaceInfo(Fixed):
     """Name and version of an interface."""
@@ -74,6 +90,7 @@ class InterfaceInfo(Fixed):
     minor: int = 0
 
 
+@fold
 class IVersionedInterface(Interface):
     """An interface that tells its version."""
 
@@ -91,19 +108,21 @@ class IVersionedInterface(Interface):
         return InterfaceInfo(base.__name__)
 
 
+@fold
 class ILogger(Interface, Managed):
-    """Takes every message; override `log`."""
+    """Takes every message; override `log`, and call this `__init__` in one of your own."""
 
     __slots__ = ()
 
-    Severity = SeverityLevel
+    Severity: TypeAlias = SeverityLevel
     INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = SeverityLevel
 
     def log(self, severity: SeverityLevel, msg: str) -> None:
-        """Take one message."""
+        """Take one message; mistakes begin with their code, as `[AR101]`."""
         pure(self, "log")
 
 
+@fold
 class Logger(Fixed, ILogger):
     """Prints messages that are at least as serious as `min_severity`."""
 
@@ -125,12 +144,17 @@ class Logger(Fixed, ILogger):
             raise TypeError(ArgumentError("AR311", "Logger: min_severity", got, "a Logger.Severity", do))
         self._min_severity = severity
 
+    @one_line
+    def __repr__(self) -> str:
+        return f": prints {self._min_severity.name} and worse"
+
     def log(self, severity: SeverityLevel, msg: str) -> None:
         """Print one message with the time, `[TRT]` and a letter for the severity."""
         if severity <= self._min_severity:
             print(default_format(severity, msg, datetime.now()))
 
 
+@fold
 class IErrorRecorder(IVersionedInterface):
     """Keeps errors for later; override every method. Several threads may report at once."""
 
@@ -167,16 +191,18 @@ class IErrorRecorder(IVersionedInterface):
         pure(self, "report_error")
 
 
+@fold
 class IProfiler(Interface):
     """Is told the time of every layer; override `report_layer_time`."""
 
     __slots__ = ()
 
     def report_layer_time(self, layer_name: str, ms: float) -> None:
-        """Take the milliseconds that a layer took."""
+        """Take the milliseconds that a kernel took, by its name, which has the names of its layers."""
         pure(self, "report_layer_time")
 
 
+@fold
 class Profiler(Fixed, IProfiler):
     """Prints the time of every layer."""
 
@@ -187,6 +213,7 @@ class Profiler(Fixed, IProfiler):
         print(f"{layer_name}: {ms:.6g}ms")
 
 
+@fold
 class IProgressMonitor(IVersionedInterface):
     """Follows a build, and may stop it; override every method."""
 
@@ -205,6 +232,7 @@ class IProgressMonitor(IVersionedInterface):
         pure(self, "phase_finish")
 
 
+@fold
 class IOutputAllocator(IVersionedInterface):
     """Gives memory for an output whose size is known only while running.
 
@@ -224,11 +252,12 @@ class IOutputAllocator(IVersionedInterface):
         """The same, in the order of a stream."""
         return self.reallocate_output(tensor_name, memory, size, alignment)
 
-    def notify_shape(self, tensor_name: str, shape: object) -> None:
+    def notify_shape(self, tensor_name: str, shape: Dims) -> None:
         """The shape that the output turned out to have."""
         pure(self, "notify_shape")
 
 
+@fold
 class IGpuAllocator(IVersionedInterface):
     """Gives the memory that engines work in; addresses are ints."""
 
@@ -255,6 +284,7 @@ class IGpuAllocator(IVersionedInterface):
         return self.deallocate(memory)
 
 
+@fold
 class IGpuAsyncAllocator(IGpuAllocator):
     """Gives memory in the order of streams; override the two async methods."""
 
@@ -277,6 +307,7 @@ class IGpuAsyncAllocator(IGpuAllocator):
         pure(self, "deallocate_async")
 
 
+@fold
 class IStreamReader(IVersionedInterface):
     """Hands out a plan piece by piece; override `read(size)`, which returns bytes."""
 
@@ -287,6 +318,7 @@ class IStreamReader(IVersionedInterface):
         pure(self, "read")
 
 
+@fold
 class IStreamReaderV2(IVersionedInterface):
     """Hands out a plan piece by piece; override `read(num_bytes, stream)`; `seek` is never called."""
 
@@ -301,6 +333,7 @@ class IStreamReaderV2(IVersionedInterface):
         pure(self, "seek")
 
 
+@fold
 class IStreamWriter(IVersionedInterface):
     """Takes a plan piece by piece; override `write(data)`, which returns how many bytes it took."""
 
@@ -311,13 +344,14 @@ class IStreamWriter(IVersionedInterface):
         pure(self, "write")
 
 
+@fold
 class IDebugListener(IVersionedInterface):
     """Is shown the debug tensors of a run; override `process_debug_tensor`."""
 
     __slots__ = ()
 
     def process_debug_tensor(
-        self, addr: int, location: TensorLocation, type: DataType, shape: object, name: str, stream: int
+        self, addr: int, location: TensorLocation, type: DataType, shape: Dims, name: str, stream: int
     ) -> bool:
         """Look at one tensor; False is an error."""
         pure(self, "process_debug_tensor")

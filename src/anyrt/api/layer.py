@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anyrt.api.edge import Channel, WrongType, integer, quiet, wrong_type
+from anyrt.api.edge import Channel, WrongType, integer, nothing, quiet, wrong_type
 from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
 from anyrt.api.hints import FAILED
+from anyrt.api.oneline import listed, one_line, quoted, shape_text
 from anyrt.api.tensor import ITensor, checked_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, GraphError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from anyrt.api.network import INetworkDefinition
 
 
+@fold
 class ILayer(Fixed):
     """A layer of a network; made by the network's `add_*` methods."""
 
@@ -73,6 +76,11 @@ class ILayer(Fixed):
 
     def _changed(self) -> None:
         self._network._expansion.forget(self)
+
+    @one_line
+    def __repr__(self) -> str:
+        takes, gives = (listed([shape_text(t) for t in side]) for side in (self._inputs, self._outputs))
+        return f" {quoted(self._name)}: {takes} -> {gives}"
 
     @property
     def name(self) -> str:
@@ -131,17 +139,20 @@ class ILayer(Fixed):
             raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more", "leave it at 1")
         self._num_ranks = count
 
-    def get_input(self, index: int) -> ITensor | None:
+    def get_input(self, index: int) -> ITensor:
         """Input `index`; None out of range, or when it was never set."""
-        return self._inputs[index] if 0 <= _index(index) < len(self._inputs) else None
+        found = self._inputs[index] if 0 <= _index(index) < len(self._inputs) else None
+        return nothing() if found is None else found
 
-    def get_output(self, index: int) -> ITensor | None:
+    def get_output(self, index: int) -> ITensor:
         """Output `index`, the same object each time; None out of range."""
-        return self._outputs[index] if 0 <= _index(index) < len(self._outputs) else None
+        return self._outputs[index] if 0 <= _index(index) < len(self._outputs) else nothing()
 
     @quiet(None)
     def set_input(self, index: int, tensor: ITensor) -> None:
-        """Connect an input; an optional one may be connected here for the first time."""
+        """Connect an input; an optional one may be connected here for the first time.
+
+        Refused: AR312, the layer has no such input; AR403, a tensor of another network."""
         if not isinstance(tensor, ITensor):
             raise no_tensor("set_input", tensor)
         if tensor._network is not self._network:
@@ -207,7 +218,9 @@ class ILayer(Fixed):
 
     @quiet(None)
     def set_output_type(self, index: int, dtype: DataType) -> None:
-        """Ask for the type of an output; its values are converted."""
+        """Ask for the type of an output; its values are converted.
+
+        Refused: AR310, a strongly typed network; AR312, no such output."""
         if not isinstance(dtype, DataType):
             raise wrong_type("set_output_type", dtype, DataType)
         self._refuse_when_strong("set_output_type")

@@ -1,7 +1,7 @@
 """The layer classes, each made from its operator's record when it is first asked for.
 
 >>> layer_class("IScaleLayer").mode.__doc__
-'how far one coefficient reaches'
+'how far one coefficient reaches; ScaleMode, given when it is added'
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import cache
 
 from anyrt.api.convert import show, take
+from anyrt.api.describe import attribute_text, class_text
 from anyrt.api.edge import quiet
 from anyrt.api.layer import ILayer
 from anyrt.api.unfinished import CLASSES
 from anyrt.core.errors import ArgumentError
 from anyrt.ops import OPS
-from anyrt.ops._record import AttrSpec
+from anyrt.ops._record import AnyOp, AttrSpec
 
 # Attributes of weak typing, which TensorRT refuses on strongly typed networks.
 WEAK_ONLY = frozenset({"compute_precision"})
@@ -25,7 +26,7 @@ def layer_class(name: str) -> type[ILayer]:
     """The class of that name; AttributeError when no operator has it."""
     for op in OPS.values():
         if op.cls == name:
-            body = {"__doc__": op.doc, **{s.name: _property(s) for s in op.specs()}}
+            body = {"__doc__": class_text(op), **{s.name: _property(op, s) for s in op.specs()}}
             return _new(name, body)
     if name in CLASSES:
         return _new(name, {"__doc__": "A layer that cannot be added yet.", "__anyrt_stub__": True})
@@ -42,7 +43,7 @@ def _new(name: str, body: dict[str, object]) -> type[ILayer]:
     return type(name, (ILayer,), {"__module__": "anyrt", "__slots__": (), **body})
 
 
-def _property(spec: AttrSpec) -> property:
+def _property(op: AnyOp, spec: AttrSpec) -> property:
     def get(self: ILayer) -> object:
         value = self._attributes[spec.name]
         first = self._inputs[0] if self._inputs else None
@@ -70,4 +71,4 @@ def _property(spec: AttrSpec) -> property:
             self._drop(spec.drops)
         self._reset(spec.clears)
 
-    return property(get, None if spec.read_only else assign, doc=spec.doc)
+    return property(get, None if spec.read_only else assign, doc=attribute_text(op, spec))

@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anyrt.api.convert import annotation, take
+from anyrt.api.convert import accepted, take
+from anyrt.api.describe import method_text
 from anyrt.api.edge import HasChannel, WrongType, quiet, user_line, wrong_type
 from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.layers import layer_class
@@ -61,7 +62,7 @@ def _adder(op: AnyOp, method: Method) -> Adder:
         self._layers.append(layer)
         return layer
 
-    return _dressed(add, method.name, signature, f"{op.doc}\n\nNone when the call is refused.")
+    return _dressed(add, method.name, signature, method_text(op, method))
 
 
 def _dressed(add: Adder, name: str, signature: inspect.Signature, doc: str) -> Adder:
@@ -80,7 +81,9 @@ def _signature(op: AnyOp, method: Method, specs: Mapping[str, AttrSpec]) -> insp
         default = defaults.get(name, REQUIRED if optional else EMPTY)
         optional = default is not EMPTY
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        shown = annotation(specs[renamed.get(name, name)]) if name not in operands else operands[name]
+        shown = operands[name] if name in operands else accepted(specs[renamed.get(name, name)])
+        if default is None:
+            shown += " | None"
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=shown))
     return inspect.Signature(parameters, return_annotation=op.cls)
 
@@ -88,7 +91,7 @@ def _signature(op: AnyOp, method: Method, specs: Mapping[str, AttrSpec]) -> insp
 def _operand_names(op: AnyOp, method: Method) -> dict[str, str]:
     """The parameters that are tensors, with their annotation."""
     if method.variadic:
-        return {method.params[0]: "list[ITensor]"}
+        return {method.params[0]: "Sequence[ITensor]"}
     return {i.name: "ITensor" for i in op.inputs if i.required and i.name in method.params}
 
 

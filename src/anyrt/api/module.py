@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from anyrt.api.edge import wrong_type
+from anyrt.api.interfaces import ILogger
 from anyrt.api.registry import IPluginRegistry
 from anyrt.core.enums import DataType, EngineCapability
 
@@ -39,7 +40,7 @@ def volume(iterable: Iterable[int]) -> int:
     return math.prod(iterable)
 
 
-def init_libnvinfer_plugins(logger: object, namespace: str) -> bool:
+def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
     """True: the standard plug-ins need no loading here."""
     if not isinstance(namespace, str):
         raise wrong_type("init_libnvinfer_plugins", namespace, "a namespace as str")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from anyrt.api.dims import sizes
-from anyrt.api.edge import Channel, Reporting, integer, quiet, user_line, wrong_type
+from anyrt.api.dims import Dims, sizes
+from anyrt.api.edge import Channel, Reporting, integer, nothing, quiet, user_line, wrong_type
 from anyrt.api.expansion import Expansion
+from anyrt.api.fold import fold
 from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.managed import Managed
 from anyrt.api.methods import add_methods
+from anyrt.api.notebook import network_table
+from anyrt.api.oneline import count, one_line, quoted
 from anyrt.api.tensor import ITensor, checked_name, checked_shape
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
@@ -24,8 +27,13 @@ if TYPE_CHECKING:
 _COUNT = itertools.count()
 
 
+@fold
 class INetworkDefinition(Reporting, Managed):
-    """Inputs, layers and marked outputs; made by `Builder.create_network`."""
+    """Inputs, layers and marked outputs; made by `Builder.create_network`.
+
+    x = network.add_input("x", trt.float32, (1, 3, -1, -1))
+    network.mark_output(network.add_identity(x).get_output(0))
+    """
 
     __slots__ = (
         "_builder",
@@ -108,17 +116,17 @@ class INetworkDefinition(Reporting, Managed):
             raise wrong_type("get_flag", flag, NetworkDefinitionCreationFlag)
         return bool(self._flags & 1 << flag)
 
-    def get_layer(self, index: int) -> ILayer | None:
+    def get_layer(self, index: int) -> ILayer:
         """Layer `index` in the order of adding; None out of range."""
-        return self._layers[index] if 0 <= integer(index, "get_layer") < len(self._layers) else None
+        return self._layers[index] if 0 <= integer(index, "get_layer") < len(self._layers) else nothing()
 
-    def get_input(self, index: int) -> ITensor | None:
+    def get_input(self, index: int) -> ITensor:
         """Input `index`; None out of range."""
-        return self._inputs[index] if 0 <= integer(index, "get_input") < len(self._inputs) else None
+        return self._inputs[index] if 0 <= integer(index, "get_input") < len(self._inputs) else nothing()
 
-    def get_output(self, index: int) -> ITensor | None:
+    def get_output(self, index: int) -> ITensor:
         """Output `index`; None out of range."""
-        return self._outputs[index] if 0 <= integer(index, "get_output") < len(self._outputs) else None
+        return self._outputs[index] if 0 <= integer(index, "get_output") < len(self._outputs) else nothing()
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -132,9 +140,21 @@ class INetworkDefinition(Reporting, Managed):
     def __iter__(self) -> Iterator[ILayer]:
         return iter(tuple(self._layers))
 
+    @one_line
+    def __repr__(self) -> str:
+        counts = (self.num_inputs, "input"), (self.num_layers, "layer"), (self.num_outputs, "output")
+        return f" {quoted(self._name)}: {', '.join(count(n, what) for n, what in counts)}"
+
+    def _repr_html_(self) -> str:
+        return network_table(self)
+
     @quiet(None)
-    def add_input(self, name: str, dtype: DataType, shape: object) -> ITensor:
-        """A new input; −1 stands for a size that is given later, inside the range of the profiles."""
+    def add_input(self, name: str, dtype: DataType, shape: Dims | Sequence[int]) -> ITensor:
+        """A new input. `shape`: 0 to 8 sizes; −1 is one that a run gives, inside the range of the profile.
+
+            x = network.add_input("x", trt.float32, (1, 3, -1, -1))
+
+        Refused: AR402, an input of this name is there; AR405, no name; AR120, a size below −1."""
         if not isinstance(dtype, DataType):
             raise wrong_type("add_input: dtype", dtype, DataType)
         where = f"add_input ({user_line()})"
@@ -149,7 +169,9 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(None)
     def mark_output(self, tensor: ITensor) -> None:
-        """Make a tensor an output of the engine."""
+        """Make a tensor an output of the engine; name it before, `tensor.name = "y"`.
+
+        Refused: AR404, an input of the network; AR403, a tensor of another network."""
         self._own("mark_output", tensor)
         if tensor._layer is None:
             do = "pass it through add_identity first"
@@ -161,13 +183,15 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(None)
     def unmark_output(self, tensor: ITensor) -> None:
-        """Undo `mark_output`."""
+        """Undo `mark_output`; AR407 when the tensor is not marked."""
         self._own("unmark_output", tensor)
         self._remove(self._outputs, tensor)
 
     @quiet(False)
     def mark_output_for_shapes(self, tensor: ITensor) -> bool:
-        """Have the engine compute the values of a shape tensor while it infers shapes."""
+        """Have the engine compute the values of a shape tensor, of rank 0 or 1, while it infers shapes.
+
+        Refused: AR202, a tensor of floats; AR123, a rank above 1."""
         self._own("mark_output_for_shapes", tensor)
         if is_float(tensor.dtype):
             raise DTypeError(
@@ -227,7 +251,7 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(None)
     def remove_tensor(self, tensor: ITensor) -> None:
-        """Take away an input that nothing uses."""
+        """Take away an input that nothing uses; AR407 when a layer reads it."""
         self._own("remove_tensor", tensor)
         if tensor._layer is not None or tensor._consumers:
             raise GraphError(

@@ -8,13 +8,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anyrt.api.dims import Dims, integers, sizes
 from anyrt.api.edge import Refused, WrongValue, wrong_type
 from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
+from anyrt.api.oneline import listed, one_line, quoted, range_text
 from anyrt.core.errors import ArgumentError, ProfileError
 from anyrt.plan.plan import Range
 
 
+@fold
 class IOptimizationProfile(Fixed):
     """Minimum, optimum and maximum for every dynamic input; made by `Builder.create_optimization_profile`."""
 
@@ -25,8 +30,15 @@ class IOptimizationProfile(Fixed):
         self._values: dict[str, Range] = {}
         self._extra_memory_target = 1.0
 
-    def set_shape(self, input: str, min: object, opt: object, max: object) -> None:
-        """Give the shapes of an input; RuntimeError unless 0 <= min <= opt <= max and all ranks agree."""
+    def set_shape(
+        self, input: str, min: Dims | Sequence[int], opt: Dims | Sequence[int], max: Dims | Sequence[int]
+    ) -> None:
+        """Give the shapes of an input: `min` <= `opt` <= `max` in every dimension, the fixed ones equal.
+
+            profile.set_shape("x", (1, 3, 32, 32), (1, 3, 224, 224), (8, 3, 1024, 1024))
+
+        Kernels are made for `opt`, and run for all. RuntimeError (AR502, AR503) unless ranks agree and
+        0 <= min <= opt <= max."""
         given = [sizes(s, f"set_shape({input!r})") for s in (min, opt, max)]
         self._shapes[_name(input)] = _ordered(input, given, is_values=False)
 
@@ -35,8 +47,10 @@ class IOptimizationProfile(Fixed):
         found = self._shapes.get(_name(input))
         return [] if found is None else [Dims(s) for s in (found.min, found.opt, found.max)]
 
-    def set_shape_input(self, input: str, min: object, opt: object, max: object) -> None:
-        """Give the values of an input whose values are sizes; RuntimeError unless min <= opt <= max."""
+    def set_shape_input(self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]) -> None:
+        """Give the values of an input whose values are sizes, as `reshape_dims` of a Shuffle are.
+
+        RuntimeError (AR502, AR503) unless lengths agree and min <= opt <= max."""
         given = [integers(v, f"set_shape_input({input!r})") for v in (min, opt, max)]
         self._values[_name(input)] = _ordered(input, given, is_values=True)
 
@@ -57,6 +71,12 @@ class IOptimizationProfile(Fixed):
         if not 0 <= target <= 1:
             raise WrongValue(ArgumentError("AR304", "extra_memory_target", f"{target}", "0 to 1"))
         self._extra_memory_target = float(target)
+
+    @one_line
+    def __repr__(self) -> str:
+        ranges = [*self._shapes.values(), *self._values.values()]
+        texts = [f"{'values of ' * r.is_values}{quoted(r.tensor)} {range_text(r)}" for r in ranges]
+        return f": {listed(texts)}"
 
     def __bool__(self) -> bool:
         return True  # what would make a profile invalid is refused when it is set

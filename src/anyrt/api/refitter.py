@@ -7,11 +7,14 @@ from typing import Any
 
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
+from anyrt.api.fold import fold
 from anyrt.api.interfaces import ILogger
+from anyrt.api.oneline import one_line, quoted
 from anyrt.api.setting import Setting
 from anyrt.core.errors import NotSupportedError
 
 
+@fold
 class Refitter(Reporting):
     """Would exchange weights of `engine`; engines are not refittable yet, `engine.refittable` says so."""
 
@@ -29,6 +32,10 @@ class Refitter(Reporting):
         self._settings: dict[str, object] = {}
         self._engine = engine
         self._channel = Channel(logger)
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" of {quoted(self._engine.name)}"
 
     @property
     def logger(self) -> ILogger:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
 from anyrt.api.interfaces import IErrorRecorder
+from anyrt.api.oneline import count, one_line
 
 
+@fold
 class IPluginRegistry(Fixed):
     """Finds plug-ins by type, version and namespace: none so far, so that every answer is None."""
 
@@ -14,6 +17,10 @@ class IPluginRegistry(Fixed):
     def __init__(self) -> None:
         self.error_recorder: IErrorRecorder | None = None
         self.parent_search_enabled = True
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": {count(len(self.all_creators), 'creator')}"
 
     @property
     def all_creators(self) -> list[object]:

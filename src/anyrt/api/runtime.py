@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from anyrt.api.allocator import AllocatedDevice
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.flagbits import Flags
-from anyrt.api.interfaces import IGpuAllocator, ILogger
+from anyrt.api.fold import fold
+from anyrt.api.interfaces import IGpuAllocator, ILogger, IStreamReader, IStreamReaderV2
 from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
+from anyrt.api.oneline import one_line
 from anyrt.api.registry import IPluginRegistry
 from anyrt.api.setting import Setting
 from anyrt.api.source import read_source
@@ -25,14 +30,21 @@ from anyrt.plan.file import PlanFile
 from anyrt.runtime.engine import load
 from anyrt.runtime.pool import MAX_THREADS, Pool, shared_pool
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 TEMPFILES = 1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES
 
 # A plan comes from elsewhere, and cannot make its reader start more than this; numbers do not depend on it.
 PLAN_THREADS = 64
 
 
+@fold
 class Runtime(Reporting, Managed):
-    """Makes engines from plans; an engine keeps its runtime alive."""
+    """Makes engines from plans; an engine keeps its runtime alive.
+
+    engine = trt.Runtime(trt.Logger(trt.Logger.WARNING)).deserialize_cuda_engine(plan)
+    """
 
     __slots__ = ("_gpu_allocator", "_settings")
 
@@ -62,6 +74,10 @@ class Runtime(Reporting, Managed):
         """Where messages go."""
         return self._channel.logger
 
+    @one_line
+    def __repr__(self) -> str:
+        return f" that logs to {type(self.logger).__name__}"
+
     @property
     def num_DLA_cores(self) -> int:
         """DLA cores of this machine."""
@@ -77,13 +93,19 @@ class Runtime(Reporting, Managed):
     )
 
     @quiet(None)
-    def deserialize_cuda_engine(self, serialized_engine: object) -> ICudaEngine:
-        """The engine of a plan: a file's path, a buffer, or a stream reader; None when it is no plan.
+    def deserialize_cuda_engine(
+        self,
+        serialized_engine: ReadableBuffer | NDArray[Any] | os.PathLike[str] | IStreamReader | IStreamReaderV2,
+    ) -> ICudaEngine:
+        """The engine of a plan: a file's `pathlib.Path`, a buffer, or a stream reader.
+
+            engine = runtime.deserialize_cuda_engine(Path("net.plan"))
 
         Header and structure are always checked, weights unless `check_weights` says otherwise. A file is
         mapped; it may be replaced, but not written to. A read-only buffer at a multiple of 64 is used in
         place and must stay as it is, which `memoryview(buffer).toreadonly()` promises of others. Weights in
-        any other buffer are copied once.
+        any other buffer are copied once. Refused: AR606, something else than a plan; AR601 to AR605, a
+        damaged one; AR304, a file that cannot be read.
         """
         check = self.check_weights if self.check_weights is not None else read_flags().check_weights
         return self._load(read_source(serialized_engine, check))

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 from anyrt.api.edge import HasChannel, type_name, wrong_type
@@ -34,7 +35,7 @@ class Setting(Generic[T]):
         self.default = default
         self.low = low
         self.high = high
-        self.__doc__ = doc
+        self.__doc__ = f"{doc}\n\n{self._kept(default)}"
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -69,7 +70,21 @@ class Setting(Generic[T]):
     def _wanted(self) -> str | type[TrtEnum]:
         return self.kind if issubclass(self.kind, TrtEnum) else article(self.kind.__name__)
 
+    def _kept(self, default: T) -> str:
+        """Type, default and limits, for the docstring."""
+        limits = [f"at {word} {x}" for word, x in (("least", self.low), ("most", self.high)) if x is not None]
+        refused = f"; {' and '.join(limits)}, else AR304 and no change" if limits else ""
+        kind = "" if self.kind is object else f"{self.kind.__name__}, "
+        return f"{kind}at first {default!r}{refused}."
+
     def _outside(self, value: object) -> bool:
         if not isinstance(value, int | float):
             return False
         return (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
+
+
+def changed_settings(owner: object) -> Iterator[tuple[str, object]]:
+    """Name and value of each setting of `owner` that is not at its default."""
+    for name, setting in vars(type(owner)).items():
+        if isinstance(setting, Setting) and (value := getattr(owner, name)) != setting.default:
+            yield name, value

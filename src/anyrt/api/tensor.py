@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from anyrt.api.dims import Dims, floats, sizes, unknown_dims
 from anyrt.api.edge import Channel, boolean, integer, quiet, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.flagbits import check_bits
+from anyrt.api.fold import fold
+from anyrt.api.oneline import one_line, quoted, tensor_text
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, TensorFormat, TensorLocation
 from anyrt.core.errors import ArgumentError, GraphError, ShapeError
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 MAX_NAME = 4096
 
 
+@fold
 class ITensor(Fixed):
     """One tensor. Its shape and type follow from the layers before it, as these stand when asked."""
 
@@ -60,6 +64,10 @@ class ITensor(Fixed):
     def _type(self) -> Type | None:
         return self._network._expansion.type_of(self)
 
+    @one_line
+    def __repr__(self) -> str:
+        return f" {quoted(self._name)}: {tensor_text(self)}"
+
     @property
     def name(self) -> str:
         """The name, unique among inputs and outputs."""
@@ -83,7 +91,7 @@ class ITensor(Fixed):
         )
 
     @shape.setter
-    def shape(self, shape: object) -> None:
+    def shape(self, shape: Dims | Sequence[int]) -> None:
         self._reshape(sizes(shape, "ITensor.shape"))
 
     @quiet(None)
@@ -201,7 +209,7 @@ class ITensor(Fixed):
         return self._range
 
     @dynamic_range.setter
-    def dynamic_range(self, limits: object) -> None:
+    def dynamic_range(self, limits: Sequence[float] | None) -> None:
         if limits is None:
             self.reset_dynamic_range()
             return

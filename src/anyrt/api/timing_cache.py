@@ -18,13 +18,16 @@ from dataclasses import dataclass
 
 from anyrt.api.edge import wrong_type
 from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
 from anyrt.api.host_memory import IHostMemory
+from anyrt.api.oneline import one_line
 from anyrt.core.errors import PlanError
 
 MAGIC = b"anyrt timing cache 1\n"
 MAX_BYTES = 1 << 28
 
 
+@fold
 class TimingCacheKey(Fixed):
     """The name of a kernel where it was measured."""
 
@@ -43,6 +46,9 @@ class TimingCacheKey(Fixed):
     def __str__(self) -> str:
         return self._text
 
+    def __repr__(self) -> str:
+        return f"TimingCacheKey({getattr(self, '_text', '')!r})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TimingCacheKey) and self._text == other._text
 
@@ -50,6 +56,7 @@ class TimingCacheKey(Fixed):
         return hash(self._text)
 
 
+@fold
 @dataclass(slots=True, weakref_slot=True)
 class TimingCacheValue(Fixed):
     """The tuning that was best, as a hash, and its time in milliseconds."""
@@ -58,6 +65,7 @@ class TimingCacheValue(Fixed):
     timingMSec: float
 
 
+@fold
 class ITimingCache(Fixed):
     """Measurements by key, from builds, `update` and `combine`.
 
@@ -71,6 +79,11 @@ class ITimingCache(Fixed):
         except TypeError:
             raise wrong_type("ITimingCache", serialized, "a buffer") from None
         self._entries = read(data) if data else {}
+
+    @one_line
+    def __repr__(self) -> str:
+        entries = len(self._entries)
+        return f": {entries} {'entry' if entries == 1 else 'entries'}"
 
     def serialize(self) -> IHostMemory:
         """The cache as bytes for `create_timing_cache`."""

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from anyrt.api.edge import WrongType, type_name, wrong_type
 from anyrt.api.fixed import Fixed
-from anyrt.core.dtype import from_numpy, is_packed, numpy_dtype, storage_bytes, unpack4
+from anyrt.api.fold import fold
+from anyrt.api.oneline import count, one_line
+from anyrt.core.dtype import from_numpy, is_packed, numpy_dtype, short_name, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError
 
@@ -38,6 +40,7 @@ PLAIN = frozenset(
 )
 
 
+@fold
 class Weights(Fixed):
     """An array, or a type with an address and a count; nothing is copied, and an array is kept alive.
 
@@ -115,6 +118,10 @@ class Weights(Fixed):
 
     def __bool__(self) -> bool:
         return True
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": {short_name(self._dtype)}, {count(self._count, 'element')}, {count(self.nbytes, 'byte')}"
 
     def numpy(self) -> Array | Weights:
         """A view of the memory where NumPy has the type, else these weights themselves."""

@@ -125,6 +125,7 @@ class Method:
     defaults: Python-level defaults by name. fixed: attributes this method sets itself (is_v2=True).
     renamed: (parameter, attribute) where the names differ (axesMask).
     variadic: the first parameter is a list of tensors (Concatenation).
+    example: a line or two of a program, whose tensors are named as the parameters, or x, a and b.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Method:
     fixed: tuple[tuple[str, object], ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     variadic: bool = False
+    example: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,9 @@ OPS = (
     Op(
         layer=LayerType.ACTIVATION,
         cls="IActivationLayer",
-        methods=(Method("add_activation", ("input", "type")),),
+        methods=(Method("add_activation", ("input", "type"),
+                example="layer = network.add_activation(x, trt.ActivationType.LEAKY_RELU)\n"
+                "layer.alpha = 0.1"),),
         inputs=(Input("input", FLOATS | INTS | {DataType.INT8}),),
         attrs=ActivationAttrs,
         expand=expand,

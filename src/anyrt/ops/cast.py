@@ -88,7 +88,9 @@ OPS = (
     Op(
         layer=LayerType.CAST,
         cls="ICastLayer",
-        methods=(Method("add_cast", ("input", "to_type")),),
+        methods=(
+            Method("add_cast", ("input", "to_type"), example="layer = network.add_cast(x, trt.float16)"),
+        ),
         inputs=(Input("input", TYPES),),
         attrs=CastAttrs,
         expand=expand,

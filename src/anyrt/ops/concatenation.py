@@ -97,7 +97,14 @@ OPS = (
     Op(
         layer=LayerType.CONCATENATION,
         cls="IConcatenationLayer",
-        methods=(Method("add_concatenation", ("inputs",), variadic=True),),
+        methods=(
+            Method(
+                "add_concatenation",
+                ("inputs",),
+                variadic=True,
+                example="layer = network.add_concatenation([a, b])\nlayer.axis = 1",
+            ),
+        ),
         inputs=(Input("inputs", TYPES, same_as=0),),
         attrs=ConcatenationAttrs,
         expand=expand,

@@ -71,7 +71,13 @@ OPS = (
     Op(
         layer=LayerType.CONSTANT,
         cls="IConstantLayer",
-        methods=(Method("add_constant", ("shape", "weights")),),
+        methods=(
+            Method(
+                "add_constant",
+                ("shape", "weights"),
+                example="layer = network.add_constant((2, 3), np.arange(6, dtype=np.float32))",
+            ),
+        ),
         inputs=(),
         attrs=ConstantAttrs,
         expand=expand,

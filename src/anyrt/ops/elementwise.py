@@ -213,7 +213,8 @@ OPS = (
     Op(
         layer=LayerType.ELEMENTWISE,
         cls="IElementWiseLayer",
-        methods=(Method("add_elementwise", ("input1", "input2", "op")),),
+        methods=(Method("add_elementwise", ("input1", "input2", "op"),
+                example="layer = network.add_elementwise(a, b, trt.ElementWiseOperation.SUM)"),),
         inputs=(
             Input("input1", NUMBERS | BOOLS | {DataType.INT8}),
             Input("input2", NUMBERS | BOOLS | {DataType.INT8}, same_as=0),

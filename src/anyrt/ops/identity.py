@@ -56,7 +56,7 @@ OPS = (
     Op(
         layer=LayerType.IDENTITY,
         cls="IIdentityLayer",
-        methods=(Method("add_identity", ("input",)),),
+        methods=(Method("add_identity", ("input",), example="layer = network.add_identity(x)"),),
         inputs=(Input("input", STORAGE),),
         attrs=IdentityAttrs,
         expand=expand,

@@ -268,8 +268,21 @@ OPS = (
         layer=LayerType.NORMALIZATION,
         cls="INormalizationLayer",
         methods=(
-            Method("add_normalization", PARAMS, renamed=RENAMED),
-            Method("add_normalization_v2", PARAMS, fixed=(("is_v2", True),), renamed=RENAMED),
+            Method(
+                "add_normalization",
+                PARAMS,
+                renamed=RENAMED,
+                example="layer = network.add_normalization(x, scale, bias, 1 << 2 | 1 << 3)\n"
+                "layer.epsilon = 1e-3",
+            ),
+            Method(
+                "add_normalization_v2",
+                PARAMS,
+                fixed=(("is_v2", True),),
+                renamed=RENAMED,
+                example="layer = network.add_normalization_v2(x, scale, bias, 1 << 2 | 1 << 3)\n"
+                "layer.num_groups = 1",
+            ),
         ),
         inputs=(Input("input", FLOATS), Input("scale", FLOATS, same_as=0), Input("bias", FLOATS, same_as=0)),
         attrs=NormalizationAttrs,

@@ -142,7 +142,13 @@ OPS = (
     Op(
         layer=LayerType.REDUCE,
         cls="IReduceLayer",
-        methods=(Method("add_reduce", ("input", "op", "axes", "keep_dims")),),
+        methods=(
+            Method(
+                "add_reduce",
+                ("input", "op", "axes", "keep_dims"),
+                example="layer = network.add_reduce(x, trt.ReduceOperation.AVG, 1 << 2 | 1 << 3, True)",
+            ),
+        ),
         inputs=(Input("input", FLOATS | INTS | {DataType.INT8}),),
         attrs=ReduceAttrs,
         expand=expand,

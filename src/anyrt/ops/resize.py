@@ -400,7 +400,14 @@ OPS = (
     Op(
         layer=LayerType.RESIZE,
         cls="IResizeLayer",
-        methods=(Method("add_resize", ("input",)),),
+        methods=(
+            Method(
+                "add_resize",
+                ("input",),
+                example="layer = network.add_resize(x)\n"
+                "layer.resize_mode, layer.scales = trt.InterpolationMode.LINEAR, (1, 1, 2, 2)",
+            ),
+        ),
         inputs=(
             Input("input", FLOATS | {DataType.INT8, DataType.UINT8}),
             Input("shape", INTS, required=False, shape_values=True, clears=("shape", "scales")),

@@ -234,9 +234,12 @@ OPS = (
         cls="IScaleLayer",
         methods=(
             Method("add_scale", ("input", "mode", "shift", "scale", "power"),
-                   (("shift", None), ("scale", None), ("power", None))),
+                   (("shift", None), ("scale", None), ("power", None)),
+                example="layer = network.add_scale(x, trt.ScaleMode.UNIFORM, scale=np.ones(1, np.float32))"),
             Method("add_scale_nd", ("input", "mode", "shift", "scale", "power", "channel_axis"),
-                   (("shift", None), ("scale", None), ("power", None))),
+                   (("shift", None), ("scale", None), ("power", None)),
+                example="layer = network.add_scale_nd(\n"
+                "    x, trt.ScaleMode.CHANNEL, scale=np.ones(3, np.float32), channel_axis=1)"),
         ),
         inputs=(Input("input", FLOATS | {DataType.INT8}),),
         attrs=ScaleAttrs,

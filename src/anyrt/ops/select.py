@@ -68,7 +68,13 @@ OPS = (
     Op(
         layer=LayerType.SELECT,
         cls="ISelectLayer",
-        methods=(Method("add_select", ("condition", "then_input", "else_input")),),
+        methods=(
+            Method(
+                "add_select",
+                ("condition", "then_input", "else_input"),
+                example="layer = network.add_select(condition, a, b)",
+            ),
+        ),
         inputs=(Input("condition", BOOLS), Input("then_input", TYPES), Input("else_input", TYPES, same_as=1)),
         attrs=SelectAttrs,
         expand=expand,

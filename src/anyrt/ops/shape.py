@@ -42,7 +42,7 @@ OPS = (
     Op(
         layer=LayerType.SHAPE,
         cls="IShapeLayer",
-        methods=(Method("add_shape", ("input",)),),
+        methods=(Method("add_shape", ("input",), example="layer = network.add_shape(x)"),),
         inputs=(Input("input", EVERY),),
         attrs=ShapeAttrs,
         expand=expand,

@@ -249,7 +249,14 @@ OPS = (
     Op(
         layer=LayerType.SHUFFLE,
         cls="IShuffleLayer",
-        methods=(Method("add_shuffle", ("input",)),),
+        methods=(
+            Method(
+                "add_shuffle",
+                ("input",),
+                example="layer = network.add_shuffle(x)\n"
+                "layer.first_transpose, layer.reshape_dims = (0, 2, 3, 1), (0, -1)",
+            ),
+        ),
         inputs=(
             Input("input", STORAGE),
             Input("reshape_dims", INTS, required=False, shape_values=True, clears=("reshape_dims",)),

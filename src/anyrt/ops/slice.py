@@ -360,7 +360,13 @@ OPS = (
     Op(
         layer=LayerType.SLICE,
         cls="ISliceLayer",
-        methods=(Method("add_slice", ("input", "start", "shape", "stride")),),
+        methods=(
+            Method(
+                "add_slice",
+                ("input", "start", "shape", "stride"),
+                example="layer = network.add_slice(x, (0, 0, 0, 1), (1, 3, 4, 2), (1, 1, 1, 2))",
+            ),
+        ),
         inputs=(
             Input("input", STORAGE),
             Input("start", INTS, required=False, shape_values=True, clears=("start",)),

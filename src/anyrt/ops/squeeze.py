@@ -122,7 +122,14 @@ OPS = (
     Op(
         layer=LayerType.SQUEEZE,
         cls="ISqueezeLayer",
-        methods=(Method("add_squeeze", ("input", "axes")),),
+        methods=(
+            Method(
+                "add_squeeze",
+                ("input", "axes"),
+                example="axes = network.add_constant((1,), np.array([0], np.int32)).get_output(0)\n"
+                "layer = network.add_squeeze(x, axes)",
+            ),
+        ),
         inputs=INPUTS,
         attrs=SqueezeAttrs,
         expand=expand_squeeze,
@@ -137,7 +144,14 @@ OPS = (
     Op(
         layer=LayerType.UNSQUEEZE,
         cls="IUnsqueezeLayer",
-        methods=(Method("add_unsqueeze", ("input", "axes")),),
+        methods=(
+            Method(
+                "add_unsqueeze",
+                ("input", "axes"),
+                example="axes = network.add_constant((1,), np.array([0], np.int32)).get_output(0)\n"
+                "layer = network.add_unsqueeze(x, axes)",
+            ),
+        ),
         inputs=INPUTS,
         attrs=SqueezeAttrs,
         expand=expand_unsqueeze,

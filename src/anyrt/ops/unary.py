@@ -130,7 +130,8 @@ OPS = (
     Op(
         layer=LayerType.UNARY,
         cls="IUnaryLayer",
-        methods=(Method("add_unary", ("input", "op")),),
+        methods=(Method("add_unary", ("input", "op"),
+                example="layer = network.add_unary(x, trt.UnaryOperation.SQRT)"),),
         inputs=(Input("input", FLOATS | INTS | BOOLS | {DataType.INT8}),),
         attrs=UnaryAttrs,
         expand=expand,

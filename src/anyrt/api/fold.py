@@ -1,0 +1,49 @@
+"""Public classes without the helper classes that they are made of, which `help` would show before all else.
+
+>>> class Greets:
+...     def greet(self) -> str: return "hello"
+>>> Greets.__module__ = "anyrt.api.some"
+>>> @fold
+... class Public(Greets): pass
+>>> Public.__mro__[1:], Public().greet()
+((<class 'object'>,), 'hello')
+"""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+from types import new_class
+from typing import TypeVar
+
+from anyrt import __version__
+
+API = __version__.rsplit(".", 1)[0]
+T = TypeVar("T")
+
+# What a class gets anew when it is made.
+MADE = ("__dict__", "__weakref__", "__slots__", "_abc_impl")
+
+
+def fold(cls: type[T]) -> type[T]:
+    """The class again, with all that its helper bases have: those of this package that are not folded.
+
+    Checkers go on seeing the bases. Methods must not use `super()`, which knows the class that was."""
+    helpers = [base for base in cls.__mro__[1:] if _is_helper(base)]
+    body: dict[str, object] = {}
+    slots: dict[str, None] = {}
+    for part in (*reversed(helpers), cls):
+        own = vars(part)
+        declared = dict.fromkeys(own.get("__slots__", ()))
+        body |= {name: x for name, x in own.items() if name not in MADE and name not in declared}
+        slots |= declared
+    body["_is_folded"] = True
+    body["__doc__"] = f"{cleandoc(cls.__doc__ or '')}\n\nAs in TensorRT {API}."
+    if "__slots__" in vars(cls):
+        body["__slots__"] = (*slots,)
+    bases = tuple(base for base in cls.__bases__ if base not in helpers)
+    made: type[T] = new_class(cls.__name__, bases, {"metaclass": type(cls)}, lambda names: names.update(body))
+    return made
+
+
+def _is_helper(base: type) -> bool:
+    return base.__module__.startswith("anyrt.api.") and "_is_folded" not in vars(base)

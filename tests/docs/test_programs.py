@@ -1,0 +1,58 @@
+"""Ordinary programs: the demo, the examples and those of the documents pass type checkers as they are."""
+
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+import anyrt
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(anyrt.__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+DOCUMENTS = ("README.md", "docs/tour.md")
+
+
+def programs(folder):
+    """Every ordinary program; those of documents as files in `folder`, their blocks one after the other."""
+    from docgen.blocks import programs as blocks
+
+    for name in DOCUMENTS:
+        (folder / f"{Path(name).stem.lower()}.py").write_text("\n".join(blocks(ROOT / name)))
+    ordinary = Path(__file__).parent / "programs" / "ordinary.py"
+    return [*EXAMPLES, ROOT / "demo/demo.py", ordinary, *sorted(folder.glob("*.py"))]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mypy_in_its_default_mode_accepts_every_program(tmp_path):
+    found = programs(tmp_path)
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nmypy_path = {SOURCE}\n")
+    words = ["--config-file", str(tmp_path / "mypy.ini"), "--cache-dir", str(ROOT / ".mypy_cache/default")]
+    said = api.run([*map(str, found), *words])[0]
+    assert [line for line in said.splitlines() if "error" in line] == []
+    assert f"{len(found)} source files" in said
+
+
+def test_pyright_in_its_default_mode_accepts_every_program(tmp_path):
+    if shutil.which("pyright") is None:
+        pytest.skip("pyright is not installed")
+    found = [os.path.relpath(p, tmp_path) for p in programs(tmp_path)]
+    config = {"extraPaths": [str(SOURCE)], "include": found}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    words = ["pyright", "-p", str(tmp_path), "--pythonpath", sys.executable]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
+def test_example_runs(example, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(example), str(tmp_path / "net.plan")])
+    runpy.run_path(str(example), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith(": False") or "[TRT] [E]" in line] == []
