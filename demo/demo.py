@@ -9,7 +9,6 @@ demo/out/before.png and after.png.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import sys
@@ -38,13 +37,17 @@ def build_plan(logger: trt.Logger) -> trt.IHostMemory:
     network = builder.create_network()
     x = network.add_input("x", trt.uint8, (1, -1, -1, 3))
     as_float = network.add_cast(x, trt.float32)
+    as_float.name = "float"
     planes = network.add_shuffle(as_float.get_output(0))
     planes.first_transpose = (0, 3, 1, 2)
+    planes.name = "planes"
     resize = network.add_resize(planes.get_output(0))
     resize.resize_mode = trt.InterpolationMode.LINEAR
     resize.coordinate_transformation = trt.ResizeCoordinateTransformation.HALF_PIXEL
     resize.shape = (1, 3, SIZE, SIZE)
+    resize.name = "resize"
     scale = network.add_scale(resize.get_output(0), trt.ScaleMode.CHANNEL, shift=-MEAN / STD, scale=1 / STD)
+    scale.name = "scale"
     scale.get_output(0).name = "y"
     network.mark_output(scale.get_output(0))
 
@@ -110,7 +113,7 @@ def main() -> int:
     print(f"built in {time.perf_counter() - start:.2f} s, plan of {plan.nbytes} bytes\n")
     engine = trt.Runtime(logger).deserialize_cuda_engine(plan)
     inspector = engine.create_engine_inspector()
-    print(json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))["Report"])
+    print(inspector.get_engine_information(trt.LayerInformationFormat.ONELINE))
     context = engine.create_execution_context()
     assert context.set_input_shape("x", photo.shape)
     y = np.empty(tuple(context.get_tensor_shape("y")), np.float32)

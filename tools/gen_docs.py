@@ -14,10 +14,11 @@ from pathlib import Path
 
 from docgen import operators, pictures, stubs, tables
 from docgen.blocks import with_outputs
+from docgen.console import replayed
 from docgen.tables import works as generated_table
 
 ROOT = Path(__file__).resolve().parents[1]
-TOUR = "docs/tour.md"
+TOUR, FIRST_HOUR = "docs/tour.md", "docs/first_hour.md"
 WORKS = re.compile(r"(<!-- begin: what works[^\n]*-->\n).*?(<!-- end: what works -->)", re.S)
 
 
@@ -28,6 +29,8 @@ def generated() -> dict[str, str]:
         text = (ROOT / name).read_text(encoding="utf-8")
         text = WORKS.sub(lambda m: f"{m[1]}{generated_table()}{m[2]}", text)
         found[name] = with_outputs(text, name)
+    with tempfile.TemporaryDirectory() as folder:
+        found[FIRST_HOUR] = replayed((ROOT / FIRST_HOUR).read_text(encoding="utf-8"), Path(folder))
     return found
 
 

@@ -3,7 +3,8 @@
 A fenced block marked `python net.py` is saved under that name in a folder of its own. In one marked
 `console`, each line that begins with "$ " is a command that runs there, and the lines behind it are what it
 prints. A command of `make` is what the Makefile runs for it, at the root. Times differ from run to run: of
-them only the words around them count.
+them only the words around them count. What kernels look like differs from machine to machine: all others
+run as on the one that the sizes of pieces were measured on, with the instructions that any x86-64 has.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from anyrt.core.machine import REFERENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(python (?P<name>[\w.]+)|console)\n(?P<body>.*?)^```$", re.M | re.S)
-TIME = re.compile(r"\d[\d.,]*(?= ?(?:ms|us|µs|s|%|x|times)\b| ?%)")
-STAMP = re.compile(r"\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d")
+# Phases of a build, figures of time, when it was, and how much of a float's last digits differs.
+UNSTEADY = re.compile(
+    r"(?<=made in ).*|\d[\d.,]*(?= ?(?:ms|s|times)\b)|\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d|\d\.\d+e-\d\d"
+)
+MACHINE = "machine.json"
 SECONDS = 120  # a command that takes longer hangs
 
 
@@ -37,8 +43,8 @@ def replayed(text: str, folder: Path) -> str:
 
 
 def steady(text: str) -> str:
-    """`text` without figures of time, and without what aligns them."""
-    return re.sub(" +", " ", STAMP.sub("#", TIME.sub("#", text)))
+    """`text` without what differs from run to run, and without what aligns that."""
+    return re.sub(" +", " ", UNSTEADY.sub("#", text))
 
 
 def _commands(body: str) -> Iterator[tuple[str, str]]:
@@ -59,6 +65,9 @@ def _run(command: str, folder: Path) -> str:
     where = ROOT if command.startswith("make ") else folder
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     known = {"PATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}
+    if where is folder:
+        (folder / MACHINE).write_text(str(REFERENCE), encoding="utf-8")
+        known |= {"ANYRT_CPU": "sse2", "ANYRT_MACHINE": str(folder / MACHINE)}
     done = subprocess.run(
         recipe,
         shell=True,

@@ -220,8 +220,8 @@ class _Build:
         report = build_report(tuned.lowered, source.sizes(), source.optimum(), tuned.lines)
         self._tell(report)
         self._done(phase)
-        compiled, notes = self._compiled(tuned.lowered, target)
-        report = replace(report, notes=(*report.notes, *notes))
+        compiled, code = self._compiled(tuned.lowered, target)
+        report = replace(report, code=code)
         self._done(phase)
         text = print_report(report)
         parts = source.parts(text, _settings(self.request, graph, alone, tuned.tunings))
@@ -232,7 +232,9 @@ class _Build:
         keep_seconds(source.text, text, self.seconds, self.warn)
         return parts, report
 
-    def _compiled(self, lowered: native.Lowered, target: processors.Processor) -> tuple[Compiled, list[str]]:
+    def _compiled(
+        self, lowered: native.Lowered, target: processors.Processor
+    ) -> tuple[Compiled, tuple[str, ...]]:
         """The code, and what the report says of it."""
         functions = native.written(lowered, target)
         pieces = PieceCache(kernel_cache(self.warn))

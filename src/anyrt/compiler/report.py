@@ -10,6 +10,7 @@ from anyrt.compiler.native import Lowered
 from anyrt.compiler.traffic import traffic
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.lines import in_line
+from anyrt.core.units import counted
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Given
 from anyrt.ir.graph import Graph, Value, walk
@@ -75,17 +76,17 @@ def _bytes(value: Value, sizes: Sizes) -> int:
     return storage_bytes(value.dtype, sizes.volume(value))
 
 
-def written_lines(lowered: Lowered, functions: Mapping[int, Function]) -> list[str]:
+def written_lines(lowered: Lowered, functions: Mapping[int, Function]) -> tuple[str, ...]:
     """How much LLVM text was written, and why where a kernel has very much of it."""
     kernels = lowered.module.distinct
     if not kernels:
-        return []
+        return ()
     sizes = {k.name: len(functions[id(k)].text) for k in kernels}
     largest = max(sizes, key=lambda name: sizes[name])
-    total = f"{sum(sizes.values()) >> 10} KB of LLVM text in {len(kernels)} different kernels"
-    lines = [f"{total}, {sizes[largest] >> 10} KB in the largest, {largest}"]
-    lines += [f"  {k.name}: {_reason(k)}" for k in kernels if sizes[k.name] > MUCH]
-    return lines
+    different = counted(len(kernels), "kernel", "different kernels")
+    total = f"{sum(sizes.values()) >> 10} KB of LLVM text in {different}"
+    line = f"{total}, {sizes[largest] >> 10} KB in the largest, {largest}"
+    return line, *(f"  {k.name}: {_reason(k)}" for k in kernels if sizes[k.name] > MUCH)
 
 
 def _reason(kernel: Kernel) -> str:

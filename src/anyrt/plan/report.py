@@ -67,7 +67,7 @@ class Report:
     """What became of a network. `at`: the shapes that sizes are given for. `layers`: those that kernels
     compute. `results`: of layers that others read and that are no outputs, of these `fused` never go to
     memory. `tables`: of taps. `notes`: what else there is to say; a line that begins with a space belongs to
-    the one before."""
+    the one before. `code`: what was written for the processor, which only the full form tells."""
 
     at: tuple[str, ...] = ()
     kernels: tuple[KernelTraffic, ...] = ()
@@ -80,6 +80,7 @@ class Report:
     tables: int = 0
     arena_bytes: int = 0
     notes: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
 
     @property
     def moved(self) -> int:
@@ -114,6 +115,7 @@ def parse_report(text: str) -> Report:
         tables=top.field("tables").integer(),
         arena_bytes=top.field("arena_bytes").integer(),
         notes=_texts(top.field("notes")),
+        code=_texts(top.field("code")),
     )
 
 
@@ -153,7 +155,7 @@ def full_text(report: Report, seconds: Seconds = ()) -> str:
     if report.stored:
         lines.append("stored in memory instead of fused:")
         lines += [f"  {s.value}: {byte_count(s.bytes)}; {s.reason}" for s in report.stored]
-    return "\n".join([*lines, *report.notes])
+    return "\n".join([*lines, *report.notes, *report.code])
 
 
 def kernel_lines(report: Report) -> Iterator[str]:
