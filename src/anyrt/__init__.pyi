@@ -317,7 +317,22 @@ class IOneHotLayer(ILayer):
     """A layer that cannot be added yet."""
 
 class IPaddingLayer(ILayer):
-    """A layer that cannot be added yet."""
+    """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
+    input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
+    are extensions.
+    """
+    @property
+    def pre_padding_nd(self) -> Dims:
+        """elements before the first one of the last two axes; negative: so many fewer"""
+
+    @pre_padding_nd.setter
+    def pre_padding_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def post_padding_nd(self) -> Dims:
+        """elements behind the last one of the last two axes; negative: so many fewer"""
+
+    @post_padding_nd.setter
+    def post_padding_nd(self, value: Dims | Sequence[int]) -> None: ...
 
 class IParametricReLULayer(ILayer):
     """A layer that cannot be added yet."""
@@ -870,9 +885,64 @@ class INetworkDefinition(_INetworkDefinition):
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
     def add_one_hot(self, indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer: ...
+    def add_padding(
+        self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
+    ) -> IPaddingLayer:
+        """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
+        input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
+        are extensions.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        pre_padding: elements before the first one of the last two axes; negative: so many fewer
+        post_padding: elements behind the last one of the last two axes; negative: so many fewer
+
+        The new IPaddingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer than four dimensions
+        AR108: another count of values than two; another count of values than two, behind
+        AR120: more taken away than there is
+        AR202: a type that Padding does not take
+
+        Refused in a run:
+        AR120: more taken away than there is at run time
+
+            layer = network.add_padding(x, (1, 1), (0, -2))
+
+        As in TensorRT 10.16 (operator page Padding).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_padding_nd(
         self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
-    ) -> IPaddingLayer: ...
+    ) -> IPaddingLayer:
+        """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
+        input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
+        are extensions.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        pre_padding: elements before the first one of the last two axes; negative: so many fewer
+        post_padding: elements behind the last one of the last two axes; negative: so many fewer
+
+        The new IPaddingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer than four dimensions
+        AR108: another count of values than two; another count of values than two, behind
+        AR120: more taken away than there is
+        AR202: a type that Padding does not take
+
+        Refused in a run:
+        AR120: more taken away than there is at run time
+
+            layer = network.add_padding_nd(x, (1, 1), (0, -2))
+
+        As in TensorRT 10.16 (operator page Padding).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_parametric_relu(self, input: ITensor, slopes: ITensor) -> IParametricReLULayer: ...
     def add_plugin(self, func: object, aot: bool_ | None = None) -> IPluginV3Layer: ...
     def add_plugin_v2(self, inputs: Sequence[ITensor], plugin: object) -> IPluginV2Layer: ...

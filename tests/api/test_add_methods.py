@@ -48,6 +48,14 @@ CASES = {
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
     "add_normalization": (normalized("add_normalization"), [[3, 5]]),
     "add_normalization_v2": (normalized("add_normalization_v2"), [[3, 5]]),
+    "add_padding": (
+        lambda net, x: net.add_padding(input=four(net, x), pre_padding=(1, -1), post_padding=(0, 2)),
+        [[[[0, 0, 0], [3, 0, 0]]]],
+    ),
+    "add_padding_nd": (
+        lambda net, x: net.add_padding_nd(input=four(net, x), pre_padding=(0, 1), post_padding=(1, 0)),
+        [[[[0, 1, 3], [0, 0, 0]]]],
+    ),
     "add_reduce": (
         lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),
         [4],

@@ -51,6 +51,10 @@ def sliced(net, x):
     return net.add_slice(x, (0,), (2,), (1,))
 
 
+def padded(net, x):
+    return net.add_padding_nd(x, (0, 0), (0, 0))
+
+
 def channels(net, x):
     return net.add_scale(x, trt.ScaleMode.CHANNEL, scale=of(10, 100))
 
@@ -108,6 +112,8 @@ CASES = {
     ("IReduceLayer", "op"): (SQUARE, reduced, trt.ReduceOperation.PROD, [3, 7], [2, 12]),
     ("IReduceLayer", "axes"): (SQUARE, reduced, 0b01, [3, 7], [4, 6]),
     ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),
+    ("IPaddingLayer", "pre_padding_nd"): ([[[PAIR]]], padded, (0, 1), [[[PAIR]]], [[[[0, *PAIR]]]]),
+    ("IPaddingLayer", "post_padding_nd"): ([[[PAIR]]], padded, (1, -1), [[[PAIR]]], [[[[1], [0]]]]),
     ("IResizeLayer", "resize_mode"): (
         *([0, 4], lambda net, x: resize(net, x, (4,)), LINEAR, [0, 0, 4, 4], [0, 2, 4, 4]),
     ),

@@ -39,7 +39,7 @@ def test_every_operator_has_a_page():
         ("int8 stands for real numbers:", "activation elementwise reduce resize scale unary"),
         (
             "int8 elements are moved as they are",
-            "concatenation identity resize select shuffle slice squeeze unsqueeze",
+            "concatenation identity padding resize select shuffle slice squeeze unsqueeze",
         ),
         ("int8 codes are converted as integers", "cast"),
     ],

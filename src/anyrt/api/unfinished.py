@@ -33,7 +33,6 @@ add_moe(hidden_states: ITensor, selected_experts_for_tokens: ITensor, scores_for
 add_nms(boxes: ITensor, scores: ITensor, max_output_boxes_per_class: ITensor, indices_type: DataType = None) -> INMSLayer
 add_non_zero(input: ITensor, indices_type: DataType = None) -> INonZeroLayer
 add_one_hot(indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer
-add_padding_nd(input: ITensor, pre_padding: Dims, post_padding: Dims) -> IPaddingLayer
 add_parametric_relu(input: ITensor, slopes: ITensor) -> IParametricReLULayer
 add_plugin(func: object, aot: bool = None) -> IPluginV3Layer
 add_plugin_v2(inputs: list, plugin: object) -> IPluginV2Layer
