@@ -24,7 +24,8 @@ WORKS = re.compile(r"(<!-- begin: what works[^\n]*-->\n).*?(<!-- end: what works
 
 def generated() -> dict[str, str]:
     """Path below the root and text of every file that is generated, or has a part that is."""
-    found = {**operators.pages(), **tables.codes(), **tables.scalars(), **stubs.stub(), **pictures.residual()}
+    found = {**operators.pages(), **tables.codes(), **tables.scalars(), **tables.missing()}
+    found |= {**stubs.stub(), **pictures.residual()}
     for name in ("README.md", TOUR):
         text = (ROOT / name).read_text(encoding="utf-8")
         text = WORKS.sub(lambda m: f"{m[1]}{generated_table()}{m[2]}", text)

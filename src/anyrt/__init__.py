@@ -48,7 +48,6 @@ _HOME: dict[str, tuple[str, ...]] = {
     ),
     "api.network": ("INetworkDefinition",),
     "api.profile": ("IOptimizationProfile",),
-    "api.refitter": ("Refitter",),
     "api.registry": ("IPluginRegistry",),
     "api.runtime": ("Runtime",),
     "api.tensor": ("ITensor",),

@@ -43,7 +43,6 @@ from anyrt.api.module import nptype as nptype
 from anyrt.api.module import volume as volume
 from anyrt.api.network import INetworkDefinition as _INetworkDefinition
 from anyrt.api.profile import IOptimizationProfile as IOptimizationProfile
-from anyrt.api.refitter import Refitter as Refitter
 from anyrt.api.registry import IPluginRegistry as IPluginRegistry
 from anyrt.api.runtime import Runtime as Runtime
 from anyrt.api.tensor import ITensor as ITensor
@@ -162,12 +161,6 @@ class IActivationLayer(ILayer):
     @beta.setter
     def beta(self, value: float) -> None: ...
 
-class IAssertionLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IAttention(ILayer):
-    """A layer that cannot be added yet."""
-
 class ICastLayer(ILayer):
     """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
     where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
@@ -208,27 +201,6 @@ class IConstantLayer(ILayer):
     @weights.setter
     def weights(self, value: Weights | NDArray[Any]) -> None: ...
 
-class IConvolutionLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class ICumulativeLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IDeconvolutionLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IDequantizeLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IDistCollectiveLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IDynamicQuantizeLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IEinsumLayer(ILayer):
-    """A layer that cannot be added yet."""
-
 class IElementWiseLayer(ILayer):
     """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
     int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and
@@ -243,41 +215,8 @@ class IElementWiseLayer(ILayer):
     @op.setter
     def op(self, value: ElementWiseOperation) -> None: ...
 
-class IFillLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IGatherLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IGridSampleLayer(ILayer):
-    """A layer that cannot be added yet."""
-
 class IIdentityLayer(ILayer):
     """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
-
-class IIfConditional(ILayer):
-    """A layer that cannot be added yet."""
-
-class IKVCacheUpdateLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class ILRNLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class ILoop(ILayer):
-    """A layer that cannot be added yet."""
-
-class IMatrixMultiplyLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IMoELayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class INMSLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class INonZeroLayer(ILayer):
-    """A layer that cannot be added yet."""
 
 class INormalizationLayer(ILayer):
     """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
@@ -313,9 +252,6 @@ class INormalizationLayer(ILayer):
     def is_v2(self) -> bool_:
         """scale and bias of groups have one value per channel"""
 
-class IOneHotLayer(ILayer):
-    """A layer that cannot be added yet."""
-
 class IPaddingLayer(ILayer):
     """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
     input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
@@ -333,24 +269,6 @@ class IPaddingLayer(ILayer):
 
     @post_padding_nd.setter
     def post_padding_nd(self, value: Dims | Sequence[int]) -> None: ...
-
-class IParametricReLULayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IPluginV2Layer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IPluginV3Layer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IPoolingLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IQuantizeLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IRaggedSoftMaxLayer(ILayer):
-    """A layer that cannot be added yet."""
 
 class IReduceLayer(ILayer):
     """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
@@ -435,12 +353,6 @@ class IResizeLayer(ILayer):
     @exclude_outside.setter
     def exclude_outside(self, value: bool_) -> None: ...
 
-class IReverseSequenceLayer(ILayer):
-    """A layer that cannot be added yet."""
-
-class IRotaryEmbeddingLayer(ILayer):
-    """A layer that cannot be added yet."""
-
 class IScaleLayer(ILayer):
     """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
     element; computed in float32, with the rules of IEEE pow, also of the real numbers that int8
@@ -476,9 +388,6 @@ class IScaleLayer(ILayer):
 
     @channel_axis.setter
     def channel_axis(self, value: int) -> None: ...
-
-class IScatterLayer(ILayer):
-    """A layer that cannot be added yet."""
 
 class ISelectLayer(ILayer):
     """then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an
@@ -555,14 +464,8 @@ class ISliceLayer(ILayer):
     @axes.setter
     def axes(self, value: Dims | Sequence[int]) -> None: ...
 
-class ISoftMaxLayer(ILayer):
-    """A layer that cannot be added yet."""
-
 class ISqueezeLayer(ILayer):
     """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's."""
-
-class ITopKLayer(ILayer):
-    """A layer that cannot be added yet."""
 
 class IUnaryLayer(ILayer):
     """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
@@ -606,18 +509,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_assertion(self, condition: ITensor, message: str) -> IAssertionLayer: ...
-    def add_attention(
-        self, query: ITensor, key: ITensor, value: ITensor, norm_op: AttentionNormalizationOp, causal: bool_
-    ) -> IAttention: ...
-    def add_attention_v2(
-        self,
-        query: ITensor,
-        key: ITensor,
-        value: ITensor,
-        norm_op: AttentionNormalizationOp,
-        causal_kind: CausalMaskKind,
-    ) -> IAttention: ...
     def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer:
         """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
         where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
@@ -690,43 +581,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_convolution_nd(
-        self,
-        input: ITensor,
-        num_output_maps: int,
-        kernel_shape: Dims | Sequence[int],
-        kernel: Weights | NDArray[Any],
-        bias: Weights | NDArray[Any] | None = None,
-    ) -> IConvolutionLayer: ...
-    def add_cumulative(
-        self, input: ITensor, axis: ITensor, op: CumulativeOperation, exclusive: bool_, reverse: bool_
-    ) -> ICumulativeLayer: ...
-    def add_deconvolution_nd(
-        self,
-        input: ITensor,
-        num_output_maps: int,
-        kernel_shape: Dims | Sequence[int],
-        kernel: Weights | NDArray[Any],
-        bias: Weights | NDArray[Any] | None = None,
-    ) -> IDeconvolutionLayer: ...
-    def add_dequantize(
-        self, input: ITensor, scale: ITensor, output_type: DataType | None = None
-    ) -> IDequantizeLayer: ...
-    def add_dist_collective(
-        self,
-        input: ITensor,
-        dist_collective_op: CollectiveOperation,
-        reduce_op: ReduceOperation,
-        root: int,
-        groups: Sequence[int],
-    ) -> IDistCollectiveLayer: ...
-    def add_dynamic_quantize(
-        self, input: ITensor, axis: int, block_size: int, output_type: DataType, scale_type: DataType
-    ) -> IDynamicQuantizeLayer: ...
-    def add_dynamic_quantize_v2(
-        self, input: ITensor, block_shape: Dims | Sequence[int], output_type: DataType, scale_type: DataType
-    ) -> IDynamicQuantizeLayer: ...
-    def add_einsum(self, inputs: Sequence[ITensor], equation: str) -> IEinsumLayer: ...
     def add_elementwise(
         self, input1: ITensor, input2: ITensor, op: ElementWiseOperation
     ) -> IElementWiseLayer:
@@ -758,12 +612,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_fill(
-        self, shape: Dims | Sequence[int], op: FillOperation, output_type: DataType | None = None
-    ) -> IFillLayer: ...
-    def add_gather(self, input: ITensor, indices: ITensor, axis: int) -> IGatherLayer: ...
-    def add_gather_v2(self, input: ITensor, indices: ITensor, mode: GatherMode) -> IGatherLayer: ...
-    def add_grid_sample(self, input: ITensor, grid: ITensor) -> IGridSampleLayer: ...
     def add_identity(self, input: ITensor) -> IIdentityLayer:
         """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast.
 
@@ -781,29 +629,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_if_conditional(self) -> IIfConditional: ...
-    def add_kv_cache_update(
-        self, cache: ITensor, update: ITensor, write_indices: ITensor, cache_mode: KVCacheMode
-    ) -> IKVCacheUpdateLayer: ...
-    def add_loop(self) -> ILoop: ...
-    def add_lrn(self, input: ITensor, window: int, alpha: float, beta: float, k: float) -> ILRNLayer: ...
-    def add_matrix_multiply(
-        self, input0: ITensor, op0: MatrixOperation, input1: ITensor, op1: MatrixOperation
-    ) -> IMatrixMultiplyLayer: ...
-    def add_moe(
-        self,
-        hidden_states: ITensor,
-        selected_experts_for_tokens: ITensor,
-        scores_for_selected_experts: ITensor,
-    ) -> IMoELayer: ...
-    def add_nms(
-        self,
-        boxes: ITensor,
-        scores: ITensor,
-        max_output_boxes_per_class: ITensor,
-        indices_type: DataType | None = None,
-    ) -> INMSLayer: ...
-    def add_non_zero(self, input: ITensor, indices_type: DataType | None = None) -> INonZeroLayer: ...
     def add_normalization(
         self, input: ITensor, scale: ITensor, bias: ITensor, axesMask: int
     ) -> INormalizationLayer:
@@ -884,7 +709,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_one_hot(self, indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer: ...
     def add_padding(
         self, input: ITensor, pre_padding: Dims | Sequence[int], post_padding: Dims | Sequence[int]
     ) -> IPaddingLayer:
@@ -943,19 +767,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_parametric_relu(self, input: ITensor, slopes: ITensor) -> IParametricReLULayer: ...
-    def add_plugin(self, func: object, aot: bool_ | None = None) -> IPluginV3Layer: ...
-    def add_plugin_v2(self, inputs: Sequence[ITensor], plugin: object) -> IPluginV2Layer: ...
-    def add_plugin_v3(
-        self, inputs: Sequence[ITensor], shape_inputs: Sequence[ITensor], plugin: object
-    ) -> IPluginV3Layer: ...
-    def add_pooling_nd(
-        self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
-    ) -> IPoolingLayer: ...
-    def add_quantize(
-        self, input: ITensor, scale: ITensor, output_type: DataType | None = None
-    ) -> IQuantizeLayer: ...
-    def add_ragged_softmax(self, input: ITensor, bounds: ITensor) -> IRaggedSoftMaxLayer: ...
     def add_reduce(self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_) -> IReduceLayer:
         """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
         wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
@@ -1024,15 +835,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_reverse_sequence(self, input: ITensor, sequence_lens: ITensor) -> IReverseSequenceLayer: ...
-    def add_rotary_embedding(
-        self,
-        input: ITensor,
-        cos_cache: ITensor,
-        sin_cache: ITensor,
-        interleaved: bool_,
-        rotary_embedding_dim: int,
-    ) -> IRotaryEmbeddingLayer: ...
     def add_scale(
         self,
         input: ITensor,
@@ -1117,9 +919,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_scatter(
-        self, data: ITensor, indices: ITensor, updates: ITensor, mode: ScatterMode
-    ) -> IScatterLayer: ...
     def add_select(self, condition: ITensor, then_input: ITensor, else_input: ITensor) -> ISelectLayer:
         """then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an
         extension.
@@ -1251,7 +1050,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_softmax(self, input: ITensor) -> ISoftMaxLayer: ...
     def add_squeeze(self, input: ITensor, axes: ITensor) -> ISqueezeLayer:
         """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's.
 
@@ -1278,9 +1076,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
-    def add_topk(
-        self, input: ITensor, op: TopKOperation, k: int, axes: int, indices_type: DataType | None = None
-    ) -> ITopKLayer: ...
     def add_unary(self, input: ITensor, op: UnaryOperation) -> IUnaryLayer:
         """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
         (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128

@@ -342,15 +342,6 @@ def test_add_methods_refuse_wrong_arguments(net):
         net.add_scale_nd(x, UNIFORM)
 
 
-def test_unfinished_methods_answer_none_and_say_why(net, log):
-    stubs = [m for n, m in inspect.getmembers(type(net)) if getattr(m, "__anyrt_stub__", False)]
-    if not stubs:
-        pytest.skip("every layer is there")
-    arguments = [net.add_input("x", F, (1,))] * len(inspect.signature(stubs[0]).parameters)
-    assert stubs[0](net, *arguments[1:]) is None
-    assert "AR902" in log.lines[0]
-
-
 def test_error_recorder_of_the_builder_hears_of_the_network(log):
     class Recorder(trt.IErrorRecorder):
         def __init__(self):

@@ -504,12 +504,6 @@ def test_build_engine_with_config_runs(log):
     assert engine.run(x=np.ones((1, 1, 2, 2), np.float32))["y"].tolist() == [[[[3, 3], [3, 3]]]]
 
 
-def test_the_refitter_says_that_it_is_not_there_yet(engine, log):
-    refitter = trt.Refitter(engine, log)
-    assert refitter.refit_cuda_engine() is False
-    assert "AR901" in log.lines[0]
-
-
 def test_unfused_tensors_can_be_shown(log, plan, monkeypatch):
     class Listener(trt.IDebugListener):
         def process_debug_tensor(self, addr, location, type, shape, name, stream):

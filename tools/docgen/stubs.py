@@ -112,8 +112,7 @@ def _network() -> Iterator[str]:
         signature = inspect.signature(method)
         given = ", ".join(_parameter(p) for p in signature.parameters.values())
         head = f"    def {name}({given}) -> {signature.return_annotation}:"
-        unfinished = "__anyrt_stub__" in vars(method)
-        yield f"{head} ..." if unfinished else f"{head}\n{indent(_quoted(inspect.getdoc(method)), ' ' * 8)}"
+        yield f"{head}\n{indent(_quoted(inspect.getdoc(method)), ' ' * 8)}"
 
 
 def _quoted(doc: str | None) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from anyrt.api.convert import annotation
-from anyrt.api.unfinished import signatures
+from anyrt.api.missing import LAYERS, OTHERS, REMOVED
 from anyrt.core.codes import CODES, Code
 from anyrt.core.errors import CLASSES
 from anyrt.ops import OPS
@@ -32,6 +33,24 @@ whose unit is 2⁻¹⁴⁹ there. This, and how results are rounded, does not de
 asked of the calling thread's processor, such as to take subnormal numbers for 0.
 
 """
+MISSING_HEAD = """# What is missing
+
+Names of TensorRT's API that are not there yet. Asking for one raises AR902, an `AttributeError`: `hasattr`
+answers `False`, and `from anyrt import OnnxParser` is an `ImportError`.
+
+"""
+REMOVED_HEAD = """
+## Names of TensorRT 8.6
+
+These exist, and work, in programs that are run by `python -m anyrt.compat --api 8.6`. Elsewhere they raise
+AR903, an `AttributeError`, as programs choose their branch by `hasattr(engine, "num_bindings")`.
+
+"""
+MISSING_INTRO = (
+    "What is missing looks absent to `hasattr` and says what to do instead when it is asked for (AR902);\n"
+    "[docs/missing.md](docs/missing.md) lists every name."
+)
+SHOWN = 6
 PLATFORMS = (
     ("Linux x86-64 (AVX-512, AVX2, SSE2)", "runs, and is tested"),
     ("Linux AArch64", "machine code is emitted in tests, not run: images are made of x86-64 objects only"),
@@ -79,15 +98,51 @@ def works() -> str:
         (f"[{title(op)}](docs/operators/{page_name(op)}.md)", _methods(op), _types(op), _modes(op))
         for op in OPS.values()
     ]
-    waiting = ", ".join(
-        f"`{name}`"
-        for name in sorted(set(signatures()) - {m.name for op in OPS.values() for m in op.methods})
-    )
+    missing = [("layers", _code(_waiting())), *((t.title, _some(t.names)) for t in OTHERS)]
     return (
         table(("operator", "methods", "element types", "enums of its attributes"), sorted(rows))
-        + f"\nNot there yet; these methods log AR902 and answer `None`: {waiting}.\n\n"
+        + f"\n{MISSING_INTRO}\n\n"
+        + table(("not there yet", "names"), missing)
+        + "\n"
         + table(("platform", "state"), PLATFORMS)
     )
+
+
+def missing() -> dict[str, str]:
+    """The page of names that are missing."""
+    layers = [(f"`{m}`", _code(LAYERS[m][0].split()), LAYERS[m][1]) for m in _waiting()]
+    others = [(t.title, _code(t.names), t.do) for t in OTHERS]
+    removed = [
+        (f"`{'' if owner == 'anyrt' else owner + '.'}{name}`", successor)
+        for owner, names in REMOVED.items()
+        for name, successor in names.items()
+    ]
+    text = (
+        NOTE.format("src/anyrt/api/missing.py")
+        + MISSING_HEAD
+        + "## Layers\n\n"
+        + table(("method", "its classes", "instead"), layers)
+        + "\n## Others\n\n"
+        + table(("for", "names", "instead"), others)
+        + REMOVED_HEAD
+        + table(("name", "its successor"), removed)
+    )
+    return {"docs/missing.md": text}
+
+
+def _waiting() -> list[str]:
+    """The methods of layers that have no operator."""
+    return sorted(set(LAYERS) - {m.name for op in OPS.values() for m in op.methods})
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{n}`" for n in names)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """The first names, and how many there are besides."""
+    rest = len(names) - SHOWN
+    return _code(names) if rest <= 1 else f"{_code(names[:SHOWN])} and {rest} more"
 
 
 def _methods(op: AnyOp) -> str:

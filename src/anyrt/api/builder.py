@@ -15,6 +15,7 @@ from anyrt.api.freeze import freeze
 from anyrt.api.host_memory import IHostMemory, pieces_of
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
 from anyrt.api.managed import Managed
+from anyrt.api.missing import mark_absences
 from anyrt.api.module import get_plugin_registry
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.oneline import one_line
@@ -196,6 +197,9 @@ class Builder(Reporting, Managed):
             # Only a build tells which tensors are stored; being stored, they cost no fusion as outputs.
             plan = compile_request(_request(network, config, stored_layers(IHostMemory(plan))))
         return plan
+
+
+mark_absences(Builder)
 
 
 def chunks(pieces: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from anyrt.api.fold import fold
 from anyrt.api.interfaces import IProgressMonitor
 from anyrt.api.layer import ILayer
 from anyrt.api.managed import Managed
+from anyrt.api.missing import mark_absences
 from anyrt.api.oneline import brief, count, one_line
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.setting import Setting, changed_settings
@@ -317,6 +318,9 @@ class IBuilderConfig(Fixed, Managed):
             flags=self.flags,
             max_tactics=self.max_num_tactics,
         )
+
+
+mark_absences(IBuilderConfig)
 
 
 def _member(kind: type[E], x: object, where: str) -> E:

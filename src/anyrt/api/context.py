@@ -16,6 +16,7 @@ from anyrt.api.engine_config import IRuntimeConfig
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
 from anyrt.api.managed import Managed
+from anyrt.api.missing import mark_absences
 from anyrt.api.oneline import bindings_text, one_line, quoted
 from anyrt.api.output import Allocator
 from anyrt.api.setting import Setting
@@ -408,6 +409,9 @@ class IExecutionContext(Reporting, Managed):
         """The link to other devices, which is kept: an engine runs on one and never uses it."""
         self._communicator = communicator
         return True
+
+
+mark_absences(IExecutionContext)
 
 
 def _text(name: object) -> str:

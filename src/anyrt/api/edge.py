@@ -217,12 +217,6 @@ def _failure(method: Callable[..., object], fallback: object) -> str:
     return f"{answers} when it is refused, with code and cause in the log; under anyrt.strict() it raises."
 
 
-def stub(method: F) -> F:
-    """Mark a method that is there and not finished."""
-    vars(method)["__anyrt_stub__"] = True
-    return method
-
-
 class Reporting(Fixed):
     """Base of the objects that have an `error_recorder`."""
 

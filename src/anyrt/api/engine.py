@@ -18,6 +18,7 @@ from anyrt.api.host_memory import IHostMemory
 from anyrt.api.inspector import EngineInspector
 from anyrt.api.managed import Managed
 from anyrt.api.marks import marks_of
+from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import engine_table
 from anyrt.api.oneline import bindings_text, one_line, quoted
 from anyrt.api.setting import Setting
@@ -392,3 +393,6 @@ class ICudaEngine(Reporting, Managed):
             (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs
         ]
         return plan_parts(self._plan, held)
+
+
+mark_absences(ICudaEngine)

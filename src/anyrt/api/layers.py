@@ -12,7 +12,7 @@ from anyrt.api.convert import show, take
 from anyrt.api.describe import attribute_text, class_text
 from anyrt.api.edge import quiet
 from anyrt.api.layer import ILayer
-from anyrt.api.unfinished import CLASSES
+from anyrt.api.missing import lookup_error
 from anyrt.core.errors import ArgumentError
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, AttrSpec
@@ -28,14 +28,12 @@ def layer_class(name: str) -> type[ILayer]:
         if op.cls == name:
             body = {"__doc__": class_text(op), **{s.name: _property(op, s) for s in op.specs()}}
             return _new(name, body)
-    if name in CLASSES:
-        return _new(name, {"__doc__": "A layer that cannot be added yet.", "__anyrt_stub__": True})
-    raise AttributeError(f"module 'anyrt' has no attribute {name!r}")
+    raise lookup_error("anyrt", name)
 
 
 def layer_class_names() -> list[str]:
     """Every name that `layer_class` takes."""
-    return sorted({op.cls for op in OPS.values()} | set(CLASSES))
+    return sorted({op.cls for op in OPS.values()})
 
 
 def _new(name: str, body: dict[str, object]) -> type[ILayer]:

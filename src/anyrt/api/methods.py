@@ -12,12 +12,11 @@ from typing import Any
 
 from anyrt.api.convert import accepted, take
 from anyrt.api.describe import method_text
-from anyrt.api.edge import HasChannel, WrongType, quiet, user_line, wrong_type
+from anyrt.api.edge import WrongType, quiet, user_line, wrong_type
 from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.layers import layer_class
 from anyrt.api.tensor import ITensor
-from anyrt.api.unfinished import signatures
-from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
+from anyrt.core.errors import ArgumentError, GraphError
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Method
 
@@ -36,9 +35,8 @@ REQUIRED = _Required()
 
 
 def add_methods() -> dict[str, Adder]:
-    """Every `add_*` method that makes a layer; those without an operator are marked stubs."""
-    done = {m.name: _adder(op, m) for op in OPS.values() for m in op.methods}
-    return {name: _stub(name, s) for name, s in signatures().items()} | done
+    """Every `add_*` method that makes a layer."""
+    return {m.name: _adder(op, m) for op in OPS.values() for m in op.methods}
 
 
 def _adder(op: AnyOp, method: Method) -> Adder:
@@ -140,17 +138,3 @@ def _tensor(method: str, name: str, x: object, network: object) -> ITensor:
 
 def _defaults(op: AnyOp) -> dict[str, object]:
     return {f.name: f.default for f in op.attrs.__dataclass_fields__.values()}
-
-
-def _stub(name: str, signature: inspect.Signature) -> Adder:
-    def add(self: HasChannel, *args: object, **named: object) -> None:
-        _bind(name, signature, args, named)
-        raise NotSupportedError(
-            "AR902", f"{name} ({user_line()})", do="use other layers until this one is there"
-        )
-
-    stub = _dressed(
-        add, name, signature, "A layer that cannot be added yet: None, and an error to the logger."
-    )
-    vars(stub)["__anyrt_stub__"] = True
-    return stub

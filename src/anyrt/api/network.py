@@ -13,6 +13,7 @@ from anyrt.api.fold import fold
 from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.managed import Managed
 from anyrt.api.methods import add_methods
+from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import network_table
 from anyrt.api.oneline import count, one_line, quoted
 from anyrt.api.tensor import ITensor, checked_name, checked_shape
@@ -313,3 +314,4 @@ class INetworkDefinition(Reporting, Managed):
 
 for _name, _method in add_methods().items():
     setattr(INetworkDefinition, _name, _method)
+mark_absences(INetworkDefinition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import IErrorRecorder
+from anyrt.api.missing import mark_absences
 from anyrt.api.oneline import count, one_line
 
 
@@ -42,3 +43,6 @@ class IPluginRegistry(Fixed):
 
     def get_plugin_creator(self, type: str, version: str, plugin_namespace: str = "") -> None:
         """The creator of that name, of the old kind: none."""
+
+
+mark_absences(IPluginRegistry)

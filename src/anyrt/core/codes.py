@@ -171,7 +171,8 @@ COMPILE: dict[int, tuple[str, str]] = {
 
 UNSUPPORTED: dict[int, tuple[str, str]] = {
     901: ("not supported", "This combination is outside what is implemented"),
-    902: ("layer not supported yet", "The layer is known and not implemented yet"),
+    902: ("not there yet", "The name belongs to TensorRT's API and is not implemented yet"),
+    903: ("a name of TensorRT 8.6", "TensorRT 10 removed it; a mode of `anyrt.compat` offers it"),
 }
 
 CODES: dict[str, Code] = {

@@ -14,6 +14,7 @@
     ├── VerifyError       (RuntimeError)         8xx  a kernel differs from its reference
     ├── BuildCancelled    (RuntimeError)         8xx  the user stopped a build
     └── NotSupportedError (NotImplementedError)  9xx  known and not implemented
+        └── MissingName   (AttributeError)            a name of TensorRT's API that is not here
 
 >>> str(ShapeError("AR101", "scale1", got="rank 3", wanted="rank >= 4", do="add unit dimensions"))
 '[AR101] scale1: got rank 3, wanted rank >= 4; add unit dimensions'
@@ -136,6 +137,10 @@ class NotSupportedError(AnyrtError, NotImplementedError):
     """Something known that is not implemented."""
 
     kind = Kind.NOT_SUPPORTED
+
+
+class MissingName(NotSupportedError, AttributeError):
+    """A name of TensorRT's API that is not here; `hasattr` answers False."""
 
 
 CLASSES: dict[Kind, type[AnyrtError]] = {c.kind: c for c in AnyrtError.__subclasses__()}

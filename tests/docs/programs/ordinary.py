@@ -203,7 +203,6 @@ def run(plan: trt.IHostMemory, logger: trt.ILogger) -> None:
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context
     print(json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON)))
-    trt.Refitter(engine, logger).max_threads = 2
 
 
 def callbacks() -> None:

@@ -1,0 +1,234 @@
+"""Names of TensorRT's API that are not here, with what to do instead; asking for one says so.
+
+The error is an AttributeError, so that `hasattr` answers False, and `from anyrt import OnnxParser` is an
+ImportError. A name that is there is left alone: an operator replaces its line here by being there.
+
+>>> lookup_error("anyrt", "OnnxParser")
+MissingName('AR902', 'anyrt.OnnxParser', '', '', 'describe the network by add_* methods; no file is parsed')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import getattr_static
+from typing import NoReturn
+
+from anyrt.core.errors import MissingName
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Names that are missing together: of the module, or `Class.name`, one blank between them."""
+
+    title: str
+    do: str
+    text: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the text."""
+        return tuple(self.text.split())
+
+
+# Layers: a method of the network, the classes that come with it, and what to do instead.
+LAYERS: dict[str, tuple[str, str]] = {
+    "add_assertion": ("IAssertionLayer", "leave it out, and check values where they are made"),
+    "add_attention": (
+        "IAttention IAttentionBoundaryLayer IAttentionInputLayer IAttentionOutputLayer",
+        "compose it of what add_matrix_multiply and add_softmax advise",
+    ),
+    "add_attention_v2": ("", "compose it of what add_matrix_multiply and add_softmax advise"),
+    "add_convolution": ("", "add_convolution_nd, its successor, is missing, too; run this part outside"),
+    "add_convolution_nd": ("IConvolutionLayer", "add up shifted slices (add_slice, add_elementwise)"),
+    "add_cumulative": ("ICumulativeLayer", "add up slices of the axis"),
+    "add_deconvolution": ("", "add_deconvolution_nd, its successor, is missing, too; run this part outside"),
+    "add_deconvolution_nd": ("IDeconvolutionLayer", "run this part outside"),
+    "add_dequantize": ("IDequantizeLayer", "use add_cast and add_scale, or tensor.dynamic_range"),
+    "add_dist_collective": ("IDistCollectiveLayer", "an engine runs on one device; exchange arrays outside"),
+    "add_dynamic_quantize": (
+        "IDynamicQuantizeLayer",
+        "use add_reduce for the largest value, add_elementwise, add_cast",
+    ),
+    "add_dynamic_quantize_v2": ("", "use add_reduce for the largest value, add_elementwise, add_cast"),
+    "add_einsum": ("IEinsumLayer", "multiply with add_elementwise, sum with add_reduce"),
+    "add_fill": ("IFillLayer", "use add_constant, or an input"),
+    "add_fully_connected": (
+        "IFullyConnectedLayer",
+        "multiply with the weights (add_elementwise), sum (add_reduce)",
+    ),
+    "add_gather": ("IGatherLayer", "use add_slice and add_concatenation where indices are constant"),
+    "add_gather_v2": ("", "use add_slice and add_concatenation where indices are constant"),
+    "add_grid_sample": ("IGridSampleLayer", "use add_resize where the grid is regular"),
+    "add_if_conditional": (
+        "IIfConditional IConditionLayer IIfConditionalBoundaryLayer IIfConditionalInputLayer"
+        " IIfConditionalOutputLayer",
+        "compute both branches and choose with add_select",
+    ),
+    "add_kv_cache_update": ("IKVCacheUpdateLayer", "use add_slice and add_concatenation"),
+    "add_loop": (
+        "ILoop IIteratorLayer ILoopBoundaryLayer ILoopOutputLayer IRecurrenceLayer ITripLimitLayer",
+        "add the layers of each turn in a loop of Python",
+    ),
+    "add_lrn": ("ILRNLayer", "use add_slice, add_elementwise and add_unary"),
+    "add_matrix_multiply": ("IMatrixMultiplyLayer", "multiply with add_elementwise, sum with add_reduce"),
+    "add_moe": ("IMoELayer", "run this part outside"),
+    "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
+    "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),
+    "add_one_hot": ("IOneHotLayer", "compare with a constant (add_elementwise EQUAL), then add_select"),
+    "add_parametric_relu": ("IParametricReLULayer", "use add_elementwise: max(x, 0) + slopes * min(x, 0)"),
+    "add_pooling": ("", "add_pooling_nd, its successor, is missing, too; see there"),
+    "add_pooling_nd": (
+        "IPoolingLayer",
+        "use add_reduce over all positions, else combine shifted slices (add_slice, add_elementwise)",
+    ),
+    "add_quantize": ("IQuantizeLayer", "use add_scale and add_cast, or tensor.dynamic_range"),
+    "add_ragged_softmax": ("IRaggedSoftMaxLayer", "mask with add_select, then as add_softmax"),
+    "add_reverse_sequence": ("IReverseSequenceLayer", "use add_slice with stride -1 where lengths are alike"),
+    "add_rnn_v2": (
+        "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",
+        "TensorRT 10 removed it; add the layers of each turn in a loop of Python",
+    ),
+    "add_rotary_embedding": ("IRotaryEmbeddingLayer", "use add_slice, add_elementwise, add_concatenation"),
+    "add_scatter": ("IScatterLayer", "use add_select with a mask"),
+    "add_softmax": (
+        "ISoftMaxLayer",
+        "use add_reduce MAX, add_elementwise SUB, add_unary EXP, add_reduce SUM, add_elementwise DIV",
+    ),
+    "add_topk": ("ITopKLayer", "use add_reduce for the largest or smallest; else sort outside"),
+}
+
+OTHERS = (
+    Topic(
+        "ONNX files",
+        "describe the network by add_* methods; no file is parsed",
+        "OnnxParser OnnxParserRefitter ParserError SubGraphCollection NodeIndices get_nv_onnx_parser_version",
+    ),
+    Topic(
+        "plug-ins",
+        "compose the layer of others, or run it outside, between two engines",
+        "plugin IPluginV3 IPluginV2DynamicExt IPluginCreator PluginField PluginFieldCollection"
+        " INetworkDefinition.add_plugin INetworkDefinition.add_plugin_v2"
+        " INetworkDefinition.add_plugin_v3 IPluginV2Layer IPluginV3Layer PluginFieldCollection_"
+        " PluginTensorDesc DynamicPluginTensorDesc FallbackString DimsExprs IDimensionExpr IExprBuilder"
+        " ISymExpr ISymExprs KernelLaunchParams IPluginCapability IPluginCreatorInterface"
+        " IPluginCreatorV3One IPluginCreatorV3Quick IPluginResource IPluginResourceContext IPluginV2"
+        " IPluginV2DynamicExtBase IPluginV2Ext IPluginV3OneBuild IPluginV3OneBuildV2 IPluginV3OneCore"
+        " IPluginV3OneRuntime IPluginV3QuickAOTBuild IPluginV3QuickBuild IPluginV3QuickCore"
+        " IPluginV3QuickRuntime IPluginRegistry.register_creator IPluginRegistry.deregister_creator"
+        " IPluginRegistry.load_library IPluginRegistry.deregister_library"
+        " IPluginRegistry.acquire_plugin_resource IPluginRegistry.release_plugin_resource",
+    ),
+    Topic(
+        "calibration",
+        "set ranges: tensor.dynamic_range = (-largest, largest)",
+        "IInt8Calibrator IInt8EntropyCalibrator IInt8EntropyCalibrator2 IInt8LegacyCalibrator"
+        " IInt8MinMaxCalibrator",
+    ),
+    Topic(
+        "choice of algorithms",
+        "let config.builder_optimization_level 4 or 5 measure variants",
+        "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant",
+    ),
+    Topic("refitting", "build the engine again with the new weights", "Refitter"),
+    Topic(
+        "parsers of TensorRT 8",
+        "describe the network by add_* methods; no file is parsed",
+        "CaffeParser ICaffePluginFactoryV2 IBlobNameToTensor UffParser UffInputOrder FieldCollection"
+        " FieldMap FieldType shutdown_protobuf_library",
+    ),
+)
+
+# What TensorRT 8.6 had and 10 removed, and its successor; `python -m anyrt.compat --api 8.6` has it all.
+REMOVED: dict[str, dict[str, str]] = {
+    "anyrt": {"ResizeMode": "InterpolationMode", "SliceMode": "SampleMode"},
+    "Builder": {"build_engine": "build_engine_with_config", "max_batch_size": "the shapes of inputs"},
+    "IBuilderConfig": {
+        "max_workspace_size": "set_memory_pool_limit(MemoryPoolType.WORKSPACE, bytes)",
+        "min_timing_iterations": "avg_timing_iterations",
+    },
+    "INetworkDefinition": {"has_explicit_precision": "the types of tensors"},
+    "ICudaEngine": {
+        "num_bindings": "num_io_tensors",
+        "max_batch_size": "get_tensor_profile_shape",
+        "get_binding_name": "get_tensor_name",
+        "get_binding_index": "the name of the tensor",
+        "binding_is_input": "get_tensor_mode",
+        "get_binding_shape": "get_tensor_shape",
+        "get_binding_dtype": "get_tensor_dtype",
+        "get_binding_format": "get_tensor_format",
+        "get_binding_format_desc": "get_tensor_format_desc",
+        "get_binding_bytes_per_component": "get_tensor_bytes_per_component",
+        "get_binding_components_per_element": "get_tensor_components_per_element",
+        "get_binding_vectorized_dim": "get_tensor_vectorized_dim",
+        "get_location": "get_tensor_location",
+        "get_profile_shape": "get_tensor_profile_shape",
+        "get_profile_shape_input": "get_tensor_profile_values",
+        "is_shape_binding": "is_shape_inference_io",
+        "is_execution_binding": "get_tensor_location",
+    },
+    "IExecutionContext": {
+        "execute": "execute_v2",
+        "execute_async": "execute_async_v3",
+        "execute_async_v2": "execute_async_v3",
+        "set_binding_shape": "set_input_shape",
+        "get_binding_shape": "get_tensor_shape",
+        "get_strides": "get_tensor_strides",
+        "set_shape_input": "set_tensor_address",
+        "get_shape": "get_tensor_address",
+    },
+}
+
+
+def _advice() -> dict[str, str]:
+    """What to do instead of every missing name, methods as `Class.name`."""
+    found = {name: topic.do for topic in OTHERS for name in topic.names}
+    for method, (classes, do) in LAYERS.items():
+        found |= dict.fromkeys((f"INetworkDefinition.{method}", *classes.split()), do)
+    return found
+
+
+ADVICE = _advice()
+
+
+def lookup_error(owner: str, name: str) -> AttributeError:
+    """What is raised where `owner`, "anyrt" or a class, is asked for a name that it lacks."""
+    full = name if owner == "anyrt" else f"{owner}.{name}"
+    if full in ADVICE:
+        return MissingName("AR902", f"{owner}.{name}", do=ADVICE[full])
+    if name in REMOVED.get(owner, ()):
+        do = f"use {REMOVED[owner][name]}, or run the program with `python -m anyrt.compat --api 8.6`"
+        return MissingName("AR903", f"{owner}.{name}", do=do)
+    return AttributeError(f"module {owner!r} has no attribute {name!r}")
+
+
+class Absence:
+    """Stands in a class for a name that is missing there: reading it, or setting it, raises."""
+
+    __anyrt_stub__ = True
+
+    def __init__(self, owner: str, name: str) -> None:
+        self.owner = owner
+        self.name = name
+        self.__doc__ = str(lookup_error(owner, name))
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise lookup_error(self.owner, self.name)
+
+    def __set__(self, instance: object, value: object) -> NoReturn:
+        raise lookup_error(self.owner, self.name)
+
+
+def mark_absences(owner: type) -> None:
+    """Have `owner` say of every name that it lacks that it does."""
+    prefix = f"{owner.__name__}."
+    known = [n.removeprefix(prefix) for n in ADVICE if n.startswith(prefix)]
+    known += REMOVED.get(owner.__name__, ())
+    absent = {n: Absence(owner.__name__, n) for n in known if getattr_static(owner, n, None) is None}
+    for name, member in {"__dir__": _present, **absent}.items():
+        setattr(owner, name, member)
+
+
+def _present(instance: object) -> list[str]:
+    """The names of an object but for those that it lacks, so that editors do not offer them."""
+    kind = type(instance)
+    return [n for n in object.__dir__(instance) if not isinstance(getattr_static(kind, n, None), Absence)]
