@@ -71,5 +71,5 @@ def test_module_runs_as_main(tmp_path: Path):
 def test_missing_program_gives_the_usage():
     done = run("-m", "anyrt.compat")
     assert (done.returncode, done.stderr.splitlines()[0]) == (
-        1, "usage: python -m anyrt.compat [--force] script.py [arguments]",
+        1, "usage: python -m anyrt.compat [options] script.py [arguments]",
     )  # fmt: skip

@@ -28,3 +28,10 @@ def test_program_runs_unchanged(program, arguments, tmp_path, environment):
     command += [a.format(tmp=tmp_path) for a in arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("program", ["bindings_86.py", "module_86.py"])
+def test_program_for_tensorrt_8_runs_unchanged_in_its_mode(program, tmp_path, environment):
+    command = [sys.executable, "-m", "anyrt.compat", "--api", "8.6", PROGRAMS / program, tmp_path / "e.plan"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Run a program that was written for TensorRT: `python -m anyrt.compat [--force] script.py arguments...`."""
+"""Run a program that was written for TensorRT: `python -m anyrt.compat [options] script.py arguments...`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from pathlib import Path
 
 from anyrt.compat.install import install
 
-USAGE = """usage: python -m anyrt.compat [--force] script.py [arguments]
-       python -m anyrt.compat [--force] -m module [arguments]
+USAGE = """usage: python -m anyrt.compat [options] script.py [arguments]
+       python -m anyrt.compat [options] -m module [arguments]
 
---force puts the stand-ins in the place of cuda-python and pycuda even where those are installed"""
+--api 8.6  offers what TensorRT 10 removed (num_bindings, execute_async_v2, build_engine, ...), as 8.6.1
+--force    puts the stand-ins in the place of cuda-python and pycuda even where those are installed"""
 
 
 def main(arguments: list[str]) -> None:
     """Install the aliases and run the program as `__main__`."""
-    force = arguments[:1] == ["--force"]
-    rest = arguments[force:]
+    force, api, rest = False, "10", arguments
+    while rest and rest[0].startswith("--"):
+        match rest:
+            case ["--force", *rest]:
+                force = True
+            case ["--api", "8.6" | "10" as api, *rest]:
+                pass
+            case _:
+                sys.exit(USAGE)
     by_module = rest[:1] == ["-m"]
     program = rest[by_module:]
     if not program or program[0].startswith("-"):
         sys.exit(USAGE)
-    install(force)
+    install(force, api)
     sys.argv = program
     if by_module:
         sys.path[0] = ""

@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import anyrt
+from anyrt.core.errors import ArgumentError
 
 # Each library: the module whose absence means that the library is absent, and what its modules are made of.
 _CUDA = {
@@ -54,11 +55,16 @@ class _Alias(MetaPathFinder, Loader):
             module.__spec__ = module.__spec__.loader_state
 
 
-def install(force: bool = False) -> None:
+def install(force: bool = False, api: str = "10") -> None:
     """Register `tensorrt`, and stand-ins for cuda-python and pycuda where those are absent.
 
     With `force` the stand-ins take the place of installed libraries: for a machine that has them but no GPU.
+    With `api="8.6"` this process has the names that TensorRT 10 removed, too.
     """
+    if api not in ("10", "8.6"):
+        raise ArgumentError("AR304", "anyrt.compat.install", f"api={api!r}", "'10' or '8.6'")
+    if api == "8.6":
+        importlib.import_module("anyrt.compat.api86").offer()
     if sys.modules.get("tensorrt") is not anyrt:
         sys.modules["tensorrt"] = anyrt
         sys.meta_path.insert(0, _Alias())

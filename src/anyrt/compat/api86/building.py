@@ -1,0 +1,48 @@
+"""Building as 8.6 did. The functions become methods and properties of the builder and its configuration."""
+
+from __future__ import annotations
+
+from anyrt.api.builder import Builder
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.edge import quiet
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.network import INetworkDefinition
+from anyrt.core.enums import MemoryPoolType, NetworkDefinitionCreationFlag
+from anyrt.core.errors import NotSupportedError
+
+_create_network = Builder.create_network
+EXPLICIT_BATCH = 1 << NetworkDefinitionCreationFlag.EXPLICIT_BATCH
+
+
+def build_engine(self: Builder, network: INetworkDefinition, config: IBuilderConfig) -> ICudaEngine | None:
+    """An engine at once; None when the network cannot be built."""
+    return self.build_engine_with_config(network, config)
+
+
+@quiet(None)
+def create_network(self: Builder, flags: int = 0) -> INetworkDefinition | None:
+    """A network with the batch in its shapes, as EXPLICIT_BATCH asks. Without that flag None: 8.6 meant a
+    batch that stands in no shape, which is not here."""
+    if isinstance(flags, int) and not flags & EXPLICIT_BATCH:
+        got, wanted = "a network of an implicit batch", "NetworkDefinitionCreationFlag.EXPLICIT_BATCH"
+        do = "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH), and give the batch in shapes"
+        raise NotSupportedError("AR901", "create_network", got, wanted, do)
+    return _create_network(self, flags)
+
+
+def has_explicit_precision(self: INetworkDefinition) -> bool:
+    """False: EXPLICIT_PRECISION is taken and means nothing, as in 8.6."""
+    return False
+
+
+def max_workspace_size(self: IBuilderConfig) -> int:
+    """Bytes of intermediate memory that an engine may take."""
+    return self.get_memory_pool_limit(MemoryPoolType.WORKSPACE)
+
+
+def _set_max_workspace_size(self: IBuilderConfig, size: int) -> None:
+    self.set_memory_pool_limit(MemoryPoolType.WORKSPACE, size)
+
+
+BUILDER = (build_engine, create_network)
+MAX_WORKSPACE_SIZE = property(max_workspace_size, _set_max_workspace_size)

@@ -1,0 +1,62 @@
+"""Members of enums that 8.6 had: some are other names of present members, some stand alone."""
+
+from __future__ import annotations
+
+from anyrt.core.enums import (
+    BuilderFlag,
+    EngineCapability,
+    LayerType,
+    NetworkDefinitionCreationFlag,
+    PaddingMode,
+    PreviewFeature,
+    ProfilingVerbosity,
+    SampleMode,
+)
+from anyrt.core.trt_enum import TrtEnum
+
+# EXPLICIT_PRECISION changed nothing in 8.6, and so asks for no more than the flag beside it.
+_SAME: tuple[tuple[str, TrtEnum], ...] = (
+    ("STRICT_TYPES", BuilderFlag.PREFER_PRECISION_CONSTRAINTS),
+    ("DEFAULT", EngineCapability.STANDARD),
+    ("SAFE_GPU", EngineCapability.SAFETY),
+    ("SAFE_DLA", EngineCapability.DLA_STANDALONE),
+    ("EXPLICIT_PRECISION", NetworkDefinitionCreationFlag.EXPLICIT_BATCH),
+    ("DEFAULT", ProfilingVerbosity.LAYER_NAMES_ONLY),
+    ("VERBOSE", ProfilingVerbosity.DETAILED),
+    ("DEFAULT", SampleMode.STRICT_BOUNDS),
+)
+_MORE: tuple[tuple[str, type[TrtEnum]], ...] = (
+    ("ENABLE_TACTIC_HEURISTIC", BuilderFlag),
+    ("FULLY_CONNECTED", LayerType),
+    ("RNN_V2", LayerType),
+    ("CAFFE_ROUND_DOWN", PaddingMode),
+    ("CAFFE_ROUND_UP", PaddingMode),
+    ("FASTER_DYNAMIC_SHAPES_0805", PreviewFeature),
+    ("DISABLE_EXTERNAL_TACTIC_SOURCES_FOR_CORE_0805", PreviewFeature),
+)
+
+
+def offer() -> None:
+    """Add them to their enums."""
+    for name, member in _SAME:
+        _name(name, member)
+    for name, kind in _MORE:
+        if name not in kind.__members__:
+            _name(name, _member(name, kind))
+
+
+def _name(name: str, member: TrtEnum) -> None:
+    kind = type(member)
+    if name not in kind.__members__:
+        setattr(kind, name, member)
+        kind._member_map_[name] = member
+
+
+def _member(name: str, kind: type[TrtEnum]) -> TrtEnum:
+    """A member with a number of its own: that of 8.6 belongs to another one now."""
+    member = object.__new__(kind)
+    member._name_ = name
+    member._value_ = 1 + max(int(m) for m in kind)
+    kind._value2member_map_[member._value_] = member
+    kind._member_names_.append(name)
+    return member

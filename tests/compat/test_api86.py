@@ -1,0 +1,186 @@
+"""The names of TensorRT 8.6, each in a process of its own: the mode changes the API of its whole process."""
+
+import subprocess
+import sys
+
+import pytest
+
+import anyrt.compat
+from anyrt.core.errors import ArgumentError
+
+START = """
+import numpy as np, tensorrt as trt
+logger = trt.Logger(trt.Logger.WARNING)
+builder = trt.Builder(logger)
+network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH))
+config = builder.create_builder_config()
+"""
+ENGINE = """
+x = network.add_input("x", trt.float32, (2, 3))
+y = network.add_unary(x, trt.UnaryOperation.NEG).get_output(0)
+y.name = "y"
+network.mark_output(y)
+engine = builder.build_engine(network, config)
+context = engine.create_execution_context()
+x, y = np.ones((2, 3), np.float32), np.empty((2, 3), np.float32)
+"""
+SHAPED = """
+x = network.add_input("x", trt.float32, (4,))
+n = network.add_input("n", trt.int32, (2,))
+shuffle = network.add_shuffle(x)
+shuffle.set_input(1, n)
+network.mark_output(shuffle.get_output(0))
+profile = builder.create_optimization_profile()
+profile.set_shape_input("n", (1, 1), (2, 2), (4, 4))
+config.add_optimization_profile(profile)
+engine = builder.build_engine(network, config)
+context = engine.create_execution_context()
+x, y = np.float32([1, 2, 3, 4]), np.zeros((4, 1), np.float32)
+"""
+
+
+def run(tmp_path, body, *options):
+    """What a program prints, line by line."""
+    script = tmp_path / "script.py"
+    script.write_text(body)
+    command = [sys.executable, "-m", "anyrt.compat", *(options or ("--api", "8.6")), script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_every_removed_name_exists_in_the_mode_and_only_there(tmp_path):
+    body = """
+import tensorrt as trt
+from anyrt.api.missing import REMOVED
+owners = {name: trt if name == "anyrt" else getattr(trt, name) for name in REMOVED}
+found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for name in names]
+print(trt.__version__, len(found), set(found))
+"""
+    assert run(tmp_path, body) == ["8.6.1 32 {True}"]
+    assert run(tmp_path, body, "--api", "10") == ["10.16.0 32 {False}"]
+
+
+def test_bindings_have_numbers_and_names(tmp_path):
+    body = """
+print(engine.num_bindings, len(engine), list(engine), engine[-1], engine["y"], engine.max_batch_size)
+print(engine.get_binding_name(2), engine.get_binding_index("z"), engine.binding_is_input("x"))
+print(engine.get_binding_shape(0), engine.get_binding_dtype("y"), engine.get_location(1))
+print(engine.get_profile_shape(0, "x")[1], engine.is_shape_binding(0), engine.is_execution_binding(0))
+print(engine.get_binding_format(0), engine.get_binding_format_desc(1), engine.get_binding_vectorized_dim(0))
+print(engine.get_binding_bytes_per_component(0), engine.get_binding_components_per_element(1))
+print(context.get_binding_shape(1), context.get_strides(1))
+"""
+    assert run(tmp_path, START + ENGINE + body) == [
+        "2 2 ['x', 'y'] y 1 1",
+        "None -1 True",
+        "(2, 3) DataType.FLOAT TensorLocation.DEVICE",
+        "(2, 3) False True",
+        "TensorFormat.LINEAR Row major linear float32 format (kLINEAR) -1",
+        "-1 -1",
+        "(2, 3) (3, 1)",
+    ]
+
+
+def test_all_ways_to_run_write_the_outputs(tmp_path):
+    body = """
+for call in (context.execute_v2, lambda b: context.execute_async_v2(b, 0), lambda b: context.execute(1, b),
+             lambda b: context.execute_async(bindings=b, stream_handle=0)):
+    y[:] = 0
+    print(call([x.ctypes.data, y.ctypes.data]), y.min(), y.max())
+"""
+    assert run(tmp_path, START + ENGINE + body) == ["True -1.0 -1.0"] * 4
+
+
+def test_mistakes_with_bindings_are_logged(tmp_path):
+    body = """
+print(engine.get_binding_shape(7), context.set_binding_shape(-1, (2, 3)))
+print(context.execute_async_v2([x.ctypes.data], 0), context.execute_v2([0, y.ctypes.data]))
+try:
+    engine[2]
+except IndexError:
+    print("IndexError")
+print(context.execute(8, [x.ctypes.data, y.ctypes.data]))
+"""
+    told = run(tmp_path, START + ENGINE + body)
+    assert [line for line in told if "[TRT]" not in line] == [
+        "(unknown) False",
+        "False False",
+        "IndexError",
+        "True",
+    ]
+    codes = ["binding 7", "binding -1", "got 1 addresses", "[AR70"]
+    logged = [line for line in told if "[TRT]" in line]
+    assert [code in line for code, line in zip(codes, logged, strict=False)] == [True] * 4
+    assert "batch size 8 is not looked at" in logged[-1]
+
+
+def test_values_of_shapes_are_set_by_number(tmp_path):
+    body = """
+print(engine.is_shape_binding(1), engine.get_profile_shape_input(0, 1), context.set_shape_input(1, [4, 1]))
+print(context.get_shape(1), context.all_shape_inputs_specified, context.get_binding_shape(2))
+print(context.execute_async_v2([x.ctypes.data, 0, y.ctypes.data], 0), y.T)
+"""
+    assert run(tmp_path, START + SHAPED + body) == [
+        "True [[1, 1], [2, 2], [4, 4]] True",
+        "[4, 1] True (4, 1)",
+        "True [[1. 2. 3. 4.]]",
+    ]
+
+
+def test_settings_of_builds_stand_for_their_successors(tmp_path):
+    body = """
+config.max_workspace_size = 1 << 30
+print(config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE), config.max_workspace_size)
+print(builder.max_batch_size, config.min_timing_iterations, network.has_explicit_precision)
+config.set_flag(trt.BuilderFlag.STRICT_TYPES)
+print(config.get_flag(trt.BuilderFlag.PREFER_PRECISION_CONSTRAINTS), trt.ProfilingVerbosity["VERBOSE"])
+config.set_flag(trt.BuilderFlag.ENABLE_TACTIC_HEURISTIC)
+config.set_preview_feature(trt.PreviewFeature.FASTER_DYNAMIC_SHAPES_0805, True)
+print(trt.SliceMode.DEFAULT, trt.EngineCapability.SAFE_DLA, trt.LayerType.FULLY_CONNECTED)
+print(int(trt.NetworkDefinitionCreationFlag.EXPLICIT_PRECISION), trt.LayerType.CAST)
+"""
+    told = run(tmp_path, START + body)
+    assert [line for line in told if "[TRT]" not in line] == [
+        "1073741824 1073741824",
+        "1 1 False",
+        "True ProfilingVerbosity.DETAILED",
+        "SampleMode.STRICT_BOUNDS EngineCapability.DLA_STANDALONE LayerType.FULLY_CONNECTED",
+        "0 LayerType.CAST",
+    ]
+
+
+def test_an_implicit_batch_is_refused_with_the_flag_that_is_needed(tmp_path):
+    (logged, answer) = run(tmp_path, START + "print(builder.create_network())")
+    assert (
+        "[AR901] create_network" in logged,
+        "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH)" in logged,
+        answer,
+    ) == (True, True, "None")
+
+
+def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(tmp_path):
+    body = """
+for place, name in ((network, "add_fully_connected"), (network, "add_rnn_v2"), (trt, "UffParser")):
+    try:
+        getattr(place, name)
+    except AttributeError as error:
+        print(str(error).split(":")[0])
+"""
+    assert run(tmp_path, START + body) == [
+        "[AR902] INetworkDefinition.add_fully_connected",
+        "[AR902] INetworkDefinition.add_rnn_v2",
+        "[AR902] anyrt.UffParser",
+    ]
+
+
+@pytest.mark.parametrize("options", [["--api"], ["--api", "7"], ["--apu", "8.6", "x.py"], ["--api", "8.6"]])
+def test_wrong_options_print_the_usage(options):
+    command = [sys.executable, "-m", "anyrt.compat", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.split()[:4]) == (1, ["usage:", "python", "-m", "anyrt.compat"])
+
+
+def test_only_two_versions_can_be_installed():
+    with pytest.raises(ArgumentError, match=r"AR304.*api='9'.*'10' or '8.6'"):
+        anyrt.compat.install(api="9")
