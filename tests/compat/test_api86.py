@@ -57,8 +57,8 @@ owners = {name: trt if name == "anyrt" else getattr(trt, name) for name in REMOV
 found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for name in names]
 print(trt.__version__, len(found), set(found))
 """
-    assert run(tmp_path, body) == ["8.6.1 32 {True}"]
-    assert run(tmp_path, body, "--api", "10") == ["10.16.0 32 {False}"]
+    assert run(tmp_path, body) == ["8.6.1 33 {True}"]
+    assert run(tmp_path, body, "--api", "10") == ["10.16.0 33 {False}"]
 
 
 def test_bindings_have_numbers_and_names(tmp_path):
@@ -159,16 +159,39 @@ def test_an_implicit_batch_is_refused_with_the_flag_that_is_needed(tmp_path):
     ) == (True, True, "None")
 
 
+def test_fully_connected_layers_multiply_by_the_kernel_and_add_the_bias(tmp_path):
+    body = """
+x = network.add_input("x", trt.float32, (-1, 2, 3, 4))
+w, b = np.random.rand(5, 24).astype(np.float32), np.arange(5, dtype=np.float32)
+for name, bias in (("y", b), ("z", trt.Weights())):
+    fc = network.add_fully_connected(input=x, num_outputs=5, kernel=w, bias=bias)
+    fc.get_output(0).name = name
+    network.mark_output(fc.get_output(0))
+profile = builder.create_optimization_profile()
+profile.set_shape("x", (1, 2, 3, 4), (2, 2, 3, 4), (9, 2, 3, 4))
+config.add_optimization_profile(profile)
+image = np.random.rand(3, 2, 3, 4).astype(np.float32)
+out = builder.build_engine(network, config).run(x=image)
+print(out["y"].shape, np.allclose(out["z"][..., 0, 0], image.reshape(3, 24) @ w.T, atol=1e-5))
+print(np.allclose(out["y"] - out["z"], b[:, None, None], atol=1e-5))
+print(network.add_fully_connected(x, 4, w), network.add_fully_connected(x, 5, w, w))
+"""
+    told = run(tmp_path, START + body)
+    assert [line for line in told if "[TRT]" not in line] == ["(3, 5, 1, 1) True", "True", "None None"]
+    logged = [line.split("[AR103]")[1] for line in told if "[TRT]" in line]
+    assert [("kernel" in logged[0], "bias" in logged[1]), len(logged)] == [(True, True), 2]
+
+
 def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(tmp_path):
     body = """
-for place, name in ((network, "add_fully_connected"), (network, "add_rnn_v2"), (trt, "UffParser")):
+for place, name in ((network, "add_convolution"), (network, "add_rnn_v2"), (trt, "UffParser")):
     try:
         getattr(place, name)
     except AttributeError as error:
         print(str(error).split(":")[0])
 """
     assert run(tmp_path, START + body) == [
-        "[AR902] INetworkDefinition.add_fully_connected",
+        "[AR902] INetworkDefinition.add_convolution",
         "[AR902] INetworkDefinition.add_rnn_v2",
         "[AR902] anyrt.UffParser",
     ]

@@ -52,10 +52,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "add_dynamic_quantize_v2": ("", "use add_reduce for the largest value, add_elementwise, add_cast"),
     "add_einsum": ("IEinsumLayer", "multiply with add_elementwise, sum with add_reduce"),
     "add_fill": ("IFillLayer", "use add_constant, or an input"),
-    "add_fully_connected": (
-        "IFullyConnectedLayer",
-        "multiply with the weights (add_elementwise), sum (add_reduce)",
-    ),
     "add_gather": ("IGatherLayer", "use add_slice and add_concatenation where indices are constant"),
     "add_gather_v2": ("", "use add_slice and add_concatenation where indices are constant"),
     "add_grid_sample": ("IGridSampleLayer", "use add_resize where the grid is regular"),
@@ -131,6 +127,11 @@ OTHERS = (
     ),
     Topic("refitting", "build the engine again with the new weights", "Refitter"),
     Topic(
+        "fully connected layers",
+        "what add_fully_connected makes with --api 8.6 ends in an IShuffleLayer",
+        "IFullyConnectedLayer",
+    ),
+    Topic(
         "parsers of TensorRT 8",
         "describe the network by add_* methods; no file is parsed",
         "CaffeParser ICaffePluginFactoryV2 IBlobNameToTensor UffParser UffInputOrder FieldCollection"
@@ -146,7 +147,10 @@ REMOVED: dict[str, dict[str, str]] = {
         "max_workspace_size": "set_memory_pool_limit(MemoryPoolType.WORKSPACE, bytes)",
         "min_timing_iterations": "avg_timing_iterations",
     },
-    "INetworkDefinition": {"has_explicit_precision": "the types of tensors"},
+    "INetworkDefinition": {
+        "add_fully_connected": "add_elementwise PROD and add_reduce SUM",
+        "has_explicit_precision": "the types of tensors",
+    },
     "ICudaEngine": {
         "num_bindings": "num_io_tensors",
         "max_batch_size": "get_tensor_profile_shape",

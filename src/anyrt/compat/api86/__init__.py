@@ -18,7 +18,7 @@ from anyrt.api.engine import ICudaEngine
 from anyrt.api.layers import layer_class
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.setting import Setting
-from anyrt.compat.api86 import building, context, engine, enums
+from anyrt.compat.api86 import building, context, engine, enums, layers
 from anyrt.core.enums import InterpolationMode, SampleMode
 
 VERSION = "8.6.1"
@@ -30,7 +30,7 @@ def offer() -> None:
     _put(IExecutionContext, (*context.METHODS, context.ACTIVE_PROFILE))
     _put(Builder, building.BUILDER)
     _put(IBuilderConfig, (building.MAX_WORKSPACE_SIZE,))
-    _put(INetworkDefinition, (property(building.has_explicit_precision),))
+    _put(INetworkDefinition, (property(building.has_explicit_precision), layers.add_fully_connected))
     _keep(Builder, "max_batch_size", Setting(int, 1, "Kept: the batch stands in the shapes.", low=1))
     _keep(
         IBuilderConfig,
