@@ -78,7 +78,7 @@ def numpy_chain(photo: Bytes) -> Floats:
     return np.asarray((out - MEAN[:, None, None]) / STD[:, None, None], np.float32)[None]
 
 
-def median_ms(run: Callable[[], object], seconds: float = 1.0) -> float:
+def median_ms(run: Callable[[], object], seconds: float = 0.5) -> float:
     """Median time of one call in milliseconds, over at least 5 calls after a warm-up."""
     run()
     times: list[float] = []

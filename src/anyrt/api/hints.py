@@ -39,5 +39,5 @@ def dtype_hint(got: object) -> str:
     name = str(got).rpartition(".")[2] if not isinstance(got, type) else got.__name__
     try:
         return f"write trt.{short_name(from_numpy(np.dtype(name)))}"
-    except (TypeError, DTypeError):
+    except (TypeError, ValueError, DTypeError):
         return "write trt.float32 for instance"

@@ -6,11 +6,12 @@ image, entries, program = assemble(module, written(module.distinct, machine), ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from anyrt.backends.cpu import executor, processors
 from anyrt.backends.cpu.bytecode import Encoded
 from anyrt.backends.cpu.emit import FUNCTION, emit
-from anyrt.backends.cpu.link import link
+from anyrt.backends.cpu.link import Piece, link
 from anyrt.backends.cpu.objects import Nowhere, Store, Told, pieces
 from anyrt.backends.protocol import Answer, Job
 from anyrt.codegen.emit import ATTRIBUTES, Function
@@ -19,6 +20,8 @@ from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.prim import Array
 from anyrt.ir.program import Module
+
+_EXECUTORS: Final[dict[str, Piece]] = {}  # that this process has compiled, by processor
 
 
 def text(kernels: Iterable[Kernel], machine: Machine, shared: Iterable[tuple[str, str]] = ()) -> str:
@@ -44,12 +47,17 @@ def assemble(
     told: Told = lambda made, of: None,
 ) -> tuple[bytes, tuple[tuple[str, int], ...], Encoded]:
     """(image, entries, program) of a host program whose kernels are written as `functions`, with work shared
-    as it pays on `machine`. Pieces come from `store` where it has them; `told` hears how many kernels there
-    are of how many, and may stop the compilation of the others."""
-    loop = executor.text()
-    texts, kept = [loop, *(f.module for f in functions.values())], Nowhere() if store is None else store
+    as it pays on `machine`. Pieces come from `store` where it has them, the executor besides from what this
+    process has compiled; `told` hears how many kernels there are of how many, and may stop the compilation of
+    the others."""
+    loop, kernels = executor.text(), [f.module for f in functions.values()]
+    known = _EXECUTORS.get(target.key) if store is None else None
+    if known is not None:
+        return link(module, known, functions, pieces(kernels, target, Nowhere(), told), machine)
     # The executor is compiled first, and is no kernel.
+    texts, kept = [loop, *kernels], Nowhere() if store is None else store
     made = pieces(texts, target, kept, lambda made, of: told(max(0, made - 1), of - 1))
+    _EXECUTORS[target.key] = made[loop]
     return link(module, made[loop], functions, made, machine)
 
 
