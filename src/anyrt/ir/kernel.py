@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, TypeAlias
@@ -438,3 +438,5 @@ class Kernel:
     work: Dim = 1000
     scratch: Dim = 0
     shared: Dim = 0
+    # What `statements.buffers_in_order` has found: a kernel of many calls is asked by each of them.
+    touched: tuple[Buffer, ...] | None = field(init=False, repr=False, compare=False, default=None)

@@ -92,6 +92,12 @@ def with_buffers(kernel: Kernel, swap: Mapping[Buffer, Buffer]) -> Kernel:
 def buffers_in_order(kernel: Kernel) -> tuple[Buffer, ...]:
     """What a kernel touches in memory and scratch, in an order that does not depend on names: by the first
     mention."""
+    if kernel.touched is None:
+        object.__setattr__(kernel, "touched", _touched(kernel))
+    return kernel.touched or ()
+
+
+def _touched(kernel: Kernel) -> tuple[Buffer, ...]:
     found: dict[Buffer, None] = {}
     seen: set[Expr] = set()
     for stmt in statements(kernel.body):
