@@ -194,8 +194,7 @@ def _llvm_text(plan: bytes) -> str:
         for name in ("compiler.driver", "compiler.native", "backends.cpu.processors", "plan.file")
     )
     text: str = native.text(driver.lower_plan(file.read_plan(plan)), processors.choose(None))
-    text = re.sub(r"^@.*\n?", "", text, flags=re.MULTILINE)  # names of calls that share a kernel
-    return text
+    return re.sub(r"^@.*\n?", "", text, flags=re.MULTILINE)  # without names of calls that share a kernel
 
 
 # ---- the process --------------------------------------------------------------------------------

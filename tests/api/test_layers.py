@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.errors import GraphError
 
 F, SUM = trt.float32, trt.ElementWiseOperation.SUM
 DETAILED, JSON = trt.ProfilingVerbosity.DETAILED, trt.LayerInformationFormat.JSON
@@ -49,6 +50,17 @@ def test_messages_name_the_layer(net, log):
     assert (layer.name, "AR405" in log.lines[1]) == ("enlarge", True)
     with pytest.raises(TypeError, match="AR311"):
         layer.metadata = 3
+
+
+@pytest.mark.parametrize("what", ["layer", "tensor", "metadata", "network"])
+def test_text_that_utf8_cannot_hold_is_refused(net, what):
+    layer = net.add_identity(net.add_input("x", trt.float32, (1,)))
+    owner = {"tensor": layer.get_output(0), "network": net}.get(what, layer)
+    attribute = "metadata" if what == "metadata" else "name"
+    before = getattr(owner, attribute)
+    with trt.strict(), pytest.raises(GraphError, match=r"AR405.*'\\udce9' in it.*errors='replace'"):
+        setattr(owner, attribute, b"caf\xe9".decode(errors="surrogateescape"))
+    assert getattr(owner, attribute) == before
 
 
 def test_set_input_changes_what_is_computed(net, engine_of):

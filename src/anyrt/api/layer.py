@@ -11,7 +11,7 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.hints import FAILED
 from anyrt.api.oneline import listed, one_line, quoted, shape_text
-from anyrt.api.tensor import ITensor, checked_name
+from anyrt.api.tensor import ITensor, checked_name, checked_text
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, GraphError
 from anyrt.ops._record import AnyOp
@@ -103,9 +103,7 @@ class ILayer(Fixed):
 
     @metadata.setter
     def metadata(self, text: str) -> None:
-        if not isinstance(text, str):
-            raise wrong_type("ILayer.metadata", text, "a str")
-        self._metadata = text
+        self._metadata = checked_text(text, f"layer {self._name}: metadata")
 
     @property
     def type(self) -> LayerType:

@@ -16,7 +16,7 @@ from anyrt.api.methods import add_methods
 from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import network_table
 from anyrt.api.oneline import count, one_line, quoted
-from anyrt.api.tensor import ITensor, checked_name, checked_shape
+from anyrt.api.tensor import ITensor, checked_name, checked_shape, checked_text
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorLocation
@@ -73,9 +73,7 @@ class INetworkDefinition(Reporting, Managed):
 
     @name.setter
     def name(self, name: str) -> None:
-        if not isinstance(name, str):
-            raise wrong_type("INetworkDefinition.name", name, "a str")
-        self._name = name
+        self._name = checked_text(name, "INetworkDefinition.name")
 
     @property
     def builder(self) -> Builder:

@@ -263,12 +263,24 @@ class ITensor(Fixed):
 
 def checked_name(name: object, where: str) -> str:
     """`name` when it can name a tensor or layer."""
-    if not isinstance(name, str):
-        raise wrong_type(where, name, "a str")
-    if not 0 < len(name.encode()) < MAX_NAME or "\0" in name:
-        got = f"a name of {len(name.encode())} bytes" + (" with a NUL" if "\0" in name else "")
+    text = checked_text(name, where)
+    size = len(text.encode())
+    if not 0 < size < MAX_NAME or "\0" in text:
+        got = f"a name of {size} bytes" + (" with a NUL" if "\0" in text else "")
         raise GraphError("AR405", where, got, f"1 to {MAX_NAME - 1} bytes without NUL")
-    return name
+    return text
+
+
+def checked_text(text: object, where: str) -> str:
+    """`text` when a plan can keep it."""
+    if not isinstance(text, str):
+        raise wrong_type(where, text, "a str")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        got, do = f"{text[error.start]!r} in it", "decode what was bytes with errors='replace'"
+        raise GraphError("AR405", where, got, "text that UTF-8 can hold", do) from None
+    return text
 
 
 def checked_shape(shape: tuple[int, ...], where: str) -> tuple[int, ...]:
