@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
-from anyrt.core.advice import ADVICE
 from anyrt.core.enums import ErrorCodeTRT as Trt
+
+REBUILD: Final = "build the plan again with this library"
+REPORT: Final = "please report it"
 
 
 class Kind(Enum):
@@ -25,7 +28,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One diagnostic: `id` like "AR101", a title for tables, an explanation for the docs, and advice."""
+    """One diagnostic: `id` like "AR101", a title for tables, an explanation for the docs, and what to do in
+    general; a message says more where it knows more."""
 
     id: str
     title: str
@@ -35,144 +39,389 @@ class Code:
     trt: Trt
 
 
-def _block(kind: Kind, trt: Trt, rows: dict[int, tuple[str, str]]) -> dict[str, Code]:
+def _block(kind: Kind, trt: Trt, rows: dict[int, tuple[str, str, str]]) -> dict[str, Code]:
     named = {f"AR{n}": row for n, row in rows.items()}
-    return {id: Code(id, title, text, ADVICE[id], kind, trt) for id, (title, text) in named.items()}
+    return {id: Code(id, title, text, do, kind, trt) for id, (title, text, do) in named.items()}
 
 
-SHAPES: dict[int, tuple[str, str]] = {
+SHAPES: dict[int, tuple[str, str, str]] = {
     101: (
         "rank too small for the layer",
         "Scale reads a channel axis, so that its input needs at least 4 dimensions",
+        "add dimensions of size 1 with add_shuffle",
     ),
     102: (
         "wrong coefficient count",
         "Shift, scale and power hold one value, one per channel, or one per element",
+        "give 1 value, 1 for each channel or 1 for each element, as the mode says",
     ),
-    103: ("volume mismatch", "A reshape keeps the number of elements"),
-    104: ("more than one -1", "A reshape can infer one dimension only"),
-    105: ("-1 with zero volume", "Nothing can be inferred for -1 when the other dimensions multiply to zero"),
+    103: (
+        "volume mismatch",
+        "A reshape keeps the number of elements",
+        "give sizes whose product is the number of elements",
+    ),
+    104: ("more than one -1", "A reshape can infer one dimension only", "give all but one size"),
+    105: (
+        "-1 with zero volume",
+        "Nothing can be inferred for -1 when the other dimensions multiply to zero",
+        "give the size instead of -1",
+    ),
     106: (
         "0 placeholder out of range",
         "A 0 copies the input dimension at its own position, which must exist",
+        "give the size instead of 0",
     ),
-    107: ("resize without a size", "Resize needs a shape, scales, or a second input"),
-    108: ("wrong number of sizes", "Shape, scales, sizes and strides have one entry for each dimension"),
-    109: ("too many resized axes", "Resize changes a limited number of axes, depending on its mode"),
-    110: ("bad resize size", "A resized dimension is not negative, and is not made from an empty one"),
-    111: ("too many elements", "A tensor holds at most 2^31 - 1 elements"),
-    112: ("dimensions do not broadcast", "Dimensions must be equal, or one of them 1"),
-    113: ("concatenated dimensions differ", "All inputs agree in every dimension but the concatenated one"),
-    114: ("slice out of bounds", "In strict mode every element that is read lies inside the input"),
-    115: ("rank over 8", "A tensor has at most 8 dimensions"),
-    116: ("squeeze of a dimension that is not 1", "Only dimensions of size 1 can be dropped"),
-    117: ("dimension must be static", "This dimension must be known when the network is built"),
-    118: ("group count does not divide", "The number of channels is a multiple of the number of groups"),
-    119: ("scale or bias does not fit", "Normalization scale and bias broadcast to the input"),
-    120: ("negative dimension", "A dimension is 0 or more; -1 stands for one that is given later"),
-    121: ("shape value unknown", "The values of this shape tensor cannot be computed before the run"),
-    122: ("ranks differ", "The operands need the same number of dimensions"),
-    123: ("wrong shape of an operand", "The operand has one particular shape here"),
-    124: ("rank too large for the layer", "The layer takes fewer dimensions than the input has"),
-    125: ("position too far away", "Positions around a tensor are counted in 32 bits"),
+    107: (
+        "resize without a size",
+        "Resize needs a shape, scales, or a second input",
+        "set shape or scales, or connect input 1",
+    ),
+    108: (
+        "wrong number of sizes",
+        "Shape, scales, sizes and strides have one entry for each dimension",
+        "give one entry for each dimension",
+    ),
+    109: (
+        "too many resized axes",
+        "Resize changes a limited number of axes, depending on its mode",
+        "resize in several layers, or in another mode",
+    ),
+    110: (
+        "bad resize size",
+        "A resized dimension is not negative, and is not made from an empty one",
+        "give another size",
+    ),
+    111: (
+        "too many elements",
+        "A tensor holds at most 2^31 - 1 elements",
+        "use smaller sizes, or split the tensor",
+    ),
+    112: (
+        "dimensions do not broadcast",
+        "Dimensions must be equal, or one of them 1",
+        "make the sizes equal, or one of them 1",
+    ),
+    113: (
+        "concatenated dimensions differ",
+        "All inputs agree in every dimension but the concatenated one",
+        "make the other dimensions equal first",
+    ),
+    114: (
+        "slice out of bounds",
+        "In strict mode every element that is read lies inside the input",
+        "keep start and size inside the input, or choose another mode",
+    ),
+    115: (
+        "rank over 8",
+        "A tensor has at most 8 dimensions",
+        "merge dimensions, or leave out those of size 1",
+    ),
+    116: (
+        "squeeze of a dimension that is not 1",
+        "Only dimensions of size 1 can be dropped",
+        "leave that axis out",
+    ),
+    117: (
+        "dimension must be static",
+        "This dimension must be known when the network is built",
+        "fix the size in the input",
+    ),
+    118: (
+        "group count does not divide",
+        "The number of channels is a multiple of the number of groups",
+        "choose a number of groups that divides the channels",
+    ),
+    119: (
+        "scale or bias does not fit",
+        "Normalization scale and bias broadcast to the input",
+        "reshape scale and bias with add_shuffle",
+    ),
+    120: (
+        "negative dimension",
+        "A dimension is 0 or more; -1 stands for one that is given later",
+        "give a size of 0 or more",
+    ),
+    121: (
+        "shape value unknown",
+        "The values of this shape tensor cannot be computed before the run",
+        "compute it from shapes and constants",
+    ),
+    122: (
+        "ranks differ",
+        "The operands need the same number of dimensions",
+        "add dimensions of size 1 with add_shuffle",
+    ),
+    123: ("wrong shape of an operand", "The operand has one particular shape here", "give it that shape"),
+    124: (
+        "rank too large for the layer",
+        "The layer takes fewer dimensions than the input has",
+        "merge dimensions with add_shuffle",
+    ),
+    125: (
+        "position too far away",
+        "Positions around a tensor are counted in 32 bits",
+        "choose a start, size or padding nearer to the tensor",
+    ),
 }
 
-DTYPES: dict[int, tuple[str, str]] = {
-    201: ("weights of mixed types", "Shift, scale and power of one layer have one type"),
-    202: ("type not allowed for the layer", "The layer does not take elements of this type"),
-    203: ("operand types differ", "The operands of the layer have one type"),
-    204: ("no such element type", "The array's type has no counterpart among the element types"),
-    205: ("array of the wrong type", "The array's type differs from what is wanted here"),
-    206: ("cast not allowed", "There is no conversion between these two types"),
-    207: ("type name unknown", "The name is none of the element types"),
+DTYPES: dict[int, tuple[str, str, str]] = {
+    201: (
+        "weights of mixed types",
+        "Shift, scale and power of one layer have one type",
+        "convert the weights to one type",
+    ),
+    202: (
+        "type not allowed for the layer",
+        "The layer does not take elements of this type",
+        "cast it with add_cast",
+    ),
+    203: (
+        "operand types differ",
+        "The operands of the layer have one type",
+        "cast one of them with add_cast",
+    ),
+    204: (
+        "no such element type",
+        "The array's type has no counterpart among the element types",
+        "convert the array with astype",
+    ),
+    205: (
+        "array of the wrong type",
+        "The array's type differs from what is wanted here",
+        "convert the array with astype",
+    ),
+    206: ("cast not allowed", "There is no conversion between these two types", "cast to another type"),
+    207: ("type name unknown", "The name is none of the element types", "write one of these names"),
 }
 
-ARGUMENTS: dict[int, tuple[str, str]] = {
-    301: ("bad permutation", "A permutation names every axis exactly once"),
-    302: ("axes mask misses", "A mask of axes selects at least one axis, and only axes that exist"),
-    303: ("axis outside the rank", "An axis lies between 0 and the rank minus 1"),
-    304: ("value outside its set", "The attribute takes only certain values"),
-    305: ("duplicate axes", "Every axis may be named once"),
-    306: ("missing attribute", "The layer needs an attribute that was not set"),
-    307: ("weights freed or not contiguous", "Weights are borrowed: the array must live and be C-contiguous"),
-    308: ("number is not finite", "The attribute must be a finite number"),
+ARGUMENTS: dict[int, tuple[str, str, str]] = {
+    301: ("bad permutation", "A permutation names every axis exactly once", "name every axis exactly once"),
+    302: (
+        "axes mask misses",
+        "A mask of axes selects at least one axis, and only axes that exist",
+        "bit i stands for dimension i: write 1 << i",
+    ),
+    303: ("axis outside the rank", "An axis lies between 0 and the rank minus 1", "name an axis that exists"),
+    304: ("value outside its set", "The attribute takes only certain values", "choose one of these"),
+    305: ("duplicate axes", "Every axis may be named once", "drop the repeated axis"),
+    306: ("missing attribute", "The layer needs an attribute that was not set", "set it"),
+    307: (
+        "weights freed or not contiguous",
+        "Weights are borrowed: the array must live and be C-contiguous",
+        "keep the array alive until the build, and make it with numpy.ascontiguousarray",
+    ),
+    308: ("number is not finite", "The attribute must be a finite number", "give finite numbers"),
     309: (
         "normalization axes and groups",
         "With more than one group all axes after the channel are normalised",
+        "use one group, or all axes after the channel",
     ),
-    310: ("setting not allowed now", "The attribute cannot be changed in this state"),
-    311: ("wrong kind of argument", "The argument has the wrong Python type"),
-    312: ("index out of range", "The index is not below the count"),
-    313: ("no such attribute", "Objects have the attributes that their class declares, and no others"),
-    314: ("a network's file fails", "The Python file that describes a network raises an exception"),
+    310: (
+        "setting not allowed now",
+        "The attribute cannot be changed in this state",
+        "set it at another time",
+    ),
+    311: ("wrong kind of argument", "The argument has the wrong Python type", "pass one"),
+    312: ("index out of range", "The index is not below the count", "count from 0"),
+    313: (
+        "no such attribute",
+        "Objects have the attributes that their class declares, and no others",
+        "look at the spelling",
+    ),
+    314: (
+        "a network's file fails",
+        "The Python file that describes a network raises an exception",
+        "mend the file",
+    ),
 }
 
-GRAPH: dict[int, tuple[str, str]] = {
-    401: ("output not marked", "A network needs at least one marked output"),
-    402: ("duplicate names", "Names of inputs, outputs and layers are unique"),
-    403: ("tensor of another network", "Layers connect tensors of their own network"),
-    404: ("input marked as output", "A network input cannot be an output as well"),
-    405: ("bad name", "A name has 1 to 4095 characters and no NUL"),
-    406: ("layer input missing", "The layer has an input that is not connected"),
-    407: ("tensor is not an output", "Only a marked tensor can be unmarked"),
-    408: ("cycle in the network", "A layer may not depend on its own output"),
+GRAPH: dict[int, tuple[str, str, str]] = {
+    401: (
+        "output not marked",
+        "A network needs at least one marked output",
+        "call network.mark_output(tensor)",
+    ),
+    402: ("duplicate names", "Names of inputs, outputs and layers are unique", "give another name"),
+    403: (
+        "tensor of another network",
+        "Layers connect tensors of their own network",
+        "add the layer to the network that the tensor is of",
+    ),
+    404: (
+        "input marked as output",
+        "A network input cannot be an output as well",
+        "pass it through add_identity first",
+    ),
+    405: ("bad name", "A name has 1 to 4095 characters and no NUL", "give such a name"),
+    406: ("layer input missing", "The layer has an input that is not connected", "connect it"),
+    407: ("tensor is not an output", "Only a marked tensor can be unmarked", "mark it first"),
+    408: (
+        "cycle in the network",
+        "A layer may not depend on its own output",
+        "connect no layer to what follows from it",
+    ),
 }
 
-PROFILES: dict[int, tuple[str, str]] = {
-    501: ("profile missing", "A network with dynamic inputs needs an optimization profile for each of them"),
-    502: ("profile rank differs", "Minimum, optimum and maximum have the rank of the input"),
-    503: ("profile out of order", "Minimum <= optimum <= maximum holds in every dimension"),
-    504: ("profile changes a fixed dimension", "A static dimension has its own value in the profile"),
-    505: ("shape outside the profile", "The shape lies between the profile's minimum and maximum"),
-    506: ("unknown name in the profile", "The profile names an input that the network does not have"),
-    507: ("no such profile", "The profile index is not below the number of profiles"),
+PROFILES: dict[int, tuple[str, str, str]] = {
+    501: (
+        "profile missing",
+        "A network with dynamic inputs needs an optimization profile for each of them",
+        "call profile.set_shape(name, min, opt, max) and config.add_optimization_profile(profile)",
+    ),
+    502: (
+        "profile rank differs",
+        "Minimum, optimum and maximum have the rank of the input",
+        "give as many numbers as the input has dimensions",
+    ),
+    503: (
+        "profile out of order",
+        "Minimum <= optimum <= maximum holds in every dimension",
+        "give numbers in this order",
+    ),
+    504: (
+        "profile changes a fixed dimension",
+        "A static dimension has its own value in the profile",
+        "give the size of the network three times",
+    ),
+    505: (
+        "shape outside the profile",
+        "The shape lies between the profile's minimum and maximum",
+        "use another profile, or build with a wider one",
+    ),
+    506: (
+        "unknown name in the profile",
+        "The profile names an input that the network does not have",
+        "write the name of an input",
+    ),
+    507: (
+        "no such profile",
+        "The profile index is not below the number of profiles",
+        "config.add_optimization_profile adds one before the build",
+    ),
 }
 
-PLANS: dict[int, tuple[str, str]] = {
-    601: ("plan truncated", "The plan ends before the length that it states"),
-    602: ("checksum differs", "The plan was altered after it was written"),
-    603: ("plan of another format", "The plan was written by a newer version, or by one that is too old"),
-    604: ("header lies about sizes", "Offsets and sizes do not fit the file or each other"),
-    605: ("malformed header", "The header is too deep, too large, or has values of wrong types"),
-    606: ("not a plan", "The bytes do not start like a plan"),
-    607: ("invalid graph in the plan", "The graph in the plan breaks the rules of graphs"),
-    608: ("plan file changed", "The file was shortened or written to after it was mapped into memory"),
+PLANS: dict[int, tuple[str, str, str]] = {
+    601: (
+        "plan truncated",
+        "The plan ends before the length that it states",
+        "copy the file again, or build the plan again",
+    ),
+    602: (
+        "checksum differs",
+        "The plan was altered after it was written",
+        "copy the file again, or build the plan again",
+    ),
+    603: (
+        "plan of another format",
+        "The plan was written by a newer version, or by one that is too old",
+        REBUILD,
+    ),
+    604: ("header lies about sizes", "Offsets and sizes do not fit the file or each other", REBUILD),
+    605: ("malformed header", "The header is too deep, too large, or has values of wrong types", REBUILD),
+    606: ("not a plan", "The bytes do not start like a plan", REBUILD),
+    607: ("invalid graph in the plan", "The graph in the plan breaks the rules of graphs", REBUILD),
+    608: (
+        "plan file changed",
+        "The file was shortened or written to after it was mapped into memory",
+        "load it again; rename a new file over the old one instead of writing to it",
+    ),
 }
 
-BINDINGS: dict[int, tuple[str, str]] = {
-    701: ("missing address", "Every input and output needs an address before it runs"),
-    702: ("null address", "A tensor that has elements cannot be at address 0"),
-    703: ("bound array of the wrong type", "The array's type differs from the tensor's"),
-    704: ("bound array of the wrong shape", "The array's shape or size differs from the tensor's"),
-    705: ("wrong memory layout", "Arrays are C-contiguous, aligned, and on this machine"),
-    706: ("unknown tensor name", "The engine has no tensor of this name in this role"),
-    707: ("shape missing", "A dynamic input needs a shape before it runs"),
-    708: ("context is busy", "A context runs one inference at a time"),
-    709: ("output allocator failed", "The output allocator gave no memory"),
-    710: ("inconsistent shapes", "Shapes given for this run contradict each other"),
+BINDINGS: dict[int, tuple[str, str, str]] = {
+    701: (
+        "missing address",
+        "Every input and output needs an address before it runs",
+        "call context.set_tensor_address(name, memory)",
+    ),
+    702: (
+        "null address",
+        "A tensor that has elements cannot be at address 0",
+        "call context.set_tensor_address(name, memory) with memory that is there",
+    ),
+    703: (
+        "bound array of the wrong type",
+        "The array's type differs from the tensor's",
+        "convert the array with astype",
+    ),
+    704: (
+        "bound array of the wrong shape",
+        "The array's shape or size differs from the tensor's",
+        "bind an array of this size",
+    ),
+    705: (
+        "wrong memory layout",
+        "Arrays are C-contiguous, aligned, and on this machine",
+        "bind an array made with numpy.ascontiguousarray",
+    ),
+    706: (
+        "unknown tensor name",
+        "The engine has no tensor of this name in this role",
+        "list(engine) has the names",
+    ),
+    707: (
+        "shape missing",
+        "A dynamic input needs a shape before it runs",
+        "call context.set_input_shape(name, shape)",
+    ),
+    708: (
+        "context is busy",
+        "A context runs one inference at a time",
+        "give each thread a context of its own",
+    ),
+    709: (
+        "output allocator failed",
+        "The output allocator gave no memory",
+        "return an address with room for them",
+    ),
+    710: ("inconsistent shapes", "Shapes given for this run contradict each other", "give shapes that agree"),
 }
 
-RESOURCES: dict[int, tuple[str, str]] = {
-    801: ("memory limit exceeded", "More memory is needed than the configured limit allows"),
-    802: ("out of memory", "The machine has no memory left"),
-    803: ("cannot write", "The disk is full or the cache directory cannot be written"),
+RESOURCES: dict[int, tuple[str, str, str]] = {
+    801: (
+        "memory limit exceeded",
+        "More memory is needed than the configured limit allows",
+        "raise the limit, or use smaller shapes",
+    ),
+    802: ("out of memory", "The machine has no memory left", "free memory, or use smaller shapes"),
+    803: (
+        "cannot write",
+        "The disk is full or the cache directory cannot be written",
+        "free space on the disk, or name another folder",
+    ),
 }
 
-COMPILE: dict[int, tuple[str, str]] = {
-    806: ("compiled code refused", "Compiled code refers to unknown symbols or is malformed"),
-    807: ("internal error", "A fault of this library; please report it"),
-    808: ("LLVM refused the code", "A fault of this library; please report it"),
-    809: ("no such target", "The code generator does not know this processor or feature level"),
+COMPILE: dict[int, tuple[str, str, str]] = {
+    806: (
+        "compiled code refused",
+        "Compiled code refers to unknown symbols or is malformed",
+        "clear the cache with `anyrt cache clear`",
+    ),
+    807: ("internal error", "A fault of this library; please report it", REPORT),
+    808: ("LLVM refused the code", "A fault of this library; please report it", REPORT),
+    809: (
+        "no such target",
+        "The code generator does not know this processor or feature level",
+        "name a level that is there, in ANYRT_CPU or --cpu",
+    ),
     810: (
         "wrong access in a kernel",
         "A kernel uses memory or a value that it may not; a fault of this library",
+        REPORT,
     ),
 }
 
-UNSUPPORTED: dict[int, tuple[str, str]] = {
-    901: ("not supported", "This combination is outside what is implemented"),
-    902: ("not there yet", "The name belongs to TensorRT's API and is not implemented yet"),
-    903: ("a name of TensorRT 8.6", "TensorRT 10 removed it; a mode of `anyrt.compat` offers it"),
+UNSUPPORTED: dict[int, tuple[str, str, str]] = {
+    901: ("not supported", "This combination is outside what is implemented", "do without"),
+    902: (
+        "not there yet",
+        "The name belongs to TensorRT's API and is not implemented yet",
+        "do without it for now",
+    ),
+    903: (
+        "a name of TensorRT 8.6",
+        "TensorRT 10 removed it; a mode of `anyrt.compat` offers it",
+        "use what took its place in TensorRT 10",
+    ),
 }
 
 CODES: dict[str, Code] = {
@@ -184,11 +433,13 @@ CODES: dict[str, Code] = {
     **_block(Kind.PLAN, Trt.INVALID_ARGUMENT, PLANS),
     **_block(Kind.BINDING, Trt.INVALID_ARGUMENT, BINDINGS),
     **_block(Kind.RESOURCE, Trt.FAILED_ALLOCATION, RESOURCES),
-    **_block(Kind.CANCELLED, Trt.INVALID_STATE, {804: ("cancelled", "The build was interrupted")}),
+    **_block(
+        Kind.CANCELLED, Trt.INVALID_STATE, {804: ("cancelled", "The build was interrupted", "build again")}
+    ),
     **_block(
         Kind.VERIFY,
         Trt.FAILED_COMPUTATION,
-        {805: ("verification mismatch", "A kernel differs from its reference")},
+        {805: ("verification mismatch", "A kernel differs from its reference", REPORT)},
     ),
     **_block(Kind.COMPILE, Trt.INTERNAL_ERROR, COMPILE),
     **_block(Kind.NOT_SUPPORTED, Trt.UNSUPPORTED_STATE, UNSUPPORTED),
