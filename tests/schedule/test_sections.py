@@ -85,6 +85,22 @@ def test_what_reads_all_of_a_tensor_knows_all_of_it():
     assert call.first == {}
 
 
+def test_elements_that_share_bytes_are_counted_from_the_tensors_first():
+    x = b.param("x", (6, 5), DataType.INT4)
+    rows = [b.cast(b.slice_(x, (t, 0), (1, 5), (1, 1)), FLOAT) for t in range(6)]
+    found = lowered(b.map_("add", rows[1], rows[4]), x)
+    assert [call.first for call in found.module.calls] == [{}]
+    assert walk_of(rows[1].args[0], x) is None
+
+
+def test_what_may_be_empty_is_counted_from_the_tensors_first():
+    some = Sym("x.0", 0, 30)
+    x = b.param("x", (some.dim, 6), FLOAT)
+    assert walk_of(b.slice_(x, (0, 2), (some.dim, 3), (1, 1)), x) is None
+    y = b.param("x", (N.dim, 6), FLOAT)
+    assert walk_of(b.slice_(y, (0, 2), (N.dim, 3), (1, 1)), y) == Walk(2, (6, 1))
+
+
 def test_a_call_says_where_its_part_begins():
     x = b.param("x", (6, 30), FLOAT)
     found = lowered(b.map_("neg", b.slice_(x, (2, 4), (3, 5), (1, 2))), x)
