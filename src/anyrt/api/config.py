@@ -14,7 +14,7 @@ from anyrt.api.interfaces import IProgressMonitor
 from anyrt.api.layer import ILayer
 from anyrt.api.managed import Managed
 from anyrt.api.missing import mark_absences
-from anyrt.api.oneline import brief, count, one_line
+from anyrt.api.oneline import brief, one_line
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.setting import Setting, changed_settings
 from anyrt.api.timing_cache import ITimingCache
@@ -37,6 +37,7 @@ from anyrt.core.enums_more import QuantizationFlag
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import read_flags
 from anyrt.core.trt_enum import TrtEnum
+from anyrt.core.units import counted
 from anyrt.ops._expand import DLA_TYPES, dla_reason
 
 E = TypeVar("E", bound=TrtEnum)
@@ -136,7 +137,7 @@ class IBuilderConfig(Fixed, Managed):
     def __repr__(self) -> str:
         flags = [flag.name for flag in BuilderFlag if self.flags >> flag & 1]
         changed = [f"{name} = {brief(value)}" for name, value in changed_settings(self) if name != "flags"]
-        parts = [count(len(self._profiles), "profile"), f"flags {' '.join(flags) or 'none'}", *changed]
+        parts = [counted(len(self._profiles), "profile"), f"flags {' '.join(flags) or 'none'}", *changed]
         return f": {', '.join(parts)}"
 
     @property

@@ -10,12 +10,13 @@ from typing import Final, TypeAlias
 from anyrt.api.context import IExecutionContext
 from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
 from anyrt.api.fold import fold
-from anyrt.api.oneline import count, one_line, quoted
+from anyrt.api.oneline import one_line, quoted
 from anyrt.compiler.cached import build_seconds
 from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerInformationFormat, ProfilingVerbosity
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.lines import in_line
+from anyrt.core.units import counted
 from anyrt.plan.kernels import KernelRecord, TensorRecord, parse_records
 from anyrt.plan.plan import Binding, LayerRecord, Plan
 from anyrt.plan.program import Program
@@ -76,7 +77,7 @@ class EngineInspector(Reporting):
 
     @one_line
     def __repr__(self) -> str:
-        return f" of {quoted(self._plan.name)}: {count(len(self._program.kernels), 'kernel')}"
+        return f" of {quoted(self._plan.name)}: {counted(len(self._program.kernels), 'kernel')}"
 
     @property
     def execution_context(self) -> IExecutionContext | None:

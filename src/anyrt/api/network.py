@@ -15,12 +15,13 @@ from anyrt.api.managed import Managed
 from anyrt.api.methods import add_methods
 from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import network_table
-from anyrt.api.oneline import count, one_line, quoted
+from anyrt.api.oneline import one_line, quoted
 from anyrt.api.tensor import ITensor, checked_name, checked_shape, checked_text
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorLocation
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.core.units import counted
 
 if TYPE_CHECKING:
     from anyrt.api.builder import Builder
@@ -142,7 +143,7 @@ class INetworkDefinition(Reporting, Managed):
     @one_line
     def __repr__(self) -> str:
         counts = (self.num_inputs, "input"), (self.num_layers, "layer"), (self.num_outputs, "output")
-        return f" {quoted(self._name)}: {', '.join(count(n, what) for n, what in counts)}"
+        return f" {quoted(self._name)}: {', '.join(counted(n, what) for n, what in counts)}"
 
     def _repr_html_(self) -> str:
         return network_table(self)

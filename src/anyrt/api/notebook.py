@@ -11,8 +11,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from anyrt.api.oneline import count, cut, listed, range_text, sizes, tensor_text
+from anyrt.api.oneline import cut, listed, range_text, sizes, tensor_text
 from anyrt.core.dtype import short_name
+from anyrt.core.units import counted
 
 if TYPE_CHECKING:
     from anyrt.api.engine import ICudaEngine
@@ -47,7 +48,7 @@ def network_table(network: INetworkDefinition) -> str:
     with suppress(Exception):
         total = network.num_inputs + network.num_layers
         rows = list(islice(_network_rows(network), MOST_ROWS))
-        caption = f"{network.name}: {count(network.num_layers, 'layer')}"
+        caption = f"{network.name}: {counted(network.num_layers, 'layer')}"
         return table(caption, ("layer", "name", "reads", "gives"), rows, total - len(rows))
     return escape(repr(network))
 
@@ -76,8 +77,9 @@ def engine_table(engine: ICudaEngine) -> str:
             for b in engine._io[:MOST_ROWS]
             for io in ("input" if b.is_input else "output",)
         ]
-        parts = count(engine.num_layers, "layer"), count(len(engine._loaded.program.kernels), "kernel")
-        caption = f"{engine.name}: {', '.join(parts)}, {count(engine.num_optimization_profiles, 'profile')}"
+        loaded = engine._loaded
+        parts = counted(len(loaded.plan.layers), "layer"), counted(len(loaded.program.kernels), "kernel")
+        caption = f"{engine.name}: {', '.join(parts)}, {counted(engine.num_optimization_profiles, 'profile')}"
         columns = ("tensor", "name", "type", "shape", "first profile")
         return table(caption, columns, rows, len(engine._io) - len(rows))
     return escape(repr(engine))

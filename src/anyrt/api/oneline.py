@@ -1,7 +1,7 @@
 """What the interpreter shows of an object: one line that never raises, logs nothing and computes little.
 
->>> quoted("two\\nlines"), listed(["a", "b", "c", "d", "e"], 3), count(1, "layer"), count(0, "output")
-("'two\\\\nlines'", 'a, b, c, 2 more', '1 layer', '0 outputs')
+>>> quoted("two\\nlines"), listed(["a", "b", "c", "d", "e"], 3)
+("'two\\\\nlines'", 'a, b, c, 2 more')
 """
 
 from __future__ import annotations
@@ -39,11 +39,6 @@ def one_line(text: Callable[[T], str]) -> Callable[[T], str]:
         return f"<{kind}, not complete>"
 
     return show
-
-
-def count(number: int, what: str) -> str:
-    """The number with its noun."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def cut(text: str) -> str:

@@ -6,7 +6,8 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import IErrorRecorder
 from anyrt.api.missing import mark_absences
-from anyrt.api.oneline import count, one_line
+from anyrt.api.oneline import one_line
+from anyrt.core.units import counted
 
 
 @fold
@@ -21,7 +22,7 @@ class IPluginRegistry(Fixed):
 
     @one_line
     def __repr__(self) -> str:
-        return f": {count(len(self.all_creators), 'creator')}"
+        return f": {counted(len(self.all_creators), 'creator')}"
 
     @property
     def all_creators(self) -> list[object]:

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from anyrt.api.edge import WrongType, type_name, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
-from anyrt.api.oneline import count, one_line
+from anyrt.api.oneline import one_line
 from anyrt.core.dtype import from_numpy, is_packed, numpy_dtype, short_name, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError
+from anyrt.core.units import counted
 
 Array = NDArray[np.generic]
 PAGE = mmap.PAGESIZE
@@ -121,7 +122,9 @@ class Weights(Fixed):
 
     @one_line
     def __repr__(self) -> str:
-        return f": {short_name(self._dtype)}, {count(self._count, 'element')}, {count(self.nbytes, 'byte')}"
+        return (
+            f": {short_name(self._dtype)}, {counted(self._count, 'element')}, {counted(self.nbytes, 'byte')}"
+        )
 
     def numpy(self) -> Array | Weights:
         """A view of the memory where NumPy has the type, else these weights themselves."""

@@ -38,8 +38,8 @@ class Page:
     def print(self) -> None:
         """Layers and kernels, those of a node with their text."""
         report = self._report()
-        layers = counted(len(self.plan.layers), "layer", "layers")
-        kernels = counted(len(report.kernels), "kernel", "kernels")
+        layers = counted(len(self.plan.layers), "layer")
+        kernels = counted(len(report.kernels), "kernel")
         print(f"{self.plan.name!r}: {layers} in {kernels}")
         if self.stages.node is None:
             self._print_network(report)
@@ -85,7 +85,7 @@ class Page:
         if count > most:
             node = "" if self.stages.node is None else f" --node {quote(self.stages.node)}"
             hint = f"`{self.again}{node} --stage {stage}` prints all"
-            print(f"and {counted(count - most, what, f'{what}s')} more; {hint}")
+            print(f"and {counted(count - most, what)} more; {hint}")
 
     def _layers(self, report: Report) -> list[tuple[str, ...]]:
         """Inputs, then layers, each with its result, the layers that it reads, and its kernels."""

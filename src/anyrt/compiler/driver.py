@@ -196,7 +196,7 @@ class _Build:
         """Everything from the network's graph to the plan."""
         began = self.progress.clock()
         layers = len(self.request.layers)
-        of = f", {counted(layers, 'layer', 'layers')}" if layers else ""
+        of = f", {counted(layers, 'layer')}" if layers else ""
         self.progress.info(f"building {self.request.name!r}{of}")
         with self.progress.phase(PHASE, len(STEPS), STEPS) as phase:
             parts, report = self._steps(phase)

@@ -16,13 +16,13 @@ def byte_count(n: int) -> str:
     return f"{n / size:.1f} {unit}"
 
 
-def counted(n: int, one: str, many: str) -> str:
-    """A number of things for people.
+def counted(n: int, one: str, many: str = "") -> str:
+    """A number of things for people; `many`: of those that end in more than an s.
 
-    >>> counted(1, "entry", "entries"), counted(0, "entry", "entries")
-    ('1 entry', '0 entries')
+    >>> counted(1, "entry", "entries"), counted(0, "entry", "entries"), counted(2, "layer")
+    ('1 entry', '0 entries', '2 layers')
     """
-    return f"{n} {one if n == 1 else many}"
+    return f"{n} {one if n == 1 else many or f'{one}s'}"
 
 
 def percent(part: int, whole: int) -> str:

@@ -138,12 +138,12 @@ def short_text(report: Report, seconds: Seconds = ()) -> str:
     lines = [*_largest(report)]
     if report.stored:
         kinds = reasons(report.stored)
-        lines.append(f"{counted(len(report.stored), 'tensor', 'tensors')} stored instead of fused:")
+        lines.append(f"{counted(len(report.stored), 'tensor')} stored instead of fused:")
         lines += [f"  {count:5}  {reason}" for count, reason in kinds[:KINDS]]
         lines += [f"  {sum(n for n, _ in kinds[KINDS:]):5}  for other reasons"] if kinds[KINDS:] else []
     heads = [note for note in report.notes if not note.startswith(" ")]
     lines += [heads[k].splitlines()[0] for k in range(min(NOTES, len(heads)))]
-    lines += [f"and {counted(len(heads) - NOTES, 'note', 'notes')} more"] if heads[NOTES:] else []
+    lines += [f"and {counted(len(heads) - NOTES, 'note')} more"] if heads[NOTES:] else []
     cut = (line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines)
     return "\n".join([*totals(report, seconds), *cut])
 
@@ -187,10 +187,10 @@ def _with_ranges(kind: str, rows: Sequence[Sequence[int]]) -> str:
 
 def totals(report: Report, seconds: Seconds = ()) -> list[str]:
     """How many kernels there are, what they move, and what was fused."""
-    kernels = counted(len(report.kernels), "kernel", "kernels")
-    tables = f", {counted(report.tables, 'table', 'tables')} of taps" if report.tables else ""
+    kernels = counted(len(report.kernels), "kernel")
+    tables = f", {counted(report.tables, 'table')} of taps" if report.tables else ""
     at = f", at {', '.join(report.at)}" if report.at else ""
-    lines = [f"{kernels} for {counted(report.layers, 'layer', 'layers')}{tables}{at}"]
+    lines = [f"{kernels} for {counted(report.layers, 'layer')}{tables}{at}"]
     arena = f"intermediate tensors take {byte_count(report.arena_bytes)}"
     lines.append(f"an inference moves {byte_count(report.moved)}; {arena}")
     if report.results:

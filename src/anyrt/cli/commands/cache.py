@@ -61,7 +61,7 @@ def path(directory: Path) -> None:
 def _age(seconds: float) -> str:
     steps = [(86400, "day"), (3600, "hour"), (60, "minute")]
     size, unit = next(((s, u) for s, u in steps if seconds >= s), (1, "second"))
-    return f"{counted(round(seconds / size), unit, f'{unit}s')} ago"
+    return f"{counted(round(seconds / size), unit)} ago"
 
 
 ACTIONS: Final = {"show": show, "clear": clear, "path": path}

@@ -90,7 +90,7 @@ def _counts(picture: Picture) -> str:
     from anyrt.cli.draw.picture import Kind
 
     layers = sum(box.kind in (Kind.LAYER, Kind.PLACE) for box in picture.boxes)
-    return f"{counted(layers, 'layer', 'layers')} in {counted(len(picture.frames), 'kernel', 'kernels')}"
+    return f"{counted(layers, 'layer')} in {counted(len(picture.frames), 'kernel')}"
 
 
 COMMAND = Command("draw a network as SVG or HTML: layers, kernels around them, tensors, times", options, run)
