@@ -157,6 +157,16 @@ def test_engine_table_shows_tensors_and_their_ranges(engine):
     assert "<td>(1, 1, 2, 2) to (1, 4, 2, 2), best (1, 2, 2, 2)</td>" in html
 
 
+def test_engine_table_counts_layers_and_the_kernels_that_compute_them(net, log):
+    net.name = "pair"
+    first = net.add_unary(net.add_input("x", trt.float32, (2,)), trt.UnaryOperation.NEG)
+    net.mark_output(net.add_unary(first.get_output(0), trt.UnaryOperation.ABS).get_output(0))
+    builder = trt.Builder(log)
+    plan = builder.build_serialized_network(net, builder.create_builder_config())
+    engine = trt.Runtime(log).deserialize_cuda_engine(plan)
+    assert "<caption>pair: 2 layers, 1 kernel, 1 profile</caption>" in engine._repr_html_()
+
+
 def test_tables_of_objects_without_anything_fall_back_to_the_line():
     network = object.__new__(trt.INetworkDefinition)
     assert network._repr_html_() == "&lt;INetworkDefinition, not complete&gt;"
