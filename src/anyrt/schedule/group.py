@@ -117,8 +117,8 @@ def signed(group: Group, stored: Mapping[Value, Buffer], past: Mapping[Buffer, P
         leaf = stored.get(value)
         if leaf is not None:
             number = buffers.setdefault(leaf, len(buffers))
-            type = value.dtype if leaf in sections else value.type
-            rows.append((type, _described(leaf, sections), number))
+            known = value.dtype if leaf in sections else value.type
+            rows.append((known, _described(leaf, sections), number))
         elif isinstance(value.compute, Given):
             rows.append((value.type, value.compute))
         elif value in walks and (section := sections.get(stored[value.args[0]])) is not None:
