@@ -85,10 +85,10 @@ def slow(stages):
     return builder, net, config
 
 
-def interrupt(plan_file):
+def interrupt(plan_file, stages=3000):
     """Builds something slow and is interrupted from outside."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
-    builder, net, config = slow(800)
+    builder, net, config = slow(int(stages))
     print("running", flush=True)
     plan = builder.build_serialized_network(net, config)
     with open(plan_file, "wb") as file:
@@ -109,7 +109,7 @@ def caught(plan_file):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Python ends with the signal's code when one came while a module was being imported, caught or not.
     import_module("anyrt.compiler.driver")
-    builder, net, config = slow(800)
+    builder, net, config = slow(3000)
     print("running", flush=True)
     try:
         builder.build_serialized_network(net, config)
