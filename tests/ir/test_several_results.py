@@ -71,7 +71,7 @@ def test_apply_is_for_primitives_with_one_result():
 def test_results_are_printed_with_their_number():
     assert print_graph(BOTH, WORDS).splitlines() == [
         "symbol n 1..64",
-        'v0: FLOAT[n] = Param(name="x", type=FLOAT[n], dynamic_values=())()',
+        'v0: FLOAT[n] = Param(name="x", type=FLOAT[n])()',
         'v1: FLOAT[2], INT32[-2 + n] = Split(at=2)(v0) None, "others"',
         'v2: INT32[-2 + n] = Map(fn="neg", dtype=INT32)(v1.1)',
         'input "x" v0',

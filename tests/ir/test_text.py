@@ -47,7 +47,7 @@ def test_the_text_of_a_small_graph():
     graph = Graph((("x", x),), (("y", total),), {total: "row sums"}, (Symbol(N, "x", 0),))
     assert print_graph(graph, vocabulary(named_blobs(graph))).splitlines() == [
         "symbol n 1..64",
-        'v0: FLOAT[n, 4] = Param(name="x", type=FLOAT[n, 4], dynamic_values=())()',
+        'v0: FLOAT[n, 4] = Param(name="x", type=FLOAT[n, 4])()',
         'v1: FLOAT[1, 1] = Const(blob=@"const0", shape=(1, 1))()',
         'v2: FLOAT[n, 4] = Map(fn="mul", dtype=FLOAT)(v0, v1)',
         'v3: FLOAT[n, 1] = Reduce(fn="sum", axes=(1))(v2) "row sums"',
@@ -151,9 +151,9 @@ GOOD = print_graph(graph_of(b.reshape(X, (N * 4, M.dim))), vocabulary({}))
         ('output "y0" v1', 'output "y0" v1 output "y0" v0', "AR607", "2 outputs"),
         ('output "y0" v1', 'output "y0" v1 $', "AR605", "line"),
         ('name="x"', "name=3", "AR605", "a text in quotes"),
-        ("dynamic_values=()", "dynamic_values=(n, n)", "AR607", "AR202"),
+        ("4])()", "4], dynamic_values=(n, n))()", "AR607", "AR202"),
         ("type=FLOAT", "type=FLOATS", "AR605", "a member of DataType"),
-        ("dynamic_values=())()", 'dynamic_values=())() follow n "q" 0', "AR607", "'q', which is no input"),
+        ("4])()", '4])() follow n "q" 0', "AR607", "'q', which is no input"),
     ],
 )
 def test_tampered_text_is_refused(old: str, new: str, code: str, said: str):
@@ -207,7 +207,7 @@ def test_sizes_whose_product_would_explode_are_refused():
     shape = ", ".join([" + ".join(names)] * 8)
     with pytest.raises(PlanError, match=r"AR605.*terms"):
         parse_graph(
-            f'{symbols}v0: FLOAT[{shape}] = Param(name="x", type=FLOAT[1], dynamic_values=())()',
+            f'{symbols}v0: FLOAT[{shape}] = Param(name="x", type=FLOAT[1])()',
             vocabulary({}),
         )
 

@@ -9,6 +9,7 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
   ulp × 2u × |result|, where `ulp` is what its record states;
 * a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
+* a sum of products does the same with the bounds of the products;
 * a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
   divided by their sum where those outside are excluded;
 * what only moves elements moves the bounds.
@@ -35,6 +36,7 @@ from anyrt.ir.kernel import Op
 from anyrt.ir.prim import Array
 from anyrt.ir.reference import widen
 from anyrt.prims._convert import limits
+from anyrt.prims.contract import Contract
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
@@ -83,6 +85,8 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
                 error = _mapped(op, run, args, array) + _rounding(op, args, array)
             case Reduce() as op:
                 error = _reduced(op, args[0])
+            case Contract() as op:
+                error = _contracted(op, args)
             case Taps() as op if op.rule.weighs:
                 error = _tapped(op, args[0], array)
             case _:
@@ -204,6 +208,21 @@ def _reduced(op: Reduce, x: Bounded) -> Errors:
         return _multiplied(op.axes, size, error, unit)
     grown = size.sum(axis=op.axes, keepdims=True)
     return np.where(grown > LARGEST, np.inf, total + unit * grown)  # a partial sum may have overflowed
+
+
+def _contracted(op: Contract, args: tuple[Bounded, ...]) -> Errors:
+    """As of a sum, of products whose factors are both in error."""
+
+    def product(a: Errors, b: Errors) -> Errors:
+        return op.contracted(a, b).astype(np.float64)
+
+    a, b = (_size(z.array) for z in args)
+    x, y = (np.broadcast_to(z.error, z.array.shape) for z in args)
+    error = product(x, y + b) + product(a, y)
+    if args[0].array.dtype.kind != "f":
+        return error
+    grown, terms = product(a, b), product(np.ones_like(a), np.ones_like(b))
+    return np.where(grown > LARGEST, np.inf, error + UNIT * (8 + 2 * np.sqrt(terms)) * grown)
 
 
 def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float) -> Errors:

@@ -1,8 +1,9 @@
 """How the elements of a value come about: what a primitive lowers to, and all that scheduling knows of it.
 
 A value is there before (`Given`), or each of its elements is an expression of operand elements (`Elements`),
-a fold of many (`Folded`), a weighted sum of a few along an axis (`Tapped`), or it is its operands side by
-side (`Pieced`); what is no loop nest, as sorting, is `Opaque`. Scheduling asks for this and for relations of
+a fold of many (`Folded`), a sum of products (`Contracted`), a weighted sum of a few along an axis
+(`Tapped`), or it is its operands side by side (`Pieced`); what is no loop nest, as sorting, is `Opaque`.
+Scheduling asks for this and for relations of
 indices, never for the class of a primitive.
 """
 
@@ -45,6 +46,16 @@ class Folded:
     start: Callable[[DataType], float | int]
 
 
+@dataclass(frozen=True, slots=True)
+class Contracted:
+    """The sum of products of two operands' elements. Labels name the loops: those of each operand's axes, and
+    those of the result's; the others are summed over."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    out: tuple[int, ...]
+
+
 class Rule(Protocol):
     """Where taps lie and what they weigh, as far as any rule tells."""
 
@@ -76,4 +87,4 @@ class Opaque:
     name: str
 
 
-Compute: TypeAlias = Given | Elements | Folded | Tapped | Pieced | Opaque
+Compute: TypeAlias = Given | Elements | Folded | Contracted | Tapped | Pieced | Opaque

@@ -23,7 +23,7 @@ import json
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from textwrap import indent
 from typing import Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -128,7 +128,10 @@ class _Printer:
     def structure(self, x: object) -> str:
         """A dataclass of the vocabulary, or the name of a blob."""
         if type(x) in self.classes and is_dataclass(x):
-            parts = (f"{f.name}={self.attribute(getattr(x, f.name))}" for f in fields(x) if f.init)
+            given = [(f, getattr(x, f.name)) for f in fields(x) if f.init]
+            while given and given[-1][1] == given[-1][0].default:  # as declared
+                given.pop()
+            parts = (f"{f.name}={self.attribute(value)}" for f, value in given)
             return f"{type(x).__name__}({', '.join(parts)})"
         assert id(x) in self.names, f"{type(x).__name__} is neither in the vocabulary nor a named blob"
         return f"@{json.dumps(self.names[id(x)])}"
@@ -329,7 +332,8 @@ class _Parser:
         return self.words.blobs[name]
 
     def structure(self, base: type) -> object:
-        """A dataclass of the vocabulary that is a `base`, its fields in order."""
+        """A dataclass of the vocabulary that is a `base`, its fields in order; the last ones may be left out
+        where they have a default."""
         kind = self.words.classes.get(self.reader.next)
         if kind is None or not issubclass(kind, base):
             raise self.reader.error(f"a {base.__name__}")
@@ -345,8 +349,11 @@ class _Parser:
             given.append(self.attribute(hint))
 
         self.reader.items("(", item, ")")
-        if len(given) < len(wanted):
-            raise PlanError("AR605", place, got=f"{kind.__name__} without {wanted[len(given)][0]}")
+        assert is_dataclass(kind), f"{kind.__name__} is no dataclass"
+        usual = {f.name for f in fields(kind) if f.default is not MISSING}
+        missing = next((name for name, _ in wanted[len(given) :] if name not in usual), None)
+        if missing is not None:
+            raise PlanError("AR605", place, got=f"{kind.__name__} without {missing}")
         try:
             return kind(*given)
         except AnyrtError as error:

@@ -77,7 +77,7 @@ def _is_static(value: Value) -> bool:
 
 def _repeats(value: Value) -> bool:
     """True for a view that reads some elements more than once."""
-    return isinstance(value.op, View) and len({a.out for a in value.op.axes if a.out is not None}) < sum(
+    return isinstance(value.op, View) and len({out for a in value.op.axes for out, _ in a.terms}) < sum(
         d != 1 for d in value.shape
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import add, mul
+from anyrt.core.dims import Dim, add, mul
 from anyrt.core.dtype import bits, is_float, is_signed
 from anyrt.core.enums import (
     DataType,
@@ -29,7 +29,7 @@ from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule, Taps, grows
-from anyrt.prims.view import FILLED, Axis, View, is_turned
+from anyrt.prims.view import FILLED, Axis, View, is_turned, moving
 
 # Bits of the significand, least and greatest exponent: which values a float type holds.
 _FLOATS: Final = {
@@ -83,10 +83,13 @@ def _joined(x: Value, inner: tuple[Axis, ...], shape: Shape, axes: tuple[Axis, .
 
 
 def _after(first: Axis, axes: tuple[Axis, ...]) -> Axis:
-    if first.out is None:
-        return first
-    then = axes[first.out]
-    return Axis(add(first.start, mul(first.step, then.start)), then.out, mul(first.step, then.step))
+    start, steps = first.start, dict[int, Dim]()
+    for middle, step in first.terms:
+        then = axes[middle]
+        start = add(start, mul(step, then.start))
+        for out, inner in then.terms:
+            steps[out] = add(steps.get(out, 0), mul(step, inner))
+    return moving(start, steps.items())
 
 
 def _same_shape(x: Value, out: Value) -> Fail | None:
@@ -101,7 +104,7 @@ def _unmoved(x: Value, out: Value, axes: tuple[Axis, ...]) -> Fail | None:
 
 def _once(view: Value, axes: tuple[Axis, ...]) -> Value:
     """`view` with size 1 for what it repeats."""
-    read = {a.out for a in axes}
+    read = {out for a in axes for out, _ in a.terms}
     shape = tuple(d if k in read else 1 for k, d in enumerate(view.shape))
     return apply(View(shape, axes), *view.args)
 

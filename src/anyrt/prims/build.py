@@ -24,6 +24,7 @@ from anyrt.ir.graph import Type, Value, apply
 from anyrt.prims._check import VALUE_LIMIT, check_axis, show
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
+from anyrt.prims.contract import Contract
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
@@ -83,6 +84,19 @@ def cast(v: Value, dtype: DataType) -> Value:
 def reduce_(fn: str, v: Value, axes: Sequence[int]) -> Value:
     """sum, prod, max or min over `axes`, which stay with size 1; `v` itself when there are none."""
     return apply(Reduce(fn, tuple(sorted(axes))), v) if axes else v
+
+
+def contract(equation: str, a: Value, b: Value, dtype: DataType | None = None) -> Value:
+    """Sums of products as einsum writes them, "mk,nk->mn"; of `dtype`, or of the operands' type."""
+    left, right, out = equation.replace("->", ",").split(",")
+    label = {c: n for n, c in enumerate(dict.fromkeys(left + right))}
+    labels = [tuple(label[c] for c in part) for part in (left, right, out)]
+    return apply(Contract(labels[0], labels[1], labels[2], dtype or a.dtype), a, b)
+
+
+def windows(v: Value, axes: Sequence[Axis], shape: Dims) -> Value:
+    """Elements of `v` at affine positions, one `Axis` for each of its axes."""
+    return _view(v, shape, tuple(axes))
 
 
 def reshape(v: Value, shape: Dims) -> Value:

@@ -11,6 +11,7 @@ from anyrt.ir.text import Vocabulary
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
+from anyrt.prims.contract import Contract
 from anyrt.prims.map import Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
@@ -26,6 +27,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Iota,
     Map,
     Reduce,
+    Contract,
     Reshape,
     View,
     Pad,

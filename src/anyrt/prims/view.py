@@ -8,14 +8,14 @@ float[6, 2]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dims import Dim, add, always_le, bounds, minimum, mul
+from anyrt.core.dims import Dim, add, always_le, bounds, mul
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.compute import Compute, Elements
@@ -30,16 +30,30 @@ FILLED: Final = 16  # elements of a row that are worth a vector
 @dataclass(frozen=True, slots=True)
 class Axis:
     """Where one input axis is read: `start + step × (index of output axis out)`, or `start` when out
-    is None."""
+    is None. In a window further output axes move it, too: `more` has each with its step."""
 
     start: Dim
     out: int | None
     step: Dim = 1
+    more: tuple[tuple[int, Dim], ...] = ()
+
+    @property
+    def terms(self) -> tuple[tuple[int, Dim], ...]:
+        """All output axes that move it, each with its step."""
+        return self.more if self.out is None else ((self.out, self.step), *self.more)
 
     def at(self, index: tuple[Dim, ...], some: Dim = 1) -> Dim:
         """The position read for an output index; where `some` is 0, that of the first element."""
-        start = mul(self.start, some)
-        return start if self.out is None else add(start, mul(self.step, index[self.out]))
+        at = mul(self.start, some)
+        for out, step in self.terms:
+            at = add(at, mul(step, index[out]))
+        return at
+
+
+def moving(start: Dim, terms: Iterable[tuple[int, Dim]]) -> Axis:
+    """The axis that is read from `start` on, and moved by output axes with these steps."""
+    first, *rest = tuple(terms) or (None,)
+    return Axis(start, None) if first is None else Axis(start, *first, tuple(filter(None, rest)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +75,8 @@ class View(Prim):
         if len(self.axes) != x.rank:
             raise ShapeError("AR108", "view", got=f"{len(self.axes)} axes", wanted=f"{x.rank}")
         for k, axis in enumerate(self.axes):
-            if axis.out is not None:
-                check_axis(axis.out, len(self.shape), "view")
+            for out, _ in axis.terms:
+                check_axis(out, len(self.shape), "view")
             for low, high in self._conditions(axis, x.shape[k]):
                 if bounds(add(high, mul(low, -1)))[1] < 0:
                     raise self._outside(axis, k, x.shape)
@@ -85,16 +99,20 @@ class View(Prim):
         """(low, high) pairs that must be in order; nothing is asked where the axis itself reads nothing.
 
         Whether another axis is empty does not matter, so that what is wrong is told at all sizes."""
-        count = 1 if axis.out is None else self.shape[axis.out]
-        some = minimum(count, 1)
-        first, last = axis.start, add(axis.start, mul(axis.step, add(count, -1)))
-        for end in (first,) if count == 1 else (first, last):
+        some = not_empty(tuple(self.shape[out] for out, _ in axis.terms))
+        ends = [axis.start]
+        for out, step in axis.terms:
+            if self.shape[out] != 1:
+                ends += [add(end, mul(step, add(self.shape[out], -1))) for end in ends]
+        for end in ends:
             yield 0, mul(end, some)
             yield mul(add(end, 1), some), mul(size, some)
 
     def _outside(self, axis: Axis, k: int, shape: Shape) -> ShapeError:
-        count = 1 if axis.out is None else self.shape[axis.out]
-        got = f"start {axis.start}, size {count}, stride {axis.step} on axis {k}"
+        got = f"start {axis.start}"
+        for out, step in axis.terms or ((None, axis.step),):
+            got += f", size {1 if out is None else self.shape[out]}, stride {step}"
+        got += f" on axis {k}"
         wanted = f"positions 0 to {add(shape[k], -1)} of {show(shape)}"
         return ShapeError("AR114", "view", got=got, wanted=wanted)
 
@@ -126,8 +144,10 @@ class View(Prim):
 
 
 def _position(axis: Axis, grid: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
-    along = np.zeros((1,) * len(grid), np.int64) if axis.out is None else grid[axis.out]
-    return np.asarray(known_size(axis.start) + known_size(axis.step) * along)
+    at = np.full((1,) * len(grid), known_size(axis.start), np.int64)
+    for out, step in axis.terms:
+        at = at + known_size(step) * grid[out]
+    return at
 
 
 def is_turned(value: Value) -> bool:

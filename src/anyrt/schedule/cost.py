@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from anyrt.core.dims import Dim, Sym, evaluate, product, substitute, symbols
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Elements, Folded, Given, Tapped
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Tapped
 from anyrt.ir.graph import Value
 from anyrt.schedule.positions import is_far, times
 
@@ -72,7 +72,9 @@ def weight(value: Value, stored: Container[Value], machine: Machine) -> int:
 
 def _own(value: Value, stored: Container[Value], machine: Machine) -> int:
     """A load or an accumulator counts as one instruction."""
-    return 1 if value in stored or isinstance(value.compute, Given | Folded) else op_weight(value, machine)
+    if value in stored or isinstance(value.compute, Given | Folded | Contracted):
+        return 1
+    return op_weight(value, machine)
 
 
 def op_weight(value: Value, machine: Machine) -> int:

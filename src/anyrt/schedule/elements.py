@@ -17,8 +17,8 @@ from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import COMPUTED, Buffer, Space
+from anyrt.ir.compute import Contracted, Folded, Opaque, Tapped
 from anyrt.ir.compute import Elements as Each
-from anyrt.ir.compute import Folded, Opaque, Tapped
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Expr, Op, const, load
 from anyrt.ir.prim import Read
@@ -95,6 +95,8 @@ class Elements:
         match value.compute:
             case Folded() as fold:
                 return self._folded(value, fold, index)
+            case Contracted() as how:
+                return self._contracted(value, how, index)
             case Tapped():
                 return (self.tapped or self.taps)(value, index)
             case Opaque(name=name):
@@ -127,6 +129,32 @@ class Elements:
                 value, index, register, fold.op, start, tuple(inner.values()), body
             )
         return self.reductions[key]
+
+    def _contracted(self, value: Value, how: Contracted, index: tuple[Dim, ...]) -> Expr:
+        """The sum over the labels that the result has not, in a register."""
+        kind, key = COMPUTED[value.dtype], (value, index)
+        operands = tuple(zip(value.args, (how.left, how.right), strict=True))
+        sizes = {k: n for arg, labels in operands for k, n in zip(labels, arg.shape, strict=True)}
+        at = dict(zip(how.out, index, strict=True))
+        summed = {k: n for k, n in sizes.items() if k not in at}
+        if 0 in summed.values():
+            return const(0, kind)
+        if self.folding or not self.allow_reductions:
+            raise Refusal(value, "a contraction has loops of its own")
+        if key not in self.reductions:
+            inner = {k: self.names.var(n, "k") for k, n in summed.items() if n != 1}
+            at |= {k: inner[k].dim if k in inner else 0 for k in summed}
+            self.folding += 1
+            left, right = (
+                self.at(arg, [at[k] if d != 1 else 0 for k, d in zip(labels, arg.shape, strict=True)])
+                for arg, labels in operands
+            )
+            self.folding -= 1
+            register, start = Buffer(self.names.name("acc"), kind, Space.REGISTER), const(0, kind)
+            self.reductions[key] = Reduction(
+                value, index, register, Op.ADD, start, tuple(inner.values()), left * right
+            )
+        return load(self.reductions[key].register, 0)
 
     def taps(
         self, value: Value, index: tuple[Dim, ...], source: Callable[[int, Dim], Expr] | None = None

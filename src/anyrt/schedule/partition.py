@@ -21,13 +21,14 @@ from itertools import chain
 
 from anyrt.core.dims import always_le, mul
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Elements, Folded, Given, Pieced, Tapped
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced, Tapped
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
 from anyrt.schedule.positions import Position, own, positions, times
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
+PACKED = 2  # instructions for an operand of a contraction, which are as good as a copy
 DEPTH = 48  # values inlined into one another
 ROUNDS = 6  # guesses: two or three are needed
 MANY = 16  # readers are not counted beyond
@@ -69,6 +70,7 @@ class _Partition:
     place: Mapping[Value, int] = field(default_factory=dict)
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
+    contracted: set[Value] = field(default_factory=set)  # what contractions read, also through moves
 
     def decided(self) -> dict[Value, str]:
         """The guess that gives itself, or one of several that give one another."""
@@ -77,6 +79,10 @@ class _Partition:
         leaves = (v for v in self.order if _is_stored(v))
         self.given = frozenset((*leaves, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
+        for value in reversed(self.order):
+            through = any(u in self.contracted and _moves(u) for u in self.users[value])
+            if through or any(isinstance(u.compute, Contracted) for u in self.users[value]):
+                self.contracted.add(value)
         guess: dict[Value, str] = {}
         before: list[Mapping[Value, str]] = []
         while all(guess.keys() != g.keys() for g in before) and len(before) < ROUNDS:
@@ -103,7 +109,7 @@ class _Partition:
                 yield from (((user, user), at) for at in positions(value, user, own(user.shape)))
             case Tapped():
                 yield (user, user), own(value.shape)
-            case Folded():
+            case Folded() | Contracted():
                 yield from (((kernel, user), own(value.shape)) for kernel, _ in found[user].loops)
             case _:
                 for loop, where in found[user].reads:
@@ -118,8 +124,8 @@ class _Partition:
                 chosen.setdefault(value, "fusing is switched off for it")
             elif value not in self.given and not isinstance(value.compute, Given):
                 chains.add(value)
-                if isinstance(value.compute, Folded):
-                    if (often := self._folded_again(value, readers[value], chains)) is not None:
+                if isinstance(value.compute, Folded | Contracted):
+                    if (often := self._summed_again(value, readers[value], chains)) is not None:
                         chosen[value] = often
                     continue
                 found = price(value, chains, self.machine)
@@ -141,7 +147,7 @@ class _Partition:
             return None
         inside = {v for v, _ in times(value, chains) if v in chains.depth and v not in chains}
         for v in sorted(inside, key=self.place.__getitem__, reverse=True):
-            shared = len(set(self.users[v])) > 1 and not isinstance(v.compute, Folded)
+            shared = len(set(self.users[v])) > 1 and not isinstance(v.compute, Folded | Contracted)
             if shared and 2 * price(v, chains, self.machine).size >= found.size:
                 return v
         return None
@@ -159,7 +165,7 @@ class _Partition:
         """True when all readers of a value read one made from it, which is no larger: if one of them is worth
         storing, then that one."""
         return any(
-            not isinstance(u.compute, Folded | Tapped | Pieced)
+            not isinstance(u.compute, Folded | Contracted | Tapped | Pieced)
             and u not in self.given
             and readers[u].loops.keys() == readers[value].loops.keys()
             and len(readers[u].reads) == len(readers[value].reads)
@@ -172,6 +178,8 @@ class _Partition:
     ) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
         uses = self.users[value]
+        if found.weight > PACKED and value in self.contracted and not _moves(value):
+            return "a contraction reads each of its elements many times"
         if isinstance(value.compute, Pieced):
             return "its parts are written by loops of their own"
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
@@ -201,6 +209,12 @@ class _Partition:
         if computes and cost * self._again(value, readers) > self._dear:
             return f"{len(readers.reads)} positions would each take {cost} instructions"
         return None
+
+    def _summed_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
+        """Why to store a fold or a contraction."""
+        if isinstance(value.compute, Contracted):
+            return _contracted_again(readers)
+        return self._folded_again(value, readers, chains)
 
     def _folded_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
         """Why to store what one loop would fold for each of several positions."""
@@ -270,7 +284,7 @@ class _Chains:
         elif axes and not (isinstance(how, Elements) and how.same):
             axes = frozenset(range(value.type.rank))  # other places, other axes
         self.tapped[value] = axes
-        if isinstance(how, Folded) or any(a in self.folded for a in below):
+        if isinstance(how, Folded | Contracted) or any(a in self.folded for a in below):
             self.folded.add(value)
 
 
@@ -284,6 +298,22 @@ class _More:
 
     def __contains__(self, value: object) -> bool:
         return value in self.chains or len(self.readers[value].loops) > self.count  # type: ignore[index]  # `object`, as containers ask
+
+
+def _moves(value: Value) -> bool:
+    how = value.compute
+    return isinstance(how, Elements) and how.moves
+
+
+def _contracted_again(readers: Readers) -> str | None:
+    """Why to store a contraction: it belongs to one loop, which computes it where it is read."""
+    if len(readers.loops) > 1:
+        return f"{len(readers.loops)} loops would contract it"
+    if len(readers.reads) > 1:
+        return f"it would be contracted for each of {len(readers.reads)} positions"
+    if any(kernel is not loop for kernel, loop in readers.loops):
+        return "it would be contracted inside another fold"
+    return None
 
 
 def _too_long(found: Price, depth: int) -> str | None:

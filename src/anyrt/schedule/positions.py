@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from anyrt.core.dims import Dim, Expr, Fn, Sym, symbols
 from anyrt.ir import kernel
 from anyrt.ir.buffer import COMPUTED
-from anyrt.ir.compute import Elements, Folded, Given, Tapped
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Tapped
 from anyrt.ir.graph import Shape, Type, Value
 from anyrt.ir.prim import Prim, Read
 
@@ -62,7 +62,7 @@ def times(value: Value, stored: Container[Value]) -> dict[tuple[Value, Position]
         if found.get((v, at), 0) >= n:
             continue
         found[v, at] = n
-        if v not in stored and not isinstance(v.compute, Given | Folded):
+        if v not in stored and not isinstance(v.compute, Given | Folded | Contracted):
             todo += [(a, where, n * taps) for a, where, taps in read(v, at)]
     return found
 

@@ -1,0 +1,114 @@
+"""Sums of products of two operands over the axes that they share: every einsum of two operands.
+
+>>> from anyrt.core.enums import DataType
+>>> a, b = Type((4, 6), DataType.FLOAT), Type((5, 6), DataType.FLOAT)
+>>> Contract((0, 2), (1, 2), (0, 1), DataType.FLOAT).infer((a, b))  # mk,nk->mn
+float[4, 5]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import ascii_letters
+from typing import Any
+
+import numpy as np
+
+from anyrt.core.dims import Dim
+from anyrt.core.dtype import is_float, short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
+from anyrt.core.requirement import Relation, Requirement
+from anyrt.ir.compute import Compute, Contracted
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read, Symbolic
+from anyrt.prims._check import check_type, differ, expect, same_types, show
+from anyrt.prims._convert import wrap_array
+from anyrt.prims.reduce import FOLDED
+
+
+@dataclass(frozen=True, slots=True)
+class Contract(Prim):
+    """result[out] = sum of left × right over all labels that are not in `out`.
+
+    Each axis of the operands and of the result has a label, a number; equal ones move together, and each
+    occurs in an operand. A label that only one operand has is summed over that operand alone. Halves are
+    summed as float32; 8-bit integers have sums of `dtype` INT32, all others of their own type.
+    """
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    out: tuple[int, ...]
+    dtype: DataType
+
+    def compute(self) -> Compute:
+        """A sum of products."""
+        return Contracted(self.left, self.right, self.out)
+
+    def sizes(self, args: tuple[Type, ...]) -> dict[int, Dim]:
+        """The extent of each label: a number where one operand knows it."""
+        found: dict[int, Dim] = {}
+        for labels, arg in zip((self.left, self.right), args, strict=True):
+            for label, size in zip(labels, arg.shape, strict=True):
+                before = found.setdefault(label, size)
+                if differ(before, size):
+                    got = f"{show(args[0].shape)} and {show(args[1].shape)}"
+                    raise ShapeError("AR112", "contract", got=got, wanted="equal sizes of equal labels")
+                found[label] = before if isinstance(before, int) else size
+        return found
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The sizes of the labels that are kept."""
+        expect(args, 2, "contract")
+        same_types(tuple(a.dtype for a in args), "contract")
+        check_type(args[0].dtype, FOLDED, "contract")
+        self._check_labels(args)
+        of = args[0].dtype
+        wanted = DataType.INT32 if of in (DataType.INT8, DataType.UINT8) else of
+        if self.dtype not in (wanted, DataType.FLOAT if is_float(of) else wanted):
+            got, names = f"{short_name(self.dtype)} as sum of {short_name(of)}", short_name(wanted)
+            raise DTypeError("AR203", "contract", got=got, wanted=names)
+        sizes = self.sizes(args)
+        return Type(tuple(sizes[k] for k in self.out), self.dtype)
+
+    def _check_labels(self, args: tuple[Type, ...]) -> None:
+        for labels, arg in zip((self.left, self.right), args, strict=True):
+            if len(labels) != arg.rank:
+                raise ShapeError("AR108", "contract", got=f"{len(labels)} labels", wanted=f"{arg.rank}")
+        for labels in (self.left, self.right, self.out):
+            if len(set(labels)) < len(labels):
+                raise ArgumentError("AR305", "contract", got=f"labels {labels}", wanted="each label once")
+        if unknown := set(self.out) - {*self.left, *self.right}:
+            raise ArgumentError("AR303", "contract", got=f"label {min(unknown)}", wanted="one of an operand")
+
+    def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
+        """Equal sizes where labels are equal and symbols leave that open."""
+        first = dict(zip(self.left, args[0].shape, strict=True))
+        do = f"make sizes equal: {show(args[0].shape)} and {show(args[1].shape)}"
+        return tuple(
+            Requirement(first[label], Relation.EQ, size, "AR112", where, do)
+            for label, size in zip(self.right, args[1].shape, strict=True)
+            if label in first and first[label] != size
+        )
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """NumPy's einsum; integers are summed as int64, and wrap."""
+        a, b = (x if x.dtype.kind == "f" else x.astype(np.int64) for x in args)
+        with np.errstate(all="ignore"):
+            return wrap_array(self.contracted(a, b), self.dtype)
+
+    def contracted(self, a: Array, b: Array) -> Array:
+        """The sums of products of arrays, in their own type."""
+        labels = dict(zip(dict.fromkeys((*self.left, *self.right)), ascii_letters, strict=False))
+        left, right, out = ("".join(labels[k] for k in x) for x in (self.left, self.right, self.out))
+        both: Any = (a, b)  # einsum's stub knows no arrays of any type
+        return np.asarray(np.einsum(f"{left},{right}->{out}", *both, optimize=True))
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """Never called: a contraction is loops, which the scheduler makes."""
+        raise AssertionError("a contraction is not one expression; the scheduler makes loops of it")
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """Sizes are not followed through products of matrices."""
+        return None
