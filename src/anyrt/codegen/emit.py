@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from anyrt.codegen import llvmtext as ll
-from anyrt.codegen.registers import allocate, fold
+from anyrt.codegen.registers import allocate, fold, keep
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import LOCAL, Values
 from anyrt.core.dims import Dim, Sym, add, always_le, mul
@@ -137,6 +137,8 @@ class Emitter:
                 scope.syms[var] = self.values.dim(value)
             case Alloc():
                 allocate(self.values, stmt, 1, self.values.scalar)
+            case Store(buffer=buffer) if buffer.space is Space.REGISTER:
+                keep(self.values, stmt, self.values.scalar)
             case Store():
                 self._store(stmt)
             case Fold():

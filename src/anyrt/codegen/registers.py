@@ -9,37 +9,48 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.writer import Writer
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Op
+from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Op, Store
 
 
 def allocate(v: Values, stmt: Alloc, width: int, read: Callable[[Expr], str]) -> None:
-    """Begin an accumulator of so many lanes with its first value, which `read` writes."""
-    name, kind = stmt.buffer.name, ll.vector(stmt.buffer.stored, width)
-    pointer = f"%{v.out.scopes.name('r')}"
-    v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
+    """Begin accumulators of so many lanes with their first value, which `read` writes."""
+    name, kind, count = stmt.buffer.name, ll.vector(stmt.buffer.stored, width), stmt.buffer.size
+    assert isinstance(count, int), f"{name} has an open number of registers"
+    pointer, scope = f"%{v.out.scopes.name('r')}", v.out.scopes.inner
+    v.allocas.append(f"  {pointer} = alloca [{count} x {kind}], align 64")
     first = read(stmt.value)
     v.registers[name] = Register(pointer, width)
     v.changed(name)
-    v.out.scopes.inner.lines.append(f"  store {kind} {first}, ptr {pointer}")
+    for n in range(count):
+        scope.lines.append(f"  store {kind} {first}, ptr {v.register(scope, stmt.buffer, n)}")
+
+
+def keep(v: Values, stmt: Store, read: Callable[[Expr], str]) -> None:
+    """Store what `read` writes into an accumulator."""
+    register, scope = v.registers[stmt.buffer.name], v.out.scopes.inner
+    kind, value = ll.vector(stmt.buffer.stored, register.lanes), read(stmt.value)
+    scope.lines.append(f"  store {kind} {value}, ptr {v.register(scope, stmt.buffer, stmt.index)}")
+    v.changed(stmt.buffer.name)
 
 
 def fold(
     v: Values,
     stmt: Fold,
     read: Callable[[Expr], str],
-    keep: Callable[[str, str], str] = lambda new, _: new,
+    kept: Callable[[str, str], str] = lambda new, _: new,
 ) -> None:
-    """Fold into an accumulator what `read` writes; `keep(new, old)` is what it holds then."""
+    """Fold into an accumulator what `read` writes; `kept(new, old)` is what it holds then."""
     register, type = v.registers[stmt.buffer.name], stmt.buffer.stored
     scope, kind = v.out.scopes.inner, ll.vector(type, register.lanes)
-    old = v.out.put(scope, f"load {kind}, ptr {register.pointer}")
+    where = v.register(scope, stmt.buffer, stmt.index)
+    old = v.out.put(scope, f"load {kind}, ptr {where}")
     factors = _factors(stmt) if v.out.instructions.has_fma else ()
     if factors:
         name, texts = f"llvm.fma.{ll.suffix(type, register.lanes)}", [*map(read, factors), old]
         new = v.out.call(scope, kind, name, [(kind, x) for x in texts])
     else:
         new = combine(v.out, scope, stmt.op, type, register.lanes, old, read(stmt.value))
-    scope.lines.append(f"  store {kind} {keep(new, old)}, ptr {register.pointer}")
+    scope.lines.append(f"  store {kind} {kept(new, old)}, ptr {where}")
     v.changed(stmt.buffer.name)
 
 

@@ -25,7 +25,7 @@ REGISTERS: Final = frozenset({Space.REGISTER})
 
 @dataclass(slots=True)
 class Register:
-    """An accumulator's stack slot (LLVM promotes it) and its lanes."""
+    """The stack slot of an accumulator, or of an array of them (LLVM promotes it), and the lanes of each."""
 
     pointer: str
     lanes: int
@@ -218,10 +218,20 @@ class Values:
             "p",
         )
 
+    def register(self, scope: Scope, buffer: Buffer, at: Dim) -> str:
+        """Pointer to an accumulator."""
+        held = self.registers[buffer.name]
+        kind = ll.vector(buffer.stored, held.lanes)
+        return (
+            held.pointer
+            if at == 0
+            else self.out.put(scope, f"getelementptr inbounds {kind}, ptr {held.pointer}, i64 {self.dim(at)}")
+        )
+
     def _load(self, scope: Scope, x: Load) -> str:
         kind = ll.NAMES[x.type]
         if x.buffer.space is Space.REGISTER:
-            return self.out.put(scope, f"load {kind}, ptr {self.registers[x.buffer.name].pointer}")
+            return self.out.put(scope, f"load {kind}, ptr {self.register(scope, x.buffer, x.index)}")
         where = self.address(scope, x.buffer, self.dim(x.index))
         return self.out.put(scope, f"load {kind}, ptr {where}, align {ll.BYTES[x.type]}")
 

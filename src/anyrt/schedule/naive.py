@@ -57,6 +57,7 @@ from anyrt.schedule.layout import row_major
 from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
+from anyrt.schedule.strategies.contraction import is_tileable
 from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.window import Window, moved
@@ -122,7 +123,8 @@ class Builder:
             return self._kernel(self._window(store)), self.strategies.stencil
         if elements.reductions:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
-            return self._kernel(self._rows_folded(elements, store)), self.strategies.reduction
+            kernel = self._kernel(self._rows_folded(elements, store))
+            return kernel, self.strategies.contraction if is_tileable(kernel) else self.strategies.reduction
         return self._kernel(serial(self.vars, (store,))), self.strategies.map
 
     def _kernel(self, body: Sequence[Stmt]) -> Kernel:

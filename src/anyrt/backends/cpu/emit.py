@@ -15,11 +15,11 @@ from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.backends.cpu.widen import VectorLoop
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.emit import NAME, Emitter, Function
-from anyrt.codegen.registers import allocate, fold
+from anyrt.codegen.registers import allocate, fold, keep
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import Buffer
+from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Stmt, Store
 
 FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
@@ -83,6 +83,8 @@ class VectorLowering:
                 write_tile(to, v, stmt, lanes)
             case Alloc():
                 allocate(v.values, stmt, lanes.width, v.value)
+            case Store(buffer=buffer) if buffer.space is Space.REGISTER:
+                keep(v.values, stmt, v.value)
             case Store():
                 store(v, stmt, lanes)
             case Fold():
@@ -98,11 +100,11 @@ class VectorLowering:
         out, width = self.vectors.out, self.vectors.values.registers[stmt.buffer.name].lanes
         kind = ll.vector(stmt.buffer.stored, width)
 
-        def keep(new: str, old: str) -> str:
+        def kept(new: str, old: str) -> str:
             if lanes.mask is None or width == 1:
                 return new
             return out.put(
                 out.scopes.inner, f"select <{width} x i1> {lanes.mask}, {kind} {new}, {kind} {old}"
             )
 
-        fold(self.vectors.values, stmt, self.vectors.value, keep)
+        fold(self.vectors.values, stmt, self.vectors.value, kept)

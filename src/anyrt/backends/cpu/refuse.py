@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from anyrt.core.dims import Sym, depends
 from anyrt.core.errors import NotSupportedError
-from anyrt.ir.buffer import Space
-from anyrt.ir.kernel import Alloc, For, JointFold, Kernel, Let, Loop, Stmt, Store
+from anyrt.ir.kernel import For, JointFold, Kernel, Let, Loop, Stmt
+from anyrt.ir.statements import allocations, folds
 from anyrt.ir.visit import statements
 
 
@@ -19,20 +19,22 @@ def refuse(kernel: Kernel) -> None:
 
 def _unwritten(stmt: Stmt) -> str | None:
     match stmt:
-        case For(var=var, registers=registers) if registers > 1:
-            return f"loop {var} over vectors of {registers} registers"
+        case For(var=var, body=body, registers=registers) if registers > 1 and _folds_outside(body):
+            return f"loop {var}, which folds vectors of {registers} registers"
         case For(var=var, kind=Loop.VECTOR, body=body):
             return next(filter(None, (_in_lanes(s, var) for s in statements(body))), None)
         case For(var=var, kind=Loop.BLOCK | Loop.THREAD as kind):
             return f"{kind.value} loop {var}"
-        case Alloc(buffer=buffer) if buffer.size != 1:
-            return f"the array {buffer.name} in registers"
-        case Store(buffer=buffer) if buffer.space is Space.REGISTER:
-            return f"a store into register {buffer.name}"
         case JointFold():
             return "a fold of several registers at once"
         case _:
             return None
+
+
+def _folds_outside(body: tuple[Stmt, ...]) -> bool:
+    """True when something is folded that begins before the loop."""
+    inside = {s.buffer for s in allocations(body)}
+    return any(s.buffer not in inside for s in folds(body))
 
 
 def _in_lanes(stmt: Stmt, var: Sym) -> str | None:

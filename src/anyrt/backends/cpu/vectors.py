@@ -187,7 +187,7 @@ class Vectors:
     def _load(self, scope: Scope, x: Load, lanes: Lanes) -> str:
         kind = ll.vector(x.type, lanes.width)
         if x.buffer.space is Space.REGISTER:
-            return self.out.put(scope, f"load {kind}, ptr {self.values.registers[x.buffer.name].pointer}")
+            return self.out.put(scope, f"load {kind}, ptr {self.values.register(scope, x.buffer, x.index)}")
         moved = linear(x.index, lanes.var)
         stride = moved[0] if moved else None
         if moved and isinstance(stride, int) and 1 <= stride <= strided(self.machine):

@@ -88,7 +88,10 @@ class VectorLoop:
         )
 
     def _registers(self) -> int:
-        """Registers a vector: more than one where an instruction narrows them and the loop walks memory."""
+        """Registers a vector: as the loop says, else more than one where an instruction narrows them and the
+        loop walks memory."""
+        if self.loop.registers > 1:
+            return self.loop.registers
         body, var = self.loop.body, self.loop.var
         if not self.vectors.machine.has_bf16 or not all(
             isinstance(s, Store) and s.buffer.stored is Scalar.BF16 for s in body

@@ -1,10 +1,10 @@
 """How kernels are made: strategies, each a readable list of transformations (loops/).
 
 A group's kernel begins with serial loops (schedule/naive.py). What it holds decides about its strategy:
-rows that taps read again (stencil), folds (reduction), or neither (map). Each step is tried on what the
-steps before have left; where it does not apply it says why, and the next one is tried. A step is switched
-off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise by another step in its
-place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
+rows that taps read again (stencil), sums of products (contraction), folds (reduction), or neither (map). Each
+step is tried on what the steps before have left; where it does not apply it says why, and the next one is
+tried. A step is switched off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise
+by another step in its place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from anyrt.schedule.strategies.contraction import CONTRACTION
 from anyrt.schedule.strategies.map import MAP
 from anyrt.schedule.strategies.reduction import REDUCTION
 from anyrt.schedule.strategies.stencil import STENCIL
@@ -28,6 +29,7 @@ class Strategies:
 
     map: Strategy = MAP
     reduction: Strategy = REDUCTION
+    contraction: Strategy = CONTRACTION
     stencil: Strategy = STENCIL
     tuning: Tuning = MODEL
 

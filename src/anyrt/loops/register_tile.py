@@ -1,0 +1,277 @@
+"""Register tile: a sum of products becomes a tile of rows × lanes whose sums stay in registers.
+
+    for m: 0 … 28                            for t: 0 … 2
+      for n: 0 … 64                            for p: 0 … 2
+        acc = 0                                  vector j: 0 … 32 (two registers)
+        for k: …                                   acc[14] = 0
+          acc += x[m, k] · w[k, n]     ->          for k: …
+        y[m, n] = f(acc)                             unroll i: 0 … 14
+                                                       acc[i] += x[14t + i, k] · w[k, 32p + j]
+                                                   unroll i: 0 … 14
+                                                     y[14t + i, 32p + j] = f(acc[i])
+
+Loops are told apart by which factor moves with them: *rows* move the one, *lanes* the other; batches move
+both. What is dear to read in place is copied into the thread's scratch first: a panel of the lanes' factor
+for all tiles of an item, the rows' factor for all panels of one. What is dear to compute from a sum, or is
+stored across memory, leaves the registers through a tile in scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, minimum, mod, mul, product
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import (
+    Alloc,
+    Alu,
+    Expr,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    index,
+    load,
+)
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import dims_of
+from anyrt.ir.visit import Rewrite
+from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial
+
+PARTS = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A sum of products, alone inside loops: `rows` move the first factor, `lanes` the second, `both` both;
+    `summed` are the loops of the sum, and `stores` what is made of it."""
+
+    both: tuple[Sym, ...]
+    rows: tuple[Sym, ...]
+    lanes: tuple[Sym, ...]
+    summed: tuple[Sym, ...]
+    first: Expr
+    second: Expr
+    sum: Alloc
+    stores: tuple[Store, ...]
+
+    @property
+    def turned(self) -> Product:
+        """The same with the factors' parts exchanged."""
+        return replace(self, rows=self.lanes, lanes=self.rows, first=self.second, second=self.first)
+
+
+def product_of(kernel: Kernel) -> Product | Fail:
+    """The sum of products that a kernel of serial loops is."""
+    vars, body = around(kernel)
+    nest = nest_of(body[1]) if len(body) > 1 else None
+    if not isinstance(body[0], Alloc) or nest is None or len(nest.body) != 1:
+        return Fail("it is no sum inside of loops")
+    (fold,), stores = nest.body, tuple(s for s in body[2:] if isinstance(s, Store))
+    if len(stores) < len(body) - 2 or not isinstance(fold, Fold) or fold.op is not Op.ADD:
+        return Fail("it is no sum with stores of what is made of it")
+    if not isinstance(fold.value, Alu) or fold.value.op is not Op.MUL:
+        return Fail("it is no sum of products")
+    first, second = fold.value.args
+    by = {v: (moves(dims_of(first), v), moves(dims_of(second), v)) for v in vars}
+    both, rows, lanes = (tuple(v for v in vars if by[v] == m) for m in PARTS)
+    if len(both) + len(rows) + len(lanes) < len(vars):
+        return Fail("a loop moves neither factor")
+    return Product(both, rows, lanes, nest.vars, first, second, body[0], stores)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an
+    item. `copy_rows`, `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers
+    through scratch, `across`: and are stored along the rows."""
+
+    row: Sym | None
+    lane: Sym
+    rows: int
+    registers: int
+    width: int
+    tiles: int
+    panels: int
+    copy_rows: bool = False
+    copy_lanes: bool = False
+    apart: bool = False
+    across: bool = False
+
+    @property
+    def panel(self) -> int:
+        """Lanes of a panel."""
+        return self.registers * self.width
+
+
+@dataclass(slots=True)
+class _Tile:
+    """Builds the loops of one kernel."""
+
+    kernel: Kernel
+    names: Names
+    product: Product
+    tiling: Tiling
+    row: Sym = field(init=False)
+    count: Dim = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.row = self.tiling.row or self.names.var(1, "m")
+        self.count = self.row.extent or 0
+
+    def build(self) -> tuple[Kernel, int]:
+        """The kernel, and how many of its outer loops are its items."""
+        t, names, lane = self.tiling, self.names, self.tiling.lane
+        lanes, size = lane.extent or 0, self._rows()
+        chunk, tile, at_tile = _pieces(names, ceildiv(self.count, size), t.tiles, "t")
+        many, panel, at_panel = _pieces(names, ceildiv(lanes, t.panel), t.panels, "p")
+        start = mul(at_panel, t.panel)
+        whole = t.panel if mod(lanes, t.panel) == 0 else minimum(t.panel, add(lanes, mul(start, -1)))
+        within = names.var(lanes if always_fits(lanes, t.panel) else whole, "j")
+        self.product = _moved(self.product, {lane: add(start, within.dim)})
+        rows = self._copy_rows(mul(turn(chunk), t.tiles * size), t.tiles * size) if t.copy_rows else ()
+        lanes_first = self._copy_lanes(within) if t.copy_lanes else ()
+        tiles = _loops([tile], self._tiles(at_tile, size, within))
+        item = (*rows, *_loops([panel], (*lanes_first, *tiles)))
+        rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
+        rest_lanes = [v for v in self.product.lanes if v is not lane]
+        outer = [*self.product.both, *rest_lanes, many, *rest_rows, chunk]
+        around = [v for v in outer if v.extent != 1]
+        return replace(self.kernel, body=serial(around, item)), len(around)
+
+    def _rows(self) -> int:
+        """Of a tile: as alike as they can be."""
+        if not isinstance(self.count, int):
+            return self.tiling.rows
+        tiles = -(-self.count // self.tiling.rows)
+        return -(-self.count // tiles)
+
+    # ---- copies -------------------------------------------------------------------------------
+
+    def _copy_lanes(self, within: Sym) -> tuple[Stmt, ...]:
+        """A panel: for each term of the sum its lanes side by side."""
+        p, width = self.product, self.tiling.panel
+        place, depth = _flat(p.summed)
+        panel = self._reserve("panel", p.second, mul(depth, width))
+        fill = Store(panel, add(mul(place, width), within.dim), p.second)
+        loops = For(within, Loop.VECTOR, (fill,))
+        self.product = replace(p, second=load(panel, add(mul(place, width), within.dim)))
+        return serial(p.summed, (loops,))
+
+    def _copy_rows(self, first: Dim, size: int) -> tuple[Stmt, ...]:
+        """The rows of an item, each with its terms side by side, a few elements apart from the next one so
+        that they do not meet in the same lines of the nearest cache."""
+        p = self.product
+        place, depth = _flat(p.summed)
+        pitch = add(depth, self.tiling.width)
+        rows = self._reserve("rows", p.first, mul(pitch, size))
+        own = self.names.var(minimum(size, add(self.count, mul(first, -1))), "r")
+        value = Rewrite({self.row: add(first, own.dim)}).expr(p.first)
+        *outer, last = p.summed or (self.names.var(1, "k"),)
+        fill = Store(rows, add(mul(own.dim, pitch), place), value)
+        here = add(self.row.dim, mul(first, -1))
+        self.product = replace(p, first=load(rows, add(mul(here, pitch), place)))
+        return serial([own, *outer], (For(last, Loop.VECTOR, (fill,)),))
+
+    def _reserve(self, name: str, of: Expr, count: Dim) -> Buffer:
+        self.kernel, buffer = reserve(self.kernel, self.names.name(name), of.type, bounds(count)[1])
+        return buffer
+
+    # ---- tiles --------------------------------------------------------------------------------
+
+    def _tiles(self, tile: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+        """The tile of so many rows at `tile`, or what is left for the last one."""
+        if self.tiling.row is None:
+            return self._tile(0, 1, within)
+        first = mul(tile, size)
+        full = self._tile(first, size, within)
+        if mod(self.count, size) == 0:
+            return full
+        if isinstance(self.count, int):
+            rest = self._tile(first, self.count % size, within)
+        else:
+            one = self.names.var(add(self.count, mul(first, -1)), "r")
+            rest = serial([one], self._tile(add(first, one.dim), 1, within))
+        whole = alu(Op.LE, index(add(first, size)), index(self.count))
+        return If(whole, full), If(alu(Op.NOT, whole), rest)
+
+    def _tile(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+        p = self.product
+        sums = replace(p.sum.buffer, name=self.names.name("acc"), size=size)
+        i, e = self.names.var(size, "i"), self.names.var(size, "e")
+        at = Rewrite({self.row: add(first, i.dim)})
+        term = Fold(sums, Op.ADD, at.expr(p.first) * at.expr(p.second), i.dim)
+        summing = serial(p.summed, (For(i, Loop.UNROLL, (term,)),))
+        begin = Alloc(sums, p.sum.value)
+        if not self.tiling.apart:
+            stores = self._stores(add(first, e.dim), load(sums, e.dim))
+            body = (begin, *summing, For(e, Loop.UNROLL, stores))
+            return (For(within, Loop.VECTOR, body, self.tiling.registers),)
+        kept = self._reserve("tile", load(sums, 0), size * self.tiling.panel)
+        place = add(mul(e.dim, self.tiling.panel), within.dim)
+        body = (begin, *summing, For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)))
+        return For(within, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, size, within)
+
+    def _after(self, kept: Buffer, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+        """What is made of the sums, along the lanes or along the rows."""
+        e = self.names.var(size, "e")
+        stores = self._stores(add(first, e.dim), load(kept, add(mul(e.dim, self.tiling.panel), within.dim)))
+        loops = (within, e) if self.tiling.across else (e, within)
+        return (For(loops[0], Loop.SERIAL, (For(loops[1], Loop.VECTOR, stores),)),)
+
+    def _stores(self, row: Dim, total: Expr) -> tuple[Stmt, ...]:
+        """The stores of a row for its sum."""
+        register = self.product.sum.buffer
+
+        def found(x: Expr) -> Expr | None:
+            return total if isinstance(x, Load) and x.buffer == register else None
+
+        return Rewrite({self.row: row}, rule=found).body(self.product.stores)
+
+
+def register_tile(kernel: Kernel, names: Names, product: Product, tiling: Tiling) -> tuple[Kernel, int]:
+    """The kernel in tiles; its items are so many outer loops."""
+    return _Tile(kernel, names, product, tiling).build()
+
+
+def always_fits(extent: Dim, size: int) -> bool:
+    """True when one panel holds all lanes."""
+    return isinstance(extent, int) and extent <= size
+
+
+def _moved(p: Product, values: dict[Sym, Dim]) -> Product:
+    at = Rewrite(values)
+    stores = tuple(s for s in at.body(p.stores) if isinstance(s, Store))
+    return replace(p, first=at.expr(p.first), second=at.expr(p.second), stores=stores)
+
+
+def _pieces(names: Names, count: Dim, size: int, stem: str) -> tuple[Sym, Sym, Dim]:
+    """(chunk, within, value): `count` turns in chunks of `size`."""
+    chunk = names.var(ceildiv(count, size), f"{stem}c")
+    left = add(count, mul(turn(chunk), -size))
+    within = names.var(size if mod(count, size) == 0 else minimum(size, left), stem)
+    return chunk, within, add(mul(turn(chunk), size), turn(within))
+
+
+def _loops(vars: Sequence[Sym], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    return serial([v for v in vars if v.extent != 1], body)
+
+
+def turn(var: Sym) -> Dim:
+    """The counter of a loop; of one of a single turn, which is left out, 0."""
+    return 0 if var.extent == 1 else var.dim
+
+
+def _flat(vars: Sequence[Sym]) -> tuple[Dim, Dim]:
+    """(the turns of nested loops as one counter, how many there are)."""
+    at: Dim = 0
+    for v in vars:
+        at = add(mul(at, v.extent or 0), v.dim)
+    return at, product(v.extent or 0 for v in vars)
