@@ -138,4 +138,4 @@ def test_sections_join_to_the_least_that_holds_them():
 
 
 def test_a_part_ends_where_its_last_element_lies():
-    assert part_section((4, 9), 1, 2, 3) == Section(2, 30)
+    assert part_section((4, 9), (0, 2), (4, 3)) == Section(2, 30)

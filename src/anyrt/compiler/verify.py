@@ -37,6 +37,7 @@ from anyrt.ir.statements import stores
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
 from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.versions import originals, serving, versions
 
 SEED: Final = 20
@@ -208,12 +209,18 @@ class _Check:
         touched = {b for x in launches for b in x.call.buffers}
         for value, buffer in self.schedule.buffers.items():
             if buffer in touched and value in held and buffer.space is not Space.CONST:
-                self.trial.write(buffer, held[value], value.dtype)
+                self.trial.write(buffer, self._layout(value).stored(held[value]), value.dtype)
+
+    def _layout(self, value: Value) -> Layout:
+        return self.schedule.layouts.get(value) or row_major(value.shape)
 
     def _compare(
         self, launches: Sequence[Launch], buffer: Buffer, value: Value, wanted: Bounded
     ) -> Iterator[Mismatch]:
-        got = self.trial.read(buffer, value.dtype, wanted.array.shape)
+        layout = self.schedule.layouts.get(value) if buffer == self.schedule.buffers.get(value) else None
+        layout = layout or row_major(value.shape)
+        shape = tuple(wanted.array.shape[k] for k in layout.order)
+        got = layout.read(self.trial.read(buffer, value.dtype, shape))
         wrong = differing(got, wanted, value.dtype)
         if wrong.any():
             first = tuple(int(i) for i in np.argwhere(wrong)[0])

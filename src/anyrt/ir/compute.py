@@ -28,13 +28,24 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
+class Border:
+    """`value` wherever an axis is less than `lo`, or `hi` and less, from its ends."""
+
+    lo: tuple[Dim, ...]
+    hi: tuple[Dim, ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class Elements:
     """Each element by itself. `same`: from operand elements at its own index, along axes of size 1 at 0.
-    `cost`: instructions for an element of a type. `moves`: operand elements as they are."""
+    `cost`: instructions for an element of a type. `moves`: operand elements as they are. `border`: what lies
+    around the operand's elements, which then are as they are, too."""
 
     same: bool = False
     cost: Callable[[DataType], int] = lambda dtype: 0
     moves: bool = False
+    border: Border | None = None
 
 
 @dataclass(frozen=True, slots=True)

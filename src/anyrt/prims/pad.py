@@ -18,7 +18,7 @@ from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir import kernel
 from anyrt.ir.buffer import COMPUTED
-from anyrt.ir.compute import Compute, Elements
+from anyrt.ir.compute import Border, Compute, Elements
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -38,7 +38,7 @@ class Pad(Prim):
 
     def compute(self) -> Compute:
         """Elements of the operand or of the border."""
-        return Elements(cost=_choice)
+        return Elements(cost=_choice, border=Border(self.lo, self.hi, self.value))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operand's shape plus both borders."""

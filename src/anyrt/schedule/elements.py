@@ -27,7 +27,7 @@ from anyrt.prims._convert import wrap
 from anyrt.prims.taprules import TapRule
 from anyrt.prims.taps import weighed
 from anyrt.schedule import storage
-from anyrt.schedule.layout import row_major
+from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.tables import Tables
 
 AGAIN: Final = "it would be folded again for every row of the window"
@@ -64,7 +64,8 @@ Access = Callable[[Value, tuple[Dim, ...]], Expr]
 @dataclass(slots=True)
 class Elements:
     """Inlines within one kernel; `tapped` decides about taps, `buffers` are the values that lie in memory,
-    `first` which of their elements these begin with.
+    `first` which of their elements these begin with, `layouts` how they lie there, where that is not the
+    usual way.
 
     `folding`: how many reductions enclose the element that is asked for."""
 
@@ -72,6 +73,7 @@ class Elements:
     tables: Tables
     names: Names
     first: Mapping[Value, Dim] = field(default_factory=dict)
+    layouts: Mapping[Value, Layout] = field(default_factory=dict)
     reductions: dict[tuple[Value, tuple[Dim, ...]], Reduction] = field(default_factory=dict)
     overrides: dict[Value, Access] = field(default_factory=dict)
     tapped: Access | None = None
@@ -90,7 +92,8 @@ class Elements:
         if value in self.overrides:
             return self.overrides[value](value, index)
         if value in self.buffers:
-            at = add(row_major(value.shape).place(index), mul(self.first.get(value, 0), -1))
+            place = (self.layouts.get(value) or row_major(value.shape)).place(index)
+            at = add(place, mul(self.first.get(value, 0), -1))
             return storage.read(self.buffers[value], value.dtype, at)
         match value.compute:
             case Folded() as fold:

@@ -18,7 +18,7 @@ from itertools import count as counting
 from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Folded, Given, Pieced
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call
@@ -26,6 +26,8 @@ from anyrt.ir.statements import buffers_in_order
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
+from anyrt.schedule.layout import Layout
+from anyrt.schedule.layouts import layouts
 from anyrt.schedule.naive import Builder
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
@@ -72,13 +74,14 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Calls in order, the tables they need (shared with other versions), where values lie, what was not
-    fused, and how many kernels were made for it, those that were refused included. `builder`: what makes a
-    launch's kernel once more."""
+    """Calls in order, the tables they need (shared with other versions), where values lie, and how where that
+    is not the usual way, what was not fused, and how many kernels were made for it, those that were refused
+    included. `builder`: what makes a launch's kernel once more."""
 
     launches: tuple[Launch, ...]
     tables: Tables
     buffers: Mapping[Value, Buffer]
+    layouts: Mapping[Value, Layout]
     refused: tuple[Stored, ...]
     made: int
     builder: Callable[[Launch], Builder]
@@ -108,6 +111,7 @@ class Fusion:
     order: dict[Value, int] = field(default_factory=dict)
     past: dict[Buffer, Past] = field(default_factory=dict)
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
+    layouts: Mapping[Value, Layout] = field(default_factory=dict)
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
@@ -121,7 +125,13 @@ class Fusion:
             launches = [replace(x, call=_rebound(x.call, marked)) for x in launches]
         buffers = {v: marked.get(b, b) for v, b in self.buffers.items()}
         return Schedule(
-            tuple(launches), self.tables, buffers, tuple(self.refused), len(self.made), self._again
+            tuple(launches),
+            self.tables,
+            buffers,
+            self.layouts,
+            tuple(self.refused),
+            len(self.made),
+            self._again,
         )
 
     # ---- buffers ------------------------------------------------------------------------------
@@ -163,6 +173,8 @@ class Fusion:
 
     def _launches(self) -> list[Launch]:
         while True:
+            stored = [v for v, b in self.buffers.items() if b.space is Space.ARENA]
+            self.layouts = layouts(self.graph, stored, self.sizes)
             launches: list[Launch] = []
             refusals: dict[Value, Refusal] = {}
             # Where it is empty there is nothing to do.
@@ -190,7 +202,7 @@ class Fusion:
         self.unhosted.add(refusal.value)
 
     def _build(self, group: Group, number: int) -> Launch:
-        signature, name = signed(group, self._inside(group), self.past), f"k{number}"
+        signature, name = signed(group, self._inside(group), self.past, self.layouts), f"k{number}"
         key = (signature.key, self._tuning(group))
         if key not in self.made:
             self.made[key] = self._make(group, signature, name)
@@ -234,7 +246,9 @@ class Fusion:
         instead = {v: signature.formal(b) for v, b in leaves.items()}
         first = {v: signature.first(b) for v, b in leaves.items()}
         past = {signature.formal(b): self.past[b] for b in signature.buffers if b in self.past}
-        part = None if group.part is None else replace(group.part, start=0)
+        part = group.part
+        if part is not None and group.layout is None:
+            part = replace(part, start=(0,) * len(part.start))
         return replace(
             self._builder(replace(group, buffer=signature.formal(group.buffer), part=part), name),
             buffers=Inside(self.buffers, self._own(group), instead),
@@ -247,7 +261,16 @@ class Fusion:
         inside, sizes = self._inside(group), pieces(self.machine, tuning)
         strategies = self.strategies.without(*tuning.without)
         return Builder(
-            group, inside, self.tables, self.sizes, self.machine, sizes, name, strategies, self.past
+            group,
+            inside,
+            self.tables,
+            self.sizes,
+            self.machine,
+            sizes,
+            name,
+            strategies,
+            self.past,
+            layouts=self.layouts,
         )
 
     def _again(self, launch: Launch) -> Builder:
@@ -319,15 +342,29 @@ class Fusion:
             how = value.compute
             if isinstance(how, Pieced) and value.dtype not in PACKED:
                 yield from self._parts(value, how, buffer)
+            elif isinstance(how, Elements) and how.border is not None and self._apart(value, buffer):
+                layout, part = self.layouts.get(value), Part(value.shape, how.border.lo)
+                yield Group(value, buffer, border=how.border, layout=layout)
+                yield Group(value.args[0], buffer, part=part, whole=value, layout=layout)
             else:
-                yield Group(value, buffer, tuple((v, self.buffers[v]) for v in guests.get(value, ())))
+                also = tuple((v, self.buffers[v]) for v in guests.get(value, ()))
+                yield Group(value, buffer, also, layout=self.layouts.get(value))
         yield from self._copies()
 
     def _parts(self, value: Value, how: Pieced, buffer: Buffer) -> Iterator[Group]:
-        start: Dim = 0
+        at: Dim = 0
         for arg in value.args:
-            yield Group(arg, buffer, part=Part(value.shape, how.axis, start), whole=value)
-            start = add(start, arg.shape[how.axis])
+            start = (*(0,) * how.axis, at, *(0,) * (len(value.shape) - how.axis - 1))
+            part = Part(value.shape, start)
+            yield Group(arg, buffer, part=part, whole=value, layout=self.layouts.get(value))
+            at = add(at, arg.shape[how.axis])
+
+    def _apart(self, value: Value, buffer: Buffer) -> bool:
+        """True where a border is better written by loops of its own: around what is summed, and where sums
+        of products read it."""
+        inside = {v for v in self._reads(value) if v not in self.buffers or v is value}
+        sums = any(isinstance(v.compute, Contracted) for v in inside)
+        return value.dtype not in PACKED and (sums or buffer.space is Space.ARENA)
 
     def _copies(self) -> Iterator[Group]:
         for name, value in self.graph.outputs:

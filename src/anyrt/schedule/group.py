@@ -7,26 +7,27 @@ from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, add, mul
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Given
+from anyrt.ir.compute import Border, Given
 from anyrt.ir.graph import Shape, Value
-from anyrt.schedule.layout import row_major
+from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import NOT_PAST, Past
 from anyrt.schedule.sections import Section, Walk, part_section, read_sections, walk_of
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several pieces side by side: the whole's shape, and where along `axis` the piece begins."""
+    """One of several pieces of a value: the shape of the whole, and where the piece begins."""
 
     shape: Shape
-    axis: int
-    start: Dim
+    start: tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
-    read too. `copy`: the root lies in memory, and is stored once more."""
+    read too. `copy`: the root lies in memory, and is stored once more. `border`: nothing but the border of
+    the root is stored, whose other elements are a part of their own. `layout`: how elements lie in the
+    buffer, None for the usual way."""
 
     root: Value
     buffer: Buffer
@@ -34,6 +35,8 @@ class Group:
     part: Part | None = None
     whole: Value | None = None  # what a part belongs to
     copy: bool = False
+    border: Border | None = None
+    layout: Layout | None = None
 
     @property
     def makes(self) -> tuple[Value, ...]:
@@ -42,10 +45,15 @@ class Group:
 
     def place(self, at: Sequence[Dim]) -> Dim:
         """Where in the buffer the root's element at `at` goes."""
+        layout = self.layout or row_major(self.root.shape if self.part is None else self.part.shape)
         if self.part is None:
-            return row_major(self.root.shape).place(at)
-        moved = [add(i, self.part.start) if k == self.part.axis else i for k, i in enumerate(at)]
-        return row_major(self.part.shape).place(moved)
+            return layout.place(at)
+        return layout.place([add(i, start) for i, start in zip(at, self.part.start, strict=True)])
+
+    @property
+    def order(self) -> Sequence[int]:
+        """The root's axes as they lie in memory, outermost first."""
+        return range(len(self.root.shape)) if self.layout is None else self.layout.order
 
 
 class Inside(Mapping[Value, Buffer]):
@@ -99,17 +107,22 @@ class Signature:
         return self.sections[buffer].first if buffer in self.sections else 0
 
 
-def signed(group: Group, stored: Mapping[Value, Buffer], past: Mapping[Buffer, Past]) -> Signature:
-    """The signature of a group whose leaves are `stored`; `past`: outputs that may be written past the
-    caches."""
-    order, inlined = _inside(group, stored)
+def signed(
+    group: Group,
+    stored: Mapping[Value, Buffer],
+    past: Mapping[Buffer, Past],
+    layouts: Mapping[Value, Layout],
+) -> Signature:
+    """The signature of a group whose leaves are `stored`, in these `layouts`; `past`: outputs that may be
+    written past the caches."""
+    order, inlined = ([group.root], []) if group.border is not None else _inside(group, stored)
     walks = {v: walk for v in inlined if (walk := _walk(v, stored)) is not None}
     whole = {stored[a] for v in inlined if v not in walks for a in v.args if a in stored}
     whole |= {stored[group.root]} if group.root in stored else set()
+    whole |= {stored[v] for v in order if v in stored and v in layouts}
     sections = read_sections(walks, whole, stored)
-    if group.part is not None:
-        length = group.root.shape[group.part.axis]
-        sections[group.buffer] = part_section(group.part.shape, group.part.axis, group.part.start, length)
+    if group.part is not None and group.layout is None:
+        sections[group.buffer] = part_section(group.part.shape, group.part.start, group.root.shape)
     numbers = {value: n for n, value in enumerate(order)}
     buffers: dict[Buffer, int] = {}
     rows: list[Hashable] = []
@@ -118,8 +131,8 @@ def signed(group: Group, stored: Mapping[Value, Buffer], past: Mapping[Buffer, P
         if leaf is not None:
             number = buffers.setdefault(leaf, len(buffers))
             known = value.dtype if leaf in sections else value.type
-            rows.append((known, _described(leaf, sections), number))
-        elif isinstance(value.compute, Given):
+            rows.append((known, _described(leaf, sections), number, layouts.get(value)))
+        elif isinstance(value.compute, Given) or group.border is not None:
             rows.append((value.type, value.compute))
         elif value in walks and (section := sections.get(stored[value.args[0]])) is not None:
             first = add(walks[value].first, mul(section.first, -1))
@@ -131,8 +144,9 @@ def signed(group: Group, stored: Mapping[Value, Buffer], past: Mapping[Buffer, P
         for b in (group.buffer, *(b for _, b in group.also))
     ]
     also = tuple(numbers.get(v, -1) for v, _ in group.also)
-    part = None if group.part is None else replace(group.part, start=0)
-    key = (tuple(rows), tuple(ends), also, part)
+    part = None if group.part is None else group.part.shape if group.layout is None else group.part
+    guests = (also, tuple(layouts.get(v) for v, _ in group.also))
+    key = (tuple(rows), tuple(ends), guests, part, group.border, group.layout)
     return Signature(key, tuple(buffers), tuple(order), tuple(inlined), sections)
 
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from anyrt.core.dims import Dim, add, floordiv, mod, mul, product
 from anyrt.ir.graph import Shape
+from anyrt.ir.reference import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,15 @@ class Layout:
     def entries(self) -> Dim:
         """The elements of memory that it takes, with halo and whole blocks."""
         return product(length for length, _ in self._digits((0,) * len(self.shape)))
+
+    def stored(self, array: Array) -> Array:
+        """The elements as they lie in memory, for a layout that only has another order."""
+        assert self.entries == product(self.shape), "halos and whole blocks are no elements of an array"
+        return array.transpose(self.order)
+
+    def read(self, array: Array) -> Array:
+        """The elements by their indices, of those that lie in memory."""
+        return array.transpose([self.order.index(k) for k in range(len(self.order))])
 
     def place(self, index: Sequence[Dim]) -> Dim:
         """The position of an element. An index along an axis of size 1 does not count, for what is repeated

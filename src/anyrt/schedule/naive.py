@@ -26,7 +26,8 @@ from anyrt.core.dims import (
     substitute,
 )
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
+from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space
+from anyrt.ir.compute import Border
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
     Alloc,
@@ -53,7 +54,7 @@ from anyrt.schedule import storage
 from anyrt.schedule.cost import Sizes, heavy, weight
 from anyrt.schedule.elements import AGAIN, Elements, Reduction, Refusal, tapped
 from anyrt.schedule.group import Group
-from anyrt.schedule.layout import row_major
+from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import Past
 from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
@@ -75,7 +76,7 @@ class Mark:
 @dataclass(slots=True)
 class Builder:
     """Makes the kernel of one group. `first`: which element of a stored value its buffer begins with, where
-    it is not the first one."""
+    it is not the first one; `layouts`: how they lie there, where that is not the usual way."""
 
     group: Group
     buffers: Mapping[Value, Buffer]
@@ -87,6 +88,7 @@ class Builder:
     strategies: Strategies = STRATEGIES
     past: Mapping[Buffer, Past] = field(default_factory=dict)
     first: Mapping[Value, Dim] = field(default_factory=dict)
+    layouts: Mapping[Value, Layout] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     scratch: Dim = 0
     vars: list[Sym] = field(default_factory=list)
@@ -116,6 +118,8 @@ class Builder:
 
     def naive(self) -> tuple[Kernel, Strategy]:
         """The serial loops, and the strategy for them."""
+        if self.group.border is not None:
+            return self._kernel(self._bordered(self.group.border)), self.strategies.map
         if self.group.root.dtype in storage.PACKED:
             return self._kernel(self._packed()), self.strategies.map
         elements, store = self._refined()
@@ -164,7 +168,10 @@ class Builder:
     def _refined(self) -> tuple[Elements, Store]:
         """The root's store over its own axes, split further until indices are affine."""
         root = self.group.root
-        axes: list[Dim] = [0 if size == 1 else self._axis(size) for size in root.shape]
+        axes: list[Dim] = [0] * len(root.shape)
+        for k in self.group.order:
+            if root.shape[k] != 1:
+                axes[k] = self._axis(root.shape[k])
         for _ in range(MAX_SPLITS):
             elements, store = self._lower(axes)
             found = divided([d for s in self._all_dims(elements, store) for d in s], self.vars)
@@ -205,7 +212,9 @@ class Builder:
         ]
 
     def _elements(self, reductions: bool = True) -> Elements:
-        return Elements(self.buffers, self.tables, self.names, self.first, allow_reductions=reductions)
+        return Elements(
+            self.buffers, self.tables, self.names, self.first, self.layouts, allow_reductions=reductions
+        )
 
     def _lower(self, axes: Sequence[Dim]) -> tuple[Elements, Store]:
         self.before, self.window, self.inner, self.scratch = [], None, frozenset(), 0
@@ -261,7 +270,7 @@ class Builder:
             out.append(
                 Store(
                     buffer,
-                    row_major(value.shape).place(found[0].index),
+                    (self.layouts.get(value) or row_major(value.shape)).place(found[0].index),
                     storage.encode(value.dtype, load(found[0].register, 0)),
                 )
             )
@@ -344,6 +353,37 @@ class Builder:
             return serial(outer, [*starts, *fills, *serial([row], (store,))])
         turn = (*fills, *serial(inner, (store,)))
         return serial(outer, [*starts, For(row, Loop.SERIAL, turn)])
+
+    # ---- borders ------------------------------------------------------------------------------
+
+    def _bordered(self, border: Border) -> tuple[Stmt, ...]:
+        """The border of the root: along each axis both ends, of axes before it what is between these."""
+        root, order = self.group.root, list(self.group.order)
+        value = storage.encode(root.dtype, const(border.value, COMPUTED[root.dtype]))
+        wide = [k for k in order if (border.lo[k], border.hi[k]) != (0, 0)]
+        around = {k: self.names.var(root.shape[k]) for k in order[: order.index(wide[0])]}
+        body: list[Stmt] = []
+        done: dict[int, tuple[Dim, Dim]] = {}  # where each axis that was bordered already begins, its length
+        for k in wide:
+            lo, hi, whole = border.lo[k], border.hi[k], root.shape[k]
+            for ends in ((0, lo), (add(whole, mul(hi, -1)), hi)):
+                if ends[1] != 0:
+                    body += self._strip(around, {**done, k: ends}, value)
+            done[k] = (lo, add(whole, mul(add(lo, hi), -1)))
+        return serial([*around.values()], body)
+
+    def _strip(
+        self, around: Mapping[int, Sym], ranges: Mapping[int, tuple[Dim, Dim]], value: Expr
+    ) -> tuple[Stmt, ...]:
+        """`value` along axes that are loops already, these ranges of others, and all of the rest."""
+        root, vars = self.group.root, list[Sym]()
+        at: list[Dim] = [0] * len(root.shape)
+        for k in self.group.order:
+            start, size = ranges.get(k, (0, root.shape[k]))
+            if k not in around:
+                vars.append(self.names.var(size))
+            at[k] = add(start, (around.get(k) or vars[-1]).dim)
+        return serial(vars, (Store(self.group.buffer, self.group.place(at), value),))
 
     # ---- packed types -------------------------------------------------------------------------
 

@@ -96,12 +96,10 @@ def joined(sections: Iterable[Section]) -> Section | None:
     return None if first is None or last is None else Section(first, add(add(last, mul(first, -1)), 1))
 
 
-def part_section(shape: Shape, axis: int, start: Dim, length: Dim) -> Section:
-    """What a piece takes of the whole: `length` along `axis` from `start` on."""
+def part_section(shape: Shape, start: Sequence[Dim], size: Shape) -> Section:
+    """What a piece of `size` takes of the whole from `start` on."""
     place = row_major(shape).place
-    first = place([start if k == axis else 0 for k in range(len(shape))])
-    ends = [add(n, -1) for n in shape]
-    last = place([add(start, add(length, -1)) if k == axis else end for k, end in enumerate(ends)])
+    first, last = place(start), place([add(s, add(n, -1)) for s, n in zip(start, size, strict=True)])
     return Section(first, add(add(last, mul(first, -1)), 1))
 
 

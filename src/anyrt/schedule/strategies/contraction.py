@@ -134,8 +134,8 @@ def _reads_well(x: Expr, summed: tuple[Sym, ...], row: Sym | None) -> bool:
 
 
 def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...]) -> bool:
-    """True for one load of memory whose lanes lie side by side, with terms that are not so far apart that each
-    is on a page of its own."""
+    """True for one load of memory whose lanes lie side by side, with terms that are not each on a page of its
+    own."""
     if not isinstance(x, Load) or stride(x.index, lane) != 1:
         return False
     steps = (stride(x.index, v) for v in summed)

@@ -1,0 +1,114 @@
+"""Which order the axes of stored tensors have in memory, chosen over the whole graph.
+
+A sum of products over windows is best when the terms of a window's position, its channels, lie side by side:
+they are a line of cache, and the lanes of its results leave the registers side by side, too. So a tensor that
+is read in windows has the axis innermost that is summed and belongs to no window, or that all operands share
+(depthwise); one that such a sum makes, the axis of its lanes. What lies between follows what it is made of.
+Inputs, outputs and constants have the order that the user gave them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from anyrt.core.dims import symbols
+from anyrt.ir.compute import Contracted, Elements, Folded, Given
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.layout import Layout, row_major
+from anyrt.schedule.positions import Position, own, read
+
+LEAST = 3  # axes: of fewer the last one is innermost, whatever reads them
+
+
+def layouts(graph: Graph, stored: Collection[Value], sizes: Sizes) -> dict[Value, Layout]:
+    """The tensors among `stored` whose axes have another order than the usual one."""
+    given = (v for v in walk(v for _, v in graph.outputs) if isinstance(v.compute, Given))
+    leaves = {*stored, *given, *(v for _, v in graph.outputs)}
+    votes: dict[Value, Counter[int]] = {v: Counter() for v in stored if len(v.shape) >= LEAST}
+    for value in walk(v for _, v in graph.outputs):
+        if isinstance(value.compute, Contracted):
+            for leaf, axis in _windows(value, value.compute, leaves):
+                if leaf in votes:
+                    votes[leaf][axis] += sizes.volume(leaf)
+    for value, found in votes.items():
+        for axis in _lanes(value, leaves):
+            found[axis] += sizes.volume(value)
+    _follow(votes, leaves, sizes)
+    chosen = {v: found.most_common(1)[0][0] for v, found in votes.items() if found}
+    return {v: _with_last(v, axis) for v, axis in chosen.items() if axis != len(v.shape) - 1}
+
+
+def _with_last(value: Value, axis: int) -> Layout:
+    order = (*(k for k in range(len(value.shape)) if k != axis), axis)
+    return replace(row_major(value.shape), order=order)
+
+
+def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterator[tuple[Value, int]]:
+    """The operands of a contraction that are read in windows, each with the axis that should be innermost."""
+    for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
+        leaf, at = _source(arg, own(arg.shape), leaves)
+        alone = {k for k, label in enumerate(labels) if label not in others}  # rows
+        if not any(_moved(d, alone) and len(_axes(d)) > 1 for d in at):
+            continue
+        summed = [k for k, label in enumerate(labels) if label not in how.out]
+        both = [k for k, label in enumerate(labels) if label in how.out and label in others]
+        for group in (summed, both):
+            axes = [k for k, d in enumerate(at) if _moved(d, group) and not _moved(d, alone)]
+            if axes:
+                yield leaf, axes[-1]
+                break
+
+
+def _lanes(value: Value, leaves: Collection[Value]) -> Iterator[int]:
+    """The axes of a value that are lanes of the contractions in its kernel whose operands are windows."""
+    for v, at in _inlined(value, leaves):
+        how = v.compute
+        if not isinstance(how, Contracted):
+            continue
+        for n, label in enumerate(how.out):
+            reads = [(a, labels) for a, labels in zip(v.args, (how.left, how.right), strict=True)]
+            wide = [labels for a, labels in reads if len(a.shape) > len(v.shape)]
+            if wide and label not in wide[0] and (axes := _axes(at[n])):
+                yield max(axes)
+
+
+def _follow(votes: Mapping[Value, Counter[int]], leaves: Collection[Value], sizes: Sizes) -> None:
+    """Those without a vote take that of a tensor of the same rank that their kernels read."""
+    for value, found in votes.items():
+        reads = () if found else (r for v, at in _inlined(value, leaves) for r in read(v, at))
+        for arg, where, _ in reads:
+            if votes.get(arg) and len(arg.shape) == len(value.shape):
+                innermost = where[votes[arg].most_common(1)[0][0]]
+                found.update(dict.fromkeys(_axes(innermost), sizes.volume(arg)))
+
+
+def _inlined(value: Value, leaves: Collection[Value]) -> Iterator[tuple[Value, Position]]:
+    """What a kernel for a value computes, and where, for an element of it; once each."""
+    todo, seen = [(value, own(value.shape))], set[Value]()
+    while todo:
+        v, at = todo.pop()
+        if v not in seen:
+            seen.add(v)
+            yield v, at
+            if isinstance(v.compute, Elements | Folded):
+                todo += [(arg, where) for arg, where, _ in read(v, at) if arg not in leaves]
+
+
+def _source(value: Value, at: Position, leaves: Collection[Value]) -> tuple[Value, Position]:
+    """What a value is moved from, and where an element of it lies there."""
+    while value not in leaves and isinstance(value.compute, Elements) and len(value.args) == 1:
+        ((value, at, _),) = read(value, at)
+    return value, at
+
+
+def _axes(at: object) -> list[int]:
+    """The axes of the value that was asked for which move an index."""
+    names = (s.name for s in symbols(at) if s.source is None) if not isinstance(at, int) else ()  # type: ignore[arg-type]
+    return sorted(int(name[1:]) for name in names if name[1:].isdigit())
+
+
+def _moved(at: object, axes: Collection[int]) -> bool:
+    return any(k in axes for k in _axes(at))
