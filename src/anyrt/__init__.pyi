@@ -218,6 +218,26 @@ class IElementWiseLayer(ILayer):
 class IIdentityLayer(ILayer):
     """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
 
+class IMatrixMultiplyLayer(ILayer):
+    """Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the
+    last one holds, whose dimension the output lacks. Both operands have as many batch dimensions
+    before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two
+    dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges
+    multiplies codes, whose sums are exact in int32, and scales these.
+    """
+    @property
+    def op0(self) -> MatrixOperation:
+        """how input0 is read"""
+
+    @op0.setter
+    def op0(self, value: MatrixOperation) -> None: ...
+    @property
+    def op1(self) -> MatrixOperation:
+        """how input1 is read"""
+
+    @op1.setter
+    def op1(self, value: MatrixOperation) -> None: ...
+
 class INormalizationLayer(ILayer):
     """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
     or over each group of channels and all later axes. Scale and bias broadcast to the input; with
@@ -626,6 +646,42 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_identity(x)
 
         As in TensorRT 10.16 (operator page Identity; int64 and fp4 are extensions).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_matrix_multiply(
+        self, input0: ITensor, op0: MatrixOperation, input1: ITensor, op1: MatrixOperation
+    ) -> IMatrixMultiplyLayer:
+        """Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the
+        last one holds, whose dimension the output lacks. Both operands have as many batch dimensions
+        before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two
+        dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges
+        multiplies codes, whose sums are exact in int32, and scales these.
+
+        input0: float32, float16, int8, fp8, bfloat16
+        op0: how input0 is read
+        input1: float32, float16, int8, fp8, bfloat16; the type of input 0
+        op1: how input1 is read
+
+        The new IMatrixMultiplyLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: a number for a vector; a vector for a matrix
+        AR112: batches that do not broadcast
+        AR122: a matrix for a vector; numbers of batch dimensions that differ
+        AR130: sizes to sum over that differ; the same where an operand is transposed
+        AR202: a type that MatrixMultiply does not take
+        AR203: operands of different types
+
+        Refused in a run:
+        AR112: the same at run time
+        AR130: sizes to sum over that differ at run time
+
+            plain, turned = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE
+            layer = network.add_matrix_multiply(a, plain, b, turned)
+
+        As in TensorRT 10.16 (operator page MatrixMultiply).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -8,6 +8,7 @@ from anyrt.ops import OPS
 
 ONE, FOUR = np.ones((1, 1), np.float32), np.full((1, 1), 4, np.float32)
 ADD = trt.ElementWiseOperation.SUM
+NONE, TRANSPOSE, VECTOR = trt.MatrixOperation
 MASK = np.array([[True, False]])
 FILL = [(0, 1), (1, 2), (1, 1)]  # start, shape, stride: the second column, and one that is not there
 
@@ -43,6 +44,10 @@ CASES = {
     "add_constant": (lambda net, x: net.add_constant(shape=(1, 1), weights=FOUR), [[4]]),
     "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
+    "add_matrix_multiply": (
+        lambda net, x: net.add_matrix_multiply(input0=x, op0=NONE, input1=x, op1=TRANSPOSE),
+        [[10]],
+    ),
     "add_normalization": (normalized("add_normalization"), [[3, 5]]),
     "add_normalization_v2": (normalized("add_normalization_v2"), [[3, 5]]),
     "add_padding": (

@@ -47,6 +47,10 @@ def reduced(net, x):
     return net.add_reduce(x, trt.ReduceOperation.SUM, 0b10, False)
 
 
+def squared(net, x):
+    return net.add_matrix_multiply(x, trt.MatrixOperation.NONE, x, trt.MatrixOperation.NONE)
+
+
 def sliced(net, x):
     return net.add_slice(x, (0,), (2,), (1,))
 
@@ -94,6 +98,18 @@ CASES = {
     ),
     ("IElementWiseLayer", "op"): (
         *(PAIR, lambda net, x: net.add_elementwise(x, x, SUM), trt.ElementWiseOperation.PROD, [2, 6], [1, 9]),
+    ),
+    ("IMatrixMultiplyLayer", "op0"): (
+        *(
+            [[1, 2], [3, 4]],
+            squared,
+            trt.MatrixOperation.TRANSPOSE,
+            [[7, 10], [15, 22]],
+            [[10, 14], [14, 20]],
+        ),
+    ),
+    ("IMatrixMultiplyLayer", "op1"): (
+        *([[1, 2], [3, 4]], squared, trt.MatrixOperation.TRANSPOSE, [[7, 10], [15, 22]], [[5, 11], [11, 25]]),
     ),
     ("INormalizationLayer", "compute_precision"): (  # float16 holds no 2049
         *([[2048, 2049], [1, 3]], lambda net, x: norm(net, x, 0b10), trt.float16),

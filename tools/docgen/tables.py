@@ -155,4 +155,4 @@ def _types(op: AnyOp) -> str:
 
 
 def _modes(op: AnyOp) -> str:
-    return ", ".join(f"`{annotation(s)}`" for s in op.specs() if s.kind is Kind.ENUM)
+    return _code(dict.fromkeys(annotation(s) for s in op.specs() if s.kind is Kind.ENUM))

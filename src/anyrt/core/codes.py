@@ -162,6 +162,11 @@ SHAPES: dict[int, tuple[str, str, str]] = {
         "Positions around a tensor are counted in 32 bits",
         "choose a start, size or padding nearer to the tensor",
     ),
+    130: (
+        "sizes of a sum of products differ",
+        "What products are summed over has one size in all operands that have it",
+        "make the sizes equal, or transpose an operand",
+    ),
 }
 
 DTYPES: dict[int, tuple[str, str, str]] = {

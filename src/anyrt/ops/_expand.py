@@ -131,16 +131,17 @@ def _stage_int8(
         return layer
     real = op.real_int8(layer.attrs)
     target = output_scale(op, layer, in_scales, out_scale)
-    inputs = []
+    inputs, codes = [], list[tuple[Value, float] | None]()
     for i, value in enumerate(layer.inputs):
         scale = _scale(in_scales, i)
+        codes.append((value, scale) if real and value is not None and _is_int8(value) else None)
         if value is None or not _is_int8(value) or (not real and scale == target):
             inputs.append(value)
         elif real:
             inputs.append(_dequantize(value, scale))
         else:  # one multiplication, so that twice a scale makes ties, which two roundings would miss
             inputs.append(_quantize(_dequantize(value, scale / target), 1.0))
-    return replace(layer, inputs=tuple(inputs), int8=real)
+    return replace(layer, inputs=tuple(inputs), int8=real, codes=tuple(codes))
 
 
 def _scale(scales: tuple[float, ...], i: int) -> float:

@@ -142,12 +142,14 @@ class Layer(Generic[A]):
     """A layer as its operator sees it: frozen attributes and operands.
 
     int8: operands that were INT8 stand here as the real numbers (FLOAT) they mean.
+    codes: for each of these also what is stored, and what a step of it is worth; None for the others.
     """
 
     name: str
     attrs: A
     inputs: tuple[Value | None, ...]
     int8: bool = False
+    codes: tuple[tuple[Value, float] | None, ...] = ()
 
     def input(self, i: int) -> Value:
         """Operand `i`, which `expand_layer` has made sure is there."""

@@ -55,7 +55,7 @@ class Map(Prim):
             raise ArgumentError("AR304", "map", got=f"function {self.fn!r}", wanted="a known scalar function")
         expect(args, SCALARS[self.fn].arity, "map")
         self._check_types(tuple(a.dtype for a in args))
-        return Type(reduce(_broadcast, [a.shape for a in args]), self.dtype)
+        return Type(reduce(broadcast, [a.shape for a in args]), self.dtype)
 
     def _check_types(self, types: tuple[DataType, ...]) -> None:
         fn = SCALARS[self.fn]
@@ -75,7 +75,7 @@ class Map(Prim):
         """Sizes that are equal or 1, where symbols leave that open."""
         found: list[Requirement] = []
         for k, other in enumerate(args[1:], 1):
-            sofar = reduce(_broadcast, [a.shape for a in args[:k]])
+            sofar = reduce(broadcast, [a.shape for a in args[:k]])
             do = f"make the operands' sizes equal or 1: {show(sofar)} and {show(other.shape)}"
             found += [
                 Requirement(a, Relation.BROADCAST, b, "AR112", where, do)
@@ -122,7 +122,8 @@ def kind_of(t: DataType) -> Kind:
     return Kind.INT if is_integer(t) else Kind.FLOAT
 
 
-def _broadcast(a: Shape, b: Shape) -> Shape:
+def broadcast(a: Shape, b: Shape) -> Shape:
+    """The shape of what is computed from elements of both; an error when there is none."""
     if len(a) != len(b):
         got = f"ranks {len(a)} and {len(b)}"
         raise ShapeError("AR122", "map", got=got, wanted="equal ranks", do="insert unit dimensions")

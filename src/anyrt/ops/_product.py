@@ -1,0 +1,100 @@
+"""Sums of products of a layer's operands: INT8 by its codes, batches by broadcasting.
+
+a, b = factor(layer, 0), factor(layer, 1)
+multiplied("mk,kn->mn", a, b)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anyrt.core.dims import Dim, add, always_le, minimum, product
+from anyrt.core.enums import DataType
+from anyrt.core.requirement import Relation, Requirement
+from anyrt.ir.graph import Shape, Value
+from anyrt.ops._check import checked, show
+from anyrt.ops._record import A, Layer
+from anyrt.prims.build import cast, contract, map_, scalar, squeeze, windows
+from anyrt.prims.map import broadcast
+from anyrt.prims.view import Axis
+
+# So many products of two codes have a sum that INT32 holds.
+SUMMED = (2**31 - 1) // 128**2
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """An operand of a product: numbers, or codes of INT8 (`step` is not None) that are worth `step` each."""
+
+    value: Value
+    step: float | None = None
+
+    def real(self) -> Value:
+        """The numbers."""
+        if self.step is None:
+            return self.value
+        real = cast(self.value, DataType.FLOAT)
+        return real if self.step == 1 else map_("mul", real, scalar(self.step, real))
+
+    def moved(self, value: Value) -> Factor:
+        """The same kind of numbers, at other places."""
+        return replace(self, value=value)
+
+
+def factor(layer: Layer[A], i: int) -> Factor:
+    """Operand `i`, by its codes where it is INT8, as half where it is FP8, which half holds exactly."""
+    codes = layer.codes[i] if layer.codes else None
+    if codes is not None:
+        return Factor(codes[0], float(np.float32(codes[1])))
+    value = layer.input(i)
+    return Factor(cast(value, DataType.HALF) if value.dtype is DataType.FP8 else value)
+
+
+def multiplied(equation: str, a: Factor, b: Factor, dtype: DataType | None = None) -> Value:
+    """The sums of products that einsum writes as `equation`, of `dtype` or of the operands' type; those of
+    codes are exact before they become real numbers (FLOAT)."""
+    if a.step is None or b.step is None or not always_le(_summed(equation, a.value, b.value), SUMMED):
+        return contract(equation, a.real(), b.real(), dtype)
+    sums = cast(contract(equation, a.value, b.value, DataType.INT32), DataType.FLOAT)
+    step = a.step * b.step
+    return sums if step == 1 else map_("mul", sums, scalar(step, sums))
+
+
+def _summed(equation: str, a: Value, b: Value) -> Dim:
+    operands, out = equation.split("->")
+    sizes = dict(zip(operands.replace(",", ""), (*a.shape, *b.shape), strict=True))
+    return product(size for label, size in sizes.items() if label not in out)
+
+
+def share_batch(where: str, a: Factor, b: Factor, axes: int, labels: str) -> tuple[Factor, Factor, str, str]:
+    """Both operands so that their first `axes` axes fit by labels, which come with them: an operand that has
+    size 1 along an axis of the other loses it."""
+    left, right = a.value.shape[:axes], b.value.shape[:axes]
+    common = broadcast(left, right)
+    do = f"make sizes equal or 1: {show(left)} and {show(right)}"
+    rules = [
+        Requirement(m, Relation.BROADCAST, n, "AR112", where, do)
+        for m, n in zip(left, right, strict=True)
+        if m != n and 1 not in (m, n)
+    ]
+    a = a.moved(checked(a.value, rules))
+    a, first = _repeated(a, common, labels)
+    b, second = _repeated(b, common, labels)
+    return a, b, first, second
+
+
+def _repeated(x: Factor, common: Shape, labels: str) -> tuple[Factor, str]:
+    """`x` with the sizes of `common`, but for axes that have size 1, which are left out where `common` has
+    another one; and the labels that stay."""
+    shape = x.value.shape
+    open_axes = [k for k, size in enumerate(common) if shape[k] not in (1, size)]
+    if open_axes:
+        # Where a size is 1 at the run, its one element is read everywhere.
+        axes = [Axis(0, k, minimum(add(d, -1), 1) if k in open_axes else 1) for k, d in enumerate(shape)]
+        sizes = tuple(common[k] if k in open_axes else d for k, d in enumerate(shape))
+        x = x.moved(windows(x.value, axes, sizes))
+    single = [k for k, size in enumerate(common) if shape[k] == 1 != size]
+    kept = "".join(labels[k] for k in range(len(common)) if k not in single)
+    return x.moved(squeeze(x.value, single)), kept

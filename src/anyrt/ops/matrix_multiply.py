@@ -1,0 +1,173 @@
+"""MatrixMultiply: products of matrices and vectors, with batches that broadcast.
+
+add_matrix_multiply(a, MatrixOperation.NONE, b, MatrixOperation.TRANSPOSE)  # (8, 3, 5), (1, 4, 5) → (8, 3, 4)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.enums import DataType, LayerType, MatrixOperation
+from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value
+from anyrt.ops._check import checked, need, show
+from anyrt.ops._product import factor, multiplied, share_batch
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS
+from anyrt.prims.build import cast
+
+NONE, TRANSPOSE, VECTOR = MatrixOperation
+TYPES = FLOATS | {DataType.FP8, DataType.INT8}
+# The labels of the axes behind the batch: rows m, columns n, k is summed over.
+LEFT = {NONE: "mk", TRANSPOSE: "km", VECTOR: "k"}
+RIGHT = {NONE: "kn", TRANSPOSE: "nk", VECTOR: "k"}
+BATCH = "abcdefgh"
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixMultiplyAttrs(Attrs):
+    """Attributes of MatrixMultiply."""
+
+    op0: MatrixOperation = attr(Kind.ENUM, "how input0 is read", enum=MatrixOperation)
+    op1: MatrixOperation = attr(Kind.ENUM, "how input1 is read", enum=MatrixOperation)
+
+
+def expand(layer: Layer[MatrixMultiplyAttrs]) -> tuple[Value, ...]:
+    """One `Contract`."""
+    a, b = factor(layer, 0), factor(layer, 1)
+    left, right = LEFT[layer.attrs.op0], RIGHT[layer.attrs.op1]
+    batch = _check_ranks(layer, len(left), len(right))
+    m, n = (x.value.shape[batch + s.index("k")] for x, s in ((a, left), (b, right)))
+    got = f"sizes {m} and {n} to sum over in {show(a.value.shape)} and {show(b.value.shape)}"
+    do = "use MatrixOperation.TRANSPOSE for an operand whose rows and columns are exchanged"
+    rule = need(layer.name, m, Relation.EQ, n, "AR130", got, "one size", do)
+    a = a.moved(checked(a.value, rule))
+    a, b, first, second = share_batch(layer.name, a, b, batch, BATCH[:batch])
+    kept = (left + right).replace("k", "")
+    equation = f"{first}{left},{second}{right}->{BATCH[:batch]}{kept}"
+    return (_stored(multiplied(equation, a, b), layer.input(0).dtype),)
+
+
+def _stored(y: Value, dtype: DataType) -> Value:
+    return cast(y, dtype) if dtype is DataType.FP8 else y
+
+
+def _check_ranks(layer: Layer[MatrixMultiplyAttrs], left: int, right: int) -> int:
+    """The number of batch axes, which both operands have."""
+    found = []
+    for i, (op, axes) in enumerate(((layer.attrs.op0, left), (layer.attrs.op1, right))):
+        shape = layer.input(i).shape
+        if len(shape) < axes:
+            got, do = f"rank {len(shape)} for input {i} with {op.name}", "add dimensions of size 1"
+            raise ShapeError("AR101", layer.name, got, f"rank >= {axes}", do)
+        found.append(len(shape) - axes)
+    if found[0] != found[1]:
+        got = f"{found[0]} and {found[1]} batch dimensions in {show(layer.input(0).shape)}"
+        got += f" and {show(layer.input(1).shape)}"
+        do = "add dimensions of size 1 with a shuffle or unsqueeze"
+        raise ShapeError("AR122", layer.name, got, "as many in both", do)
+    return found[0]
+
+
+def ref(attrs: MatrixMultiplyAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """All products, by broadcasting, and their sums."""
+    a, b = (x.astype(np.float64) for x in arrays)
+    rows = a[..., None, :] if attrs.op0 is VECTOR else a
+    columns = b[..., None] if attrs.op1 is VECTOR else b
+    rows = np.swapaxes(rows, -1, -2) if attrs.op0 is TRANSPOSE else rows
+    columns = np.swapaxes(columns, -1, -2) if attrs.op1 is TRANSPOSE else columns
+    with np.errstate(all="ignore"):
+        y = np.sum(rows[..., None] * columns[..., None, :, :], axis=-2)
+    y = y[..., 0] if attrs.op1 is VECTOR else y
+    drop = -1 if attrs.op1 is VECTOR else -2
+    return (np.squeeze(y, drop) if attrs.op0 is VECTOR else y,)
+
+
+def _case(
+    op0: MatrixOperation,
+    op1: MatrixOperation,
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    dtype: DataType = DataType.FLOAT,
+    dynamic: tuple[tuple[int, ...], ...] = (),
+    int8: tuple[tuple[float, ...], float] | None = None,
+) -> Case[MatrixMultiplyAttrs]:
+    summed = left[-2] if op0 is TRANSPOSE else left[-1]
+    low, high = (-128, 128) if int8 else (-2, 2)
+    # A sum of k products below 4, each addition rounded to float32.
+    room = 4 * summed**2 * 2.0**-24 + 1e-7
+    return Case(
+        MatrixMultiplyAttrs(op0, op1), (left, right), (dtype,), (), dynamic, low, high, int8=int8, atol=room
+    )
+
+
+def cases() -> tuple[Case[MatrixMultiplyAttrs], ...]:
+    """Every pair of operations, types, broadcast batches, sums over nothing, ranks to 8."""
+    shape = {NONE: ((3, 5), (5, 9)), TRANSPOSE: ((5, 3), (9, 5)), VECTOR: ((5,), (5,))}
+    out = [_case(p, q, shape[p][0], shape[q][1]) for p in MatrixOperation for q in MatrixOperation]
+    out += [_case(NONE, NONE, (7, 33), (33, 17), t) for t in (DataType.HALF, DataType.BF16, DataType.FP8)]
+    codes = ((0.05, 0.1), 4.0)
+    return (
+        *out,
+        _case(NONE, TRANSPOSE, (2, 1, 3, 5), (1, 4, 9, 5), dynamic=((0, 1), (0, 1))),
+        _case(NONE, VECTOR, (2, 3, 5), (2, 5)),
+        _case(VECTOR, NONE, (1, 5), (4, 5, 3), dynamic=((), (0, 2))),
+        _case(NONE, NONE, (2, 3, 0), (2, 0, 4)),
+        _case(NONE, NONE, (0, 3, 5), (1, 5, 4)),
+        _case(NONE, NONE, (1, 2, 1, 2, 1, 2, 3, 5), (2, 1, 1, 2, 1, 1, 5, 4)),
+        _case(NONE, NONE, (3, 70), (70, 18), DataType.INT8, ((0,), (1,)), codes),
+        _case(NONE, TRANSPOSE, (2, 3, 5), (1, 4, 5), DataType.INT8, int8=codes),
+    )
+
+
+def mistakes() -> tuple[Mistake[MatrixMultiplyAttrs], ...]:
+    """Ranks, sizes and types."""
+    plain, turned = MatrixMultiplyAttrs(NONE, NONE), MatrixMultiplyAttrs(NONE, TRANSPOSE)
+    vector, ints = MatrixMultiplyAttrs(NONE, VECTOR), (DataType.INT32,)
+    good, mixed = ((3, 5), (5, 4)), (DataType.FLOAT, DataType.HALF)
+    return (
+        Mistake("AR130", "sizes to sum over that differ", plain, ((3, 5), (4, 5))),
+        Mistake("AR130", "the same where an operand is transposed", turned, good),
+        Mistake("AR130", "sizes to sum over that differ at run time", plain, ((3, 5), (4, 5)), dynamic=True),
+        Mistake("AR122", "numbers of batch dimensions that differ", plain, ((2, 3, 5), (5, 4))),
+        Mistake("AR122", "a matrix for a vector", vector, good),
+        Mistake("AR101", "a vector for a matrix", plain, ((5,), (5, 4))),
+        Mistake("AR101", "a number for a vector", vector, ((3, 5), ())),
+        Mistake("AR112", "batches that do not broadcast", plain, ((2, 3, 5), (3, 5, 4))),
+        Mistake("AR112", "the same at run time", plain, ((2, 3, 5), (3, 5, 4)), dynamic=True),
+        Mistake("AR202", "a type that MatrixMultiply does not take", plain, good, ints),
+        Mistake("AR203", "operands of different types", plain, good, mixed),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.MATRIX_MULTIPLY,
+        cls="IMatrixMultiplyLayer",
+        methods=(
+            Method(
+                "add_matrix_multiply",
+                ("input0", "op0", "input1", "op1"),
+                example="plain, turned = trt.MatrixOperation.NONE, trt.MatrixOperation.TRANSPOSE\n"
+                "layer = network.add_matrix_multiply(a, plain, b, turned)",
+            ),
+        ),
+        inputs=(Input("input0", TYPES), Input("input1", TYPES, same_as=0)),
+        attrs=MatrixMultiplyAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the "
+        "last one holds, whose dimension the output lacks. Both operands have as many batch dimensions "
+        "before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two "
+        "dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges "
+        "multiplies codes, whose sums are exact in int32, and scales these.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("MatMul", "Gemm"),
+        real_int8=lambda attrs: True,
+        source="operator page MatrixMultiply",
+    ),
+)

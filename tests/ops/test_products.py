@@ -1,0 +1,90 @@
+"""Layers that multiply: how INT8 is multiplied, which operands are repeated, and what becomes of batches."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType, MatrixOperation
+from anyrt.core.enums import LayerType as L
+from anyrt.core.errors import AnyrtError
+from anyrt.ir.graph import walk
+from anyrt.ops import OPS
+from anyrt.ops._expand import expand_layer
+from anyrt.ops._record import Layer
+from anyrt.prims.build import param
+from anyrt.prims.const import Const, Param
+from anyrt.prims.contract import Contract
+
+NONE, TRANSPOSE, VECTOR = MatrixOperation
+F, I8 = DataType.FLOAT, DataType.INT8
+
+
+def product(left, right, dtype=F, **scales):
+    values = (param("x0", left, dtype), param("x1", right, dtype))
+    layer = Layer("layer", OPS[L.MATRIX_MULTIPLY].attrs(NONE, NONE), values)
+    return expand_layer(OPS[L.MATRIX_MULTIPLY], layer, **scales)[0]
+
+
+def contraction(value):
+    """The one `Contract` that a value is computed with."""
+    (found,) = (v for v in walk([value]) if isinstance(v.op, Contract))
+    return found
+
+
+def test_int8_multiplies_codes_and_scales_their_sums():
+    value = product((3, 70), (70, 4), I8, in_scales=(0.5, 0.25), out_scale=2.0)
+    sums = contraction(value)
+    assert sums.dtype is DataType.INT32
+    assert [(type(v.op), v.dtype) for v in sums.args] == [(Param, I8)] * 2
+    constants = [v.op.blob.data.tolist() for v in walk([value]) if isinstance(v.op, Const)]
+    assert [0.125] in constants
+
+
+@pytest.mark.parametrize("size", [131072, Sym("x0.1", 0, 131072).dim])
+def test_int8_sums_that_int32_may_not_hold_are_sums_of_real_numbers(size):
+    assert contraction(product((3, size), (size, 4), I8)).dtype is F
+
+
+def test_longest_int8_sum_is_exact():
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network = builder.create_network(0)
+    x = network.add_input("x", trt.int8, (1, 131071))
+    x.dynamic_range = (-127, 127)
+    layer = network.add_matrix_multiply(x, trt.MatrixOperation.NONE, x, trt.MatrixOperation.TRANSPOSE)
+    layer.get_output(0).dtype = trt.float32
+    layer.get_output(0).name = "y"
+    network.mark_output(layer.get_output(0))
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.INT8)
+    engine = builder.build_engine_with_config(network, config)
+    codes = np.full((1, 131071), -128, np.int8)
+    assert engine.run(x=codes)["y"].item() == np.float32(131071 * 128**2)
+
+
+def test_batch_of_size_1_is_no_axis_of_the_contraction():
+    value = product((8, 3, 5), (1, 5, 4))
+    contract = contraction(value)
+    assert contract.args[1].shape == (5, 4)
+    assert (contract.op.left, contract.op.right, contract.op.out) == ((0, 1, 2), (2, 3), (0, 1, 3))
+
+
+def test_open_batches_run_with_either_of_them_1():
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network = builder.create_network(0)
+    a, b = (network.add_input(n, trt.float32, (-1, 2, 3)) for n in "ab")
+    layer = network.add_matrix_multiply(a, trt.MatrixOperation.NONE, b, trt.MatrixOperation.TRANSPOSE)
+    layer.get_output(0).name = "y"
+    network.mark_output(layer.get_output(0))
+    config, profile = builder.create_builder_config(), builder.create_optimization_profile()
+    for name in "ab":
+        profile.set_shape(name, (0, 2, 3), (2, 2, 3), (4, 2, 3))
+    config.add_optimization_profile(profile)
+    engine = builder.build_engine_with_config(network, config)
+    for left, right, both in ((4, 1, 4), (1, 3, 3), (2, 2, 2), (0, 1, 0), (1, 0, 0), (1, 1, 1)):
+        x, y = (np.arange(6.0 * n, dtype=np.float32).reshape(n, 2, 3) for n in (left, right))
+        got = engine.run(a=x, b=y)["y"]
+        assert got.shape == (both, 2, 2)
+        assert np.array_equal(got, x @ y.swapaxes(1, 2))
+    with pytest.raises(AnyrtError, match="AR112"):
+        engine.run(a=np.zeros((3, 2, 3), np.float32), b=np.zeros((2, 2, 3), np.float32))
