@@ -57,8 +57,8 @@ owners = {name: trt if name == "anyrt" else getattr(trt, name) for name in REMOV
 found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for name in names]
 print(trt.__version__, len(found), set(found))
 """
-    assert run(tmp_path, body) == ["8.6.1 33 {True}"]
-    assert run(tmp_path, body, "--api", "10") == ["10.16.0 33 {False}"]
+    assert run(tmp_path, body) == ["8.6.1 34 {True}"]
+    assert run(tmp_path, body, "--api", "10") == ["10.16.0 34 {False}"]
 
 
 def test_bindings_have_numbers_and_names(tmp_path):
@@ -174,10 +174,20 @@ image = np.random.rand(3, 2, 3, 4).astype(np.float32)
 out = builder.build_engine(network, config).run(x=image)
 print(out["y"].shape, np.allclose(out["z"][..., 0, 0], image.reshape(3, 24) @ w.T, atol=1e-5))
 print(np.allclose(out["y"] - out["z"], b[:, None, None], atol=1e-5))
-print(network.add_fully_connected(x, 4, w), network.add_fully_connected(x, 5, w, w))
+print(type(fc) is trt.IFullyConnectedLayer, fc.type, fc.num_output_channels, fc.kernel.size, fc.bias.size)
+fc.num_output_channels = 4
+print(fc.get_output(0).shape)
+fc.num_output_channels, fc.bias = 5, w
+print(fc.get_output(0).shape)
 """
     told = run(tmp_path, START + body)
-    assert [line for line in told if "[TRT]" not in line] == ["(3, 5, 1, 1) True", "True", "None None"]
+    assert [line for line in told if "[TRT]" not in line] == [
+        "(3, 5, 1, 1) True",
+        "True",
+        "True LayerType.FULLY_CONNECTED 5 120 0",
+        "(unknown)",
+        "(unknown)",
+    ]
     logged = [line.split("[AR103]")[1] for line in told if "[TRT]" in line]
     assert [("kernel" in logged[0], "bias" in logged[1]), len(logged)] == [(True, True), 2]
 

@@ -8,7 +8,7 @@ from anyrt.compiler.cached import obtain, obtain_pool
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
-from anyrt.ops import OPS
+from anyrt.ops import ALL_OPS
 from anyrt.ops._cases import case_run, differences
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Binding, Range
@@ -20,7 +20,7 @@ STATIC_STRIDE = 8  # static sizes run the same kernels with fewer variables: a s
 STRIP = 256  # bytes around each tensor that must stay as they are
 CASES = [
     pytest.param(op, dynamic, start, id=f"{op.layer.name}-{'dynamic' if dynamic else 'static'}-{start}")
-    for op in OPS.values()
+    for op in ALL_OPS
     for dynamic in (True, False)
     for start in range(0, len(list(op.cases())[:: 1 if dynamic else STATIC_STRIDE]), CHUNK)
 ]

@@ -10,7 +10,7 @@ from anyrt.api.convert import annotation
 from anyrt.api.describe import default, notes, operand_notes, types_text
 from anyrt.api.methods import add_methods
 from anyrt.core.codes import CODES
-from anyrt.ops import OPS
+from anyrt.ops import ALL_OPS
 from anyrt.ops._record import VOLUME_LIMIT, AnyOp
 from docgen.blocks import with_outputs
 from docgen.examples import example
@@ -22,7 +22,7 @@ SECTIONS = ("Adding it", "Attributes", "Inputs", "Outputs", "Meaning", "Limits",
 
 def pages() -> dict[str, str]:
     """Path and text of every page, and of the list of them."""
-    found = {f"docs/operators/{page_name(op)}.md": _page(op) for op in OPS.values()}
+    found = {f"docs/operators/{page_name(op)}.md": _page(op) for op in ALL_OPS}
     return {**found, "docs/operators/index.md": _index()}
 
 
@@ -44,7 +44,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _index() -> str:
-    rows = [(f"[{title(op)}]({page_name(op)}.md)", _first_sentence(op.doc)) for op in OPS.values()]
+    rows = [(f"[{title(op)}]({page_name(op)}.md)", _first_sentence(op.doc)) for op in ALL_OPS]
     head = NOTE.format("the operators' records") + "# Operators\n\n"
     return head + table(("operator", "what it does"), sorted(rows))
 
@@ -63,7 +63,7 @@ def _page(op: AnyOp) -> str:
 
 
 def _adding(op: AnyOp) -> str:
-    made = add_methods()
+    made = add_methods(ALL_OPS)
     lines = [f"network.{m.name}{_signature(made[m.name])}" for m in op.methods]
     return "```\n" + "\n".join(lines) + "\n```\n"
 
@@ -122,5 +122,7 @@ def _dla(op: AnyOp) -> str:
 
 
 def _example(op: AnyOp) -> str:
+    if op.removed:
+        return ""  # a process has the API of one version
     block = f"```python\n{example(op)}```\n\n```text\n```\n"
     return with_outputs(block, page_name(op))

@@ -14,7 +14,7 @@ from anyrt.api.edge import quiet
 from anyrt.api.layer import ILayer
 from anyrt.api.missing import lookup_error
 from anyrt.core.errors import ArgumentError
-from anyrt.ops import OPS
+from anyrt.ops import ALL_OPS, OPS
 from anyrt.ops._record import AnyOp, AttrSpec
 
 # Attributes of weak typing, which TensorRT refuses on strongly typed networks.
@@ -23,8 +23,8 @@ WEAK_ONLY = frozenset({"compute_precision"})
 
 @cache
 def layer_class(name: str) -> type[ILayer]:
-    """The class of that name; AttributeError when no operator has it."""
-    for op in OPS.values():
+    """The class of that name, also of one that was removed; AttributeError when no operator has it."""
+    for op in ALL_OPS:
         if op.cls == name:
             body = {"__doc__": class_text(op), **{s.name: _property(op, s) for s in op.specs()}}
             return _new(name, body)
@@ -32,7 +32,7 @@ def layer_class(name: str) -> type[ILayer]:
 
 
 def layer_class_names() -> list[str]:
-    """Every name that `layer_class` takes."""
+    """The names of all that TensorRT has today."""
     return sorted({op.cls for op in OPS.values()})
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from anyrt.api.convert import accepted, take
@@ -34,9 +34,9 @@ class _Required:
 REQUIRED = _Required()
 
 
-def add_methods() -> dict[str, Adder]:
+def add_methods(ops: Iterable[AnyOp] = tuple(OPS.values())) -> dict[str, Adder]:
     """Every `add_*` method that makes a layer."""
-    return {m.name: _adder(op, m) for op in OPS.values() for m in op.methods}
+    return {m.name: _adder(op, m) for op in ops for m in op.methods}
 
 
 def _adder(op: AnyOp, method: Method) -> Adder:

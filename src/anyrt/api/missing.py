@@ -126,11 +126,6 @@ OTHERS = (
     ),
     Topic("refitting", "build the engine again with the new weights", "Refitter"),
     Topic(
-        "fully connected layers",
-        "what add_fully_connected makes with --api 8.6 ends in an IShuffleLayer",
-        "IFullyConnectedLayer",
-    ),
-    Topic(
         "parsers of TensorRT 8",
         "describe the network by add_* methods; no file is parsed",
         "CaffeParser ICaffePluginFactoryV2 IBlobNameToTensor UffParser UffInputOrder FieldCollection"
@@ -140,14 +135,18 @@ OTHERS = (
 
 # What TensorRT 8.6 had and 10 removed, and its successor; `python -m anyrt.compat --api 8.6` has it all.
 REMOVED: dict[str, dict[str, str]] = {
-    "anyrt": {"ResizeMode": "InterpolationMode", "SliceMode": "SampleMode"},
+    "anyrt": {
+        "IFullyConnectedLayer": "IMatrixMultiplyLayer",
+        "ResizeMode": "InterpolationMode",
+        "SliceMode": "SampleMode",
+    },
     "Builder": {"build_engine": "build_engine_with_config", "max_batch_size": "the shapes of inputs"},
     "IBuilderConfig": {
         "max_workspace_size": "set_memory_pool_limit(MemoryPoolType.WORKSPACE, bytes)",
         "min_timing_iterations": "avg_timing_iterations",
     },
     "INetworkDefinition": {
-        "add_fully_connected": "add_elementwise PROD and add_reduce SUM",
+        "add_fully_connected": "add_matrix_multiply and add_elementwise SUM",
         "has_explicit_precision": "the types of tensors",
     },
     "ICudaEngine": {

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Self
+from typing import Self, TypeVar
 
 
 class TrtEnum(enum.Enum):
@@ -61,3 +61,23 @@ class TrtEnum(enum.Enum):
 
     def __ge__(self, other: Self) -> bool:
         return self._value_ >= other._value_ if type(other) is type(self) else NotImplemented
+
+
+E = TypeVar("E", bound=TrtEnum)
+
+
+def unlisted(kind: type[E], name: str) -> E:
+    """A member of `kind` that it does not list, with a number that none of the listed ones has."""
+    member = object.__new__(kind)
+    member._name_ = name
+    member._value_ = 1 + max(int(m) for m in kind)
+    return member
+
+
+def add_to_list(member: TrtEnum) -> None:
+    """Have its enum list a member that it does not."""
+    kind = type(member)
+    setattr(kind, member.name, member)
+    kind._member_map_[member.name] = member
+    kind._value2member_map_[member._value_] = member
+    kind._member_names_.append(member.name)

@@ -13,10 +13,12 @@ from anyrt.core.enums import LayerType
 from anyrt.ops._record import AnyOp
 
 
-def _load() -> dict[LayerType, AnyOp]:
+def _load() -> tuple[AnyOp, ...]:
     names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
-    found = (op for name in names for op in importlib.import_module(f"{__name__}.{name}").OPS)
-    return {op.layer: op for op in found}
+    return tuple(op for name in names for op in importlib.import_module(f"{__name__}.{name}").OPS)
 
 
-OPS: dict[LayerType, AnyOp] = _load()
+ALL_OPS: tuple[AnyOp, ...] = _load()
+OPS: dict[LayerType, AnyOp] = {op.layer: op for op in ALL_OPS if not op.removed}
+# What TensorRT 10 has no more: there with `python -m anyrt.compat --api 8.6` alone.
+REMOVED: tuple[AnyOp, ...] = tuple(op for op in ALL_OPS if op.removed)

@@ -21,7 +21,7 @@ from anyrt.core.dtype import cast, is_float, is_integer, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol, Value
 from anyrt.ir.reference import widen
-from anyrt.ops import OPS
+from anyrt.ops import ALL_OPS
 from anyrt.ops._expand import expand_layer
 from anyrt.ops._record import ABSENT, AnyOp, Array, Attrs, Case, Layer, Mistake
 from anyrt.prims._convert import limits
@@ -57,14 +57,14 @@ class Run:
 
 def all_cases() -> Iterator[tuple[AnyOp, AnyCase]]:
     """Every case of every operator."""
-    for op in OPS.values():
+    for op in ALL_OPS:
         for case in op.cases():
             yield op, case
 
 
 def all_mistakes() -> Iterator[tuple[AnyOp, AnyMistake]]:
     """Every mistake that an operator lists."""
-    for op in OPS.values():
+    for op in ALL_OPS:
         for mistake in op.mistakes():
             yield op, mistake
 

@@ -218,6 +218,7 @@ class Op(Generic[A]):
     real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
     tensors' scales);
     otherwise their codes are copied.
+    removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.
     """
 
     layer: LayerType
@@ -236,6 +237,7 @@ class Op(Generic[A]):
     real_int8: Callable[[A], bool] = lambda attrs: False
     volume_limit: int = VOLUME_LIMIT
     source: str = ""
+    removed: bool = False
 
     def specs(self) -> tuple[AttrSpec, ...]:
         """The attributes in order."""

@@ -16,10 +16,12 @@ from anyrt.api.config import IBuilderConfig
 from anyrt.api.context import IExecutionContext
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.layers import layer_class
+from anyrt.api.methods import add_methods
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.setting import Setting
-from anyrt.compat.api86 import building, context, engine, enums, layers
+from anyrt.compat.api86 import building, context, engine, enums
 from anyrt.core.enums import InterpolationMode, SampleMode
+from anyrt.ops import REMOVED
 
 VERSION = "8.6.1"
 
@@ -30,7 +32,7 @@ def offer() -> None:
     _put(IExecutionContext, (*context.METHODS, context.ACTIVE_PROFILE))
     _put(Builder, building.BUILDER)
     _put(IBuilderConfig, (building.MAX_WORKSPACE_SIZE,))
-    _put(INetworkDefinition, (property(building.has_explicit_precision), layers.add_fully_connected))
+    _put(INetworkDefinition, (property(building.has_explicit_precision), *add_methods(REMOVED).values()))
     _keep(Builder, "max_batch_size", Setting(int, 1, "Kept: the batch stands in the shapes.", low=1))
     _keep(
         IBuilderConfig,
@@ -42,6 +44,7 @@ def offer() -> None:
         setattr(padding, name, vars(padding)[f"{name}_nd"])
     enums.offer()
     vars(anyrt).update(__version__=VERSION, ResizeMode=InterpolationMode, SliceMode=SampleMode)
+    vars(anyrt).update({op.cls: layer_class(op.cls) for op in REMOVED})
 
 
 def _put(owner: type, members: Iterable[Callable[..., object] | property]) -> None:

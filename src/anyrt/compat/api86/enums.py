@@ -12,7 +12,8 @@ from anyrt.core.enums import (
     ProfilingVerbosity,
     SampleMode,
 )
-from anyrt.core.trt_enum import TrtEnum
+from anyrt.core.trt_enum import TrtEnum, add_to_list, unlisted
+from anyrt.ops import REMOVED
 
 # EXPLICIT_PRECISION changed nothing in 8.6, and so asks for no more than the flag beside it.
 _SAME: tuple[tuple[str, TrtEnum], ...] = (
@@ -27,7 +28,6 @@ _SAME: tuple[tuple[str, TrtEnum], ...] = (
 )
 _MORE: tuple[tuple[str, type[TrtEnum]], ...] = (
     ("ENABLE_TACTIC_HEURISTIC", BuilderFlag),
-    ("FULLY_CONNECTED", LayerType),
     ("RNN_V2", LayerType),
     ("CAFFE_ROUND_DOWN", PaddingMode),
     ("CAFFE_ROUND_UP", PaddingMode),
@@ -39,24 +39,13 @@ _MORE: tuple[tuple[str, type[TrtEnum]], ...] = (
 def offer() -> None:
     """Add them to their enums."""
     for name, member in _SAME:
-        _name(name, member)
-    for name, kind in _MORE:
+        kind = type(member)
         if name not in kind.__members__:
-            _name(name, _member(name, kind))
-
-
-def _name(name: str, member: TrtEnum) -> None:
-    kind = type(member)
-    if name not in kind.__members__:
-        setattr(kind, name, member)
-        kind._member_map_[name] = member
-
-
-def _member(name: str, kind: type[TrtEnum]) -> TrtEnum:
-    """A member with a number of its own: that of 8.6 belongs to another one now."""
-    member = object.__new__(kind)
-    member._name_ = name
-    member._value_ = 1 + max(int(m) for m in kind)
-    kind._value2member_map_[member._value_] = member
-    kind._member_names_.append(name)
-    return member
+            setattr(kind, name, member)
+            kind._member_map_[name] = member
+    for op in REMOVED:
+        if op.layer.name not in LayerType.__members__:
+            add_to_list(op.layer)
+    for name, owner in _MORE:
+        if name not in owner.__members__:
+            add_to_list(unlisted(owner, name))

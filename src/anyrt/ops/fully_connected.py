@@ -1,0 +1,162 @@
+"""FullyConnected: the last three dimensions times a kernel, plus a bias. TensorRT 10 removed it.
+
+add_fully_connected(x, 10, kernel, bias)    # x: (8, 3, 4, 4), kernel: 10 × 48, bias: 10 → (8, 10, 1, 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.errors import DTypeError, ShapeError
+from anyrt.core.trt_enum import unlisted
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._check import static_shape
+from anyrt.ops._record import EMPTY_BLOB, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._record import weights as blob_of
+from anyrt.ops._types import FLOATS
+from anyrt.prims.build import cast, contract, map_, reshape
+from anyrt.prims.const import Blob, Const
+
+LABELS = "abcdefgh"
+DLA_IMAGE, DLA_OUTPUTS = 32, 8192
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnectedAttrs(Attrs):
+    """Attributes of FullyConnected."""
+
+    num_output_channels: int = attr(Kind.INT, "the rows of the kernel, one for each output")
+    kernel: Blob = attr(Kind.WEIGHTS, "a row of C · H · W numbers for each output")
+    bias: Blob = attr(Kind.WEIGHTS, "a number for each output; empty: 0", EMPTY_BLOB)
+
+
+def expand(layer: Layer[FullyConnectedAttrs]) -> tuple[Value, ...]:
+    """One `Contract` in float32, and an addition."""
+    x, attrs, rank = layer.input(0), layer.attrs, layer.input(0).type.rank
+    if rank < 3:
+        raise ShapeError("AR101", layer.name, f"rank {rank}", "rank >= 3", "add dimensions of size 1")
+    columns = prod(static_shape(layer.name, x.shape[-3:], f"axes {rank - 3} to {rank - 1} of sizes"))
+    rows, outer = attrs.num_output_channels, x.shape[:-3]
+    if rows < 1:
+        raise ShapeError("AR103", layer.name, f"{rows} outputs", "1 or more", "give the rows of the kernel")
+    kernel = _weights(layer, "kernel", attrs.kernel, (rows, columns))
+    labels = LABELS[: len(outer)]
+    flat = cast(reshape(x, (*outer, columns)), DataType.FLOAT)
+    y = contract(f"{labels}k,nk->{labels}n", flat, kernel)
+    if attrs.bias.size:
+        bias = _weights(layer, "bias", attrs.bias, (rows,))
+        y = map_("add", y, reshape(bias, (*(1 for _ in outer), rows)))
+    return (cast(reshape(y, (*outer, rows, 1, 1)), x.dtype),)
+
+
+def _weights(layer: Layer[FullyConnectedAttrs], name: str, blob: Blob, shape: tuple[int, ...]) -> Value:
+    if blob.dtype not in FLOATS:
+        got, wanted = f"{name} of type {short_name(blob.dtype)}", "float32, float16 or bfloat16"
+        raise DTypeError("AR205", layer.name, got, wanted, "convert it")
+    if blob.size != prod(shape):
+        rows, wanted = shape[0], " x ".join(map(str, shape))
+        do = "give a row of C * H * W for each output" if name == "kernel" else "give one for each output"
+        got = f"{blob.size} weights for {name} with {rows} outputs"
+        raise ShapeError("AR103", layer.name, got, wanted, do)
+    return cast(apply(Const(blob, shape)), DataType.FLOAT)
+
+
+def ref(attrs: FullyConnectedAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Products of each image with each row, summed."""
+    x, rows = arrays[0].astype(np.float64), attrs.num_output_channels
+    kernel = attrs.kernel.array.astype(np.float64).reshape(rows, *x.shape[-3:])
+    bias = attrs.bias.array.astype(np.float64) if attrs.bias.size else np.zeros(rows)
+    with np.errstate(all="ignore"):
+        y = np.stack([np.sum(x * row, axis=(-3, -2, -1)) for row in kernel], axis=-1) + bias
+    return (y[..., None, None],)
+
+
+def dla(layer: Layer[FullyConnectedAttrs]) -> str | None:
+    """Images of four dimensions, height and width to 32, and at most 8192 outputs."""
+    sizes = [d for d in layer.input(0).shape[-2:] if isinstance(d, int) and d <= DLA_IMAGE]
+    if layer.input(0).type.rank != 4 or len(sizes) < 2:
+        return f"DLA runs FullyConnected on 4 dimensions, with height and width to {DLA_IMAGE}"
+    few = layer.attrs.num_output_channels <= DLA_OUTPUTS
+    return None if few else f"DLA runs FullyConnected with at most {DLA_OUTPUTS} outputs"
+
+
+def _some(count: int, dtype: DataType = DataType.FLOAT) -> Blob:
+    """`count` different numbers that every float type holds."""
+    return blob_of(*((7 * i % 16 - 8) / 8 for i in range(count)), dtype=dtype)
+
+
+def cases() -> tuple[Case[FullyConnectedAttrs], ...]:
+    """Types, ranks 3 to 8, with and without a bias, nothing to sum, no images."""
+    f, half = DataType.FLOAT, DataType.HALF
+
+    def case(
+        rows: int, shape: tuple[int, ...], bias: bool, of: DataType = f, to: DataType = f
+    ) -> Case[FullyConnectedAttrs]:
+        attrs = FullyConnectedAttrs(rows, _some(rows * prod(shape[-3:]), to), _some(rows if bias else 0, to))
+        outer = tuple(range(len(shape) - 3))
+        return Case(attrs, (shape,), (of,), dynamic=(outer,), atol=2e-5)
+
+    codes = FullyConnectedAttrs(3, _some(3 * 8), _some(3))
+    return (
+        case(5, (3, 2, 3, 4), True),
+        case(5, (2, 3, 4), False),
+        case(2, (2, 3, 2, 1, 3), True),
+        case(2, (1, 2, 1, 2, 1, 3, 1, 2), True),
+        case(2, (3, 2, 0, 4), True),
+        case(2, (0, 2, 1, 4), True),
+        case(33, (3, 2, 3, 3), True, half),
+        case(4, (3, 2, 3, 4), True, half, half),
+        case(4, (3, 2, 3, 4), True, DataType.BF16, f),
+        Case(codes, ((5, 2, 2, 2),), (DataType.INT8,), (), ((0,),), -128, 128, int8=((0.05,), 0.1)),
+    )
+
+
+def mistakes() -> tuple[Mistake[FullyConnectedAttrs], ...]:
+    """Ranks, counts and types."""
+    good, image = FullyConnectedAttrs(3, _some(24), _some(3)), (5, 2, 3, 4)
+    fits = FullyConnectedAttrs(1, _some(24))
+    return (
+        Mistake("AR101", "an input of fewer than 3 dimensions", fits, ((4, 6),)),
+        Mistake("AR103", "a kernel of a wrong count", good, (image,)),
+        Mistake("AR103", "a bias of a wrong count", FullyConnectedAttrs(1, _some(24), _some(2)), (image,)),
+        Mistake("AR103", "no outputs", FullyConnectedAttrs(0, EMPTY_BLOB), (image,)),
+        Mistake("AR117", "a dynamic size among the last three dimensions", fits, (image,), dynamic=True),
+        Mistake("AR205", "a kernel of integers", FullyConnectedAttrs(1, _some(24, DataType.INT32)), (image,)),
+        Mistake("AR202", "a type that FullyConnected does not take", fits, (image,), (DataType.INT32,)),
+    )
+
+
+OPS = (
+    Op(
+        layer=unlisted(LayerType, "FULLY_CONNECTED"),
+        cls="IFullyConnectedLayer",
+        methods=(
+            Method(
+                "add_fully_connected",
+                ("input", "num_outputs", "kernel", "bias"),
+                defaults=(("bias", None),),
+                renamed=(("num_outputs", "num_output_channels"),),
+                example="layer = network.add_fully_connected(x, 10, kernel, bias)",
+            ),
+        ),
+        inputs=(Input("input", FLOATS | {DataType.INT8}),),
+        attrs=FullyConnectedAttrs,
+        expand=expand,
+        ref=ref,
+        doc="The last three dimensions as one, C · H · W numbers, times each row of the kernel, plus the "
+        "bias of that row: (…, C, H, W) becomes (…, outputs, 1, 1). Computed in float32, rounded once. "
+        "TensorRT 10 removed this layer: programs that run with `python -m anyrt.compat --api 8.6` have it.",
+        cases=cases,
+        mistakes=mistakes,
+        dla=dla,
+        onnx=("Gemm",),
+        real_int8=lambda attrs: True,
+        source="operator page FullyConnected of 8.6",
+        removed=True,
+    ),
+)
