@@ -201,6 +201,21 @@ class IConstantLayer(ILayer):
     @weights.setter
     def weights(self, value: Weights | NDArray[Any]) -> None: ...
 
+class IEinsumLayer(ILayer):
+    """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
+    size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
+    Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
+    occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
+    work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are
+    more than TensorRT takes.
+    """
+    @property
+    def equation(self) -> str:
+        """a term for each input, and what is kept: ij,jk->ik"""
+
+    @equation.setter
+    def equation(self, value: str) -> None: ...
+
 class IElementWiseLayer(ILayer):
     """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
     int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and
@@ -598,6 +613,40 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_constant((2, 3), np.arange(6, dtype=np.float32))
 
         As in TensorRT 10.16 (operator page Constant; fp4 is an extension).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_einsum(self, inputs: Sequence[ITensor], equation: str) -> IEinsumLayer:
+        """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
+        size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
+        Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
+        occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
+        work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are
+        more than TensorRT takes.
+
+        inputs: float32, float16, bfloat16; one or more tensors; all of one type
+        equation: a term for each input, and what is kept: ij,jk->ik
+
+        The new IEinsumLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR112: dots that do not broadcast
+        AR115: an output of more than 8 dimensions
+        AR130: a diagonal of sizes that differ; sizes of a letter that differ, also if one is 1
+        AR202: a type that Einsum does not take
+        AR203: operands of different types
+        AR320: an equation with other signs; an output letter that no input has; an output letter twice;
+            capital letters; dots that the output lacks; more or fewer letters than dimensions; more or
+            fewer terms than inputs
+
+        Refused in a run:
+        AR112: dots that do not broadcast at run time
+        AR130: sizes that differ at run time
+
+            layer = network.add_einsum([a, b], "bcij,bcjk->bcik")
+
+        As in TensorRT 10.16 (operator page Einsum).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

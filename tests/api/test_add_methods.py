@@ -42,6 +42,7 @@ CASES = {
     "add_cast": (lambda net, x: net.add_cast(input=x, to_type=trt.bool), [[True, True]]),
     "add_concatenation": (lambda net, x: net.add_concatenation(inputs=[x, x]), [[1, 3], [1, 3]]),
     "add_constant": (lambda net, x: net.add_constant(shape=(1, 1), weights=FOUR), [[4]]),
+    "add_einsum": (lambda net, x: net.add_einsum(inputs=[x, x], equation="ij,kj->ik"), [[10]]),
     "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
     "add_matrix_multiply": (

@@ -96,6 +96,9 @@ CASES = {
     ("IConstantLayer", "weights"): (
         *([0], lambda net, x: net.add_constant((2,), of(1, 3)), of(5, 6), [1, 3], [5, 6]),
     ),
+    ("IEinsumLayer", "equation"): (
+        *([[1, 2], [3, 4]], lambda net, x: net.add_einsum([x], "ij->ji"), "ij->j", [[1, 3], [2, 4]], [4, 6]),
+    ),
     ("IElementWiseLayer", "op"): (
         *(PAIR, lambda net, x: net.add_elementwise(x, x, SUM), trt.ElementWiseOperation.PROD, [2, 6], [1, 9]),
     ),

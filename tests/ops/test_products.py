@@ -88,3 +88,37 @@ def test_open_batches_run_with_either_of_them_1():
         assert np.array_equal(got, x @ y.swapaxes(1, 2))
     with pytest.raises(AnyrtError, match="AR112"):
         engine.run(a=np.zeros((3, 2, 3), np.float32), b=np.zeros((2, 2, 3), np.float32))
+
+
+def einsum(equation, *shapes, dtype=F):
+    values = tuple(param(f"x{i}", shape, dtype) for i, shape in enumerate(shapes))
+    return expand_layer(OPS[L.EINSUM], Layer("layer", OPS[L.EINSUM].attrs(equation), values))[0]
+
+
+def primitives(value):
+    return [type(v.op).__name__ for v in walk([value]) if not isinstance(v.op, Param)]
+
+
+def test_einsum_of_two_operands_is_one_contraction():
+    value = einsum("bhqd,bhkd->bhkq", (2, 3, 4, 5), (2, 3, 7, 5), dtype=DataType.HALF)
+    assert (primitives(value), value.shape, value.dtype) == (["Contract"], (2, 3, 7, 4), DataType.HALF)
+
+
+def test_einsum_without_a_sum_is_a_product_of_elements():
+    assert "Contract" not in primitives(einsum("i,j->ij", (3,), (17,)))
+
+
+def test_einsum_multiplies_the_pair_with_the_least_work_first():
+    value = einsum("ij,jk,kl->il", (100, 100), (100, 100), (100, 2))
+    assert [v.shape for v in walk([value]) if isinstance(v.op, Contract)] == [(100, 2), (100, 2)]
+
+
+def test_einsum_of_several_halves_is_rounded_once():
+    value = einsum("ij,jk,kl->il", (3, 4), (4, 5), (5, 2), dtype=DataType.HALF)
+    kinds = [v.dtype for v in walk([value]) if isinstance(v.op, Contract)]
+    assert (kinds, value.dtype) == ([F, F], DataType.HALF)
+
+
+def test_einsum_that_changes_nothing_is_a_copy():
+    assert primitives(einsum("ij", (3, 5))) == ["Map"]
+    assert primitives(einsum(" i j -> i j ", (3, 5))) == ["Map"]

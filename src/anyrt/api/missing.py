@@ -50,7 +50,6 @@ LAYERS: dict[str, tuple[str, str]] = {
         "use add_reduce for the largest value, add_elementwise, add_cast",
     ),
     "add_dynamic_quantize_v2": ("", "use add_reduce for the largest value, add_elementwise, add_cast"),
-    "add_einsum": ("IEinsumLayer", "multiply with add_elementwise, sum with add_reduce"),
     "add_fill": ("IFillLayer", "use add_constant, or an input"),
     "add_gather": ("IGatherLayer", "use add_slice and add_concatenation where indices are constant"),
     "add_gather_v2": ("", "use add_slice and add_concatenation where indices are constant"),

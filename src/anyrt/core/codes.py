@@ -238,6 +238,11 @@ ARGUMENTS: dict[int, tuple[str, str, str]] = {
         "The Python file that describes a network raises an exception",
         "mend the file",
     ),
+    320: (
+        "equation does not fit",
+        "An equation has a term for each input, a small letter for each dimension, and an output of these",
+        'write terms as in "ij,jk->ik"',
+    ),
 }
 
 GRAPH: dict[int, tuple[str, str, str]] = {

@@ -6,6 +6,7 @@ multiplied("mk,kn->mn", a, b)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,15 +87,19 @@ def share_batch(where: str, a: Factor, b: Factor, axes: int, labels: str) -> tup
 
 
 def _repeated(x: Factor, common: Shape, labels: str) -> tuple[Factor, str]:
-    """`x` with the sizes of `common`, but for axes that have size 1, which are left out where `common` has
-    another one; and the labels that stay."""
-    shape = x.value.shape
-    open_axes = [k for k, size in enumerate(common) if shape[k] not in (1, size)]
+    value, lost = repeated(x.value, dict(enumerate(common)))
+    return x.moved(value), "".join(c for k, c in enumerate(labels) if k not in lost)
+
+
+def repeated(value: Value, common: Mapping[int, Dim]) -> tuple[Value, frozenset[int]]:
+    """`value` with these sizes of axes, and the axes that it has lost instead: those of size 1, where another
+    one is wanted, are left out, since what has no axis is the same along it."""
+    shape = value.shape
+    open_axes = [k for k, size in common.items() if shape[k] not in (1, size)]
     if open_axes:
         # Where a size is 1 at the run, its one element is read everywhere.
         axes = [Axis(0, k, minimum(add(d, -1), 1) if k in open_axes else 1) for k, d in enumerate(shape)]
         sizes = tuple(common[k] if k in open_axes else d for k, d in enumerate(shape))
-        x = x.moved(windows(x.value, axes, sizes))
-    single = [k for k, size in enumerate(common) if shape[k] == 1 != size]
-    kept = "".join(labels[k] for k in range(len(common)) if k not in single)
-    return x.moved(squeeze(x.value, single)), kept
+        value = windows(value, axes, sizes)
+    lost = frozenset(k for k, size in common.items() if shape[k] == 1 != size)
+    return squeeze(value, sorted(lost)), lost
