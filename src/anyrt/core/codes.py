@@ -162,6 +162,11 @@ SHAPES: dict[int, tuple[str, str, str]] = {
         "Positions around a tensor are counted in 32 bits",
         "choose a start, size or padding nearer to the tensor",
     ),
+    126: (
+        "window larger than its input",
+        "A window fits into the input and the padding around it at least once",
+        "add padding, or use a smaller window or dilation",
+    ),
     130: (
         "sizes of a sum of products differ",
         "What products are summed over has one size in all operands that have it",

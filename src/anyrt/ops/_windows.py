@@ -1,0 +1,165 @@
+"""Windows that slide along axes: padding modes, sizes of results, and the view that lays windows out.
+
+Convolution, deconvolution and pooling share this. All sizes may be symbols.
+
+>>> slide(PaddingMode.SAME_UPPER, 7, Slide(3, stride=2), 0, 0)
+Span(before=1, after=1, overhang=0, count=4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim, add, floordiv, maximum, mod, mul, product, total
+from anyrt.core.enums import PaddingMode
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Shape, Value
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._record import VOLUME_LIMIT
+from anyrt.prims.build import pad
+from anyrt.prims.build import windows as view
+from anyrt.prims.view import Axis
+
+SAME = (PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER)
+FARTHEST = 2**31 - 1  # sizes, steps and borders that an attribute can name
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """Windows along one axis: `size` elements that lie `dilation` apart, each window `stride` further."""
+
+    size: int
+    stride: int = 1
+    dilation: int = 1
+
+    @property
+    def reach(self) -> int:
+        """Positions from the first element of a window to its last one."""
+        return 1 + self.dilation * (self.size - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where the windows of one axis lie: the border before and after the input, what the last window needs
+    behind that (`overhang`, of EXPLICIT_ROUND_UP alone), and how many windows there are."""
+
+    before: Dim
+    after: Dim
+    overhang: Dim
+    count: Dim
+
+
+def slide(mode: PaddingMode, size: Dim, by: Slide, before: int, after: int) -> Span:
+    """The windows over an axis of `size` elements; `before` and `after` count in the explicit modes only."""
+    if mode in SAME:
+        # What windows need beyond the input is (count - 1) * stride + reach - size, written as a remainder,
+        # so that its range is known for symbols.
+        most = maximum(0, add(by.reach - 1, mul(mod(add(size, -1), by.stride), -1)))
+        return Span(*_shared(mode, most), 0, add(floordiv(add(size, -1), by.stride), 1))
+    left = total((size, before + after - by.reach))
+    if mode is PaddingMode.EXPLICIT_ROUND_DOWN:
+        return Span(before, after, 0, add(floordiv(left, by.stride), 1))
+    up = add(left, by.stride - 1)
+    overhang = add(by.stride - 1, mul(mod(up, by.stride), -1))
+    return Span(before, after, overhang, add(floordiv(up, by.stride), 1))
+
+
+def spread(mode: PaddingMode, size: Dim, by: Slide, before: int, after: int) -> Span:
+    """The same for a deconvolution, whose inputs are spread over windows of its output: how much is cut off
+    before and after, and how many elements are left."""
+    start: Dim = before
+    end: Dim = after
+    if mode in SAME:
+        start, end = _shared(mode, max(by.reach - by.stride, 0))
+    whole = add(mul(add(size, -1), by.stride), by.reach)
+    return Span(start, end, 0, total((whole, mul(start, -1), mul(end, -1))))
+
+
+def _shared(mode: PaddingMode, border: Dim) -> tuple[Dim, Dim]:
+    """A border before and after; SAME_UPPER has the odd element after, SAME_LOWER before."""
+    less, more = floordiv(border, 2), floordiv(add(border, 1), 2)
+    return (less, more) if mode is PaddingMode.SAME_UPPER else (more, less)
+
+
+def slides(
+    where: str,
+    size: tuple[int, ...],
+    stride: tuple[int, ...] | None,
+    dilation: tuple[int, ...] | None = None,
+    name: str = "kernel_size_nd",
+) -> tuple[Slide, ...]:
+    """How windows slide along each axis, from attributes; `None` is 1 for each."""
+    sizes = per_axis(where, name, size, len(size), 1)
+    steps = per_axis(where, "stride_nd", stride, len(size), 1)
+    gaps = per_axis(where, "dilation_nd", dilation, len(size), 1)
+    return tuple(Slide(*each) for each in zip(sizes, steps, gaps, strict=True))
+
+
+def per_axis(where: str, name: str, given: tuple[int, ...] | None, count: int, least: int) -> tuple[int, ...]:
+    """An attribute with one number of at least `least` for each of `count` axes; `None` is `least` for
+    each."""
+    if given is None:
+        return (least,) * count
+    if len(given) != count:
+        got, wanted = f"{name} {show(given)}", f"{count} values"
+        raise ShapeError("AR108", where, got, wanted, "give one for each axis that windows slide along")
+    if any(not least <= n <= FARTHEST for n in given):
+        got, wanted = f"{name} {show(given)}", f"values from {least} to {FARTHEST}"
+        raise ArgumentError("AR304", where, got, wanted, f"give {least} or more for each axis")
+    return given
+
+
+def spans(
+    where: str,
+    mode: PaddingMode,
+    sizes: Shape,
+    by: Sequence[Slide],
+    before: Sequence[int],
+    after: Sequence[int],
+) -> tuple[tuple[Span, ...], Requirements]:
+    """`slide` for each axis, and what must hold for dynamic sizes: that no window is larger than its padded
+    input. Put the conditions on the input (`checked`), so that they are told before what follows from them.
+    """
+    rules: Requirements = ()
+    for k, (size, each) in enumerate(zip(sizes, by, strict=True)):
+        if mode not in SAME:
+            there = add(size, before[k] + after[k])
+            got = f"a window of {each.reach} over {there} padded elements, spatial axis {k}"
+            do = "add padding, or use a smaller window or dilation"
+            rules += need(where, each.reach, Relation.LE, there, "AR126", got, f"at most {there}", do)
+    found = (slide(mode, *each) for each in zip(sizes, by, before, after, strict=True))
+    return tuple(found), rules
+
+
+def windows(
+    where: str, x: Value, by: Sequence[Slide], at: Sequence[Span], border: float = 0.0, groups: int = 1
+) -> Value:
+    """Windows over the last axes of `x`: (leading axes…, windows of each axis…, elements of each axis…).
+
+    The last leading axis is split into `groups`, where there are more than one: (N, groups, C / groups, …).
+    Around `x` lies `border`. Nothing is copied: it is a view of the padded operand.
+    """
+    lead, count = x.type.rank - len(by), len(by)
+    after = [add(s.after, s.overhang) for s in at]
+    padded = pad(x, [0] * lead + [s.before for s in at], [0] * lead + after, border)
+    got = f"{product(padded.shape)} elements after padding"
+    do = "use less padding, or split the tensor"
+    if padded is not x:
+        rules = need(
+            where, product(padded.shape), Relation.LE, VOLUME_LIMIT, "AR111", got, f"{VOLUME_LIMIT}", do
+        )
+        padded = checked(padded, rules)
+    outer, axes = _leading(x.shape[:lead], groups)
+    for k, each in enumerate(by):
+        axes.append(Axis(0, len(outer) + k, each.stride, ((len(outer) + count + k, each.dilation),)))
+    return view(padded, axes, (*outer, *(s.count for s in at), *(each.size for each in by)))
+
+
+def _leading(shape: Shape, groups: int) -> tuple[Shape, list[Axis]]:
+    axes = [Axis(0, k) for k in range(len(shape))]
+    if groups == 1:
+        return shape, axes
+    last, each = len(shape) - 1, floordiv(shape[-1], groups)
+    return (*shape[:-1], groups, each), [*axes[:-1], Axis(0, last, each, ((last + 1, 1),))]
