@@ -35,7 +35,7 @@ def test_attributes_have_docs_and_their_references_exist(op):
     for spec in op.specs():
         assert spec.doc
         assert (spec.enum is not None) == (spec.kind is Kind.ENUM)
-        assert set(spec.clears) <= names - {spec.name}
+        assert {*spec.clears, *spec.sets} <= names - {spec.name}
         assert max(spec.locked_by or 0, spec.drops or 0) < len(op.inputs) or not op.inputs
     assert {c for i in op.inputs for c in i.clears} <= names
 

@@ -82,6 +82,7 @@ def notes(spec: AttrSpec) -> str:
     """What else is to be known of an attribute, in brackets."""
     found = ["read only"] if spec.read_only else []
     found += [f"assigning it clears {', '.join(f'`{n}`' for n in spec.clears)}"] if spec.clears else []
+    found += [f"assigning it sets {' and '.join(f'`{n}`' for n in spec.sets)}"] if spec.sets else []
     if spec.locked_by is not None:
         found.append(f"cannot be assigned while input {spec.locked_by} is connected")
     if spec.drops is not None:

@@ -43,6 +43,8 @@ def _new(name: str, body: dict[str, object]) -> type[ILayer]:
 
 def _property(op: AnyOp, spec: AttrSpec) -> property:
     def get(self: ILayer) -> object:
+        if spec.sets:
+            return getattr(self, spec.sets[0])
         value = self._attributes[spec.name]
         first = self._inputs[0] if self._inputs else None
         if value is None and spec.from_rank is not None and first is not None:
@@ -50,7 +52,7 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
             return spec.from_rank(rank) if rank >= 0 else 0
         if value is None and spec.from_attr is not None:
             name, stands_for = spec.from_attr
-            return stands_for(self._attributes[name])
+            return show(spec, stands_for(self._attributes[name]))
         return show(spec, value)
 
     @quiet(None)
@@ -64,7 +66,7 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
             got = f"{spec.name} while input {locked} ({operand}) is connected"
             wanted, do = "the input or the attribute", "set it before, or not at all"
             raise ArgumentError("AR310", self._place, got, wanted, do)
-        self._attributes[spec.name] = given
+        self._attributes.update(dict.fromkeys(spec.sets or (spec.name,), given))
         if spec.drops is not None:
             self._drop(spec.drops)
         self._reset(spec.clears)

@@ -52,6 +52,7 @@ class AttrSpec:
     the last of shape and scales counts).
     locked_by: while this operand is connected, an assignment is refused (AR310) and changes nothing.
     drops: this operand is disconnected when the attribute is assigned.
+    sets: attributes that an assignment goes to; it shows the first of them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class AttrSpec:
     clears: tuple[str, ...] = ()
     locked_by: int | None = None
     drops: int | None = None
+    sets: tuple[str, ...] = ()
 
 
 REQUIRED = object()
@@ -81,9 +83,10 @@ def attr(
     clears: tuple[str, ...] = (),
     locked_by: int | None = None,
     drops: int | None = None,
+    sets: tuple[str, ...] = (),
 ) -> Any:  # the field's annotation says the type, as with dataclasses.field
     """A dataclass field that carries its `AttrSpec`; without `default` the add method must give it."""
-    spec = AttrSpec("", kind, doc, enum, read_only, from_rank, from_attr, clears, locked_by, drops)
+    spec = AttrSpec("", kind, doc, enum, read_only, from_rank, from_attr, clears, locked_by, drops, sets)
     meta = {"spec": spec}
     return field(metadata=meta) if default is REQUIRED else field(default=default, metadata=meta)
 
