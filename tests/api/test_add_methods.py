@@ -33,6 +33,12 @@ def normalized(method):
     )
 
 
+def convolved(method):
+    return lambda net, x: getattr(net, method)(
+        *(four(net, x), 2, (1, 2)), kernel=np.float32([[[[0, 8]]], [[[1, 9]]]]), bias=np.float32([0, 0])
+    )
+
+
 # x is [[1, 3]], of shape (1, 2); every parameter by its name.
 CASES = {
     "add_activation": (
@@ -41,6 +47,8 @@ CASES = {
     ),
     "add_cast": (lambda net, x: net.add_cast(input=x, to_type=trt.bool), [[True, True]]),
     "add_concatenation": (lambda net, x: net.add_concatenation(inputs=[x, x]), [[1, 3], [1, 3]]),
+    "add_convolution": (convolved("add_convolution"), [[[[24]], [[28]]]]),
+    "add_convolution_nd": (convolved("add_convolution_nd"), [[[[24]], [[28]]]]),
     "add_constant": (lambda net, x: net.add_constant(shape=(1, 1), weights=FOUR), [[4]]),
     "add_einsum": (lambda net, x: net.add_einsum(inputs=[x, x], equation="ij,kj->ik"), [[10]]),
     "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),

@@ -67,6 +67,10 @@ def uniform(net, x):
     return net.add_scale(x, trt.ScaleMode.UNIFORM, shift=of(1))
 
 
+def convolved(maps, shape, *kernel, **attributes):
+    return lambda net, x: given(net.add_convolution_nd(x, maps, shape, of(*kernel)), **attributes)
+
+
 def half_pixel(mode, *size):
     return lambda net, x: resize(net, x, size, mode, coordinate_transformation=HALF_PIXEL)
 
@@ -95,6 +99,25 @@ CASES = {
     ),
     ("IConstantLayer", "weights"): (
         *([0], lambda net, x: net.add_constant((2,), of(1, 3)), of(5, 6), [1, 3], [5, 6]),
+    ),
+    ("IConvolutionLayer", "num_output_maps"): (
+        *([[PAIR]], convolved(2, (1,), 1, 10), 1, [[PAIR, [10, 30]]], None),
+    ),
+    ("IConvolutionLayer", "kernel_size_nd"): ([[PAIR]], convolved(1, (2,), 1, 2), (1,), [[[7]]], None),
+    ("IConvolutionLayer", "kernel"): ([[PAIR]], convolved(1, (2,), 1, 2), of(0, 1), [[[7]]], [[[3]]]),
+    ("IConvolutionLayer", "bias"): ([[PAIR]], convolved(1, (2,), 1, 2), of(5), [[[7]]], [[[12]]]),
+    ("IConvolutionLayer", "padding_mode"): (
+        *([[PAIR]], convolved(1, (2,), 1, 2), trt.PaddingMode.SAME_LOWER, [[[7]]], [[[2, 7]]]),
+    ),
+    ("IConvolutionLayer", "pre_padding"): ([[PAIR]], convolved(1, (2,), 1, 2), (1,), [[[7]]], [[[2, 7]]]),
+    ("IConvolutionLayer", "post_padding"): ([[PAIR]], convolved(1, (2,), 1, 2), (1,), [[[7]]], [[[7, 3]]]),
+    ("IConvolutionLayer", "padding_nd"): ([[PAIR]], convolved(1, (2,), 1, 2), (1,), [[[7]]], [[[2, 7, 3]]]),
+    ("IConvolutionLayer", "stride_nd"): ([[PAIR]], convolved(1, (1,), 1), (2,), [[PAIR]], [[[1]]]),
+    ("IConvolutionLayer", "dilation_nd"): (
+        *([[[1, 3, 5]]], convolved(1, (2,), 1, 2), (2,), [[[7, 13]]], [[[11]]]),
+    ),
+    ("IConvolutionLayer", "num_groups"): (
+        *([[[1], [3]]], convolved(2, (1,), 1, 10), 2, None, [[[1], [30]]]),
     ),
     ("IEinsumLayer", "equation"): (
         *([[1, 2], [3, 4]], lambda net, x: net.add_einsum([x], "ij->ji"), "ij->j", [[1, 3], [2, 4]], [4, 6]),
@@ -243,6 +266,15 @@ def test_an_attribute_reads_back_and_only_its_class_has_it(cls, name, net):
 
 DEFAULTS = {
     "IActivationLayer": {"alpha": 0, "beta": 0},
+    "IConvolutionLayer": {
+        "pre_padding": (0, 0),
+        "post_padding": (0, 0),
+        "padding_nd": (0, 0),
+        "stride_nd": (1, 1),
+        "dilation_nd": (1, 1),
+        "padding_mode": trt.PaddingMode.EXPLICIT_ROUND_DOWN,
+        "num_groups": 1,
+    },
     "INormalizationLayer": {"epsilon": 1e-5, "num_groups": 1, "compute_precision": trt.float32},
     "IResizeLayer": {
         "resize_mode": trt.InterpolationMode.NEAREST,
@@ -263,11 +295,22 @@ def test_attributes_start_at_the_documented_defaults(net):
     layers = [
         *(net.add_activation(x, trt.ActivationType.RELU), norm(net, x, 0b1100), net.add_resize(x)),
         *(net.add_shuffle(x), net.add_slice(x, (0,), (1,), (1,))),
+        net.add_convolution_nd(x, 1, (3, 4), np.ones(24, np.float32)),
     ]
     found = {type(v).__name__: {n: getattr(v, n) for n in DEFAULTS[type(v).__name__]} for v in layers}
     assert found == DEFAULTS
     unset = [layers[2].shape, layers[3].reshape_dims, layers[4].axes]
     assert [dims.rank for dims in unset] == [-1, -1, -1]
+
+
+def test_padding_is_both_paddings_and_shows_the_first(net):
+    layer = net.add_convolution_nd(
+        net.add_input("x", trt.float32, (1, 1, 5, 5)), 1, (2, 2), np.ones(4, np.float32)
+    )
+    layer.padding_nd = (1, 2)
+    assert [layer.pre_padding, layer.post_padding, layer.padding_nd] == [(1, 2)] * 3
+    layer.pre_padding = (0, 1)
+    assert [layer.pre_padding, layer.post_padding, layer.padding_nd] == [(0, 1), (1, 2), (0, 1)]
 
 
 SELU_PARAMETERS = (1.6732632423543772, 1.0507009873554805)

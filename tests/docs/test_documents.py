@@ -40,6 +40,7 @@ def test_every_operator_has_a_page():
             "int8 stands for real numbers:",
             "activation elementwise fully_connected matrix_multiply reduce resize scale unary",
         ),
+        ("int8 stands for real numbers:", "activation convolution elementwise reduce resize scale unary"),
         (
             "int8 elements are moved as they are",
             "concatenation identity padding resize select shuffle slice squeeze unsqueeze",

@@ -20,7 +20,6 @@ LINE = re.compile(r"(test_messages|bad)\.py:(\d+)\)")
 
 # Codes that a program cannot meet, and why.
 OUT_OF_REACH = {
-    "AR124": "no layer that is there has a largest rank below 8",
     "AR204": "an array of such a type is an argument of the wrong kind, AR311 or AR304",
     "AR207": "names of types are read in plans alone, whose checksum fails first",
     "AR805": "it takes a kernel that is wrong; tests/compiler/test_verify.py makes one",
@@ -253,7 +252,9 @@ PROVOKED = {
     "AR121": lambda p: shape(p.add_squeeze(p.x(2, 1), p.x(1, dtype=trt.int32, name="axes"))),
     "AR122": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, 2, name="z"), SUM)),
     "AR123": lambda p: p.context().set_input_shape("x", (2, 4)),
+    "AR124": lambda p: shape(p.net.add_convolution_nd(p.x(1, 1, 1, 3), 1, (3,), np.ones(3, np.float32))),
     "AR125": lambda p: shape(p.net.add_slice(p.x(3), (0,), (2,), (1 << 33,)), mode=trt.SampleMode.FILL),
+    "AR126": lambda p: shape(p.net.add_convolution_nd(p.x(1, 1, 2), 1, (3,), np.ones(3, np.float32))),
     "AR201": lambda p: shape(p.net.add_scale(p.x(1, 3, 4, 5), CHANNEL, scale=ONES, shift=HALVES)),
     "AR202": lambda p: shape(p.net.add_activation(p.x(2, dtype=trt.int32), trt.ActivationType.TANH)),
     "AR203": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, dtype=trt.int32, name="z"), SUM)),

@@ -60,7 +60,7 @@ def wrong(chains):
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("first", LAYERS, ids=lambda op: op.layer.name)
 def test_two_layers_around_nothing(first, dynamic):
-    chains = [chain((first, second), dynamic) for second in LAYERS]
+    chains = [chain((first, second), dynamic, 10_000) for second in LAYERS]
     assert all(chains), "every layer can follow every other one"
     assert wrong(chains) == []
 

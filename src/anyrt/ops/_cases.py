@@ -100,7 +100,7 @@ def case_graph(
             values.append(const(array, dtype))
             continue
         follow = spec.shape_values
-        open_axes = _open_axes(case, i, array.ndim) if dynamic and not follow else ()
+        open_axes = open_in(case, i, array.ndim) if dynamic and not follow else ()
         found = [Symbol(Sym(f"{name}.{a}"), name, a) for a in open_axes]
         shape: tuple[Dim, ...] = tuple(
             next((s.sym.dim for s in found if s.axis == a), n) for a, n in enumerate(array.shape)
@@ -148,7 +148,8 @@ def _stored(array: Array, dtype: DataType) -> Array:
     return cast(array, dtype)
 
 
-def _open_axes(case: AnyCase | AnyMistake, i: int, rank: int) -> tuple[int, ...]:
+def open_in(case: AnyCase | AnyMistake, i: int, rank: int) -> tuple[int, ...]:
+    """The axes of operand `i` that the case leaves open where sizes are dynamic."""
     chosen = case.dynamic if isinstance(case, Case) else ()
     return chosen[i] if chosen else tuple(range(rank))
 

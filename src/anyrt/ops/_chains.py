@@ -22,12 +22,11 @@ from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import Graph, Symbol, Value, walk
 from anyrt.ir.prim import Array
 from anyrt.ir.reference import widen
-from anyrt.ops._cases import AnyCase, Run, dtype_of, operands
+from anyrt.ops._cases import AnyCase, Run, dtype_of, open_in, operands
 from anyrt.ops._expand import expand_layer
 from anyrt.ops._record import ABSENT, AnyOp, Attrs, Kind, Layer
 from anyrt.prims.build import const, param
 
-TRIES = 1000
 # Others are no first operand, stand for real numbers (test_int8.py), or cannot be computed with.
 TYPES = frozenset(DataType) - {DataType.INT8, DataType.E8M0}
 
@@ -61,11 +60,11 @@ class Unfit(Exception):
     """These cases do not follow one another."""
 
 
-def chain(ops: Sequence[AnyOp], dynamic: bool) -> Chain | None:
+def chain(ops: Sequence[AnyOp], dynamic: bool, tries: int = 1000) -> Chain | None:
     """One chain of these layers, always the same; None where none is found."""
     name = "_".join([*(op.layer.name.lower() for op in ops), "dynamic" if dynamic else "static"])
     random = Random(zlib.crc32(name.encode()))
-    for _ in range(TRIES):
+    for _ in range(tries):
         try:
             return _grown(name, ops, random, dynamic)
         except (AnyrtError, Unfit, ValueError, IndexError):
@@ -76,9 +75,11 @@ def chain(ops: Sequence[AnyOp], dynamic: bool) -> Chain | None:
 def _grown(name: str, ops: Sequence[AnyOp], random: Random, dynamic: bool) -> Chain:
     case, place, arrays = _pick(random.choice((ops[0], ops[-1])), None, None, random)
     held, dtype = _emptied(arrays[place], random), dtype_of(case, place)
-    symbols = tuple(Symbol(Sym(f"{name}.{k}"), name, k) for k in range(held.ndim if dynamic else 0))
+    open_axes = random.choice((range(held.ndim), open_in(case, place, held.ndim))) if dynamic else ()
+    symbols = tuple(Symbol(Sym(f"{name}.{k}"), name, k) for k in open_axes)
     sizes = {s.sym.name: held.shape[s.axis] for s in symbols}
-    shape: tuple[Dim, ...] = tuple(s.sym.dim for s in symbols) if dynamic else held.shape
+    named = {s.axis: s.sym.dim for s in symbols}
+    shape: tuple[Dim, ...] = tuple(named.get(k, n) for k, n in enumerate(held.shape))
     x = value = param(name, shape, dtype)
     made, told = [held], []
     for op in ops:

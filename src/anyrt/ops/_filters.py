@@ -1,0 +1,461 @@
+"""What Convolution and Deconvolution share: attributes, kernels and biases with their checks, int8 codes.
+
+Sums of products are FLOAT, so that a bias is added before anything is rounded; those of int8 codes are exact
+(INT32), and become FLOAT then.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType, PaddingMode
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Shape, Value, apply
+from anyrt.ops._check import Requirements, checked, need, show, static_shape
+from anyrt.ops._record import (
+    ABSENT,
+    EMPTY_BLOB,
+    Array,
+    Attrs,
+    Case,
+    Input,
+    Kind,
+    Layer,
+    Method,
+    Mistake,
+    attr,
+    weights,
+)
+from anyrt.ops._types import FLOATS
+from anyrt.ops._windows import Slide, per_axis, slides
+from anyrt.prims.build import cast, const, contract, map_, reshape, scalar
+from anyrt.prims.const import Blob, Const
+
+Numbers = NDArray[np.float64]
+MOST_AXES = 3
+SUMMED = (2**31 - 1) // 128**2  # so many products of two codes have a sum that INT32 holds
+CODES = 127.0  # the largest code of a kernel, which is symmetric around 0
+INPUTS = (
+    Input("input", FLOATS | {DataType.INT8}),
+    Input("kernel", FLOATS | {DataType.INT8}, required=False, same_as=0),
+    Input("bias", FLOATS, required=False),
+)
+
+
+def _ones(size: tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * len(size)
+
+
+def _zeros(size: tuple[int, ...]) -> tuple[int, ...]:
+    return (0,) * len(size)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAttrs(Attrs):
+    """Attributes of Convolution and Deconvolution."""
+
+    num_output_maps: int = attr(Kind.INT, "channels of the output")
+    kernel_size_nd: tuple[int, ...] = attr(Kind.DIMS, "elements of the kernel along each spatial axis")
+    kernel: Blob = attr(Kind.WEIGHTS, "the kernel's values; empty where input 1 has them", EMPTY_BLOB)
+    bias: Blob = attr(
+        Kind.WEIGHTS, "added to each output map; empty: nothing, or what input 2 has", EMPTY_BLOB
+    )
+    padding_mode: PaddingMode = attr(
+        Kind.ENUM,
+        "how padding and the output's size follow; the SAME modes disregard the paddings below",
+        PaddingMode.EXPLICIT_ROUND_DOWN,
+        enum=PaddingMode,
+    )
+    pre_padding: tuple[int, ...] | None = attr(
+        Kind.DIMS, "padding before the first element", None, from_attr=("kernel_size_nd", _zeros)
+    )
+    post_padding: tuple[int, ...] | None = attr(
+        Kind.DIMS, "padding behind the last element", None, from_attr=("kernel_size_nd", _zeros)
+    )
+    padding_nd: tuple[int, ...] | None = attr(
+        Kind.DIMS, "both paddings", None, sets=("pre_padding", "post_padding")
+    )
+    stride_nd: tuple[int, ...] | None = attr(
+        Kind.DIMS, "from one window to the next", None, from_attr=("kernel_size_nd", _ones)
+    )
+    dilation_nd: tuple[int, ...] | None = attr(
+        Kind.DIMS,
+        "from one element of the kernel to the next, in elements that it meets",
+        None,
+        from_attr=("kernel_size_nd", _ones),
+    )
+    num_groups: int = attr(Kind.INT, "groups that channels and output maps are split into", 1)
+
+    @property
+    def paddings(self) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Before and after; None where nothing was said."""
+        both = self.padding_nd
+        before = both if self.pre_padding is None else self.pre_padding
+        return before, both if self.post_padding is None else self.post_padding
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A layer whose attributes are checked. `x`: (N, C, …), numbers or codes of int8; `kernel`, of its type:
+    the first two axes as the layer has them, before them one for groups where there are more than one.
+
+    step: what a sum of products of codes is worth, one number, or one for each output map; None for numbers.
+    bias: FLOAT, one for each output map, (K, 1, …). before, after: the explicit paddings.
+    """
+
+    x: Value
+    kernel: Value
+    step: Value | None
+    bias: Value | None
+    by: tuple[Slide, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def spatial(self) -> Shape:
+        """The sizes that windows slide along."""
+        return self.x.shape[2:]
+
+
+def read(layer: Layer[FilterAttrs], channels_first: bool) -> Filter:
+    """The layer's operands and weights, checked. channels_first: as (C, K / G, …), not (K, C / G, …)."""
+    attrs, name = layer.attrs, layer.name
+    by = _slides(layer)
+    x, step = _codes(layer, 0)
+    channels = _channels(layer, x, len(by))
+    before, after = (
+        per_axis(name, what, given, len(by), 0)
+        for what, given in zip(("pre_padding", "post_padding"), attrs.paddings, strict=True)
+    )
+    maps, groups = attrs.num_output_maps, attrs.num_groups
+    front = (channels, maps // groups) if channels_first else (maps, channels // groups)
+    shape = (*front, *(each.size for each in by))
+    kernel, worth = _kernel(layer, shape, maps_axis=1 if channels_first else 0)
+    if groups > 1:
+        kernel = reshape(kernel, (groups, shape[0] // groups, *shape[1:]))
+    return Filter(x, kernel, _worth(step, worth), _bias(layer, len(by)), by, before, after)
+
+
+def summed(f: Filter, equation: str, windows: Value, kernel: Value) -> Value:
+    """The contraction of windows with a kernel: FLOAT, or INT32 from codes."""
+    if f.step is None:
+        return contract(equation, windows, kernel, DataType.FLOAT)
+    labels, out = equation.split("->")
+    sizes = dict(zip(labels.split(",")[1], kernel.shape, strict=True))
+    count = prod(d for k, d in sizes.items() if k not in out and isinstance(d, int))
+    if count <= SUMMED:
+        return contract(equation, windows, kernel, DataType.INT32)
+    return contract(equation, cast(windows, DataType.FLOAT), cast(kernel, DataType.FLOAT))
+
+
+def finished(f: Filter, layer: Layer[FilterAttrs], sums: Value) -> Value:
+    """(N, K, …) sums with their worth and the bias, of the layer's type; FLOAT for int8."""
+    y = cast(sums, DataType.FLOAT)
+    if f.step is not None and f.bias is not None:
+        y = map_("fma", y, _beside(f.step, y), _beside(f.bias, y))
+    elif f.step is not None:
+        y = map_("mul", y, _beside(f.step, y))
+    elif f.bias is not None:
+        y = map_("add", y, _beside(f.bias, y))
+    return cast(y, layer.input(0).dtype)
+
+
+def _beside(v: Value, y: Value) -> Value:
+    """(K, 1, …) as (1, K, 1, …)."""
+    return reshape(v, (1,) * (y.type.rank - v.type.rank) + v.shape)
+
+
+def _slides(layer: Layer[FilterAttrs]) -> tuple[Slide, ...]:
+    attrs, count = layer.attrs, len(layer.attrs.kernel_size_nd)
+    if not 1 <= count <= MOST_AXES:
+        got, do = f"kernel_size_nd {show(attrs.kernel_size_nd)}", "give one for each spatial axis"
+        raise ShapeError("AR108", layer.name, got, f"1 to {MOST_AXES} sizes", do)
+    if attrs.num_output_maps < 1:
+        got = f"{attrs.num_output_maps} output maps"
+        raise ArgumentError("AR304", layer.name, got, "at least 1", "set num_output_maps")
+    return slides(layer.name, attrs.kernel_size_nd, attrs.stride_nd, attrs.dilation_nd)
+
+
+def _channels(layer: Layer[FilterAttrs], x: Value, axes: int) -> int:
+    """The channels of the input, which the groups divide, as they do the output maps."""
+    name, rank, groups = layer.name, x.type.rank, layer.attrs.num_groups
+    if rank != axes + 2:
+        code, do = (
+            "AR101" if rank < axes + 2 else "AR124",
+            "reshape the input, or give another kernel_size_nd",
+        )
+        got, wanted = f"rank {rank} for a kernel with {axes} spatial axes", f"rank {axes + 2}: (N, C, …)"
+        raise ShapeError(code, name, got, wanted, do)
+    (channels,) = static_shape(name, x.shape[1:2], "channels of size")
+    if channels == 0:
+        raise ShapeError("AR123", name, f"no channels in {show(x.shape)}", "1 or more", "sum over something")
+    if groups < 1:
+        raise ShapeError("AR118", name, f"{groups} groups", "at least 1", "use 1 for no groups")
+    for count, what in ((channels, "channels"), (layer.attrs.num_output_maps, "output maps")):
+        if count % groups:
+            do = "choose a divisor of the channels and of the output maps"
+            raise ShapeError(
+                "AR118", name, f"{count} {what} in {groups} groups", f"a multiple of {groups}", do
+            )
+    return channels
+
+
+def _codes(layer: Layer[FilterAttrs], i: int) -> tuple[Value, float | None]:
+    """An operand; an int8 one by its codes, and what a step of these is worth."""
+    codes = layer.codes[i] if i < len(layer.codes) else None
+    return (layer.input(i), None) if codes is None else (codes[0], float(np.float32(codes[1])))
+
+
+def _kernel(
+    layer: Layer[FilterAttrs], shape: tuple[int, ...], maps_axis: int
+) -> tuple[Value, Value | float | None]:
+    """The kernel, of the input's type, and what a step of its codes is worth."""
+    blob, name = layer.attrs.kernel, layer.name
+    if layer.optional(1) is None:
+        if blob.size == 0:
+            wanted, do = f"{prod(shape)} values", "give a kernel, or connect input 1 by set_input"
+            raise GraphError("AR406", name, "no kernel", wanted, do)
+        if blob.size != prod(shape):
+            got, wanted = f"{blob.size} kernel values", f"{prod(shape)} for {show(shape)}"
+            do = "check num_output_maps, kernel_size_nd and num_groups"
+            raise ShapeError("AR102", name, got, wanted, do)
+        _check_type(layer, blob, "kernel")
+        if not layer.int8:
+            return cast(apply(Const(blob, shape)), layer.input(0).dtype), None
+        return _coded(layer, blob, shape, maps_axis)
+    if blob.size:
+        got, do = f"{blob.size} kernel values beside input 1", "add the layer with an empty kernel"
+        raise ShapeError("AR102", name, got, "no values", do)
+    kernel, step = _codes(layer, 1)
+    return _sized(layer, kernel, shape, "kernel"), step
+
+
+def _coded(
+    layer: Layer[FilterAttrs], blob: Blob, shape: tuple[int, ...], maps_axis: int
+) -> tuple[Value, Value | float]:
+    """The kernel as int8: its largest value of each output map is 127 steps."""
+    if blob.dtype is DataType.INT8:
+        return apply(Const(blob, shape)), 1.0
+    groups, axes = layer.attrs.num_groups, len(shape) - 2
+    real = blob.array.astype(np.float32).reshape(groups, shape[0] // groups, *shape[1:])
+    if not np.isfinite(real).all():
+        got, do = "a kernel that is not finite, with int8", "give finite numbers"
+        raise ArgumentError("AR308", layer.name, got, "finite numbers", do)
+    rest = tuple(a for a in range(1, real.ndim) if a != 1 + maps_axis)
+    most = np.abs(real).max(rest, keepdims=True)
+    step = np.where(most > 0, most / np.float32(CODES), np.float32(1))
+    codes = np.clip(np.rint(real / step), -CODES, CODES).astype(np.int8)
+    worth = const(step.reshape(layer.attrs.num_output_maps, *(1,) * axes), DataType.FLOAT)
+    return const(codes.reshape(shape), DataType.INT8), worth
+
+
+def _worth(step: float | None, kernel: Value | float | None) -> Value | None:
+    """What products of codes are worth."""
+    if step is None or kernel is None:
+        return None
+    if isinstance(kernel, float):
+        return const(np.full((1,), step * kernel), DataType.FLOAT)
+    return kernel if step == 1 else map_("mul", kernel, scalar(step, kernel))
+
+
+def _bias(layer: Layer[FilterAttrs], axes: int) -> Value | None:
+    blob, given, maps = layer.attrs.bias, layer.optional(2), layer.attrs.num_output_maps
+    if blob.size and given is not None:
+        got, do = f"{blob.size} bias values beside input 2", "add the layer with an empty bias"
+        raise ShapeError("AR102", layer.name, got, "no values", do)
+    if given is not None:
+        wanted = DataType.FLOAT if layer.int8 else layer.input(0).dtype
+        if given.dtype is not wanted:
+            got, do = f"{short_name(given.dtype)} for input 2", "insert a cast"
+            raise DTypeError("AR203", layer.name, got, short_name(wanted), do)
+        bias = _sized(layer, given, (maps,), "bias")
+    elif blob.size == 0:
+        return None
+    else:
+        if blob.size != maps:
+            got, do = f"{blob.size} bias values", "give one for each output map, or none"
+            raise ShapeError("AR102", layer.name, got, f"{maps}", do)
+        _check_type(layer, blob, "bias")
+        bias = apply(Const(blob, (maps,)))
+    return reshape(cast(bias, DataType.FLOAT), (maps, *(1,) * axes))
+
+
+def _check_type(layer: Layer[FilterAttrs], blob: Blob, what: str) -> None:
+    """Weights are FLOAT, or of the type of the input; a bias is never added to codes."""
+    tensor = DataType.INT8 if layer.int8 and what == "kernel" else layer.input(0).dtype
+    if blob.dtype not in {DataType.FLOAT, tensor}:
+        got = f"{what} of type {short_name(blob.dtype)}"
+        raise DTypeError("AR205", layer.name, got, f"{short_name(tensor)}, or float32", "convert it")
+
+
+def _sized(layer: Layer[FilterAttrs], v: Value, shape: tuple[int, ...], what: str) -> Value:
+    """An operand that has `shape`, or will have it."""
+    got, wanted = f"{what} {show(v.shape)}", show(shape)
+    do = "check num_output_maps, kernel_size_nd and num_groups"
+    if v.type.rank != len(shape):
+        raise ShapeError("AR123", layer.name, got, wanted, do)
+    rules: Requirements = ()
+    for d, size in zip(v.shape, shape, strict=True):
+        rules += need(layer.name, d, Relation.EQ, size, "AR123", got, wanted, do)
+    v = checked(v, rules)
+    return v if v.shape == shape else reshape(v, shape)
+
+
+# ---- what both records say ------------------------------------------------------------------------
+
+
+def methods(name: str) -> tuple[Method, ...]:
+    """The methods of "convolution" or "deconvolution"; that without _nd is its name in TensorRT 8."""
+    shape = "(8, 3, 3, 3)" if name == "convolution" else "(3, 8, 3, 3)"
+    return tuple(
+        Method(
+            method,
+            ("input", "num_output_maps", "kernel_shape", "kernel", "bias"),
+            (("bias", None),),
+            renamed=(("kernel_shape", "kernel_size_nd"),),
+            example=f"kernel = np.ones({shape}, np.float32)  # x has 3 channels\n"
+            f"layer = network.{method}(x, 8, (3, 3), kernel)\n"
+            "layer.stride_nd = (2, 2)",
+        )
+        for method in (f"add_{name}_nd", f"add_{name}")
+    )
+
+
+def given(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Numbers, Numbers]:
+    """For references: kernel and bias, from attributes or operands; a bias of 0 where there is none."""
+    operands = [*arrays[1:], ABSENT, ABSENT][:2]
+    found = [
+        blob.array if array is ABSENT else array
+        for blob, array in zip((attrs.kernel, attrs.bias), operands, strict=True)
+    ]
+    kernel, bias = (a.astype(np.float64) for a in found)
+    return kernel, bias if bias.size else np.zeros(attrs.num_output_maps)
+
+
+def dla(layer: Layer[FilterAttrs], stride: int, padding: int, groups: int) -> str | None:
+    """Two spatial axes, constant weights, and numbers within the documented limits."""
+    attrs, axes = layer.attrs, len(layer.attrs.kernel_size_nd)
+    paddings = tuple(p or (0, 0) for p in attrs.paddings)
+    limits = (
+        ("kernel sizes", attrs.kernel_size_nd, 1, 32),
+        ("strides", attrs.stride_nd or (1,), 1, stride),
+        ("dilations", attrs.dilation_nd or (1,), 1, 32),
+        ("paddings", (*paddings[0], *paddings[1]), 0, padding),
+        ("output maps", (attrs.num_output_maps,), 1, 8192),
+        ("groups", (attrs.num_groups,), 1, groups),
+    )
+    if axes != 2:
+        return f"DLA convolves along 2 spatial axes, got {axes}"
+    if any(layer.optional(i) is not None for i in (1, 2)):
+        return "DLA takes kernel and bias as weights, not as inputs"
+    for what, found, low, high in limits:
+        if any(not low <= n <= high for n in found):
+            return f"DLA takes {what} from {low} to {high}, got {show(found)}"
+    if any(p >= f for each in paddings for p, f in zip(each, attrs.kernel_size_nd, strict=True)):
+        return f"DLA takes paddings smaller than the kernel {show(attrs.kernel_size_nd)}"
+    return None
+
+
+def case(
+    shape: tuple[int, ...],
+    attrs: FilterAttrs,
+    dtype: DataType = DataType.FLOAT,
+    bias: bool = False,
+    operands: tuple[tuple[int, ...], ...] = (),
+    int8: tuple[tuple[float, ...], float] | None = None,
+) -> Case[FilterAttrs]:
+    """A case with weights made for it, but for those that `operands`, the shapes of inputs 1 and 2, give."""
+    count = attrs.num_output_maps * shape[1] // attrs.num_groups * prod(attrs.kernel_size_nd)
+    if not operands:
+        coded = dtype is DataType.INT8
+        kernel = _codes_of(count, prod(attrs.kernel_size_nd)) if coded else values(count, dtype)
+        attrs = replace(attrs, kernel=kernel)
+    if bias:
+        kind = DataType.FLOAT if dtype is DataType.INT8 else dtype
+        attrs = replace(attrs, bias=values(attrs.num_output_maps, kind))
+    terms = count // attrs.num_output_maps + 1
+    rounded = 2.0**-24 * terms * terms * 4  # each sum of products, none above 4, is rounded to float32
+    open_axes = tuple(k for k in range(len(shape)) if k != 1)
+    low, high = (-128.0, 127.0) if int8 else (-2.0, 2.0)
+    dtypes = (dtype, dtype, DataType.FLOAT if int8 else dtype)
+    shapes = (shape, *operands)
+    dynamic = (open_axes, *(tuple(range(len(s))) for s in operands))
+    return Case(attrs, shapes, dtypes, (), dynamic, low, high, int8=int8, atol=rounded)
+
+
+def values(count: int, dtype: DataType = DataType.FLOAT) -> Blob:
+    """Quarters from −1.25 to 1.25, which all types hold."""
+    return weights(*((k * 7 % 11 - 5) / 4 for k in range(count)), dtype=dtype)
+
+
+def _codes_of(count: int, size: int) -> Blob:
+    """Quarters of codes, 127 of them at the first position of each channel, so that int8 holds them."""
+    return weights(*((127 if k % size == 0 else k * 37 % 255 - 127) / 4 for k in range(count)))
+
+
+def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[FilterAttrs], ...]:
+    """What both layers refuse. kernel: the shape of one for 6 channels and 4 output maps in 2 groups; turned:
+    that of another one."""
+    x, axes = (1, 6, 5, 5), (3, 3)
+    good = FilterAttrs(4, axes, values(108), num_groups=2)
+    empty = replace(good, kernel=EMPTY_BLOB)
+    half, infinite = values(108, DataType.HALF), weights(*(math.inf for _ in range(108)))
+    given, both = (x, kernel), (x, None, (4,))
+    at_build = (
+        (
+            "AR108",
+            "a kernel of no spatial axis, or of more than three",
+            replace(good, kernel_size_nd=(3,) * 4),
+        ),
+        (
+            "AR108",
+            "another count of strides, dilations or paddings than spatial axes",
+            replace(good, stride_nd=(1,)),
+        ),
+        ("AR304", "a kernel size below 1", replace(good, kernel_size_nd=(0, 3))),
+        ("AR304", "a stride or dilation below 1", replace(good, dilation_nd=(1, 0))),
+        ("AR304", "a negative padding", replace(good, pre_padding=(-1, 0))),
+        ("AR304", "no output maps", replace(good, num_output_maps=0)),
+        ("AR118", "fewer than 1 group", replace(good, num_groups=0)),
+        ("AR118", "channels that the groups do not divide", replace(good, num_groups=4)),
+        ("AR118", "output maps that the groups do not divide", replace(good, num_groups=3)),
+        ("AR406", "no kernel", empty),
+        ("AR102", "another count of kernel values than the sizes ask for", replace(good, kernel=values(54))),
+        ("AR102", "another count of bias values than output maps", replace(good, bias=values(3))),
+        ("AR205", "a kernel neither of float32 nor of the input's type", replace(good, kernel=half)),
+        (
+            "AR205",
+            "a bias neither of float32 nor of the input's type",
+            replace(good, bias=values(4, DataType.HALF)),
+        ),
+    )
+    wrong = tuple(Mistake(code, why, attrs, (x,)) for code, why, attrs in at_build)
+    return (
+        *wrong,
+        Mistake("AR101", "an input of fewer dimensions than the kernel's and two", good, ((6, 5, 5),)),
+        Mistake("AR124", "an input of more dimensions than the kernel's and two", good, ((1, 1, 6, 5, 5),)),
+        Mistake("AR117", "channels of a dynamic size", good, (x,), dynamic=True),
+        Mistake("AR123", "an input without channels", good, ((1, 0, 5, 5),)),
+        Mistake("AR102", "kernel values beside input 1", good, given),
+        Mistake("AR102", "bias values beside input 2", replace(good, bias=values(4)), both),
+        Mistake("AR123", "a kernel of another shape", empty, (x, turned)),
+        Mistake("AR123", "a bias of another shape", good, (x, None, (1, 4))),
+        Mistake("AR202", "a type that the layer does not take", good, (x,), (DataType.INT32,)),
+        Mistake("AR202", "a bias of int8", good, both, (DataType.INT8,)),
+        Mistake("AR203", "a kernel of another type", empty, given, (DataType.FLOAT, DataType.HALF)),
+        Mistake("AR203", "a bias of another type", good, both, (DataType.FLOAT, DataType.HALF)),
+        Mistake(
+            "AR308",
+            "int8 with a kernel that is not finite",
+            replace(good, kernel=infinite),
+            (x,),
+            (DataType.INT8,),
+        ),
+    )

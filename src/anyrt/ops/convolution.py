@@ -1,0 +1,140 @@
+"""Convolution: sums of products of a kernel with what lies under it, at each position.
+
+add_convolution_nd(x, 8, (3, 3), kernel, bias)      # x: (N, C, H, W), kernel: 8 * C * 3 * 3 values
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from anyrt.core.enums import DataType, LayerType, PaddingMode
+from anyrt.ir.graph import Value
+from anyrt.ops import _filters
+from anyrt.ops._check import checked
+from anyrt.ops._filters import FilterAttrs
+from anyrt.ops._record import Array, Case, Layer, Mistake, Op
+from anyrt.ops._windows import spans, windows
+from anyrt.prims.build import reshape
+
+
+def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
+    """One `Contract` of all windows with the kernel; what belongs to a group has a label of its own."""
+    f = _filters.read(layer, channels_first=False)
+    mode, groups = layer.attrs.padding_mode, layer.attrs.num_groups
+    at, rules = spans(layer.name, mode, f.spatial, f.by, f.before, f.after)
+    under = windows(layer.name, checked(f.x, rules), f.by, at, groups=groups)
+    g, out, inside = "g" * (groups > 1), "xyz"[: len(f.by)], "uvw"[: len(f.by)]
+    sums = _filters.summed(f, f"n{g}c{out}{inside},{g}kc{inside}->n{g}k{out}", under, f.kernel)
+    sums = reshape(sums, (f.x.shape[0], layer.attrs.num_output_maps, *(s.count for s in at)))
+    return (_filters.finished(f, layer, sums),)
+
+
+def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """One element of the kernel after the other: what lies under it at all positions, times its weights."""
+    x, size, groups = arrays[0].astype(np.float64), attrs.kernel_size_nd, attrs.num_groups
+    batch, channels, *spatial = x.shape
+    weights_, bias = _filters.given(attrs, arrays)
+    stride, gap = (v or (1,) * len(size) for v in (attrs.stride_nd, attrs.dilation_nd))
+    reach = [1 + d * (f - 1) for d, f in zip(gap, size, strict=True)]
+    placed = [_place(attrs, k, n, stride[k], reach[k]) for k, n in enumerate(spatial)]
+    counts = [count for _, count in placed]
+    around = [(before, count * stride[k] + reach[k]) for k, (before, count) in enumerate(placed)]
+    padded = np.pad(x, [(0, 0), (0, 0), *around])
+    padded = padded.reshape(batch, groups, channels // groups, *padded.shape[2:])
+    kernel = weights_.reshape(groups, attrs.num_output_maps // groups, channels // groups, *size)
+    y = np.zeros((batch, groups, attrs.num_output_maps // groups, *counts))
+    for at in np.ndindex(*size):
+        under = tuple(
+            slice(i * d, i * d + n * s, s) for i, d, n, s in zip(at, gap, counts, stride, strict=True)
+        )
+        y += np.einsum("ngc...,gkc->ngk...", padded[:, :, :, *under], kernel[:, :, :, *at])
+    y = y.reshape(batch, attrs.num_output_maps, *counts)
+    return (y + bias.reshape(-1, *(1 for _ in size)),)
+
+
+def _place(attrs: FilterAttrs, axis: int, size: int, stride: int, reach: int) -> tuple[int, int]:
+    """Where the first window begins, counted before the input, and how many windows there are."""
+    before, after = ((given or (0, 0, 0))[axis] for given in attrs.paddings)
+    match attrs.padding_mode:
+        case PaddingMode.EXPLICIT_ROUND_DOWN:
+            return before, math.floor((size + before + after - reach) / stride) + 1
+        case PaddingMode.EXPLICIT_ROUND_UP:
+            return before, math.ceil((size + before + after - reach) / stride) + 1
+    count = math.ceil(size / stride)
+    missing = max(0, (count - 1) * stride + reach - size)
+    return math.floor(missing / 2) if attrs.padding_mode is PaddingMode.SAME_UPPER else math.ceil(
+        missing / 2
+    ), count
+
+
+def dla(layer: Layer[FilterAttrs]) -> str | None:
+    """Two spatial axes, constant weights, and sizes within the documented limits."""
+    return _filters.dla(layer, stride=8, padding=31, groups=8192)
+
+
+def cases() -> tuple[Case[FilterAttrs], ...]:
+    """One to three spatial axes, groups, depthwise, strides, dilation and padding; all types; weights from
+    everywhere."""
+    up, same, lower = PaddingMode.EXPLICIT_ROUND_UP, PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER
+    case, a, half = _filters.case, FilterAttrs, DataType.HALF
+    x, coded = (2, 6, 5, 6), DataType.INT8
+    return (
+        case((1, 2, 4, 5), a(3, (3, 3))),
+        case((1, 2, 9), a(3, (3,), pre_padding=(2,), post_padding=(1,), stride_nd=(2,))),
+        case((1, 2, 4, 5, 6), a(3, (2, 3, 1), padding_nd=(1, 0, 1), stride_nd=(2, 1, 2))),
+        case(x, a(4, (3, 2), padding_mode=same, dilation_nd=(1, 3), num_groups=2), bias=True),
+        case((1, 5, 8, 17), a(5, (3, 3), padding_mode=lower, stride_nd=(2, 2), num_groups=5), bias=True),
+        case((1, 4, 7, 8), a(8, (3, 3), padding_mode=up, padding_nd=(1, 1), stride_nd=(3, 2), num_groups=4)),
+        case((2, 16, 3, 5), a(20, (1, 1)), bias=True),
+        case((0, 3, 5, 7), a(4, (3, 3))),
+        *(case(x, a(8, (3, 3), num_groups=2), t, bias=True) for t in (half, DataType.BF16)),
+        case(x, a(4, (3, 2), padding_mode=same), operands=((4, 6, 3, 2), (4,))),
+        case(x, a(4, (3, 2), num_groups=2), half, operands=((4, 3, 3, 2),)),
+        case(x, a(8, (3, 3), padding_nd=(1, 1), num_groups=2), coded, bias=True, int8=((0.5,), 300.0)),
+        case(x, a(4, (3, 3)), coded, operands=((4, 6, 3, 3),), int8=((0.5, 0.25), 3000.0)),
+    )
+
+
+def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
+    """Sizes, groups, windows, and weights of wrong counts and types."""
+    far = FilterAttrs(4, (3, 2), _filters.values(72), dilation_nd=(1, 4))
+    wide = FilterAttrs(4, (3, 3), _filters.values(108))
+    x = (1, 3, 5, 4)
+    return (
+        *_filters.mistakes((4, 3, 3, 3), (6, 2, 3, 3)),
+        Mistake("AR126", "a window larger than its padded input", far, (x,)),
+        Mistake(
+            "AR111",
+            "padding that makes more than 2^31 elements",
+            replace(wide, padding_nd=(2**15, 2**14)),
+            (x,),
+        ),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.CONVOLUTION,
+        cls="IConvolutionLayer",
+        methods=_filters.methods("convolution"),
+        inputs=_filters.INPUTS,
+        attrs=FilterAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) "
+        "with the elements under it, at positions that are the stride apart, plus a bias. The input is "
+        "(N, C, spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). "
+        "Halves are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose "
+        "sums are exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map "
+        "being 127 steps. One spatial axis, and groups of int8 of any size, are extensions.",
+        cases=cases,
+        mistakes=mistakes,
+        dla=dla,
+        onnx=("Conv", "QLinearConv", "ConvInteger"),
+        real_int8=lambda attrs: True,
+        source="operator page Convolution, C++ header",
+    ),
+)  # fmt: skip
