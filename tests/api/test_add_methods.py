@@ -67,6 +67,10 @@ CASES = {
         lambda net, x: net.add_padding_nd(input=four(net, x), pre_padding=(0, 1), post_padding=(1, 0)),
         [[[[0, 1, 3], [0, 0, 0]]]],
     ),
+    "add_parametric_relu": (
+        lambda net, x: net.add_parametric_relu(input=negated(net, x), slopes=constant(net, FOUR)),
+        [[-4, -12]],
+    ),
     "add_reduce": (
         lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),
         [4],
@@ -102,6 +106,10 @@ OPERATORS = {method.name: op for op in OPS.values() for method in op.methods}
 
 def four(net, x):
     return net.add_unsqueeze(x, axes(net, 0, 1)).get_output(0)
+
+
+def negated(net, x):
+    return net.add_unary(x, trt.UnaryOperation.NEG).get_output(0)
 
 
 def transposed(layer):

@@ -102,6 +102,12 @@ def test_power_takes_exactly_one_constant():
     assert dla_reason(op, Layer("layer", attrs, (x, x))) is not None
 
 
+def test_parametric_relu_takes_constant_slopes():
+    op, x, slopes = OPS[L.PARAMETRIC_RELU], param("x", NCHW, DataType.HALF), const([[[[2.0]]]], DataType.HALF)
+    assert dla_reason(op, Layer("layer", op.attrs(), (x, slopes))) is None
+    assert "constant slopes" in reason(L.PARAMETRIC_RELU, (), (NCHW, NCHW))
+
+
 def test_reduce_unary_concatenation_and_the_rest():
     assert reason(L.REDUCE, (ReduceOperation.MAX, 0b1110, True)) is None
     assert reason(L.REDUCE, (ReduceOperation.MAX, 0b1, True)) is not None

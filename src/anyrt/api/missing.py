@@ -67,7 +67,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),
     "add_one_hot": ("IOneHotLayer", "compare with a constant (add_elementwise EQUAL), then add_select"),
-    "add_parametric_relu": ("IParametricReLULayer", "use add_elementwise: max(x, 0) + slopes * min(x, 0)"),
     "add_pooling": ("", "add_pooling_nd, its successor, is missing, too; see there"),
     "add_pooling_nd": (
         "IPoolingLayer",
