@@ -53,6 +53,10 @@ CASES = {
     "add_einsum": (lambda net, x: net.add_einsum(inputs=[x, x], equation="ij,kj->ik"), [[10]]),
     "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
+    "add_lrn": (
+        lambda net, x: net.add_lrn(input=four(net, x), window=1, alpha=1, beta=1, k=1),
+        [[[[0.5, 0.3]]]],
+    ),
     "add_matrix_multiply": (
         lambda net, x: net.add_matrix_multiply(input0=x, op0=NONE, input1=x, op1=TRANSPOSE),
         [[10]],

@@ -55,6 +55,10 @@ def sliced(net, x):
     return net.add_slice(x, (0,), (2,), (1,))
 
 
+def lrn(net, x):
+    return net.add_lrn(x, 1, 1, 1, 1)
+
+
 def padded(net, x):
     return net.add_padding_nd(x, (0, 0), (0, 0))
 
@@ -137,6 +141,10 @@ CASES = {
     ("IMatrixMultiplyLayer", "op1"): (
         *([[1, 2], [3, 4]], squared, trt.MatrixOperation.TRANSPOSE, [[7, 10], [15, 22]], [[5, 11], [11, 25]]),
     ),
+    ("ILRNLayer", "window_size"): (*([[[1]], [[3]]], lrn, 3, [[[0.5]], [[0.3]]], [[[3 / 13]], [[9 / 13]]]),),
+    ("ILRNLayer", "alpha"): ([[[1]], [[3]]], lrn, 3, [[[0.5]], [[0.3]]], [[[1 / 4]], [[3 / 28]]]),
+    ("ILRNLayer", "beta"): ([[[1]], [[3]]], lrn, 2, [[[0.5]], [[0.3]]], [[[1 / 4]], [[3 / 100]]]),
+    ("ILRNLayer", "k"): ([[[1]], [[3]]], lrn, 3, [[[0.5]], [[0.3]]], [[[1 / 4]], [[3 / 12]]]),
     ("INormalizationLayer", "compute_precision"): (  # float16 holds no 2049
         *([[2048, 2049], [1, 3]], lambda net, x: norm(net, x, 0b10), trt.float16),
         *([[-1, 1], [-1, 1]], [[0, 0], [-1, 1]]),

@@ -102,6 +102,11 @@ def test_power_takes_exactly_one_constant():
     assert dla_reason(op, Layer("layer", attrs, (x, x))) is not None
 
 
+def test_lrn_runs_with_windows_of_3_to_9():
+    run = [w for w in range(1, 16, 2) if reason(L.LRN, (w, 1.0, 1.0, 1.0)) is None]
+    assert run == [3, 5, 7, 9]
+
+
 def test_parametric_relu_takes_constant_slopes():
     op, x, slopes = OPS[L.PARAMETRIC_RELU], param("x", NCHW, DataType.HALF), const([[[[2.0]]]], DataType.HALF)
     assert dla_reason(op, Layer("layer", op.attrs(), (x, slopes))) is None
