@@ -92,8 +92,7 @@ OPS = (
             Method(
                 "add_parametric_relu",
                 ("input", "slopes"),
-                example="layer = network.add_parametric_relu(x, slopes)  # x: (N, C, H, W), slopes: "
-                "(1, C, 1, 1)",
+                example="layer = network.add_parametric_relu(x, slopes)  # of shape (1, C, 1, 1)",
             ),
         ),
         inputs=(Input("input", TYPES), Input("slopes", TYPES, same_as=0)),
