@@ -25,6 +25,7 @@ from anyrt.prims._check import VALUE_LIMIT, check_axis, show
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
+from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
@@ -156,6 +157,11 @@ def concat(values: Sequence[Value], axis: int) -> Value:
 def taps(v: Value, axis: int, size: Dim, rule: TapRule) -> Value:
     """`size` weighted sums of elements along `axis` by `rule`."""
     return apply(Taps(axis, size, rule), v)
+
+
+def gather(v: Value, indices: Value, axis: int) -> Value:
+    """Elements of `v` along `axis` at the positions in `indices`, which have the other sizes of `v`."""
+    return apply(Gather(axis), v, indices)
 
 
 def identity(v: Value) -> Value:

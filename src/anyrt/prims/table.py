@@ -12,6 +12,7 @@ from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
+from anyrt.prims.gather import Gather
 from anyrt.prims.map import Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
@@ -33,6 +34,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Pad,
     Concat,
     Taps,
+    Gather,
     Checked,
 )
 ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement)
