@@ -80,7 +80,6 @@ LAYERS: dict[str, tuple[str, str]] = {
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",
         "TensorRT 10 removed it; add the layers of each turn in a loop of Python",
     ),
-    "add_rotary_embedding": ("IRotaryEmbeddingLayer", "use add_slice, add_elementwise, add_concatenation"),
     "add_scatter": ("IScatterLayer", "use add_select with a mask"),
     "add_softmax": (
         "ISoftMaxLayer",
