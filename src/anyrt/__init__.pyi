@@ -201,6 +201,81 @@ class IConstantLayer(ILayer):
     @weights.setter
     def weights(self, value: Weights | NDArray[Any]) -> None: ...
 
+class IConvolutionLayer(ILayer):
+    """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
+    the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
+    spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
+    are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
+    exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
+    127 steps. One spatial axis, and groups of int8 of any size, are extensions.
+    """
+    @property
+    def num_output_maps(self) -> int:
+        """channels of the output"""
+
+    @num_output_maps.setter
+    def num_output_maps(self, value: int) -> None: ...
+    @property
+    def kernel_size_nd(self) -> Dims:
+        """elements of the kernel along each spatial axis"""
+
+    @kernel_size_nd.setter
+    def kernel_size_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def kernel(self) -> NDArray[Any]:
+        """the kernel's values; empty where input 1 has them"""
+
+    @kernel.setter
+    def kernel(self, value: Weights | NDArray[Any]) -> None: ...
+    @property
+    def bias(self) -> NDArray[Any]:
+        """added to each output map; empty: nothing, or what input 2 has"""
+
+    @bias.setter
+    def bias(self, value: Weights | NDArray[Any]) -> None: ...
+    @property
+    def padding_mode(self) -> PaddingMode:
+        """how padding and the output's size follow; the SAME modes disregard the paddings below"""
+
+    @padding_mode.setter
+    def padding_mode(self, value: PaddingMode) -> None: ...
+    @property
+    def pre_padding(self) -> Dims:
+        """padding before the first element"""
+
+    @pre_padding.setter
+    def pre_padding(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def post_padding(self) -> Dims:
+        """padding behind the last element"""
+
+    @post_padding.setter
+    def post_padding(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def padding_nd(self) -> Dims:
+        """both paddings"""
+
+    @padding_nd.setter
+    def padding_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def stride_nd(self) -> Dims:
+        """from one window to the next"""
+
+    @stride_nd.setter
+    def stride_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def dilation_nd(self) -> Dims:
+        """from one element of the kernel to the next, in elements that it meets"""
+
+    @dilation_nd.setter
+    def dilation_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def num_groups(self) -> int:
+        """groups that channels and output maps are split into"""
+
+    @num_groups.setter
+    def num_groups(self, value: int) -> None: ...
+
 class IEinsumLayer(ILayer):
     """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
     size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
@@ -232,6 +307,36 @@ class IElementWiseLayer(ILayer):
 
 class IIdentityLayer(ILayer):
     """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
+
+class ILRNLayer(ILayer):
+    """x / (k + alpha / window · Σ x²)^beta, with the sum over the (window − 1) / 2 channels before and
+    after, as far as there are some; channels are the third axis from the end. Computed in float32.
+    bfloat16 is an extension.
+    """
+    @property
+    def window_size(self) -> int:
+        """channels that are added up around each one, itself included; odd, 1 to 15"""
+
+    @window_size.setter
+    def window_size(self, value: int) -> None: ...
+    @property
+    def alpha(self) -> float:
+        """factor of the mean square, −1e20 to 1e20"""
+
+    @alpha.setter
+    def alpha(self, value: float) -> None: ...
+    @property
+    def beta(self) -> float:
+        """the exponent, 0.01 to 1e5"""
+
+    @beta.setter
+    def beta(self, value: float) -> None: ...
+    @property
+    def k(self) -> float:
+        """added to the mean square, 1e-5 to 1e10"""
+
+    @k.setter
+    def k(self, value: float) -> None: ...
 
 class IMatrixMultiplyLayer(ILayer):
     """Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the
@@ -304,6 +409,11 @@ class IPaddingLayer(ILayer):
 
     @post_padding_nd.setter
     def post_padding_nd(self, value: Dims | Sequence[int]) -> None: ...
+
+class IParametricReLULayer(ILayer):
+    """x · slope where x < 0, x elsewhere. The slopes broadcast to the input: each of their sizes is 1 or
+    the input's.
+    """
 
 class IReduceLayer(ILayer):
     """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
@@ -387,6 +497,25 @@ class IResizeLayer(ILayer):
 
     @exclude_outside.setter
     def exclude_outside(self, value: bool_) -> None: ...
+
+class IRotaryEmbeddingLayer(ILayer):
+    """The pair (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch, heads,
+    positions, head size); elements of a head that are not turned are copied. The caches are (batch,
+    positions, pairs), or, with position ids of (batch, positions), have a row for each position,
+    (rows, pairs); a position id outside reads the nearest row. Computed in float32.
+    """
+    @property
+    def interleaved(self) -> bool_:
+        """elements 2i and 2i + 1 are a pair; else i and i + half of what is turned"""
+
+    @interleaved.setter
+    def interleaved(self, value: bool_) -> None: ...
+    @property
+    def rotary_embedding_dim(self) -> int:
+        """how many elements at the beginning of each head are turned, an even number; 0: all"""
+
+    @rotary_embedding_dim.setter
+    def rotary_embedding_dim(self, value: int) -> None: ...
 
 class IScaleLayer(ILayer):
     """(input · scale + shift) ^ power, with one coefficient for the tensor, for each channel or for each
@@ -616,6 +745,126 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
+    def add_convolution(
+        self,
+        input: ITensor,
+        num_output_maps: int,
+        kernel_shape: Dims | Sequence[int],
+        kernel: Weights | NDArray[Any],
+        bias: Weights | NDArray[Any] | None = None,
+    ) -> IConvolutionLayer:
+        """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
+        the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
+        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
+        are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
+        exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
+        127 steps. One spatial axis, and groups of int8 of any size, are extensions.
+
+        input: float32, float16, int8, bfloat16
+        num_output_maps: channels of the output
+        kernel_shape: elements of the kernel along each spatial axis
+        kernel: the kernel's values; empty where input 1 has them
+        bias: added to each output map; empty: nothing, or what input 2 has
+
+        The new IConvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        dilation_nd, num_groups.
+
+        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer dimensions than the kernel's and two
+        AR102: another count of bias values than output maps; another count of kernel values than the
+            sizes ask for; bias values beside input 2; kernel values beside input 1
+        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
+            paddings than spatial axes
+        AR111: padding that makes more than 2^31 elements
+        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
+            not divide
+        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR124: an input of more dimensions than the kernel's and two
+        AR126: a window larger than its padded input
+        AR202: a bias of int8; a type that the layer does not take
+        AR203: a bias of another type; a kernel of another type
+        AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
+            input's type
+        AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
+        AR308: int8 with a kernel that is not finite
+        AR406: no kernel
+
+        Refused in a run:
+        AR117: channels of a dynamic size
+
+            kernel = np.ones((8, 3, 3, 3), np.float32)  # x has 3 channels
+            layer = network.add_convolution(x, 8, (3, 3), kernel)
+            layer.stride_nd = (2, 2)
+
+        As in TensorRT 10.16 (operator page Convolution, C++ header).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_convolution_nd(
+        self,
+        input: ITensor,
+        num_output_maps: int,
+        kernel_shape: Dims | Sequence[int],
+        kernel: Weights | NDArray[Any],
+        bias: Weights | NDArray[Any] | None = None,
+    ) -> IConvolutionLayer:
+        """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
+        the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
+        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
+        are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
+        exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
+        127 steps. One spatial axis, and groups of int8 of any size, are extensions.
+
+        input: float32, float16, int8, bfloat16
+        num_output_maps: channels of the output
+        kernel_shape: elements of the kernel along each spatial axis
+        kernel: the kernel's values; empty where input 1 has them
+        bias: added to each output map; empty: nothing, or what input 2 has
+
+        The new IConvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        dilation_nd, num_groups.
+
+        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer dimensions than the kernel's and two
+        AR102: another count of bias values than output maps; another count of kernel values than the
+            sizes ask for; bias values beside input 2; kernel values beside input 1
+        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
+            paddings than spatial axes
+        AR111: padding that makes more than 2^31 elements
+        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
+            not divide
+        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR124: an input of more dimensions than the kernel's and two
+        AR126: a window larger than its padded input
+        AR202: a bias of int8; a type that the layer does not take
+        AR203: a bias of another type; a kernel of another type
+        AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
+            input's type
+        AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
+        AR308: int8 with a kernel that is not finite
+        AR406: no kernel
+
+        Refused in a run:
+        AR117: channels of a dynamic size
+
+            kernel = np.ones((8, 3, 3, 3), np.float32)  # x has 3 channels
+            layer = network.add_convolution_nd(x, 8, (3, 3), kernel)
+            layer.stride_nd = (2, 2)
+
+        As in TensorRT 10.16 (operator page Convolution, C++ header).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_einsum(self, inputs: Sequence[ITensor], equation: str) -> IEinsumLayer:
         """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
         size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
@@ -695,6 +944,33 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_identity(x)
 
         As in TensorRT 10.16 (operator page Identity; int64 and fp4 are extensions).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_lrn(self, input: ITensor, window: int, alpha: float, beta: float, k: float) -> ILRNLayer:
+        """x / (k + alpha / window · Σ x²)^beta, with the sum over the (window − 1) / 2 channels before and
+        after, as far as there are some; channels are the third axis from the end. Computed in float32.
+        bfloat16 is an extension.
+
+        input: float32, float16, bfloat16
+        window: channels that are added up around each one, itself included; odd, 1 to 15
+        alpha: factor of the mean square, −1e20 to 1e20
+        beta: the exponent, 0.01 to 1e5
+        k: added to the mean square, 1e-5 to 1e10
+
+        The new ILRNLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer than three dimensions
+        AR202: a type that LRN does not take
+        AR304: a beta outside its range; a k outside its range; a window of an even number of channels; a
+            window of more than 15 channels; a window of no channels; an alpha outside its range
+        AR308: alpha, beta or k that is not finite
+
+            layer = network.add_lrn(x, 5, 1e-4, 0.75, 2.0)
+
+        As in TensorRT 10.16 (operator page LRN).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
@@ -872,6 +1148,31 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
+    def add_parametric_relu(self, input: ITensor, slopes: ITensor) -> IParametricReLULayer:
+        """x · slope where x < 0, x elsewhere. The slopes broadcast to the input: each of their sizes is 1 or
+        the input's.
+
+        input: float32, float16, int8, bfloat16
+        slopes: float32, float16, int8, bfloat16; the type of input 0
+
+        The new IParametricReLULayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR112: slopes that are larger than the input; slopes whose sizes are neither 1 nor the input's
+        AR122: slopes of another rank than the input
+        AR202: a type that ParametricReLU does not take
+        AR203: slopes of another type than the input
+
+        Refused in a run:
+        AR112: slopes that are larger than the input at run time; slopes that do not fit at run time
+
+            layer = network.add_parametric_relu(x, slopes)  # of shape (1, C, 1, 1)
+
+        As in TensorRT 10.16 (operator page ParametricReLU).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_reduce(self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_) -> IReduceLayer:
         """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
         wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
@@ -937,6 +1238,53 @@ class INetworkDefinition(_INetworkDefinition):
             layer.resize_mode, layer.scales = trt.InterpolationMode.LINEAR, (1, 1, 2, 2)
 
         As in TensorRT 10.16 (core page Resize; C++ header for the axes of NEAREST and for DLA).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_rotary_embedding(
+        self,
+        input: ITensor,
+        cos_cache: ITensor,
+        sin_cache: ITensor,
+        interleaved: bool_,
+        rotary_embedding_dim: int,
+    ) -> IRotaryEmbeddingLayer:
+        """The pair (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch, heads,
+        positions, head size); elements of a head that are not turned are copied. The caches are (batch,
+        positions, pairs), or, with position ids of (batch, positions), have a row for each position,
+        (rows, pairs); a position id outside reads the nearest row. Computed in float32.
+
+        input: float32, float16, bfloat16
+        cos_cache: float32, float16, bfloat16; the type of input 0
+        sin_cache: float32, float16, bfloat16; the type of input 0
+        interleaved: elements 2i and 2i + 1 are a pair; else i and i + half of what is turned
+        rotary_embedding_dim: how many elements at the beginning of each head are turned, an even number;
+            0: all
+
+        The new IRotaryEmbeddingLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        Inputs that `layer.set_input` may connect: 3 (position_ids).
+
+        Refused when the shape is asked for, and by the build:
+        AR114: caches without a row
+        AR123: an input of another rank than 4; caches of different shapes; caches of each batch, with
+            position ids; caches of rows for position ids, without these; caches with another number of
+            angles; position ids of another shape
+        AR202: a type that RotaryEmbedding does not take; position ids that are not int64
+        AR203: caches of another type
+        AR304: a negative number of elements to turn; an odd number of elements to turn; heads of an odd
+            size; more elements to turn than a head has
+
+        Refused in a run:
+        AR114: caches without a row at run time
+        AR123: caches that do not fit at run time
+        AR304: an odd size at run time
+
+            layer = network.add_rotary_embedding(x, cos_cache, sin_cache, False, 0)
+            layer.set_input(3, position_ids)  # where the caches have a row for each position
+
+        As in TensorRT 10.16 (operator page RotaryEmbedding; from 10.15).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
