@@ -87,6 +87,15 @@ def product_of(kernel: Kernel) -> Product | Fail:
     return Product(both, rows, lanes, nest.vars, first, second, body[0], stores)
 
 
+def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:
+    """The kernel with the loops of its sum in another order."""
+    vars, (begin, *rest) = around(kernel)
+    nest = nest_of(rest[0])
+    if nest is None or nest.vars == order:
+        return Fail("its loops stand as they should")
+    return replace(kernel, body=serial(vars, (begin, *serial(order, nest.body), *rest[1:])))
+
+
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an

@@ -1,7 +1,8 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
->>> [p.name for p in PASSES]
-['round layers', 'fold constants', 'narrow constants', 'simplify', 'fold constants', 'shorten']
+>>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
+['round layers', 'fold constants', 'narrow constants', 'simplify', 'fold constants', 'shorten',
+ 'pack constants']
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.narrow_constants import narrow_constants
+from anyrt.passes.pack_constants import pack_constants
 from anyrt.passes.requirements import requirements
 from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
@@ -50,4 +52,5 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("simplify", simplify),
     Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("shorten", shorten),
+    Pass("pack constants", pack_constants),
 )

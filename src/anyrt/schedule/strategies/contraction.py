@@ -10,23 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from anyrt.core.dims import Sym
+from anyrt.core.dims import Dim, Sym, add, ceildiv, mul, substitute
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import BITS
+from anyrt.ir.buffer import BITS, Space
 from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import lanes_for
+from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import stride
-from anyrt.loops.register_tile import Product, Tiling, product_of, register_tile
+from anyrt.loops.register_tile import Product, Tiling, product_of, register_tile, summed_in
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 
 LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
 TILES, PANELS = 16, 8  # of an item, at most
+PANEL = 32  # lanes of a constant's panels (passes/pack_constants.py)
 ROWS = 4  # from which panels are worth copying
 FAR = 3  # products that take as long as loading a vector from the second cache
+LONG = 28  # rows that fill tiles
+MANY = 1 << 20  # rows or lanes, where their number is open
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
 
@@ -43,9 +46,9 @@ def shapes(machine: Machine) -> tuple[_Shape, ...]:
     return tuple(_Shape((machine.registers - w - 1) // w, w) for w in WIDE if machine.registers > 2 * w)
 
 
-def best_shape(rows: int, lanes: int, width: int, machine: Machine) -> _Shape:
+def best_shape(rows: int, lanes: int, width: int, machine: Machine, most: int = MANY) -> _Shape:
     """The tile that computes so many rows × lanes in the least time: a term of it takes as long as its
-    products, as its loads, or as the latency of a sum."""
+    products, as its loads, or as the latency of a sum. No more than `most` lanes."""
 
     def time(shape: _Shape) -> float:
         tiles = -(-rows // shape.rows)
@@ -53,7 +56,7 @@ def best_shape(rows: int, lanes: int, width: int, machine: Machine) -> _Shape:
         term = max(tall * wide, tall + FAR * wide, 2 * machine.costs.latency) + (tall + wide) / 16
         return tiles * -(-lanes // (wide * width)) * term
 
-    return min(shapes(machine), key=time)
+    return min((s for s in shapes(machine) if s.registers * width <= most), key=time)
 
 
 def is_tileable(kernel: Kernel) -> bool:
@@ -66,33 +69,63 @@ def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
     found = product_of(kernel)
     if isinstance(found, Fail):
         return found
-    oriented = [p for p in (found, found.turned) if p.lanes]
-    choices = [(_score(p, v, c), p, v) for p in oriented for v in p.lanes]
-    if not choices:
-        return Fail("no loop moves one factor alone")
-    _, p, lane = max(choices, key=lambda x: x[0])
-    row = max(p.rows, key=c.estimate, default=None)
+    p, lane = _oriented(found, c)
+    row = max(p.rows, key=lambda v: (min(c.estimate(v), LONG), -_distance(p.first, v)), default=None)
     tiling = _tiling(p, row, lane, c)
     tiled, items = register_tile(kernel, c.names, p, tiling)
     return parallel(tiled, c, items)
 
 
+def _distance(x: Expr, var: Sym) -> int:
+    """Elements between what neighbouring turns of a loop read."""
+    steps = [stride(at, var) for at in dims_of(x)]
+    return max((abs(n) for n in steps if isinstance(n, int)), default=MANY)
+
+
+def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """The loops of the sum, with neighbours of what has no lanes innermost."""
+    found = product_of(kernel)
+    if isinstance(found, Fail):
+        return found
+    p = _oriented(found, c)[0]
+    return summed_in(kernel, tuple(sorted(p.summed, key=lambda v: _distance(p.first, v), reverse=True)))
+
+
+def _oriented(found: Product, c: Context) -> tuple[Product, Sym]:
+    """The product with its rows' factor first, and the loop for the lanes."""
+    sides = (p for p in (found, found.turned) if p.lanes)
+    choices = [(_score(p, v, c), p, v) for p in sides for v in p.lanes]
+    _, p, lane = max(choices, key=lambda x: x[0])
+    return p, lane
+
+
 def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
-    """How good a loop is for the lanes: stored side by side, read side by side, and long enough."""
+    """How good a loop is for the lanes: long enough, read side by side, and stored so."""
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
-    read = all(stride(x.index, lane) == 1 for x in loads)
+    read = all(stride(_in_panel(x.index, lane), _within(lane)) == 1 for x in loads)
     long = c.estimate(lane) >= c.machine.lanes
-    return 4 * long + 2 * stored + read, c.estimate(lane)
+    return 4 * long + 2 * read + stored, c.estimate(lane)
+
+
+def _within(lane: Sym) -> Sym:
+    """The lanes of one panel."""
+    return Sym(f"{lane.name}.within", extent=PANEL)
+
+
+def _in_panel(at: Dim, lane: Sym) -> Dim:
+    """An index within a panel, in which that of a constant in panels is divided by nothing."""
+    panel = Sym(f"{lane.name}.panel", extent=ceildiv(lane.extent or 0, PANEL))
+    return substitute(at, {lane: add(mul(panel.dim, PANEL), _within(lane).dim)})
 
 
 def _tiling(p: Product, row: Sym | None, lane: Sym, c: Context) -> Tiling:
     width = lanes_for(p.stores, c.machine.vector_bits)
     width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
+    known = row is None or isinstance(row.extent, int)
     rows, lanes = 1 if row is None else c.estimate(row), c.estimate(lane)
-    shape = best_shape(rows, lanes, width, c.machine)
-    if row is not None and not isinstance(row.extent, int):
-        shape = best_shape(1 << 20, lanes, width, c.machine)
+    packed = _divides(p.second, lane)
+    shape = best_shape(rows if known else MANY, lanes, width, c.machine, PANEL if packed else MANY)
     plain = Tiling(row, lane, shape.rows, shape.registers, width, 1, 1)
     tiles, panels = -(-rows // shape.rows), -(-lanes // plain.panel)
     beside = prod(map(c.estimate, (*p.both, *(v for v in (*p.rows, *p.lanes) if v not in (row, lane)))))
@@ -103,11 +136,16 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, c: Context) -> Tiling:
         plain,
         tiles=at_once,
         panels=wide,
-        copy_rows=panels > 1 and not _reads_well(p.first, p.summed, row),
+        copy_rows=panels > 1 and not _reads_well(p.first, row),
         copy_lanes=tiles >= ROWS and not _side_by_side(p.second, lane, p.summed),
         apart=across or _weight(p) > LIGHT,
         across=across,
     )
+
+
+def _divides(x: Expr, lane: Sym) -> bool:
+    """True where lanes lie in panels."""
+    return any(stride(at, lane) is None for at in dims_of(x))
 
 
 def _grain(tiles: int, panels: int, beside: int, c: Context) -> tuple[int, int]:
@@ -125,21 +163,19 @@ def _grain(tiles: int, panels: int, beside: int, c: Context) -> tuple[int, int]:
     return at_once, wide
 
 
-def _reads_well(x: Expr, summed: tuple[Sym, ...], row: Sym | None) -> bool:
+def _reads_well(x: Expr, row: Sym | None) -> bool:
     """True for one load of memory whose rows do not meet in the same lines of the nearest cache."""
-    if not isinstance(x, Load):
-        return False
-    step = None if row is None else stride(x.index, row)
-    return row is None or not (isinstance(step, int) and step != 0 and step % COLLIDE == 0)
+    step = stride(x.index, row) if isinstance(x, Load) and row is not None else None
+    return isinstance(x, Load) and not (isinstance(step, int) and step != 0 and step % COLLIDE == 0)
 
 
 def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...]) -> bool:
     """True for one load of memory whose lanes lie side by side, with terms that are not each on a page of its
     own."""
-    if not isinstance(x, Load) or stride(x.index, lane) != 1:
+    if not isinstance(x, Load) or stride(_in_panel(x.index, lane), _within(lane)) != 1:
         return False
     steps = (stride(x.index, v) for v in summed)
-    return all(isinstance(step, int) and step < COLLIDE // 4 for step in steps)
+    return x.buffer.space is Space.CONST or all(isinstance(n, int) and n < COLLIDE // 4 for n in steps)
 
 
 def _weight(p: Product) -> int:
@@ -148,6 +184,7 @@ def _weight(p: Product) -> int:
 
 
 CONTRACTION: Strategy = (
+    Step("reorder sums", _reorder_sums),
     COLLAPSE,
     Step("register tile", _tile),
     VECTORISE,

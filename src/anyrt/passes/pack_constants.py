@@ -1,0 +1,107 @@
+"""Constant factors of sums of products, in the order in which kernels read them.
+
+A register tile reads, for each term of the sum, the lanes of a panel. So the constant is cut into panels of
+32 lanes, which serve vectors of every width, each with its terms one behind the other; the graph has a view
+of it with the old shape in its place. The terms of a window's position, its channels, come last, as what is
+read beside them lies side by side then (schedule/layouts.py).
+
+    w: [k, n]    ->    transpose(reshape(w': [n/32, k, 32]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.prim import Array
+from anyrt.ir.rewrite import transformed
+from anyrt.prims import build
+from anyrt.prims.const import Blob, Const
+from anyrt.prims.contract import Contract
+from anyrt.prims.view import View
+from anyrt.schedule.storage import PACKED
+
+PANEL: Final = 32  # lanes
+LEAST: Final = 1024  # elements: fewer lie near the core in any order
+
+
+def pack_constants(graph: Graph) -> Graph:
+    """The graph with every large constant factor in panels."""
+    return transformed(graph, lambda old, new: _packed(new))
+
+
+def _packed(value: Value) -> Value:
+    match value.op, value.args:
+        case Contract(left=left, right=right) as op, (a, b):
+            first, second = _panels(a, left, b, right, op), _panels(b, right, a, left, op)
+            return value if (first, second) == (a, b) else apply(op, first, second)
+    return value
+
+
+def _panels(value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract) -> Value:
+    """A constant in panels of the lanes that it alone has, and where there are none, with those innermost
+    that move both factors; `value` itself where that gains nothing."""
+    if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype in PACKED:
+        return value
+    kept = [k for k, label in enumerate(labels) if label in op.out]
+    alone = [k for k in kept if labels[k] not in others]
+    summed = [k for k in range(len(labels)) if k not in kept]
+    windows = _window_labels(other, others)
+    summed.sort(key=lambda k: labels[k] not in windows)
+    both = [k for k in kept if k not in alone]
+    if not alone:
+        return _stored(value, [*summed, *both]) if both and summed else value
+    *rest, lane = alone
+    return _in_panels(value, [*both, *rest], lane, summed) if summed else value
+
+
+def _window_labels(value: Value, labels: Sequence[int]) -> frozenset[int]:
+    """The labels that move along an axis together with others, which move the window as a whole."""
+    if not isinstance(value.op, View):
+        return frozenset()
+    shared = (axis.terms[1:] for axis in value.op.axes)
+    return frozenset(labels[out] for terms in shared for out, _ in terms)
+
+
+def _stored(value: Value, order: Sequence[int]) -> Value:
+    """The same elements, with their axes in another order in memory."""
+    if list(order) == sorted(order):
+        return value
+    return _turned_back(_constant(value, _array(value).transpose(order)), order)
+
+
+def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[int]) -> Value:
+    """The axes `first`, then panels of the lanes, then the terms, then the lanes of a panel; the last one is
+    filled up with zeros."""
+    at, array = len(first), _array(value).transpose([*first, lane, *summed])
+    lanes = array.shape[at]
+    size = min(PANEL, 1 << (lanes - 1).bit_length())
+    count = -(-lanes // size)
+    whole = np.zeros((*array.shape[:at], count * size, *array.shape[at + 1 :]), array.dtype)
+    whole[(*(slice(None),) * at, slice(lanes))] = array
+    cut = np.moveaxis(whole.reshape(*array.shape[:at], count, size, *array.shape[at + 1 :]), at + 1, -1)
+    terms = range(at + 1, cut.ndim - 1)
+    turned = build.transpose(_constant(value, cut), [*range(at + 1), cut.ndim - 1, *terms])
+    joined = build.reshape(turned, whole.shape)
+    some = build.slice_(joined, (0,) * array.ndim, array.shape, (1,) * array.ndim)
+    return _turned_back(some if lanes != count * size else joined, [*first, lane, *summed])
+
+
+def _turned_back(value: Value, order: Sequence[int]) -> Value:
+    """With axis `order[k]` where axis k is."""
+    return build.transpose(value, [order.index(k) for k in range(len(order))])
+
+
+def _array(value: Value) -> Array:
+    assert isinstance(value.op, Const), "packed is what is constant"
+    return value.op.blob.data.reshape(value.op.shape)
+
+
+def _constant(value: Value, array: Array) -> Value:
+    """The array as a constant like `value`."""
+    assert isinstance(value.op, Const), "packed is what is constant"
+    data = np.ascontiguousarray(array)
+    return apply(Const(Blob(data.reshape(-1), value.dtype, value.op.blob.name), data.shape))
