@@ -75,6 +75,10 @@ CASES = {
         lambda net, x: net.add_parametric_relu(input=negated(net, x), slopes=constant(net, FOUR)),
         [[-4, -12]],
     ),
+    "add_ragged_softmax": (
+        lambda net, x: net.add_ragged_softmax(input=x, bounds=axes(net, [1])),
+        [[1, 0]],
+    ),
     "add_reduce": (
         lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),
         [4],
@@ -101,6 +105,7 @@ CASES = {
     "add_shape": (lambda net, x: net.add_shape(input=x), [1, 2]),
     "add_shuffle": (lambda net, x: transposed(net.add_shuffle(input=x)), [[1], [3]]),
     "add_slice": (lambda net, x: net.add_slice(input=x, start=(0, 1), shape=(1, 1), stride=(1, 1)), [[3]]),
+    "add_softmax": (lambda net, x: net.add_softmax(input=x), [[1, 1]]),
     "add_squeeze": (lambda net, x: net.add_squeeze(input=x, axes=axes(net, 0)), [1, 3]),
     "add_unary": (lambda net, x: net.add_unary(input=x, op=trt.UnaryOperation.NEG), [[-1, -3]]),
     "add_unsqueeze": (lambda net, x: net.add_unsqueeze(input=x, axes=axes(net, 0)), [[[1, 3]]]),

@@ -224,6 +224,10 @@ CASES = {
     ("ISliceLayer", "axes"): (
         *(SQUARE, lambda net, x: net.add_slice(x, (1,), (1,), (1,)), (1,), None, [[2], [4]]),
     ),
+    ("ISoftMaxLayer", "axes"): (
+        *([[0, 0], [0, 0], [0, 0], [0, 0]], lambda net, x: net.add_softmax(x), 0b10),
+        *([[0.25, 0.25]] * 4, [[0.5, 0.5]] * 4),
+    ),
     ("IUnaryLayer", "op"): (
         *(PAIR, lambda net, x: net.add_unary(x, trt.UnaryOperation.NEG), trt.UnaryOperation.ABS),
         *([-1, -3], [1, 3]),

@@ -74,17 +74,12 @@ LAYERS: dict[str, tuple[str, str]] = {
         "use add_reduce over all positions, else combine shifted slices (add_slice, add_elementwise)",
     ),
     "add_quantize": ("IQuantizeLayer", "use add_scale and add_cast, or tensor.dynamic_range"),
-    "add_ragged_softmax": ("IRaggedSoftMaxLayer", "mask with add_select, then as add_softmax"),
     "add_reverse_sequence": ("IReverseSequenceLayer", "use add_slice with stride -1 where lengths are alike"),
     "add_rnn_v2": (
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",
         "TensorRT 10 removed it; add the layers of each turn in a loop of Python",
     ),
     "add_scatter": ("IScatterLayer", "use add_select with a mask"),
-    "add_softmax": (
-        "ISoftMaxLayer",
-        "use add_reduce MAX, add_elementwise SUB, add_unary EXP, add_reduce SUM, add_elementwise DIV",
-    ),
     "add_topk": ("ITopKLayer", "use add_reduce for the largest or smallest; else sort outside"),
 }
 

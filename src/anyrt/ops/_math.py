@@ -26,3 +26,9 @@ def mean(value: Value, axes: tuple[int, ...]) -> Value:
         return map_("div", total, scalar(count, total))
     elements = cast(apply(Shape((count,))), total.dtype)
     return map_("div", total, reshape(elements, (1,) * total.type.rank))
+
+
+def softmax(value: Value, axis: int) -> Value:
+    """exp(x - max) / sum along `axis`."""
+    powers = map_("exp", map_("sub", value, reduce_("max", value, (axis,))))
+    return map_("div", powers, reduce_("sum", powers, (axis,)))

@@ -1,0 +1,122 @@
+"""RaggedSoftMax: softmax of rows of different length, which fill a tensor from the left.
+
+add_ragged_softmax(x, bounds)    # x: (4, 10); bounds: (4, 1), the length of each row
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value
+from anyrt.ops._check import checked, need, show
+from anyrt.ops._math import softmax
+from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
+from anyrt.prims.build import iota, map_, scalar
+
+RANKS = (2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedSoftMaxAttrs(Attrs):
+    """RaggedSoftMax has no attributes."""
+
+
+def expand(layer: Layer[RaggedSoftMaxAttrs]) -> tuple[Value, ...]:
+    """Softmax of what lies before the bounds and of -inf elsewhere, where 0 takes the place of the result."""
+    x, bounds = layer.input(0), _bounds(layer)
+    axis = x.type.rank - 1
+    columns = iota((*(1 for _ in x.shape[:-1]), x.shape[-1]), axis, DataType.INT32)
+    inside = map_("lt", columns, bounds)
+    rows = map_("select", inside, x, scalar(-np.inf, x))
+    return (map_("select", inside, softmax(rows, axis), scalar(0.0, x)),)
+
+
+def _bounds(layer: Layer[RaggedSoftMaxAttrs]) -> Value:
+    """The bounds, one for each row."""
+    x, bounds = layer.input(0), layer.input(1)
+    if x.type.rank not in RANKS:
+        do = "give (rows, columns), or (batch, rows, columns)"
+        code = "AR101" if x.type.rank < RANKS[0] else "AR124"
+        raise ShapeError(code, layer.name, f"rank {x.type.rank}", "rank 2 or 3", do)
+    wanted = (*x.shape[:-1], 1)
+    got, do = f"bounds {show(bounds.shape)} for input {show(x.shape)}", "give one bound for each row"
+    if bounds.type.rank != x.type.rank:
+        raise ShapeError("AR123", layer.name, got, show(wanted), do)
+    rules = [
+        rule
+        for n, m in zip(bounds.shape, wanted, strict=True)
+        for rule in need(layer.name, n, Relation.EQ, m, "AR123", got, show(wanted), do)
+    ]
+    return checked(bounds, rules)
+
+
+def ref(attrs: RaggedSoftMaxAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The formula for each row, cut at its bound."""
+    x, bounds = arrays[0].astype(np.float64), arrays[1]
+    y = np.zeros_like(x)
+    with np.errstate(all="ignore"):
+        for at in np.ndindex(x.shape[:-1]):
+            row = x[at][: max(int(bounds[at].item()), 0)]
+            if row.size:
+                powers = np.exp(row - np.max(row))
+                y[at][: row.size] = powers / np.sum(powers)
+    return (y,)
+
+
+def cases() -> tuple[Case[RaggedSoftMaxAttrs], ...]:
+    """Both ranks, bounds from below 0 to beyond the row, rows of -inf, nothing."""
+    a, types = RaggedSoftMaxAttrs(), (DataType.FLOAT, DataType.INT32)
+    bounds = np.array([-1, 0, 1, 5, 17, 99])
+    special = np.array([[-np.inf, -np.inf, 7.0], [1.0, np.nan, np.inf], [np.inf, 1.0, 0.0]])
+    return (
+        Case(a, ((6, 17), (6, 1)), types, (None, bounds), rtol=4e-6),
+        Case(a, ((2, 3, 17), (2, 3, 1)), types, (None, bounds), rtol=4e-6),
+        Case(a, ((3, 3), (3, 1)), types, (special, np.array([2, 1, 2]))),
+        Case(a, ((3, 0), (3, 1)), types),
+        Case(a, ((0, 3), (0, 1)), types),
+    )
+
+
+def mistakes() -> tuple[Mistake[RaggedSoftMaxAttrs], ...]:
+    """Ranks, sizes and types."""
+    a, types, good = RaggedSoftMaxAttrs(), (DataType.FLOAT, DataType.INT32), ((3, 5), (3, 1))
+    return (
+        Mistake("AR101", "an input of fewer than 2 dimensions", a, ((5,), (1,)), types),
+        Mistake("AR124", "an input of more than 3 dimensions", a, ((2, 2, 3, 5), (2, 2, 3, 1)), types),
+        Mistake("AR123", "bounds of another rank", a, ((3, 5), (3,)), types),
+        Mistake("AR123", "more or fewer bounds than rows", a, ((3, 5), (4, 1)), types),
+        Mistake("AR123", "several bounds for a row", a, ((3, 5), (3, 5)), types),
+        Mistake("AR202", "an input that is not float32", a, good, (DataType.HALF, DataType.INT32)),
+        Mistake("AR202", "bounds that are not int32", a, good, (DataType.FLOAT, DataType.INT64)),
+        Mistake("AR123", "bounds that do not fit at run time", a, ((3, 5), (4, 1)), types, dynamic=True),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.RAGGED_SOFTMAX,
+        cls="IRaggedSoftMaxLayer",
+        methods=(
+            Method(
+                "add_ragged_softmax",
+                ("input", "bounds"),
+                example="layer = network.add_ragged_softmax(rows, bounds)",
+            ),
+        ),
+        inputs=(Input("input", frozenset({DataType.FLOAT})), Input("bounds", frozenset({DataType.INT32}))),
+        attrs=RaggedSoftMaxAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The "
+        "input is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 "
+        "counts as 0, one beyond the row as its length.",
+        cases=cases,
+        mistakes=mistakes,
+        source="operator page RaggedSoftMax",
+    ),
+)
