@@ -23,6 +23,7 @@ from anyrt.prims.build import windows as view
 from anyrt.prims.view import Axis
 
 SAME = (PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER)
+MODES = (PaddingMode.EXPLICIT_ROUND_DOWN, PaddingMode.EXPLICIT_ROUND_UP, *SAME)
 FARTHEST = 2**31 - 1  # sizes, steps and borders that an attribute can name
 
 
@@ -111,6 +112,14 @@ def per_axis(where: str, name: str, given: tuple[int, ...] | None, count: int, l
     return given
 
 
+def check_mode(where: str, mode: PaddingMode) -> None:
+    """No mode of Caffe's, which `anyrt.compat` offers by name."""
+    if mode not in MODES:
+        got, wanted = f"padding_mode {mode.name}", f"one of {', '.join(m.name for m in MODES)}"
+        do = "use EXPLICIT_ROUND_DOWN or EXPLICIT_ROUND_UP, with the same padding on both sides"
+        raise ArgumentError("AR304", where, got, wanted, do)
+
+
 def spans(
     where: str,
     mode: PaddingMode,
@@ -122,6 +131,7 @@ def spans(
     """`slide` for each axis, and what must hold for dynamic sizes: that no window is larger than its padded
     input. Put the conditions on the input (`checked`), so that they are told before what follows from them.
     """
+    check_mode(where, mode)
     rules: Requirements = ()
     for k, (size, each) in enumerate(zip(sizes, by, strict=True)):
         if mode not in SAME:
@@ -133,6 +143,19 @@ def spans(
     return tuple(found), rules
 
 
+def padded(where: str, x: Value, at: Sequence[Span], border: float) -> Value:
+    """`x` with as much of `border` around its last axes as windows reach beyond it."""
+    lead = x.type.rank - len(at)
+    after = [add(s.after, s.overhang) for s in at]
+    framed = pad(x, [0] * lead + [s.before for s in at], [0] * lead + after, border)
+    got = f"{product(framed.shape)} elements after padding"
+    do = "use less padding, or split the tensor"
+    if framed is x:
+        return x
+    rules = need(where, product(framed.shape), Relation.LE, VOLUME_LIMIT, "AR111", got, f"{VOLUME_LIMIT}", do)
+    return checked(framed, rules)
+
+
 def windows(
     where: str, x: Value, by: Sequence[Slide], at: Sequence[Span], border: float = 0.0, groups: int = 1
 ) -> Value:
@@ -142,19 +165,11 @@ def windows(
     Around `x` lies `border`. Nothing is copied: it is a view of the padded operand.
     """
     lead, count = x.type.rank - len(by), len(by)
-    after = [add(s.after, s.overhang) for s in at]
-    padded = pad(x, [0] * lead + [s.before for s in at], [0] * lead + after, border)
-    got = f"{product(padded.shape)} elements after padding"
-    do = "use less padding, or split the tensor"
-    if padded is not x:
-        rules = need(
-            where, product(padded.shape), Relation.LE, VOLUME_LIMIT, "AR111", got, f"{VOLUME_LIMIT}", do
-        )
-        padded = checked(padded, rules)
+    framed = padded(where, x, at, border)
     outer, axes = _leading(x.shape[:lead], groups)
     for k, each in enumerate(by):
         axes.append(Axis(0, len(outer) + k, each.stride, ((len(outer) + count + k, each.dilation),)))
-    return view(padded, axes, (*outer, *(s.count for s in at), *(each.size for each in by)))
+    return view(framed, axes, (*outer, *(s.count for s in at), *(each.size for each in by)))
 
 
 def _leading(shape: Shape, groups: int) -> tuple[Shape, list[Axis]]:
