@@ -16,8 +16,9 @@ from anyrt.ir.graph import Value
 from anyrt.ops._math import in_float
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS
-from anyrt.prims.build import map_, pad, reduce_, scalar, squeeze, windows
-from anyrt.prims.view import Axis
+from anyrt.ops._window_folds import fold
+from anyrt.ops._windows import Slide, Span
+from anyrt.prims.build import map_, scalar
 
 WIDEST = 15
 # The numbers that each attribute may have, from and to.
@@ -40,18 +41,16 @@ def expand(layer: Layer[LRNAttrs]) -> tuple[Value, ...]:
     """Windows over the channels of the squares, between zeros; all in float32."""
     x, attrs = layer.input(0), layer.attrs
     _check(layer, x)
-    return (in_float(x, lambda y: map_("div", y, _divisor(y, attrs))),)
+    return (in_float(x, lambda y: map_("div", y, _divisor(layer.name, y, attrs))),)
 
 
-def _divisor(x: Value, attrs: LRNAttrs) -> Value:
-    rank, channels, window = x.type.rank, x.type.rank - 3, attrs.window_size
-    border = tuple(window // 2 if k == channels else 0 for k in range(rank))
-    squares = pad(map_("square", x), border, border, 0.0)
-    axes = [Axis(0, k, 1, ((rank, 1),) if k == channels else ()) for k in range(rank)]
-    around = windows(squares, axes, (*x.shape, window))
-    total = squeeze(reduce_("sum", around, (rank,)), (rank,))
-    scaled = map_("fma", total, scalar(attrs.alpha / window, total), scalar(attrs.k, total))
-    return map_("pow", scaled, scalar(attrs.beta, total))
+def _divisor(where: str, x: Value, attrs: LRNAttrs) -> Value:
+    half, last = attrs.window_size // 2, x.shape[-3:]
+    by = (Slide(attrs.window_size), Slide(1), Slide(1))
+    at = (Span(half, half, 0, last[0]), Span(0, 0, 0, last[1]), Span(0, 0, 0, last[2]))
+    total = fold("sum", where, map_("square", x), by, at)
+    mean = map_("fma", total, scalar(attrs.alpha / attrs.window_size, total), scalar(attrs.k, total))
+    return map_("pow", mean, scalar(attrs.beta, total))
 
 
 def _check(layer: Layer[LRNAttrs], x: Value) -> None:
