@@ -39,7 +39,7 @@ _FLOATS: Final = {
     DataType.FP8: (4, -9, 8),
     DataType.FP4: (2, -1, 2),
 }
-IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", "to_half", "to_bf16")
+IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", "to_half", "to_bf16", "to_fp8")
 
 
 def holds(wide: DataType, narrow: DataType) -> bool:
