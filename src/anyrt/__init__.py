@@ -97,6 +97,7 @@ def _find(name: str) -> object:
     if name not in layers.layer_class_names():
         raise import_module("anyrt.api.missing").lookup_error("anyrt", name)
     return layers.layer_class(name)
+    return import_module("anyrt.api.layers").found_class(name)
 
 
 def _enum_names(module: str) -> list[str]:

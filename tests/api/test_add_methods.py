@@ -37,6 +37,13 @@ def convolved(method):
     return lambda net, x: getattr(net, method)(
         *(four(net, x), 2, (1, 2)), kernel=np.float32([[[[0, 8]]], [[[1, 9]]]]), bias=np.float32([0, 0])
     )
+def attended(method, causal):
+    def add(net, x):
+        q, k, v = (net.add_identity(four(net, x)).get_output(0) for _ in range(3))
+        softmax = trt.AttentionNormalizationOp.SOFTMAX
+        return getattr(net, method)(query=q, key=k, value=v, norm_op=softmax, **causal)
+
+    return add
 
 
 # x is [[1, 3]], of shape (1, 2); every parameter by its name.
@@ -44,6 +51,11 @@ CASES = {
     "add_activation": (
         lambda net, x: net.add_activation(input=x, type=trt.ActivationType.SOFTSIGN),
         [[0.5, 0.75]],
+    ),
+    "add_attention": (attended("add_attention", {"causal": False}), [[[[1, 3]]]]),
+    "add_attention_v2": (
+        attended("add_attention_v2", {"causal_kind": trt.CausalMaskKind.LOWER_RIGHT}),
+        [[[[1, 3]]]],
     ),
     "add_cast": (lambda net, x: net.add_cast(input=x, to_type=trt.bool), [[True, True]]),
     "add_concatenation": (lambda net, x: net.add_concatenation(inputs=[x, x]), [[1, 3], [1, 3]]),
@@ -84,6 +96,14 @@ CASES = {
         [4],
     ),
     "add_resize": (resized, [[1, 1, 3, 3]]),
+    "add_rotary_embedding": (
+        lambda net, x: net.add_rotary_embedding(
+            *(four(net, x), constant(net, 0 * ONE[None]), constant(net, ONE[None])),
+            interleaved=True,
+            rotary_embedding_dim=2,
+        ),
+        [[[[-3, 1]]]],
+    ),
     "add_scale": (
         lambda net, x: net.add_scale(
             input=four(net, x), mode=trt.ScaleMode.UNIFORM, shift=ONE, scale=FOUR, power=2 * ONE
@@ -148,9 +168,11 @@ def test_the_layer_computes(name, log):
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_layer_has_its_class_and_type(name, net):
-    layer = CASES[name][0](net, net.add_input("x", trt.float32, (1, 2)))
-    op = OPERATORS[name]
+    made = CASES[name][0](net, net.add_input("x", trt.float32, (1, 2)))
+    op, last = OPERATORS[name], net.get_layer(net.num_layers - 1)
+    layer = last if op.scope is None else net.get_layer(net.num_layers - 2)
     assert isinstance(layer, trt.ILayer)
-    assert type(layer) is getattr(trt, op.cls)
+    assert (type(layer), type(made)) == (getattr(trt, op.cls), getattr(trt, op.owner))
     assert trt.ILayer.type.__get__(layer) is op.layer
-    assert (net.get_layer(net.num_layers - 1), layer.num_outputs) == (layer, 1)
+    assert (last if op.scope is None else getattr(last, op.scope.attribute)) is made
+    assert made.num_outputs == 1

@@ -79,6 +79,19 @@ def half_pixel(mode, *size):
     return lambda net, x: resize(net, x, size, mode, coordinate_transformation=HALF_PIXEL)
 
 
+def attention(net, x):
+    return net.add_attention(x, x, x, trt.AttentionNormalizationOp.SOFTMAX, False)
+
+
+def rotated(net, x):
+    cos, sin = (constant(net, np.full((1, 1, 2), n, np.float32)) for n in (0, 1))
+    return net.add_rotary_embedding(x, cos, sin, False, 0)
+
+
+TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are those of (1, 3) and (3, 9)
+SEEN = [[[[2.761594], [2.995055]]]]
+FOUR = [[[[1, 2, 3, 4]]]]
+
 # (class, attribute): the input x, the layer, the value to assign, the output before and after; None: refused.
 CASES = {
     ("IActivationLayer", "type"): (
@@ -91,6 +104,16 @@ CASES = {
     ("IActivationLayer", "beta"): (
         *([-2, 3], activation(trt.ActivationType.HARD_SIGMOID), 0.25, [0, 0], [0.25, 0.25]),
     ),
+    ("IAttention", "norm_op"): (
+        *(TWO, attention, trt.AttentionNormalizationOp.NONE, SEEN, [[[[10], [30]]]]),
+    ),
+    ("IAttention", "causal"): (TWO, attention, True, SEEN, [[[[1], [2.995055]]]]),
+    ("IAttention", "causal_kind"): (
+        *(TWO, attention, trt.CausalMaskKind.UPPER_LEFT, SEEN, [[[[1], [2.995055]]]]),
+    ),
+    ("IAttention", "normalization_quantize_to_type"): (TWO, attention, trt.int8, SEEN, None),
+    ("IAttention", "query_form"): (TWO, attention, trt.AttentionIOForm.PACKED_NHD, SEEN, None),
+    ("IAttention", "key_value_form"): (TWO, attention, trt.AttentionIOForm.PACKED_NHD, SEEN, None),
     ("ICastLayer", "to_type"): (
         *([-2.7, 0, 3.5], lambda net, x: net.add_cast(x, trt.int32), trt.bool),
         *([-2, 0, 3], [True, False, True]),
@@ -159,6 +182,10 @@ CASES = {
         *([[[1], [3], [5], [7]]], lambda net, x: norm(net, x, 0b100), 2),
         *([[[0], [0], [0], [0]]], [[[-1], [1], [-1], [1]]]),
     ),
+    ("IRotaryEmbeddingLayer", "interleaved"): (
+        *(FOUR, rotated, True, [[[[-3, -4, 1, 2]]]], [[[[-2, 1, -4, 3]]]]),
+    ),
+    ("IRotaryEmbeddingLayer", "rotary_embedding_dim"): (FOUR, rotated, 2, [[[[-3, -4, 1, 2]]]], None),
     ("IReduceLayer", "op"): (SQUARE, reduced, trt.ReduceOperation.PROD, [3, 7], [2, 12]),
     ("IReduceLayer", "axes"): (SQUARE, reduced, 0b01, [3, 7], [4, 6]),
     ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),
@@ -233,7 +260,7 @@ CASES = {
         *([-1, -3], [1, 3]),
     ),
 }
-ATTRIBUTES = {(op.cls, spec.name): spec for op in OPS.values() for spec in op.specs()}
+ATTRIBUTES = {(op.owner, spec.name): spec for op in OPS.values() for spec in op.specs()}
 
 
 def computed(log, x, add, name, *value):
@@ -254,7 +281,7 @@ def same(a, b):
 
 
 def test_the_cases_are_the_attributes_of_all_layers():
-    other = {"is_v2"}  # below
+    other = {"is_v2", "decomposable"}  # below, and in test_attention
     assert set(CASES) == {key for key in ATTRIBUTES if key[1] not in other}
 
 

@@ -27,7 +27,7 @@ def methods(cls):
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_every_parameter_has_a_type(cls):
-    if issubclass(cls, trt.ILayer) and cls is not trt.ILayer:
+    if cls.__module__ == "anyrt":
         return  # their properties are in the stub
     untyped = [
         f"{name}: {p.name}"

@@ -29,8 +29,11 @@ def test_stub_and_list_of_operators_are_current():
 
 
 def test_every_operator_has_a_page():
+    from docgen.operators import page_name
+
     pages = {p.stem for p in (ROOT / "docs/operators").glob("*.md")} - {"index"}
     assert pages == {op.layer.name.lower() for op in ALL_OPS}
+    assert pages == {page_name(op) for op in OPS.values()}
 
 
 @pytest.mark.parametrize(

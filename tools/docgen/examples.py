@@ -120,9 +120,18 @@ def _add(op: AnyOp, case: AnyCase, names: list[str]) -> str:
         elif parameter in dict(method.defaults) and _is_default(op, case, defaults[attribute]):
             skipped = True
         else:
-            text = _literal(specs[attribute], getattr(case.attrs, attribute))
+            text = _literal(specs[attribute], _value(specs[attribute], case))
             arguments.append(f"{parameter}={text}" if skipped else text)
     return f"layer = network.{method.name}({', '.join(arguments)})"
+
+
+def _value(spec: AttrSpec, case: AnyCase) -> object:
+    """An attribute of the case, or what stands for it."""
+    value = getattr(case.attrs, spec.name)
+    if value is not None or spec.from_attr is None:
+        return value
+    name, stands_for = spec.from_attr
+    return stands_for(getattr(case.attrs, name))
 
 
 def _settings(op: AnyOp, case: AnyCase, names: list[str]) -> Iterator[str]:

@@ -28,12 +28,12 @@ def pages() -> dict[str, str]:
 
 def page_name(op: AnyOp) -> str:
     """The name of the page's file."""
-    return op.layer.name.lower()
+    return (op.layer.name if op.scope is None else op.scope.attribute).lower()
 
 
 def title(op: AnyOp) -> str:
     """What the operator is called in text."""
-    return op.cls.removeprefix("I").removesuffix("Layer")
+    return op.title
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

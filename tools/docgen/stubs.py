@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from anyrt.api.builder import Builder as _Builder
 from anyrt.api.network import INetworkDefinition as _INetworkDefinition
+from anyrt.api.scope import Between as _Between
 from anyrt.core import errors as errors
 '''
 BASES = """
@@ -57,11 +58,15 @@ def stub() -> dict[str, str]:
 def _imports(objects: dict[str, object]) -> Iterator[str]:
     found: dict[str, list[str]] = defaultdict(list)
     for name, x in objects.items():
-        derived = isinstance(x, type) and issubclass(x, ILayer) and x is not ILayer
-        if not isinstance(x, ModuleType | DataType) and not derived and name not in REFINED:
+        if not isinstance(x, ModuleType | DataType) and not _is_derived(x) and name not in REFINED:
             found[_home(name, x)].append(name)
     for module, names in sorted(found.items()):
         yield f"from {module} import {', '.join(f'{n} as {n}' for n in sorted(names))}"
+
+
+def _is_derived(x: object) -> bool:
+    """Classes that are made from operators' records."""
+    return isinstance(x, type) and x.__module__ == "anyrt"
 
 
 def _home(name: str, x: object) -> str:
@@ -75,13 +80,17 @@ def _aliases(objects: dict[str, object]) -> Iterator[str]:
 
 
 def _layers(objects: dict[str, object]) -> Iterator[str]:
-    ops = {op.cls: op for op in OPS.values()}
+    ops = {op.owner: op for op in OPS.values()}
+    scopes = {op.scope.boundary: op.scope for op in OPS.values() if op.scope is not None}
     for name, x in objects.items():
-        if isinstance(x, type) and issubclass(x, ILayer) and x is not ILayer:
-            yield f"\nclass {name}(ILayer):"
+        if isinstance(x, type) and _is_derived(x):
+            yield f"\nclass {name}({x.__bases__[0].__name__ if issubclass(x, ILayer) else '_Between'}):"
             about = (inspect.getdoc(x) or "").split("\n\n", 1)[0]  # the rest is that of the method
             yield indent(_quoted(about), " " * 4)
             yield from _properties(ops[name]) if name in ops else ()
+            if name in scopes:
+                yield "    @property"
+                yield f"    def {scopes[name].attribute}(self) -> {scopes[name].cls}: ..."
 
 
 def _properties(op: AnyOp) -> Iterator[str]:
@@ -95,6 +104,10 @@ def _properties(op: AnyOp) -> Iterator[str]:
                 f"    @{spec.name}.setter",
                 f"    def {spec.name}(self, value: {_take(spec)}) -> None: ...",
             )
+    for operand in (x for x in op.inputs if x.is_property):
+        yield from ("    @property", f"    def {operand.name}(self) -> ITensor: ...")
+        yield f"    @{operand.name}.setter"
+        yield f"    def {operand.name}(self, value: ITensor) -> None: ..."
 
 
 def _read(spec: AttrSpec) -> str:

@@ -16,7 +16,7 @@ from anyrt.api.convert import annotation
 from anyrt.api.fold import API
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
-from anyrt.ops._record import AnyOp, AttrSpec, Input, Kind, Method
+from anyrt.ops._record import AnyOp, AttrSpec, Input, Kind, Method, Scope
 from anyrt.prims.const import Blob
 
 WIDTH = 98
@@ -38,7 +38,7 @@ def method_text(op: AnyOp, method: Method) -> str:
         is_operand = name in operands and operands[name].required
         text = operand_text(op, operands[name]) if is_operand else spec.doc + notes(spec) if spec else ""
         arguments.append(wrapped(f"{name}: {text}", "    "))
-    parts = [wrapped(op.doc), "\n".join(arguments), wrapped(ANSWER.format(cls=op.cls))]
+    parts = [wrapped(op.doc), "\n".join(arguments), wrapped(ANSWER.format(cls=op.owner))]
     example = "".join(f"    {line}\n" for line in method.example.splitlines()).rstrip()
     return "\n\n".join(filter(None, [*parts, *_later(op, method), *_mistakes(op), example, _source(op)]))
 
@@ -47,6 +47,12 @@ def class_text(op: AnyOp) -> str:
     """The docstring of a layer's class."""
     made = f"Made by {' and '.join(f'`network.{m.name}`' for m in op.methods)}."
     return "\n\n".join([wrapped(op.doc), made, *_mistakes(op), _source(op)])
+
+
+def boundary_text(op: AnyOp, scope: Scope) -> str:
+    """The docstring of the classes of the layers around a part of a network."""
+    made = " or ".join(f"`network.{m.name}`" for m in op.methods)
+    return f"Where {scope.cls} begins or ends; made by {made}.\n\n{_source(op)}"
 
 
 def attribute_text(op: AnyOp, spec: AttrSpec) -> str:
@@ -95,7 +101,8 @@ def notes(spec: AttrSpec) -> str:
 def operand_notes(op: AnyOp, x: Input) -> str:
     """What else is to be known of an operand."""
     variadic = op.methods[0].variadic
-    found = [] if x.required else ["may be left out; `set_input` connects it"]
+    way = "a property" if x.is_property else "`set_input`"
+    found = [] if x.required else [f"may be left out; {way} connects it"]
     found += ["one or more tensors"] if variadic else []
     if x.shape_values:
         found.append("its values decide sizes: it must follow from shapes, constants or a shape tensor")
@@ -133,9 +140,10 @@ def _later(op: AnyOp, method: Method) -> Iterator[str]:
     """What is set on the layer, not given to the method."""
     given = {dict(method.renamed).get(p, p) for p in method.params}
     names = [s.name for s in op.specs() if s.name not in given and not s.read_only]
+    names += [x.name for x in op.inputs if x.is_property]
     if names:
         yield wrapped(f"To be set on the layer: {', '.join(names)}.")
-    inputs = [f"{i} ({x.name})" for i, x in enumerate(op.inputs) if not x.required]
+    inputs = [f"{i} ({x.name})" for i, x in enumerate(op.inputs) if not (x.required or x.is_property)]
     if inputs:
         yield wrapped(f"Inputs that `layer.set_input` may connect: {', '.join(inputs)}.")
 

@@ -136,8 +136,7 @@ def _layers(
             details += _marks(network, expansion, tensor) if tensor in outputs else ()
         inputs = tuple(t._name for t in layer._inputs if t is not None)
         makes = tuple(t._name for t in layer._outputs)
-        kind = layer._op.cls.removeprefix("I").removesuffix("Layer")
-        yield LayerRecord(layer._name, kind, inputs, makes, tuple((k, v) for k, v in details if v))
+        yield LayerRecord(layer._name, layer._op.title, inputs, makes, tuple((k, v) for k, v in details if v))
 
 
 def _marks(network: INetworkDefinition, expansion: Expansion, tensor: ITensor) -> Iterator[tuple[str, str]]:

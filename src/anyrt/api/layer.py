@@ -35,6 +35,7 @@ class ILayer(Fixed):
         "_op",
         "_outputs",
         "_precision",
+        "_scope",
         "_source",
     )
 
@@ -57,6 +58,7 @@ class ILayer(Fixed):
         self._precision: DataType | None = None
         self._metadata = ""
         self._num_ranks = 1
+        self._scope: object = None
         for tensor in inputs:
             tensor._consumers.append(self)
 

@@ -6,16 +6,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from anyrt.api.convert import show, take
-from anyrt.api.describe import attribute_text, class_text
+from anyrt.api.describe import attribute_text, boundary_text, class_text, operand_text
 from anyrt.api.edge import quiet
+from anyrt.api.fold import fold
 from anyrt.api.layer import ILayer
 from anyrt.api.missing import lookup_error
+from anyrt.api.scope import Between
+from anyrt.api.tensor import ITensor
+from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
 from anyrt.ops import ALL_OPS, OPS
 from anyrt.ops._record import AnyOp, AttrSpec
+from anyrt.ir.graph import Value
+from anyrt.ops import OPS
+from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Scope
 
 # Attributes of weak typing, which TensorRT refuses on strongly typed networks.
 WEAK_ONLY = frozenset({"compute_precision"})
@@ -28,17 +36,112 @@ def layer_class(name: str) -> type[ILayer]:
         if op.cls == name:
             body = {"__doc__": class_text(op), **{s.name: _property(op, s) for s in op.specs()}}
             return _new(name, body)
+    """The class of that name; AttributeError when no operator has it."""
+    for op in OPS.values():
+        if op.scope is None and op.cls == name:
+            return _new(name, {"__doc__": class_text(op), **_attributes(op)})
+        if op.scope is not None and name in (op.cls, op.scope.exit_cls, op.scope.boundary):
+            return _boundary_class(op, op.scope, name)
     raise lookup_error("anyrt", name)
+
+
+def found_class(name: str) -> type:
+    """The class of that name, of layers or of what stands between them."""
+    scopes = {op.scope.cls for op in OPS.values() if op.scope is not None}
+    return scope_class(name) if name in scopes else layer_class(name)
+
+
+@cache
+def scope_class(name: str) -> type[Between]:
+    """The class of that name of what stands between layers; AttributeError when no operator has it."""
+    for op in OPS.values():
+        if op.scope is not None and op.scope.cls == name:
+            passed = {n: _passed_on(x) for n, x in _attributes(op).items()}
+            made: type[Between] = fold(
+                type(name, (Between,), {"__module__": "anyrt", "__slots__": (), **passed})
+            )
+            made.__doc__ = class_text(op)
+            return made
+    raise lookup_error("anyrt", name)
+
+
+def enter(entry: ILayer) -> Between:
+    """What the add method of a layer in a scope returns; the layer behind it becomes part of the network."""
+    op, network = entry._op, entry._network
+    assert op.scope is not None, f"{op.cls} has no scope"
+    name = f"(Unnamed Layer* {len(network._layers)}) [{op.title}Output]"
+    inputs, made = (entry.get_output(0),), layer_class(op.scope.exit_cls)
+    behind = made(network, _exit(op), name, inputs, {}, entry._source)
+    network._layers.append(behind)
+    found = scope_class(op.scope.cls)(entry, behind)
+    entry._scope = behind._scope = found
+    return found
+
+
+@cache
+def _exit(op: AnyOp) -> AnyOp:
+    """The operator of the layer that passes on what `op` has made."""
+    assert op.scope is not None, f"{op.cls} has no scope"
+    inputs = (Input("input", frozenset(DataType)),)
+    layer, cls = op.scope.exit, op.scope.exit_cls
+    return replace(op, layer=layer, cls=cls, inputs=inputs, attrs=Attrs, expand=_pass_on, scope=None)
+
+
+def _pass_on(layer: Layer[Attrs]) -> tuple[Value, ...]:
+    return (layer.input(0),)
 
 
 def layer_class_names() -> list[str]:
     """The names of all that TensorRT has today."""
     return sorted({op.cls for op in OPS.values()})
+    """Every name that `layer_class` and `scope_class` take."""
+    scopes = [op.scope for op in OPS.values() if op.scope is not None]
+    around = {n for s in scopes for n in (s.cls, s.boundary, s.exit_cls)}
+    return sorted({op.cls for op in OPS.values()} | around)
 
 
-def _new(name: str, body: dict[str, object]) -> type[ILayer]:
+def _new(name: str, body: dict[str, object], base: type[ILayer] = ILayer) -> type[ILayer]:
     # No slots of their own: all layer classes have one layout, so that `layer.__class__ = X` is allowed.
-    return type(name, (ILayer,), {"__module__": "anyrt", "__slots__": (), **body})
+    return type(name, (base,), {"__module__": "anyrt", "__slots__": (), **body})
+
+
+def _boundary_class(op: AnyOp, scope: Scope, name: str) -> type[ILayer]:
+    body: dict[str, object] = {"__doc__": boundary_text(op, scope)}
+    if name != scope.boundary:
+        return _new(name, body, layer_class(scope.boundary))
+
+    def get(self: ILayer) -> object:
+        return self._scope
+
+    return _new(name, {**body, scope.attribute: property(get, doc=f"the {scope.cls} that it belongs to")})
+
+
+def _attributes(op: AnyOp) -> dict[str, property]:
+    """Properties of a layer for attributes, and for operands that have one."""
+    operands = {x.name: _operand(op, i) for i, x in enumerate(op.inputs) if x.is_property}
+    return {**{s.name: _property(op, s) for s in op.specs()}, **operands}
+
+
+def _operand(op: AnyOp, index: int) -> property:
+    def get(self: ILayer) -> object:
+        return self.get_input(index)
+
+    def assign(self: ILayer, tensor: ITensor) -> None:
+        self.set_input(index, tensor)
+
+    return property(get, assign, doc=f"{operand_text(op, op.inputs[index])}; ITensor, at first None")
+
+
+def _passed_on(of_layer: property) -> property:
+    """The property of a layer, for what stands before and behind it."""
+
+    def get(self: Between) -> object:
+        return of_layer.__get__(self._entry)
+
+    def assign(self: Between, value: object) -> None:
+        of_layer.__set__(self._entry, value)
+
+    return property(get, assign if of_layer.fset else None, doc=of_layer.__doc__)
 
 
 def _property(op: AnyOp, spec: AttrSpec) -> property:
@@ -57,7 +160,7 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
 
     @quiet(None)
     def assign(self: ILayer, value: object) -> None:
-        given = take(spec, value, f"{self._op.cls}.{spec.name}")
+        given = take(spec, value, f"{self._op.owner}.{spec.name}")
         if spec.name in WEAK_ONLY:
             self._refuse_when_strong(spec.name)
         locked = spec.locked_by

@@ -14,7 +14,8 @@ from anyrt.api.convert import accepted, take
 from anyrt.api.describe import method_text
 from anyrt.api.edge import WrongType, quiet, user_line, wrong_type
 from anyrt.api.layer import ILayer, no_tensor
-from anyrt.api.layers import layer_class
+from anyrt.api.layers import enter, layer_class
+from anyrt.api.scope import Between
 from anyrt.api.tensor import ITensor
 from anyrt.core.errors import ArgumentError, GraphError
 from anyrt.ops import OPS
@@ -46,7 +47,7 @@ def _adder(op: AnyOp, method: Method) -> Adder:
 
     def add(
         self: Any, *args: object, **named: object
-    ) -> ILayer:  # Any: the network, whose class this becomes a part of
+    ) -> ILayer | Between:  # Any: the network, whose class this becomes a part of
         given = _bind(method.name, signature, args, named)
         tensors = _operands(op, method, given, self)
         attributes = _defaults(op) | dict(method.fixed)
@@ -54,11 +55,10 @@ def _adder(op: AnyOp, method: Method) -> Adder:
             spec = specs.get(renamed.get(name, name))
             if spec is not None and name not in _operand_names(op, method):
                 attributes[spec.name] = take(spec, value, f"{method.name}: {name}")
-        kind = op.cls.removeprefix("I").removesuffix("Layer")
-        label = f"(Unnamed Layer* {len(self._layers)}) [{kind}]"
+        label = f"(Unnamed Layer* {len(self._layers)}) [{op.title}]"
         layer = layer_class(op.cls)(self, op, label, tensors, attributes, user_line())
         self._layers.append(layer)
-        return layer
+        return layer if op.scope is None else enter(layer)
 
     return _dressed(add, method.name, signature, method_text(op, method))
 
@@ -83,7 +83,7 @@ def _signature(op: AnyOp, method: Method, specs: Mapping[str, AttrSpec]) -> insp
         if default is None:
             shown += " | None"
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=shown))
-    return inspect.Signature(parameters, return_annotation=op.cls)
+    return inspect.Signature(parameters, return_annotation=op.owner)
 
 
 def _operand_names(op: AnyOp, method: Method) -> dict[str, str]:

@@ -106,6 +106,7 @@ class Input:
     shape_values: its *values* decide sizes (Shuffle's reshape_dims);
     they must be computable from shapes and constants.
     build_time: its values must be constants.
+    is_property: the layer has a property of its name; it may be connected by `set_input`, too.
     same_as: must have the type of this operand.
     clears: attributes that go back to their defaults when the operand is connected.
     """
@@ -117,6 +118,21 @@ class Input:
     same_as: int | None = None
     build_time: bool = False
     clears: tuple[str, ...] = ()
+    is_property: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an add method returns in place of its layer: an object of class `cls`, for a part of the network
+    between two layers. The first one is the operator's, which computes; the other, of type `exit`, passes its
+    output on. Both are `boundary` layers, whose property `attribute` is the object.
+    """
+
+    cls: str
+    boundary: str
+    attribute: str
+    exit: LayerType
+    exit_cls: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +257,17 @@ class Op(Generic[A]):
     volume_limit: int = VOLUME_LIMIT
     source: str = ""
     removed: bool = False
+    scope: Scope | None = None
+
+    @property
+    def owner(self) -> str:
+        """The class of what the add methods return, which has the attributes."""
+        return self.cls if self.scope is None else self.scope.cls
+
+    @property
+    def title(self) -> str:
+        """What the operator is called in text."""
+        return self.owner.removeprefix("I").removesuffix("Layer")
 
     def specs(self) -> tuple[AttrSpec, ...]:
         """The attributes in order."""

@@ -192,8 +192,7 @@ OPS = (
             Method(
                 "add_rotary_embedding",
                 ("input", "cos_cache", "sin_cache", "interleaved", "rotary_embedding_dim"),
-                example="layer = network.add_rotary_embedding(x, cos_cache, sin_cache, False, 0)\n"
-                "layer.set_input(3, position_ids)  # where the caches have a row for each position",
+                example="layer = network.add_rotary_embedding(x, cos_cache, sin_cache, False, 0)",
             ),
         ),
         inputs=(

@@ -1,0 +1,546 @@
+"""Attention: how well queries and keys match decides how much each value counts.
+
+attention = network.add_attention(q, k, v, AttentionNormalizationOp.SOFTMAX, False)      # (B, heads, S, H)
+attention.mask = mask
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anyrt.core.dims import Dim, add, mod
+from anyrt.core.dtype import numpy_dtype, short_name
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.enums_more import AttentionIOForm, AttentionNormalizationOp, CausalMaskKind
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._record import (
+    ABSENT,
+    Array,
+    Attrs,
+    Case,
+    Input,
+    Kind,
+    Layer,
+    Method,
+    Mistake,
+    Op,
+    Scope,
+    attr,
+)
+from anyrt.ops._types import FLOATS
+from anyrt.prims.build import cast, contract, iota, map_, reduce_, reshape, scalar, slice_, transpose
+from anyrt.prims.build import expand as expand_
+from anyrt.prims.const import Shape
+
+N, C = AttentionNormalizationOp, CausalMaskKind
+PADDED, PACKED = AttentionIOForm.PADDED_BHND, AttentionIOForm.PACKED_NHD
+LEAST = -float(np.finfo(np.float32).max)
+STEPS = {DataType.INT8: (-128.0, 127.0), DataType.FP8: (-448.0, 448.0)}
+MASK, SCALE, QUERY_LENGTHS, KEY_LENGTHS = 3, 4, 5, 6
+OPERANDS = (
+    Input("query", FLOATS),
+    Input("key", FLOATS, same_as=0),
+    Input("value", FLOATS, same_as=0),
+    Input("mask", FLOATS | {DataType.BOOL}, required=False, is_property=True),
+    Input("normalization_quantize_scale", FLOATS, required=False, is_property=True),
+    Input("query_lengths", frozenset({DataType.INT32}), required=False, is_property=True),
+    Input("key_value_lengths", frozenset({DataType.INT32}), required=False, is_property=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionAttrs(Attrs):
+    """Attributes of Attention."""
+
+    norm_op: AttentionNormalizationOp = attr(
+        Kind.ENUM, "what is done to the scores of each query", N.SOFTMAX, enum=N
+    )
+    causal_kind: CausalMaskKind | None = attr(
+        Kind.ENUM,
+        "UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others fewer",
+        None,
+        enum=C,
+        from_attr=("causal", lambda causal: C.UPPER_LEFT if causal else C.NONE),
+        clears=("causal",),
+    )
+    causal: bool | None = attr(
+        Kind.BOOL,
+        "the same as a causal_kind of UPPER_LEFT",
+        None,
+        from_attr=("causal_kind", lambda kind: kind not in (None, C.NONE)),
+        clears=("causal_kind",),
+    )
+    decomposable: bool = attr(Kind.BOOL, "kept: whether it may be run as several kernels", False)
+    normalization_quantize_to_type: DataType = attr(
+        Kind.ENUM,
+        "INT8 or FP8: what normalised weights are rounded to; FLOAT: they are not",
+        DataType.FLOAT,
+        enum=DataType,
+    )
+    query_form: AttentionIOForm = attr(
+        Kind.ENUM,
+        "(batch, heads, tokens, head size), or tokens of all batches, (tokens, heads, head size)",
+        PADDED,
+        enum=AttentionIOForm,
+    )
+    key_value_form: AttentionIOForm = attr(
+        Kind.ENUM, "the same for keys and values", PADDED, enum=AttentionIOForm
+    )
+
+    @property
+    def kind(self) -> CausalMaskKind:
+        """Which keys a query sees."""
+        return self.causal_kind or (C.UPPER_LEFT if self.causal else C.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """Queries, keys or values as (B, heads, S, H). Of packed ones each batch sees those of all, and its own
+    are those from `first` to before `behind`, (B, 1, 1, 1); of padded keys, those before `behind`."""
+
+    tokens: Value
+    first: Value | None = None
+    behind: Value | None = None
+
+    @property
+    def length(self) -> Dim:
+        """How many tokens there are."""
+        return self.tokens.shape[2]
+
+    def for_each(self, batch: Dim) -> _Tokens:
+        """Packed ones once for each batch."""
+        if self.first is None:
+            return self
+        return replace(self, tokens=expand_(self.tokens, (batch, *self.tokens.shape[1:])))
+
+    def after(self, at: Value, from_end: bool) -> Value:
+        """Positions, counted from a batch's first token, or from behind its last one."""
+        origin = self.behind if from_end else self.first
+        if origin is None and from_end:
+            origin = reshape(apply(Shape((self.length,))), (1, 1, 1, 1))
+        return at if origin is None else map_("sub", at, _of_rank(origin, at.type.rank))
+
+
+def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
+    """`Contract` of queries and keys, summed in float32; masks as selections, causal ones of `Iota`; then
+    exp(score − max) / sum in float32, and `Contract` with the values, whose type weights are rounded to."""
+    _check_settings(layer)
+    q, k, v = (_tokens(layer, i) for i in range(3))
+    batch = _batch(layer, q, k)
+    q, k, v = (x.for_each(batch) for x in (q, k, v))
+    rules, group = _check_sizes(layer, q.tokens, k.tokens, v.tokens)
+    heads, n = ((k.tokens.shape[1],), "n") if group == 1 else ((k.tokens.shape[1], group), "ng")
+    queries = reshape(q.tokens, (batch, *heads, *q.tokens.shape[2:]))
+    scores = contract(f"b{n}sh,bnth->b{n}st", queries, k.tokens, DataType.FLOAT)
+    seen, (mask, mask_rules) = _seen(layer, q, k, scores.type.rank), _mask(layer, scores, heads)
+    if mask is not None and mask.dtype is DataType.BOOL:
+        seen.append(mask)
+    elif mask is not None:
+        scores = map_("add", scores, cast(mask, DataType.FLOAT))
+    sure = layer.attrs.kind is not C.LOWER_RIGHT and len(seen) == (layer.attrs.kind is not C.NONE)
+    weights = _normalised(layer, _hidden(layer, scores, seen), sure and mask is None)
+    weights = cast(_quantised(layer, weights), v.tokens.dtype)
+    y = reshape(contract(f"b{n}st,bnth->b{n}sh", weights, v.tokens), q.tokens.shape)
+    if q.first is not None:  # what other batches' queries were given is 0
+        y = transpose(reshape(reduce_("sum", y, (0,)), y.shape[1:]), (1, 0, 2))
+    return (checked(y, (*rules, *mask_rules)),)
+
+
+def _tokens(layer: Layer[AttentionAttrs], i: int) -> _Tokens:
+    """Operand `i`, with what its lengths say."""
+    x, at = layer.input(i), KEY_LENGTHS if i else QUERY_LENGTHS
+    form = layer.attrs.key_value_form if i else layer.attrs.query_form
+    wanted = "(tokens, heads, head size)" if form is PACKED else "(batch, heads, tokens, head size)"
+    _check_rank(layer, i, 3 if form is PACKED else 4, wanted)
+    lengths = layer.optional(at)
+    if lengths is None:
+        return _Tokens(x)
+    _check_rank(layer, at, 1, "one number for each batch, packed tokens one more")
+    if form is PADDED:
+        return _Tokens(x, behind=_column(lengths, 0, lengths.shape[0]))
+    count = add(lengths.shape[0], -1)
+    one = reshape(transpose(x, (1, 0, 2)), (1, x.shape[1], x.shape[0], x.shape[2]))
+    return _Tokens(one, _column(lengths, 0, count), _column(lengths, 1, count))
+
+
+def _column(lengths: Value, start: Dim, count: Dim) -> Value:
+    """`count` of the lengths as (B, 1, 1, 1)."""
+    return cast(reshape(slice_(lengths, (start,), (count,), (1,)), (count, 1, 1, 1)), DataType.INT64)
+
+
+def _batch(layer: Layer[AttentionAttrs], q: _Tokens, k: _Tokens) -> Dim:
+    """How many batches there are: as padded tokens say, or lengths."""
+    for x in (q, k):
+        if x.first is None:
+            return x.tokens.shape[0]
+    return add(layer.input(QUERY_LENGTHS).shape[0], -1)
+
+
+def _of_rank(x: Value, rank: int) -> Value:
+    """(B, 1, 1, 1) with one more axis of size 1, where heads are in groups."""
+    return reshape(x, (x.shape[0],) + (1,) * (rank - 1))
+
+
+def _seen(layer: Layer[AttentionAttrs], q: _Tokens, k: _Tokens, rank: int) -> list[Value]:
+    """Where a query may look: conditions that broadcast to the scores."""
+    row, column = _positions(q.length, rank, rank - 2), _positions(k.length, rank, rank - 1)
+    kind, found = layer.attrs.kind, list[Value]()
+    for x, at in ((q, row), (k, column)):
+        if x.first is not None:
+            found.append(map_("le", _of_rank(x.first, rank), at))
+        if x.behind is not None:
+            found.append(map_("lt", at, _of_rank(x.behind, rank)))
+    if kind is C.NONE:
+        return found
+    if found:
+        row, column = q.after(row, kind is C.LOWER_RIGHT), k.after(column, kind is C.LOWER_RIGHT)
+    elif kind is C.LOWER_RIGHT and q.length != k.length:
+        # Counted from behind the other's, as a difference of sizes may be negative, and is no position then.
+        row = _positions(q.length, rank, rank - 2, k.length)
+        column = _positions(k.length, rank, rank - 1, q.length)
+    return [*found, map_("le", column, row)]
+
+
+def _positions(size: Dim, rank: int, axis: int, start: Dim = 0) -> Value:
+    """`start`, `start` + 1, … along one axis."""
+    shape: list[Dim] = [1] * rank
+    shape[axis] = add(size, start)
+    starts = [start if k == axis else 0 for k in range(rank)]
+    sizes = [size if k == axis else 1 for k in range(rank)]
+    return slice_(iota(tuple(shape), axis, DataType.INT64), starts, sizes, [1] * rank)
+
+
+def _hidden(layer: Layer[AttentionAttrs], scores: Value, seen: list[Value]) -> Value:
+    """Scores that weigh nothing where a query may not look."""
+    nothing = scalar(-math.inf if layer.attrs.norm_op is N.SOFTMAX else 0.0, scores)
+    for condition in seen:
+        scores = map_("select", condition, scores, nothing)
+    return scores
+
+
+def _normalised(layer: Layer[AttentionAttrs], scores: Value, sure: bool) -> Value:
+    """Softmax over the keys; `sure`: every query sees one. Others have zeros, instead of infinity less itself
+    and 0 / 0."""
+    if layer.attrs.norm_op is N.NONE:
+        return scores
+    axis = (scores.type.rank - 1,)
+    most = reduce_("max", scores, axis)
+    if not sure:
+        most = map_("max", most, scalar(LEAST, most))
+    powers = map_("exp", map_("sub", scores, most))
+    total = reduce_("sum", powers, axis)
+    if not sure:  # where a key is seen, the largest score has added 1
+        total = map_("max", total, scalar(1.0, total))
+    return map_("div", powers, total)
+
+
+def _quantised(layer: Layer[AttentionAttrs], weights: Value) -> Value:
+    """Weights in steps of the scale, as many as the narrow type has."""
+    scale, to = layer.optional(SCALE), layer.attrs.normalization_quantize_to_type
+    if scale is None:
+        return weights
+    step = cast(reshape(scale, (1,) * weights.type.rank), DataType.FLOAT)
+    low, high = (scalar(x, weights) for x in STEPS[to])
+    steps = map_("div", weights, step)
+    kept = map_("min", map_("max", map_("round" if to is DataType.INT8 else "to_fp8", steps), low), high)
+    return map_("mul", kept, step)
+
+
+def _mask(
+    layer: Layer[AttentionAttrs], scores: Value, heads: tuple[Dim, ...]
+) -> tuple[Value | None, Requirements]:
+    """The mask with the scores' axes, and what its sizes must be."""
+    mask = layer.optional(MASK)
+    if mask is None:
+        return None, ()
+    q = layer.input(0)
+    if mask.dtype not in (DataType.BOOL, q.dtype):
+        got = f"a mask of {short_name(mask.dtype)} for queries of {short_name(q.dtype)}"
+        raise DTypeError("AR203", layer.name, got, "bool, or the queries' type", "cast it")
+    _check_rank(layer, MASK, 4, "(batch or 1, heads or 1, queries, keys)")
+    wanted = (scores.shape[0], q.shape[1], *scores.shape[-2:])
+    rules = tuple(
+        rule
+        for k, (m, w) in enumerate(zip(mask.shape, wanted, strict=True))
+        if m != 1 or k > 1
+        for rule in _equal(layer, m, w, f"a mask of shape {show(mask.shape)}", show(wanted))
+    )
+    split = (1,) * len(heads) if mask.shape[1] == 1 else heads
+    return reshape(mask, (mask.shape[0], *split, *mask.shape[2:])), rules
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def _equal(layer: Layer[AttentionAttrs], a: Dim, b: Dim, got: str, wanted: str) -> Requirements:
+    do = "make the sizes equal"
+    return need(layer.name, a, Relation.EQ, b, "AR123", got, wanted, do)
+
+
+def _check_rank(layer: Layer[AttentionAttrs], i: int, rank: int, wanted: str) -> None:
+    x = layer.input(i)
+    if x.type.rank != rank:
+        got = f"{OPERANDS[i].name} of shape {show(x.shape)}"
+        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
+
+
+def _check_sizes(layer: Layer[AttentionAttrs], q: Value, k: Value, v: Value) -> tuple[Requirements, int]:
+    """What sizes must be, and how many heads of queries share one of keys."""
+    got = f"query {show(q.shape)}, key {show(k.shape)}, value {show(v.shape)}"
+    rules = _equal(layer, k.shape[0], q.shape[0], got, "as many batches of keys as of queries")
+    rules += _equal(layer, k.shape[3], q.shape[3], got, "queries and keys of one head size")
+    for a, b in zip(v.shape, k.shape, strict=True):
+        rules += _equal(layer, a, b, got, "values of the keys' shape")
+    for i, batches in ((QUERY_LENGTHS, q.shape[0]), (KEY_LENGTHS, q.shape[0])):
+        rules += _check_lengths(layer, i, batches)
+    many, few = q.shape[1], k.shape[1]
+    if isinstance(many, int) and isinstance(few, int) and few:
+        do = "repeat heads, or choose a divisor"
+        text = f"{many} heads of queries, {few} of keys"
+        need(layer.name, mod(many, few), Relation.EQ, 0, "AR118", text, "a multiple", do)
+        return rules, many // few
+    return rules + _equal(layer, many, few, got, "as many heads, where their number is dynamic"), 1
+
+
+def _check_lengths(layer: Layer[AttentionAttrs], i: int, batches: Dim) -> Requirements:
+    lengths = layer.optional(i)
+    if lengths is None:
+        return ()
+    form = layer.attrs.query_form if i == QUERY_LENGTHS else layer.attrs.key_value_form
+    count = add(batches, 1 if form is PACKED else 0)
+    got = f"{show(lengths.shape)} {OPERANDS[i].name} for {batches} batches"
+    return _equal(layer, lengths.shape[0], count, got, f"{count}")
+
+
+def _check_settings(layer: Layer[AttentionAttrs]) -> None:
+    """Attributes and operands that exclude or need one another."""
+    attrs, to = layer.attrs, layer.attrs.normalization_quantize_to_type
+    mask, scale, lengths = (layer.optional(i) is not None for i in (MASK, SCALE, QUERY_LENGTHS))
+    if mask and attrs.kind is not C.NONE:
+        got, do = f"a mask and {attrs.kind.name}", "set causal_kind to NONE, or make it part of the mask"
+        raise ArgumentError("AR310", layer.name, got, "a mask or a causal kind", do)
+    if mask and attrs.query_form is PACKED:
+        raise ArgumentError("AR310", layer.name, "a mask for packed queries", "padded ones", "leave it out")
+    if lengths and attrs.query_form is PADDED:
+        got, do = "query_lengths of padded queries", "set query_form to PACKED_NHD, or leave them out"
+        raise ArgumentError("AR310", layer.name, got, "packed queries", do)
+    for i, form in ((QUERY_LENGTHS, attrs.query_form), (KEY_LENGTHS, attrs.key_value_form)):
+        if form is PACKED and layer.optional(i) is None:
+            name = OPERANDS[i].name
+            got, do = f"PACKED_NHD without {name}", f"set {name} to where each batch begins, and the end"
+            raise GraphError("AR406", layer.name, got, "a tensor of B + 1 numbers", do)
+    if to is not DataType.FLOAT and to not in STEPS:
+        got = f"normalization_quantize_to_type {to.name}"
+        raise ArgumentError("AR304", layer.name, got, "INT8 or FP8", "choose one of them")
+    if scale != (to in STEPS):
+        got = "normalization_quantize_scale without" if scale else "no normalization_quantize_scale for"
+        got, do = f"{got} normalization_quantize_to_type", "set both, or none"
+        raise ArgumentError("AR306", layer.name, got, "both", do)
+    step = layer.optional(SCALE)
+    if step is not None and step.shape not in ((), (1,)):
+        got = f"normalization_quantize_scale of shape {show(step.shape)}"
+        raise ShapeError("AR123", layer.name, got, "() or (1,)", "give one scale for all")
+
+
+def ref(attrs: AttentionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Batch by batch and row by row, of the tokens that belong to each batch alone."""
+    padded: list[Any] = [None if x is ABSENT else x.astype(np.float64) for x in arrays]
+    padded += [None] * (7 - len(arrays))
+    q, k, v, mask, step, q_lengths, k_lengths = padded
+    y = np.zeros(q.shape)
+    for b in range(len(q) if q_lengths is None else len(q_lengths) - 1):
+        rows, out = (_part(x, attrs.query_form, q_lengths, b) for x in (q, y))
+        keys, values = (_part(x, attrs.key_value_form, k_lengths, b) for x in (k, v))
+        added = np.zeros((len(rows), rows.shape[1], keys.shape[1]))
+        if mask is not None:
+            own = np.broadcast_to(mask[b % len(mask)], (*added.shape[:2], mask.shape[3]))
+            own = own[..., : keys.shape[1]]
+            added = np.where(own > 0, 0.0, -np.inf) if arrays[MASK].dtype == bool else own
+        if attrs.kind is not C.NONE:
+            beyond = keys.shape[1] - rows.shape[1] if attrs.kind is C.LOWER_RIGHT else 0
+            below = np.tri(added.shape[1], added.shape[2], beyond)
+            added = np.where(below > 0, added, -np.inf)
+        for n, i in np.ndindex(*added.shape[:2]):
+            of = n * len(keys) // len(rows)
+            weights = _weights(attrs, keys[of] @ rows[n, i] + added[n, i], step)
+            out[n, i] = weights @ values[of]
+    return (y,)
+
+
+def _part(x: Any, form: AttentionIOForm, lengths: Any, b: int) -> Any:  # arrays of float64
+    """The tokens of one batch, (heads, S, H), where they stand."""
+    if form is PACKED:
+        return x[int(lengths[b]) : int(lengths[b + 1])].transpose(1, 0, 2)
+    return x[b] if lengths is None else x[b][:, : int(lengths[b])]
+
+
+def _weights(attrs: AttentionAttrs, row: Any, step: Any) -> Any:  # arrays of float64
+    weights = np.where(np.isinf(row), 0.0, row)
+    if attrs.norm_op is N.SOFTMAX:
+        powers = np.exp(row - row.max(initial=-1e9))
+        weights = powers / max(powers.sum(), 1e-300)
+    to = attrs.normalization_quantize_to_type
+    if step is None:
+        return weights
+    steps = np.clip(weights / step, *STEPS[to])
+    return step * (
+        np.rint(steps) if to is DataType.INT8 else steps.astype(numpy_dtype(to)).astype(np.float64)
+    )
+
+
+def cases() -> tuple[Case[AttentionAttrs], ...]:
+    """Masks, causal kinds, groups, quantised weights, lengths, both forms; queries that see no key."""
+    a, f, flag = AttentionAttrs, DataType.FLOAT, DataType.BOOL
+    q, k = (2, 4, 5, 8), (2, 4, 7, 8)
+    some = np.arange(2 * 4 * 5 * 7).reshape(2, 4, 5, 7) % 3 != 1
+    some[1, 2, 3] = some[0, 0] = False
+    hidden = np.where(some[:1, :1], 0.5, -np.inf)
+    hidden[..., 4, :] = 1.0
+    numbers = (*(np.arange(n).reshape(s) % 5 - 2.0 for n, s in ((320, q), (448, k), (448, k))),)
+    none, lower = a(N.NONE, C.UPPER_LEFT), a(causal_kind=C.LOWER_RIGHT)
+    int8, fp8 = (a(N.NONE, normalization_quantize_to_type=t) for t in (DataType.INT8, DataType.FP8))
+    return (
+        _case(a(), q, k),
+        _case(a(), q, (2, 2, 7, 8)),
+        _case(a(), (2, 12, 1, 64), (2, 3, 40, 64)),
+        _case(a(), q, k, (2, 4, 5, 7), kinds=(f, f, f, flag), data=(None, None, None, some)),
+        _case(a(), q, (2, 2, 7, 8), (1, 4, 5, 7), kinds=(f, f, f, flag)),
+        _case(a(), q, k, (1, 1, 5, 7), data=(None, None, None, hidden)),
+        _case(a(causal=True), q, k),
+        _case(a(causal_kind=C.UPPER_LEFT), (1, 2, 6, 4), (1, 2, 6, 4)),
+        _case(lower, q, (2, 2, 7, 8)),
+        _case(lower, (1, 2, 7, 8), (1, 2, 5, 8)),
+        _case(a(causal_kind=C.NONE), q, (2, 4, 0, 8)),
+        _case(none, q, k),
+        _case(a(N.NONE), q, k, (2, 1, 5, 7), kinds=(f, f, f, flag)),
+        _case(int8, q, k, None, (), data=(*numbers, None, np.array(0.5))),
+        _case(fp8, q, k, None, (1,), data=(*numbers, None, np.array([0.25]))),
+        _case(lower, q, k, None, None, None, (2,), data=(*[None] * 6, np.array([4, 7]))),
+        _case(replace(lower, query_form=PACKED, key_value_form=PACKED), (9, 4, 8), (12, 2, 8), None, None,
+              (4,), (4,), data=(*[None] * 5, np.array([0, 3, 3, 9]), np.array([0, 5, 6, 12]))),
+        _case(replace(none, query_form=PACKED), (9, 2, 8), (3, 2, 7, 8), None, None, (4,), (3,),
+              data=(*[None] * 5, np.array([0, 3, 3, 9]), np.array([7, 5, 1]))),
+        _case(a(key_value_form=PACKED), (2, 2, 5, 8), (9, 2, 8), None, None, None, (3,),
+              data=(*[None] * 6, np.array([0, 5, 9]))),
+        _case(a(decomposable=True), q, k, (2, 4, 5, 7), kinds=(DataType.HALF,)),
+        _case(a(), q, k, (2, 4, 5, 7), kinds=(DataType.BF16,)),
+    )  # fmt: skip
+
+
+def _case(
+    attrs: AttentionAttrs,
+    query: tuple[int, ...],
+    key: tuple[int, ...],
+    *optional: tuple[int, ...] | None,
+    kinds: tuple[DataType, ...] = (DataType.FLOAT,),
+    data: tuple[Array | None, ...] = (),
+) -> Case[AttentionAttrs]:
+    """Heads stay static. Half types round each weight, which a value of up to 2 multiplies."""
+    given = (query, key, key, *optional)
+    types = [*kinds, *[kinds[-1]] * (min(len(given), 5) - len(kinds)), DataType.INT32, DataType.INT32]
+    unit = {DataType.HALF: 2.0**-10, DataType.BF16: 2.0**-7}.get(kinds[0], 0.0)
+    padded = (0, 2, 3) if len(query) == 4 else (0,)
+    own = (0, 2, 3) if len(key) == 4 else (0,)
+    masks = [tuple(k for k, n in enumerate(s) if k > 1 or (k == 0 and n > 1)) if s else () for s in optional]
+    return Case(
+        attrs,
+        given,
+        tuple(types),
+        data=data,
+        dynamic=(padded, own, own, *masks[:1], *[()] * len(masks[1:])),
+        rtol=1e-5,
+        atol=max(2e-5, unit),
+    )
+
+
+def mistakes() -> tuple[Mistake[AttentionAttrs], ...]:
+    """Sizes, heads, masks, lengths, and what excludes or needs one another."""
+    a, f, whole = AttentionAttrs, DataType.FLOAT, DataType.INT32
+    q, k, h = (2, 4, 5, 8), (2, 4, 7, 8), DataType.HALF
+    good, masked = (q, k, k), (q, k, k, (2, 4, 5, 7))
+    lengths = (f,) * 5 + (whole,) * 2
+    packed, both = a(query_form=PACKED), a(query_form=PACKED, key_value_form=PACKED)
+    flat = ((9, 4, 8), (9, 4, 8), (9, 4, 8))
+    int8 = a(normalization_quantize_to_type=DataType.INT8)
+    return (
+        Mistake("AR123", "queries of another rank than 4", a(), ((4, 5, 8), k, k)),
+        Mistake("AR123", "keys of another batch", a(), (q, (3, 4, 7, 8), (3, 4, 7, 8))),
+        Mistake("AR123", "keys of another head size", a(), (q, (2, 4, 7, 4), (2, 4, 7, 4))),
+        Mistake("AR123", "values of another shape than the keys", a(), (q, k, (2, 4, 6, 8))),
+        Mistake("AR118", "heads of queries that are no multiple of the keys'", a(), (q, *[(2, 3, 7, 8)] * 2)),
+        Mistake("AR123", "a mask of another shape", a(), (*good, (2, 4, 7, 5))),
+        Mistake("AR123", "a mask of another rank than 4", a(), (*good, (5, 7))),
+        Mistake("AR203", "a mask of another type of floats", a(), masked, (f, f, f, h)),
+        Mistake("AR310", "a mask and a causal kind together", a(causal=True), masked),
+        Mistake("AR310", "a mask for packed queries", packed, ((9, 4, 8), k, k, (2, 4, 5, 7), None, (3,)),
+                lengths),
+        Mistake("AR310", "query_lengths of padded queries", a(), (*good, None, None, (2,)), lengths),
+        Mistake("AR406", "packed queries without query_lengths", packed, ((9, 4, 8), k, k)),
+        Mistake("AR406", "packed keys without key_value_lengths", both, (*flat, None, None, (3,)), lengths),
+        Mistake("AR123", "lengths that are no list", a(), (*good, None, None, None, (2, 1)), lengths),
+        Mistake("AR123", "lengths of more or fewer batches", a(), (*good, None, None, None, (3,)), lengths),
+        Mistake("AR123", "lengths of padded keys for packed ones", both, (*flat, None, None, (3,), (2,)),
+                lengths),
+        Mistake("AR306", "a type to quantise to without a scale", int8, good),
+        Mistake("AR306", "a scale without a type to quantise to", a(), (*good, None, ())),
+        Mistake("AR304", "quantising to another type than INT8 and FP8",
+                a(normalization_quantize_to_type=h), (*good, None, ())),
+        Mistake("AR123", "a scale of more than one number", int8, (*good, None, (2,))),
+        Mistake("AR202", "a type that Attention does not take", a(), good, (whole,)),
+        Mistake("AR203", "keys of another type", a(), good, (f, h, h)),
+        Mistake("AR123", "keys of another batch at run time", a(), (q, (3, 4, 7, 8), (3, 4, 7, 8)),
+                dynamic=True),
+        Mistake("AR123", "a mask that does not fit at run time", a(), (*good, (2, 4, 7, 5)), dynamic=True),
+    )  # fmt: skip
+
+
+PARAMS = ("query", "key", "value", "norm_op")
+OPS = (
+    Op(
+        layer=LayerType.ATTENTION_INPUT,
+        cls="IAttentionInputLayer",
+        methods=(
+            Method(
+                "add_attention",
+                (*PARAMS, "causal"),
+                example="softmax = trt.AttentionNormalizationOp.SOFTMAX\n"
+                "layer = network.add_attention(x, x, x, softmax, False)\n"
+                "layer.decomposable = True",
+            ),
+            Method(
+                "add_attention_v2",
+                (*PARAMS, "causal_kind"),
+                example="softmax = trt.AttentionNormalizationOp.SOFTMAX\n"
+                "layer = network.add_attention_v2(x, x, x, softmax, trt.CausalMaskKind.LOWER_RIGHT)",
+            ),
+        ),
+        inputs=OPERANDS,
+        attrs=AttentionAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Scores are the products of queries and keys, which are not scaled: scale the queries. The mask "
+        "is added, or, of bool, says where a query may look; softmax over the keys makes weights of scores, "
+        "and the result is the values' weighted sum. A query that may look nowhere gives zeros; without "
+        "normalisation, scores where it may not look are 0. Where there are more heads of queries than of "
+        "keys, neighbours share one. Everything between the two products is computed in float32; half types "
+        "of weights are rounded to them.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("Attention",),
+        source="operator page Attention; from 10.14, packed forms from 11.1",
+        scope=Scope(
+            "IAttention",
+            "IAttentionBoundaryLayer",
+            "attention",
+            LayerType.ATTENTION_OUTPUT,
+            "IAttentionOutputLayer",
+        ),
+    ),
+)
