@@ -1,5 +1,5 @@
 # make demo: a photograph through the compiler.  make test: the tests.  make check: style, types, structure.
-# make bench: AnyRT beside other programs, an hour or two, into docs/tables/layers.md.
+# make bench: AnyRT beside other programs, a few hours, into docs/tables/layers.md and contractions.md.
 # Everything runs in .venv, which is made on first use; PYTHON=/path/to/python chooses another interpreter.
 
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
@@ -37,6 +37,7 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(RUN) -m benchmarks ops
+	$(RUN) -m benchmarks contractions
 
 docs: $(STAMP)
 	$(RUN) tools/gen_docs.py

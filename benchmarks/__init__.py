@@ -8,6 +8,8 @@ limit      the least time that the memory traffic of a case allows on this machi
 measure    who runs when
 report     tables
 
+`python -m benchmarks contractions`, products, convolutions, attention: the package contractions.
+
 `python -m benchmarks build`, what building networks costs:
 
 networks, random_networks, random_graphs    what is built

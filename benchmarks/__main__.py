@@ -4,6 +4,9 @@ python -m benchmarks ops                          everything, into docs/tables/l
 python -m benchmarks ops --only 'norm_ln' --quick --peers anyrt,torch
 python -m benchmarks ops --only '^spelled'        normalisation of elementary layers, in tables of its own
 python -m benchmarks ops --json new.jsonl --compare old.jsonl
+python -m benchmarks contractions                 products, convolutions, attention; an hour or two
+python -m benchmarks contractions --only '^product_512' --quick --threads 1
+python -m benchmarks contractions --list          names of its cases
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
 python -m benchmarks build                        what building networks costs
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
@@ -23,23 +26,52 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import build_session, builds, document, load, mechanisms, record, report, session, trees
 from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import ALL
 from benchmarks.compare import comparison
+from benchmarks.contractions import cases as contraction_cases
+from benchmarks.contractions import peers as contraction_peers
+from benchmarks.contractions import report as contraction_report
+from benchmarks.contractions import session as contraction_session
 from benchmarks.machine import this_machine
 from benchmarks.measure import QUICK, Effort, limit_threads, processors
 from benchmarks.peers import NAMES, OURS
-from benchmarks.table import markdown, show
+from benchmarks.table import Table, markdown, show
 
 PER_SESSION = 30  # compilers in peers do not give back all memory
-DOCUMENT = Path("docs/tables/layers.md")
+TABLES = Path("docs/tables")
 CASE_NAMES = tuple(c.name for c in ALL)
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Cases by AnyRT and by peers: the command, what a child process runs, and where its results go."""
+
+    command: str
+    cases: tuple[str, ...]
+    peers: tuple[str, ...]
+    run: Callable[[session.Order, Path], None]
+    tables: Callable[[record.Results], list[Table]]
+    write: Callable[[Path, record.Results], None]
+    document: Path
+
+
+OPS = Bench("ops", CASE_NAMES, NAMES, session.run, report.tables, document.write, TABLES / "layers.md")
+CONTRACTIONS = Bench(
+    "contractions",
+    tuple(c.name for c in contraction_cases.ALL),
+    contraction_peers.NAMES,
+    contraction_session.run,
+    contraction_report.tables,
+    contraction_report.write,
+    TABLES / "contractions.md",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -52,17 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="AnyRT beside other programs.")
     commands = parser.add_subparsers(required=True)
     ops = commands.add_parser("ops", help="layers and chains of layers")
-    ops.set_defaults(action=_ops)
-    ops.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
-    ops.add_argument("--peers", default=",".join(NAMES), help="who takes part (default: %(default)s)")
-    ops.add_argument("--threads", default="2,1", help="numbers of threads (default: %(default)s)")
-    ops.add_argument("--runs", type=int, help=f"runs of each at least (default: {Effort().runs})")
-    ops.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
+    _case_arguments(ops, OPS)
     ops.add_argument("--no-calls", action="store_true", help="leave out the overhead of a call")
-    ops.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
-    ops.add_argument("--compare", type=Path, metavar="OLD", help="compare with JSON lines of an earlier run")
-    ops.add_argument("--markdown", type=Path, metavar="FILE", help=f"(default: {DOCUMENT}, if all cases ran)")
-    ops.add_argument("--session", type=Path, help=argparse.SUPPRESS)
+    contractions = commands.add_parser("contractions", help="products, convolutions, attention")
+    _case_arguments(contractions, CONTRACTIONS)
+    contractions.set_defaults(no_calls=True)
+    contractions.add_argument("--list", action="store_true", help="names of its cases, and nothing else")
     mechanisms = commands.add_parser("mechanisms", help="what each mechanism of the compiler gives")
     mechanisms.set_defaults(action=_mechanisms)
     mechanisms.add_argument("--only", default="", metavar="REGEX", help="mechanisms whose name matches")
@@ -103,6 +130,24 @@ def _parser() -> argparse.ArgumentParser:
     tables.add_argument("results", type=Path)
     tables.add_argument("--markdown", type=Path, metavar="FILE")
     return parser
+
+
+def _case_arguments(parser: argparse.ArgumentParser, bench: Bench) -> None:
+    parser.set_defaults(action=_cases, bench=bench, list=False)
+    parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
+    parser.add_argument(
+        "--peers", default=",".join(bench.peers), help="who takes part (default: %(default)s)"
+    )
+    parser.add_argument("--threads", default="2,1", help="numbers of threads (default: %(default)s)")
+    parser.add_argument("--runs", type=int, help=f"runs of each at least (default: {Effort().runs})")
+    parser.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines")
+    parser.add_argument(
+        "--compare", type=Path, metavar="OLD", help="compare with JSON lines of an earlier run"
+    )
+    whole = f"(default: {bench.document}, if all cases ran)"
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help=whole)
+    parser.add_argument("--session", type=Path, help=argparse.SUPPRESS)
 
 
 def _names(pattern: str, every: Iterable[str] = CASE_NAMES) -> list[str]:
@@ -168,20 +213,26 @@ def _compare(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     results = record.read(options.results)
-    show(report.tables(results))
+    bench = CONTRACTIONS if contraction_report.is_mine(results) else OPS
+    show(bench.tables(results))
     if options.markdown:
-        document.write(options.markdown, results)
+        bench.write(options.markdown, results)
 
 
-def _ops(options: argparse.Namespace) -> None:
+def _cases(options: argparse.Namespace) -> None:
     if options.session:
         _session(options)
         return
-    names = _names(options.only)
+    bench: Bench = options.bench
+    names = _names(options.only, bench.cases)
     if not names:
+        listing = "list" if bench is OPS else "contractions --list"
         raise SystemExit(
-            f"--only {options.only!r}: got no case; `python -m benchmarks list` shows their names"
+            f"--only {options.only!r}: got no case; `python -m benchmarks {listing}` shows their names"
         )
+    if options.list:
+        print("\n".join(names))
+        return
     with tempfile.TemporaryDirectory() as folder:
         output = (
             options.json or Path(folder) / "lines"
@@ -192,13 +243,14 @@ def _ops(options: argparse.Namespace) -> None:
         results = record.read(output)
     if options.json:
         record.write(options.json, results)
-    show(report.tables(results))
+    show(bench.tables(results))
     if options.compare:
         show([comparison(record.read(options.compare), results)])
-    is_whole = len(names) == len(ALL) and not options.quick and options.peers == ",".join(NAMES)
-    target = options.markdown or (DOCUMENT if is_whole else None)
+    everybody = ",".join(bench.peers)
+    is_whole = len(names) == len(bench.cases) and not options.quick and options.peers == everybody
+    target = options.markdown or (bench.document if is_whole else None)
     if target:
-        document.write(target, results)
+        bench.write(target, results)
 
 
 def _run_sessions(options: argparse.Namespace, names: Sequence[str], threads: str, output: Path) -> None:
@@ -207,11 +259,12 @@ def _run_sessions(options: argparse.Namespace, names: Sequence[str], threads: st
     while left:
         todo = left[:PER_SESSION]
         before = _done(output, threads)
-        command = [sys.executable, "-m", "benchmarks", "ops", "--session", str(output), "--threads", threads]
+        command = [sys.executable, "-m", "benchmarks", options.bench.command, "--session", str(output)]
+        command += ["--threads", threads]
         command += ["--only", "^(" + "|".join(map(re.escape, todo)) + ")$", "--peers", options.peers]
         command += ["--quick"] if options.quick else []
         command += ["--runs", str(options.runs)] if options.runs else []
-        command += [] if calls else ["--no-calls"]
+        command += ["--no-calls"] if options.bench is OPS and not calls else []
         status = subprocess.run(command, check=False).returncode
         finished = _done(output, threads) - before
         left = [n for n in left if n not in finished]
@@ -238,11 +291,14 @@ def _session(options: argparse.Namespace) -> None:
     effort = QUICK if options.quick else Effort()
     effort = replace(effort, runs=options.runs) if options.runs else effort
     peers = tuple(options.peers.split(","))
-    unknown = set(peers) - set(NAMES)
+    bench: Bench = options.bench
+    unknown = set(peers) - set(bench.peers)
     if unknown or OURS not in peers:
-        raise SystemExit(f"--peers: got {options.peers!r}, wanted {OURS} and some of {', '.join(NAMES)}")
-    order = session.Order(tuple(_names(options.only)), peers, threads, effort, not options.no_calls)
-    session.run(order, options.session)
+        raise SystemExit(
+            f"--peers: got {options.peers!r}, wanted {OURS} and some of {', '.join(bench.peers)}"
+        )
+    names = tuple(_names(options.only, bench.cases))
+    bench.run(session.Order(names, peers, threads, effort, not options.no_calls), options.session)
     sys.stderr.flush()
     os._exit(0)  # some peers' threads hang when the interpreter ends
 

@@ -36,11 +36,12 @@ QUICK = Effort(runs=10, most_burst=20, pause_s=0.01, patience_s=0.02)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Microseconds."""
+    """Microseconds; turns: the median of each burst, one for each time that everybody had a turn."""
 
     median: float
     minimum: float
     runs: int
+    turns: tuple[float, ...] = ()
 
 
 def processors(threads: int) -> list[int]:
@@ -82,7 +83,18 @@ def measure(ways: Sequence[Way], effort: Effort, quiet: Quiet) -> list[Times]:
             order.reverse()
     finally:
         gc.enable()
-    return [Times(statistics.median(t) / 1e3, min(t) / 1e3, len(t)) for t in times]
+    return [_summary(t, n) for t, n in zip(times, bursts, strict=True)]
+
+
+def paired(ours: Times, theirs: Times) -> float:
+    """Their time by ours, the median of the ratios of turns: what slows down both does no harm."""
+    return statistics.median(b / a for a, b in zip(ours.turns, theirs.turns, strict=False))
+
+
+def _summary(times: Sequence[int], burst_length: int) -> Times:
+    starts = range(0, len(times), burst_length)
+    turns = tuple(statistics.median(times[i : i + burst_length]) / 1e3 for i in starts)
+    return Times(statistics.median(times) / 1e3, min(times) / 1e3, len(times), turns)
 
 
 def burst(call: Callable[[], object], count: int, times: list[int]) -> None:

@@ -14,7 +14,8 @@ SAME_AS_BEST = 0.03  # differences below this are a tie
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The times of one way of a peer, in microseconds; its largest error in ulp."""
+    """The times of one way of a peer, in microseconds; its largest error in ulp. paired: its time by ours,
+    turn by turn; 0 where that was not asked."""
 
     peer: str
     label: str
@@ -22,6 +23,7 @@ class Entry:
     minimum: float
     runs: int
     error: float
+    paired: float = 0.0
 
     @property
     def name(self) -> str:

@@ -69,12 +69,16 @@ def error(case: Case, wanted: Doubles, got: Array) -> tuple[float, bool]:
     The ulp is that of the wanted number or, if that is larger, of the root mean square of all of them: what
     nearly cancels to 0 is judged by the size of the numbers it was made of.
     """
-    dtype = types(case.steps, case.input)[-1].dtype
+    return distance(types(case.steps, case.input)[-1].dtype, wanted, got, case.slack)
+
+
+def distance(dtype: Element, wanted: Doubles, got: Array, slack: float = 0.0) -> tuple[float, bool]:
+    """The same for a result of that type; slack: what it may differ beside rounding."""
     if got.shape != wanted.shape or got.dtype != dtype.numpy:
         return float("inf"), False
     difference = np.abs(got.astype(np.float64) - wanted)
     size = np.maximum(np.abs(wanted), np.sqrt(np.mean(np.square(wanted))))
-    slack = case.slack + (0.0 if dtype.is_float else CODES)
+    slack += 0.0 if dtype.is_float else CODES
     is_right = bool((difference <= TOLERANCE[dtype] * size + slack).all())  # not so for NaN
     ulp = np.ones(()) if not dtype.is_float else _ulp(size, dtype)
     return float(np.max(difference / ulp)), is_right

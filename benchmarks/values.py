@@ -23,9 +23,9 @@ def aligned(tensor: Tensor) -> Array:
     return raw[start : start + tensor.nbytes].view(tensor.dtype.numpy).reshape(tensor.shape)
 
 
-def input_values(tensor: Tensor, low: float, high: float) -> Array:
+def input_values(tensor: Tensor, low: float, high: float, seed: int = 7) -> Array:
     """Random numbers: between `low` and `high`, or any codes of an integer type."""
-    random = np.random.default_rng(7)
+    random = np.random.default_rng(seed)
     out = aligned(tensor)
     if tensor.dtype.is_float:
         out[...] = random.random(tensor.shape, np.float32) * np.float32(high - low) + np.float32(low)

@@ -29,7 +29,7 @@ def prepare(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     result = types(case.steps, case.input)[-1]
     out = aligned(result)
     request = _compiled(case, threads).create_infer_request()
-    given, taken = _tensor(x, case.input.dtype), _tensor(out, result.dtype)
+    given, taken = tensor(x, case.input.dtype), tensor(out, result.dtype)
     request.set_input_tensor(0, given)
     request.set_output_tensor(0, taken)
     run = partial(RawRequest.infer, request, {}, share_outputs=True, decode_strings=False)
@@ -42,7 +42,8 @@ def plain(case: Case, x: Array, threads: int) -> tuple[Way, ...]:
     return (Way("plain", call, lambda: call()[0]),)
 
 
-def _tensor(array: Array, dtype: Element) -> ov.Tensor:
+def tensor(array: Array, dtype: Element) -> ov.Tensor:
+    """A tensor over the memory of the array."""
     if dtype is Element.BF16:
         return ov.Tensor(array.view("uint16"), array.shape, DTYPES[dtype])
     return ov.Tensor(array, shared_memory=True)

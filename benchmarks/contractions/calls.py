@@ -1,0 +1,118 @@
+"""The language that cases and networks are written in: calls, which each program translates.
+
+A program's class of calls makes its own kind of value; `describe` and `networks` know none of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from benchmarks.contractions.forms import Fold, Mask, Window
+from benchmarks.steps import Element, Shape
+from benchmarks.values import Array
+
+T = TypeVar("T")
+LARGEST = 127  # code
+
+
+class Act(enum.Enum):
+    """A function of one element; GELU with the error function."""
+
+    RELU = "relu"
+    GELU = "gelu"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """Weights that are int8 codes times `scale`."""
+
+    codes: Array
+    scale: float
+
+    @property
+    def numbers(self) -> Array:
+        """What they mean, in float32."""
+        return np.asarray(self.codes.astype(np.float32) * np.float32(self.scale))
+
+
+Weights: TypeAlias = Array | Codes
+
+
+class Calls(Protocol[T]):
+    """What a program can be asked to add to a network. Arrays are constants, in the case's element type."""
+
+    def constant(self, values: Weights) -> T:
+        """Numbers."""
+
+    def product(self, a: T, b: T) -> T:
+        """(…, m, k) times (…, k, n)."""
+
+    def convolution(self, x: T, kernel: Weights, bias: Array | None, window: Window) -> T:
+        """Of (n, c, …), the kernel as (k, c / groups, …)."""
+
+    def deconvolution(self, x: T, kernel: Weights, bias: Array | None, window: Window) -> T:
+        """Of (n, c, …), the kernel as (c, k / groups, …)."""
+
+    def pool(self, x: T, fold: Fold, window: Window) -> T:
+        """Of (n, c, …); means are of what lies inside."""
+
+    def add(self, a: T, b: T) -> T:
+        """Element by element, with repetition along axes of size 1."""
+
+    def act(self, x: T, function: Act) -> T:
+        """Of each element."""
+
+    def softmax(self, x: T) -> T:
+        """Along the last axis."""
+
+    def attention(self, q: T, k: T, v: T, mask: Mask, added: T | None) -> T:
+        """softmax(q kᵀ + added) v of (n, heads, tokens, size); nothing is divided by √size."""
+
+    def normalize(self, x: T, gain: Array, bias: Array) -> T:
+        """Layer normalisation along the last axis, ε 1e-5."""
+
+    def transpose(self, x: T, perm: Shape) -> T:
+        """Output axis i is axis perm[i]."""
+
+    def reshape(self, x: T, shape: Shape) -> T:
+        """The same numbers in another shape."""
+
+    def dequantize(self, x: T, scale: float) -> T:
+        """int8 codes times `scale`."""
+
+    def quantize(self, x: T, scale: float) -> T:
+        """Divided by `scale`, rounded half to even, saturated to int8."""
+
+
+class Numbers:
+    """Weights, the same in every run and for every program: each call gives the next ones."""
+
+    __slots__ = ("dtype", "seed")
+
+    def __init__(self, dtype: Element) -> None:
+        self.dtype = dtype
+        self.seed = 100
+
+    def weights(self, shape: Shape, terms: int) -> Array:
+        """For sums of so many terms: results are about as large as what they are made of."""
+        self.seed += 1
+        numbers = np.random.default_rng(self.seed).standard_normal(shape, np.float32)
+        return np.asarray((numbers * np.float32(terms**-0.5)).astype(self.dtype.numpy))
+
+    def ones(self, shape: Shape) -> Array:
+        """Gains: near 1."""
+        self.seed += 1
+        numbers = np.random.default_rng(self.seed).random(shape, np.float32) + np.float32(0.5)
+        return np.asarray(numbers.astype(self.dtype.numpy))
+
+    def codes(self, shape: Shape, scale: float) -> Codes:
+        """int8 weights; every row along the last axis and every one along the first holds the largest."""
+        self.seed += 1
+        found = np.random.default_rng(self.seed).integers(-LARGEST, LARGEST, shape, np.int8, endpoint=True)
+        found.reshape(shape[0], -1)[:, 0] = LARGEST  # so that scales found from the weights are exact
+        found.reshape(-1, shape[-1])[0] = LARGEST
+        return Codes(found, scale)

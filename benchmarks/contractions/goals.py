@@ -1,0 +1,163 @@
+"""What must be reached, as data, and how far each case is from it.
+
+Medians of turns in which everybody ran; 3 % is a tie, and a tie is not a loss. Shares of the limit count from
+20 µs on: below that the call itself decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.contractions.cases import ALL, float_name
+from benchmarks.contractions.forms import Group, Product
+from benchmarks.contractions.peers import OURS
+from benchmarks.goals import LEAST_LIMIT_US
+from benchmarks.record import SAME_AS_BEST, Entry, Row
+from benchmarks.table import geometric_mean
+
+CASES = {c.name: c for c in ALL}
+ARITHMETIC, MEMORY = 1.5, 1.6  # times that half types are as fast as float32, by what decides
+FROM = 512  # the least side of an int8 product whose share of the limit counts
+BUILD_SECONDS, LOAD_SECONDS = 4.0, 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """each: times as fast as the best of `peers` (all, where none is named) in every case, or `instead` of
+    the limit; mean: the same on geometric average; share: of the limit on average; least: in each."""
+
+    each: float | None = None
+    mean: float | None = None
+    instead: float = math.inf
+    share: float | None = None
+    least: float | None = None
+    peers: tuple[str, ...] = ()
+
+
+GOALS = {
+    Group.LARGE: Goal(each=1.0, mean=1.1, instead=0.95, share=0.9),
+    Group.MEMORY: Goal(each=1.0, least=0.9),
+    Group.SMALL: Goal(each=1.0, mean=1.5),
+    Group.OTHER: Goal(each=1.0, mean=1.5),
+    Group.ATTENTION: Goal(each=1.0, mean=1.3),
+    Group.HALF: Goal(),  # beside our float32
+    Group.INT8: Goal(each=1.0, least=0.8, peers=("openvino", "ort")),
+    Group.NETWORK: Goal(each=1.0, peers=("ort",)),
+}
+
+
+def group(row: Row) -> Group:
+    """What the row belongs to."""
+    return Group(row.layer)
+
+
+def ours(row: Row) -> Entry | None:
+    """AnyRT's entry."""
+    return row.entry(OURS)
+
+
+def rival(row: Row) -> Entry | None:
+    """The fastest of those that the goal is about."""
+    names = GOALS[group(row)].peers
+    others = [e for e in row.entries if e.peer != OURS and (not names or e.peer in names)]
+    return min(others, key=lambda e: e.median, default=None)
+
+
+def lead(row: Row) -> float | None:
+    """How many times as fast as the best peer we are; None where either is missing."""
+    mine, best = ours(row), rival(row)
+    if mine is None or best is None:
+        return None
+    return best.paired or best.median / mine.median
+
+
+def share(row: Row) -> float | None:
+    """The limit by our time, where that counts."""
+    mine, case = ours(row), CASES[row.case]
+    if mine is None or row.limit < LEAST_LIMIT_US:
+        return None
+    if case.group is Group.INT8 and (not isinstance(case.form, Product) or _least(case.form) < FROM):
+        return None
+    return row.limit / mine.median
+
+
+def _least(form: Product) -> int:
+    return min(form.m, form.k, form.n)
+
+
+def decides(row: Row) -> str:
+    """Whether arithmetic or traffic is the limit."""
+    return "arithmetic" if row.facts.get("peak_us", 0.0) >= row.facts["traffic_us"] else "memory"
+
+
+def beside_float(row: Row, rows: Sequence[Row]) -> tuple[float, float] | None:
+    """(times that a case of a half type is as fast as our float32, what is wanted)."""
+    name = float_name(CASES[row.case])
+    full = next((r for r in rows if r.case == name and r.threads == row.threads), None)
+    if group(row) is not Group.HALF or full is None:
+        return None
+    mine, other = ours(row), ours(full)
+    if mine is None or other is None:
+        return None
+    return other.median / mine.median, ARITHMETIC if decides(full) == "arithmetic" else MEMORY
+
+
+def faults(row: Row, rows: Sequence[Row]) -> list[str]:
+    """What a case misses, and by how much; empty where it holds."""
+    if ours(row) is None:
+        reason = row.left_out.get(OURS, "AnyRT did not take part")
+        return [reason.removeprefix("cannot: ")]
+    goal, found = GOALS[group(row)], list[str]()
+    reached, best, part = lead(row), rival(row), share(row)
+    near = part is not None and part >= goal.instead
+    if goal.each and best and reached and reached < goal.each * (1 - SAME_AS_BEST) and not near:
+        found.append(f"{1 - reached / goal.each:.0%} slower than {best.name}")
+    if goal.least and part is not None and part < goal.least:
+        found.append(f"{part:.0%} of the limit, not {goal.least:.0%}")
+    half = beside_float(row, rows)
+    if half and half[0] < half[1] * (1 - SAME_AS_BEST):
+        found.append(f"{half[0]:.2f} × our float32, not {half[1]:g}")
+    return found + _costs(row)
+
+
+def _costs(row: Row) -> list[str]:
+    """What building and loading a network miss."""
+    if group(row) is not Group.NETWORK:
+        return []
+    wanted = (("build_s", BUILD_SECONDS, "built"), ("load_s", LOAD_SECONDS, "loaded"))
+    return [
+        f"{word} in {row.facts[key]:.3g} s, not {most:g}"
+        for key, most, word in wanted
+        if row.facts.get(key, 0.0) > most
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A group's cases: ratios to the best peer and shares of the limit, and what is missing."""
+
+    group: Group
+    rows: tuple[Row, ...]
+    leads: tuple[float, ...]
+    shares: tuple[float, ...]
+    faults: tuple[str, ...]
+
+
+def standing(which: Group, rows: Sequence[Row], every: Sequence[Row]) -> Standing:
+    """What a group reached."""
+    goal = GOALS[which]
+    leads = tuple(x for r in rows if (x := lead(r)) is not None)
+    shares = tuple(x for r in rows if (x := share(r)) is not None)
+    missing = [r for r in rows if ours(r) is None]
+    short = [r for r in rows if r not in missing and faults(r, every)]
+    found = [f"{len(missing)} not there"] if missing else []
+    found += [f"{len(short)} cases miss"] if short else []
+    mean = geometric_mean(leads)
+    if goal.mean and leads and mean < goal.mean:
+        found.append(f"mean {mean:.2f}, not {goal.mean:g}")
+    average = sum(shares) / len(shares) if shares else 1.0
+    if goal.share and average < goal.share:
+        found.append(f"{average:.0%} of the limit, not {goal.share:.0%}")
+    return Standing(which, tuple(rows), leads, shares, tuple(found))

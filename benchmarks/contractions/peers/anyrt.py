@@ -1,0 +1,195 @@
+"""AnyRT through its public API, bound to memory. A layer that is not there yet is named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import anyrt as trt
+from benchmarks.contractions.calls import Act, Codes, Weights
+from benchmarks.contractions.describe import describe
+from benchmarks.contractions.forms import Case, Fold, Mask, Window, inputs, result
+from benchmarks.contractions.peers import Peer
+from benchmarks.peers import Cannot, Way
+from benchmarks.peers.anyrt import DTYPES
+from benchmarks.steps import Element, Shape
+from benchmarks.values import Array, aligned
+
+LOGGER = trt.Logger(trt.Logger.ERROR)
+FUNCTIONS = {Act.RELU: "RELU", Act.GELU: "GELU_ERF"}
+FOLDS = {Fold.MAX: "MAX", Fold.AVERAGE: "AVERAGE"}
+LOADS = 5
+CODES = 127
+
+
+def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...]:
+    """A static engine, with the seconds that building it cold and loading it warm take."""
+    builder, network, config = described(case, threads)
+    start = time.perf_counter()
+    plan = builder.build_serialized_network(network, config)
+    build_s = time.perf_counter() - start
+    assert plan is not None, "the network is refused"
+    engine = _load(plan)
+    context = engine.create_execution_context()
+    assert context is not None, f"{case.name}: no context"
+    out = aligned(result(case))
+    for name, array in (*given.items(), ("y", out)):
+        context.set_tensor_address(name, array.ctypes.data)
+    facts = (("build_s", build_s), ("load_s", _load_seconds(plan)))
+    return (Way("", partial(context.execute_async_v3, 0), lambda: out, facts),)
+
+
+def described(case: Case, threads: int) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
+    """The case's network with its configuration."""
+    builder = trt.Builder(LOGGER)
+    network, config = builder.create_network(), builder.create_builder_config()
+    config.num_threads = threads
+    given = {n: network.add_input(n, DTYPES[t.dtype], t.shape) for n, t in inputs(case).items()}
+    y = describe(case, Layers(network, case.dtype), given)
+    y.name = "y"
+    network.mark_output(y)
+    return builder, network, config
+
+
+def _load(plan: trt.IHostMemory) -> trt.ICudaEngine:
+    engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
+    assert engine is not None, "the plan is refused"
+    return engine
+
+
+def _load_seconds(plan: trt.IHostMemory) -> float:
+    """The median time from bytes to a context, with a warm cache."""
+    times = []
+    for _ in range(LOADS):
+        start = time.perf_counter()
+        _load(plan).create_execution_context()
+        times.append(time.perf_counter() - start)
+    return sorted(times)[LOADS // 2]
+
+
+class Layers:
+    """Calls as layers of a network."""
+
+    def __init__(self, network: trt.INetworkDefinition, dtype: Element) -> None:
+        self.network = network
+        self.dtype = dtype
+
+    def _layer(self, name: str) -> Callable[..., Any]:  # Any: a layer, whose class may not be there yet
+        if not hasattr(self.network, name):
+            raise Cannot(f"not there yet: {name}")
+        found: Callable[..., Any] = getattr(self.network, name)
+        return found
+
+    def constant(self, values: Weights) -> trt.ITensor:
+        """Codes are an int8 tensor that has a range."""
+        array = values.codes if isinstance(values, Codes) else values
+        made = self.network.add_constant(array.shape, trt.Weights(np.ascontiguousarray(array))).get_output(0)
+        return self.dequantize(made, values.scale) if isinstance(values, Codes) else made
+
+    def product(self, a: trt.ITensor, b: trt.ITensor) -> trt.ITensor:
+        """The right side gets as many axes as the left one has."""
+        missing = len(a.shape) - len(b.shape)
+        if missing:
+            b = self.reshape(b, (1,) * missing + tuple(b.shape))
+        add, plain = self._layer("add_matrix_multiply"), trt.MatrixOperation.NONE
+        return _output(add(a, plain, b, plain))
+
+    def convolution(self, x: trt.ITensor, kernel: Weights, bias: Array | None, window: Window) -> trt.ITensor:
+        """Codes as the numbers that they mean, which int8 tensors make codes again."""
+        array = kernel.numbers if isinstance(kernel, Codes) else kernel
+        return self._windowed("add_convolution_nd", x, array, array.shape[0], bias, window)
+
+    def deconvolution(
+        self, x: trt.ITensor, kernel: Weights, bias: Array | None, window: Window
+    ) -> trt.ITensor:
+        """As convolution."""
+        array = kernel.numbers if isinstance(kernel, Codes) else kernel
+        maps = array.shape[1] * window.groups
+        return self._windowed("add_deconvolution_nd", x, array, maps, bias, window)
+
+    def _windowed(
+        self, name: str, x: trt.ITensor, kernel: Array, maps: int, bias: Array | None, window: Window
+    ) -> trt.ITensor:
+        """One axis of places is a second one of size 1 here, since there are two at least."""
+        size, flat = tuple(x.shape), len(window.kernel) == 1
+        shapes = [(*s, *(n,) * flat) for s, n in ((window.kernel, 1), (window.stride, 1), (window.pad, 0))]
+        x = self.reshape(x, (*size, 1)) if flat else x
+        weights = [trt.Weights(np.ascontiguousarray(kernel))]
+        weights += [] if bias is None else [trt.Weights(bias)]
+        layer = self._layer(name)(x, maps, shapes[0], *weights)
+        layer.stride_nd, layer.padding_nd, layer.num_groups = shapes[1], shapes[2], window.groups
+        if window.dilation != 1:
+            layer.dilation_nd = (window.dilation,) * len(window.kernel) + (1,) * flat
+        y = _output(layer)
+        return self.reshape(y, tuple(y.shape)[:-1]) if flat else y
+
+    def pool(self, x: trt.ITensor, fold: Fold, window: Window) -> trt.ITensor:
+        """Means are of what lies inside by default."""
+        add = self._layer("add_pooling_nd")
+        layer = add(x, getattr(trt.PoolingType, FOLDS[fold]), window.kernel)
+        layer.stride_nd, layer.padding_nd = window.stride, window.pad
+        return _output(layer)
+
+    def add(self, a: trt.ITensor, b: trt.ITensor) -> trt.ITensor:
+        """A sum."""
+        return _output(self.network.add_elementwise(a, b, trt.ElementWiseOperation.SUM))
+
+    def act(self, x: trt.ITensor, function: Act) -> trt.ITensor:
+        """An activation."""
+        return _output(self.network.add_activation(x, trt.ActivationType[FUNCTIONS[function]]))
+
+    def softmax(self, x: trt.ITensor) -> trt.ITensor:
+        """Axes are bits of a mask."""
+        layer = self._layer("add_softmax")(x)
+        layer.axes = 1 << (len(x.shape) - 1)
+        return _output(layer)
+
+    def attention(
+        self, q: trt.ITensor, k: trt.ITensor, v: trt.ITensor, mask: Mask, added: trt.ITensor | None
+    ) -> trt.ITensor:
+        """The layer of that name."""
+        add = self._layer("add_attention")
+        layer = add(q, k, v, trt.AttentionNormalizationOp.SOFTMAX, mask is Mask.CAUSAL)
+        if added is not None:
+            layer.mask = added
+        return _output(layer)
+
+    def normalize(self, x: trt.ITensor, gain: Array, bias: Array) -> trt.ITensor:
+        """Layer normalisation."""
+        shape = (1,) * (len(x.shape) - 1) + gain.shape
+        scale, shift = (self.constant(a.reshape(shape)) for a in (gain, bias))
+        return _output(self.network.add_normalization(x, scale, shift, 1 << (len(x.shape) - 1)))
+
+    def transpose(self, x: trt.ITensor, perm: Shape) -> trt.ITensor:
+        """A shuffle."""
+        layer = self.network.add_shuffle(x)
+        layer.first_transpose = perm
+        return _output(layer)
+
+    def reshape(self, x: trt.ITensor, shape: Shape) -> trt.ITensor:
+        """A shuffle."""
+        layer = self.network.add_shuffle(x)
+        layer.reshape_dims = shape
+        return _output(layer)
+
+    def dequantize(self, x: trt.ITensor, scale: float) -> trt.ITensor:
+        """A property of the tensor: what its codes mean."""
+        x.dynamic_range = (-CODES * scale, CODES * scale)
+        return x
+
+    def quantize(self, x: trt.ITensor, scale: float) -> trt.ITensor:
+        """Likewise: layers of int8 tensors give int8."""
+        return self.dequantize(x, scale)
+
+
+def _output(layer: Any) -> trt.ITensor:  # Any: see above
+    made = layer.get_output(0)
+    assert isinstance(made, trt.ITensor), "a layer has an output"
+    return made
+
+
+PEER = Peer("AnyRT", trt.__anyrt_version__, prepare)

@@ -1,0 +1,170 @@
+"""A case as a PyTorch module: a tape of functions, for eager calls and for torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from benchmarks.contractions.calls import Act, Codes, Weights
+from benchmarks.contractions.describe import describe
+from benchmarks.contractions.forms import Case, Fold, Mask, Window, inputs
+from benchmarks.peers import Cannot
+from benchmarks.peers.torch_steps import shared
+from benchmarks.steps import Element, Shape
+from benchmarks.values import Array
+
+Function: TypeAlias = Callable[..., torch.Tensor]
+CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+TRANSPOSED = {
+    1: functional.conv_transpose1d,
+    2: functional.conv_transpose2d,
+    3: functional.conv_transpose3d,
+}
+POOLS = {
+    (Fold.MAX, 2): functional.max_pool2d,
+    (Fold.MAX, 3): functional.max_pool3d,
+    (Fold.AVERAGE, 2): functional.avg_pool2d,
+    (Fold.AVERAGE, 3): functional.avg_pool3d,
+}
+FUNCTIONS: dict[Act, Function] = {Act.RELU: torch.relu, Act.GELU: functional.gelu}
+EPSILON = 1e-5
+
+
+class Module(torch.nn.Module):
+    """What a case does: each step a function and the places of its operands, after inputs and weights."""
+
+    def __init__(self, weights: Sequence[torch.Tensor], steps: Sequence[tuple[Function, tuple[int, ...]]]):
+        super().__init__()
+        self.weights = torch.nn.ParameterList(torch.nn.Parameter(w, requires_grad=False) for w in weights)
+        self.steps = tuple(steps)
+
+    def forward(self, *given: torch.Tensor) -> torch.Tensor:
+        """The last step's result; places count down from -1 for weights, so that both lists may grow."""
+        values = list(given)
+        for function, places in self.steps:
+            values.append(function(*(values[p] if p >= 0 else self.weights[-1 - p] for p in places)))
+        return values[-1]
+
+
+def module_of(case: Case, last: bool = False) -> Module:
+    """The case's module; last: weights of convolutions with channels last in memory."""
+    if case.dtype is Element.I8:
+        raise Cannot("no int8 without its own quantised modules")
+    names = {name: i for i, name in enumerate(inputs(case))}
+    tape = Tape(len(names), last)
+    describe(case, tape, names)
+    return Module(tape.weights, tape.steps)
+
+
+class Tape:
+    """Calls as steps; values are places."""
+
+    def __init__(self, given: int, last: bool) -> None:
+        self.weights: list[torch.Tensor] = []
+        self.steps: list[tuple[Function, tuple[int, ...]]] = []
+        self.given = given
+        self.last = last
+
+    def _step(self, function: Function, *places: int) -> int:
+        self.steps.append((function, places))
+        return self.given + len(self.steps) - 1
+
+    def constant(self, values: Weights) -> int:
+        """A parameter."""
+        assert not isinstance(values, Codes), "int8 was refused before"
+        weights = shared(np.ascontiguousarray(values))
+        if self.last and weights.ndim == 4:
+            weights = weights.to(memory_format=torch.channels_last)
+        self.weights.append(weights)
+        return -len(self.weights)
+
+    def product(self, a: int, b: int) -> int:
+        """matmul."""
+        return self._step(torch.matmul, a, b)
+
+    def convolution(self, x: int, kernel: Weights, bias: Array | None, window: Window) -> int:
+        """conv1d to conv3d."""
+        function = CONVOLUTIONS[len(window.kernel)]
+
+        def run(*operands: torch.Tensor) -> torch.Tensor:
+            return function(
+                *operands, stride=window.stride, padding=window.pad, dilation=window.dilation,
+                groups=window.groups,
+            )  # fmt: skip
+
+        return self._windowed(run, x, kernel, bias)
+
+    def deconvolution(self, x: int, kernel: Weights, bias: Array | None, window: Window) -> int:
+        """conv_transpose1d to conv_transpose3d."""
+        function = TRANSPOSED[len(window.kernel)]
+
+        def run(*operands: torch.Tensor) -> torch.Tensor:
+            return function(*operands, stride=window.stride, padding=window.pad, groups=window.groups)
+
+        return self._windowed(run, x, kernel, bias)
+
+    def _windowed(self, run: Function, x: int, kernel: Weights, bias: Array | None) -> int:
+        weights = (self.constant(kernel),) + (() if bias is None else (self.constant(bias),))
+        return self._step(run, x, *weights)
+
+    def pool(self, x: int, fold: Fold, window: Window) -> int:
+        """max_pool2d and its kin."""
+        function = POOLS[fold, len(window.kernel)]
+        more = {} if fold is Fold.MAX else {"count_include_pad": False}
+
+        def run(y: torch.Tensor) -> torch.Tensor:
+            return function(y, window.kernel, stride=window.stride, padding=window.pad, **more)
+
+        return self._step(run, x)
+
+    def add(self, a: int, b: int) -> int:
+        """add."""
+        return self._step(torch.add, a, b)
+
+    def act(self, x: int, function: Act) -> int:
+        """relu, gelu."""
+        return self._step(FUNCTIONS[function], x)
+
+    def softmax(self, x: int) -> int:
+        """softmax."""
+        return self._step(lambda y: torch.softmax(y, -1), x)
+
+    def attention(self, q: int, k: int, v: int, mask: Mask, added: int | None) -> int:
+        """scaled_dot_product_attention."""
+
+        def run(*operands: torch.Tensor) -> torch.Tensor:
+            grouped = operands[0].shape[1] != operands[1].shape[1]
+            return functional.scaled_dot_product_attention(
+                *operands, is_causal=mask is Mask.CAUSAL, scale=1.0, enable_gqa=grouped
+            )
+
+        return self._step(run, q, k, v, *(() if added is None else (added,)))
+
+    def normalize(self, x: int, gain: Array, bias: Array) -> int:
+        """layer_norm."""
+        size = gain.shape
+
+        def run(y: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+            return functional.layer_norm(y, size, scale, shift, EPSILON)
+
+        return self._step(run, x, self.constant(gain), self.constant(bias))
+
+    def transpose(self, x: int, perm: Shape) -> int:
+        """permute."""
+        return self._step(lambda y: y.permute(perm), x)
+
+    def reshape(self, x: int, shape: Shape) -> int:
+        """reshape."""
+        return self._step(lambda y: y.reshape(shape), x)
+
+    def dequantize(self, x: int, scale: float) -> int:
+        """Not for this program."""
+        raise Cannot("no int8")
+
+    def quantize(self, x: int, scale: float) -> int:
+        """Not for this program."""
+        raise Cannot("no int8")

@@ -1,0 +1,165 @@
+"""The language of calls in float64 NumPy: what a case should give, and how far a result is from it.
+
+>>> result = Exact().softmax(np.zeros((1, 4)))
+>>> result.tolist()
+[[0.25, 0.25, 0.25, 0.25]]
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import reference
+from benchmarks.contractions.calls import Act, Codes, Weights
+from benchmarks.contractions.describe import describe
+from benchmarks.contractions.forms import Case, Fold, Mask, Window, grown_size, result, window_size
+from benchmarks.steps import Shape
+from benchmarks.values import Array
+
+Doubles: TypeAlias = NDArray[np.float64]
+Place: TypeAlias = tuple[slice, ...]
+EPSILON = 1e-5
+ALL = slice(None)
+
+
+def run(case: Case, given: dict[str, Array]) -> Doubles:
+    """The result as real numbers; int8 results are codes that are not rounded."""
+    return np.ascontiguousarray(describe(case, Exact(), {n: a.astype(np.float64) for n, a in given.items()}))
+
+
+def error(case: Case, wanted: Doubles, got: Array) -> tuple[float, bool]:
+    """(largest error in ulp, whether that is right)."""
+    return reference.distance(result(case).dtype, wanted, got)
+
+
+class Exact:
+    """Calls in float64: sums over windows are one product of matrices for each place in the window."""
+
+    def constant(self, values: Weights) -> Doubles:
+        """Numbers."""
+        return _doubles(values)
+
+    def product(self, a: Doubles, b: Doubles) -> Doubles:
+        """By NumPy."""
+        return np.asarray(a @ b)
+
+    def convolution(self, x: Doubles, kernel: Weights, bias: Array | None, window: Window) -> Doubles:
+        """Cross-correlation."""
+        weights, places = _doubles(kernel), window_size(x.shape[2:], window)
+        x = _padded(x, window, 0.0)
+        out = np.zeros((x.shape[0], weights.shape[0], *places))
+        for tap, place in _places(window, places):
+            out = out + _mixed(x[place], weights[tap], window.groups)
+        return _biased(out, bias)
+
+    def deconvolution(self, x: Doubles, kernel: Weights, bias: Array | None, window: Window) -> Doubles:
+        """Each element adds its kernel to the result around its place."""
+        weights, groups = _doubles(kernel), window.groups
+        weights = weights.reshape(groups, -1, *weights.shape[1:]).swapaxes(1, 2)
+        weights = weights.reshape(-1, *weights.shape[2:])
+        size = grown_size(x.shape[2:], window)
+        whole = tuple(d + 2 * p for d, p in zip(size, window.pad, strict=True))
+        out = np.zeros((x.shape[0], weights.shape[0], *whole))
+        for tap, place in _places(window, x.shape[2:]):
+            out[place] = out[place] + _mixed(x, weights[tap], groups)
+        inside = (slice(p, p + d) for d, p in zip(size, window.pad, strict=True))
+        return _biased(out[(ALL, ALL, *inside)], bias)
+
+    def pool(self, x: Doubles, fold: Fold, window: Window) -> Doubles:
+        """Largest, or mean of those inside."""
+        places = window_size(x.shape[2:], window)
+        largest = fold is Fold.MAX
+        wide = _padded(x, window, -math.inf if largest else 0.0)
+        each = [wide[place] for _, place in _places(window, places)]
+        if largest:
+            return np.asarray(np.max(each, axis=0))
+        inside = _padded(np.ones((1, 1, *x.shape[2:])), window, 0.0)
+        counts = np.sum([inside[place] for _, place in _places(window, places)], axis=0)
+        return np.asarray(np.sum(each, axis=0) / counts)
+
+    def add(self, a: Doubles, b: Doubles) -> Doubles:
+        """By NumPy."""
+        return np.asarray(a + b)
+
+    def act(self, x: Doubles, function: Act) -> Doubles:
+        """ReLU, or x Φ(x)."""
+        if function is Act.RELU:
+            return np.maximum(x, 0)
+        erf = np.fromiter(map(math.erf, (x / math.sqrt(2)).reshape(-1).tolist()), np.float64, x.size)
+        return np.asarray(x * (1 + erf.reshape(x.shape)) / 2)
+
+    def softmax(self, x: Doubles) -> Doubles:
+        """Less the largest, so that nothing overflows."""
+        powers = np.exp(x - x.max(-1, keepdims=True))
+        return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+    def attention(self, q: Doubles, k: Doubles, v: Doubles, mask: Mask, added: Doubles | None) -> Doubles:
+        """With all scores in memory."""
+        shared = q.shape[1] // k.shape[1]
+        k, v = (np.repeat(a, shared, 1) for a in (k, v))
+        scores = q @ k.swapaxes(-1, -2)
+        if mask is Mask.CAUSAL:
+            scores = np.where(np.tril(np.ones(scores.shape[-2:])) == 1, scores, -np.inf)
+        return np.asarray(self.softmax(scores if added is None else scores + added) @ v)
+
+    def normalize(self, x: Doubles, gain: Array, bias: Array) -> Doubles:
+        """Layer normalisation."""
+        centred = x - x.mean(-1, keepdims=True)
+        spread = np.sqrt(np.square(centred).mean(-1, keepdims=True) + EPSILON)
+        return np.asarray(centred / spread * gain.astype(np.float64) + bias.astype(np.float64))
+
+    def transpose(self, x: Doubles, perm: Shape) -> Doubles:
+        """By NumPy."""
+        return x.transpose(perm)
+
+    def reshape(self, x: Doubles, shape: Shape) -> Doubles:
+        """By NumPy."""
+        return x.reshape(shape)
+
+    def dequantize(self, x: Doubles, scale: float) -> Doubles:
+        """Codes times scale."""
+        return x * scale
+
+    def quantize(self, x: Doubles, scale: float) -> Doubles:
+        """Not rounded: what is compared may be a code off."""
+        return np.clip(x / scale, -128, 127)
+
+
+def _doubles(values: Weights) -> Doubles:
+    if isinstance(values, Codes):
+        return values.codes.astype(np.float64) * values.scale
+    return values.astype(np.float64)
+
+
+def _padded(x: Doubles, window: Window, value: float) -> Doubles:
+    pads = [(0, 0), (0, 0), *((p, p) for p in window.pad)]
+    return np.pad(x, pads, constant_values=value) if any(window.pad) else x
+
+
+def _places(window: Window, places: Shape) -> Iterator[tuple[tuple[int | slice, ...], Place]]:
+    """Each element of the kernel, with the elements of the padded input that it meets, of all channels."""
+    for tap in itertools.product(*map(range, window.kernel)):
+        starts = [t * window.dilation for t in tap]
+        steps = zip(starts, window.stride, places, strict=True)
+        places_of_tap = (slice(a, a + s * (n - 1) + 1, s) for a, s, n in steps)
+        yield (ALL, ALL, *tap), (ALL, ALL, *places_of_tap)
+
+
+def _mixed(x: Doubles, weights: Doubles, groups: int) -> Doubles:
+    """Channels of (n, c, …) mixed by (k, c / groups)."""
+    n, places = x.shape[0], x.shape[2:]
+    columns = np.ascontiguousarray(x).reshape(n, groups, -1, math.prod(places))
+    out = weights.reshape(groups, -1, weights.shape[1]) @ columns
+    return np.asarray(out.reshape(n, -1, *places))
+
+
+def _biased(x: Doubles, bias: Array | None) -> Doubles:
+    if bias is None:
+        return x
+    return np.asarray(x + bias.astype(np.float64).reshape(-1, *(1,) * (x.ndim - 2)))

@@ -1,0 +1,176 @@
+"""Tables from results: goals, each case, every peer, half types, networks; and the document of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.contractions import goals
+from benchmarks.contractions.forms import Group
+from benchmarks.contractions.peers import NAMES, OURS
+from benchmarks.record import SAME_AS_BEST, Results, Row
+from benchmarks.table import Table, digits, geometric_mean, markdown
+
+HEAD = """# Products, convolutions, attention
+
+AnyRT beside other programs, and beside the least time that a case can take on this machine: its
+multiplications and additions on registers, or its bytes moved once, whichever is longer. Written by
+`python -m benchmarks contractions`; the folder `benchmarks/contractions/` says how. Times of one machine do
+not carry over to another; ratios do, roughly.
+"""
+HOW = """Every program runs each case in turn, forwards and backwards, with a pause before it and on a quiet
+machine. Results are compared with float64 NumPy before anything is timed. Inputs and outputs are bound
+beforehand where a program can do that; OpenVINO computes in float32, but for half types. Ratios are medians
+of turns. The arithmetic's limit is a loop of multiply-adds (of dot instructions for bfloat16 and int8, where
+these are faster), as many as the case has, with the same threads; a unit for whole tiles (AMX), which some
+programs use for bfloat16 and int8, is no limit and has a column of its own.
+"""
+
+
+def is_mine(results: Results) -> bool:
+    """Whether results are of this benchmark."""
+    return any(r.layer in {g.value for g in Group} for r in results.rows)
+
+
+def tables(results: Results) -> list[Table]:
+    """Everything, by number of threads."""
+    out = []
+    for threads in sorted({r.threads for r in results.rows}, reverse=True):
+        rows = [r for r in results.rows if r.threads == threads]
+        name = "1 thread" if threads == 1 else f"{threads} threads"
+        out.append(groups(rows, name))
+        for group in Group:
+            mine = [r for r in rows if goals.group(r) is group]
+            if mine:
+                out.append(cases(group, mine, rows, name))
+        out.append(peers(rows, name))
+        out += [t for t in (halves(rows, name), networks(rows, name)) if t.rows]
+    return out
+
+
+def write(path: Path, results: Results) -> None:
+    """Write the document."""
+    machine = "\n".join(f"- {line}" for line in results.machine.lines())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
+
+
+def groups(rows: Sequence[Row], threads: str) -> Table:
+    """Each group against its goal."""
+    columns = ("cases", "count", "not slower than the best peer", "times faster, mean", "least", "wanted",
+               "share of the limit, mean", "least", "wanted", "reached")  # fmt: skip
+    lines = []
+    for group in Group:
+        mine = [r for r in rows if goals.group(r) is group]
+        if mine:
+            lines.append(_standing(goals.standing(group, mine, rows)))
+    note = (
+        "Times faster: the best peer's time by ours; means of these are geometric. A share of the limit is "
+        "the limit's time by ours, over cases whose limit is at least 20 µs. 3 % is a tie."
+    )
+    return Table(f"Goals, {threads}", columns, tuple(lines), note)
+
+
+def _standing(found: goals.Standing) -> tuple[str, ...]:
+    goal, leads, shares = goals.GOALS[found.group], found.leads, found.shares
+    ahead = sum(x >= 1 - SAME_AS_BEST for x in leads)
+    whole, least = (_percent(x) for x in (goal.share, goal.least))
+    return (
+        *(found.group.value, str(len(found.rows)), f"{ahead} of {len(leads)}"),
+        *(_digits(geometric_mean(leads)), _digits(min(leads, default=0.0)), _wanted(goal)),
+        *(_percent(sum(shares) / len(shares) if shares else None), _percent(min(shares, default=None))),
+        *(f"mean {whole}" if whole else f"each {least}" if least else "",),
+        f"no: {', '.join(found.faults)}" if found.faults else "yes",
+    )
+
+
+def _wanted(goal: goals.Goal) -> str:
+    each = f"each {goal.each:g}" if goal.each else ""
+    whom = f" ({', '.join(goal.peers)})" if goal.peers else ""
+    return ", ".join(filter(None, (each + whom, f"mean {goal.mean:g}" if goal.mean else "")))
+
+
+def cases(group: Group, rows: Sequence[Row], every: Sequence[Row], threads: str) -> Table:
+    """One line for each case of a group."""
+    columns = ("case", "limit µs", "decided by", "tiles µs", "AnyRT µs", "GFLOP/s", "share of the limit",
+               "best peer µs", "best peer", "times faster", "error ulp", "best peer's", "holds")  # fmt: skip
+    title = f"{group.value[0].upper()}{group.value[1:]}, {threads}"
+    return Table(title, columns, tuple(_case(r, every) for r in rows))
+
+
+def _case(row: Row, every: Sequence[Row]) -> tuple[str, ...]:
+    mine, best, ahead = goals.ours(row), goals.rival(row), goals.lead(row)
+    missing = goals.faults(row, every)
+    if row.bursts and row.disturbed > row.bursts / 4:
+        missing = [*missing, f"disturbed {100 * row.disturbed // row.bursts} %"]
+    return (
+        *(row.case, digits(row.limit), goals.decides(row), _digits(row.facts.get("tiles_us", 0.0))),
+        _digits(mine.median if mine else 0.0),
+        _digits(row.facts["flops"] / mine.median / 1e3 if mine else 0.0),
+        _percent(row.limit / mine.median if mine else None),
+        *((digits(best.median), best.name) if best else ("", "")),
+        _digits(ahead or 0.0),
+        *(f"{e.error:.2g}" if e else "" for e in (mine, best)),
+        f"no: {', '.join(missing)}" if missing else "yes",
+    )
+
+
+def peers(rows: Sequence[Row], threads: str) -> Table:
+    """Each peer's time as a multiple of AnyRT's."""
+    others = [n for n in NAMES if n != OURS and any(r.entry(n) or _why(r, n) for r in rows)]
+    lines = tuple((row.case, *(_beside(row, name) for name in others)) for row in rows)
+    note = (
+        "The fastest way of each peer, as a multiple of AnyRT's time, or in µs where AnyRT has none. –: has "
+        "no way to compute the case; wrong: differs from the reference."
+    )
+    return Table(f"Every peer, {threads}", ("case", *others), lines, note)
+
+
+def _beside(row: Row, name: str) -> str:
+    entry = row.entry(name)
+    if entry is None:
+        return _why(row, name)
+    if goals.ours(row) is None:
+        return f"{digits(entry.median)} µs"
+    return digits(entry.paired)
+
+
+def _why(row: Row, peer: str) -> str:
+    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
+    return "–" if reason.startswith("cannot") else reason.split(":")[0]
+
+
+def halves(rows: Sequence[Row], threads: str) -> Table:
+    """Half types beside our float32."""
+    lines = []
+    for row in rows:
+        found = goals.beside_float(row, rows)
+        if found:
+            lines.append((row.case, goals.decides(row), digits(found[0]), f"{found[1]:g}"))
+    columns = ("case", "decided by", "times as fast as float32", "wanted")
+    return Table(f"Half types, {threads}", columns, tuple(lines))
+
+
+def networks(rows: Sequence[Row], threads: str) -> Table:
+    """What building and loading whole networks costs."""
+    columns = ("network", "what", "ms", "wanted ms", "ONNX Runtime's session ms")
+    return Table(
+        f"Networks: building and loading, {threads}", columns, tuple(x for r in rows for x in _costs(r))
+    )
+
+
+def _costs(row: Row) -> Iterator[tuple[str, ...]]:
+    if goals.group(row) is not Group.NETWORK or goals.ours(row) is None:
+        return
+    theirs = _digits(1e3 * row.facts.get("ort_build_s", 0.0))
+    for key, what, most in (("build_s", "build, cold", goals.BUILD_SECONDS),
+                            ("load_s", "load, warm", goals.LOAD_SECONDS)):  # fmt: skip
+        yield row.case, what, digits(1e3 * row.facts[key]), f"{1e3 * most:g}", theirs
+
+
+def _digits(x: float) -> str:
+    return digits(x) if x else ""
+
+
+def _percent(x: float | None) -> str:
+    return "" if x is None else f"{x:.0%}"
