@@ -45,6 +45,7 @@ from anyrt.api.network import INetworkDefinition as _INetworkDefinition
 from anyrt.api.profile import IOptimizationProfile as IOptimizationProfile
 from anyrt.api.registry import IPluginRegistry as IPluginRegistry
 from anyrt.api.runtime import Runtime as Runtime
+from anyrt.api.scope import Between as _Between
 from anyrt.api.tensor import ITensor as ITensor
 from anyrt.api.timing_cache import ITimingCache as ITimingCache
 from anyrt.api.timing_cache import TimingCacheKey as TimingCacheKey
@@ -160,6 +161,15 @@ class IActivationLayer(ILayer):
 
     @beta.setter
     def beta(self, value: float) -> None: ...
+
+class IAttentionInputLayer(ILayer):
+    """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
+    added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
+    and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
+    normalisation, scores where it may not look are 0. Where there are more heads of queries than of
+    keys, neighbours share one. Everything between the two products is computed in float32; half types
+    of weights are rounded to them.
+    """
 
 class ICastLayer(ILayer):
     """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
@@ -415,6 +425,12 @@ class IParametricReLULayer(ILayer):
     the input's.
     """
 
+class IRaggedSoftMaxLayer(ILayer):
+    """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
+    is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 counts as 0,
+    one beyond the row as its length.
+    """
+
 class IReduceLayer(ILayer):
     """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
     wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
@@ -628,6 +644,18 @@ class ISliceLayer(ILayer):
     @axes.setter
     def axes(self, value: Dims | Sequence[int]) -> None: ...
 
+class ISoftMaxLayer(ILayer):
+    """exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in
+    float32, rounded once. By default the axis is the third from the end, or the first where there are
+    fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN throughout.
+    """
+    @property
+    def axes(self) -> int:
+        """the axis along which results add up to 1"""
+
+    @axes.setter
+    def axes(self, value: int) -> None: ...
+
 class ISqueezeLayer(ILayer):
     """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's."""
 
@@ -670,6 +698,105 @@ class INetworkDefinition(_INetworkDefinition):
             layer.alpha = 0.1
 
         As in TensorRT 10.16 (operator page Activation; C++ header for THRESHOLDED_RELU).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_attention(
+        self, query: ITensor, key: ITensor, value: ITensor, norm_op: AttentionNormalizationOp, causal: bool_
+    ) -> IAttention:
+        """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
+        added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
+        and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
+        normalisation, scores where it may not look are 0. Where there are more heads of queries than of
+        keys, neighbours share one. Everything between the two products is computed in float32; half types
+        of weights are rounded to them.
+
+        query: float32, float16, bfloat16
+        key: float32, float16, bfloat16; the type of input 0
+        value: float32, float16, bfloat16; the type of input 0
+        norm_op: what is done to the scores of each query
+        causal: the same as a causal_kind of UPPER_LEFT (assigning it clears `causal_kind`)
+
+        The new IAttention; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: causal_kind, decomposable, normalization_quantize_to_type, query_form,
+        key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
+
+        Refused when the shape is asked for, and by the build:
+        AR118: heads of queries that are no multiple of the keys'
+        AR123: a mask of another rank than 4; a mask of another shape; a scale of more than one number;
+            keys of another batch; keys of another head size; lengths of more or fewer batches; lengths of
+            padded keys for packed ones; lengths that are no list; queries of another rank than 4; values
+            of another shape than the keys
+        AR202: a type that Attention does not take
+        AR203: a mask of another type of floats; keys of another type
+        AR304: quantising to another type than INT8 and FP8
+        AR306: a scale without a type to quantise to; a type to quantise to without a scale
+        AR310: a mask and a causal kind together; a mask for packed queries; query_lengths of padded
+            queries
+        AR406: packed keys without key_value_lengths; packed queries without query_lengths
+
+        Refused in a run:
+        AR123: a mask that does not fit at run time; keys of another batch at run time
+
+            softmax = trt.AttentionNormalizationOp.SOFTMAX
+            layer = network.add_attention(x, x, x, softmax, False)
+            layer.decomposable = True
+
+        As in TensorRT 10.16 (operator page Attention; from 10.14, packed forms from 11.1).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_attention_v2(
+        self,
+        query: ITensor,
+        key: ITensor,
+        value: ITensor,
+        norm_op: AttentionNormalizationOp,
+        causal_kind: CausalMaskKind,
+    ) -> IAttention:
+        """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
+        added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
+        and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
+        normalisation, scores where it may not look are 0. Where there are more heads of queries than of
+        keys, neighbours share one. Everything between the two products is computed in float32; half types
+        of weights are rounded to them.
+
+        query: float32, float16, bfloat16
+        key: float32, float16, bfloat16; the type of input 0
+        value: float32, float16, bfloat16; the type of input 0
+        norm_op: what is done to the scores of each query
+        causal_kind: UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others
+            fewer (assigning it clears `causal`)
+
+        The new IAttention; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: causal, decomposable, normalization_quantize_to_type, query_form,
+        key_value_form, mask, normalization_quantize_scale, query_lengths, key_value_lengths.
+
+        Refused when the shape is asked for, and by the build:
+        AR118: heads of queries that are no multiple of the keys'
+        AR123: a mask of another rank than 4; a mask of another shape; a scale of more than one number;
+            keys of another batch; keys of another head size; lengths of more or fewer batches; lengths of
+            padded keys for packed ones; lengths that are no list; queries of another rank than 4; values
+            of another shape than the keys
+        AR202: a type that Attention does not take
+        AR203: a mask of another type of floats; keys of another type
+        AR304: quantising to another type than INT8 and FP8
+        AR306: a scale without a type to quantise to; a type to quantise to without a scale
+        AR310: a mask and a causal kind together; a mask for packed queries; query_lengths of padded
+            queries
+        AR406: packed keys without key_value_lengths; packed queries without query_lengths
+
+        Refused in a run:
+        AR123: a mask that does not fit at run time; keys of another batch at run time
+
+            softmax = trt.AttentionNormalizationOp.SOFTMAX
+            layer = network.add_attention_v2(x, x, x, softmax, trt.CausalMaskKind.LOWER_RIGHT)
+
+        As in TensorRT 10.16 (operator page Attention; from 10.14, packed forms from 11.1).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
@@ -1173,6 +1300,32 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
+    def add_ragged_softmax(self, input: ITensor, bounds: ITensor) -> IRaggedSoftMaxLayer:
+        """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
+        is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 counts as 0,
+        one beyond the row as its length.
+
+        input: float32
+        bounds: int32
+
+        The new IRaggedSoftMaxLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer than 2 dimensions
+        AR123: bounds of another rank; more or fewer bounds than rows; several bounds for a row
+        AR124: an input of more than 3 dimensions
+        AR202: an input that is not float32; bounds that are not int32
+
+        Refused in a run:
+        AR123: bounds that do not fit at run time
+
+            layer = network.add_ragged_softmax(rows, bounds)
+
+        As in TensorRT 10.16 (operator page RaggedSoftMax).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_reduce(self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_) -> IReduceLayer:
         """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
         wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
@@ -1282,7 +1435,6 @@ class INetworkDefinition(_INetworkDefinition):
         AR304: an odd size at run time
 
             layer = network.add_rotary_embedding(x, cos_cache, sin_cache, False, 0)
-            layer.set_input(3, position_ids)  # where the caches have a row for each position
 
         As in TensorRT 10.16 (operator page RotaryEmbedding; from 10.15).
 
@@ -1500,6 +1652,31 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_slice(x, (0, 0, 0, 1), (1, 3, 4, 2), (1, 1, 1, 2))
 
         As in TensorRT 10.16 (operator page Slice).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_softmax(self, input: ITensor) -> ISoftMaxLayer:
+        """exp(x − m) divided by the sum of these along one axis, where m is the largest x; computed in
+        float32, rounded once. By default the axis is the third from the end, or the first where there are
+        fewer than 3. A row that holds NaN, ∞, or −∞ alone is NaN throughout.
+
+        input: float32, float16, bfloat16
+
+        The new ISoftMaxLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: axes.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 0
+        AR202: a type that SoftMax does not take
+        AR302: a mask of 0; a mask with bits beyond the rank
+        AR304: a mask of several axes
+
+            layer = network.add_softmax(x)
+            layer.axes = 1 << 3
+
+        As in TensorRT 10.16 (operator page SoftMax).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -37,6 +37,8 @@ def convolved(method):
     return lambda net, x: getattr(net, method)(
         *(four(net, x), 2, (1, 2)), kernel=np.float32([[[[0, 8]]], [[[1, 9]]]]), bias=np.float32([0, 0])
     )
+
+
 def attended(method, causal):
     def add(net, x):
         q, k, v = (net.add_identity(four(net, x)).get_output(0) for _ in range(3))

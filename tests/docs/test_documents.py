@@ -32,8 +32,7 @@ def test_every_operator_has_a_page():
     from docgen.operators import page_name
 
     pages = {p.stem for p in (ROOT / "docs/operators").glob("*.md")} - {"index"}
-    assert pages == {op.layer.name.lower() for op in ALL_OPS}
-    assert pages == {page_name(op) for op in OPS.values()}
+    assert pages == {page_name(op) for op in ALL_OPS}
 
 
 @pytest.mark.parametrize(
@@ -41,9 +40,8 @@ def test_every_operator_has_a_page():
     [
         (
             "int8 stands for real numbers:",
-            "activation elementwise fully_connected matrix_multiply reduce resize scale unary",
+            "activation convolution elementwise fully_connected matrix_multiply reduce resize scale unary",
         ),
-        ("int8 stands for real numbers:", "activation convolution elementwise reduce resize scale unary"),
         (
             "int8 elements are moved as they are",
             "concatenation identity padding resize select shuffle slice squeeze unsqueeze",

@@ -19,10 +19,8 @@ from anyrt.api.scope import Between
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
-from anyrt.ops import ALL_OPS, OPS
-from anyrt.ops._record import AnyOp, AttrSpec
 from anyrt.ir.graph import Value
-from anyrt.ops import OPS
+from anyrt.ops import ALL_OPS, OPS
 from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Scope
 
 # Attributes of weak typing, which TensorRT refuses on strongly typed networks.
