@@ -28,6 +28,7 @@ from anyrt.prims.map import kind_of
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
+from anyrt.prims.view import Axis
 
 T = TypeVar("T")
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64)
@@ -246,6 +247,67 @@ class Maker:
         v = self.value()
         return b.iota(v.shape, self.axis(v), self.dice.pick(DataType.INT32, DataType.INT64, DataType.FLOAT))
 
+    def contract(self) -> Value:
+        """Sums of products with a constant or with something of a shape that fits."""
+        v = self.value(lambda v: v.dtype in FOLDED)
+        left = "abcdefgh"[: v.type.rank]
+        roles = {c: self.dice.pick("kept", "summed", "summed", "both") for c in left}
+        right = self.dice.order([c for c in left if roles[c] != "kept"]) + ["n"] * self.dice.pick(0, 1, 1, 1)
+        right = self.dice.order(right)
+        sizes = {**dict(zip(left, v.shape, strict=True)), "n": self.dice.pick(1, 3, 16, 33, 40)}
+        shape = tuple(sizes[c] for c in right)
+        if all(isinstance(d, int) for d in shape) and self.dice.flag():
+            data = np.random.default_rng(len(self.values)).integers(-3, 4, shape)
+            w = b.const(data / 2 if is_float(v.dtype) else data, v.dtype)
+        else:
+            fitting = [u for u in self.values if u.dtype is v.dtype and u.shape == shape]
+            w = self.dice.pick(*fitting) if fitting else b.expand(b.const(2, v.dtype), shape)
+        out = self.dice.order([c for c in dict.fromkeys([*left, *right]) if roles.get(c) != "summed"])
+        wide = DataType.INT32 if v.dtype is DataType.INT8 else v.dtype
+        return b.contract(f"{left},{''.join(right)}->{''.join(out)}", v, w, wide)
+
+    def windows(self) -> Value:
+        """Windows along one axis, or two, each a new last axis."""
+        v = self.value(lambda v: v.type.rank <= 4)
+        axes, shape = [Axis(0, k) for k in range(v.type.rank)], list(v.shape)
+        for k in self.dice.order(range(v.type.rank))[: self.dice.pick(1, 2)]:
+            size, step, apart = self.dice.pick(1, 2, 3), self.dice.pick(1, 1, 2), self.dice.pick(1, 1, 2)
+            whole = shape[k]
+            need(isinstance(whole, int) and whole > (size - 1) * apart)
+            axes[k] = Axis(0, k, step, ((len(shape), apart),))
+            shape[k] = (whole - (size - 1) * apart - 1) // step + 1
+            shape.append(size)
+        return b.windows(v, axes, tuple(shape))
+
+    def convolve(self) -> Value:
+        """Windows of a padded value, summed with a constant, as a convolution writes it."""
+        v = self.value(lambda v: v.type.rank in (3, 4) and v.dtype in FOLDED)
+        spatial = range(2, v.type.rank)
+        border = [0, 0, *(self.dice.pick(0, 1) for _ in spatial)]
+        padded = b.pad(v, border, border, 0.0 if is_float(v.dtype) else 0)
+        axes, shape = [Axis(0, k) for k in range(v.type.rank)], list(padded.shape)
+        for k in spatial:
+            size, step, whole = self.dice.pick(1, 2, 3), self.dice.pick(1, 1, 2), shape[k]
+            need(isinstance(whole, int) and whole >= size)
+            axes[k] = Axis(0, k, step, ((len(shape), 1),))
+            shape[k] = (whole - size) // step + 1
+            shape.append(size)
+        channels = shape[1]
+        need(isinstance(channels, int))
+        labels, inner = "nchw"[: v.type.rank], "ij"[: len(spatial)]
+        each = self.dice.pick(True, False, False)
+        kernel = (
+            channels if each else self.dice.pick(1, 5, 16, 40, 64),
+            *(() if each else (channels,)),
+            *shape[v.type.rank :],
+        )
+        data = np.random.default_rng(len(self.values)).integers(-3, 4, kernel)
+        w = b.const(data / 2 if is_float(v.dtype) else data, v.dtype)
+        wide = DataType.INT32 if v.dtype is DataType.INT8 else v.dtype
+        name = "c" if each else "o"
+        equation = f"{labels}{inner},{'c' if each else 'oc'}{inner}->n{name}{labels[2:]}"
+        return b.contract(equation, b.windows(padded, axes, tuple(shape)), w, wide)
+
     def input(self, name: str, symbols: Sequence[Sym]) -> Value:
         rank = self.dice.pick(2, 3, 1, 4)
         dtype = self.dice.pick(DataType.FLOAT, DataType.FLOAT, *TYPES)
@@ -259,6 +321,7 @@ STEPS = (
     *(Maker.unary, Maker.binary, Maker.binary, Maker.select, Maker.cast, Maker.iota),
     *(Maker.reduce, Maker.centred, Maker.transpose, Maker.slice, Maker.expand),
     *(Maker.reshape, Maker.reshape, Maker.pad, Maker.concat, Maker.taps),
+    *(Maker.contract, Maker.windows, Maker.convolve),
 )
 
 
