@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, minimum, mod, mul, product
+from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, floordiv, minimum, mod, mul, product
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import (
     Alloc,
@@ -96,11 +96,20 @@ def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:
     return replace(kernel, body=serial(vars, (begin, *serial(order, nest.body), *rest[1:])))
 
 
+def join_rows(product: Product, outer: Sym, inner: Sym, names: Names) -> tuple[Product, Sym]:
+    """Two loops over rows as one, whose counter is taken apart."""
+    assert inner.extent is not None, f"loop {inner} has no extent"
+    row = names.var(mul(outer.extent or 0, inner.extent), "m")
+    parts_of = {outer: floordiv(row.dim, inner.extent), inner: mod(row.dim, inner.extent)}
+    rest = tuple(v for v in product.rows if v not in (outer, inner))
+    return replace(_moved(product, parts_of), rows=(*rest, row)), row
+
+
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an
-    item. `copy_rows`, `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers
-    through scratch, `across`: and are stored along the rows."""
+    item. Tiles hold whole `unit`s of rows. `copy_rows`, `copy_lanes`: the factor is copied to scratch first;
+    `apart`: results leave registers through scratch, `across`: and are stored along the rows."""
 
     row: Sym | None
     lane: Sym
@@ -109,6 +118,7 @@ class Tiling:
     width: int
     tiles: int
     panels: int
+    unit: int = 1
     copy_rows: bool = False
     copy_lanes: bool = False
     apart: bool = False
@@ -151,7 +161,8 @@ class _Tile:
         item = (*rows, *_loops([panel], (*lanes_first, *tiles)))
         rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
         rest_lanes = [v for v in self.product.lanes if v is not lane]
-        outer = [*self.product.both, *rest_lanes, many, *rest_rows, chunk]
+        batches = [v for v in self.product.both if v is not lane]
+        outer = [*batches, *rest_lanes, many, *rest_rows, chunk]
         around = [v for v in outer if v.extent != 1]
         return replace(self.kernel, body=serial(around, item)), len(around)
 
@@ -159,8 +170,8 @@ class _Tile:
         """Of a tile: as alike as they can be."""
         if not isinstance(self.count, int):
             return self.tiling.rows
-        tiles = -(-self.count // self.tiling.rows)
-        return -(-self.count // tiles)
+        tiles, unit = -(-self.count // self.tiling.rows), self.tiling.unit
+        return -(-self.count // (tiles * unit)) * unit
 
     # ---- copies -------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from anyrt.prims.view import View
 from anyrt.schedule.storage import PACKED
 
 PANEL: Final = 32  # lanes
-LEAST: Final = 1024  # elements: fewer lie near the core in any order
+LEAST: Final = 64  # elements: fewer lie near the core in any order
 
 
 def pack_constants(graph: Graph) -> Graph:

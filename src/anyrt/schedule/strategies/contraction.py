@@ -18,7 +18,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import stride
-from anyrt.loops.register_tile import Product, Tiling, product_of, register_tile, summed_in
+from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 
@@ -28,6 +28,7 @@ TILES, PANELS = 16, 8  # of an item, at most
 PANEL = 32  # lanes of a constant's panels (passes/pack_constants.py)
 ROWS = 4  # from which panels are worth copying
 FAR = 3  # products that take as long as loading a vector from the second cache
+FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
@@ -71,9 +72,18 @@ def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
         return found
     p, lane = _oriented(found, c)
     row = max(p.rows, key=lambda v: (min(c.estimate(v), LONG), -_distance(p.first, v)), default=None)
-    tiling = _tiling(p, row, lane, c)
-    tiled, items = register_tile(kernel, c.names, p, tiling)
+    p, row, unit = _joined(p, row, lane, c)
+    tiled, items = register_tile(kernel, c.names, p, _tiling(p, row, lane, unit, c))
     return parallel(tiled, c, items)
+
+
+def _joined(p: Product, row: Sym | None, lane: Sym, c: Context) -> tuple[Product, Sym | None, int]:
+    """Rows that are too few for a tile, together with those of the loop around them, and how many of them
+    belong together: tiles hold whole turns of that loop, so that their places are known beforehand."""
+    around = max((v for v in p.rows if v is not row), key=lambda v: -_distance(p.first, v), default=None)
+    if row is None or around is None or not isinstance(row.extent, int) or 2 * row.extent > LONG:
+        return p, row, 1
+    return (*join_rows(p, around, row, c.names), row.extent)
 
 
 def _distance(x: Expr, var: Sym) -> int:
@@ -93,10 +103,15 @@ def _reorder_sums(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 def _oriented(found: Product, c: Context) -> tuple[Product, Sym]:
     """The product with its rows' factor first, and the loop for the lanes."""
-    sides = (p for p in (found, found.turned) if p.lanes)
-    choices = [(_score(p, v, c), p, v) for p in sides for v in p.lanes]
+    choices = [(_score(p, v, c), p, v) for p in (found, found.turned) for v in (*p.lanes, *_deep(p))]
     _, p, lane = max(choices, key=lambda x: x[0])
     return p, lane
+
+
+def _deep(p: Product) -> tuple[Sym, ...]:
+    """The batches that lie side by side in both factors, as the channels of a depthwise convolution."""
+    reads = [x.index for x in parts([p.first, p.second], bound=False) if isinstance(x, Load)]
+    return tuple(v for v in p.both if p.rows and all(stride(at, v) == 1 for at in reads))
 
 
 def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
@@ -104,8 +119,9 @@ def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
     read = all(stride(_in_panel(x.index, lane), _within(lane)) == 1 for x in loads)
-    long = c.estimate(lane) >= c.machine.lanes
-    return 4 * long + 2 * read + stored, c.estimate(lane)
+    lanes, width = c.estimate(lane), c.machine.lanes
+    full = FULL * -(-lanes // width) * width <= lanes
+    return 4 * (lanes >= width) + 2 * read + 2 * full + stored, lanes
 
 
 def _within(lane: Sym) -> Sym:
@@ -119,16 +135,17 @@ def _in_panel(at: Dim, lane: Sym) -> Dim:
     return substitute(at, {lane: add(mul(panel.dim, PANEL), _within(lane).dim)})
 
 
-def _tiling(p: Product, row: Sym | None, lane: Sym, c: Context) -> Tiling:
+def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Tiling:
     width = lanes_for(p.stores, c.machine.vector_bits)
     width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
     known = row is None or isinstance(row.extent, int)
     rows, lanes = 1 if row is None else c.estimate(row), c.estimate(lane)
     packed = _divides(p.second, lane)
     shape = best_shape(rows if known else MANY, lanes, width, c.machine, PANEL if packed else MANY)
-    plain = Tiling(row, lane, shape.rows, shape.registers, width, 1, 1)
-    tiles, panels = -(-rows // shape.rows), -(-lanes // plain.panel)
-    beside = prod(map(c.estimate, (*p.both, *(v for v in (*p.rows, *p.lanes) if v not in (row, lane)))))
+    tall = max(1, shape.rows // unit) * unit
+    plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit)
+    tiles, panels = -(-rows // tall), -(-lanes // plain.panel)
+    beside = prod(map(c.estimate, (v for v in (*p.both, *p.rows, *p.lanes) if v not in (row, lane))))
     at_once, wide = _grain(tiles, panels, beside, c)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
