@@ -43,8 +43,9 @@ from anyrt.ir.kernel import (
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
-from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial
+from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial, stride
 
+SQUARE = 16  # terms that are read side by side, and transposed in registers
 PARTS = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
 
 
@@ -181,9 +182,14 @@ class _Tile:
         place, depth = _flat(p.summed)
         panel = self._reserve("panel", p.second, mul(depth, width))
         fill = Store(panel, add(mul(place, width), within.dim), p.second)
-        loops = For(within, Loop.VECTOR, (fill,))
         self.product = replace(p, second=load(panel, add(mul(place, width), within.dim)))
-        return serial(p.summed, (loops,))
+        *outer, last = p.summed
+        reads = dims_of(p.second)
+        if any(stride(at, last) != 1 or stride(at, within) == 1 for at in reads):
+            return serial(p.summed, (For(within, Loop.VECTOR, (fill,)),))
+        block, term, at = _pieces(self.names, last.extent or 0, SQUARE, "k")
+        moved = Rewrite({last: at}).stmt(fill)
+        return _loops([*outer, block], (For(within, Loop.VECTOR, (For(term, Loop.TILE, (moved,)),)),))
 
     def _copy_rows(self, first: Dim, size: int) -> tuple[Stmt, ...]:
         """The rows of an item, each with its terms side by side, a few elements apart from the next one so

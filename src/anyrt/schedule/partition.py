@@ -25,6 +25,7 @@ from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced, Tapped
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
+from anyrt.schedule.pieces import pieces
 from anyrt.schedule.positions import Position, own, positions, times
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
@@ -190,13 +191,22 @@ class _Partition:
         if (often := self._read_again(value, found.weight, mine)) is not None:
             return often
         loops = len(mine.loops)
-        if loops > 1 and value in chains.folded and not self._spreads(value):
+        if loops > 1 and value in chains.folded and not self._spreads(value) and not self._is_row(mine):
             anew = weight(value, _More(chains, readers, loops), self.machine)
             if anew * (loops - 1) > self.machine.costs.move + 2:
                 return f"{loops} loops over folded rows would each spend {anew} instructions on it"
         if found.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
             return f"it is repeated, and costs {found.weight} instructions each time"
         return next((r for u in uses if (r := self._tapped_again(value, u, found.weight, chains))), None)
+
+    def _is_row(self, readers: Readers) -> bool:
+        """True for what the loops of one kernel read, row by row: the first of them keeps the row for the
+        others (loops/cache_read.py)."""
+        most = pieces(self.machine).cached
+        folds = [loop for _, loop in readers.loops if isinstance(loop.compute, Folded)]
+        rows = (self.sizes.volume(f.args[0]) // max(1, self.sizes.volume(f)) for f in folds)
+        along = all(f.args[0].shape[:-1] == f.shape[:-1] for f in folds)
+        return len({kernel for kernel, _ in readers.loops}) == 1 and along and all(r <= most for r in rows)
 
     def _read_again(self, value: Value, cost: int, readers: Readers) -> str | None:
         """Why to store what several kernels read, or one at several positions."""
