@@ -144,6 +144,8 @@ class Elements:
             return const(0, kind)
         if self.folding or not self.allow_reductions:
             raise Refusal(value, "a contraction has loops of its own")
+        if any(isinstance(r.value.compute, Contracted) for k, r in self.reductions.items() if k != key):
+            raise Refusal(value, "the kernel contracts something else")
         if key not in self.reductions:
             inner = {k: self.names.var(n, "k") for k, n in summed.items() if n != 1}
             at |= {k: inner[k].dim if k in inner else 0 for k in summed}

@@ -125,6 +125,7 @@ class _Partition:
                 chosen.setdefault(value, "fusing is switched off for it")
             elif value not in self.given and not isinstance(value.compute, Given):
                 chains.add(value)
+                self._keep_apart(value, chains, chosen)
                 if isinstance(value.compute, Folded | Contracted):
                     if (often := self._summed_again(value, readers[value], chains)) is not None:
                         chosen[value] = often
@@ -140,6 +141,13 @@ class _Partition:
                 if reason is not None:
                     chosen[value] = reason
         return {v: r for v, r in chosen.items() if v not in self.given}
+
+    def _keep_apart(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
+        """A kernel contracts once: of several operands that do, the last one is left to it."""
+        able = [a for a in dict.fromkeys(value.args) if chains.contracts(a)]
+        for other in sorted(able, key=self.place.__getitem__)[:-1]:
+            chosen[other] = "what reads it contracts something else"
+            chains.add(value)
 
     def _shared(self, value: Value, found: Price, chains: _Chains) -> Value | None:
         """Where too much leads to a value: the last one before it that others read, too. If that were not
@@ -279,6 +287,11 @@ class _Chains:
     depth: dict[Value, int] = field(default_factory=dict)
     tapped: dict[Value, frozenset[int]] = field(default_factory=dict)
     folded: set[Value] = field(default_factory=set)
+    contracted: set[Value] = field(default_factory=set)
+
+    def contracts(self, value: Value) -> bool:
+        """True when a kernel that computes the value contracts."""
+        return value in self.contracted and value not in self
 
     def __contains__(self, value: object) -> bool:
         return value in self.given or value in self.chosen
@@ -296,6 +309,10 @@ class _Chains:
         self.tapped[value] = axes
         if isinstance(how, Folded | Contracted) or any(a in self.folded for a in below):
             self.folded.add(value)
+        if isinstance(how, Contracted) or any(a in self.contracted for a in below):
+            self.contracted.add(value)
+        else:
+            self.contracted.discard(value)
 
 
 @dataclass(frozen=True, slots=True)
