@@ -13,7 +13,21 @@ from anyrt.core.dims import Sym
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.evaluate import evaluate
-from anyrt.ir.kernel import COMPARES, Expr, For, Kernel, Loop, Op, Store, alu, bitcast, cast, const, load
+from anyrt.ir.kernel import (
+    COMPARES,
+    DOTS,
+    Expr,
+    For,
+    Kernel,
+    Loop,
+    Op,
+    Store,
+    alu,
+    bitcast,
+    cast,
+    const,
+    load,
+)
 from anyrt.ir.program import Call, Guarded, Module
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
@@ -91,6 +105,8 @@ def instruction(op: Op, type: Scalar, i: Sym) -> Case:
 
 
 def suits(op: Op, type: Scalar) -> bool:
+    if op in DOTS:
+        return type is Scalar.I32
     if type is Scalar.BOOL:
         return op in (*BITS, Op.SELECT, Op.EQ, Op.NE)
     if op is Op.BITCAST:

@@ -40,6 +40,9 @@ class GpuInstructions:
     def replacement(self, x: Expr) -> Expr | None:
         return None
 
+    def dot(self, op, lanes):
+        return None
+
     def narrowed(self, w: Writer, scope: Scope, text: str, width: int) -> str:
         return bfloat.narrowed(w, scope, text, width)
 

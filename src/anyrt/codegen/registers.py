@@ -9,7 +9,7 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
 from anyrt.codegen.writer import Writer
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Alloc, Alu, Expr, Fold, Op, Store
+from anyrt.ir.kernel import DOTS, Alloc, Alu, Expr, Fold, Op, Store
 
 
 def allocate(v: Values, stmt: Alloc, width: int, read: Callable[[Expr], str]) -> None:
@@ -44,14 +44,27 @@ def fold(
     scope, kind = v.out.scopes.inner, ll.vector(type, register.lanes)
     where = v.register(scope, stmt.buffer, stmt.index)
     old = v.out.put(scope, f"load {kind}, ptr {where}")
+    dotted = _dotted(v, stmt, old, register.lanes, read)
     factors = _factors(stmt) if v.out.instructions.has_fma else ()
-    if factors:
+    if dotted is not None:
+        new = dotted
+    elif factors:
         name, texts = f"llvm.fma.{ll.suffix(type, register.lanes)}", [*map(read, factors), old]
         new = v.out.call(scope, kind, name, [(kind, x) for x in texts])
     else:
         new = combine(v.out, scope, stmt.op, type, register.lanes, old, read(stmt.value))
     scope.lines.append(f"  store {kind} {kept(new, old)}, ptr {where}")
     v.changed(stmt.buffer.name)
+
+
+def _dotted(v: Values, stmt: Fold, old: str, lanes: int, read: Callable[[Expr], str]) -> str | None:
+    """An accumulator with a dot added to it, where one instruction does both."""
+    x = stmt.value
+    if not isinstance(x, Alu) or x.op not in DOTS or stmt.op is not Op.ADD or lanes == 1:
+        return None
+    a, b = x.args
+    write = v.out.instructions.dot(x.op, lanes)
+    return None if write is None else write(v.out, v.out.scopes.inner, old, (read(a), read(b)))
 
 
 def _factors(stmt: Fold) -> tuple[Expr, ...]:

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from anyrt.codegen.scope import Scope, Scopes
-from anyrt.ir.kernel import Expr
+from anyrt.ir.kernel import Expr, Op
+
+
+class Dot(Protocol):
+    """Writes a total + the dot of two vectors of words."""
+
+    def __call__(self, w: Writer, scope: Scope, total: str, factors: tuple[str, str], /) -> str:
+        """The value that was written."""
 
 
 class Instructions(Protocol):
@@ -18,6 +25,9 @@ class Instructions(Protocol):
 
     def replacement(self, x: Expr) -> Expr | None:
         """`x` by operations that the target has; None where it has that of `x`."""
+
+    def dot(self, op: Op, lanes: int) -> Dot | None:
+        """What writes a sum of so many lanes + the dot `op`, where that is an instruction."""
 
     def narrowed(self, w: Writer, scope: Scope, text: str, width: int) -> str:
         """float32 as bfloat16."""

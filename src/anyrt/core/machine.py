@@ -43,7 +43,9 @@ class Machine:
     may use.
 
     `has_rounding`: floats to integers and to half precision. `permutes`: element sizes in bytes for which one
-    instruction picks lanes from two 64-byte registers. `has_bf16`: float32 to bfloat16 by AVX-512.
+    instruction picks lanes from two 64-byte registers. `has_bf16`: float32 to bfloat16, and dots of
+    pairs of these, by AVX-512. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: registers that hold
+    tiles of a matrix (AMX).
     """
 
     l1_bytes: int = 48 << 10
@@ -58,6 +60,8 @@ class Machine:
     has_rounding: bool = True
     permutes: tuple[int, ...] = (1, 2, 4)
     has_bf16: bool = True
+    has_vnni: bool = True
+    has_tiles: bool = False
     costs: Costs = field(default_factory=Costs)
 
     def __str__(self) -> str:
@@ -92,7 +96,7 @@ _POWERS: Final = frozenset({"line_bytes", "vector_bits", "permutes"})  # of two
 
 def this_machine(flags: Flags) -> Machine:
     """The machine that we are on, but for what the file of ANYRT_MACHINE says of it."""
-    found = replace(found_caches(), cores=processors())
+    found = replace(found_caches(), cores=processors(), has_tiles=True)  # where the processor has them
     if flags.machine is None:
         return found
     where = f"file {flags.machine} of ANYRT_MACHINE"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import ml_dtypes
@@ -219,6 +220,21 @@ def _logical_shift(a: Array, n: Array) -> Array:
     return np.asarray(a.view(unsigned) >> n.astype(unsigned)).view(a.dtype)
 
 
+def _dot2(a: Array, b: Array) -> Array:
+    """Words of two bfloat16."""
+    low, high = ((x.view(np.uint32) << 16).view(np.float32) for x in (a, b)), (a, b)
+    upper = [(x.view(np.uint32) & 0xFFFF0000).view(np.float32) for x in high]
+    lower = list(low)
+    return np.asarray(lower[0] * lower[1] + upper[0] * upper[1])
+
+
+def _dot4(first: type[np.generic], a: Array, b: Array) -> Array:
+    """Words of four bytes, those of the first word of a type of their own."""
+    x, y = (np.ascontiguousarray(w)[..., None] for w in np.broadcast_arrays(a, b))
+    products = x.view(first).astype(np.int32) * y.view(np.int8).astype(np.int32)
+    return np.asarray(products.sum(axis=-1, dtype=np.int32))
+
+
 OPS: dict[Op, Callable[..., Array]] = {
     Op.ADD: np.add,
     Op.SUB: np.subtract,
@@ -247,6 +263,9 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.SHL: np.left_shift,
     Op.SHR: np.right_shift,
     Op.LSHR: _logical_shift,
+    Op.DOT2: _dot2,
+    Op.DOT4: partial(_dot4, np.int8),
+    Op.DOT4U: partial(_dot4, np.uint8),
     Op.SELECT: np.where,
 }
 

@@ -61,10 +61,14 @@ class Op(enum.Enum):
     SHL = "shl"
     SHR = "shr"  # arithmetic
     LSHR = "lshr"  # logical
+    DOT2 = "dot2"  # of words of two bfloat16 each: the sum of their products, a float32
+    DOT4 = "dot4"  # of words of four signed bytes each: the sum of their products
+    DOT4U = "dot4u"  # the first word's bytes unsigned
     SELECT = "select"
     BITCAST = "bitcast"  # same width
 
 
+DOTS = {Op.DOT2: Scalar.F32, Op.DOT4: Scalar.I32, Op.DOT4U: Scalar.I32}  # and what they give
 COMPARES = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 
 
@@ -260,7 +264,7 @@ def select(condition: Expr, then: Operand, otherwise: Operand) -> Expr:
 
 def alu(op: Op, *args: Expr) -> Expr:
     """`op` on arguments; the result type follows from them. A choice that is decided is what it chooses."""
-    result = Scalar.BOOL if op in COMPARES else args[-1].type
+    result = Scalar.BOOL if op in COMPARES else DOTS.get(op) or args[-1].type
     typed = args[1:] if op is Op.SELECT else args
     assert all(a.type is typed[0].type for a in typed), (
         f"{op.value}: argument types differ: {[a.type for a in args]}"

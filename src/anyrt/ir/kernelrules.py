@@ -13,6 +13,7 @@ from anyrt.core.dims import Dim, Sym, add, always_le, symbols
 from anyrt.ir.buffer import FLOATS, Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     COMPARES,
+    DOTS,
     Alloc,
     Alu,
     Barrier,
@@ -39,7 +40,7 @@ from anyrt.ir.statements import allocations, expressions
 from anyrt.ir.visit import parts, statements
 
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
-INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR})
+INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR, *DOTS})
 FLOAT_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 
@@ -334,6 +335,7 @@ def _alu_faults(node: Alu) -> Iterator[str]:
         yield fault
         return
     kind = node.args[-1].type
+    kind = DOTS.get(node.op, kind)
     result = Scalar.BOOL if node.op in COMPARES else node.type if node.op is Op.BITCAST else kind
     if node.type is not result:
         yield f"{node.op.value} of {kind.value} gives {node.type.value}"

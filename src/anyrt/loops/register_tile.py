@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, floordiv, minimum, mod, mul, product
-from anyrt.ir.buffer import Buffer
+from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
@@ -37,6 +37,7 @@ from anyrt.ir.kernel import (
     Stmt,
     Store,
     alu,
+    const,
     index,
     load,
 )
@@ -44,9 +45,10 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial, stride
+from anyrt.loops.words import OFFSET, PARTS, word
 
 SQUARE = 16  # terms that are read side by side, and transposed in registers
-PARTS = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
+MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def product_of(kernel: Kernel) -> Product | Fail:
         return Fail("it is no sum of products")
     first, second = fold.value.args
     by = {v: (moves(dims_of(first), v), moves(dims_of(second), v)) for v in vars}
-    both, rows, lanes = (tuple(v for v in vars if by[v] == m) for m in PARTS)
+    both, rows, lanes = (tuple(v for v in vars if by[v] == m) for m in MOVED)
     if len(both) + len(rows) + len(lanes) < len(vars):
         return Fail("a loop moves neither factor")
     return Product(both, rows, lanes, nest.vars, first, second, body[0], stores)
@@ -110,7 +112,9 @@ def join_rows(product: Product, outer: Sym, inner: Sym, names: Names) -> tuple[P
 class Tiling:
     """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an
     item. Tiles hold whole `unit`s of rows. `copy_rows`, `copy_lanes`: the factor is copied to scratch first;
-    `apart`: results leave registers through scratch, `across`: and are stored along the rows."""
+    `apart`: results leave registers through scratch, `across`: and are stored along the rows. `dot`: what is
+    copied are words of terms (words.py), which this instruction sums; `matrix`: in tiles that are always
+    whole, for a multiple of 16 words."""
 
     row: Sym | None
     lane: Sym
@@ -124,6 +128,8 @@ class Tiling:
     copy_lanes: bool = False
     apart: bool = False
     across: bool = False
+    dot: Op | None = None
+    matrix: bool = False
 
     @property
     def panel(self) -> int:
@@ -141,8 +147,12 @@ class _Tile:
     tiling: Tiling
     row: Sym = field(init=False)
     count: Dim = field(init=False)
+    words: Sym = field(init=False)
 
     def __post_init__(self) -> None:
+        last = self.product.summed[-1].extent if self.product.summed else 1
+        parts = 1 if self.tiling.dot is None else PARTS[self.tiling.dot]
+        self.words = self.names.var(ceildiv(last or 0, parts), "w")
         self.row = self.tiling.row or self.names.var(1, "m")
         self.count = self.row.extent or 0
 
@@ -151,17 +161,23 @@ class _Tile:
         t, names, lane = self.tiling, self.names, self.tiling.lane
         lanes, size = lane.extent or 0, self._rows()
         chunk, tile, at_tile = _pieces(names, ceildiv(self.count, size), t.tiles, "t")
-        many, panel, at_panel = _pieces(names, ceildiv(lanes, t.panel), t.panels, "p")
-        start = mul(at_panel, t.panel)
+        rest_lanes = [v for v in self.product.lanes if v is not lane]
+        cut = rest_lanes.pop() if always_fits(lanes, t.panel) and rest_lanes else None
+        count = ceildiv(lanes, t.panel) if cut is None else cut.extent or 0
+        many, panel, at_panel = _pieces(names, count, t.panels, "p")
+        start = mul(at_panel, t.panel) if cut is None else 0
         whole = t.panel if mod(lanes, t.panel) == 0 else minimum(t.panel, add(lanes, mul(start, -1)))
         within = names.var(lanes if always_fits(lanes, t.panel) else whole, "j")
-        self.product = _moved(self.product, {lane: add(start, within.dim)})
+        moved = {lane: add(start, within.dim), **({} if cut is None else {cut: at_panel})}
+        self.product = _moved(self.product, moved)
         rows = self._copy_rows(mul(turn(chunk), t.tiles * size), t.tiles * size) if t.copy_rows else ()
-        lanes_first = self._copy_lanes(within) if t.copy_lanes else ()
+        panels = self._copy_lanes(within) if t.copy_lanes else ()
+        if t.dot is not None:
+            self.product = self._by_words()
+            panels += self._offset(within)
         tiles = _loops([tile], self._tiles(at_tile, size, within))
-        item = (*rows, *_loops([panel], (*lanes_first, *tiles)))
+        item = (*rows, *_loops([panel], (*panels, *tiles)))
         rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
-        rest_lanes = [v for v in self.product.lanes if v is not lane]
         batches = [v for v in self.product.both if v is not lane]
         outer = [*batches, *rest_lanes, many, *rest_rows, chunk]
         around = [v for v in outer if v.extent != 1]
@@ -171,40 +187,98 @@ class _Tile:
         """Of a tile: as alike as they can be."""
         if not isinstance(self.count, int):
             return self.tiling.rows
+        if self.tiling.matrix:
+            return self.tiling.rows
         tiles, unit = -(-self.count // self.tiling.rows), self.tiling.unit
         return -(-self.count // (tiles * unit)) * unit
 
     # ---- copies -------------------------------------------------------------------------------
 
     def _copy_lanes(self, within: Sym) -> tuple[Stmt, ...]:
-        """A panel: for each term of the sum its lanes side by side."""
-        p, width = self.product, self.tiling.panel
-        place, depth = _flat(p.summed)
-        panel = self._reserve("panel", p.second, mul(depth, width))
-        fill = Store(panel, add(mul(place, width), within.dim), p.second)
+        """A panel: for each term of the sum, or word of terms, its lanes side by side."""
+        p, width, dot = self.product, self.tiling.panel, self.tiling.dot
+        terms, value = self._terms(p.second, first=False)
+        place, depth = _flat(terms)
+        panel = self._reserve("panel", value, mul(self._deep(depth), width))
+        fill = Store(panel, add(mul(place, width), within.dim), value)
         self.product = replace(p, second=load(panel, add(mul(place, width), within.dim)))
-        *outer, last = p.summed
+        *outer, last = terms
         reads = dims_of(p.second)
-        if any(stride(at, last) != 1 or stride(at, within) == 1 for at in reads):
-            return serial(p.summed, (For(within, Loop.VECTOR, (fill,)),))
+        if self.tiling.matrix:
+            rest = self.names.var(add(self._deep(depth), mul(depth, -1)), "z")
+            nothing = Store(panel, add(mul(add(depth, rest.dim), width), within.dim), const(0, Scalar.I32))
+            fills = serial(terms, (For(within, Loop.VECTOR, (fill,)),))
+            return (*fills, *(serial([rest], (For(within, Loop.VECTOR, (nothing,)),)) if rest.extent else ()))
+        if dot is not None or any(stride(at, last) != 1 or stride(at, within) == 1 for at in reads):
+            return serial(terms, (For(within, Loop.VECTOR, (fill,)),))
         block, term, at = _pieces(self.names, last.extent or 0, SQUARE, "k")
         moved = Rewrite({last: at}).stmt(fill)
         return _loops([*outer, block], (For(within, Loop.VECTOR, (For(term, Loop.TILE, (moved,)),)),))
 
     def _copy_rows(self, first: Dim, size: int) -> tuple[Stmt, ...]:
-        """The rows of an item, each with its terms side by side, a few elements apart from the next one so
-        that they do not meet in the same lines of the nearest cache."""
+        """The rows of an item, each with its terms, or words of them, side by side, a few elements apart from
+        the next one so that they do not meet in the same lines of the nearest cache."""
         p = self.product
-        place, depth = _flat(p.summed)
-        pitch = add(depth, self.tiling.width)
-        rows = self._reserve("rows", p.first, mul(pitch, size))
+        terms, value = self._terms(p.first, first=True)
+        place, depth = _flat(terms)
+        pitch = add(self._deep(depth), self.tiling.width)
+        rows = self._reserve("rows", value, mul(pitch, size))
         own = self.names.var(minimum(size, add(self.count, mul(first, -1))), "r")
-        value = Rewrite({self.row: add(first, own.dim)}).expr(p.first)
-        *outer, last = p.summed or (self.names.var(1, "k"),)
-        fill = Store(rows, add(mul(own.dim, pitch), place), value)
+        *outer, last = terms or (self.names.var(1, "k"),)
+        fill = Store(
+            rows, add(mul(own.dim, pitch), place), Rewrite({self.row: add(first, own.dim)}).expr(value)
+        )
         here = add(self.row.dim, mul(first, -1))
         self.product = replace(p, first=load(rows, add(mul(here, pitch), place)))
-        return serial([own, *outer], (For(last, Loop.VECTOR, (fill,)),))
+        rest = self.names.var(add(self._deep(depth), mul(depth, -1)), "z")
+        nothing = Store(rows, add(mul(own.dim, pitch), add(depth, rest.dim)), const(0, Scalar.I32))
+        tail = (For(rest, Loop.VECTOR, (nothing,)),) if rest.extent != 0 else ()
+        return serial([own], (*serial(outer, (For(last, Loop.VECTOR, (fill,)),)), *tail))
+
+    def _deep(self, words: Dim) -> Dim:
+        """Words of a sum, filled up where whole tiles of them are read."""
+        return mul(ceildiv(words, SQUARE), SQUARE) if self.tiling.matrix else words
+
+    def _terms(self, factor: Expr, *, first: bool) -> tuple[tuple[Sym, ...], Expr]:
+        """The loops over a factor's terms, or over words of them, and what is copied there."""
+        p, dot = self.product, self.tiling.dot
+        if dot is None:
+            return p.summed, factor
+        *outer, last = p.summed
+        return (*outer, self.words), word(factor, last, self.words, dot, first=first)
+
+    def _by_words(self) -> Product:
+        """The sum over words; as one loop where it is filled up."""
+        p, loops = self.product, (*self.product.summed[:-1], self.words)
+        if not self.tiling.matrix:
+            return replace(p, summed=loops)
+        place, depth = _flat(loops)
+        one = self.names.var(self._deep(depth), "w")
+        assert isinstance(p.first, Load), "what is copied is loaded"
+        assert isinstance(p.second, Load), "what is copied is loaded"
+        first, second = (
+            add(p.first.index, mul(place, -1)),
+            add(p.second.index, mul(place, -self.tiling.panel)),
+        )
+        return replace(
+            p,
+            summed=(one,),
+            first=load(p.first.buffer, add(first, one.dim)),
+            second=load(p.second.buffer, add(second, mul(one.dim, self.tiling.panel))),
+        )
+
+    def _offset(self, within: Sym) -> tuple[Stmt, ...]:
+        """Where the first factor's bytes are made unsigned, by adding 128: so much less of each lane's sum."""
+        p, dot = self.product, self.tiling.dot
+        if dot is not Op.DOT4U:
+            return ()
+        less = self._reserve("less", p.second, self.tiling.panel)
+        total = replace(p.sum.buffer, name=self.names.name("acc"))
+        term = Fold(total, Op.ADD, alu(dot, const(OFFSET, Scalar.I32), p.second))
+        store = Store(less, within.dim, p.sum.value - load(total, 0))
+        body = (Alloc(total, const(0, Scalar.I32)), *serial(p.summed, (term,)), store)
+        self.product = replace(p, sum=replace(p.sum, value=load(less, within.dim)))
+        return (For(within, Loop.VECTOR, body),)
 
     def _reserve(self, name: str, of: Expr, count: Dim) -> Buffer:
         self.kernel, buffer = reserve(self.kernel, self.names.name(name), of.type, bounds(count)[1])
@@ -214,6 +288,8 @@ class _Tile:
 
     def _tiles(self, tile: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
         """The tile of so many rows at `tile`, or what is left for the last one."""
+        if self.tiling.matrix:
+            return self._matrix(mul(tile, size), size, within)
         if self.tiling.row is None:
             return self._tile(0, 1, within)
         first = mul(tile, size)
@@ -233,7 +309,8 @@ class _Tile:
         sums = replace(p.sum.buffer, name=self.names.name("acc"), size=size)
         i, e = self.names.var(size, "i"), self.names.var(size, "e")
         at = Rewrite({self.row: add(first, i.dim)})
-        term = Fold(sums, Op.ADD, at.expr(p.first) * at.expr(p.second), i.dim)
+        factors, dot = (at.expr(p.first), at.expr(p.second)), self.tiling.dot
+        term = Fold(sums, Op.ADD, alu(dot or Op.MUL, *factors), i.dim)
         summing = serial(p.summed, (For(i, Loop.UNROLL, (term,)),))
         begin = Alloc(sums, p.sum.value)
         if not self.tiling.apart:
@@ -245,7 +322,26 @@ class _Tile:
         body = (begin, *summing, For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)))
         return For(within, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, size, within)
 
-    def _after(self, kept: Buffer, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+    def _matrix(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+        """A whole tile, whatever lies where rows or lanes have ended, and what is made of those that are
+        there."""
+        p, lane = self.product, self.names.var(self.tiling.panel, "j")
+        sums = replace(p.sum.buffer, name=self.names.name("acc"), size=size)
+        i, e = self.names.var(size, "i"), self.names.var(size, "e")
+        at = Rewrite({self.row: add(first, i.dim), within: lane.dim})
+        assert self.tiling.dot is not None, "tiles of matrices sum dots"
+        term = Fold(sums, Op.ADD, alu(self.tiling.dot, at.expr(p.first), at.expr(p.second)), i.dim)
+        kept = self._reserve("tile", load(sums, 0), size * self.tiling.panel)
+        place = add(mul(e.dim, self.tiling.panel), lane.dim)
+        body = (
+            Alloc(sums, p.sum.value),
+            *serial(p.summed, (For(i, Loop.UNROLL, (term,)),)),
+            For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)),
+        )
+        rows = minimum(size, add(self.count, mul(first, -1)))
+        return For(lane, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, rows, within)
+
+    def _after(self, kept: Buffer, first: Dim, size: Dim, within: Sym) -> tuple[Stmt, ...]:
         """What is made of the sums, along the lanes or along the rows."""
         e = self.names.var(size, "e")
         stores = self._stores(add(first, e.dim), load(kept, add(mul(e.dim, self.tiling.panel), within.dim)))

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from anyrt.backends.cpu.permission import permit_tiles
 from anyrt.core.errors import CompileError, ResourceError
 from anyrt.plan.abi import ALIGNMENT, align
 from anyrt.plan.device import Memory
@@ -63,7 +64,8 @@ class CpuDevice:
     """The processor that this program runs on."""
 
     def load(self, compiled: Compiled) -> CpuCode:
-        """Map an image for execution."""
+        """Map an image for execution; it may use whatever registers the processor has."""
+        permit_tiles()
         image, entries = compiled.image, dict(compiled.program.entries)
         outside = [name for name, offset in entries.items() if not 0 <= offset < len(image)]
         if outside:

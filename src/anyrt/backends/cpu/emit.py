@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anyrt.backends.cpu import matrix
 from anyrt.backends.cpu.instructions import CpuInstructions
 from anyrt.backends.cpu.refuse import refuse
 from anyrt.backends.cpu.stores import fetch, store
@@ -38,6 +39,7 @@ class VectorLowering:
     """What is written with vectors, in one function."""
 
     vectors: Vectors
+    configured: bool = False  # the tiles of matrices, where the function begins
 
     def head(self, name: str, words: int) -> str:
         """A call does the turns from `begin` to `end` of the kernel's own loop."""
@@ -63,6 +65,11 @@ class VectorLowering:
         match stmt:
             case For(kind=Loop.PARALLEL):
                 self._share(to, stmt)
+            case For(kind=Loop.VECTOR) if self.vectors.machine.has_tiles and (p := matrix.found(stmt)):
+                if not self.configured:
+                    matrix.configure(to.values)
+                    self.configured = True
+                matrix.write(to.values, p)
             case For(kind=Loop.VECTOR):
                 VectorLoop(self.vectors, to.block, stmt).emit()
             case _:
@@ -74,6 +81,8 @@ class VectorLowering:
         to.counted(loop.var, "%begin", "%end", loop.body)
         if any(b.nontemporal != 0 for b in to.values.pointers):
             to.values.out.scopes.inner.lines.append("  fence seq_cst")
+        if self.configured:
+            matrix.release(to.values)
 
     def _within(self, to: Emitter, stmt: Stmt, lanes: Lanes) -> bool:
         """What stands in a vector loop; False for what all lanes do alike."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from anyrt.backends.cpu.permission import permit_tiles
 from anyrt.backends.cpu.permute import REGISTER
 from anyrt.codegen import llvm
 from anyrt.core.errors import CompileError
@@ -51,6 +52,7 @@ class Processor:
     has_f16c: bool
     has_bf16: bool
     has_vnni: bool
+    has_tiles: bool
 
     @property
     def key(self) -> str:
@@ -69,6 +71,8 @@ class Processor:
             has_rounding=machine.has_rounding and self.has_f16c,
             permutes=tuple(size for size in here if size in machine.permutes),
             has_bf16=machine.has_bf16 and self.has_bf16,
+            has_vnni=machine.has_vnni and self.has_vnni,
+            has_tiles=machine.has_tiles and self.has_tiles,
         )
 
 
@@ -91,6 +95,7 @@ _LEVELS: dict[Level, _LevelFacts] = {
     Level.NEON: _LevelFacts(Arch.AARCH64, "generic", 128, 32, ("neon",)),
     Level.GENERIC: _LevelFacts(Arch.OTHER, "generic", 128, 16, ()),
 }
+_TILES = ("amx-tile", "amx-int8", "amx-bf16")
 _TRIPLES = {Arch.X86_64: "x86_64-unknown-linux-gnu", Arch.AARCH64: "aarch64-unknown-linux-gnu"}
 _ARCHS = {"x86_64": Arch.X86_64, "amd64": Arch.X86_64, "aarch64": Arch.AARCH64, "arm64": Arch.AARCH64}
 
@@ -147,5 +152,6 @@ def _processor(
         has_fma=arm or found.get("fma", False),
         has_f16c=arm or found.get("f16c", False),
         has_bf16=found.get("avx512bf16", False),
-        has_vnni=found.get("avx512vnni", False) or found.get("dotprod", False),
+        has_vnni=found.get("avx512vnni", False),
+        has_tiles=all(found.get(name, False) for name in _TILES) and permit_tiles(),
     )

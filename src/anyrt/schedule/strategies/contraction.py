@@ -12,13 +12,14 @@ from math import prod
 
 from anyrt.core.dims import Dim, Sym, add, ceildiv, mul, substitute
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import BITS, Space
-from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load
+from anyrt.ir.buffer import BITS, Scalar, Space
+from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load, Op
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
+from anyrt.loops.words import PARTS, narrow
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 
@@ -29,6 +30,8 @@ PANEL = 32  # lanes of a constant's panels (passes/pack_constants.py)
 ROWS = 4  # from which panels are worth copying
 FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
+MATRIX = 32  # rows and lanes of the tiles that four registers for matrices hold
+WORTH = 8  # rows from which words are worth making
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
@@ -143,9 +146,17 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     packed = _divides(p.second, lane)
     shape = best_shape(rows if known else MANY, lanes, width, c.machine, PANEL if packed else MANY)
     tall = max(1, shape.rows // unit) * unit
-    plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit)
+    dot = _dot(p, c.machine) if rows >= WORTH else None
+    plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit, dot=dot)
+    if dot is not None and c.machine.has_tiles:
+        plain = replace(plain, rows=MATRIX, registers=MATRIX // width, unit=1, matrix=True)
+    tall = plain.rows
     tiles, panels = -(-rows // tall), -(-lanes // plain.panel)
-    beside = prod(map(c.estimate, (v for v in (*p.both, *p.rows, *p.lanes) if v not in (row, lane))))
+    others = [v for v in p.lanes if v is not lane]
+    if lanes <= plain.panel and others:  # lanes are panels already
+        panels = c.estimate(others.pop())
+    rest = (v for v in (*p.both, *p.rows, *others) if v not in (row, lane))
+    beside = prod(map(c.estimate, rest))
     at_once, wide = _grain(tiles, panels, beside, c)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
@@ -153,11 +164,21 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         plain,
         tiles=at_once,
         panels=wide,
-        copy_rows=panels > 1 and not _reads_well(p.first, row),
-        copy_lanes=tiles >= ROWS and not _side_by_side(p.second, lane, p.summed),
-        apart=across or _weight(p) > LIGHT,
+        copy_rows=dot is not None or (panels > 1 and not _reads_well(p.first, row)),
+        copy_lanes=dot is not None or (tiles >= ROWS and not _side_by_side(p.second, lane, p.summed)),
+        apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,
     )
+
+
+def _dot(p: Product, machine: Machine) -> Op | None:
+    """The instruction that sums several products of narrow factors at once."""
+    types = {narrow(p.first), narrow(p.second)}
+    bytes_by = Op.DOT4 if machine.has_tiles else machine.has_vnni and Op.DOT4U
+    able = {Scalar.BF16: (machine.has_tiles or machine.has_bf16) and Op.DOT2, Scalar.I8: bytes_by}
+    found = able.get(next(iter(types)) or Scalar.F32) if len(types) == 1 else None
+    last = p.summed[-1].extent if p.summed else None
+    return found if found and isinstance(last, int) and last % PARTS[found] == 0 else None
 
 
 def _divides(x: Expr, lane: Sym) -> bool:

@@ -1,0 +1,163 @@
+"""Sums of dots in registers that hold tiles of a matrix (AMX).
+
+A vector loop over 32 lanes that sums dots of words for 16 or 32 rows, and stores what it has summed, needs
+two or four tiles of 16 × 16 sums; for every 16 words of the sum the rows' words and the lanes' words are
+loaded as tiles, whose products the processor adds up. (Intel 64 and IA-32 Architectures Software Developer's
+Manual, volume 1, chapter 18, "Programming with Intel AMX")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.values import Values
+from anyrt.core.dims import Dim, Sym, linear, substitute
+from anyrt.ir.buffer import Space
+from anyrt.ir.kernel import Alloc, Alu, Const, Fold, For, Load, Loop, Op, Store
+
+SIDE: Final = 16  # rows of a tile, and words of each
+WORD: Final = 4  # bytes
+LANES: Final = 2 * SIDE
+FIRST, SECOND = (4, 5), (6, 7)  # the tiles of the factors; before them those of sums
+DOTS: Final = {Op.DOT2: "llvm.x86.tdpbf16ps", Op.DOT4: "llvm.x86.tdpbssd"}
+_CONFIGURATION: Final = bytes([1, *[0] * 15, *[SIDE * WORD, 0] * 8, *[0] * 16, *[SIDE] * 8, *[0] * 8])
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What a loop sums: rows × lanes of dots over `count` words, stored to `target`. The factors and the
+    target are given at the first row, lane and word, with the elements from one row to the next."""
+
+    op: Op
+    rows: int
+    count: Dim
+    first: Load
+    pitch: Dim
+    second: Load
+    target: Store
+
+
+def found(loop: For) -> Product | None:
+    """The product that a vector loop is, None for any other loop."""
+    match loop:
+        case For(
+            var=lane,
+            kind=Loop.VECTOR,
+            body=(
+                Alloc(buffer=sums, value=Const(value=0 | 0.0)),
+                For(
+                    var=word,
+                    kind=Loop.SERIAL,
+                    body=(For(var=row, kind=Loop.UNROLL, body=(Fold(op=Op.ADD) as fold,)),),
+                ),
+                For(var=out, kind=Loop.UNROLL, body=(Store(value=Load(buffer=stored)) as store,)),
+            ),
+        ) if lane.extent == LANES and sums == fold.buffer == stored and sums.size in (SIDE, LANES):
+            return _product(lane, word, row, out, fold, store)
+    return None
+
+
+def _product(lane: Sym, word: Sym, row: Sym, out: Sym, fold: Fold, store: Store) -> Product | None:
+    match fold.value:
+        case Alu(op=op, args=(Load() as first, Load() as second)) if op in DOTS:
+            pass
+        case _:
+            return None
+    pitch = _step(first.index, row)
+    moves = (
+        (first.index, {word: 1, lane: 0}),
+        (second.index, {lane: 1, word: LANES, row: 0}),
+        (store.index, {lane: 1, out: LANES}),
+    )
+    local = all(b.space is Space.SCRATCH for b in (first.buffer, second.buffer, store.buffer))
+    even = all(_step(at, var) == step for at, steps in moves for var, step in steps.items())
+    if not local or not even or pitch is None or not isinstance(word.extent, int) or word.extent % SIDE:
+        return None
+    zero = dict.fromkeys((lane, word, row, out), 0)
+    return Product(
+        op,
+        int(fold.buffer.size) if isinstance(fold.buffer.size, int) else 0,
+        word.extent,
+        Load(first.buffer, substitute(first.index, zero)),
+        pitch,
+        Load(second.buffer, substitute(second.index, zero)),
+        Store(store.buffer, substitute(store.index, zero), store.value),
+    )
+
+
+def _step(at: Dim, var: Sym) -> Dim | None:
+    moved = linear(at, var)
+    return None if moved is None else moved[0]
+
+
+def configure(v: Values) -> None:
+    """Where the function begins: eight tiles of 16 × 16 words."""
+    entry = v.out.scopes.stack[0]
+    v.allocas.append("  %tiles = alloca <64 x i8>, align 64")
+    values = ", ".join(f"i8 {b}" for b in _CONFIGURATION)
+    v.out.declared.add("declare void @llvm.x86.ldtilecfg(ptr)")
+    entry.lines += [
+        f"  store <64 x i8> <{values}>, ptr %tiles",
+        "  call void @llvm.x86.ldtilecfg(ptr %tiles)",
+    ]
+
+
+def release(v: Values) -> None:
+    """Where it ends: what the tiles held need not be kept for anyone."""
+    v.out.declared.add("declare void @llvm.x86.tilerelease()")
+    v.out.scopes.inner.lines.append("  call void @llvm.x86.tilerelease()")
+
+
+def write(v: Values, p: Product) -> None:
+    """The tiles of sums from nothing, the loop over words, and the stores."""
+    scope, out, rows = v.out.scopes.inner, v.out, range(p.rows // SIDE)
+    first, second, target = (
+        v.address(scope, x.buffer, v.dim(x.index)) for x in (p.first, p.second, p.target)
+    )
+    pitch = out.put(scope, f"mul i64 {v.dim(p.pitch)}, {WORD}")
+    for r in rows:
+        for c in range(2):
+            _call(v, scope, "llvm.x86.tilezero", ("i8", str(2 * r + c)))
+    at, after, head, done = (
+        f"%{out.scopes.name('k')}",
+        f"%{out.scopes.name('k')}",
+        out.scopes.name("dots"),
+        out.scopes.name("done"),
+    )
+    before = out.scopes.name("pre")
+    scope.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
+    scope.lines.append(f"  {at} = phi i64 [0, %{before}], [{after}, %{head}]")
+    here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {at}")
+    for r in rows:
+        row = out.put(
+            scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {pitch}, {r * SIDE}')}"
+        )
+        _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(FIRST[r])), ("ptr", row), ("i64", pitch))
+    words = out.put(scope, f"mul i64 {at}, {LANES}")
+    for c in range(2):
+        lane = out.put(scope, f"add i64 {words}, {c * SIDE}")
+        start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {lane}")
+        step = ("i64", str(LANES * WORD))
+        _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
+    for r in rows:
+        for c in range(2):
+            tiles = (2 * r + c, FIRST[r], SECOND[c])
+            _call(v, scope, DOTS[p.op], *(("i8", str(t)) for t in tiles))
+    scope.lines.append(f"  {after} = add nuw nsw i64 {at}, {SIDE}")
+    again = out.put(scope, f"icmp slt i64 {after}, {v.dim(p.count)}")
+    scope.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
+    for r in rows:
+        for c in range(2):
+            offset = r * SIDE * LANES + c * SIDE
+            place = out.put(scope, f"getelementptr i32, ptr {target}, i64 {offset}")
+            step = ("i64", str(LANES * WORD))
+            _call(v, scope, "llvm.x86.tilestored64", ("i8", str(2 * r + c)), ("ptr", place), step)
+    v.changed(p.target.buffer.name)
+
+
+def _call(v: Values, scope: Scope, name: str, *args: tuple[str, str]) -> None:
+    types = ", ".join(t for t, _ in args)
+    v.out.declared.add(f"declare void @{name}({types})")
+    scope.lines.append(f"  call void @{name}({', '.join(f'{t} {x}' for t, x in args)})")
