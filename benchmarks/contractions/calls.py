@@ -49,7 +49,7 @@ class Calls(Protocol[T]):
         """Numbers."""
 
     def product(self, a: T, b: T) -> T:
-        """(…, m, k) times (…, k, n)."""
+        """(…, m, k) times (…, k, n); weights may have two axes only."""
 
     def convolution(self, x: T, kernel: Weights, bias: Array | None, window: Window) -> T:
         """Of (n, c, …), the kernel as (k, c / groups, …)."""
@@ -61,7 +61,7 @@ class Calls(Protocol[T]):
         """Of (n, c, …); means are of what lies inside."""
 
     def add(self, a: T, b: T) -> T:
-        """Element by element, with repetition along axes of size 1."""
+        """Element by element, with repetition along axes of size 1; `b` may lack the first axes."""
 
     def act(self, x: T, function: Act) -> T:
         """Of each element."""

@@ -96,8 +96,7 @@ def _tail(case: Case, calls: Calls[T], given: Mapping[str, T], y: T, numbers: Nu
     for tail in case.tail:
         match tail:
             case Tail.BIAS if isinstance(case.form, Product):
-                shape = (1,) * (len(case.form.result) - 1) + (case.form.n,)
-                y = calls.add(y, calls.constant(numbers.weights(shape, 1)))
+                y = calls.add(y, calls.constant(numbers.weights((case.form.n,), 1)))
             case Tail.BIAS:
                 pass  # with the convolution
             case Tail.RESIDUAL:

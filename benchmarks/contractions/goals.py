@@ -113,7 +113,7 @@ def faults(row: Row, rows: Sequence[Row]) -> list[str]:
     reached, best, part = lead(row), rival(row), share(row)
     near = part is not None and part >= goal.instead
     if goal.each and best and reached and reached < goal.each * (1 - SAME_AS_BEST) and not near:
-        found.append(f"{1 - reached / goal.each:.0%} slower than {best.name}")
+        found.append(f"{1 / reached:.2f} × the time of {best.name}")
     if goal.least and part is not None and part < goal.least:
         found.append(f"{part:.0%} of the limit, not {goal.least:.0%}")
     half = beside_float(row, rows)
@@ -126,7 +126,7 @@ def _costs(row: Row) -> list[str]:
     """What building and loading a network miss."""
     if group(row) is not Group.NETWORK:
         return []
-    wanted = (("build_s", BUILD_SECONDS, "built"), ("load_s", LOAD_SECONDS, "loaded"))
+    wanted = (("build_s", BUILD_SECONDS, "built"), ("mapped_s", LOAD_SECONDS, "loaded"))
     return [
         f"{word} in {row.facts[key]:.3g} s, not {most:g}"
         for key, most, word in wanted

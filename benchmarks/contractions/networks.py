@@ -31,7 +31,7 @@ def resnet50(calls: Calls[T], x: T, numbers: Numbers) -> T:
     mean = calls.pool(y, Fold.AVERAGE, Window((7, 7), (7, 7), (0, 0)))
     rows = calls.reshape(mean, (1, channels))
     logits = calls.product(rows, calls.constant(numbers.weights((channels, CLASSES), channels)))
-    return calls.add(logits, calls.constant(numbers.weights((1, CLASSES), 1)))
+    return calls.add(logits, calls.constant(numbers.weights((CLASSES,), 1)))
 
 
 def _bottleneck(calls: Calls[T], x: T, numbers: Numbers, channels: int, width: int, stride: int) -> T:
@@ -72,9 +72,9 @@ def _attended(calls: Calls[T], x: T, numbers: Numbers) -> T:
 
 
 def _dense(calls: Calls[T], x: T, numbers: Numbers, c_in: int, c_out: int, scale: float = 1.0) -> T:
-    weights = numbers.weights((1, c_in, c_out), c_in) * numbers.dtype.numpy.type(scale)
+    weights = numbers.weights((c_in, c_out), c_in) * numbers.dtype.numpy.type(scale)
     y = calls.product(x, calls.constant(weights))
-    return calls.add(y, calls.constant(numbers.weights((1, 1, c_out), 16)))
+    return calls.add(y, calls.constant(numbers.weights((c_out,), 16)))
 
 
 def _normalized(calls: Calls[T], x: T, numbers: Numbers) -> T:

@@ -33,12 +33,13 @@ def run(order: Order, output: Path) -> None:
     """Measure every case, and add its line to `output` when it is done."""
     peers, missing = load(order.peers)
     with tempfile.TemporaryDirectory() as cache:
-        os.environ["ANYRT_CACHE_DIR"] = cache  # so that every build is a cold one
+        os.environ["ANYRT_CACHE_DIR"] = cache
         probe = Probe(order.threads, order.effort.patience_s)
         machine = this_machine({p.name: p.version for p in peers.values()}, missing)
         append(output, line_of("machine", machine))
         wanted = {c.name: c for c in ALL}
         for name in order.cases:
+            os.environ["ANYRT_CACHE_DIR"] = str(Path(cache) / name)  # so that every build is a cold one
             print(f"{order.threads} threads: {name}", file=sys.stderr, flush=True)
             append(output, line_of("case", _case(wanted[name], peers, order, probe)))
 

@@ -60,6 +60,10 @@ def module_of(case: Case, last: bool = False) -> Module:
     return Module(tape.weights, tape.steps)
 
 
+def _linear(x: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return functional.linear(x, weights.t(), bias)
+
+
 class Tape:
     """Calls as steps; values are places."""
 
@@ -71,6 +75,9 @@ class Tape:
 
     def _step(self, function: Function, *places: int) -> int:
         self.steps.append((function, places))
+        return self._last()
+
+    def _last(self) -> int:
         return self.given + len(self.steps) - 1
 
     def constant(self, values: Weights) -> int:
@@ -122,7 +129,11 @@ class Tape:
         return self._step(run, x)
 
     def add(self, a: int, b: int) -> int:
-        """add."""
+        """add; with a bias to a product by weights the function that does both."""
+        function, places = self.steps[-1] if self.steps else (None, ())
+        if function is torch.matmul and a == self._last() and places[1] < 0 and b < 0:
+            self.steps.pop()
+            return self._step(_linear, *places, b)
         return self._step(torch.add, a, b)
 
     def act(self, x: int, function: Act) -> int:
