@@ -32,6 +32,13 @@ NONE, ADDED, CAUSAL = Mask
 MAX, AVERAGE = Fold
 F32, F16, BF16, _, I8 = Element
 ROWS = (8, 49, 77, 197, 384)
+OPEN_ROWS, OPEN_BATCH = (1, 197, 512), (1, 1, 8)  # of engines that serve several sizes
+FUSED: tuple[Row, ...] = (
+    (64, 64, 3, 1, 1, 1, 56),
+    (64, 256, 1, 1, 0, 1, 56),
+    (1024, 256, 1, 1, 0, 1, 14),
+)
+RESNET50_FLOPS, RESNET50_WEIGHTS = 8_178_368_512, 25_530_472
 
 
 def product_cases() -> Iterator[Case]:
@@ -43,7 +50,7 @@ def product_cases() -> Iterator[Case]:
     yield _product(1, 4096, 11008)
     for m in ROWS:
         yield _product(m, 768, 768)
-        yield _product(m, 768, 3072)
+        yield replace(_product(m, 768, 3072), open=OPEN_ROWS)
         yield _product(m, 3072, 768)
     for n in (255, 1000, 1023):
         yield _product(n, n, n, odd=True)
@@ -66,11 +73,11 @@ def convolution_cases() -> Iterator[Case]:
     for network, table in NETWORKS.items():
         for row in table:
             if known.setdefault(row, network) == network:
-                yield _row(network, row)
+                yield replace(_row(network, row), open=OPEN_BATCH if row in FUSED else ())
     for row in NETWORKS["resnet50"]:
         if (row[0] == row[1] and row[2] == 3) or row[:3] == (3, 64, 7):
             yield _row("resnet50", row, batch=8)
-    for row in ((64, 64, 3, 1, 1, 1, 56), (64, 256, 1, 1, 0, 1, 56), (1024, 256, 1, 1, 0, 1, 14)):
+    for row in FUSED:
         yield _row("resnet50", row, tail=(BIAS, RELU))
         yield _row("resnet50", row, tail=(BIAS, RESIDUAL, RELU))
 
@@ -164,9 +171,6 @@ def network_cases() -> Iterator[Case]:
     )  # fmt: skip
 
 
-RESNET50_FLOPS, RESNET50_WEIGHTS = 8_178_368_512, 25_530_472
-
-
 def _product(m: int, k: int, n: int, tail: tuple[Tail, ...] = (), odd: bool = False) -> Case:
     group = Group.LARGE if min(m, k, n) >= LARGE and not odd else Group.SMALL
     group = Group.MEMORY if m <= FEW_ROWS else group
@@ -204,7 +208,7 @@ def _attention(
 
 
 def _typed(case: Case, dtype: Element, group: Group) -> Case:
-    return replace(case, name=f"{case.name}_{dtype.name.lower()}", dtype=dtype, group=group)
+    return replace(case, name=f"{case.name}_{dtype.name.lower()}", dtype=dtype, group=group, open=())
 
 
 def _named(stem: str, tail: Sequence[Tail]) -> str:

@@ -194,13 +194,15 @@ Form: TypeAlias = Product | Convolution | Attention | Pool | Softmax | Whole
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A form with what follows it."""
+    """A form with what follows it. open: least, usual and largest size of the inputs' first axis for one more
+    engine, which serves them all."""
 
     name: str
     group: Group
     form: Form
     tail: tuple[Tail, ...] = ()
     dtype: Element = Element.F32
+    open: Shape = ()
 
 
 def window_size(size: Shape, window: Window) -> Shape:

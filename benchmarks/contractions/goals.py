@@ -54,8 +54,8 @@ def group(row: Row) -> Group:
 
 
 def ours(row: Row) -> Entry | None:
-    """AnyRT's entry."""
-    return row.entry(OURS)
+    """AnyRT's static engine."""
+    return row.entry(OURS, "")
 
 
 def rival(row: Row) -> Entry | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks import report
 from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
 from benchmarks.contractions.peers import NAMES, OURS
@@ -45,7 +46,7 @@ def tables(results: Results) -> list[Table]:
             if mine:
                 out.append(cases(group, mine, rows, name))
         out.append(peers(rows, name))
-        out += [t for t in (halves(rows, name), networks(rows, name)) if t.rows]
+        out += [t for t in (halves(rows, name), report.dynamic(rows, name), networks(rows, name)) if t.rows]
     return out
 
 

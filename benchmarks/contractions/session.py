@@ -98,7 +98,10 @@ def _measured(field: _Field, bare: Sequence[Way], order: Order, probe: Probe) ->
     for way, t in sorted(zip(bare, limits, strict=True), key=lambda pair: -pair[1].median):
         kinds[_kind(way.label)] = t  # the fastest of each kind stays
     slowest = max((t for k, t in kinds.items() if k != peaks.TILE_PEAK), key=lambda t: t.median)
-    mine = next((t for (name, _, _), t in zip(field.ways, theirs, strict=True) if name == OURS), NOBODY)
+    mine = next(
+        (t for (name, w, _), t in zip(field.ways, theirs, strict=True) if name == OURS and not w.label),
+        NOBODY,
+    )
     read, written = traffic(case)
     facts = {f"{kind}_us": t.median for kind, t in kinds.items()}
     facts |= {"flops": float(case.form.flops), "read": float(read), "written": float(written)}

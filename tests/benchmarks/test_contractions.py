@@ -153,6 +153,16 @@ def test_anyrt_agrees_with_the_reference(case, tmp_path, monkeypatch):
     assert dict(way.facts)["load_s"] > 0
 
 
+def test_an_engine_of_several_sizes_serves_the_case(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    case = Case("rows", Group.SMALL, Product(3, 5, 4), (Tail.BIAS, Tail.RESIDUAL), open=(1, 2, 8))
+    given = values_of(case)
+    one, several = load((OURS,))[0][OURS].prepare(case, given, 1)
+    several.run()
+    assert [one.label, several.label] == ["", "dynamic"]
+    assert reference.error(case, reference.run(case, given), several.result())[1]
+
+
 def test_a_layer_that_is_not_there_is_named(monkeypatch):
     ours = load((OURS,))[0][OURS]
     monkeypatch.setattr("benchmarks.contractions.peers.anyrt.hasattr", lambda *_: False, raising=False)

@@ -17,7 +17,7 @@ from benchmarks.contractions.describe import describe
 from benchmarks.contractions.forms import Case, Fold, Mask, Window, inputs, result
 from benchmarks.contractions.peers import Peer
 from benchmarks.peers import Cannot, Way
-from benchmarks.peers.anyrt import DTYPES
+from benchmarks.peers.anyrt import DTYPES, DYNAMIC
 from benchmarks.steps import Element, Shape
 from benchmarks.values import Array, aligned
 
@@ -29,28 +29,58 @@ CODES = 127
 
 
 def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...]:
-    """A static engine, with the seconds that building it cold and loading it warm take."""
-    builder, network, config = described(case, threads)
+    """A static engine, with the seconds that building it cold and loading it warm take; and one for several
+    sizes, where the case has them."""
+    plan, build_s = _plan(case, threads)
+    facts = (("build_s", build_s), ("load_s", _load_seconds(plan)), ("mapped_s", _mapped_seconds(plan)))
+    ways: tuple[Way, ...] = (_bound(case, given, plan, "", facts),)
+    if case.open:
+        ways += (_bound(case, given, _plan(case, threads, case.open)[0], DYNAMIC),)
+    return ways
+
+
+def _plan(case: Case, threads: int, sizes: Shape = ()) -> tuple[trt.IHostMemory, float]:
+    """(plan, seconds)."""
+    builder, network, config = described(case, threads, sizes)
     start = time.perf_counter()
     plan = builder.build_serialized_network(network, config)
-    build_s = time.perf_counter() - start
     assert plan is not None, "the network is refused"
-    engine = _load(plan)
-    context = engine.create_execution_context()
+    return plan, time.perf_counter() - start
+
+
+def _bound(
+    case: Case,
+    given: dict[str, Array],
+    plan: trt.IHostMemory,
+    label: str,
+    facts: tuple[tuple[str, float], ...] = (),
+) -> Way:
+    """The engine of a plan on the case's memory."""
+    context, out = _load(plan).create_execution_context(), aligned(result(case))
     assert context is not None, f"{case.name}: no context"
-    out = aligned(result(case))
+    for name, array in given.items():
+        assert context.set_input_shape(name, array.shape), f"{case.name}: shape {array.shape} is refused"
     for name, array in (*given.items(), ("y", out)):
         context.set_tensor_address(name, array.ctypes.data)
-    facts = (("build_s", build_s), ("load_s", _load_seconds(plan)), ("mapped_s", _mapped_seconds(plan)))
-    return (Way("", partial(context.execute_async_v3, 0), lambda: out, facts),)
+    return Way(label, partial(context.execute_async_v3, 0), lambda: out, facts)
 
 
-def described(case: Case, threads: int) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
-    """The case's network with its configuration."""
+def described(
+    case: Case, threads: int, sizes: Shape = ()
+) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
+    """The case's network with its configuration; sizes: as `Case.open`, where that engine is meant."""
     builder = trt.Builder(LOGGER)
     network, config = builder.create_network(), builder.create_builder_config()
     config.num_threads = threads
-    given = {n: network.add_input(n, DTYPES[t.dtype], t.shape) for n, t in inputs(case).items()}
+    given = {}
+    profile = builder.create_optimization_profile()
+    for name, tensor in inputs(case).items():
+        rest = tensor.shape[1:]
+        given[name] = network.add_input(name, DTYPES[tensor.dtype], (-1, *rest) if sizes else tensor.shape)
+        if sizes:
+            profile.set_shape(name, *((n, *rest) for n in sizes))
+    if sizes:
+        config.add_optimization_profile(profile)
     y = describe(case, Layers(network, case.dtype), given)
     y.name = "y"
     network.mark_output(y)
