@@ -60,9 +60,13 @@ def ours(row: Row) -> Entry | None:
 
 def rival(row: Row) -> Entry | None:
     """The fastest of those that the goal is about."""
-    names = GOALS[group(row)].peers
+    return fastest(row, GOALS[group(row)].peers)
+
+
+def fastest(row: Row, names: tuple[str, ...] = ()) -> Entry | None:
+    """The fastest of some peers, or of all: turn by turn beside us, or by medians where we have no time."""
     others = [e for e in row.entries if e.peer != OURS and (not names or e.peer in names)]
-    return min(others, key=lambda e: e.median, default=None)
+    return min(others, key=lambda e: e.paired or e.median, default=None)
 
 
 def lead(row: Row) -> float | None:

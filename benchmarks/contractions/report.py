@@ -129,7 +129,7 @@ def peers(rows: Sequence[Row], threads: str) -> Table:
 
 
 def _beside(row: Row, name: str) -> str:
-    entry = row.entry(name)
+    entry = goals.fastest(row, (name,))
     if entry is None:
         return _why(row, name)
     if goals.ours(row) is None:
