@@ -32,6 +32,19 @@ def tensors(weights):
     return {name: torch.from_numpy(array) for name, array in weights.items()}
 
 
+def test_an_encoder_agrees_with_pytorch():
+    net = example("encoder")
+    size = net.Size()
+    weights, tokens = net.random_weights(size), noise(1, size.tokens, size.width)
+    layer = torch.nn.TransformerEncoderLayer(
+        size.width, size.heads, size.hidden, 0.0, "gelu", net.EPSILON, batch_first=True
+    )
+    whole = torch.nn.TransformerEncoder(layer, size.layers, enable_nested_tensor=False)
+    whole.load_state_dict(tensors(weights))
+    got = net.build(size, weights).run(tokens=tokens)["encoded"]
+    assert_close(got, whole.eval()(torch.from_numpy(tokens)))
+
+
 def test_an_lstm_cell_agrees_with_pytorch():
     net = example("lstm")
     size = net.Size()
