@@ -70,6 +70,13 @@ SMALL = [
 ]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 def test_every_kind_of_the_comparison_is_a_case():
     assert set(WANTED.split()) <= set(CASES)
     assert len(CASES) == len(ALL)
@@ -141,8 +148,7 @@ def test_reference_of_attention_repeats_shared_heads_and_leaves_out_later_tokens
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
-def test_anyrt_agrees_with_the_reference(case, tmp_path, monkeypatch):
-    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+def test_anyrt_agrees_with_the_reference(case):
     given = values_of(case)
     try:
         (way,) = load((OURS,))[0][OURS].prepare(case, given, 1)
@@ -153,8 +159,7 @@ def test_anyrt_agrees_with_the_reference(case, tmp_path, monkeypatch):
     assert dict(way.facts)["load_s"] > 0
 
 
-def test_an_engine_of_several_sizes_serves_the_case(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+def test_an_engine_of_several_sizes_serves_the_case():
     case = Case("rows", Group.SMALL, Product(3, 5, 4), (Tail.BIAS, Tail.RESIDUAL), open=(1, 2, 8))
     given = values_of(case)
     one, several = load((OURS,))[0][OURS].prepare(case, given, 1)
