@@ -10,5 +10,6 @@ networks   whole networks in that language
 reference  the language in float64 NumPy
 peaks      the least time that the arithmetic of a case takes on this machine
 goals      what must be reached
+tried      what was tried where that was missed
 peers      one file for each program
 """

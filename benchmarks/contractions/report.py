@@ -10,6 +10,7 @@ from benchmarks import report
 from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
 from benchmarks.contractions.peers import NAMES, OURS
+from benchmarks.contractions.tried import attempts
 from benchmarks.record import SAME_AS_BEST, Results, Row
 from benchmarks.table import Table, digits, geometric_mean, markdown
 
@@ -45,6 +46,7 @@ def tables(results: Results) -> list[Table]:
             mine = [r for r in rows if goals.group(r) is group]
             if mine:
                 out.append(cases(group, mine, rows, name))
+        out += [t for t in (missed(rows, name),) if t.rows]
         out.append(peers(rows, name))
         out += [t for t in (halves(rows, name), report.dynamic(rows, name), networks(rows, name)) if t.rows]
     return out
@@ -115,6 +117,17 @@ def _case(row: Row, every: Sequence[Row]) -> tuple[str, ...]:
         *(f"{e.error:.2g}" if e else "" for e in (mine, best)),
         f"no: {', '.join(missing)}" if missing else "yes",
     )
+
+
+def missed(rows: Sequence[Row], threads: str) -> Table:
+    """What misses its goal, by how much, and what was tried."""
+    lines = []
+    for row in rows:
+        found = goals.faults(row, rows)
+        if found and goals.ours(row) is not None:
+            lines.append((row.case, ", ".join(found), *attempts(row.case)))
+    columns = ("case", "by how much", "tried", "tried", "tried")
+    return Table(f"Missed, {threads}", columns, tuple(lines))
 
 
 def peers(rows: Sequence[Row], threads: str) -> Table:

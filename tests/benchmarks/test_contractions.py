@@ -11,7 +11,7 @@ import pytest
 from anyrt.backends.cpu.processors import Level, forced, host
 from benchmarks import __main__ as cli
 from benchmarks import measure, record
-from benchmarks.contractions import forms, goals, networks, peaks, reference, report, tables
+from benchmarks.contractions import forms, goals, networks, peaks, reference, report, tables, tried
 from benchmarks.contractions.calls import Numbers
 from benchmarks.contractions.cases import ALL, float_name
 from benchmarks.contractions.describe import out_scale, values_of
@@ -330,12 +330,13 @@ def test_tables_say_per_group_and_per_case_whether_it_holds():
     rows = (row("product_512x512x512", other=120.0), row("product_768x768x768", other=80.0))
     whole = row("network_resnet50_1x3x224x224")
     results = Results(MACHINE, (*rows, whole), ())
-    first, large, network, others, costs = report.tables(results)
+    first, large, network, missed, others, costs = report.tables(results)
     assert first.rows[0][:6] == (Group.LARGE.value, "2", "1 of 2", "0.980", "0.800", "each 1, mean 1.1")
     assert first.rows[0][-1] == "no: 1 cases miss, mean 0.98, not 1.1"
     assert large.rows[1][0] == "product_768x768x768"
     assert large.rows[1][-1] == "no: 1.25 × the time of ort"
     assert network.rows[0][-1] == "no: built in 5 s, not 4"
+    assert missed.rows[0] == ("product_768x768x768", "1.25 × the time of ort", "", "", "")
     assert others.rows[0] == ("product_512x512x512", "1.20", "–")
     assert costs.rows[0][1:] == ("build, cold", "5000", "4000", "1000")
 
@@ -369,6 +370,6 @@ def test_ratios_of_turns_are_paired():
     assert measure.paired(ours, theirs) == 2.0
 
 
-@pytest.mark.parametrize("module", [forms, reference, tables], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [forms, reference, tables, tried], ids=lambda m: m.__name__)
 def test_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0
