@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
-from benchmarks.contractions.forms import Case, Fold, Mask, Window, inputs, result
+from benchmarks.contractions.forms import Attention, Case, Fold, Mask, Window, inputs, result
 from benchmarks.peers.onnx_model import DTYPES
 from benchmarks.steps import Element, Shape
 from benchmarks.values import Array
@@ -22,7 +22,8 @@ EPSILON = 1e-5
 def model_of(case: Case, fused: bool = True, unsigned: bool = False) -> onnx.ModelProto:
     """The model; fused: attention is one node, else two products and what is between them; unsigned: what is
     int8 at its ends is uint8, 128 more."""
-    writer = Nodes(fused, np.array(128, np.uint8) if unsigned else np.array(0, np.int8))
+    composed = case.form if isinstance(case.form, Attention) and not fused else None
+    writer = Nodes(composed, np.array(128, np.uint8) if unsigned else np.array(0, np.int8))
     names = {name: name for name in inputs(case)}
     describe(case, writer, names)
     writer.nodes[-1].output[0] = "y"
@@ -37,10 +38,10 @@ def model_of(case: Case, fused: bool = True, unsigned: bool = False) -> onnx.Mod
 class Nodes:
     """Calls as nodes; values are names."""
 
-    def __init__(self, fused: bool, zero: Array) -> None:
+    def __init__(self, composed: Attention | None, zero: Array) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
-        self.fused = fused
+        self.composed = composed
         self.zero = zero
 
     def _node(self, kind: str, *given: str, **attributes: Any) -> str:  # Any: as make_node takes them
@@ -97,11 +98,22 @@ class Nodes:
 
     def attention(self, q: str, k: str, v: str, mask: Mask, added: str | None) -> str:
         """Attention, or a composition."""
-        if self.fused:
-            extra = [] if added is None else [added]
-            return self._node("Attention", q, k, v, *extra, scale=1.0, is_causal=int(mask is Mask.CAUSAL))
-        scores = self.product(q, self._node("Transpose", k, perm=(0, 1, 3, 2)))
-        return self.product(self.softmax(scores if added is None else self.add(scores, added)), v)
+        if self.composed is not None:
+            return self._composed(self.composed, q, k, v, added)
+        extra = [] if added is None else [added]
+        return self._node("Attention", q, k, v, *extra, scale=1.0, is_causal=int(mask is Mask.CAUSAL))
+
+    def _composed(self, form: Attention, q: str, k: str, v: str, added: str | None) -> str:
+        """Heads that share keys are more rows of queries."""
+        rows = (form.batch, form.heads // form.shared, form.shared * form.queries, form.size)
+        if form.shared > 1:
+            q = self.reshape(q, rows)
+        if form.mask is Mask.CAUSAL:
+            later = np.triu(np.full((form.queries, form.keys), -np.inf, np.float32), 1)
+            added = self.constant(np.tile(later, (form.shared, 1)))
+        scores = self.product(q, self.transpose(k, (0, 1, 3, 2)))
+        y = self.product(self.softmax(scores if added is None else self.add(scores, added)), v)
+        return self.reshape(y, form.result) if form.shared > 1 else y
 
     def normalize(self, x: str, gain: Array, bias: Array) -> str:
         """LayerNormalization."""

@@ -6,10 +6,11 @@ import time
 from functools import partial
 from typing import Any
 
+import onnx
 import openvino as ov
 from openvino._pyopenvino import InferRequest as RawRequest  # without a dictionary of results in each call
 
-from benchmarks.contractions.forms import Case, result
+from benchmarks.contractions.forms import Attention, Case, result
 from benchmarks.contractions.peers import Peer
 from benchmarks.contractions.peers.onnx_model import model_of
 from benchmarks.peers import Way
@@ -21,7 +22,14 @@ PRECISIONS = {Element.BF16: "bf16", Element.F16: "f16"}
 
 
 def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...]:
-    """A request with tensors of its own, which are the case's memory."""
+    """Requests with tensors of their own, which are the case's memory; attention in both forms."""
+    models = {"": model_of(case)}
+    if isinstance(case.form, Attention) and case.dtype is Element.F32:
+        models["composed"] = model_of(case, fused=False)
+    return tuple(_bound(case, given, threads, *item) for item in models.items())
+
+
+def _bound(case: Case, given: dict[str, Array], threads: int, label: str, model: onnx.ModelProto) -> Way:
     options = {
         "INFERENCE_PRECISION_HINT": PRECISIONS.get(case.dtype, "f32"),
         "INFERENCE_NUM_THREADS": threads,
@@ -29,7 +37,7 @@ def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...
     }
     start = time.perf_counter()
     compiled: Any = CORE.compile_model(  # Any: OpenVINO's classes publish no types
-        CORE.read_model(model_of(case).SerializeToString()), "CPU", options
+        CORE.read_model(model.SerializeToString()), "CPU", options
     )
     seconds = time.perf_counter() - start
     request, out = compiled.create_infer_request(), aligned(result(case))
@@ -37,7 +45,7 @@ def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...
         request.set_tensor(port, tensor(given[port.any_name], case.dtype))
     request.set_output_tensor(0, tensor(out, case.dtype))
     run = partial(RawRequest.infer, request, {}, share_outputs=True, decode_strings=False)
-    return (Way("", run, lambda: out, (("build_s", seconds),)),)
+    return Way(label, run, lambda: out, (("build_s", seconds),))
 
 
 PEER = Peer("OpenVINO", ov.__version__.split("-")[0], prepare)

@@ -11,7 +11,7 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
-from benchmarks.contractions.forms import Attention, Case, Mask, result
+from benchmarks.contractions.forms import Attention, Case, result
 from benchmarks.contractions.peers import Peer
 from benchmarks.contractions.peers.onnx_model import model_of
 from benchmarks.peers import Way
@@ -26,7 +26,7 @@ HALF = (Element.F16, Element.BF16)
 def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...]:
     """Bound sessions; attention in both forms, half types in float32 between casts, too, int8 as uint8."""
     models = {"": model_of(case)}
-    if isinstance(case.form, Attention) and case.form.mask is not Mask.CAUSAL and case.form.shared == 1:
+    if isinstance(case.form, Attention) and case.dtype is Element.F32:
         models["composed"] = model_of(case, fused=False)
     if case.dtype in HALF:
         models["in float32"] = _widened(case)
