@@ -9,9 +9,9 @@ from anyrt.core.enums import DataType, MatrixOperation
 from anyrt.core.enums import LayerType as L
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import walk
-from anyrt.ops import OPS
+from anyrt.ops import OPS, REMOVED
 from anyrt.ops._expand import expand_layer
-from anyrt.ops._record import Layer
+from anyrt.ops._record import Layer, weights
 from anyrt.prims.build import param
 from anyrt.prims.const import Const, Param
 from anyrt.prims.contract import Contract
@@ -122,3 +122,12 @@ def test_einsum_of_several_halves_is_rounded_once():
 def test_einsum_that_changes_nothing_is_a_copy():
     assert primitives(einsum("ij", (3, 5))) == ["Map"]
     assert primitives(einsum(" i j -> i j ", (3, 5))) == ["Map"]
+
+
+def test_fully_connected_rounds_its_kernel_to_int8_by_rows():
+    (op,) = (op for op in REMOVED if op.cls == "IFullyConnectedLayer")
+    attrs = op.attrs(2, weights(1.0, -0.5, 0.1, 4.0, 2.0, 0.0))
+    value = expand_layer(op, Layer("layer", attrs, (param("x", (5, 3, 1, 1), I8),)), (0.5,))[0]
+    sums = contraction(value)
+    assert (sums.dtype, [v.dtype for v in sums.args]) == (DataType.INT32, [I8, I8])
+    assert sums.args[1].op.blob.data.tolist() == [127, -64, 13, 127, 64, 0]

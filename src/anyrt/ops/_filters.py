@@ -19,6 +19,7 @@ from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Shape, Value, apply
 from anyrt.ops._check import Requirements, checked, need, show, static_shape
+from anyrt.ops._product import SUMMED, coded
 from anyrt.ops._record import (
     ABSENT,
     EMPTY_BLOB,
@@ -40,8 +41,6 @@ from anyrt.prims.const import Blob, Const
 
 Numbers = NDArray[np.float64]
 MOST_AXES = 3
-SUMMED = (2**31 - 1) // 128**2  # so many products of two codes have a sum that INT32 holds
-CODES = 127.0  # the largest code of a kernel, which is symmetric around 0
 INPUTS = (
     Input("input", FLOATS | {DataType.INT8}),
     Input("kernel", FLOATS | {DataType.INT8}, required=False, same_as=0),
@@ -245,13 +244,8 @@ def _coded(
         return apply(Const(blob, shape)), 1.0
     groups, axes = layer.attrs.num_groups, len(shape) - 2
     real = blob.array.astype(np.float32).reshape(groups, shape[0] // groups, *shape[1:])
-    if not np.isfinite(real).all():
-        got, do = "a kernel that is not finite, with int8", "give finite numbers"
-        raise ArgumentError("AR308", layer.name, got, "finite numbers", do)
     rest = tuple(a for a in range(1, real.ndim) if a != 1 + maps_axis)
-    most = np.abs(real).max(rest, keepdims=True)
-    step = np.where(most > 0, most / np.float32(CODES), np.float32(1))
-    codes = np.clip(np.rint(real / step), -CODES, CODES).astype(np.int8)
+    codes, step = coded(layer.name, real, rest)
     worth = const(step.reshape(layer.attrs.num_output_maps, *(1,) * axes), DataType.FLOAT)
     return const(codes.reshape(shape), DataType.INT8), worth
 

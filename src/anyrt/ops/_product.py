@@ -10,19 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim, add, always_le, minimum, product
 from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import checked, show
-from anyrt.ops._record import A, Layer
+from anyrt.ops._record import A, Array, Layer
 from anyrt.prims.build import cast, contract, map_, scalar, squeeze, windows
 from anyrt.prims.map import broadcast
 from anyrt.prims.view import Axis
 
 # So many products of two codes have a sum that INT32 holds.
 SUMMED = (2**31 - 1) // 128**2
+CODES = 127.0  # the largest code of weights, which is symmetric around 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,17 @@ def _summed(equation: str, a: Value, b: Value) -> Dim:
     operands, out = equation.split("->")
     sizes = dict(zip(operands.replace(",", ""), (*a.shape, *b.shape), strict=True))
     return product(size for label, size in sizes.items() if label not in out)
+
+
+def coded(where: str, real: NDArray[np.float32], rest: tuple[int, ...]) -> tuple[Array, Array]:
+    """Weights as int8, and what a step of them is worth: along the axes `rest`, which stay with size 1, the
+    largest is 127 steps."""
+    if not np.isfinite(real).all():
+        got, do = "a kernel that is not finite, with int8", "give finite numbers"
+        raise ArgumentError("AR308", where, got, "finite numbers", do)
+    most = np.abs(real).max(rest, keepdims=True, initial=0)
+    step = np.where(most > 0, most / np.float32(CODES), np.float32(1))
+    return np.clip(np.rint(real / step), -CODES, CODES).astype(np.int8), step
 
 
 def share_batch(where: str, a: Factor, b: Factor, axes: int, labels: str) -> tuple[Factor, Factor, str, str]:

@@ -5,6 +5,7 @@ add_fully_connected(x, 10, kernel, bias)    # x: (8, 3, 4, 4), kernel: 10 × 48,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from math import prod
 
@@ -16,10 +17,11 @@ from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.core.trt_enum import unlisted
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import static_shape
+from anyrt.ops._product import Factor, coded, factor, multiplied
 from anyrt.ops._record import EMPTY_BLOB, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._record import weights as blob_of
 from anyrt.ops._types import FLOATS
-from anyrt.prims.build import cast, contract, map_, reshape
+from anyrt.prims.build import cast, const, map_, reshape
 from anyrt.prims.const import Blob, Const
 
 LABELS = "abcdefgh"
@@ -36,34 +38,57 @@ class FullyConnectedAttrs(Attrs):
 
 
 def expand(layer: Layer[FullyConnectedAttrs]) -> tuple[Value, ...]:
-    """One `Contract` in float32, and an addition."""
-    x, attrs, rank = layer.input(0), layer.attrs, layer.input(0).type.rank
+    """One `Contract` with sums of float32, or of int32 for int8, and an addition."""
+    x, attrs, rank = factor(layer, 0), layer.attrs, layer.input(0).type.rank
     if rank < 3:
         raise ShapeError("AR101", layer.name, f"rank {rank}", "rank >= 3", "add dimensions of size 1")
-    columns = prod(static_shape(layer.name, x.shape[-3:], f"axes {rank - 3} to {rank - 1} of sizes"))
-    rows, outer = attrs.num_output_channels, x.shape[:-3]
+    shape = x.value.shape
+    columns = prod(static_shape(layer.name, shape[-3:], f"axes {rank - 3} to {rank - 1} of sizes"))
+    rows, outer = attrs.num_output_channels, shape[:-3]
     if rows < 1:
         raise ShapeError("AR103", layer.name, f"{rows} outputs", "1 or more", "give the rows of the kernel")
-    kernel = _weights(layer, "kernel", attrs.kernel, (rows, columns))
+    _check_weights(layer, "kernel", attrs.kernel, (rows, columns))
     labels = LABELS[: len(outer)]
-    flat = cast(reshape(x, (*outer, columns)), DataType.FLOAT)
-    y = contract(f"{labels}k,nk->{labels}n", flat, kernel)
+    flat = x.moved(reshape(x.value, (*outer, columns)))
+    kernel, step = _kernel(layer, x, (rows, columns))
+    y = multiplied(f"{labels}k,nk->{labels}n", flat, kernel, DataType.FLOAT)
+    if step is not None:
+        y = map_("mul", y, _beside(step, y))
     if attrs.bias.size:
-        bias = _weights(layer, "bias", attrs.bias, (rows,))
-        y = map_("add", y, reshape(bias, (*(1 for _ in outer), rows)))
-    return (cast(reshape(y, (*outer, rows, 1, 1)), x.dtype),)
+        _check_weights(layer, "bias", attrs.bias, (rows,))
+        y = map_("add", y, _beside(cast(apply(Const(attrs.bias, (rows,))), DataType.FLOAT), y))
+    return (cast(reshape(y, (*outer, rows, 1, 1)), layer.input(0).dtype),)
 
 
-def _weights(layer: Layer[FullyConnectedAttrs], name: str, blob: Blob, shape: tuple[int, ...]) -> Value:
-    if blob.dtype not in FLOATS:
-        got, wanted = f"{name} of type {short_name(blob.dtype)}", "float32, float16 or bfloat16"
+def _kernel(
+    layer: Layer[FullyConnectedAttrs], x: Factor, shape: tuple[int, int]
+) -> tuple[Factor, Value | None]:
+    """The kernel, of the input's type, and what a step of each row is worth where that differs."""
+    blob = layer.attrs.kernel
+    kernel = apply(Const(blob, shape))
+    if x.step is None:
+        return Factor(cast(kernel, x.value.dtype)), None
+    if blob.dtype is DataType.INT8:
+        return Factor(kernel, 1.0), None
+    codes, step = coded(layer.name, blob.array.astype(np.float32).reshape(shape), (1,))
+    return Factor(const(codes, DataType.INT8), 1.0), const(step.reshape(-1), DataType.FLOAT)
+
+
+def _beside(row: Value, y: Value) -> Value:
+    return reshape(row, (1,) * (y.type.rank - 1) + row.shape)
+
+
+def _check_weights(layer: Layer[FullyConnectedAttrs], name: str, blob: Blob, shape: tuple[int, ...]) -> None:
+    """Weights are FLOAT, or of the type of the input; a bias is never added to codes."""
+    tensor = DataType.INT8 if layer.int8 and name == "kernel" else layer.input(0).dtype
+    if blob.dtype not in {DataType.FLOAT, tensor}:
+        got, wanted = f"{name} of type {short_name(blob.dtype)}", f"{short_name(tensor)}, or float32"
         raise DTypeError("AR205", layer.name, got, wanted, "convert it")
     if blob.size != prod(shape):
         rows, wanted = shape[0], " x ".join(map(str, shape))
         do = "give a row of C * H * W for each output" if name == "kernel" else "give one for each output"
         got = f"{blob.size} weights for {name} with {rows} outputs"
         raise ShapeError("AR103", layer.name, got, wanted, do)
-    return cast(apply(Const(blob, shape)), DataType.FLOAT)
 
 
 def ref(attrs: FullyConnectedAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -101,7 +126,9 @@ def cases() -> tuple[Case[FullyConnectedAttrs], ...]:
         outer = tuple(range(len(shape) - 3))
         return Case(attrs, (shape,), (of,), dynamic=(outer,), atol=2e-5)
 
-    codes = FullyConnectedAttrs(3, _some(3 * 8), _some(3))
+    # Rows that int8 holds: their largest number is 127 quarters.
+    rows = blob_of(*((127 if k % 8 == 0 else k * 37 % 255 - 127) / 4 for k in range(24)))
+    codes = FullyConnectedAttrs(3, rows, _some(3))
     return (
         case(5, (3, 2, 3, 4), True),
         case(5, (2, 3, 4), False),
@@ -112,7 +139,7 @@ def cases() -> tuple[Case[FullyConnectedAttrs], ...]:
         case(33, (3, 2, 3, 3), True, half),
         case(4, (3, 2, 3, 4), True, half, half),
         case(4, (3, 2, 3, 4), True, DataType.BF16, f),
-        Case(codes, ((5, 2, 2, 2),), (DataType.INT8,), (), ((0,),), -128, 128, int8=((0.05,), 0.1)),
+        Case(codes, ((5, 2, 2, 2),), (DataType.INT8,), (), ((0,),), -128, 128, int8=((0.05,), 4.0)),
     )
 
 
@@ -127,6 +154,13 @@ def mistakes() -> tuple[Mistake[FullyConnectedAttrs], ...]:
         Mistake("AR103", "no outputs", FullyConnectedAttrs(0, EMPTY_BLOB), (image,)),
         Mistake("AR117", "a dynamic size among the last three dimensions", fits, (image,), dynamic=True),
         Mistake("AR205", "a kernel of integers", FullyConnectedAttrs(1, _some(24, DataType.INT32)), (image,)),
+        Mistake(
+            "AR308",
+            "a kernel that is not finite, with int8",
+            FullyConnectedAttrs(1, blob_of(math.inf)),
+            ((1, 1, 1),),
+            (DataType.INT8,),
+        ),
         Mistake("AR202", "a type that FullyConnected does not take", fits, (image,), (DataType.INT32,)),
     )
 
@@ -149,8 +183,10 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="The last three dimensions as one, C · H · W numbers, times each row of the kernel, plus the "
-        "bias of that row: (…, C, H, W) becomes (…, outputs, 1, 1). Computed in float32, rounded once. "
-        "TensorRT 10 removed this layer: programs that run with `python -m anyrt.compat --api 8.6` have it.",
+        "bias of that row: (…, C, H, W) becomes (…, outputs, 1, 1). Sums are float32, rounded once. With "
+        "int8 and dynamic ranges a kernel of float32 is rounded to int8, the largest of each row being "
+        "127 steps. TensorRT 10 removed this layer: programs that run with `python -m anyrt.compat --api "
+        "8.6` have it.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,
