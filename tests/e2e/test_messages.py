@@ -14,6 +14,7 @@ from anyrt.cli.script import build_script
 from anyrt.core.codes import CODES
 
 F, SUM, CHANNEL = trt.float32, trt.ElementWiseOperation.SUM, trt.ScaleMode.CHANNEL
+PLAIN = trt.MatrixOperation.NONE
 ONES, HALVES, A = np.ones(3, np.float32), np.ones(3, np.float16), np.ones((2, 3), np.float32)
 MESSAGE = re.compile(r"\[(AR\d+)\] (?P<where>.+?): got (?P<got>.+), wanted (?P<wanted>.+?); (?P<do>.+)")
 LINE = re.compile(r"(test_messages|bad)\.py:(\d+)\)")
@@ -255,6 +256,7 @@ PROVOKED = {
     "AR124": lambda p: shape(p.net.add_convolution_nd(p.x(1, 1, 1, 3), 1, (3,), np.ones(3, np.float32))),
     "AR125": lambda p: shape(p.net.add_slice(p.x(3), (0,), (2,), (1 << 33,)), mode=trt.SampleMode.FILL),
     "AR126": lambda p: shape(p.net.add_convolution_nd(p.x(1, 1, 2), 1, (3,), np.ones(3, np.float32))),
+    "AR130": lambda p: shape(p.net.add_matrix_multiply(p.x(2, 3), PLAIN, p.x(2, 3, name="z"), PLAIN)),
     "AR201": lambda p: shape(p.net.add_scale(p.x(1, 3, 4, 5), CHANNEL, scale=ONES, shift=HALVES)),
     "AR202": lambda p: shape(p.net.add_activation(p.x(2, dtype=trt.int32), trt.ActivationType.TANH)),
     "AR203": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, dtype=trt.int32, name="z"), SUM)),
@@ -274,6 +276,7 @@ PROVOKED = {
     "AR312": lambda p: p.identity(2).set_input(4, p.x(2, name="z")),
     "AR313": lambda p: setattr(p.net.add_resize(p.x(1, 1, 4, 4)), "resize_mod", 1),
     "AR314": bad_file,
+    "AR320": lambda p: shape(p.net.add_einsum([p.x(2, 3)], "ij-")),
     "AR401": lambda p: p.build(),
     "AR402": lambda p: (p.x(2), p.x(2)),
     "AR403": lambda p: p.builder.create_network().add_identity(p.x(2)),
