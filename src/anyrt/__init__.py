@@ -93,10 +93,6 @@ def _find(name: str) -> object:
     for module in _ENUMS:
         if name in _enum_names(module):
             return getattr(import_module(f"anyrt.{module}"), name)
-    layers = import_module("anyrt.api.layers")
-    if name not in layers.layer_class_names():
-        raise import_module("anyrt.api.missing").lookup_error("anyrt", name)
-    return layers.layer_class(name)
     return import_module("anyrt.api.layers").found_class(name)
 
 

@@ -162,7 +162,7 @@ class IActivationLayer(ILayer):
     @beta.setter
     def beta(self, value: float) -> None: ...
 
-class IAttentionInputLayer(ILayer):
+class IAttention(_Between):
     """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
     added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
     and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
@@ -170,6 +170,75 @@ class IAttentionInputLayer(ILayer):
     keys, neighbours share one. Everything between the two products is computed in float32; half types
     of weights are rounded to them.
     """
+    @property
+    def norm_op(self) -> AttentionNormalizationOp:
+        """what is done to the scores of each query"""
+
+    @norm_op.setter
+    def norm_op(self, value: AttentionNormalizationOp) -> None: ...
+    @property
+    def causal_kind(self) -> CausalMaskKind:
+        """UPPER_LEFT: query i sees keys 0 to i; LOWER_RIGHT: the last sees all keys, others fewer"""
+
+    @causal_kind.setter
+    def causal_kind(self, value: CausalMaskKind) -> None: ...
+    @property
+    def causal(self) -> bool_:
+        """the same as a causal_kind of UPPER_LEFT"""
+
+    @causal.setter
+    def causal(self, value: bool_) -> None: ...
+    @property
+    def decomposable(self) -> bool_:
+        """kept: whether it may be run as several kernels"""
+
+    @decomposable.setter
+    def decomposable(self, value: bool_) -> None: ...
+    @property
+    def normalization_quantize_to_type(self) -> DataType:
+        """INT8 or FP8: what normalised weights are rounded to; FLOAT: they are not"""
+
+    @normalization_quantize_to_type.setter
+    def normalization_quantize_to_type(self, value: DataType) -> None: ...
+    @property
+    def query_form(self) -> AttentionIOForm:
+        """(batch, heads, tokens, head size), or tokens of all batches, (tokens, heads, head size)"""
+
+    @query_form.setter
+    def query_form(self, value: AttentionIOForm) -> None: ...
+    @property
+    def key_value_form(self) -> AttentionIOForm:
+        """the same for keys and values"""
+
+    @key_value_form.setter
+    def key_value_form(self, value: AttentionIOForm) -> None: ...
+    @property
+    def mask(self) -> ITensor: ...
+    @mask.setter
+    def mask(self, value: ITensor) -> None: ...
+    @property
+    def normalization_quantize_scale(self) -> ITensor: ...
+    @normalization_quantize_scale.setter
+    def normalization_quantize_scale(self, value: ITensor) -> None: ...
+    @property
+    def query_lengths(self) -> ITensor: ...
+    @query_lengths.setter
+    def query_lengths(self, value: ITensor) -> None: ...
+    @property
+    def key_value_lengths(self) -> ITensor: ...
+    @key_value_lengths.setter
+    def key_value_lengths(self, value: ITensor) -> None: ...
+
+class IAttentionBoundaryLayer(ILayer):
+    """Where IAttention begins or ends; made by `network.add_attention` or `network.add_attention_v2`."""
+    @property
+    def attention(self) -> IAttention: ...
+
+class IAttentionInputLayer(IAttentionBoundaryLayer):
+    """Where IAttention begins or ends; made by `network.add_attention` or `network.add_attention_v2`."""
+
+class IAttentionOutputLayer(IAttentionBoundaryLayer):
+    """Where IAttention begins or ends; made by `network.add_attention` or `network.add_attention_v2`."""
 
 class ICastLayer(ILayer):
     """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap

@@ -29,7 +29,6 @@ def test_example_of_a_method_runs_and_stands_in_its_docstring(method, net, log):
         "rows": net.add_input("rows", trt.float32, (3, 5)),
         "bounds": net.add_input("bounds", trt.int32, (3, 1)),
     }
-    names |= {n: net.add_input(n, trt.float32, (1, 3, 1, 1)) for n in ("scale", "bias")}
     names |= {n: net.add_input(n, trt.float32, (1, 4, 2)) for n in ("cos_cache", "sin_cache")}
     names |= {"condition": net.add_input("condition", trt.bool, (1, 3, 4, 4)), "network": net}
     exec(method.example, {"trt": trt, "np": np}, names)

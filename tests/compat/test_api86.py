@@ -194,14 +194,13 @@ print(fc.get_output(0).shape)
 
 def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(tmp_path):
     body = """
-for place, name in ((network, "add_convolution"), (network, "add_rnn_v2"), (trt, "UffParser")):
+for place, name in ((network, "add_rnn_v2"), (trt, "UffParser")):
     try:
         getattr(place, name)
     except AttributeError as error:
         print(str(error).split(":")[0])
 """
     assert run(tmp_path, START + body) == [
-        "[AR902] INetworkDefinition.add_convolution",
         "[AR902] INetworkDefinition.add_rnn_v2",
         "[AR902] anyrt.UffParser",
     ]

@@ -40,7 +40,8 @@ def test_every_operator_has_a_page():
     [
         (
             "int8 stands for real numbers:",
-            "activation convolution elementwise fully_connected matrix_multiply reduce resize scale unary",
+            "activation convolution elementwise fully_connected matrix_multiply parametric_relu reduce "
+            "resize scale unary",
         ),
         (
             "int8 elements are moved as they are",

@@ -31,11 +31,6 @@ WEAK_ONLY = frozenset({"compute_precision"})
 def layer_class(name: str) -> type[ILayer]:
     """The class of that name, also of one that was removed; AttributeError when no operator has it."""
     for op in ALL_OPS:
-        if op.cls == name:
-            body = {"__doc__": class_text(op), **{s.name: _property(op, s) for s in op.specs()}}
-            return _new(name, body)
-    """The class of that name; AttributeError when no operator has it."""
-    for op in OPS.values():
         if op.scope is None and op.cls == name:
             return _new(name, {"__doc__": class_text(op), **_attributes(op)})
         if op.scope is not None and name in (op.cls, op.scope.exit_cls, op.scope.boundary):
@@ -44,7 +39,9 @@ def layer_class(name: str) -> type[ILayer]:
 
 
 def found_class(name: str) -> type:
-    """The class of that name, of layers or of what stands between them."""
+    """The class of that name, of layers or of what stands between them, that TensorRT has today."""
+    if name not in layer_class_names():
+        raise lookup_error("anyrt", name)
     scopes = {op.scope.cls for op in OPS.values() if op.scope is not None}
     return scope_class(name) if name in scopes else layer_class(name)
 
@@ -90,9 +87,7 @@ def _pass_on(layer: Layer[Attrs]) -> tuple[Value, ...]:
 
 
 def layer_class_names() -> list[str]:
-    """The names of all that TensorRT has today."""
-    return sorted({op.cls for op in OPS.values()})
-    """Every name that `layer_class` and `scope_class` take."""
+    """Every name that `found_class` takes."""
     scopes = [op.scope for op in OPS.values() if op.scope is not None]
     around = {n for s in scopes for n in (s.cls, s.boundary, s.exit_cls)}
     return sorted({op.cls for op in OPS.values()} | around)

@@ -33,13 +33,6 @@ class Topic:
 # Layers: a method of the network, the classes that come with it, and what to do instead.
 LAYERS: dict[str, tuple[str, str]] = {
     "add_assertion": ("IAssertionLayer", "leave it out, and check values where they are made"),
-    "add_attention": (
-        "IAttention IAttentionBoundaryLayer IAttentionInputLayer IAttentionOutputLayer",
-        "compose it of what add_matrix_multiply and add_softmax advise",
-    ),
-    "add_attention_v2": ("", "compose it of what add_matrix_multiply and add_softmax advise"),
-    "add_convolution": ("", "add_convolution_nd, its successor, is missing, too; run this part outside"),
-    "add_convolution_nd": ("IConvolutionLayer", "add up shifted slices (add_slice, add_elementwise)"),
     "add_cumulative": ("ICumulativeLayer", "add up slices of the axis"),
     "add_deconvolution": ("", "add_deconvolution_nd, its successor, is missing, too; run this part outside"),
     "add_deconvolution_nd": ("IDeconvolutionLayer", "run this part outside"),
