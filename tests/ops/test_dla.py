@@ -8,6 +8,7 @@ from anyrt.core.enums import (
     DataType,
     ElementWiseOperation,
     InterpolationMode,
+    MatrixOperation,
     ReduceOperation,
     ResizeCoordinateTransformation,
     ResizeRoundMode,
@@ -130,3 +131,25 @@ def test_slice_keeps_the_batch_and_the_stride():
     assert reason(L.SLICE, ((0, 0, 0, 0), (1, 8, 2, 2), (1, 1, 2, 2))) is not None
     assert reason(L.SLICE, ((0, 0, 1, 1), (1, 8, 2, 2), (1, 1, 1, 1)), dtype=DataType.INT8) is not None
     assert reason(L.SLICE, ((1, 0, 0, 0), (1, 8, 4, 4), (1, 1, 1, 1)), ((2, 8, 4, 4),)) is not None
+
+
+@pytest.mark.parametrize(
+    ("mask", "shape", "runs"),
+    [
+        (None, NCHW, True),
+        (0b1000, NCHW, True),
+        (0b0001, NCHW, False),
+        (None, (8, 4), False),
+        (None, (1, 8192, 1, 1), True),
+        (None, (2, 1024, 2, 1), True),
+        (None, (2, 1025, 2, 1), False),
+    ],
+)
+def test_softmax_runs_along_documented_axes_and_sizes(mask, shape, runs):
+    assert (reason(L.SOFTMAX, (mask,), (shape,)) is None) == runs
+
+
+def test_products_do_not_run():
+    plain = (MatrixOperation.NONE, MatrixOperation.NONE)
+    assert "does not run this layer" in reason(L.MATRIX_MULTIPLY, plain, ((2, 2), (2, 2)))
+    assert "does not run this layer" in reason(L.EINSUM, ("ij,jk->ik",), ((2, 2), (2, 2)))
