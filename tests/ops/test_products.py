@@ -8,10 +8,12 @@ from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, MatrixOperation
 from anyrt.core.enums import LayerType as L
 from anyrt.core.errors import AnyrtError
-from anyrt.ir.graph import walk
+from anyrt.ir.graph import Graph, walk
+from anyrt.ir.interpret import interpret
 from anyrt.ops import OPS, REMOVED
+from anyrt.ops._cases import case_run, differences
 from anyrt.ops._expand import expand_layer
-from anyrt.ops._record import Layer, weights
+from anyrt.ops._record import Case, Layer, weights
 from anyrt.prims.build import param
 from anyrt.prims.const import Const, Param
 from anyrt.prims.contract import Contract
@@ -131,3 +133,40 @@ def test_fully_connected_rounds_its_kernel_to_int8_by_rows():
     sums = contraction(value)
     assert (sums.dtype, [v.dtype for v in sums.args]) == (DataType.INT32, [I8, I8])
     assert sums.args[1].op.blob.data.tolist() == [127, -64, 13, 127, 64, 0]
+
+
+def same(kind, attributes, *arrays):
+    """Whether a layer without code gives what its reference does."""
+    op = OPS[kind]
+    case = Case(op.attrs(attributes), tuple(a.shape for a in arrays), data=arrays, rtol=4e-6, atol=1e-5)
+    runs = [case_run(op, case, dynamic) for dynamic in (False, True)]
+    return [line for r in runs for line in differences(r, interpret(r.graph, r.feeds, r.sizes))] == []
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ba", [(3, 5)]),
+        ("i,j->ij", [(3,), (17,)]),
+        ("ij,ij->", [(3, 5), (3, 5)]),
+        ("i...,i...", [(3, 2, 2), (3, 1, 2)]),
+        ("...,...j,j...->j...", [(2, 1), (3, 4), (4, 1, 3)]),
+        ("ij,jk,kl,lm->im", [(3, 4), (4, 2), (2, 5), (5, 3)]),
+        ("iij,jkk,ik->", [(3, 3, 2), (2, 4, 4), (3, 4)]),
+        ("iii->i", [(3, 3, 3)]),
+        (",,->", [(), (), ()]),
+        ("a,b,c,d,e->edcba", [(2,), (1,), (3,), (0,), (2,)]),
+    ],
+)
+def test_einsum_takes_what_numpy_takes(equation, shapes):
+    random = np.random.default_rng(3)
+    assert same(L.EINSUM, equation, *(random.uniform(-1, 1, s).astype(np.float32) for s in shapes))
+
+
+@pytest.mark.parametrize("rank", range(1, 9))
+def test_softmax_takes_the_third_axis_from_the_end_by_default(rank):
+    x = np.random.default_rng(rank).uniform(-4, 4, (2, 3, 1, 2, 3, 2, 1, 2)[:rank]).astype(np.float32)
+    y = expand_layer(OPS[L.SOFTMAX], Layer("layer", OPS[L.SOFTMAX].attrs(), (param("x", x.shape, F),)))[0]
+    got = interpret(Graph((("x", param("x", x.shape, F)),), (("y", y),)), {"x": x})["y"]
+    assert np.allclose(got.sum(axis=max(rank - 3, 0)), 1, atol=1e-5)
+    assert same(L.SOFTMAX, 1 << max(rank - 3, 0), x)

@@ -200,19 +200,13 @@ def cases() -> tuple[Case[EinsumAttrs], ...]:
     return (
         _case("ij,jk->ik", (3, 5), (5, 9)),
         _case("bhqd, bhkd -> bhqk", (2, 3, 4, 5), (2, 3, 7, 5)),
-        _case("ij->ji", (3, 17)),
         _case("ij->", (3, 17), dtype=half),
         _case("ii->i", (5, 5)),
         _case("bii,i", (2, 4, 4), (4,)),
         _case("ij,kl->jl", (3, 2), (4, 5), dtype=half),
-        _case("i,j->ij", (3,), (17,)),
-        _case("ba", (3, 5)),
         _case("...ij,...jk->...ik", (2, 1, 3, 5), (4, 5, 2)),
-        _case("i...,i...", (3, 2, 2), (3, 1, 2)),
         _case(",ij->ij", (), (3, 5)),
-        _case("ij,jk,kl,lm->im", (3, 4), (4, 2), (2, 5), (5, 3)),
         _case("abc,ad,be->cde", (3, 4, 2), (3, 5), (4, 3), dtype=half),
-        _case("ik,kj->ij", (7, 33), (33, 9), dtype=half),
         _case("ik,kj->ij", (7, 33), (33, 9), dtype=brain),
         _case("ik,kj->ij", (3, 0), (0, 4)),
         _case("abcdefgh,hgfedcba->abcdefgh", (1, 2, 1, 2, 1, 3, 1, 2), (2, 1, 3, 1, 2, 1, 2, 1)),
@@ -265,7 +259,7 @@ OPS = (
         "Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that "
         "occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least "
         "work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are "
-        "more than TensorRT takes.",
+        "more than TensorRT 10 takes.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Einsum",),
