@@ -167,4 +167,6 @@ def _literal(spec: AttrSpec, value: object) -> str:
             return " | ".join(bits)
         case float():
             return f"{value:g}"
+        case str():
+            return f'"{value}"'
     return repr(value)
