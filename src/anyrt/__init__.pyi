@@ -361,7 +361,7 @@ class IEinsumLayer(ILayer):
     Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
     occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
     work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are
-    more than TensorRT takes.
+    more than TensorRT 10 takes.
     """
     @property
     def equation(self) -> str:
@@ -1067,7 +1067,7 @@ class INetworkDefinition(_INetworkDefinition):
         Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
         occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
         work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are
-        more than TensorRT takes.
+        more than TensorRT 10 takes.
 
         inputs: float32, float16, bfloat16; one or more tensors; all of one type
         equation: a term for each input, and what is kept: ij,jk->ik
