@@ -355,6 +355,81 @@ class IConvolutionLayer(ILayer):
     @num_groups.setter
     def num_groups(self, value: int) -> None: ...
 
+class IDeconvolutionLayer(ILayer):
+    """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
+    up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
+    sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + dilation ·
+    (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are summed in
+    float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
+    groups of int8 of any size, are extensions.
+    """
+    @property
+    def num_output_maps(self) -> int:
+        """channels of the output"""
+
+    @num_output_maps.setter
+    def num_output_maps(self, value: int) -> None: ...
+    @property
+    def kernel_size_nd(self) -> Dims:
+        """elements of the kernel along each spatial axis"""
+
+    @kernel_size_nd.setter
+    def kernel_size_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def kernel(self) -> NDArray[Any]:
+        """the kernel's values; empty where input 1 has them"""
+
+    @kernel.setter
+    def kernel(self, value: Weights | NDArray[Any]) -> None: ...
+    @property
+    def bias(self) -> NDArray[Any]:
+        """added to each output map; empty: nothing, or what input 2 has"""
+
+    @bias.setter
+    def bias(self, value: Weights | NDArray[Any]) -> None: ...
+    @property
+    def padding_mode(self) -> PaddingMode:
+        """how padding and the output's size follow; the SAME modes disregard the paddings below"""
+
+    @padding_mode.setter
+    def padding_mode(self, value: PaddingMode) -> None: ...
+    @property
+    def pre_padding(self) -> Dims:
+        """padding before the first element"""
+
+    @pre_padding.setter
+    def pre_padding(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def post_padding(self) -> Dims:
+        """padding behind the last element"""
+
+    @post_padding.setter
+    def post_padding(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def padding_nd(self) -> Dims:
+        """both paddings"""
+
+    @padding_nd.setter
+    def padding_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def stride_nd(self) -> Dims:
+        """from one window to the next"""
+
+    @stride_nd.setter
+    def stride_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def dilation_nd(self) -> Dims:
+        """from one element of the kernel to the next, in elements that it meets"""
+
+    @dilation_nd.setter
+    def dilation_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def num_groups(self) -> int:
+        """groups that channels and output maps are split into"""
+
+    @num_groups.setter
+    def num_groups(self, value: int) -> None: ...
+
 class IEinsumLayer(ILayer):
     """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
     size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
@@ -1058,6 +1133,128 @@ class INetworkDefinition(_INetworkDefinition):
             layer.stride_nd = (2, 2)
 
         As in TensorRT 10.16 (operator page Convolution, C++ header).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_deconvolution(
+        self,
+        input: ITensor,
+        num_output_maps: int,
+        kernel_shape: Dims | Sequence[int],
+        kernel: Weights | NDArray[Any],
+        bias: Weights | NDArray[Any] | None = None,
+    ) -> IDeconvolutionLayer:
+        """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
+        up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
+        sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + dilation ·
+        (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are summed in
+        float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
+        groups of int8 of any size, are extensions.
+
+        input: float32, float16, int8, bfloat16
+        num_output_maps: channels of the output
+        kernel_shape: elements of the kernel along each spatial axis
+        kernel: the kernel's values; empty where input 1 has them
+        bias: added to each output map; empty: nothing, or what input 2 has
+
+        The new IDeconvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        dilation_nd, num_groups.
+
+        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer dimensions than the kernel's and two
+        AR102: another count of bias values than output maps; another count of kernel values than the
+            sizes ask for; bias values beside input 2; kernel values beside input 1
+        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
+            paddings than spatial axes
+        AR111: more than 2^31 elements
+        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
+            not divide
+        AR120: padding that cuts off more than there is
+        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR124: an input of more dimensions than the kernel's and two
+        AR202: a bias of int8; a type that the layer does not take
+        AR203: a bias of another type; a kernel of another type
+        AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
+            input's type
+        AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
+        AR308: int8 with a kernel that is not finite
+        AR406: no kernel
+        AR901: more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide
+
+        Refused in a run:
+        AR117: channels of a dynamic size
+
+            kernel = np.ones((3, 8, 3, 3), np.float32)  # x has 3 channels
+            layer = network.add_deconvolution(x, 8, (3, 3), kernel)
+            layer.stride_nd = (2, 2)
+
+        As in TensorRT 10.16 (operator page Deconvolution, C++ header).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_deconvolution_nd(
+        self,
+        input: ITensor,
+        num_output_maps: int,
+        kernel_shape: Dims | Sequence[int],
+        kernel: Weights | NDArray[Any],
+        bias: Weights | NDArray[Any] | None = None,
+    ) -> IDeconvolutionLayer:
+        """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
+        up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
+        sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + dilation ·
+        (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are summed in
+        float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
+        groups of int8 of any size, are extensions.
+
+        input: float32, float16, int8, bfloat16
+        num_output_maps: channels of the output
+        kernel_shape: elements of the kernel along each spatial axis
+        kernel: the kernel's values; empty where input 1 has them
+        bias: added to each output map; empty: nothing, or what input 2 has
+
+        The new IDeconvolutionLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: padding_mode, pre_padding, post_padding, padding_nd, stride_nd,
+        dilation_nd, num_groups.
+
+        Inputs that `layer.set_input` may connect: 1 (kernel), 2 (bias).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of fewer dimensions than the kernel's and two
+        AR102: another count of bias values than output maps; another count of kernel values than the
+            sizes ask for; bias values beside input 2; kernel values beside input 1
+        AR108: a kernel of no spatial axis, or of more than three; another count of strides, dilations or
+            paddings than spatial axes
+        AR111: more than 2^31 elements
+        AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
+            not divide
+        AR120: padding that cuts off more than there is
+        AR123: a bias of another shape; a kernel of another shape; an input without channels
+        AR124: an input of more dimensions than the kernel's and two
+        AR202: a bias of int8; a type that the layer does not take
+        AR203: a bias of another type; a kernel of another type
+        AR205: a bias neither of float32 nor of the input's type; a kernel neither of float32 nor of the
+            input's type
+        AR304: a kernel size below 1; a negative padding; a stride or dilation below 1; no output maps
+        AR308: int8 with a kernel that is not finite
+        AR406: no kernel
+        AR901: more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide
+
+        Refused in a run:
+        AR117: channels of a dynamic size
+
+            kernel = np.ones((3, 8, 3, 3), np.float32)  # x has 3 channels
+            layer = network.add_deconvolution_nd(x, 8, (3, 3), kernel)
+            layer.stride_nd = (2, 2)
+
+        As in TensorRT 10.16 (operator page Deconvolution, C++ header).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -64,6 +64,8 @@ CASES = {
     "add_convolution": (convolved("add_convolution"), [[[[24]], [[28]]]]),
     "add_convolution_nd": (convolved("add_convolution_nd"), [[[[24]], [[28]]]]),
     "add_constant": (lambda net, x: net.add_constant(shape=(1, 1), weights=FOUR), [[4]]),
+    "add_deconvolution": (convolved("add_deconvolution"), [[[[0, 8, 24]], [[1, 12, 27]]]]),
+    "add_deconvolution_nd": (convolved("add_deconvolution_nd"), [[[[0, 8, 24]], [[1, 12, 27]]]]),
     "add_einsum": (lambda net, x: net.add_einsum(inputs=[x, x], equation="ij,kj->ik"), [[10]]),
     "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),

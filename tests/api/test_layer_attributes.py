@@ -75,6 +75,10 @@ def convolved(maps, shape, *kernel, **attributes):
     return lambda net, x: given(net.add_convolution_nd(x, maps, shape, of(*kernel)), **attributes)
 
 
+def spread(maps, shape, *kernel, **attributes):
+    return lambda net, x: given(net.add_deconvolution_nd(x, maps, shape, of(*kernel)), **attributes)
+
+
 def half_pixel(mode, *size):
     return lambda net, x: resize(net, x, size, mode, coordinate_transformation=HALF_PIXEL)
 
@@ -146,6 +150,33 @@ CASES = {
     ("IConvolutionLayer", "num_groups"): (
         *([[[1], [3]]], convolved(2, (1,), 1, 10), 2, None, [[[1], [30]]]),
     ),
+    ("IDeconvolutionLayer", "num_output_maps"): (
+        *([[PAIR]], spread(2, (1,), 1, 10), 1, [[PAIR, [10, 30]]], None),
+    ),
+    ("IDeconvolutionLayer", "kernel_size_nd"): ([[PAIR]], spread(1, (2,), 1, 2), (1,), [[[1, 5, 6]]], None),
+    ("IDeconvolutionLayer", "kernel"): (
+        *([[PAIR]], spread(1, (2,), 1, 2), of(0, 1), [[[1, 5, 6]]], [[[0, 1, 3]]]),
+    ),
+    ("IDeconvolutionLayer", "bias"): ([[PAIR]], spread(1, (2,), 1, 2), of(5), [[[1, 5, 6]]], [[[6, 10, 11]]]),
+    ("IDeconvolutionLayer", "padding_mode"): (
+        *([[PAIR]], spread(1, (2,), 1, 2), trt.PaddingMode.SAME_LOWER, [[[1, 5, 6]]], [[[5, 6]]]),
+    ),
+    ("IDeconvolutionLayer", "pre_padding"): (
+        *([[PAIR]], spread(1, (2,), 1, 2), (1,), [[[1, 5, 6]]], [[[5, 6]]]),
+    ),
+    ("IDeconvolutionLayer", "post_padding"): (
+        *([[PAIR]], spread(1, (2,), 1, 2), (1,), [[[1, 5, 6]]], [[[1, 5]]]),
+    ),
+    ("IDeconvolutionLayer", "padding_nd"): (
+        *([[PAIR]], spread(1, (2,), 1, 2), (1,), [[[1, 5, 6]]], [[[5]]]),
+    ),
+    ("IDeconvolutionLayer", "stride_nd"): (
+        *([[PAIR]], spread(1, (2,), 1, 2), (2,), [[[1, 5, 6]]], [[[1, 2, 3, 6]]]),
+    ),
+    ("IDeconvolutionLayer", "dilation_nd"): (
+        *([[PAIR]], spread(1, (2,), 1, 2), (2,), [[[1, 5, 6]]], [[[1, 3, 2, 6]]]),
+    ),
+    ("IDeconvolutionLayer", "num_groups"): (*([[[1], [3]]], spread(2, (1,), 1, 10), 2, None, [[[1], [30]]]),),
     ("IEinsumLayer", "equation"): (
         *([[1, 2], [3, 4]], lambda net, x: net.add_einsum([x], "ij->ji"), "ij->j", [[1, 3], [2, 4]], [4, 6]),
     ),
@@ -314,6 +345,15 @@ DEFAULTS = {
         "padding_mode": trt.PaddingMode.EXPLICIT_ROUND_DOWN,
         "num_groups": 1,
     },
+    "IDeconvolutionLayer": {
+        "pre_padding": (0, 0),
+        "post_padding": (0, 0),
+        "padding_nd": (0, 0),
+        "stride_nd": (1, 1),
+        "dilation_nd": (1, 1),
+        "padding_mode": trt.PaddingMode.EXPLICIT_ROUND_DOWN,
+        "num_groups": 1,
+    },
     "INormalizationLayer": {"epsilon": 1e-5, "num_groups": 1, "compute_precision": trt.float32},
     "IResizeLayer": {
         "resize_mode": trt.InterpolationMode.NEAREST,
@@ -335,6 +375,7 @@ def test_attributes_start_at_the_documented_defaults(net):
         *(net.add_activation(x, trt.ActivationType.RELU), norm(net, x, 0b1100), net.add_resize(x)),
         *(net.add_shuffle(x), net.add_slice(x, (0,), (1,), (1,))),
         net.add_convolution_nd(x, 1, (3, 4), np.ones(24, np.float32)),
+        net.add_deconvolution_nd(x, 1, (3, 4), np.ones(24, np.float32)),
     ]
     found = {type(v).__name__: {n: getattr(v, n) for n in DEFAULTS[type(v).__name__]} for v in layers}
     assert found == DEFAULTS

@@ -40,7 +40,7 @@ def test_every_operator_has_a_page():
     [
         (
             "int8 stands for real numbers:",
-            "activation convolution elementwise fully_connected matrix_multiply parametric_relu reduce "
+            "activation convolution deconvolution elementwise fully_connected matrix_multiply parametric_relu reduce "
             "resize scale unary",
         ),
         (

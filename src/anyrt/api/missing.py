@@ -34,8 +34,6 @@ class Topic:
 LAYERS: dict[str, tuple[str, str]] = {
     "add_assertion": ("IAssertionLayer", "leave it out, and check values where they are made"),
     "add_cumulative": ("ICumulativeLayer", "add up slices of the axis"),
-    "add_deconvolution": ("", "add_deconvolution_nd, its successor, is missing, too; run this part outside"),
-    "add_deconvolution_nd": ("IDeconvolutionLayer", "run this part outside"),
     "add_dequantize": ("IDequantizeLayer", "use add_cast and add_scale, or tensor.dynamic_range"),
     "add_dist_collective": ("IDistCollectiveLayer", "an engine runs on one device; exchange arrays outside"),
     "add_dynamic_quantize": (

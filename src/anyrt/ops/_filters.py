@@ -106,7 +106,7 @@ class Filter:
     the first two axes as the layer has them, before them one for groups where there are more than one.
 
     step: what a sum of products of codes is worth, one number, or one for each output map; None for numbers.
-    bias: FLOAT, one for each output map, (K, 1, …). before, after: the explicit paddings.
+    bias: FLOAT, one for each output map. before, after: the explicit paddings.
     """
 
     x: Value
@@ -139,7 +139,7 @@ def read(layer: Layer[FilterAttrs], channels_first: bool) -> Filter:
     kernel, worth = _kernel(layer, shape, maps_axis=1 if channels_first else 0)
     if groups > 1:
         kernel = reshape(kernel, (groups, shape[0] // groups, *shape[1:]))
-    return Filter(x, kernel, _worth(step, worth), _bias(layer, len(by)), by, before, after)
+    return Filter(x, kernel, _worth(step, worth), _bias(layer), by, before, after)
 
 
 def summed(f: Filter, equation: str, windows: Value, kernel: Value) -> Value:
@@ -167,8 +167,8 @@ def finished(f: Filter, layer: Layer[FilterAttrs], sums: Value) -> Value:
 
 
 def _beside(v: Value, y: Value) -> Value:
-    """(K, 1, …) as (1, K, 1, …)."""
-    return reshape(v, (1,) * (y.type.rank - v.type.rank) + v.shape)
+    """(K,) beside (N, K, …)."""
+    return reshape(v, (1, v.shape[0], *(1 for _ in y.shape[2:])))
 
 
 def _slides(layer: Layer[FilterAttrs]) -> tuple[Slide, ...]:
@@ -242,11 +242,11 @@ def _coded(
     """The kernel as int8: its largest value of each output map is 127 steps."""
     if blob.dtype is DataType.INT8:
         return apply(Const(blob, shape)), 1.0
-    groups, axes = layer.attrs.num_groups, len(shape) - 2
+    groups = layer.attrs.num_groups
     real = blob.array.astype(np.float32).reshape(groups, shape[0] // groups, *shape[1:])
     rest = tuple(a for a in range(1, real.ndim) if a != 1 + maps_axis)
     codes, step = coded(layer.name, real, rest)
-    worth = const(step.reshape(layer.attrs.num_output_maps, *(1,) * axes), DataType.FLOAT)
+    worth = const(step.reshape(-1), DataType.FLOAT)
     return const(codes.reshape(shape), DataType.INT8), worth
 
 
@@ -259,7 +259,7 @@ def _worth(step: float | None, kernel: Value | float | None) -> Value | None:
     return kernel if step == 1 else map_("mul", kernel, scalar(step, kernel))
 
 
-def _bias(layer: Layer[FilterAttrs], axes: int) -> Value | None:
+def _bias(layer: Layer[FilterAttrs]) -> Value | None:
     blob, given, maps = layer.attrs.bias, layer.optional(2), layer.attrs.num_output_maps
     if blob.size and given is not None:
         got, do = f"{blob.size} bias values beside input 2", "add the layer with an empty bias"
@@ -278,7 +278,7 @@ def _bias(layer: Layer[FilterAttrs], axes: int) -> Value | None:
             raise ShapeError("AR102", layer.name, got, f"{maps}", do)
         _check_type(layer, blob, "bias")
         bias = apply(Const(blob, (maps,)))
-    return reshape(cast(bias, DataType.FLOAT), (maps, *(1,) * axes))
+    return cast(bias, DataType.FLOAT)
 
 
 def _check_type(layer: Layer[FilterAttrs], blob: Blob, what: str) -> None:
@@ -333,27 +333,17 @@ def given(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Numbers, Numbe
     return kernel, bias if bias.size else np.zeros(attrs.num_output_maps)
 
 
-def dla(layer: Layer[FilterAttrs], stride: int, padding: int, groups: int) -> str | None:
-    """Two spatial axes, constant weights, and numbers within the documented limits."""
-    attrs, axes = layer.attrs, len(layer.attrs.kernel_size_nd)
-    paddings = tuple(p or (0, 0) for p in attrs.paddings)
-    limits = (
-        ("kernel sizes", attrs.kernel_size_nd, 1, 32),
-        ("strides", attrs.stride_nd or (1,), 1, stride),
-        ("dilations", attrs.dilation_nd or (1,), 1, 32),
-        ("paddings", (*paddings[0], *paddings[1]), 0, padding),
-        ("output maps", (attrs.num_output_maps,), 1, 8192),
-        ("groups", (attrs.num_groups,), 1, groups),
-    )
+def dla(layer: Layer[FilterAttrs], limits: tuple[tuple[str, tuple[int, ...], int, int], ...]) -> str | None:
+    """Two spatial axes, constant weights, and numbers within their limits."""
+    axes = len(layer.attrs.kernel_size_nd)
     if axes != 2:
         return f"DLA convolves along 2 spatial axes, got {axes}"
     if any(layer.optional(i) is not None for i in (1, 2)):
         return "DLA takes kernel and bias as weights, not as inputs"
-    for what, found, low, high in limits:
+    maps = ("output maps", (layer.attrs.num_output_maps,), 1, 8192)
+    for what, found, low, high in (*limits, maps):
         if any(not low <= n <= high for n in found):
             return f"DLA takes {what} from {low} to {high}, got {show(found)}"
-    if any(p >= f for each in paddings for p, f in zip(each, attrs.kernel_size_nd, strict=True)):
-        return f"DLA takes paddings smaller than the kernel {show(attrs.kernel_size_nd)}"
     return None
 
 

@@ -164,12 +164,20 @@ def windows(
     The last leading axis is split into `groups`, where there are more than one: (N, groups, C / groups, …).
     Around `x` lies `border`. Nothing is copied: it is a view of the padded operand.
     """
-    lead, count = x.type.rank - len(by), len(by)
     framed = padded(where, x, at, border)
+    return lay(framed, by, [s.count for s in at], [0] * len(by), groups)
+
+
+def lay(
+    x: Value, by: Sequence[Slide], counts: Sequence[Dim], starts: Sequence[Dim], groups: int = 1
+) -> Value:
+    """So many windows along each of the last axes of `x`, the first one of an axis beginning at its start."""
+    lead, count = x.type.rank - len(by), len(by)
     outer, axes = _leading(x.shape[:lead], groups)
     for k, each in enumerate(by):
-        axes.append(Axis(0, len(outer) + k, each.stride, ((len(outer) + count + k, each.dilation),)))
-    return view(framed, axes, (*outer, *(s.count for s in at), *(each.size for each in by)))
+        inside = (len(outer) + count + k, each.dilation)
+        axes.append(Axis(starts[k], len(outer) + k, each.stride, (inside,)))
+    return view(x, axes, (*outer, *counts, *(each.size for each in by)))
 
 
 def _leading(shape: Shape, groups: int) -> tuple[Shape, list[Axis]]:

@@ -13,7 +13,7 @@ import numpy as np
 from anyrt.core.enums import DataType, LayerType, PaddingMode
 from anyrt.ir.graph import Value
 from anyrt.ops import _filters
-from anyrt.ops._check import checked
+from anyrt.ops._check import checked, show
 from anyrt.ops._filters import FilterAttrs
 from anyrt.ops._record import Array, Case, Layer, Mistake, Op
 from anyrt.ops._windows import spans, windows
@@ -72,7 +72,19 @@ def _place(attrs: FilterAttrs, axis: int, size: int, stride: int, reach: int) ->
 
 def dla(layer: Layer[FilterAttrs]) -> str | None:
     """Two spatial axes, constant weights, and sizes within the documented limits."""
-    return _filters.dla(layer, stride=8, padding=31, groups=8192)
+    attrs = layer.attrs
+    before, after = (given or (0, 0) for given in attrs.paddings)
+    size = attrs.kernel_size_nd
+    limits = (
+        ("kernel sizes", size, 1, 32),
+        ("strides", attrs.stride_nd or (1, 1), 1, 8),
+        ("dilations", attrs.dilation_nd or (1, 1), 1, 32),
+        ("paddings", (*before, *after), 0, 31),
+        ("groups", (attrs.num_groups,), 1, 8192),
+    )
+    if any(p >= f for p, f in zip((*before, *after), (*size, *size), strict=False)):
+        return f"DLA takes paddings smaller than the kernel {show(size)}"
+    return _filters.dla(layer, limits)
 
 
 def cases() -> tuple[Case[FilterAttrs], ...]:

@@ -1,0 +1,304 @@
+"""Deconvolution: each element of the input times a kernel, added up where kernels overlap.
+
+add_deconvolution_nd(x, 8, (4, 4), kernel, bias)    # x: (N, C, H, W), kernel: C * 8 * 4 * 4 values
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from anyrt.core.dims import Dim, add, floordiv, maximum, mul, total
+from anyrt.core.enums import DataType, LayerType, PaddingMode
+from anyrt.core.errors import NotSupportedError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value
+from anyrt.ops import _filters
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._filters import Filter, FilterAttrs
+from anyrt.ops._record import Array, Case, Layer, Mistake, Op
+from anyrt.ops._windows import Slide, Span, check_mode, lay, padded, spread
+from anyrt.prims.build import concat, const, pad, reshape, slice_
+from anyrt.prims.build import expand as expand_
+
+MOST_CLASSES = 1024  # each is a contraction of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """What outputs of one residue sum along one axis: `size` elements of the kernel, from `last` back, `step`
+    apart, times as many of the input, `gap` apart, which for the first of these outputs begin at `start`."""
+
+    size: int
+    last: int
+    step: int
+    start: int
+    gap: int
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One axis of the output, cut into pieces by residues of the stride.
+
+    taps: one for each residue; one alone where all residues meet the same elements of the input. These are
+    the columns of the kernel then, of which it has so many (`columns`), and results have an axis for them.
+    count: outputs of each residue, `first` of all in the pieces' order is cut off.
+    """
+
+    taps: tuple[Taps, ...]
+    columns: int
+    stride: int
+    count: Dim
+    first: int
+    size: Dim
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether residues are columns."""
+        return self.columns > 0
+
+
+def track(by: Slide, span: Span) -> Track:
+    """How the outputs of one axis are cut into pieces."""
+    cut = span.before
+    assert isinstance(cut, int), "what is cut off follows from attributes alone"
+    if by.stride > 1 and by.dilation == 1 and (by.size % by.stride == 0 or by.size < by.stride):
+        rows = max(1, by.size // by.stride)
+        skipped = cut // by.stride
+        count = add(floordiv(total((span.count, cut, by.stride - 1)), by.stride), -skipped)
+        only = Taps(rows, rows - 1, 1, skipped - (rows - 1), 1)
+        return Track(
+            (only,), min(by.size, by.stride), by.stride, count, cut - skipped * by.stride, span.count
+        )
+    count = floordiv(add(span.count, by.stride - 1), by.stride)
+    each = tuple(_taps(by, residue + cut) for residue in range(by.stride))
+    return Track(each, 0, by.stride, count, 0, span.count)
+
+
+def _taps(by: Slide, at: int) -> Taps:
+    """The terms of the first output of a residue: at = i * stride + f * dilation, i of the input, f of the
+    kernel."""
+    shared = math.gcd(by.stride, by.dilation)
+    step, gap = by.stride // shared, by.dilation // shared
+    found = range(
+        next((f for f in range(step) if (at - f * by.dilation) % by.stride == 0), by.size), by.size, step
+    )
+    if not found:
+        return Taps(0, 0, 1, 0, 1)
+    return Taps(len(found), found[-1], step, (at - found[-1] * by.dilation) // by.stride, gap)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Everything that pieces are made of. `x`: the input with zeros around it, `before` so many along each
+    axis; `kernel`: two axes for each track whose residues are alike, rows and columns, one for others."""
+
+    layer: Layer[FilterAttrs]
+    f: Filter
+    tracks: tuple[Track, ...]
+    x: Value
+    before: tuple[int, ...]
+    kernel: Value
+
+
+def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
+    """One `Contract` for each class of outputs that sum the same elements of the kernel, the results
+    interleaved; where all classes read the same elements of the input, one for all of them."""
+    f = _filters.read(layer, channels_first=True)
+    at, rules = _spans(layer, f)
+    tracks = tuple(track(*each) for each in zip(f.by, at, strict=True))
+    classes = math.prod(len(t.taps) for t in tracks)
+    if classes > MOST_CLASSES:
+        got = f"strides {show(tuple(t.stride for t in tracks))}: {classes} classes of outputs"
+        do = "use dilation 1 and a kernel size that the stride divides, or smaller strides"
+        raise NotSupportedError("AR901", layer.name, got, f"at most {MOST_CLASSES}", do)
+    x, before = _around(layer, checked(f.x, rules), tracks)
+    of = Spread(layer, f, tracks, x, before, _columns(f, tracks))
+    pieces = [_filters.finished(f, layer, _sums(of, each)) for each in product(*(t.taps for t in tracks))]
+    return (_interleaved(pieces, tracks),)
+
+
+def _spans(layer: Layer[FilterAttrs], f: Filter) -> tuple[list[Span], Requirements]:
+    mode, rules = layer.attrs.padding_mode, list[Requirements]()
+    check_mode(layer.name, mode)
+    at = [spread(mode, *each) for each in zip(f.spatial, f.by, f.before, f.after, strict=True)]
+    for k, span in enumerate(at):
+        got, do = f"size {span.count} for spatial axis {k}", "cut off less, by smaller paddings"
+        rules.append(need(layer.name, 0, Relation.LE, span.count, "AR120", got, "a size of 0 or more", do))
+    return at, tuple(rule for group in rules for rule in group)
+
+
+def _around(layer: Layer[FilterAttrs], x: Value, tracks: tuple[Track, ...]) -> tuple[Value, tuple[int, ...]]:
+    """The input with zeros wherever a piece reads beyond it, and how many of them lie before it."""
+    before, frame = list[int](), list[Span]()
+    for size, t in zip(x.shape[2:], tracks, strict=True):
+        used = [each for each in t.taps if each.size]
+        before.append(max([0, *(-each.start for each in used)]))
+        last = max((each.start + (each.size - 1) * each.gap for each in used), default=0)
+        after = maximum(0, total((t.count, last, mul(size, -1))))
+        frame.append(Span(before[-1], after, 0, t.count))
+    return padded(layer.name, x, frame, 0.0), tuple(before)
+
+
+def _columns(f: Filter, tracks: tuple[Track, ...]) -> Value:
+    shape = list(f.kernel.shape[: f.kernel.type.rank - len(tracks)])
+    for by, t in zip(f.by, tracks, strict=True):
+        shape += [by.size // t.columns, t.columns] if t.is_alike else [by.size]
+    return reshape(f.kernel, tuple(shape))
+
+
+def _sums(of: Spread, taps: tuple[Taps, ...]) -> Value:
+    """The sums of one class: (N, K, then for each axis its positions and its columns, or 1)."""
+    attrs, tracks = of.layer.attrs, of.tracks
+    shape: list[Dim] = [of.x.shape[0], attrs.num_output_maps]
+    for t in tracks:
+        shape += [t.count, t.columns or 1]
+    if not all(each.size for each in taps):
+        return expand_(const(np.zeros((1,) * len(shape)), DataType.FLOAT), tuple(shape))
+    by = [Slide(each.size, 1, each.gap) for each in taps]
+    starts = [each.start + n for each, n in zip(taps, of.before, strict=True)]
+    under = lay(of.x, by, [t.count for t in tracks], starts, attrs.num_groups)
+    kernel, inside = _chosen(of, taps)
+    g, n = "g" * (attrs.num_groups > 1), len(tracks)
+    out = "".join("xyz"[k] + "abd"[k] * t.is_alike for k, t in enumerate(tracks))
+    equation = f"n{g}c{'xyz'[:n]}{'uvw'[:n]},{g}ck{inside}->n{g}k{out}"
+    sums = reshape(_filters.summed(of.f, equation, under, kernel), tuple(shape))
+    missing = [n for t in tracks for n in (0, t.stride - t.columns if t.is_alike else 0)]
+    return pad(sums, [0] * len(shape), [0, 0, *missing], 0.0)
+
+
+def _chosen(of: Spread, taps: tuple[Taps, ...]) -> tuple[Value, str]:
+    """The elements of the kernel that one class meets, in the order of windows, and their labels."""
+    whole = of.kernel.shape[: of.kernel.type.rank - sum(1 + t.is_alike for t in of.tracks)]
+    start, size, step, labels = [0] * len(whole), list(whole), [1] * len(whole), ""
+    for k, (t, each) in enumerate(zip(of.tracks, taps, strict=True)):
+        start, size, step = [*start, each.last], [*size, each.size], [*step, -each.step]
+        labels += "uvw"[k]
+        if t.is_alike:
+            start, size, step = [*start, 0], [*size, t.columns], [*step, 1]
+            labels += "abd"[k]
+    return slice_(of.kernel, start, size, step), labels
+
+
+def _interleaved(pieces: list[Value], tracks: tuple[Track, ...]) -> Value:
+    """The pieces of all classes, in the order of `product`, as one output, with what is cut off left out."""
+    for k in reversed(range(len(tracks))):
+        n = len(tracks[k].taps)
+        pieces = [concat(pieces[i : i + n], 2 * k + 3) for i in range(0, len(pieces), n)]
+    (whole,) = pieces
+    lead = whole.shape[:2]
+    flat = reshape(whole, (*lead, *(mul(t.count, t.stride) for t in tracks)))
+    start, size = [0, 0, *(t.first for t in tracks)], [*lead, *(t.size for t in tracks)]
+    return slice_(flat, start, size, [1] * len(start))
+
+
+def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """One element of the kernel after the other: its weights times the input, added where it puts them."""
+    x, size, groups = arrays[0].astype(np.float64), attrs.kernel_size_nd, attrs.num_groups
+    batch, channels, *spatial = x.shape
+    weights, bias = _filters.given(attrs, arrays)
+    stride, gap = (v or (1,) * len(size) for v in (attrs.stride_nd, attrs.dilation_nd))
+    reach = [1 + d * (f - 1) for d, f in zip(gap, size, strict=True)]
+    each = attrs.num_output_maps // groups
+    kernel = weights.reshape(groups, channels // groups, each, *size)
+    x = x.reshape(batch, groups, channels // groups, *spatial)
+    whole = [(n - 1) * s + r for n, s, r in zip(spatial, stride, reach, strict=True)]
+    y = np.zeros((batch, groups, each, *(max(n, 0) for n in whole)))
+    for at in np.ndindex(*size):
+        put = tuple(
+            slice(i * d, i * d + n * s, s) for i, d, n, s in zip(at, gap, spatial, stride, strict=True)
+        )
+        y[:, :, :, *put] += np.einsum("ngc...,gck->ngk...", x, kernel[:, :, :, *at])
+    kept = tuple(_kept(attrs, k, whole[k], r - stride[k]) for k, r in enumerate(reach))
+    y = y[:, :, :, *kept].reshape(batch, attrs.num_output_maps, *(k.stop - k.start for k in kept))
+    return (y + bias.reshape(-1, *(1 for _ in size)),)
+
+
+def _kept(attrs: FilterAttrs, axis: int, whole: int, overlap: int) -> slice:
+    """What is left when padding is cut off; the SAME modes cut off what neighbours share."""
+    before, after = ((given or (0, 0, 0))[axis] for given in attrs.paddings)
+    if attrs.padding_mode in (PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER):
+        less, more = max(overlap, 0) // 2, -(-max(overlap, 0) // 2)
+        before, after = (less, more) if attrs.padding_mode is PaddingMode.SAME_UPPER else (more, less)
+    return slice(before, whole - after)
+
+
+def dla(layer: Layer[FilterAttrs]) -> str | None:
+    """Two spatial axes, constant weights, and no groups, dilation or padding."""
+    attrs = layer.attrs
+    for what, sizes in (("kernel sizes", attrs.kernel_size_nd), ("strides", attrs.stride_nd or (1, 1))):
+        long = sorted(sizes)[:-1] == [1] and max(sizes) in (64, 96, 128)
+        if not long and max(sizes) > 32:
+            return f"DLA takes {what} to 32, or 64, 96 or 128 beside 1, got {show(sizes)}"
+    limits = (
+        ("dilations", attrs.dilation_nd or (1, 1), 1, 1),
+        ("groups", (attrs.num_groups,), 1, 1),
+        ("paddings", tuple(n for given in attrs.paddings for n in given or (0, 0)), 0, 0),
+    )
+    return _filters.dla(layer, limits)
+
+
+def cases() -> tuple[Case[FilterAttrs], ...]:
+    """One to three spatial axes, groups, depthwise, strides, dilation and padding; all types; weights from
+    everywhere."""
+    same, lower, up = PaddingMode.SAME_UPPER, PaddingMode.SAME_LOWER, PaddingMode.EXPLICIT_ROUND_UP
+    case, a, half, coded = _filters.case, FilterAttrs, DataType.HALF, DataType.INT8
+    x = (2, 4, 3, 4)
+    return (
+        case((1, 2, 2, 3), a(2, (2, 2), stride_nd=(2, 2))),
+        case((1, 3, 5), a(4, (4,), stride_nd=(2,), padding_nd=(1,)), bias=True),
+        case((1, 2, 2, 3, 4), a(3, (2, 3, 1), stride_nd=(2, 1, 3), pre_padding=(0, 1, 0))),
+        case(x, a(6, (3, 3), stride_nd=(2, 2), padding_mode=same, num_groups=2), bias=True),
+        case((1, 5, 3, 4), a(5, (3, 4), stride_nd=(1, 2), padding_mode=lower, num_groups=5)),
+        case((1, 6, 3, 4), a(4, (3, 2), dilation_nd=(2, 3), stride_nd=(3, 2), padding_mode=up), bias=True),
+        case((0, 3, 3, 4), a(2, (3, 3), padding_nd=(1, 1))),
+        *(case(x, a(6, (3, 4), stride_nd=(2, 2)), t, bias=True) for t in (half, DataType.BF16)),
+        case(x, a(3, (3, 2), stride_nd=(2, 2)), operands=((4, 3, 3, 2), (3,))),
+        case(x, a(6, (3, 4), stride_nd=(2, 2), num_groups=2), coded, bias=True, int8=((0.5,), 300.0)),
+        case(x, a(3, (2, 2), stride_nd=(2, 2)), coded, operands=((4, 3, 2, 2),), int8=((0.5, 0.25), 300.0)),
+    )
+
+
+def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
+    """Sizes, groups, paddings, and weights of wrong counts and types."""
+    plain = FilterAttrs(4, (3, 3), _filters.values(108))
+    x = (1, 3, 5, 4)
+    return (
+        *_filters.mistakes((6, 2, 3, 3), (4, 3, 3, 3)),
+        Mistake("AR120", "padding that cuts off more than there is", replace(plain, padding_nd=(4, 0)), (x,)),
+        Mistake("AR111", "more than 2^31 elements", replace(plain, stride_nd=(2**15, 2**15)), (x,)),
+        Mistake(
+            "AR901",
+            "more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide",
+            replace(plain, stride_nd=(40, 40), dilation_nd=(2, 2)),
+            (x,),
+        ),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.DECONVOLUTION,
+        cls="IDeconvolutionLayer",
+        methods=_filters.methods("deconvolution"),
+        inputs=_filters.INPUTS,
+        attrs=FilterAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Each element of the input times a kernel (channels, output maps of a group, spatial sizes), "
+        "added up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, "
+        "spatial sizes), the output is (N, num_output_maps, …): along an axis (size - 1) · stride + 1 + "
+        "dilation · (kernel size - 1) elements, of which padding cuts off some before and behind. Halves are "
+        "summed in float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, "
+        "and groups of int8 of any size, are extensions.",
+        cases=cases,
+        mistakes=mistakes,
+        dla=dla,
+        onnx=("ConvTranspose",),
+        real_int8=lambda attrs: True,
+        source="operator page Deconvolution, C++ header",
+    ),
+)
