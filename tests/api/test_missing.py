@@ -55,7 +55,14 @@ def test_a_name_that_tensorrt_10_removed_names_its_successor_and_the_mode(owner,
 @pytest.mark.parametrize(("owner", "name"), OLD)
 def test_the_successor_of_a_removed_name_is_there(owner, name):
     successor = REMOVED[owner][name].split("(")[0]
-    kinds = (trt.Builder, trt.ICudaEngine, trt.IExecutionContext, trt.IBuilderConfig, trt.INetworkDefinition)
+    kinds = (
+        getattr(trt, owner),
+        trt.Builder,
+        trt.ICudaEngine,
+        trt.IExecutionContext,
+        trt.IBuilderConfig,
+        trt.INetworkDefinition,
+    )
     assert " " in successor or any(hasattr(kind, successor) for kind in kinds)
 
 

@@ -57,8 +57,8 @@ owners = {name: trt if name == "anyrt" else getattr(trt, name) for name in REMOV
 found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for name in names]
 print(trt.__version__, len(found), set(found))
 """
-    assert run(tmp_path, body) == ["8.6.1 34 {True}"]
-    assert run(tmp_path, body, "--api", "10") == ["10.16.0 34 {False}"]
+    assert run(tmp_path, body) == ["8.6.1 41 {True}"]
+    assert run(tmp_path, body, "--api", "10") == ["10.16.0 41 {False}"]
 
 
 def test_bindings_have_numbers_and_names(tmp_path):
@@ -190,6 +190,21 @@ print(fc.get_output(0).shape)
     ]
     logged = [line.split("[AR103]")[1] for line in told if "[TRT]" in line]
     assert [("kernel" in logged[0], "bias" in logged[1]), len(logged)] == [(True, True), 2]
+
+
+def test_convolutions_have_attributes_of_height_and_width(tmp_path):
+    body = """
+x, w = network.add_input("x", trt.float32, (1, 2, 5, 5)), np.ones(24, np.float32)
+for add, size in ((network.add_convolution, (2, 2)), (network.add_deconvolution, trt.DimsHW(2, 2))):
+    layer = add(x, 3, size, w)
+    layer.stride, layer.padding = (2, 3), trt.DimsHW(1, 0)
+    print(layer.kernel_size.w, layer.stride.h, layer.stride_nd, layer.padding, layer.get_output(0).shape)
+    print(hasattr(layer, "dilation"))
+"""
+    assert run(tmp_path, START + body) == [
+        *("2 2 (2, 3) (1, 0) (1, 3, 3, 2)", "True"),
+        *("2 2 (2, 3) (1, 0) (1, 3, 8, 14)", "False"),
+    ]
 
 
 def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(tmp_path):

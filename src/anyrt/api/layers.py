@@ -14,7 +14,7 @@ from anyrt.api.describe import attribute_text, boundary_text, class_text, operan
 from anyrt.api.edge import quiet
 from anyrt.api.fold import fold
 from anyrt.api.layer import ILayer
-from anyrt.api.missing import lookup_error
+from anyrt.api.missing import REMOVED, lookup_error, mark_absences
 from anyrt.api.scope import Between
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
@@ -95,7 +95,10 @@ def layer_class_names() -> list[str]:
 
 def _new(name: str, body: dict[str, object], base: type[ILayer] = ILayer) -> type[ILayer]:
     # No slots of their own: all layer classes have one layout, so that `layer.__class__ = X` is allowed.
-    return type(name, (base,), {"__module__": "anyrt", "__slots__": (), **body})
+    kind = type(name, (base,), {"__module__": "anyrt", "__slots__": (), **body})
+    if name in REMOVED:
+        mark_absences(kind)
+    return kind
 
 
 def _boundary_class(op: AnyOp, scope: Scope, name: str) -> type[ILayer]:

@@ -133,6 +133,17 @@ REMOVED: dict[str, dict[str, str]] = {
         "add_fully_connected": "add_matrix_multiply and add_elementwise SUM",
         "has_explicit_precision": "the types of tensors",
     },
+    "IConvolutionLayer": {
+        "kernel_size": "kernel_size_nd",
+        "stride": "stride_nd",
+        "padding": "padding_nd",
+        "dilation": "dilation_nd",
+    },
+    "IDeconvolutionLayer": {
+        "kernel_size": "kernel_size_nd",
+        "stride": "stride_nd",
+        "padding": "padding_nd",
+    },
     "ICudaEngine": {
         "num_bindings": "num_io_tensors",
         "max_batch_size": "get_tensor_profile_shape",

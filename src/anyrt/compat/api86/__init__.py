@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import anyrt
+from anyrt.api import missing
 from anyrt.api.builder import Builder
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.context import IExecutionContext
@@ -19,7 +20,7 @@ from anyrt.api.layers import layer_class
 from anyrt.api.methods import add_methods
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.setting import Setting
-from anyrt.compat.api86 import building, context, engine, enums
+from anyrt.compat.api86 import building, context, engine, enums, layers
 from anyrt.core.enums import InterpolationMode, SampleMode
 from anyrt.ops import REMOVED
 
@@ -42,6 +43,9 @@ def offer() -> None:
     padding = layer_class("IPaddingLayer")
     for name in ("pre_padding", "post_padding"):
         setattr(padding, name, vars(padding)[f"{name}_nd"])
+    for owner in ("IConvolutionLayer", "IDeconvolutionLayer"):
+        for name in missing.REMOVED[owner]:
+            setattr(layer_class(owner), name, layers.of_two_axes(name))
     enums.offer()
     vars(anyrt).update(__version__=VERSION, ResizeMode=InterpolationMode, SliceMode=SampleMode)
     vars(anyrt).update({op.cls: layer_class(op.cls) for op in REMOVED})
