@@ -1,4 +1,4 @@
-"""Convolutions whose sizes are known in the run only."""
+"""Convolutions and deconvolutions whose sizes are known in the run only."""
 
 import numpy as np
 import pytest
@@ -11,18 +11,18 @@ from anyrt.ops._filters import FilterAttrs
 from anyrt.ops._record import weights
 
 
-def network(log, kernel=(3, 3), channels=2, **attributes):
-    """A builder and a network whose convolution has an input of open sizes but for its channels."""
+def network(log, kind="convolution", **attributes):
+    """An engine of a layer with 2 channels, 3 output maps and 3 x 3 ones, for an input of open sizes."""
     builder = trt.Builder(log)
     net = builder.create_network()
-    x = net.add_input("x", trt.float32, (-1, channels, -1, -1))
-    layer = net.add_convolution_nd(x, 3, kernel, np.ones(3 * channels * kernel[0] * kernel[1], np.float32))
+    x = net.add_input("x", trt.float32, (-1, 2, -1, -1))
+    layer = getattr(net, f"add_{kind}_nd")(x, 3, (3, 3), np.ones(54, np.float32))
     for name, value in attributes.items():
         setattr(layer, name, value)
     layer.get_output(0).name = "y"
     net.mark_output(layer.get_output(0))
     config, profile = builder.create_builder_config(), builder.create_optimization_profile()
-    profile.set_shape("x", (0, channels, 0, 0), (1, channels, 8, 8), (4, channels, 16, 16))
+    profile.set_shape("x", (0, 2, 0, 0), (1, 2, 8, 8), (4, 2, 16, 16))
     config.add_optimization_profile(profile)
     return builder.build_engine_with_config(net, config)
 
@@ -44,4 +44,21 @@ def test_one_engine_serves_all_sizes_of_its_profile(log, shape):
         stride_nd=(2, 3),
     )
     (want,) = OPS[L.CONVOLUTION].ref(attrs, (x,))
+    assert np.array_equal(engine.run(x=x)["y"], want)
+
+
+def test_a_deconvolution_that_cuts_off_more_than_there_is_is_refused_in_the_run(log):
+    engine = network(log, "deconvolution", padding_nd=(3, 1))
+    assert engine.run(x=np.ones((1, 2, 4, 1), np.float32))["y"].shape == (1, 3, 0, 1)
+    with pytest.raises(trt.errors.AnyrtError, match=r"\[AR120\] .*wanted 0 or more"):
+        engine.run(x=np.ones((1, 2, 3, 1), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 4, 4), (0, 2, 8, 8), (2, 2, 1, 3)])
+@pytest.mark.parametrize("stride", [(2, 3), (3, 2)])
+def test_one_deconvolution_serves_all_sizes_of_its_profile(log, shape, stride):
+    engine = network(log, "deconvolution", padding_nd=(1, 1), stride_nd=stride)
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 7
+    attrs = FilterAttrs(3, (3, 3), weights(*[1.0] * 54), padding_nd=(1, 1), stride_nd=stride)
+    (want,) = OPS[L.DECONVOLUTION].ref(attrs, (x,))
     assert np.array_equal(engine.run(x=x)["y"], want)

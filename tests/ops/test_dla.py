@@ -1,5 +1,8 @@
 """What the documented tables say about DLA."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from anyrt.core.dims import Sym
@@ -9,6 +12,7 @@ from anyrt.core.enums import (
     ElementWiseOperation,
     InterpolationMode,
     MatrixOperation,
+    PaddingMode,
     ReduceOperation,
     ResizeCoordinateTransformation,
     ResizeRoundMode,
@@ -19,6 +23,7 @@ from anyrt.core.enums import (
 from anyrt.core.enums import LayerType as L
 from anyrt.ops import OPS
 from anyrt.ops._expand import DLA_TYPES, dla_reason
+from anyrt.ops._filters import FilterAttrs
 from anyrt.ops._record import Layer, weights
 from anyrt.prims.build import const, param
 
@@ -153,3 +158,56 @@ def test_products_do_not_run():
     plain = (MatrixOperation.NONE, MatrixOperation.NONE)
     assert "does not run this layer" in reason(L.MATRIX_MULTIPLY, plain, ((2, 2), (2, 2)))
     assert "does not run this layer" in reason(L.EINSUM, ("ij,jk->ik",), ((2, 2), (2, 2)))
+
+
+CONV = {"num_output_maps": 4, "kernel_size_nd": (3, 3)}
+
+
+def filtered(kind, groups=1, **attrs):
+    """Why DLA does not convolve 8 channels; None when it does."""
+    given = FilterAttrs(**{**CONV, "num_groups": groups, **attrs})
+    count = given.num_output_maps * 8 // groups * math.prod(given.kernel_size_nd)
+    given = replace(given, kernel=weights(*[1.0] * count, dtype=DataType.HALF))
+    shape = (1, 8, *(4 for _ in given.kernel_size_nd))
+    return dla_reason(OPS[kind], Layer("layer", given, (param("x", shape, DataType.HALF),)))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "why"),
+    [
+        ({}, None),
+        ({"groups": 4, "stride_nd": (8, 1), "dilation_nd": (2, 2), "padding_nd": (2, 2)}, None),
+        ({"stride_nd": (9, 1)}, "strides from 1 to 8"),
+        ({"padding_nd": (3, 0)}, "smaller than the kernel"),
+        ({"kernel_size_nd": (33, 1), "padding_nd": (16, 0)}, "kernel sizes from 1 to 32"),
+        ({"dilation_nd": (33, 1), "padding_mode": PaddingMode.SAME_UPPER}, "dilations from 1 to 32"),
+        ({"num_output_maps": 8193, "kernel_size_nd": (1, 1)}, "output maps from 1 to 8192"),
+        ({"kernel_size_nd": (3,)}, "2 spatial axes"),
+    ],
+)
+def test_convolution_runs_within_its_limits(attrs, why):
+    found = filtered(L.CONVOLUTION, **attrs)
+    assert found is None if why is None else why in found
+
+
+@pytest.mark.parametrize(
+    ("attrs", "why"),
+    [
+        ({"stride_nd": (32, 1)}, None),
+        ({"kernel_size_nd": (64, 1), "stride_nd": (1, 128)}, None),
+        ({"kernel_size_nd": (64, 64)}, "kernel sizes to 32, or 64"),
+        ({"stride_nd": (33, 1)}, "strides to 32, or 64"),
+        ({"groups": 2}, "groups from 1 to 1"),
+        ({"dilation_nd": (2, 1)}, "dilations from 1 to 1"),
+        ({"padding_nd": (1, 0)}, "paddings from 0 to 0"),
+    ],
+)
+def test_deconvolution_runs_within_its_limits(attrs, why):
+    found = filtered(L.DECONVOLUTION, **attrs)
+    assert found is None if why is None else why in found
+
+
+@pytest.mark.parametrize("kind", [L.CONVOLUTION, L.DECONVOLUTION])
+def test_kernels_that_are_inputs_do_not_run(kind):
+    inputs = tuple(param(n, s, DataType.HALF) for n, s in (("x", NCHW), ("w", (8, 8, 3, 3))))
+    assert "as weights" in dla_reason(OPS[kind], Layer("layer", FilterAttrs(8, (3, 3)), inputs))
