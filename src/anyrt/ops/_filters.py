@@ -41,6 +41,7 @@ from anyrt.prims.const import Blob, Const
 
 Numbers = NDArray[np.float64]
 MOST_AXES = 3
+POSITIONS, INSIDE = "xyz", "uvw"  # labels of contractions: where windows lie, and elements of a window
 INPUTS = (
     Input("input", FLOATS | {DataType.INT8}),
     Input("kernel", FLOATS | {DataType.INT8}, required=False, same_as=0),

@@ -14,7 +14,7 @@ from anyrt.core.enums import DataType, LayerType, PaddingMode
 from anyrt.ir.graph import Value
 from anyrt.ops import _filters
 from anyrt.ops._check import checked, show
-from anyrt.ops._filters import FilterAttrs
+from anyrt.ops._filters import INSIDE, POSITIONS, FilterAttrs
 from anyrt.ops._record import Array, Case, Layer, Mistake, Op
 from anyrt.ops._windows import spans, windows
 from anyrt.prims.build import reshape
@@ -26,7 +26,7 @@ def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
     mode, groups = layer.attrs.padding_mode, layer.attrs.num_groups
     at, rules = spans(layer.name, mode, f.spatial, f.by, f.before, f.after)
     under = windows(layer.name, checked(f.x, rules), f.by, at, groups=groups)
-    g, out, inside = "g" * (groups > 1), "xyz"[: len(f.by)], "uvw"[: len(f.by)]
+    g, out, inside = "g" * (groups > 1), POSITIONS[: len(f.by)], INSIDE[: len(f.by)]
     sums = _filters.summed(f, f"n{g}c{out}{inside},{g}kc{inside}->n{g}k{out}", under, f.kernel)
     sums = reshape(sums, (f.x.shape[0], layer.attrs.num_output_maps, *(s.count for s in at)))
     return (_filters.finished(f, layer, sums),)

@@ -11,19 +11,20 @@ from itertools import product
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, floordiv, maximum, mul, total
+from anyrt.core.dims import Dim, add, ceildiv, maximum, mul, total
 from anyrt.core.enums import DataType, LayerType, PaddingMode
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops import _filters
 from anyrt.ops._check import Requirements, checked, need, show
-from anyrt.ops._filters import Filter, FilterAttrs
+from anyrt.ops._filters import INSIDE, POSITIONS, Filter, FilterAttrs
 from anyrt.ops._record import Array, Case, Layer, Mistake, Op
 from anyrt.ops._windows import Slide, Span, check_mode, lay, padded, spread
 from anyrt.prims.build import concat, const, pad, reshape, slice_
 from anyrt.prims.build import expand as expand_
 
+COLUMNS = "abd"  # labels beside those of positions and of elements inside
 MOST_CLASSES = 1024  # each is a contraction of its own
 
 
@@ -41,19 +42,19 @@ class Taps:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One axis of the output, cut into pieces by residues of the stride.
+    """One axis of the output, of `size` elements, cut into pieces by residues of the stride.
 
-    taps: one for each residue; one alone where all residues meet the same elements of the input. These are
-    the columns of the kernel then, of which it has so many (`columns`), and results have an axis for them.
-    count: outputs of each residue, `first` of all in the pieces' order is cut off.
+    taps: one for each residue; one alone where all residues meet the same elements of the input. They differ
+    in columns of the kernel then, of which it has so many (`columns`), and pieces have an axis for these.
+    count: elements of each piece. first: how many lie before the output where pieces are put together.
     """
 
-    taps: tuple[Taps, ...]
-    columns: int
+    size: Dim
     stride: int
     count: Dim
-    first: int
-    size: Dim
+    taps: tuple[Taps, ...]
+    columns: int = 0
+    first: int = 0
 
     @property
     def is_alike(self) -> bool:
@@ -61,21 +62,22 @@ class Track:
         return self.columns > 0
 
 
+def is_alike(by: Slide) -> bool:
+    """Whether residues differ in the columns of the kernel alone, when it is cut into rows of the stride."""
+    return by.stride > 1 == by.dilation and (by.size % by.stride == 0 or by.size < by.stride)
+
+
 def track(by: Slide, span: Span) -> Track:
     """How the outputs of one axis are cut into pieces."""
     cut = span.before
     assert isinstance(cut, int), "what is cut off follows from attributes alone"
-    if by.stride > 1 and by.dilation == 1 and (by.size % by.stride == 0 or by.size < by.stride):
-        rows = max(1, by.size // by.stride)
-        skipped = cut // by.stride
-        count = add(floordiv(total((span.count, cut, by.stride - 1)), by.stride), -skipped)
-        only = Taps(rows, rows - 1, 1, skipped - (rows - 1), 1)
-        return Track(
-            (only,), min(by.size, by.stride), by.stride, count, cut - skipped * by.stride, span.count
-        )
-    count = floordiv(add(span.count, by.stride - 1), by.stride)
-    each = tuple(_taps(by, residue + cut) for residue in range(by.stride))
-    return Track(each, 0, by.stride, count, 0, span.count)
+    if not is_alike(by):
+        each = tuple(_taps(by, residue + cut) for residue in range(by.stride))
+        return Track(span.count, by.stride, ceildiv(span.count, by.stride), each)
+    rows, skipped = max(1, by.size // by.stride), cut // by.stride
+    count = add(ceildiv(add(span.count, cut), by.stride), -skipped)
+    only = Taps(rows, rows - 1, 1, skipped - (rows - 1), 1)
+    return Track(span.count, by.stride, count, (only,), min(by.size, by.stride), cut % by.stride)
 
 
 def _taps(by: Slide, at: int) -> Taps:
@@ -83,9 +85,8 @@ def _taps(by: Slide, at: int) -> Taps:
     kernel."""
     shared = math.gcd(by.stride, by.dilation)
     step, gap = by.stride // shared, by.dilation // shared
-    found = range(
-        next((f for f in range(step) if (at - f * by.dilation) % by.stride == 0), by.size), by.size, step
-    )
+    fits = (f for f in range(min(step, by.size)) if (at - f * by.dilation) % by.stride == 0)
+    found = range(next(fits, by.size), by.size, step)
     if not found:
         return Taps(0, 0, 1, 0, 1)
     return Taps(len(found), found[-1], step, (at - found[-1] * by.dilation) // by.stride, gap)
@@ -110,11 +111,6 @@ def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
     f = _filters.read(layer, channels_first=True)
     at, rules = _spans(layer, f)
     tracks = tuple(track(*each) for each in zip(f.by, at, strict=True))
-    classes = math.prod(len(t.taps) for t in tracks)
-    if classes > MOST_CLASSES:
-        got = f"strides {show(tuple(t.stride for t in tracks))}: {classes} classes of outputs"
-        do = "use dilation 1 and a kernel size that the stride divides, or smaller strides"
-        raise NotSupportedError("AR901", layer.name, got, f"at most {MOST_CLASSES}", do)
     x, before = _around(layer, checked(f.x, rules), tracks)
     of = Spread(layer, f, tracks, x, before, _columns(f, tracks))
     pieces = [_filters.finished(f, layer, _sums(of, each)) for each in product(*(t.taps for t in tracks))]
@@ -122,6 +118,11 @@ def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
 
 
 def _spans(layer: Layer[FilterAttrs], f: Filter) -> tuple[list[Span], Requirements]:
+    classes = math.prod(1 if is_alike(by) else by.stride for by in f.by)
+    if classes > MOST_CLASSES:
+        got = f"strides {show(tuple(by.stride for by in f.by))}: {classes} classes of outputs"
+        do = "use dilation 1 and a kernel size that the stride divides, or smaller strides"
+        raise NotSupportedError("AR901", layer.name, got, f"at most {MOST_CLASSES}", do)
     mode, rules = layer.attrs.padding_mode, list[Requirements]()
     check_mode(layer.name, mode)
     at = [spread(mode, *each) for each in zip(f.spatial, f.by, f.before, f.after, strict=True)]
@@ -163,8 +164,8 @@ def _sums(of: Spread, taps: tuple[Taps, ...]) -> Value:
     under = lay(of.x, by, [t.count for t in tracks], starts, attrs.num_groups)
     kernel, inside = _chosen(of, taps)
     g, n = "g" * (attrs.num_groups > 1), len(tracks)
-    out = "".join("xyz"[k] + "abd"[k] * t.is_alike for k, t in enumerate(tracks))
-    equation = f"n{g}c{'xyz'[:n]}{'uvw'[:n]},{g}ck{inside}->n{g}k{out}"
+    out = "".join(POSITIONS[k] + COLUMNS[k] * t.is_alike for k, t in enumerate(tracks))
+    equation = f"n{g}c{POSITIONS[:n]}{INSIDE[:n]},{g}ck{inside}->n{g}k{out}"
     sums = reshape(_filters.summed(of.f, equation, under, kernel), tuple(shape))
     missing = [n for t in tracks for n in (0, t.stride - t.columns if t.is_alike else 0)]
     return pad(sums, [0] * len(shape), [0, 0, *missing], 0.0)
@@ -176,10 +177,10 @@ def _chosen(of: Spread, taps: tuple[Taps, ...]) -> tuple[Value, str]:
     start, size, step, labels = [0] * len(whole), list(whole), [1] * len(whole), ""
     for k, (t, each) in enumerate(zip(of.tracks, taps, strict=True)):
         start, size, step = [*start, each.last], [*size, each.size], [*step, -each.step]
-        labels += "uvw"[k]
+        labels += INSIDE[k]
         if t.is_alike:
             start, size, step = [*start, 0], [*size, t.columns], [*step, 1]
-            labels += "abd"[k]
+            labels += COLUMNS[k]
     return slice_(of.kernel, start, size, step), labels
 
 
@@ -273,7 +274,7 @@ def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
         Mistake(
             "AR901",
             "more than 1024 residues of strides with a dilation, or with kernel sizes they do not divide",
-            replace(plain, stride_nd=(40, 40), dilation_nd=(2, 2)),
+            replace(plain, stride_nd=(2**31 - 1, 2), dilation_nd=(2, 2)),
             (x,),
         ),
     )
