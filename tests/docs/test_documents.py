@@ -40,8 +40,8 @@ def test_every_operator_has_a_page():
     [
         (
             "int8 stands for real numbers:",
-            "activation convolution deconvolution elementwise fully_connected matrix_multiply parametric_relu reduce "
-            "resize scale unary",
+            "activation convolution deconvolution elementwise fully_connected matrix_multiply parametric_relu"
+            " reduce resize scale unary",
         ),
         (
             "int8 elements are moved as they are",
