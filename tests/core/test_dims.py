@@ -102,6 +102,17 @@ def test_always_le_is_never_wrong(a: Term, b: Term):
         assert all(x <= y for x, y in pairs if x is not None and y is not None), (a.dim, b.dim)
 
 
+def test_quotients_and_extrema_are_compared_by_what_they_are_made_of():
+    n, m = Sym("n").dim, Sym("m").dim
+    i = Sym("i", extent=(n - 1) // 2 + 1).dim  # windows of one element, two apart
+    assert dims.always_le(2 * i + 1, n)
+    assert dims.always_le(n - 2, 3 * (n // 3))
+    assert not dims.always_le(n - 1, 3 * (n // 3))
+    assert dims.always_le(dims.minimum(m, n) - m, 0)
+    assert dims.always_le(dims.maximum(m, n), m + n)
+    assert not dims.always_le(dims.maximum(m, n), m)
+
+
 @settings(max_examples=300)
 @given(TERMS, st.sampled_from([N, M, ROW, J, K]))
 def test_linear_takes_apart_what_adds_up_again(term: Term, sym: Sym):

@@ -492,21 +492,32 @@ def always_le(a: Dim, b: Dim) -> bool:
 
 @lru_cache(maxsize=65536)
 def _never_negative(x: Dim) -> bool:
-    """Loop variables are pushed to the end of their range that makes `x` smallest, then intervals decide."""
+    """Loop variables are pushed to the end that makes `x` smallest, then what functions give."""
     if bounds(x)[0] >= 0:
         return True
     for m, _ in _terms(x):
         for atom in m:
-            if isinstance(atom, Sym) and atom.extent is not None:
-                split = linear(x, atom)
-                if split is None:
-                    continue
+            if isinstance(atom, Sym) and atom.extent is not None and (split := linear(x, atom)) is not None:
                 coefficient, rest = split
                 if bounds(coefficient)[0] >= 0:
                     return _never_negative(rest)
                 if bounds(coefficient)[1] <= 0:
                     return _never_negative(add(rest, mul(coefficient, add(atom.extent, -1))))
+    for m, c in _terms(x):
+        if (least := _least(m, c)) is not None:
+            rest = add(x, Expr(((m, -c),)))
+            return least[0](_never_negative(add(rest, end)) for end in least[1])
     return False
+
+
+def _least(m: Monomial, c: int) -> tuple[Callable[[Iterable[bool]], bool], tuple[Dim, ...]] | None:
+    """What c·m is never less than: each of some sizes (`any` is enough), or the least of them (`all`)."""
+    match m:
+        case (Fn("floordiv", (a, int(k))),) if k > 0 and c % k == 0:  # k·floor(a / k) is a - k + 1 to a
+            return any, (mul(a if c < 0 else add(a, 1 - k), c // k),)
+        case (Fn("min" | "max" as op, args),):
+            return (all if (op == MIN) == (c > 0) else any), tuple(mul(a, c) for a in args)
+    return None
 
 
 def linear(x: Dim, sym: Sym) -> tuple[Dim, Dim] | None:
@@ -567,14 +578,7 @@ def _rebuild_function(fn: Fn, leaf: Callable[[Sym], Dim], less: Callable[[Dim, D
     return scaled(args[0], fn.factor) if fn.op == SCALE else BINARY[fn.op](args[0], args[1])
 
 
-BINARY: dict[str, Callable[[Dim, Dim], Dim]] = {
-    FLOORDIV: floordiv,
-    MOD: mod,
-    TDIV: tdiv,
-    MIN: minimum,
-    MAX: maximum,
-    EQ: equal,
-}
+BINARY = {FLOORDIV: floordiv, MOD: mod, TDIV: tdiv, MIN: minimum, MAX: maximum, EQ: equal}
 
 
 def substitute(x: Dim, values: Mapping[Sym, Dim]) -> Dim:
