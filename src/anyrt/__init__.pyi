@@ -569,6 +569,68 @@ class IParametricReLULayer(ILayer):
     the input's.
     """
 
+class IPoolingLayer(ILayer):
+    """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
+    MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
+    no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
+    lets the last window reach, is never counted. Where a window has no element that counts, the mean
+    is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension.
+    """
+    @property  # type: ignore[override]
+    def type(self) -> PoolingType:
+        """the maximum or the average of a window, or a mean of both"""
+
+    @type.setter
+    def type(self, value: PoolingType) -> None: ...
+    @property
+    def window_size_nd(self) -> Dims:
+        """elements of a window along each of the last two or three axes"""
+
+    @window_size_nd.setter
+    def window_size_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def stride_nd(self) -> Dims:
+        """from one window to the next"""
+
+    @stride_nd.setter
+    def stride_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def padding_mode(self) -> PaddingMode:
+        """how padding and the output's size follow; the SAME modes disregard the paddings below"""
+
+    @padding_mode.setter
+    def padding_mode(self, value: PaddingMode) -> None: ...
+    @property
+    def pre_padding(self) -> Dims:
+        """padding before the first element"""
+
+    @pre_padding.setter
+    def pre_padding(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def post_padding(self) -> Dims:
+        """padding behind the last element"""
+
+    @post_padding.setter
+    def post_padding(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def padding_nd(self) -> Dims:
+        """both paddings"""
+
+    @padding_nd.setter
+    def padding_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def blend_factor(self) -> float:
+        """the average's share of MAX_AVERAGE_BLEND, 0 to 1"""
+
+    @blend_factor.setter
+    def blend_factor(self, value: float) -> None: ...
+    @property
+    def average_count_excludes_padding(self) -> bool_:
+        """divide by the input's elements in a window, else by those of padding, too"""
+
+    @average_count_excludes_padding.setter
+    def average_count_excludes_padding(self, value: bool_) -> None: ...
+
 class IRaggedSoftMaxLayer(ILayer):
     """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
     is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 counts as 0,
@@ -1563,6 +1625,82 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_parametric_relu(x, slopes)  # of shape (1, C, 1, 1)
 
         As in TensorRT 10.16 (operator page ParametricReLU).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_pooling(
+        self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
+    ) -> IPoolingLayer:
+        """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
+        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
+        no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
+        lets the last window reach, is never counted. Where a window has no element that counts, the mean
+        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension.
+
+        input: float32, float16, int8, bfloat16
+        type: the maximum or the average of a window, or a mean of both
+        window_size: elements of a window along each of the last two or three axes
+
+        The new IPoolingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
+        blend_factor, average_count_excludes_padding.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input without an axis before those of the window
+        AR108: a window of another number of axes than 2 or 3; padding for other axes than the window's;
+            strides for other axes than the window's
+        AR126: a window that is larger than the padded input
+        AR202: a type that Pooling does not take
+        AR304: a blend_factor outside 0 to 1; a stride below 1; a window of no elements; padding below 0
+        AR308: a blend_factor that is not finite
+
+        Refused in a run:
+        AR126: a window that is larger at run time
+
+            layer = network.add_pooling(x, trt.PoolingType.MAX, (3, 3))
+            layer.stride_nd = (2, 2)
+
+        As in TensorRT 10.16 (operator page Pooling).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_pooling_nd(
+        self, input: ITensor, type: PoolingType, window_size: Dims | Sequence[int]
+    ) -> IPoolingLayer:
+        """Windows slide along the last two or three axes. MAX takes the largest element, AVERAGE the mean,
+        MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
+        no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
+        lets the last window reach, is never counted. Where a window has no element that counts, the mean
+        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension.
+
+        input: float32, float16, int8, bfloat16
+        type: the maximum or the average of a window, or a mean of both
+        window_size: elements of a window along each of the last two or three axes
+
+        The new IPoolingLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
+        blend_factor, average_count_excludes_padding.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input without an axis before those of the window
+        AR108: a window of another number of axes than 2 or 3; padding for other axes than the window's;
+            strides for other axes than the window's
+        AR126: a window that is larger than the padded input
+        AR202: a type that Pooling does not take
+        AR304: a blend_factor outside 0 to 1; a stride below 1; a window of no elements; padding below 0
+        AR308: a blend_factor that is not finite
+
+        Refused in a run:
+        AR126: a window that is larger at run time
+
+            layer = network.add_pooling_nd(x, trt.PoolingType.MAX, (3, 3))
+            layer.stride_nd = (2, 2)
+
+        As in TensorRT 10.16 (operator page Pooling).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

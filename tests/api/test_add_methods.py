@@ -91,6 +91,16 @@ CASES = {
         lambda net, x: net.add_parametric_relu(input=negated(net, x), slopes=constant(net, FOUR)),
         [[-4, -12]],
     ),
+    "add_pooling": (
+        lambda net, x: net.add_pooling(input=four(net, x), type=trt.PoolingType.AVERAGE, window_size=(1, 2)),
+        [[[[2]]]],
+    ),
+    "add_pooling_nd": (
+        lambda net, x: net.add_pooling_nd(
+            input=four(net, x), type=trt.PoolingType.MAX, window_size=trt.Dims((1, 2))
+        ),
+        [[[[3]]]],
+    ),
     "add_ragged_softmax": (
         lambda net, x: net.add_ragged_softmax(input=x, bounds=axes(net, [1])),
         [[1, 0]],

@@ -11,6 +11,7 @@ HALF_PIXEL = trt.ResizeCoordinateTransformation.HALF_PIXEL
 SUM = trt.ElementWiseOperation.SUM
 PAIR = [1, 3]  # mean 2, variance 1
 SQUARE = [[1, 2], [3, 4]]
+ROW = [[[1, 3, 5]]]  # (1, 1, 3)
 IMAGE = [[[[1], [2]], [[3], [4]]]]  # (1, 2, 2, 1)
 UNIT = np.ones(1, np.float32)
 
@@ -61,6 +62,17 @@ def lrn(net, x):
 
 def padded(net, x):
     return net.add_padding_nd(x, (0, 0), (0, 0))
+
+
+def largest(net, x):
+    return net.add_pooling_nd(x, trt.PoolingType.MAX, (1, 2))
+
+
+def averages(**attributes):
+    def add(net, x):
+        return given(net.add_pooling_nd(x, trt.PoolingType.AVERAGE, (1, 2)), **attributes)
+
+    return add
 
 
 def channels(net, x):
@@ -222,6 +234,21 @@ CASES = {
     ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),
     ("IPaddingLayer", "pre_padding_nd"): ([[[PAIR]]], padded, (0, 1), [[[PAIR]]], [[[[0, *PAIR]]]]),
     ("IPaddingLayer", "post_padding_nd"): ([[[PAIR]]], padded, (1, -1), [[[PAIR]]], [[[[1], [0]]]]),
+    ("IPoolingLayer", "type"): (ROW, largest, trt.PoolingType.AVERAGE, [[[3, 5]]], [[[2, 4]]]),
+    ("IPoolingLayer", "window_size_nd"): (ROW, largest, (1, 3), [[[3, 5]]], [[[5]]]),
+    ("IPoolingLayer", "stride_nd"): (ROW, largest, (1, 2), [[[3, 5]]], [[[3]]]),
+    ("IPoolingLayer", "padding_mode"): (
+        *(ROW, averages(stride_nd=(1, 2)), trt.PaddingMode.SAME_LOWER, [[[2]]], [[[1, 4]]]),
+    ),
+    ("IPoolingLayer", "pre_padding"): (ROW, averages(), (0, 1), [[[2, 4]]], [[[1, 2, 4]]]),
+    ("IPoolingLayer", "post_padding"): (ROW, averages(), (0, 1), [[[2, 4]]], [[[2, 4, 5]]]),
+    ("IPoolingLayer", "padding_nd"): (ROW, averages(), (0, 1), [[[2, 4]]], [[[1, 2, 4, 5]]]),
+    ("IPoolingLayer", "blend_factor"): (
+        *(ROW, averages(type=trt.PoolingType.MAX_AVERAGE_BLEND), 0.5, [[[3, 5]]], [[[2.5, 4.5]]]),
+    ),
+    ("IPoolingLayer", "average_count_excludes_padding"): (
+        *(ROW, averages(padding_nd=(0, 1)), False, [[[1, 2, 4, 5]]], [[[0.5, 2, 4, 2.5]]]),
+    ),
     ("IResizeLayer", "resize_mode"): (
         *([0, 4], lambda net, x: resize(net, x, (4,)), LINEAR, [0, 0, 4, 4], [0, 2, 4, 4]),
     ),
@@ -355,6 +382,15 @@ DEFAULTS = {
         "num_groups": 1,
     },
     "INormalizationLayer": {"epsilon": 1e-5, "num_groups": 1, "compute_precision": trt.float32},
+    "IPoolingLayer": {
+        "stride_nd": (1, 1),
+        "pre_padding": (0, 0),
+        "post_padding": (0, 0),
+        "padding_nd": (0, 0),
+        "padding_mode": trt.PaddingMode.EXPLICIT_ROUND_DOWN,
+        "blend_factor": 0,
+        "average_count_excludes_padding": True,
+    },
     "IResizeLayer": {
         "resize_mode": trt.InterpolationMode.NEAREST,
         "scales": [],
@@ -376,6 +412,7 @@ def test_attributes_start_at_the_documented_defaults(net):
         *(net.add_shuffle(x), net.add_slice(x, (0,), (1,), (1,))),
         net.add_convolution_nd(x, 1, (3, 4), np.ones(24, np.float32)),
         net.add_deconvolution_nd(x, 1, (3, 4), np.ones(24, np.float32)),
+        net.add_pooling_nd(x, trt.PoolingType.MAX, (2, 2)),
     ]
     found = {type(v).__name__: {n: getattr(v, n) for n in DEFAULTS[type(v).__name__]} for v in layers}
     assert found == DEFAULTS

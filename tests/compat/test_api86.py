@@ -57,7 +57,7 @@ owners = {name: trt if name == "anyrt" else getattr(trt, name) for name in REMOV
 found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for name in names]
 print(trt.__version__, len(found), set(found))
 """
-    assert run(tmp_path, body) == ["8.6.1 41 {True}"]
+    assert run(tmp_path, body) == ["8.6.1 46 {True}"]
     assert run(tmp_path, body, "--api", "10") == ["10.16.0 41 {False}"]
 
 
@@ -205,6 +205,22 @@ for add, size in ((network.add_convolution, (2, 2)), (network.add_deconvolution,
         *("2 2 (2, 3) (1, 0) (1, 3, 3, 2)", "True"),
         *("2 2 (2, 3) (1, 0) (1, 3, 8, 14)", "False"),
     ]
+
+
+def test_pooling_has_its_attributes_without_nd_and_refuses_the_modes_of_caffe(tmp_path):
+    body = """
+x = network.add_input("x", trt.float32, (1, 1, 5, 4))
+pool = network.add_pooling(x, trt.PoolingType.MAX, trt.DimsHW(3, 2))
+pool.stride, pool.padding = trt.DimsHW(2, 2), (1, 0)
+print(pool.window_size, pool.stride_nd, pool.padding_nd, pool.get_output(0).shape)
+pool.padding_mode = trt.PaddingMode.CAFFE_ROUND_DOWN
+pool.name = "pool"
+network.mark_output(pool.get_output(0))
+print(builder.build_engine(network, config))
+"""
+    shown, logged, built = run(tmp_path, START + body)
+    assert (shown, built) == ("(3, 2) (2, 2) (1, 0) (1, 1, 3, 2)", "None")
+    assert "[AR304] pool (script.py:9): got padding_mode CAFFE_ROUND_DOWN" in logged
 
 
 def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(tmp_path):

@@ -41,11 +41,11 @@ def test_every_operator_has_a_page():
         (
             "int8 stands for real numbers:",
             "activation convolution deconvolution elementwise fully_connected matrix_multiply parametric_relu"
-            " reduce resize scale unary",
+            " pooling reduce resize scale unary",
         ),
         (
             "int8 elements are moved as they are",
-            "concatenation identity padding resize select shuffle slice squeeze unsqueeze",
+            "concatenation identity padding pooling resize select shuffle slice squeeze unsqueeze",
         ),
         ("int8 codes are converted as integers", "cast"),
     ],

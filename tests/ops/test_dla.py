@@ -13,6 +13,7 @@ from anyrt.core.enums import (
     InterpolationMode,
     MatrixOperation,
     PaddingMode,
+    PoolingType,
     ReduceOperation,
     ResizeCoordinateTransformation,
     ResizeRoundMode,
@@ -32,6 +33,7 @@ ALIGN, ASYM, HALF = ResizeCoordinateTransformation
 FORMULA, UPPER = ResizeSelector
 UP, DOWN, FLOOR, CEIL = ResizeRoundMode
 NCHW = (1, 8, 4, 4)
+MAX = PoolingType.MAX
 
 
 def reason(kind, attrs, shapes=(NCHW,), dtype=DataType.HALF, types=DLA_TYPES):
@@ -117,6 +119,23 @@ def test_parametric_relu_takes_constant_slopes():
     op, x, slopes = OPS[L.PARAMETRIC_RELU], param("x", NCHW, DataType.HALF), const([[[[2.0]]]], DataType.HALF)
     assert dla_reason(op, Layer("layer", op.attrs(), (x, slopes))) is None
     assert "constant slopes" in reason(L.PARAMETRIC_RELU, (), (NCHW, NCHW))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "runs"),
+    [
+        ((MAX, (8, 1), (16, 1)), True),
+        ((PoolingType.AVERAGE, (2, 2), None, PaddingMode.SAME_UPPER), True),
+        ((MAX, (1, 1), None, PaddingMode.EXPLICIT_ROUND_DOWN, (7, 7), (7, 7)), True),
+        ((MAX, (1, 1), None, PaddingMode.EXPLICIT_ROUND_DOWN, (8, 0)), False),
+        ((MAX, (9, 1)), False),
+        ((MAX, (1, 1), (17, 1)), False),
+        ((MAX, (1, 1, 1)), False),
+        ((PoolingType.MAX_AVERAGE_BLEND, (2, 2)), False),
+    ],
+)
+def test_pooling_runs_within_documented_sizes(attrs, runs):
+    assert (reason(L.POOLING, attrs, ((1, 8, 16, 16),)) is None) == runs
 
 
 def test_reduce_unary_concatenation_and_the_rest():

@@ -61,11 +61,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),
     "add_one_hot": ("IOneHotLayer", "compare with a constant (add_elementwise EQUAL), then add_select"),
-    "add_pooling": ("", "add_pooling_nd, its successor, is missing, too; see there"),
-    "add_pooling_nd": (
-        "IPoolingLayer",
-        "use add_reduce over all positions, else combine shifted slices (add_slice, add_elementwise)",
-    ),
     "add_quantize": ("IQuantizeLayer", "use add_scale and add_cast, or tensor.dynamic_range"),
     "add_reverse_sequence": ("IReverseSequenceLayer", "use add_slice with stride -1 where lengths are alike"),
     "add_rnn_v2": (
@@ -144,6 +139,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "stride": "stride_nd",
         "padding": "padding_nd",
     },
+    "IPaddingLayer": {"pre_padding": "pre_padding_nd", "post_padding": "post_padding_nd"},
+    "IPoolingLayer": {"window_size": "window_size_nd", "stride": "stride_nd", "padding": "padding_nd"},
     "ICudaEngine": {
         "num_bindings": "num_io_tensors",
         "max_batch_size": "get_tensor_profile_shape",

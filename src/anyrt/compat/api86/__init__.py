@@ -25,6 +25,8 @@ from anyrt.core.enums import InterpolationMode, SampleMode
 from anyrt.ops import REMOVED
 
 VERSION = "8.6.1"
+# Layers whose attributes of two axes have a name without "_nd", too.
+TWO_AXES = ("IConvolutionLayer", "IDeconvolutionLayer", "IPaddingLayer", "IPoolingLayer")
 
 
 def offer() -> None:
@@ -40,10 +42,7 @@ def offer() -> None:
         "min_timing_iterations",
         Setting(int, 1, "Kept: fewest runs that a measurement would take.", low=1),
     )
-    padding = layer_class("IPaddingLayer")
-    for name in ("pre_padding", "post_padding"):
-        setattr(padding, name, vars(padding)[f"{name}_nd"])
-    for owner in ("IConvolutionLayer", "IDeconvolutionLayer"):
+    for owner in TWO_AXES:
         for name in missing.REMOVED[owner]:
             setattr(layer_class(owner), name, layers.of_two_axes(name))
     enums.offer()
