@@ -111,6 +111,17 @@ def test_folding_what_has_no_elements_reads_none():
     assert "store out_y[0] = 1.0:f32" in print_kernels(native.lower(graph, {}, Sizes()).module.kernels)
 
 
+def test_an_operand_of_products_that_is_empty_at_all_sizes_lies_somewhere():
+    """No kernel writes it, so that it had no place in the arena."""
+    x, v = b.param("x", (N.dim, 2, 3), DataType.FLOAT), b.param("v", (0, 3, 5), DataType.FLOAT)
+    off = b.map_("sub", v, b.reduce_("sum", v, (2,)))
+    y = b.reshape(b.contract("bnk,bkm->bnm", x, off), (N.dim, 2, 5))
+    graph = Graph((("x", x), ("v", v)), (("y", y),), {}, (Symbol(N, "x", 0),))
+    trial = Trial(load(native.lower(graph, {}, Sizes({N.name: 5})), choose(None)), {N.name: 0})
+    trial.run()
+    assert trial.blocks["tensor y"].bytes.size == abi.ALIGNMENT
+
+
 @pytest.mark.parametrize("level", [None, Level.SSE2.value])
 @pytest.mark.parametrize(
     "part",

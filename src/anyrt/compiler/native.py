@@ -112,7 +112,7 @@ def _places(
             case Space.INPUT | Space.OUTPUT:
                 places[buffer] = (words[buffer.name], 0)
             case Space.ARENA:
-                places[buffer] = (abi.ARENA, arena.offsets[buffer])
+                places[buffer] = (abi.ARENA, arena.offsets.get(buffer, 0))  # nothing writes what is empty
             case _:
                 pass
     return places
