@@ -27,6 +27,11 @@ def resized(net, x):
     return layer
 
 
+def shaped(x, shape):
+    x.shape = shape
+    return x
+
+
 def normalized(method):
     return lambda net, x: getattr(net, method)(
         input=x, scale=constant(net, ONE), bias=constant(net, FOUR), axesMask=0b10
@@ -76,6 +81,15 @@ CASES = {
     "add_matrix_multiply": (
         lambda net, x: net.add_matrix_multiply(input0=x, op0=NONE, input1=x, op1=TRANSPOSE),
         [[10]],
+    ),
+    "add_kv_cache_update": (
+        lambda net, x: net.add_kv_cache_update(
+            cache=shaped(x, (1, 1, 1, 2)),
+            update=constant(net, np.float32([[[[7, 8]]]])),
+            write_indices=axes(net, 0),
+            cache_mode=trt.KVCacheMode.LINEAR,
+        ),
+        [[[[7, 8]]]],
     ),
     "add_normalization": (normalized("add_normalization"), [[3, 5]]),
     "add_normalization_v2": (normalized("add_normalization_v2"), [[3, 5]]),
@@ -175,7 +189,7 @@ def test_the_layer_computes(name, log):
     y.name = "y"
     net.mark_output(y)
     engine = builder.build_engine_with_config(net, builder.create_builder_config())
-    got = engine.run(x=np.float32([[1, 3]]))["y"]
+    got = engine.run(x=np.float32([1, 3]).reshape(engine.get_tensor_shape("x")))["y"]
     assert (got.shape, y.shape) == (np.shape(want), np.shape(want))
     assert np.allclose(got.astype(float), want, atol=1e-4)
 

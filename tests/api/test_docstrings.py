@@ -30,6 +30,8 @@ def test_example_of_a_method_runs_and_stands_in_its_docstring(method, net, log):
         "bounds": net.add_input("bounds", trt.int32, (3, 1)),
     }
     names |= {n: net.add_input(n, trt.float32, (1, 4, 2)) for n in ("cos_cache", "sin_cache")}
+    names |= {"cache": net.add_input("cache", trt.float32, (1, 3, 8, 4))}
+    names |= {"write_indices": net.add_input("write_indices", trt.int32, (1,))}
     names |= {"condition": net.add_input("condition", trt.bool, (1, 3, 4, 4)), "network": net}
     exec(method.example, {"trt": trt, "np": np}, names)
     assert (names["layer"].get_output(0).shape.rank >= 0, log.lines) == (True, [])

@@ -104,6 +104,11 @@ def rotated(net, x):
     return net.add_rotary_embedding(x, cos, sin, False, 0)
 
 
+def cached(net, x):
+    at = constant(net, np.int32([1]))
+    return net.add_kv_cache_update(x, constant(net, np.float32([[[[5]]]])), at, trt.KVCacheMode.LINEAR)
+
+
 TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are those of (1, 3) and (3, 9)
 SEEN = [[[[2.761594], [2.995055]]]]
 FOUR = [[[[1, 2, 3, 4]]]]
@@ -211,6 +216,9 @@ CASES = {
     ("ILRNLayer", "alpha"): ([[[1]], [[3]]], lrn, 3, [[[0.5]], [[0.3]]], [[[1 / 4]], [[3 / 28]]]),
     ("ILRNLayer", "beta"): ([[[1]], [[3]]], lrn, 2, [[[0.5]], [[0.3]]], [[[1 / 4]], [[3 / 100]]]),
     ("ILRNLayer", "k"): ([[[1]], [[3]]], lrn, 3, [[[0.5]], [[0.3]]], [[[1 / 4]], [[3 / 12]]]),
+    ("IKVCacheUpdateLayer", "update_form"): (
+        *(TWO, cached, trt.AttentionIOForm.PACKED_NHD, [[[[1], [5]]]], None),
+    ),
     ("INormalizationLayer", "compute_precision"): (  # float16 holds no 2049
         *([[2048, 2049], [1, 3]], lambda net, x: norm(net, x, 0b10), trt.float16),
         *([[-1, 1], [-1, 1]], [[0, 0], [-1, 1]]),
@@ -339,7 +347,7 @@ def same(a, b):
 
 
 def test_the_cases_are_the_attributes_of_all_layers():
-    other = {"is_v2", "decomposable"}  # below, and in test_attention
+    other = {"is_v2", "decomposable", "cache_mode"}  # below, in test_attention, and the one there is
     assert set(CASES) == {key for key in ATTRIBUTES if key[1] not in other}
 
 

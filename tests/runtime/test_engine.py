@@ -80,6 +80,22 @@ def test_a_context_follows_changes_of_shape_and_address(engine):
         assert np.array_equal(y, x + 1)
 
 
+def test_an_output_must_not_lie_where_an_input_does(engine):
+    context, memory = engine.create_context(), np.zeros(24, np.float32)
+    context.set_shape("x", (4, 3))
+    context.set_address("x", memory[:12])
+    for at in (0, 11, 3):
+        context.set_address("y", memory[at : at + 12])
+        assert code_of(context.run) == "AR711"
+        context.set_address("y", memory[12:])
+        context.run()
+    context.set_address("x", memory[10:22])
+    assert code_of(context.run) == "AR711"
+    context.set_address("x", memory[:12])
+    context.run()
+    assert memory.tolist() == [0] * 12 + [1] * 12
+
+
 def test_a_bound_array_gives_its_shape_and_stays_alive(engine):
     context, y = engine.create_context(), np.zeros((5, 3), np.float32)
     context.set_address("x", ramp(5))

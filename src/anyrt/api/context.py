@@ -302,8 +302,9 @@ class IExecutionContext(Reporting, Managed):
         """One inference, and True; outputs are written when it returns, the stream only reaches callbacks.
 
         Refused: AR707, an input without a shape; AR701, a tensor without an address; AR704, an array of
-        another shape; AR708, another thread is running this context; AR802, no memory. Answers False then,
-        with code and cause in the log; under anyrt.strict() it raises."""
+        another shape; AR708, another thread is running this context; AR711, an output that lies where an
+        input does, or the update of a cache that does not lie where this does; AR802, no memory. Answers
+        False then, with code and cause in the log; under anyrt.strict() it raises."""
         if type(stream_handle) is int and not self._is_watched and self._context.run_again():
             return True
         return self._execute_async_v3(stream_handle)

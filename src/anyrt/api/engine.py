@@ -313,8 +313,10 @@ class ICudaEngine(Reporting, Managed):
         return [] if limits is None else [list(limits.min), list(limits.opt), list(limits.max)]
 
     def get_aliased_input_tensor(self, name: str) -> str | None:
-        """The input whose memory an output shares: none does."""
-        return None
+        """The input whose memory an output has, as the update of a cache; None for all others."""
+        bindings, sources = self._plan.bindings, self._loaded.sources
+        source = sources.get(self._loaded.position.get(name, -1))
+        return None if source is None else bindings[source].name
 
     def is_debug_tensor(self, name: str) -> bool:
         """Whether a debug listener may see the tensor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from anyrt.api.expansion import Expansion, Limits
+from anyrt.api.layer import ILayer
 from anyrt.api.marks import DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.profile import IOptimizationProfile
@@ -18,7 +19,7 @@ from anyrt.core.enums import Severity, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.symbolic import known
-from anyrt.plan.plan import Binding, LayerRecord, Range
+from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.const import Blob
 
 Profile = tuple[Range, ...]
@@ -39,6 +40,7 @@ def freeze(
     ranges = _profiles(network, profiles)
     expansion = Expansion(_limits(network, ranges), all_values=False)
     _judge(network, expansion)
+    _check_updates(network)
     names = _names(network, expansion)
     graph = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
@@ -99,6 +101,28 @@ def _judge(network: INetworkDefinition, expansion: Expansion) -> None:
         raise mistake
 
 
+def _check_updates(network: INetworkDefinition) -> None:
+    """What is updated in place is read by nobody else, before or after, and its update is an output."""
+    every = [(layer, *pair) for layer in network._layers for pair in _updates(layer)]
+    for layer, output, source in every:
+        others = [c for c in source._consumers if c is not layer and c._passes_values]
+        if others or source._consumers.count(layer) > 1:
+            got = f"{source._name}, which {others[0]._place if others else 'another input'} reads, too"
+            do = "read the update, the output of this layer, instead"
+            raise GraphError("AR409", layer._place, got, "a cache that nothing else reads", do)
+        if output not in network._outputs:
+            do = "call network.mark_output(layer.get_output(0))"
+            raise GraphError("AR409", layer._place, "an update that is no output", "one that is marked", do)
+
+
+def _updates(layer: ILayer) -> Iterator[tuple[ITensor, ITensor]]:
+    """Each output of `layer` that has the memory of an operand, and that operand."""
+    for output, operand in layer._op.shares:
+        source = layer._inputs[operand]
+        assert source is not None, f"{layer._name} was judged"
+        yield layer._outputs[output], source
+
+
 def _names(network: INetworkDefinition, expansion: Expansion) -> dict[Value, str]:
     names = {expansion.value(t): t._name for t in network._inputs}
     for layer in network._layers:
@@ -132,6 +156,7 @@ def _layers(
         details = [("source", layer._source), ("metadata", layer._metadata)]
         details += shown if layer is network._layers[0] else []  # no layer makes an input
         details += [(n, _shown(x)) for n, x in layer._attributes.items()]
+        details += [(MEMORY_OF, source._name) for _, source in _updates(layer)]
         for tensor in layer._outputs:
             details += _marks(network, expansion, tensor) if tensor in outputs else ()
         inputs = tuple(t._name for t in layer._inputs if t is not None)

@@ -50,7 +50,6 @@ LAYERS: dict[str, tuple[str, str]] = {
         " IIfConditionalOutputLayer",
         "compute both branches and choose with add_select",
     ),
-    "add_kv_cache_update": ("IKVCacheUpdateLayer", "use add_slice and add_concatenation"),
     "add_loop": (
         "ILoop IIteratorLayer ILoopBoundaryLayer ILoopOutputLayer IRecurrenceLayer ITripLimitLayer",
         "add the layers of each turn in a loop of Python",

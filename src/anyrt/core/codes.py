@@ -172,6 +172,11 @@ SHAPES: dict[int, tuple[str, str, str]] = {
         "What products are summed over has one size in all operands that have it",
         "make the sizes equal, or transpose an operand",
     ),
+    131: (
+        "write beyond the end",
+        "A cache has room for what is written into it, from the position on where that begins",
+        "write less, or earlier, or give the cache more positions",
+    ),
 }
 
 DTYPES: dict[int, tuple[str, str, str]] = {
@@ -274,6 +279,11 @@ GRAPH: dict[int, tuple[str, str, str]] = {
         "cycle in the network",
         "A layer may not depend on its own output",
         "connect no layer to what follows from it",
+    ),
+    409: (
+        "no cache to update in place",
+        "A cache is an input of the network that nothing else reads, and its update is an output",
+        "mark the update as an output, and let other layers read that",
     ),
 }
 
@@ -389,6 +399,11 @@ BINDINGS: dict[int, tuple[str, str, str]] = {
         "return an address with room for them",
     ),
     710: ("inconsistent shapes", "Shapes given for this run contradict each other", "give shapes that agree"),
+    711: (
+        "memory shared wrongly",
+        "An output has memory of its own, but the update of a cache, which has the cache's",
+        "bind the output to another array, and the update of a cache to the cache's",
+    ),
 }
 
 RESOURCES: dict[int, tuple[str, str, str]] = {

@@ -234,6 +234,7 @@ class Op(Generic[A]):
     It may answer an integer output with real numbers, which are then rounded half to even and saturated.
     dla: None when DLA could run the layer, else the documented reason why not (`dla_reason` adds the rules
     common to all).
+    shares: (output, operand) pairs: the output has the operand's memory, which is an input of the network.
     real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
     tensors' scales);
     otherwise their codes are copied.
@@ -258,6 +259,7 @@ class Op(Generic[A]):
     source: str = ""
     removed: bool = False
     scope: Scope | None = None
+    shares: tuple[tuple[int, int], ...] = ()
 
     @property
     def owner(self) -> str:

@@ -26,6 +26,7 @@ from anyrt.plan.json import MAX_INT, Json, Reader
 MAX_BINDINGS: Final = 4096
 MAX_SYMBOLS: Final = 65536
 MAX_PROFILES: Final = 1024
+MEMORY_OF: Final = "memory of"  # of a layer, in its details: the input whose memory its output has
 MAX_RECORDS: Final = 1 << 20  # blobs, requirements, layers, settings
 
 T = TypeVar("T")
@@ -144,6 +145,14 @@ class Plan:
         """The symbols of sizes, for reading a program."""
         return {s.name: s.sym for s in self.symbols}
 
+    @property
+    def sources(self) -> dict[int, int]:
+        """The inputs that outputs are updates of, and whose memory they have, as indices of bindings."""
+        place = {b.name: i for i, b in enumerate(self.bindings)}
+        told = ((layer.outputs, x) for layer in self.layers for key, x in layer.details if key == MEMORY_OF)
+        found = {place[y]: place[x] for ys, x in told for y in ys if x in place and y in place}
+        return {y: x for y, x in found.items() if _is_update(self.bindings[y], self.bindings[x])}
+
     def number(self, setting: str) -> int | None:
         """A setting that counts something; None when it is not there."""
         text = dict(self.settings).get(setting)
@@ -173,6 +182,11 @@ class Plan:
             ],
             "report": self.report,
         }
+
+
+def _is_update(output: Binding, source: Binding) -> bool:
+    same = (output.dtype, output.shape) == (source.dtype, source.shape)
+    return same and source.is_input and not output.is_input
 
 
 def _print_binding(b: Binding) -> Json:

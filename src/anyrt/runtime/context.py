@@ -21,6 +21,7 @@ from anyrt.runtime.arrays import UNBOUND, Bindable, Bound, bind, read_values
 from anyrt.runtime.loaded import Loaded, static_shape
 from anyrt.runtime.memory import EMPTY, Policy, Workspace, adopt, take, workspace_bytes
 from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape
+from anyrt.runtime.shared import check, rivals
 
 _ALLOCATOR_ALIGNMENT = 256
 
@@ -51,6 +52,7 @@ class Context:
         if abi.CODE in dict(loaded.program.entries):  # an image may hold functions alone
             self.words[abi.PROGRAM] = loaded.code.address(abi.CODE)
         self._bound: list[Bound | None] = [None] * count
+        self._rivals = rivals(loaded.plan.bindings, loaded.sources)
         self._shapes: list[Shape | None] = []
         self._allocators: dict[int, OutputAllocator] = {}
         self._prepared: Resolved | None = None
@@ -170,11 +172,12 @@ class Context:
         bound = bind(self.loaded.plan.bindings[index], value)
         if index < len(self._shapes) and self._shapes[index] is None and bound.shape is not None:
             self.set_shape(name, bound.shape)
-        self._bound[index] = bound
+        before, self._bound[index] = self.words[abi.FIRST_BINDING + index], bound
         self.words[abi.FIRST_BINDING + index] = bound.address
         if self.is_ready and self._prepared is not None:
             nbytes = self._prepared.nbytes[index]
-            self.is_ready = bool(bound.address) and bound.nbytes in (None, nbytes)
+            fits = bool(bound.address) and bound.nbytes in (None, nbytes)
+            self.is_ready = fits and (bound.address == before or self._stays_apart(self._prepared, index))
 
     def bound_address(self, name: str) -> int:
         """The address of a tensor, 0 when none is set."""
@@ -296,7 +299,26 @@ class Context:
             self.loaded.plan.bindings, self._bound, resolved.nbytes, strict=True
         ):
             _check_bound(binding, bound, nbytes)
+        check(self.loaded.plan.bindings, self.loaded.sources, self._addresses(), resolved.nbytes)
         self.is_ready = self.can_stay_ready
+
+    def _addresses(self) -> array[int]:
+        """Of all inputs and outputs."""
+        return self.words[abi.FIRST_BINDING : abi.FIRST_BINDING + len(self._bound)]
+
+    def _stays_apart(self, resolved: Resolved, index: int) -> bool:
+        """Whether the tensor surely meets none that it must not; False where `check` has to say."""
+        rivals = self._rivals[index]
+        if rivals is None:
+            return False
+        words, nbytes = self.words, resolved.nbytes
+        begin = words[abi.FIRST_BINDING + index]
+        end = begin + nbytes[index]
+        for k in rivals:
+            other = words[abi.FIRST_BINDING + k]
+            if other < end and begin < other + nbytes[k]:
+                return False
+        return True
 
     def _ask(self, index: int, allocator: OutputAllocator, resolved: Resolved) -> None:
         name, current = self.loaded.plan.bindings[index].name, self._bound[index] or UNBOUND

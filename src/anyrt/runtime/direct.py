@@ -34,6 +34,9 @@ class DirectCall:
         self._results = [(abi.FIRST_BINDING + i, b) for i, b in enumerate(bindings) if not b.is_input]
         self._shapes: list[Shape] = []
         self._outputs: list[tuple[str, int, Shape, np.dtype[np.generic]]] = []
+        # Outputs are new arrays: what updates a cache is written into a copy of it.
+        sources = context.loaded.sources
+        self._updates = {bindings[y].name: (abi.FIRST_BINDING + x, x) for y, x in sources.items()}
         self._packed: list[tuple[str, DataType, Shape]] = []
 
     def __call__(self, arrays: Mapping[str, object]) -> dict[str, Array]:
@@ -60,7 +63,12 @@ class DirectCall:
             self._fit(shapes)
         outputs: dict[str, Array] = {}
         for name, word, shape, dtype in self._outputs:
-            array = np.empty(shape, dtype)
+            if name in self._updates:
+                source, position = self._updates[name]
+                array = held[position].reshape(shape).copy()
+                words[source] = address_of(array)
+            else:
+                array = np.empty(shape, dtype)
             words[word] = address_of(array)
             outputs[name] = array
         self._context.execute()

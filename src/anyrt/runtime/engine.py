@@ -63,6 +63,7 @@ def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile]
         resolver=Resolver(plan, compiled.program),
         position=position,
         value_inputs=tuple(sorted({position[s.tensor] for s in plan.symbols if s.is_value})),
+        sources=plan.sources,
         consts=constants.address,
         owner=constants.owner,
         is_intact=constants.is_intact,

@@ -27,8 +27,9 @@ P = ParamSpec("P")
 class Loaded:
     """What all contexts of an engine share; nothing in it changes.
 
-    `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes.
-    `is_intact`: whether constants in a mapped file are what they were; None where they are in memory.
+    `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes. `sources`:
+    the inputs whose memory outputs have, by index. `is_intact`: whether constants in a mapped file are what
+    they were; None where they are in memory.
     """
 
     plan: Plan
@@ -39,6 +40,7 @@ class Loaded:
     resolver: Resolver
     position: dict[str, int]
     value_inputs: tuple[int, ...]
+    sources: dict[int, int]
     consts: int
     owner: object
     is_intact: Callable[[], bool] | None

@@ -54,6 +54,7 @@ def _bind(context: Context, feeds: Mapping[str, Array]) -> list[Array]:
     nbytes = context.resolve().nbytes
     for number, binding in enumerate(bindings):
         if not binding.is_input:
-            held.append(np.empty(nbytes[number], np.uint8))
+            source = context.loaded.sources.get(number)
+            held.append(np.empty(nbytes[number], np.uint8) if source is None else held[source])
             context.set_address(binding.name, held[-1].ctypes.data)
     return held

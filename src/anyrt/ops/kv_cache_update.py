@@ -1,0 +1,232 @@
+"""KVCacheUpdate: new keys or values written into a cache, each batch's from its own position on.
+
+add_kv_cache_update(cache, update, write_indices, KVCacheMode.LINEAR)      # cache: (B, heads, S_max, H)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim, add
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.enums_more import AttentionIOForm, KVCacheMode
+from anyrt.core.errors import ArgumentError, GraphError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value, apply
+from anyrt.ir.symbolic import known
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import cast, gather, iota, map_, reshape, scalar, slice_, transpose
+from anyrt.prims.build import expand as expand_
+from anyrt.prims.const import Param, Shape
+
+PADDED, PACKED = AttentionIOForm.PADDED_BHND, AttentionIOForm.PACKED_NHD
+LENGTHS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KVCacheUpdateAttrs(Attrs):
+    """Attributes of KVCacheUpdate."""
+
+    cache_mode: KVCacheMode = attr(Kind.ENUM, "LINEAR: positions follow one another", enum=KVCacheMode)
+    update_form: AttentionIOForm = attr(
+        Kind.ENUM,
+        "the update is (batch, heads, tokens, size), or has tokens of all batches, (tokens, heads, size)",
+        PADDED,
+        enum=AttentionIOForm,
+    )
+
+
+def expand(layer: Layer[KVCacheUpdateAttrs]) -> tuple[Value, ...]:
+    """For every position of the cache a selection: what is written there, a `Gather`, or what was there. So
+    nothing is written outside, wherever the indices lie, and the result may have the cache's memory."""
+    cache, rules = layer.input(0), _check(layer)
+    batch, heads, most, size = cache.shape
+    position = iota((1, 1, most, 1), 2, DataType.INT64)
+    at = map_("sub", position, _column(layer.input(2), 0, batch))
+    tokens, first, count = _update(layer, batch)
+    inside = map_("and", map_("le", scalar(0, at), at), map_("lt", at, count))
+    at = at if first is None else map_("add", at, first)
+    source = expand_(tokens, (batch, heads, tokens.shape[2], size))
+    written = gather(source, expand_(at, (batch, heads, most, size)), 2)
+    return (checked(map_("select", inside, written, cache), rules),)
+
+
+def _update(layer: Layer[KVCacheUpdateAttrs], batch: Dim) -> tuple[Value, Value | None, Value]:
+    """What is written, with the cache's axes; where the tokens of each batch begin there, if not with the
+    first; and how many they are."""
+    update = layer.input(1)
+    if layer.attrs.update_form is PADDED:
+        return update, None, reshape(apply(Shape((update.shape[2],))), (1, 1, 1, 1))
+    lengths = layer.input(LENGTHS)
+    first, behind = _column(lengths, 0, batch), _column(lengths, 1, batch)
+    tokens = transpose(update, (1, 0, 2))
+    return reshape(tokens, (1, *tokens.shape)), first, map_("sub", behind, first)
+
+
+def _column(numbers: Value, start: Dim, count: Dim) -> Value:
+    """`count` of the numbers as (B, 1, 1, 1)."""
+    return cast(reshape(slice_(numbers, (start,), (count,), (1,)), (count, 1, 1, 1)), DataType.INT64)
+
+
+def _check(layer: Layer[KVCacheUpdateAttrs]) -> Requirements:
+    """The cache is a network's input, and the other shapes are its own."""
+    cache, update, packed = layer.input(0), layer.input(1), layer.attrs.update_form is PACKED
+    if not isinstance(cache.op, Param):
+        do = "pass the network's input itself"
+        raise GraphError("AR409", layer.name, "a cache that is computed", "a network input", do)
+    _check_rank(layer, 0, 4, "(batch, heads, positions, head size)")
+    _check_rank(layer, 1, *((3, "(tokens, heads, head size)") if packed else (4, "the cache's axes")))
+    _check_rank(layer, 2, 1, "one position for each batch")
+    batch, heads, most, size = cache.shape
+    if not isinstance(most, int):
+        got, do = f"a cache of shape {show(cache.shape)}", "fix the number of positions in the input"
+        raise ShapeError("AR117", layer.name, got, "a static number of positions", do)
+    rules = _equal(layer, layer.input(2).shape[0], batch, "write_indices of", f"{batch}, one for each batch")
+    wanted = (heads, size) if packed else (batch, heads, size)
+    given = update.shape[1:] if packed else (*update.shape[:2], update.shape[3])
+    for a, b in zip(given, wanted, strict=True):
+        rules += _equal(layer, a, b, f"an update of shape {show(update.shape)},", f"{b}, as the cache has it")
+    return rules + (_check_lengths(layer, batch) if packed else _check_ends(layer, most))
+
+
+def _check_rank(layer: Layer[KVCacheUpdateAttrs], i: int, rank: int, wanted: str) -> None:
+    x = layer.input(i)
+    if x.type.rank != rank:
+        got = f"{OPERANDS[i].name} of shape {show(x.shape)}"
+        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
+
+
+def _equal(layer: Layer[KVCacheUpdateAttrs], a: Dim, b: Dim, what: str, wanted: str) -> Requirements:
+    return need(layer.name, a, Relation.EQ, b, "AR123", f"{what} size {a}", wanted, "make the sizes equal")
+
+
+def _check_lengths(layer: Layer[KVCacheUpdateAttrs], batch: Dim) -> Requirements:
+    if layer.optional(LENGTHS) is None:
+        do = "set update_lengths to where each batch begins, and the end"
+        raise GraphError("AR406", layer.name, "PACKED_NHD without update_lengths", "B + 1 numbers", do)
+    _check_rank(layer, LENGTHS, 1, "one number for each batch, and the end")
+    wanted = add(batch, 1)
+    return _equal(layer, layer.input(LENGTHS).shape[0], wanted, "update_lengths of", f"{wanted}")
+
+
+def _check_ends(layer: Layer[KVCacheUpdateAttrs], most: int) -> Requirements:
+    """No more tokens than the cache has positions; indices that are known leave room for them."""
+    if layer.optional(LENGTHS) is not None:
+        got, do = "update_lengths of a padded update", "set update_form to PACKED_NHD, or leave them out"
+        raise ArgumentError("AR310", layer.name, got, "a packed update", do)
+    tokens = layer.input(1).shape[2]
+    rules = need(
+        layer.name, tokens, Relation.LE, most, "AR131", f"{tokens} tokens", f"at most {most}",
+        f"write at most {most} tokens at once",
+    )  # fmt: skip
+    return tuple(rule for group in (rules, *_ends(layer, tokens, most)) for rule in group)
+
+
+def _ends(layer: Layer[KVCacheUpdateAttrs], tokens: Dim, most: int) -> Iterator[Requirements]:
+    indices = known(layer.input(2))
+    for index in [] if indices is None else indices.reshape(-1).tolist():
+        end, do = add(index, tokens), f"write inside the {most} positions of the cache"
+        got = f"{tokens} tokens from position {index} on"
+        yield need(layer.name, 0, Relation.LE, index, "AR131", got, "a position of 0 or more", do)
+        yield need(layer.name, end, Relation.LE, most, "AR131", got, f"an end at {most} or before", do)
+
+
+def ref(attrs: KVCacheUpdateAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Token by token, those that lie inside."""
+    cache, update, indices = arrays[0].astype(np.float64), arrays[1].astype(np.float64), arrays[2]
+    y = cache.copy()
+    for b in range(len(cache)):
+        new = update[b % max(len(update), 1)]
+        if attrs.update_form is PACKED and arrays[LENGTHS] is not ABSENT:
+            begin, end = (int(n) for n in arrays[LENGTHS][b : b + 2])
+            new = update[begin:end].transpose(1, 0, 2)
+        for t in range(new.shape[1]):
+            if 0 <= int(indices[b]) + t < cache.shape[2]:
+                y[b, :, int(indices[b]) + t] = new[:, t]
+    return (y,)
+
+
+def cases() -> tuple[Case[KVCacheUpdateAttrs], ...]:
+    """Both forms, types of indices, all types; positions before and behind the cache."""
+    k, f, i32, i64 = KVCacheUpdateAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
+    cache, update, linear = (3, 2, 9, 4), (3, 2, 2, 4), KVCacheMode.LINEAR
+    far = (None, None, np.array([8, -1, 1 << 40]))
+    own = ((0, 1, 3), (0, 1, 2, 3), (0,))
+    packed = k(linear, PACKED)
+    return (
+        Case(k(linear), ((2, 1, 4, 3), (2, 1, 2, 3), (2,)), (f, f, i32), dynamic=own),
+        Case(k(linear), (cache, update, (3,)), (f, f, i32), (None, None, np.array([0, 3, 7])), own),
+        Case(k(linear), (cache, update, (3,)), (f, f, i64), far, own),
+        Case(k(linear), ((2, 4, 40, 64), (2, 4, 1, 64), (2,)), (f, f, i32), (*far[:2], np.array([39, 5])),
+             own),
+        Case(k(linear), ((0, 2, 9, 4), (0, 2, 9, 4), (0,)), (f, f, i32), dynamic=own),
+        Case(packed, (cache, (5, 2, 4), (3,), (4,)), (f, f, i32, i32),
+             (None, None, np.array([7, 0, -1]), np.array([0, 3, 3, 5])), ((0, 1, 3), (0, 1, 2), (0,), (0,))),
+        *(
+            Case(k(linear), (cache, update, (3,)), (t, t, i32), (None, None, np.array([1, 0, 8])), own)
+            for t in (DataType.HALF, DataType.BF16)
+        ),
+    )  # fmt: skip
+
+
+def mistakes() -> tuple[Mistake[KVCacheUpdateAttrs], ...]:
+    """Shapes, more than the cache holds, lengths, types."""
+    k, f, h, i32 = KVCacheUpdateAttrs, DataType.FLOAT, DataType.HALF, DataType.INT32
+    cache, update, types = (3, 2, 9, 4), (3, 2, 2, 4), (f, f, i32, i32)
+    a, packed = k(KVCacheMode.LINEAR), k(KVCacheMode.LINEAR, PACKED)
+    return (
+        Mistake("AR123", "a cache of another rank than 4", a, ((2, 9, 4), update, (3,)), types),
+        Mistake("AR123", "an update of another head size", a, (cache, (3, 2, 2, 5), (3,)), types),
+        Mistake("AR123", "an update of another rank", a, (cache, (2, 2, 4), (3,)), types),
+        Mistake("AR123", "write_indices of another count than batches", a, (cache, update, (2,)), types),
+        Mistake("AR123", "write_indices that are no list", a, (cache, update, (3, 1)), types),
+        Mistake("AR131", "more tokens than the cache has positions", a, (cache, (3, 2, 10, 4), (3,)), types),
+        Mistake("AR406", "a packed update without update_lengths", packed, (cache, (5, 2, 4), (3,)), types),
+        Mistake("AR310", "update_lengths of a padded update", a, (cache, update, (3,), (4,)), types),
+        Mistake("AR123", "update_lengths of another count", packed, (cache, (5, 2, 4), (3,), (3,)), types),
+        Mistake("AR202", "write_indices that are no integers", a, (cache, update, (3,)), (f, f, f)),
+        Mistake("AR202", "a type that KVCacheUpdate does not take", a, (cache, update, (3,)), (i32,)),
+        Mistake("AR203", "an update of another type than the cache", a, (cache, update, (3,)), (f, h, i32)),
+        Mistake("AR117", "a cache whose number of positions is dynamic", a, (cache, update, (3,)), types,
+                dynamic=True),
+    )  # fmt: skip
+
+
+OPERANDS = (
+    Input("cache", FLOATS),
+    Input("update", FLOATS, same_as=0),
+    Input("write_indices", INTS),
+    Input("update_lengths", frozenset({DataType.INT32}), required=False, is_property=True),
+)
+OPS = (
+    Op(
+        layer=LayerType.KV_CACHE_UPDATE,
+        cls="IKVCacheUpdateLayer",
+        methods=(
+            Method(
+                "add_kv_cache_update",
+                ("cache", "update", "write_indices", "cache_mode"),
+                example="linear = trt.KVCacheMode.LINEAR\n"
+                "layer = network.add_kv_cache_update(cache, x, write_indices, linear)\n"
+                "network.mark_output(layer.get_output(0))",
+            ),
+        ),
+        inputs=OPERANDS,
+        attrs=KVCacheUpdateAttrs,
+        expand=expand,
+        ref=ref,
+        doc="The cache, with token t of each batch at position write_indices + t. The cache is an input of "
+        "the network that no other layer reads, its number of positions is static, and the output is an "
+        "output of the network, which is bound to the cache's memory. Indices that are known before a run "
+        "must leave room for all tokens; of other indices, tokens that lie outside are dropped.",
+        cases=cases,
+        mistakes=mistakes,
+        source="operator page KVCacheUpdate; from 10.15, packed form from 11.1",
+        shares=((0, 0),),
+    ),
+)

@@ -1,0 +1,130 @@
+"""Caches of keys and values, which are updated in place."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.core.errors import GraphError
+
+F, LINEAR = trt.float32, trt.KVCacheMode.LINEAR
+
+
+def updating(net, *, mark=True):
+    """A network whose input `cache` of 6 positions gets `new` from the positions `at` on."""
+    cache, new = net.add_input("cache", F, (2, 1, 6, 2)), net.add_input("new", F, (2, 1, 2, 2))
+    layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int32, (2,)), LINEAR)
+    layer.get_output(0).name = "updated"
+    if mark:
+        net.mark_output(layer.get_output(0))
+    return cache, layer
+
+
+def built(net):
+    return net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+
+
+@pytest.fixture
+def bound(net):
+    """A context, and the arrays that are bound to it."""
+    updating(net)
+    context = built(net).create_execution_context()
+    arrays = {
+        "cache": np.zeros((2, 1, 6, 2), np.float32),
+        "new": np.arange(1, 9, dtype=np.float32).reshape(2, 1, 2, 2),
+        "at": np.int32([0, 3]),
+    }
+    for name, array in arrays.items():
+        context.set_tensor_address(name, array)
+    return context, arrays
+
+
+def test_a_cache_is_written_where_it_lies(bound):
+    context, arrays = bound
+    context.set_tensor_address("updated", arrays["cache"])
+    assert context.execute_async_v3(0)
+    assert arrays["cache"][0, 0].tolist() == [[1, 2], [3, 4], [0, 0], [0, 0], [0, 0], [0, 0]]
+    arrays["at"][:] = 2, 5
+    assert context.execute_async_v3(0)
+    assert arrays["cache"][0, 0].tolist() == [[1, 2], [3, 4], [1, 2], [3, 4], [0, 0], [0, 0]]
+    assert arrays["cache"][1, 0].tolist() == [[0, 0], [0, 0], [0, 0], [5, 6], [7, 8], [5, 6]]
+
+
+def test_an_update_that_is_not_bound_to_its_cache_is_refused(bound, log):
+    context, arrays = bound
+    context.set_tensor_address("updated", np.zeros_like(arrays["cache"]))
+    assert not context.execute_async_v3(0)
+    assert "[AR711] updated (test_kv_cache.py:" in log.lines[0]
+    assert "got other memory than cache, wanted that of cache, which it updates in place" in log.lines[0]
+    context.set_tensor_address("updated", arrays["cache"])
+    assert context.execute_async_v3(0)
+    context.set_tensor_address("cache", np.zeros_like(arrays["cache"]))
+    assert not context.execute_async_v3(0)
+
+
+def test_an_update_must_not_touch_other_inputs(bound, log):
+    context, arrays = bound
+    context.set_tensor_address("updated", arrays["cache"])
+    context.set_tensor_address("new", arrays["cache"][1:].reshape(-1)[:8])
+    assert not context.execute_async_v3(0)
+    assert "[AR711] updated (test_kv_cache.py:" in log.lines[0]
+    assert "got memory that the input new has, too, wanted memory of its own" in log.lines[0]
+
+
+def test_the_engine_names_the_cache(net):
+    updating(net)
+    engine = built(net)
+    assert [engine.get_aliased_input_tensor(n) for n in ("updated", "cache", "?")] == ["cache", None, None]
+    again = trt.Runtime(trt.Logger()).deserialize_cuda_engine(engine.serialize())
+    assert again.get_aliased_input_tensor("updated") == "cache"
+
+
+def test_running_with_arrays_leaves_the_cache_as_it_is(net):
+    updating(net)
+    cache, new = np.zeros((2, 1, 6, 2), np.float32), np.ones((2, 1, 2, 2), np.float32)
+    updated = built(net).run(cache=cache, new=new, at=np.int32([4, 5]))["updated"]
+    assert (cache.sum(), updated[:, 0, :, 0].tolist()) == (0, [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 1]])
+
+
+def test_what_is_no_cache_is_refused_while_building(net):
+    cache, layer = updating(net, mark=False)
+    other = net.add_identity(cache)
+    net.mark_output(other.get_output(0))
+    with trt.strict(), pytest.raises(GraphError, match=r"AR409.*cache, which .*Identity.* reads, too"):
+        built(net)
+    other.set_input(0, layer.get_output(0))
+    with trt.strict(), pytest.raises(GraphError, match=r"AR409.*an update that is no output"):
+        built(net)
+    net.mark_output(layer.get_output(0))
+    assert built(net) is not None
+    layer.set_input(0, net.add_identity(cache).get_output(0))
+    with trt.strict(), pytest.raises(GraphError, match=r"AR409.*got a cache that is computed"):
+        built(net)
+
+
+def test_the_sizes_of_a_cache_may_be_read(net):
+    cache, _ = updating(net)
+    net.mark_output(net.add_shape(cache).get_output(0))
+    assert built(net) is not None
+
+
+@pytest.mark.parametrize("index", [5, -1])
+def test_constant_positions_outside_the_cache_are_refused(net, log, index):
+    cache, new = net.add_input("cache", F, (1, 1, 6, 2)), net.add_input("new", F, (1, 1, 2, 2))
+    at = net.add_constant((1,), np.int32([index])).get_output(0)
+    layer = net.add_kv_cache_update(cache, new, at, LINEAR)
+    assert layer.get_output(0).shape.rank == -1
+    assert f"got 2 tokens from position {index} on" in log.lines[0]
+
+
+def test_packed_tokens_have_lengths(net):
+    cache, new = net.add_input("cache", F, (2, 1, 6, 1)), net.add_input("new", F, (3, 1, 1))
+    layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int32, (2,)), LINEAR)
+    layer.update_form = trt.AttentionIOForm.PACKED_NHD
+    layer.update_lengths = lengths = net.add_input("lengths", trt.int32, (3,))
+    assert (layer.update_lengths, layer.get_input(3)) == (lengths, lengths)
+    layer.get_output(0).name = "updated"
+    net.mark_output(layer.get_output(0))
+    feeds = {"new": np.float32([1, 2, 3]).reshape(3, 1, 1), "lengths": np.int32([0, 1, 3])}
+    cache = np.zeros((2, 1, 6, 1), np.float32)
+    updated = built(net).run(cache=cache, at=np.int32([4, 0]), **feeds)["updated"]
+    assert updated.reshape(2, 6).tolist() == [[0, 0, 0, 0, 1, 0], [2, 3, 0, 0, 0, 0]]
