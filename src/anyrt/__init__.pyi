@@ -462,6 +462,29 @@ class IElementWiseLayer(ILayer):
 class IIdentityLayer(ILayer):
     """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
 
+class IKVCacheUpdateLayer(ILayer):
+    """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
+    network that no other layer reads, its number of positions is static, and the output is an output
+    of the network, which is bound to the cache's memory. Indices that are known before a run must
+    leave room for all tokens; of other indices, tokens that lie outside are dropped.
+    """
+    @property
+    def cache_mode(self) -> KVCacheMode:
+        """LINEAR: positions follow one another"""
+
+    @cache_mode.setter
+    def cache_mode(self, value: KVCacheMode) -> None: ...
+    @property
+    def update_form(self) -> AttentionIOForm:
+        """the update is (batch, heads, tokens, size), or has tokens of all batches, (tokens, heads, size)"""
+
+    @update_form.setter
+    def update_form(self, value: AttentionIOForm) -> None: ...
+    @property
+    def update_lengths(self) -> ITensor: ...
+    @update_lengths.setter
+    def update_lengths(self, value: ITensor) -> None: ...
+
 class ILRNLayer(ILayer):
     """x / (k + alpha / window · Σ x²)^beta, with the sum over the (window − 1) / 2 channels before and
     after, as far as there are some; channels are the third axis from the end. Computed in float32.
@@ -1399,6 +1422,45 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_identity(x)
 
         As in TensorRT 10.16 (operator page Identity; int64 and fp4 are extensions).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_kv_cache_update(
+        self, cache: ITensor, update: ITensor, write_indices: ITensor, cache_mode: KVCacheMode
+    ) -> IKVCacheUpdateLayer:
+        """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
+        network that no other layer reads, its number of positions is static, and the output is an output
+        of the network, which is bound to the cache's memory. Indices that are known before a run must
+        leave room for all tokens; of other indices, tokens that lie outside are dropped.
+
+        cache: float32, float16, bfloat16
+        update: float32, float16, bfloat16; the type of input 0
+        write_indices: int32, int64
+        cache_mode: LINEAR: positions follow one another
+
+        The new IKVCacheUpdateLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: update_form, update_lengths.
+
+        Refused when the shape is asked for, and by the build:
+        AR123: a cache of another rank than 4; an update of another head size; an update of another rank;
+            update_lengths of another count; write_indices of another count than batches; write_indices
+            that are no list
+        AR131: more tokens than the cache has positions
+        AR202: a type that KVCacheUpdate does not take; write_indices that are no integers
+        AR203: an update of another type than the cache
+        AR310: update_lengths of a padded update
+        AR406: a packed update without update_lengths
+
+        Refused in a run:
+        AR117: a cache whose number of positions is dynamic
+
+            linear = trt.KVCacheMode.LINEAR
+            layer = network.add_kv_cache_update(cache, x, write_indices, linear)
+            network.mark_output(layer.get_output(0))
+
+        As in TensorRT 10.16 (operator page KVCacheUpdate; from 10.15, packed form from 11.1).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
