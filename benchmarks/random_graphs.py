@@ -308,6 +308,19 @@ class Maker:
         equation = f"{labels}{inner},{'c' if each else 'oc'}{inner}->n{name}{labels[2:]}"
         return b.contract(equation, b.windows(padded, axes, tuple(shape)), w, wide)
 
+    def gather(self) -> Value:
+        """Elements at positions that are data, of which some lie outside."""
+        v = self.value(lambda v: v.type.rank > 0)
+        axis, shape = self.axis(v), list(v.shape)
+        shape[axis] = self.dice.pick(1, 3, 17, 40, shape[axis])
+        dtype = self.dice.pick(DataType.INT32, DataType.INT64)
+        fitting = [u for u in self.values if u.shape == tuple(shape) and not is_float(u.dtype)]
+        if fitting and self.dice.flag():
+            return b.gather(v, b.cast(self.dice.pick(*fitting), dtype), axis)
+        at = b.iota(tuple(shape), self.dice.pick(axis, *range(v.type.rank)), dtype)
+        scaled = b.map_("mul", at, b.scalar(self.dice.pick(1, -1, 3), at))
+        return b.gather(v, b.map_("add", scaled, b.scalar(self.dice.pick(0, 7, -2), at)), axis)
+
     def input(self, name: str, symbols: Sequence[Sym]) -> Value:
         rank = self.dice.pick(2, 3, 1, 4)
         dtype = self.dice.pick(DataType.FLOAT, DataType.FLOAT, *TYPES)
@@ -321,7 +334,7 @@ STEPS = (
     *(Maker.unary, Maker.binary, Maker.binary, Maker.select, Maker.cast, Maker.iota),
     *(Maker.reduce, Maker.centred, Maker.transpose, Maker.slice, Maker.expand),
     *(Maker.reshape, Maker.reshape, Maker.pad, Maker.concat, Maker.taps),
-    *(Maker.contract, Maker.windows, Maker.convolve),
+    *(Maker.contract, Maker.windows, Maker.convolve, Maker.gather),
 )
 
 

@@ -70,6 +70,16 @@ CASES = {
     "nibbles": (lambda x: added(x, DataType.INT4), (3, 8), DataType.INT4),
     "small floats": (lambda x: added(x, DataType.FP8), (3, 8), DataType.FP8),
     "parts": (lambda x: b.concat([x, b.pad(x, (0, 2), (0, 1), 2.5)], 1), (5, 19), F),
+    "positions that are data": (
+        lambda x: b.gather(x, b.cast(b.map_("mul", x, b.scalar(60.0, x)), DataType.INT64), 1),
+        (5, 70),
+        F,
+    ),
+    "positions in what may be empty": (
+        lambda x: b.gather(x, b.cast(b.map_("mul", x, b.scalar(60.0, x)), DataType.INT32), 0),
+        (ROWS.dim, 5),
+        F,
+    ),
     "open sizes": (lambda x: b.map_("mul", normalised(x), x), (ROWS.dim, LENGTH.dim), F),
     "open resize": (lambda x: b.taps(x, 1, 75, LINEAR), (ROWS.dim, LENGTH.dim), F),
     "padding of what may be empty": (lambda x: b.pad(x, (1, 0), (2, 0), 1.5), (ROWS.dim, 5), F),

@@ -37,6 +37,7 @@ from anyrt.ir.prim import Array
 from anyrt.ir.reference import widen
 from anyrt.prims._convert import limits
 from anyrt.prims.contract import Contract
+from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
@@ -87,6 +88,8 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
                 error = _reduced(op, args[0])
             case Contract() as op:
                 error = _contracted(op, args)
+            case Gather() as op:
+                error = _gathered(op, *args)
             case Taps() as op if op.rule.weighs:
                 error = _tapped(op, args[0], array)
             case _:
@@ -223,6 +226,12 @@ def _contracted(op: Contract, args: tuple[Bounded, ...]) -> Errors:
         return error
     grown, terms = product(a, b), product(np.ones_like(a), np.ones_like(b))
     return np.where(grown > LARGEST, np.inf, error + UNIT * (8 + 2 * np.sqrt(terms)) * grown)
+
+
+def _gathered(op: Gather, x: Bounded, at: Bounded) -> Errors:
+    """Of the elements that are read; where a position may be another one, the element may be any."""
+    error, unsure = np.broadcast_to(x.error, x.array.shape), np.broadcast_to(at.error, at.array.shape) > 0
+    return np.where(unsure, np.inf, op.ref((error, at.array), at.array.shape).astype(np.float64))
 
 
 def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float) -> Errors:
