@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.core.errors import GraphError
+from anyrt.core.errors import GraphError, ShapeError
 
 F, LINEAR = trt.float32, trt.KVCacheMode.LINEAR
 
@@ -128,3 +128,23 @@ def test_packed_tokens_have_lengths(net):
     cache = np.zeros((2, 1, 6, 1), np.float32)
     updated = built(net).run(cache=cache, at=np.int32([4, 0]), **feeds)["updated"]
     assert updated.reshape(2, 6).tolist() == [[0, 0, 0, 0, 1, 0], [2, 3, 0, 0, 0, 0]]
+
+
+def test_positions_that_are_known_at_the_call_are_refused_there(net, log):
+    cache, new = net.add_input("cache", F, (1, 1, 6, 2)), net.add_input("new", F, (1, 1, 2, 2))
+    at = net.add_input("at", trt.int32, (1,))  # a shape tensor, as it is the start of a slice, too
+    layer = net.add_kv_cache_update(cache, new, at, LINEAR)
+    rest = net.add_slice(net.add_input("x", F, (9,)), (0,), (1,), (1,))
+    rest.set_input(1, at)
+    for tensor, name in ((layer.get_output(0), "updated"), (rest.get_output(0), "rest")):
+        tensor.name = name
+        net.mark_output(tensor)
+    config, profile = net.builder.create_builder_config(), net.builder.create_optimization_profile()
+    profile.set_shape_input("at", (0,), (1,), (8,))
+    config.add_optimization_profile(profile)
+    engine = net.builder.build_engine_with_config(net, config)
+    feeds = {"cache": np.zeros((1, 1, 6, 2), np.float32), "new": np.ones((1, 1, 2, 2), np.float32)}
+    feeds["x"] = np.zeros(9, np.float32)
+    assert engine.run(**feeds, at=np.int32([4]))["updated"].sum() == 4
+    with trt.strict(), pytest.raises(ShapeError, match=r"AR131.*at\[0\] = 5, wanted at most 6"):
+        engine.run(**feeds, at=np.int32([5]))
