@@ -56,6 +56,18 @@ def test_positions_outside_are_the_nearest_inside():
     assert got.tolist() == [1, 3, 3, 1, 3, 1]
 
 
+def test_positions_that_are_folded_are_stored_before():
+    x, y = b.param("x", (5, 33), F), b.param("y", (4, 1), I32)
+    last = b.reduce_("sum", b.cast(b.map_("lt", x, b.scalar(0.0, x)), I32), (1,))
+    summed = b.contract("ik,jk->ij", b.cast(y, I32), b.const([[1]], I32))
+    one = b.gather(x, last, 1)
+    two = b.gather(b.slice_(x, (0, 0), (4, 9), (1, 1)), summed, 1)
+    graph = Graph((("x", x), ("y", y)), (("one", one), ("two", two)))
+    lowered = native.lower(graph, {}, Sizes({}))
+    assert sorted(k.name for k in lowered.module.kernels) == ["contract", "gather", "gather#2", "reduce"]
+    assert verify(lowered, host(), [{}]) == ()
+
+
 def gathered(shape, indices, axis, dtype, kind):
     x, at = b.param("x", shape, dtype), b.param("at", indices, kind)
     symbols = tuple(Symbol(s, n, 0) for s, n in ((N, "x"), (M, "at")) if s.dim in shape + indices)

@@ -40,12 +40,14 @@ class Border:
 class Elements:
     """Each element by itself. `same`: from operand elements at its own index, along axes of size 1 at 0.
     `cost`: instructions for an element of a type. `moves`: operand elements as they are. `border`: what lies
-    around the operand's elements, which then are as they are, too."""
+    around the operand's elements, which then are as they are, too. `positions`: which operands' elements say
+    where others are read."""
 
     same: bool = False
     cost: Callable[[DataType], int] = lambda dtype: 0
     moves: bool = False
     border: Border | None = None
+    positions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

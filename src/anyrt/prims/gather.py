@@ -42,7 +42,7 @@ class Gather(Prim):
 
     def compute(self) -> Compute:
         """Operand elements as they are, somewhere."""
-        return Elements(cost=_cost)
+        return Elements(cost=_cost, positions=(1,))
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The shape of the indices, the type of the elements."""

@@ -20,8 +20,9 @@ from anyrt.ir.buffer import COMPUTED, Buffer, Space
 from anyrt.ir.compute import Contracted, Folded, Opaque, Tapped
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.graph import Value
-from anyrt.ir.kernel import Expr, Op, const, load
+from anyrt.ir.kernel import Expr, Load, Op, const, load
 from anyrt.ir.prim import Read
+from anyrt.ir.visit import parts
 from anyrt.loops.nest import Names
 from anyrt.prims._convert import wrap
 from anyrt.prims.taprules import TapRule
@@ -104,8 +105,18 @@ class Elements:
                 return (self.tapped or self.taps)(value, index)
             case Opaque(name=name):
                 raise Refusal(value, f"{name} makes the whole of it")
+            case Each(positions=operands):
+                for k in operands:
+                    self._check_position(value.args[k], index)
         reads = tuple(Read(a.type, partial(self.at, a)) for a in value.args)
         return value.op.lower(value.type, reads, index)
+
+    def _check_position(self, value: Value, index: tuple[Dim, ...]) -> None:
+        """Indices are worked out before what a kernel folds is known, unless another kernel has folded it."""
+        read = {x.buffer for x in parts([self.at(value, index)]) if isinstance(x, Load)}
+        for reduction in self.reductions.values():
+            if reduction.register in read:
+                raise Refusal(reduction.value, "it says where something is read")
 
     def _folded(self, value: Value, fold: Folded, index: tuple[Dim, ...]) -> Expr:
         """What is folded over nothing is where folding starts."""
