@@ -50,7 +50,15 @@ FUZZ = int(os.environ.get("ANYRT_FUZZ", "0"))
 BATCHES = 2
 SMALL = 4  # integers lie below: sums of thousands of their products are exact
 # These add up in another order.
-REORDERING = ("collapse", "vectorise", "split by range", "fuse folds", "sum in blocks")
+REORDERING = (
+    "collapse",
+    "vectorise",
+    "split by range",
+    "fuse folds",
+    "sum in blocks",
+    "reorder sums",
+    "register tile",
+)
 OWN = (Space.SCRATCH, Space.REGISTER)
 # Where hardly anything is near the core, small kernels are cut, batched and fetched like large ones.
 TINY = replace(
@@ -168,8 +176,7 @@ class Steps:
     def kind(self):
         builder = self.schedule.builder(self.launch)
         _, strategy = builder.naive()
-        lists = ((name, getattr(builder.strategies, name)) for name in ("map", "reduction", "stencil"))
-        return next(name for name, steps in lists if steps is strategy)
+        return next(name for name, steps in builder.strategies.lists.items() if steps is strategy)
 
     def outcome(self, kernel, text):
         """What a kernel leaves in memory."""
