@@ -225,21 +225,13 @@ print(builder.build_engine(network, config))
 
 def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(tmp_path):
     body = """
-<<<<<<< HEAD
 for place, name in ((network, "add_rnn_v2"), (trt, "UffParser")):
-=======
-for place, name in ((network, "add_gather"), (network, "add_rnn_v2"), (trt, "UffParser")):
->>>>>>> 622d671 (Run the steps of every strategy, and name a layer that is missing)
     try:
         getattr(place, name)
     except AttributeError as error:
         print(str(error).split(":")[0])
 """
     assert run(tmp_path, START + body) == [
-<<<<<<< HEAD
-=======
-        "[AR902] INetworkDefinition.add_gather",
->>>>>>> 622d671 (Run the steps of every strategy, and name a layer that is missing)
         "[AR902] INetworkDefinition.add_rnn_v2",
         "[AR902] anyrt.UffParser",
     ]
