@@ -16,6 +16,7 @@ from anyrt.ops._record import AnyOp, AttrSpec, Case, Kind
 from anyrt.prims.const import Blob
 
 MOST_ELEMENTS = 64
+LONG = 60  # characters of an argument that has a line of its own
 ANY_RANGE = tuple(f.default for f in fields(Case) if f.name in ("low", "high"))  # no particular one
 SIMPLE = {DataType.FLOAT, DataType.INT32, DataType.INT64, DataType.BOOL}
 HEAD = """import numpy as np
@@ -110,6 +111,7 @@ def _add(op: AnyOp, case: AnyCase, names: list[str]) -> str:
     method, specs = op.methods[0], {s.name: s for s in op.specs()}
     renamed, defaults = dict(method.renamed), {s.name: s for s in op.specs()}
     arguments: list[str] = []
+    before: list[str] = []
     skipped = False
     for i, parameter in enumerate(method.params):
         attribute = renamed.get(parameter, parameter)
@@ -121,8 +123,10 @@ def _add(op: AnyOp, case: AnyCase, names: list[str]) -> str:
             skipped = True
         else:
             text = _literal(specs[attribute], _value(specs[attribute], case))
+            if len(text) > LONG:
+                before, text = [*before, f"{parameter} = {text}"], parameter
             arguments.append(f"{parameter}={text}" if skipped else text)
-    return f"layer = network.{method.name}({', '.join(arguments)})"
+    return "\n".join([*before, f"layer = network.{method.name}({', '.join(arguments)})"])
 
 
 def _value(spec: AttrSpec, case: AnyCase) -> object:
@@ -161,7 +165,10 @@ def _literal(spec: AttrSpec, value: object) -> str:
             return f"trt.{type(value).__name__}.{value.name}"
         case Blob():
             elements = [round(float(v), 3) for v in value.array.tolist()]
-            return f"np.array({elements}, np.{short_name(value.dtype)})"
+            kind, count, period = f"np.{short_name(value.dtype)}", len(elements), _period(elements)
+            if period < count:
+                return f"np.resize({kind}({elements[:period]}), {count})"
+            return f"np.array({elements}, {kind})"
         case int() if spec.kind is Kind.AXES:
             bits = [f"1 << {i}" for i in range(value.bit_length()) if value >> i & 1]
             return " | ".join(bits)
@@ -170,3 +177,9 @@ def _literal(spec: AttrSpec, value: object) -> str:
         case str():
             return f'"{value}"'
     return repr(value)
+
+
+def _period(elements: list[float]) -> int:
+    """After how many elements they come again, where that saves many; else their number."""
+    repeated = (n for n in range(1, len(elements) - 6) if elements[n:] == elements[:-n])
+    return next(repeated, len(elements))
