@@ -47,6 +47,7 @@ from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial, stride
 from anyrt.loops.words import OFFSET, PARTS, word
 
+FEW = 4  # rows of the smaller tiles that are left of an open number
 SQUARE = 16  # terms that are read side by side, and transposed in registers
 MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
 
@@ -268,7 +269,7 @@ class _Tile:
         )
 
     def _offset(self, within: Sym) -> tuple[Stmt, ...]:
-        """Where the first factor's bytes are made unsigned, by adding 128: so much less of each lane's sum."""
+        """Where the first factor's bytes are made unsigned, by adding 128, as much less of each sum."""
         p, dot = self.product, self.tiling.dot
         if dot is not Op.DOT4U:
             return ()
@@ -299,10 +300,17 @@ class _Tile:
         if isinstance(self.count, int):
             rest = self._tile(first, self.count % size, within)
         else:
-            one = self.names.var(add(self.count, mul(first, -1)), "r")
-            rest = serial([one], self._tile(add(first, one.dim), 1, within))
+            rest = self._rest(first, within)
         whole = alu(Op.LE, index(add(first, size)), index(self.count))
         return If(whole, full), If(alu(Op.NOT, whole), rest)
+
+    def _rest(self, first: Dim, within: Sym) -> tuple[Stmt, ...]:
+        """Rows whose number is open, a few at a time and then one by one."""
+        left = add(self.count, mul(first, -1))
+        few, one = self.names.var(floordiv(left, FEW), "r"), self.names.var(mod(left, FEW), "r")
+        some = self._tile(add(first, mul(few.dim, FEW)), FEW, within)
+        last = self._tile(add(first, add(mul(few.extent or 0, FEW), one.dim)), 1, within)
+        return *serial([few], some), *serial([one], last)
 
     def _tile(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
         p = self.product

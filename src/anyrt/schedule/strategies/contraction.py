@@ -57,7 +57,7 @@ def best_shape(rows: int, lanes: int, width: int, machine: Machine, most: int = 
     def time(shape: _Shape) -> float:
         tiles = -(-rows // shape.rows)
         tall, wide = -(-rows // tiles), shape.registers
-        term = max(tall * wide, tall + FAR * wide, 2 * machine.costs.latency) + (tall + wide) / 16
+        term = max(tall * wide, tall + FAR * wide, 2 * machine.costs.latency) + tall / 16 + wide / 4
         return tiles * -(-lanes // (wide * width)) * term
 
     return min((s for s in shapes(machine) if s.registers * width <= most), key=time)
@@ -146,7 +146,8 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     packed = _divides(p.second, lane)
     shape = best_shape(rows if known else MANY, lanes, width, c.machine, PANEL if packed else MANY)
     tall = max(1, shape.rows // unit) * unit
-    dot = _dot(p, c.machine) if rows >= WORTH else None
+    alike = lane not in p.both  # for all lanes, the rows' factor is
+    dot = _dot(p, c.machine) if rows >= WORTH and alike else None
     plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit, dot=dot)
     if dot is not None and c.machine.has_tiles:
         plain = replace(plain, rows=MATRIX, registers=MATRIX // width, unit=1, matrix=True)
@@ -164,7 +165,7 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         plain,
         tiles=at_once,
         panels=wide,
-        copy_rows=dot is not None or (panels > 1 and not _reads_well(p.first, row)),
+        copy_rows=dot is not None or (alike and panels > 1 and not _reads_well(p.first, row)),
         copy_lanes=dot is not None or (tiles >= ROWS and not _side_by_side(p.second, lane, p.summed)),
         apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,

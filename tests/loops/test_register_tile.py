@@ -1,0 +1,125 @@
+"""Sums of products in tiles of registers: how loops are told apart, what is copied, what dots read."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu.processors import choose, host
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph, Symbol, apply
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.passes import PASSES
+from anyrt.prims import build as b
+from anyrt.prims.pad import Pad
+from anyrt.prims.view import Axis
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.strategies.contraction import best_shape
+
+F, BF16, I8, I32 = DataType.FLOAT, DataType.BF16, DataType.INT8, DataType.INT32
+N = Sym("x.0", 0, 200)
+TILES = replace(REFERENCE, has_tiles=True)
+
+
+def product(equation, left, right, dtype=F, sums=F, constant=False):
+    x, symbols = b.param("x", left, dtype), (Symbol(N, "x", 0),) if N.dim in left else ()
+    data = np.random.default_rng(0).integers(-4, 5, right) if constant else None
+    w = b.param("w", right, dtype) if data is None else b.const(data, dtype)
+    inputs = (("x", x),) if constant else (("x", x), ("w", w))
+    graph = Graph(inputs, (("y", b.contract(equation, x, w, sums)),), {}, symbols)
+    for step in PASSES:
+        graph = step.run(graph, False)
+    return graph
+
+
+def convolution(channels, size, outputs, dtype=F, sums=F, depthwise=False, stride=1):
+    x = b.param("x", (1, channels, size, size), dtype)
+    padded = apply(Pad((0, 0, 1, 1), (0, 0, 1, 1), 0.0), x)
+    out = (size - 1) // stride + 1
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, stride, ((4, 1),)), Axis(0, 3, stride, ((5, 1),))]
+    windows = b.windows(padded, axes, (1, channels, out, out, 3, 3))
+    shape = (channels, 3, 3) if depthwise else (outputs, channels, 3, 3)
+    w = b.const(np.random.default_rng(0).integers(-4, 5, shape), dtype)
+    y = b.contract("nchwij,cij->nchw" if depthwise else "nchwij,ocij->nohw", windows, w, sums)
+    graph = Graph((("x", x),), (("y", y),))
+    for step in PASSES:
+        graph = step.run(graph, False)
+    return graph
+
+
+def lowered(graph, machine=REFERENCE, rows=50):
+    return native.lower(graph, constant_offsets(graph), Sizes({N.name: rows}), machine=machine)
+
+
+def text(graph, machine=REFERENCE):
+    return print_kernels(lowered(graph, machine).module.kernels[-1:])
+
+
+def test_rows_are_unrolled_and_lanes_fill_registers():
+    made = text(product("mk,kn->mn", (28, 6), (6, 64)))
+    assert "for vector*2 j" in made
+    assert "for unroll i" in made
+    assert "register 14" in made
+    assert made.count("fold") == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "lanes", "shape"),
+    [(196, 64, (14, 2)), (7, 256, (14, 2)), (3136, 64, (14, 2)), (1, 512, (2, 8)), (64, 16, (30, 1))],
+)
+def test_tiles_suit_the_sizes(rows, lanes, shape):
+    found = best_shape(rows, lanes, 16, REFERENCE)
+    assert (found.rows, found.registers) == shape
+
+
+CASES = {
+    "odd": product("mk,kn->mn", (37, 19), (19, 45)),
+    "turned": product("mk,nk->mn", (70, 33), (50, 33)),
+    "batches": product("bmk,bnk->bmn", (3, 20, 8), (3, 21, 8)),
+    "collide": product("mk,kn->mn", (64, 1024), (1024, 48)),
+    "panels": product("mk,kn->mn", (30, 24), (24, 70), constant=True),
+    "open rows": product("mk,kn->mn", (N.dim, 24), (24, 70), constant=True),
+    "open sum": product("km,kn->mn", (N.dim, 24), (N.dim, 40)),
+    "bytes": product("mk,kn->mn", (40, 36), (36, 50), I8, I32, constant=True),
+    "halves": product("mk,nk->mn", (40, 36), (50, 36), BF16),
+    "odd bytes": product("mk,kn->mn", (40, 35), (35, 50), I8, I32),
+    "convolution": convolution(8, 9, 40),
+    "small convolution": convolution(16, 7, 33, stride=2),
+    "convolution of bytes": convolution(12, 9, 40, I8, I32),
+    "depthwise": convolution(40, 9, 40, depthwise=True),
+    "depthwise of bfloat16": convolution(40, 9, 40, BF16, BF16, depthwise=True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("machine", [REFERENCE, TILES], ids=["vectors", "tiles"])
+def test_code_agrees_with_the_interpreter(name, machine):
+    """What is scheduled for tiles of matrices runs on vectors where there are none."""
+    graph = CASES[name]
+    sizes = [{N.name: n} for n in (0, 1, 13, 33)] if graph.symbols else [{}]
+    assert verify(lowered(graph, machine), host(), sizes) == ()
+
+
+@pytest.mark.parametrize("name", ["odd", "bytes", "halves", "convolution"])
+@pytest.mark.parametrize("level", ["avx2", "sse2"])
+def test_other_processors_have_tiles_of_their_own(name, level):
+    target = choose(level)
+    assert verify(lowered(CASES[name], target.limited(REFERENCE)), target, [{}]) == ()
+
+
+def test_bytes_and_bfloat16_are_summed_by_words():
+    assert "dot4u(" in text(CASES["bytes"])
+    assert "dot4(" in text(CASES["bytes"], TILES)
+    assert "dot2(" in text(CASES["halves"])
+    assert "dot" not in text(CASES["odd bytes"])
+
+
+def test_a_padded_operand_is_written_where_windows_read_it_with_channels_innermost():
+    made = print_kernels(lowered(CASES["convolution"]).module.kernels)
+    assert made.count("kernel ") == 3
+    assert "select" not in made
