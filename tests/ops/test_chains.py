@@ -1,7 +1,11 @@
-"""Layers one after the other with nothing in some tensor between them: it is read at no address."""
+"""Layers one after the other with nothing in some tensor between them: it is read at no address.
 
+ANYRT_FUZZ=1 tries every pair of layers that can follow one another, instead of some for each layer.
+"""
+
+import os
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 from random import Random
 
 import numpy as np
@@ -23,7 +27,11 @@ from anyrt.schedule.fuse import port_names
 
 # Nothing but constants follows a constant, and no shape is empty.
 LAYERS = [op for op in OPS.values() if op.layer not in (LayerType.CONSTANT, LayerType.SHAPE)]
-SAMPLE = 12  # triples in each of the tests
+EVERY = bool(int(os.environ.get("ANYRT_FUZZ", "0")))
+# How far behind a layer in the list those stand that follow it: each follows as many.
+FOLLOWERS = {False: (0, 3, 10), True: (0, 1, 2, 5, 8, 13)}
+TRIES = 10_000 if EVERY else 100
+SAMPLE = 8  # triples in each of the tests
 
 
 def run_natively(run):
@@ -57,18 +65,26 @@ def wrong(chains):
     return [(line, told[line.split(":")[0]]) for answer in answers for line in differences(run, answer)]
 
 
+def followers(first, dynamic):
+    if EVERY:
+        return LAYERS
+    place = LAYERS.index(first)
+    return [LAYERS[(place + k) % len(LAYERS)] for k in FOLLOWERS[dynamic]]
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("first", LAYERS, ids=lambda op: op.layer.name)
 def test_two_layers_around_nothing(first, dynamic):
-    chains = [chain((first, second), dynamic, 10_000) for second in LAYERS]
-    assert all(chains), "every layer can follow every other one"
+    pairs = [(first, second) for second in followers(first, dynamic)]
+    chains = [c for ops in pairs if (c := chain(ops, dynamic, TRIES)) is not None]
+    assert chains, "some layer can follow this one"
     assert wrong(chains) == []
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("part", range(5))
 def test_three_layers_around_nothing(part, dynamic):
-    triples = Random(0).sample(list(product(LAYERS, repeat=3)), 5 * SAMPLE)[part::5]
-    chains = [c for ops in triples if (c := chain(ops, dynamic)) is not None]
-    assert len(chains) > SAMPLE // 2
+    triples = Random(part).sample(list(product(LAYERS, repeat=3)), 10 * SAMPLE)
+    chains = list(islice(filter(None, (chain(ops, dynamic, TRIES) for ops in triples)), SAMPLE))
+    assert len(chains) == SAMPLE
     assert wrong(chains) == []
