@@ -227,6 +227,11 @@ def other_processor(p):
         return p.build(p.identity(2))
 
 
+def cached(p, cache):
+    new, at = p.x(1, 1, 3, 3, name="new"), p.x(1, dtype=trt.int32, name="at")
+    return p.net.add_kv_cache_update(cache, new, at, trt.KVCacheMode.LINEAR)
+
+
 PROVOKED = {
     "AR101": lambda p: shape(p.net.add_scale(p.x(3, 4, 5), trt.ScaleMode.UNIFORM)),
     "AR102": lambda p: shape(p.net.add_scale(p.x(1, 4, 5, 6), CHANNEL, scale=ONES)),
@@ -257,6 +262,7 @@ PROVOKED = {
     "AR125": lambda p: shape(p.net.add_slice(p.x(3), (0,), (2,), (1 << 33,)), mode=trt.SampleMode.FILL),
     "AR126": lambda p: shape(p.net.add_convolution_nd(p.x(1, 1, 2), 1, (3,), np.ones(3, np.float32))),
     "AR130": lambda p: shape(p.net.add_matrix_multiply(p.x(2, 3), PLAIN, p.x(2, 3, name="z"), PLAIN)),
+    "AR131": lambda p: shape(cached(p, p.x(1, 1, 2, 3))),
     "AR201": lambda p: shape(p.net.add_scale(p.x(1, 3, 4, 5), CHANNEL, scale=ONES, shift=HALVES)),
     "AR202": lambda p: shape(p.net.add_activation(p.x(2, dtype=trt.int32), trt.ActivationType.TANH)),
     "AR203": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, dtype=trt.int32, name="z"), SUM)),
@@ -285,6 +291,7 @@ PROVOKED = {
     "AR406": lambda p: p.net.add_concatenation([]),
     "AR407": lambda p: p.net.unmark_output(p.identity(2).get_output(0)),
     "AR408": cycle,
+    "AR409": lambda p: shape(cached(p, p.identity(1, 1, 4, 3).get_output(0))),
     "AR501": lambda p: p.build(p.identity(-1)),
     "AR502": lambda p: p.build(p.identity(-1), x=[(1,), (2, 2), (3,)]),
     "AR503": lambda p: p.build(p.identity(-1), x=[(1,), (4,), (3,)]),
@@ -310,6 +317,7 @@ PROVOKED = {
     "AR708": lambda p: refused(p, lambda context: context.set_input_shape("x", (1, 3))),
     "AR709": lambda p: refused(p, lambda context: None),
     "AR710": named_sizes,
+    "AR711": lambda p: [p.context((2, 3), x=a, y=a).execute_async_v3(0) for a in (A.copy(),)],
     "AR801": beyond,
     "AR802": no_memory,
     "AR803": lambda p: p.builder.build_serialized_network_to_stream(
