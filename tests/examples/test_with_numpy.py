@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from benchmarks.contractions.calls import Act
-from benchmarks.contractions.forms import Mask
+from benchmarks.contractions.forms import Fold, Mask, Window
 from benchmarks.contractions.reference import Exact
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -28,8 +28,57 @@ def assert_close(got, want):
     np.testing.assert_allclose(got, want, rtol=0, atol=CLOSE * np.abs(want).max())
 
 
+def convolved(x, kernel, stride=1, bias=None):
+    edge = kernel.shape[-1]
+    window = Window((edge, edge), (stride, stride), (edge // 2, edge // 2))
+    return EXACT.convolution(x, kernel, bias, window)
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
+
+
+def batch_norm(x, w, name):
+    parts = ("weight", "bias", "running_mean", "running_var")
+    gain, bias, mean, variance = (w[f"{name}.{p}"].astype(np.float64).reshape(-1, 1, 1) for p in parts)
+    return (x - mean) / np.sqrt(variance + 1e-5) * gain + bias
+
+
+def resnet18(net, size, w, x):
+    def step(x, name, norm, stride=1):
+        return batch_norm(convolved(x, w[f"{name}.weight"], stride), w, norm)
+
+    x = np.maximum(step(x, "conv1", "bn1", 2), 0)
+    x = EXACT.pool(x, Fold.MAX, Window((3, 3), (2, 2), (1, 1)))
+    for name, _, stride in net.blocks(size):
+        y = np.maximum(step(x, f"{name}.conv1", f"{name}.bn1", stride), 0)
+        y = step(y, f"{name}.conv2", f"{name}.bn2")
+        if f"{name}.downsample.0.weight" in w:
+            x = step(x, f"{name}.downsample.0", f"{name}.downsample.1", stride)
+        x = np.maximum(x + y, 0)
+    return x.mean((2, 3)) @ w["fc.weight"].T.astype(np.float64) + w["fc.bias"]
+
+
+def unet(net, size, w, x):
+    def block(x, name):
+        for part in (f"{name}.0", f"{name}.1"):
+            x = convolved(x, w[f"{part}.conv.weight"])
+            rows = x.reshape(1, net.GROUPS, -1)
+            rows = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + net.EPSILON)
+            gain, bias = (w[f"{part}.norm.{p}"].reshape(-1, 1, 1) for p in ("weight", "bias"))
+            x = rows.reshape(x.shape) * gain + bias
+            x = x * sigmoid(x)
+        return x
+
+    twice = Window((2, 2), (2, 2), (0, 0))
+    stored = [block(x, "down0")]
+    for level in range(1, len(size.levels)):
+        stored.append(block(EXACT.pool(stored[-1], Fold.MAX, twice), f"down{level}"))
+    x = stored.pop()
+    for level in reversed(range(len(stored))):
+        x = EXACT.deconvolution(x, w[f"up{level}.grow.weight"], w[f"up{level}.grow.bias"], twice)
+        x = block(np.concatenate([stored[level], x], 1), f"up{level}")
+    return convolved(x, w["last.weight"], bias=w["last.bias"])
 
 
 def encoder(net, size, w, x):
@@ -58,6 +107,22 @@ def lstm(size, w, sequence):
         c = sigmoid(keep) * c + sigmoid(enter) * np.tanh(new)
         h = sigmoid(leave) * np.tanh(c)
     return h, c
+
+
+def test_resnet18_gives_the_same_numbers():
+    net = example("resnet18")
+    size = net.Size(image=32, width=8, classes=10)
+    weights, image = net.random_weights(size), noise(1, 3, 32, 32)
+    got = net.build(size, weights).run(image=image)["logits"]
+    assert_close(got, resnet18(net, size, weights, image))
+
+
+def test_a_unet_gives_the_same_numbers():
+    net = example("unet")
+    size = net.Size(image=16, levels=(8, 16))
+    weights, image = net.random_weights(size), noise(1, 3, 16, 16)
+    got = net.build(size, weights).run(image=image)["mask"]
+    assert_close(got, unet(net, size, weights, image))
 
 
 def test_an_encoder_gives_the_same_numbers():

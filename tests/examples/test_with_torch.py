@@ -32,6 +32,60 @@ def tensors(weights):
     return {name: torch.from_numpy(array) for name, array in weights.items()}
 
 
+def resnet18(net, size, w, x):
+    f = torch.nn.functional
+
+    def step(x, name, norm, stride=1):
+        kernel = w[f"{name}.weight"]
+        parts = (w[f"{norm}.{p}"] for p in ("running_mean", "running_var", "weight", "bias"))
+        return f.batch_norm(f.conv2d(x, kernel, None, stride, kernel.shape[-1] // 2), *parts)
+
+    x = f.max_pool2d(f.relu(step(x, "conv1", "bn1", 2)), 3, 2, 1)
+    for name, _, stride in net.blocks(size):
+        y = f.relu(step(x, f"{name}.conv1", f"{name}.bn1", stride))
+        y = step(y, f"{name}.conv2", f"{name}.bn2")
+        if f"{name}.downsample.0.weight" in w:
+            x = step(x, f"{name}.downsample.0", f"{name}.downsample.1", stride)
+        x = f.relu(x + y)
+    return f.linear(x.mean((2, 3)), w["fc.weight"], w["fc.bias"])
+
+
+def unet(net, size, w, x):
+    f = torch.nn.functional
+
+    def block(x, name):
+        for part in (f"{name}.0", f"{name}.1"):
+            x = f.conv2d(x, w[f"{part}.conv.weight"], padding=1)
+            x = f.group_norm(x, net.GROUPS, w[f"{part}.norm.weight"], w[f"{part}.norm.bias"], net.EPSILON)
+            x = f.silu(x)
+        return x
+
+    stored = [block(x, "down0")]
+    for level in range(1, len(size.levels)):
+        stored.append(block(f.max_pool2d(stored[-1], 2), f"down{level}"))
+    x = stored.pop()
+    for level in reversed(range(len(stored))):
+        x = f.conv_transpose2d(x, w[f"up{level}.grow.weight"], w[f"up{level}.grow.bias"], 2)
+        x = block(torch.cat([stored[level], x], 1), f"up{level}")
+    return f.conv2d(x, w["last.weight"], w["last.bias"])
+
+
+def test_resnet18_agrees_with_pytorch():
+    net = example("resnet18")
+    size = net.Size()
+    weights, image = net.random_weights(size), noise(1, 3, size.image, size.image)
+    got = net.build(size, weights).run(image=image)["logits"]
+    assert_close(got, resnet18(net, size, tensors(weights), torch.from_numpy(image)))
+
+
+def test_a_unet_agrees_with_pytorch():
+    net = example("unet")
+    size = net.Size()
+    weights, image = net.random_weights(size), noise(1, 3, size.image, size.image)
+    got = net.build(size, weights).run(image=image)["mask"]
+    assert_close(got, unet(net, size, tensors(weights), torch.from_numpy(image)))
+
+
 def test_an_encoder_agrees_with_pytorch():
     net = example("encoder")
     size = net.Size()
