@@ -155,18 +155,13 @@ class Layers:
     def _windowed(
         self, name: str, x: trt.ITensor, kernel: Array, maps: int, bias: Array | None, window: Window
     ) -> trt.ITensor:
-        """One axis of places is a second one of size 1 here, since there are two at least."""
-        size, flat = tuple(x.shape), len(window.kernel) == 1
-        shapes = [(*s, *(n,) * flat) for s, n in ((window.kernel, 1), (window.stride, 1), (window.pad, 0))]
-        x = self.reshape(x, (*size, 1)) if flat else x
         weights = [trt.Weights(np.ascontiguousarray(kernel))]
         weights += [] if bias is None else [trt.Weights(bias)]
-        layer = self._layer(name)(x, maps, shapes[0], *weights)
-        layer.stride_nd, layer.padding_nd, layer.num_groups = shapes[1], shapes[2], window.groups
+        layer = self._layer(name)(x, maps, window.kernel, *weights)
+        layer.stride_nd, layer.padding_nd, layer.num_groups = window.stride, window.pad, window.groups
         if window.dilation != 1:
-            layer.dilation_nd = (window.dilation,) * len(window.kernel) + (1,) * flat
-        y = _output(layer)
-        return self.reshape(y, tuple(y.shape)[:-1]) if flat else y
+            layer.dilation_nd = (window.dilation,) * len(window.kernel)
+        return _output(layer)
 
     def pool(self, x: trt.ITensor, fold: Fold, window: Window) -> trt.ITensor:
         """Means are of what lies inside by default."""
