@@ -35,6 +35,7 @@ from anyrt.schedule.pieces import pieces
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Trace
+from anyrt.schedule.strips import Cut, Strip, joined, strips
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 
@@ -87,7 +88,10 @@ class Schedule:
     builder: Callable[[Launch], Builder]
 
     def trace(self, launch: Launch) -> list[Trace]:
-        """The launch's kernel after each step of its strategy, or why the step did not apply."""
+        """The launch's kernel after each step of its strategy, or why the step did not apply. Of what is made
+        in strips: the kernels of a strip, joined."""
+        if launch.group.strip is not None:
+            return [Trace("strips", launch.kernel)]
         return self.builder(launch).traced()
 
 
@@ -112,6 +116,8 @@ class Fusion:
     past: dict[Buffer, Past] = field(default_factory=dict)
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
+    strips: dict[Value, Strip] = field(default_factory=dict)
+    parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
@@ -120,6 +126,8 @@ class Fusion:
         self._outputs()
         for stored in partition(self.graph, self.sizes, self.alone, self.machine):
             self._store(stored)
+        if not self.parts:
+            self._cut()
         launches = self._launches()
         if marked := _marked(launches):
             launches = [replace(x, call=_rebound(x.call, marked)) for x in launches]
@@ -159,6 +167,8 @@ class Fusion:
             self.buffers.setdefault(value, buffer)
 
     def _output(self, name: str, value: Value) -> Buffer:
+        if value in self.parts:
+            return self.parts[value][1]
         return Buffer(self.ports[name], value.dtype, Space.OUTPUT, product(value.shape))
 
     def _store(self, stored: Stored) -> None:
@@ -168,6 +178,15 @@ class Fusion:
                 f"v{len(self.buffers)}", value.dtype, Space.ARENA, product(value.shape)
             )
             self.refused.append(stored)
+
+    def _cut(self) -> None:
+        """What is made in strips has a buffer; what is in scratch then has none."""
+        kept = {v for _, v in self.graph.outputs} | self.alone
+        for strip in strips(self.graph, self.sizes, self.machine, kept):
+            self.strips[strip.root] = strip
+            for v in strip.inside - {strip.root}:
+                self.buffers.pop(v, None)
+            self._store(Stored(strip.root, "it is made in strips"))
 
     # ---- kernels ------------------------------------------------------------------------------
 
@@ -224,10 +243,13 @@ class Fusion:
 
     def _own(self, group: Group) -> frozenset[Value]:
         """What a kernel makes although it has a buffer."""
-        root = () if group.part is not None or group.copy else (group.root,)
+        piece = group.part is not None and group.whole is not group.root
+        root = () if piece or group.copy else (group.root,)
         return frozenset((*root, *(v for v, _ in group.also)))
 
     def _make(self, group: Group, signature: Signature, name: str) -> _Made | _Refused:
+        if group.strip is not None:
+            return self._in_strips(group, group.strip, signature, name)
         try:
             builder = self._sectioned(group, signature, name)
             kernel = builder.build()
@@ -236,6 +258,28 @@ class Fusion:
         marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
         formal = (signature.formal(b) for b in signature.buffers)
         return _Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind)
+
+    def _in_strips(self, group: Group, strip: Strip, signature: Signature, name: str) -> _Made:
+        """The kernels of the graph of one strip, joined."""
+        cut = Cut(strip)
+        graph = cut.graph()
+        ((_, made),) = graph.outputs
+        sizes = Sizes({**self.sizes.values, **{v.name: 0 for v in cut.loops}})
+        part = (Part(strip.root.shape, cut.start), group.buffer)
+        inner = Fusion(
+            graph,
+            sizes,
+            replace(self.machine, cores=1),
+            frozenset(),
+            tables=self.tables,
+            strategies=self.strategies,
+            parts={made: part},
+        )
+        calls = [x.call.bound for x in inner.schedule().launches]
+        leaves = {p: leaf for leaf, p in cut.leaves.items()}
+        swap = {inner.buffers[p]: self.buffers[leaf] for p, leaf in leaves.items() if p in inner.buffers}
+        kernel = joined(name, cut.loops, calls, group.buffer, swap)
+        return _Made(kernel, tuple(map(signature.formal, signature.buffers)), "strips")
 
     def _sectioned(self, group: Group, signature: Signature, name: str) -> Builder:
         """What makes the kernel for all groups of a signature: of a buffer it knows its section alone."""
@@ -348,7 +392,10 @@ class Fusion:
                 yield Group(value.args[0], buffer, part=part, whole=value, layout=layout)
             else:
                 also = tuple((v, self.buffers[v]) for v in guests.get(value, ()))
-                yield Group(value, buffer, also, layout=self.layouts.get(value))
+                layout, strip = self.layouts.get(value), self.strips.get(value)
+                of = self.parts[value][0] if value in self.parts else None
+                whole = None if of is None else value
+                yield Group(value, buffer, also, of, whole, layout=layout, strip=strip)
         yield from self._copies()
 
     def _parts(self, value: Value, how: Pieced, buffer: Buffer) -> Iterator[Group]:

@@ -12,6 +12,7 @@ from anyrt.ir.graph import Shape, Value
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.nontemporal import NOT_PAST, Past
 from anyrt.schedule.sections import Section, Walk, part_section, read_sections, walk_of
+from anyrt.schedule.strips import Strip
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Group:
     """`root` and what is inlined into it, stored to `buffer`; `also` are fused reductions that other kernels
     read too. `copy`: the root lies in memory, and is stored once more. `border`: nothing but the border of
     the root is stored, whose other elements are a part of their own. `layout`: how elements lie in the
-    buffer, None for the usual way."""
+    buffer, None for the usual way. `strip`: the root is made in strips."""
 
     root: Value
     buffer: Buffer
@@ -37,6 +38,7 @@ class Group:
     copy: bool = False
     border: Border | None = None
     layout: Layout | None = None
+    strip: Strip | None = None
 
     @property
     def makes(self) -> tuple[Value, ...]:
@@ -119,7 +121,7 @@ def signed(
     walks = {v: walk for v in inlined if (walk := _walk(v, stored)) is not None}
     whole = {stored[a] for v in inlined if v not in walks for a in v.args if a in stored}
     whole |= {stored[group.root]} if group.root in stored else set()
-    whole |= {stored[v] for v in order if v in stored and v in layouts}
+    whole |= {stored[v] for v in order if v in stored and (v in layouts or group.strip is not None)}
     sections = read_sections(walks, whole, stored)
     if group.part is not None and group.layout is None:
         sections[group.buffer] = part_section(group.part.shape, group.part.start, group.root.shape)
@@ -146,7 +148,15 @@ def signed(
     also = tuple(numbers.get(v, -1) for v, _ in group.also)
     part = None if group.part is None else group.part.shape if group.layout is None else group.part
     guests = (also, tuple(layouts.get(v) for v, _ in group.also))
-    key = (tuple(rows), tuple(ends), guests, part, group.border, group.layout)
+    key = (
+        tuple(rows),
+        tuple(ends),
+        guests,
+        part,
+        group.border,
+        group.layout,
+        group.strip and group.strip.shape,
+    )
     return Signature(key, tuple(buffers), tuple(order), tuple(inlined), sections)
 
 

@@ -199,7 +199,8 @@ class _Partition:
         if (often := self._read_again(value, found.weight, mine)) is not None:
             return often
         loops = len(mine.loops)
-        if loops > 1 and value in chains.folded and not self._spreads(value) and not self._is_row(mine):
+        row = chains.folded.get(value, 0) == 1 and self._is_row(mine)
+        if loops > 1 and value in chains.folded and not self._spreads(value) and not row:
             anew = weight(value, _More(chains, readers, loops), self.machine)
             if anew * (loops - 1) > self.machine.costs.move + 2:
                 return f"{loops} loops over folded rows would each spend {anew} instructions on it"
@@ -280,13 +281,13 @@ class _Partition:
 @dataclass(slots=True)
 class _Chains:
     """What leads to each value from the last one stored: how many values deep, along which axes it was
-    tapped, and whether it was folded. As a container: what is stored."""
+    tapped, and through how many folds, one after the other. As a container: what is stored."""
 
     given: frozenset[Value]
     chosen: Mapping[Value, str]
     depth: dict[Value, int] = field(default_factory=dict)
     tapped: dict[Value, frozenset[int]] = field(default_factory=dict)
-    folded: set[Value] = field(default_factory=set)
+    folded: dict[Value, int] = field(default_factory=dict)
     contracted: set[Value] = field(default_factory=set)
 
     def contracts(self, value: Value) -> bool:
@@ -307,8 +308,9 @@ class _Chains:
         elif axes and not (isinstance(how, Elements) and how.same):
             axes = frozenset(range(value.type.rank))  # other places, other axes
         self.tapped[value] = axes
-        if isinstance(how, Folded | Contracted) or any(a in self.folded for a in below):
-            self.folded.add(value)
+        folds = max((self.folded.get(a, 0) for a in below), default=0)
+        if folds or isinstance(how, Folded | Contracted):
+            self.folded[value] = folds + isinstance(how, Folded | Contracted)
         if isinstance(how, Contracted) or any(a in self.contracted for a in below):
             self.contracted.add(value)
         else:

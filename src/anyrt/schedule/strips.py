@@ -1,0 +1,205 @@
+"""Strips: what one contraction makes of the rows of another one, a few rows at a time, without all rows in
+memory.
+
+    s = q · kᵀ;  p = softmax(s);  y = p · v     ->     for each batch and strip of rows of y:
+                                                          s' = q' · kᵀ;  p' = softmax(s');  y' = p' · v
+
+The scores of attention are far larger than what they are made of and what is made of them. A strip of them
+lies in the second cache, in a thread's scratch. It is found by structure: a contraction reads, as its rows'
+factor, what single elements and folds of the last axis make of another contraction's result. The graph of one
+strip is an ordinary one, with slices of what is read; its kernels are made as all others, and run one after
+the other within an item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, minimum, mod, mul, product
+from anyrt.core.machine import Machine
+from anyrt.ir.buffer import BITS, Buffer, Space
+from anyrt.ir.compute import Contracted, Elements, Folded, Given
+from anyrt.ir.graph import Graph, Value, apply, users, walk
+from anyrt.ir.kernel import For, Kernel, Loop, Stmt
+from anyrt.ir.rewrite import with_args
+from anyrt.ir.statements import buffers_in_order
+from anyrt.ir.visit import Rewrite, substituted
+from anyrt.loops.nest import ALIGNMENT
+from anyrt.loops.parallelise import delinearise
+from anyrt.prims import build
+from anyrt.schedule.cost import Sizes
+
+TALL = 14  # rows: strips hold a multiple of them
+MOST = 8 * TALL
+FLOAT = 4  # bytes
+BOTH = 2  # scores, and what softmax makes of them
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """`root`: the contraction that is made in strips; `inside`: all that is computed for one. Along `batches`
+    a strip has one element, along `row` so many as `size` says, along the rest all."""
+
+    root: Value
+    inside: frozenset[Value]
+    batches: tuple[int, ...]
+    row: int
+    size: int
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What of it a kernel depends on."""
+        return self.batches, self.row, self.size
+
+
+def strips(graph: Graph, sizes: Sizes, machine: Machine, kept: Collection[Value]) -> list[Strip]:
+    """The contractions of a graph that are better made in strips; what is `kept` is wanted by others."""
+    uses = users(graph)
+    found: list[Strip] = []
+    for value in walk(v for _, v in graph.outputs):
+        how = value.compute
+        if isinstance(how, Contracted):
+            found += _strip(value, how, uses, sizes, machine, kept)
+    return found
+
+
+def _strip(
+    value: Value,
+    how: Contracted,
+    uses: Mapping[Value, Sequence[Value]],
+    sizes: Sizes,
+    machine: Machine,
+    kept: Collection[Value],
+) -> Iterator[Strip]:
+    for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
+        rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
+        batches = tuple(n for n, label in enumerate(how.out) if label in labels and label in others)
+        whole = all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
+        inside = _inside(arg, value, uses, kept) if len(rows) == 1 and whole else None
+        if inside is None:
+            continue
+        length = sizes.of(arg.shape[-1])
+        size = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, length)) // TALL * TALL
+        if size >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // 4:
+            yield Strip(value, inside | {value}, batches, rows[0], min(MOST, size))
+
+
+def _inside(
+    arg: Value, reader: Value, uses: Mapping[Value, Sequence[Value]], kept: Collection[Value]
+) -> frozenset[Value] | None:
+    """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis,
+    read by nothing else; None where nothing does."""
+    leads: dict[Value, bool] = {}
+
+    def is_inside(v: Value) -> bool:
+        if v not in leads:
+            leads[v] = _leads(v, arg)
+            if leads[v] and not isinstance(v.compute, Contracted):
+                leads[v] = any([is_inside(a) for a in v.args])
+        return leads[v]
+
+    if not is_inside(arg):
+        return None
+    inside = {v for v, leading in leads.items() if leading}
+    contractions = [v for v in inside if isinstance(v.compute, Contracted)]
+    read = all(u in inside or u is reader for v in inside for u in uses[v])
+    return frozenset(inside) if len(contractions) == 1 and read and inside.isdisjoint(kept) else None
+
+
+def _leads(v: Value, last: Value) -> bool:
+    how, rank = v.compute, len(v.shape)
+    if rank != len(last.shape):
+        return False
+    if isinstance(how, Contracted):
+        return all(len(a.shape) <= rank for a in v.args)
+    folds = isinstance(how, Folded) and how.axes == (rank - 1,)
+    return folds or (isinstance(how, Elements) and how.same)
+
+
+@dataclass(slots=True)
+class Cut:
+    """The graph of one strip: `loops` number the strips; `leaves` has what stands for the values that are
+    read, and `start` is where in the whole result the strip begins."""
+
+    strip: Strip
+    loops: tuple[Sym, ...] = ()
+    start: tuple[Dim, ...] = ()
+    leaves: dict[Value, Value] = field(default_factory=dict)
+    _done: dict[tuple[Value, tuple[tuple[int, Dim, Dim], ...]], Value] = field(default_factory=dict)
+
+    def graph(self) -> Graph:
+        """Its inputs are whole tensors, its output is a part of one."""
+        s, shape = self.strip, self.strip.root.shape
+        row = Sym("strip.row", extent=ceildiv(shape[s.row], s.size))
+        batches = {k: Sym(f"strip.{k}", extent=shape[k]) for k in s.batches}
+        left = add(shape[s.row], mul(row.dim, -s.size))
+        count = s.size if mod(shape[s.row], s.size) == 0 else minimum(s.size, left)
+        ranges = {k: (sym.dim, 1) for k, sym in batches.items()} | {s.row: (mul(row.dim, s.size), count)}
+        self.loops = (*batches.values(), row)
+        self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
+        made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
+        inputs = tuple((f"leaf{n}", p) for n, p in enumerate(self.leaves.values()))
+        return Graph(inputs, (("strip", made),))
+
+    def _cut(self, v: Value, ranges: Mapping[int, tuple[Dim, Dim]]) -> Value:
+        """These ranges of a value's axes; axes of size 1 stay."""
+        here = {k: r for k, r in ranges.items() if v.shape[k] != 1}
+        key = (v, tuple((k, *r) for k, r in sorted(here.items())))
+        if key not in self._done:
+            self._done[key] = self._made(v, here)
+        return self._done[key]
+
+    def _made(self, v: Value, here: Mapping[int, tuple[Dim, Dim]]) -> Value:
+        how = v.compute
+        if v not in self.strip.inside:
+            whole = self._whole(v)
+            start, size = ([here.get(k, (0, d))[n] for k, d in enumerate(v.shape)] for n in (0, 1))
+            return build.slice_(whole, start, size, (1,) * len(v.shape)) if here else whole
+        if not isinstance(how, Contracted):
+            return apply(v.op, *(self._cut(a, here) for a in v.args))
+        args: list[Value] = []
+        for arg, labels in zip(v.args, (how.left, how.right), strict=True):
+            of = {k: how.out.index(label) for k, label in enumerate(labels) if label in how.out}
+            args.append(self._cut(arg, {k: here[n] for k, n in of.items() if n in here}))
+        return apply(v.op, *args)
+
+    def _whole(self, v: Value) -> Value:
+        """What is read from memory, or moved from there, for the strip."""
+        how = v.compute
+        if isinstance(how, Given) and how.literal is not None:
+            return v
+        if isinstance(how, Elements) and v.args and v not in self.leaves:
+            return with_args(v, [self._whole(a) for a in v.args])
+        if v not in self.leaves:
+            self.leaves[v] = build.param(f"leaf{len(self.leaves)}", v.shape, v.dtype)
+        return self.leaves[v]
+
+
+def joined(
+    name: str, loops: Sequence[Sym], kernels: Sequence[Kernel], made: Buffer, swap: Mapping[Buffer, Buffer]
+) -> Kernel:
+    """The kernels of a strip as one, which stores to `made`: its items are the strips, its intermediate
+    tensors lie in scratch."""
+    own = max((bounds(k.scratch)[1] for k in kernels), default=0)
+    scratch = -(-own // ALIGNMENT) * ALIGNMENT
+    swap = dict(swap)
+    for buffer in _intermediate(kernels, made):
+        size = bounds(buffer.size)[1]
+        swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
+        scratch += -(-size * BITS[buffer.stored] // 8 // ALIGNMENT) * ALIGNMENT
+    item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
+    body: list[Stmt] = [*delinearise(loops, item.dim)]
+    work = 0
+    for kernel in kernels:
+        own_body = Rewrite(access=lambda b, at: (swap.get(b, b), at)).body(kernel.body)
+        turns = bounds(kernel.var.extent or 0)[1]
+        work += turns * bounds(kernel.work)[1]
+        once = kernel.var.extent == 1
+        body += substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
+    return Kernel(name, item, tuple(body), max(1, work), scratch)
+
+
+def _intermediate(kernels: Iterable[Kernel], made: Buffer) -> list[Buffer]:
+    found = (b for k in kernels for b in buffers_in_order(k) if b.space is Space.ARENA and b != made)
+    return list(dict.fromkeys(found))

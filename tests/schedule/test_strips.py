@@ -1,0 +1,76 @@
+"""Contractions of what a softmax makes of another contraction: a strip at a time, without all rows in memory."""
+
+from dataclasses import replace
+
+import pytest
+
+from anyrt.backends.cpu.processors import host
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.buffer import Space
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.passes import PASSES
+from anyrt.prims import build as b
+from anyrt.schedule.cost import Sizes
+
+M, N = Sym("q.2", 0, 300), Sym("k.2", 0, 300)
+SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
+F, BF16, HALF = DataType.FLOAT, DataType.BF16, DataType.HALF
+
+
+def attention(rows, keys, dtype=F, mask=None, also=False):
+    """softmax(q · kᵀ / 4 + mask) · v of three heads, each of 16 elements, and heads side by side."""
+    q, k, v = (b.param(n, (1, 3, size, 16), dtype) for n, size in (("q", rows), ("k", keys), ("v", keys)))
+    inputs = {"q": q, "k": k, "v": v}
+    scores = b.contract("bhmd,bhnd->bhmn", q, k)
+    scores = b.map_("mul", scores, b.scalar(0.25, scores))
+    if mask is not None:
+        inputs["mask"] = b.param("mask", (1, 1, mask, keys), dtype)
+        scores = b.map_("add", scores, inputs["mask"])
+    e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (3,))))
+    weights = b.map_("div", e, b.reduce_("sum", e, (3,)))
+    y = b.transpose(b.contract("bhmn,bhnd->bhmd", weights, v), (0, 2, 1, 3))
+    outputs = (("y", b.reshape(y, (1, rows, 48))), *((("weights", weights),) if also else ()))
+    open_sizes = ((M, "q", rows), (N, "k", keys))
+    symbols = tuple(Symbol(s, name, 2) for s, name, size in open_sizes if size == s.dim)
+    graph = Graph(tuple(inputs.items()), outputs, {}, symbols)
+    for step in PASSES:
+        graph = step.run(graph, False)
+    return native.lower(graph, constant_offsets(graph), Sizes({M.name: 70, N.name: 90}), machine=SMALL)
+
+
+CASES = {
+    "even": ((42, 100), [{}]),
+    "odd": ((37, 101, F, 37), [{}]),
+    "mask of columns": ((40, 100, F, 1), [{}]),
+    "bfloat16": ((64, 96, BF16), [{}]),
+    "half": ((40, 90, HALF, 1), [{}]),
+    "open rows": ((M.dim, 100), [{M.name: n, N.name: 0} for n in (0, 1, 13, 70)]),
+    "open keys": ((33, N.dim, F, 1), [{M.name: 0, N.name: n} for n in (0, 1, 17, 200)]),
+    "both open": ((M.dim, N.dim, F, M.dim), [{M.name: m, N.name: n} for m, n in ((5, 0), (1, 1), (70, 40))]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_strips_agree_with_the_interpreter(name):
+    arguments, sizes = CASES[name]
+    lowered = attention(*arguments)
+    assert [x.kind for x in lowered.schedules[0].launches] == ["strips", "map"]
+    found = verify(lowered, host(), sizes)
+    assert [(m.kernel, m.finding, m.sizes) for m in found] == []
+
+
+def test_scores_lie_in_scratch():
+    schedule = attention(42, 100).schedules[0]
+    tensors = {b.size for b in schedule.buffers.values() if b.space is Space.ARENA}
+    assert tensors == {3 * 42 * 16}
+    (kernel,) = {x.kernel for x in schedule.launches if x.kind == "strips"}
+    assert kernel.var.extent == 3 * 3
+
+
+def test_what_others_want_of_the_weights_keeps_them_in_memory():
+    assert "strips" not in {x.kind for x in attention(42, 100, also=True).schedules[0].launches}
