@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, floordiv, minimum, mod, mul, product
+from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul, product
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import (
     Alloc,
@@ -282,7 +282,7 @@ class _Tile:
         return (For(within, Loop.VECTOR, body),)
 
     def _reserve(self, name: str, of: Expr, count: Dim) -> Buffer:
-        self.kernel, buffer = reserve(self.kernel, self.names.name(name), of.type, bounds(count)[1])
+        self.kernel, buffer = reserve(self.kernel, self.names.name(name), of.type, count)
         return buffer
 
     # ---- tiles --------------------------------------------------------------------------------
