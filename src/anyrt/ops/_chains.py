@@ -117,15 +117,22 @@ def _pick(
     places = _places(op, rank, dtype) or _places(op, None, dtype)
     if not places:
         raise Unfit
-    case, place = random.choice(places)
-    return case, place, operands(op, case)
+    return random.choice(places)
 
 
 @cache
-def _places(op: AnyOp, rank: int | None, dtype: DataType | None) -> list[tuple[AnyCase, int]]:
+def _given(op: AnyOp) -> list[tuple[AnyCase, tuple[Array, ...]]]:
+    """Every case with its operands, which take longer to draw than a layer to expand."""
+    return [(case, operands(op, case)) for case in op.cases()]
+
+
+@cache
+def _places(
+    op: AnyOp, rank: int | None, dtype: DataType | None
+) -> list[tuple[AnyCase, int, tuple[Array, ...]]]:
     return [
-        (case, k)
-        for case in op.cases()
+        (case, k, arrays)
+        for case, arrays in _given(op)
         for k, shape in enumerate(case.shapes)
         if shape is not None and rank in (None, len(shape)) and not _decides(op, k)
         if dtype_of(case, k) in TYPES and dtype in (None, dtype_of(case, k))
