@@ -180,6 +180,7 @@ def _costs(row: Row) -> Iterator[tuple[str, ...]]:
     theirs = _digits(1e3 * row.facts.get("ort_build_s", 0.0))
     for key, what, most in (("build_s", "build, cold", goals.BUILD_SECONDS),
                             ("mapped_s", "load a file, warm", goals.LOAD_SECONDS),
+                            ("unverified_s", "load a file, warm, weights not verified", math.inf),
                             ("load_s", "load bytes, warm", math.inf)):  # fmt: skip
         yield (
             row.case,

@@ -277,6 +277,7 @@ FACTS = {
     "build_s": 5.0,
     "load_s": 0.05,
     "mapped_s": 0.02,
+    "unverified_s": 0.01,
     "ort_build_s": 1.0,
 }
 

@@ -32,7 +32,7 @@ def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...
     """A static engine, with the seconds that building it cold and loading it warm take; and one for several
     sizes, where the case has them."""
     plan, build_s = _plan(case, threads)
-    facts = (("build_s", build_s), ("load_s", _load_seconds(plan)), ("mapped_s", _mapped_seconds(plan)))
+    facts = (("build_s", build_s), ("load_s", _load_seconds(plan)), *_mapped_seconds(plan))
     ways: tuple[Way, ...] = (_bound(case, given, plan, "", facts),)
     if case.open:
         ways += (_bound(case, given, _plan(case, threads, case.open)[0], DYNAMIC),)
@@ -87,26 +87,28 @@ def described(
     return builder, network, config
 
 
-def _load(plan: trt.IHostMemory | Path) -> trt.ICudaEngine:
-    engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
+def _load(plan: trt.IHostMemory | Path, verified: bool = True) -> trt.ICudaEngine:
+    runtime = trt.Runtime(LOGGER)
+    runtime.check_weights = verified
+    engine = runtime.deserialize_cuda_engine(plan)
     assert engine is not None, "the plan is refused"
     return engine
 
 
-def _mapped_seconds(plan: trt.IHostMemory) -> float:
-    """The median time from a file to a context, with a warm cache."""
+def _mapped_seconds(plan: trt.IHostMemory) -> tuple[tuple[str, float], ...]:
+    """From a file to a context, with a warm cache: weights verified, and not."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.plan"
         path.write_bytes(plan)
-        return _load_seconds(path)
+        return ("mapped_s", _load_seconds(path)), ("unverified_s", _load_seconds(path, verified=False))
 
 
-def _load_seconds(plan: trt.IHostMemory | Path) -> float:
+def _load_seconds(plan: trt.IHostMemory | Path, verified: bool = True) -> float:
     """The median time from a plan to a context, with a warm cache."""
     times = []
     for _ in range(LOADS):
         start = time.perf_counter()
-        _load(plan).create_execution_context()
+        _load(plan, verified).create_execution_context()
         times.append(time.perf_counter() - start)
     return sorted(times)[LOADS // 2]
 
