@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, minimum, mod, mul, product
+from anyrt.core.dims import Dim, Sym, add, ceildiv, maximum, minimum, mod, mul, product, substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.compute import Contracted, Elements, Folded, Given
@@ -96,7 +96,8 @@ def _inside(
         if v not in leads:
             leads[v] = _leads(v, arg)
             if leads[v] and not isinstance(v.compute, Contracted):
-                leads[v] = any([is_inside(a) for a in v.args])
+                leading = [is_inside(a) for a in v.args]  # all of them are looked at
+                leads[v] = any(leading)
         return leads[v]
 
     if not is_inside(arg):
@@ -181,23 +182,29 @@ def joined(
 ) -> Kernel:
     """The kernels of a strip as one, which stores to `made`: its items are the strips, its intermediate
     tensors lie in scratch."""
-    own = max((bounds(k.scratch)[1] for k in kernels), default=0)
-    scratch = -(-own // ALIGNMENT) * ALIGNMENT
+    first = dict.fromkeys(loops, 0)  # the first strip is the largest
+    scratch: Dim = 0
+    for kernel in kernels:
+        scratch = maximum(scratch, substitute(kernel.scratch, first))
+    scratch = _aligned(scratch)
     swap = dict(swap)
     for buffer in _intermediate(kernels, made):
-        size = bounds(buffer.size)[1]
+        size = substitute(buffer.size, first)
         swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
-        scratch += -(-size * BITS[buffer.stored] // 8 // ALIGNMENT) * ALIGNMENT
+        scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
     item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
     body: list[Stmt] = [*delinearise(loops, item.dim)]
-    work = 0
+    work: Dim = 0
     for kernel in kernels:
         own_body = Rewrite(access=lambda b, at: (swap.get(b, b), at)).body(kernel.body)
-        turns = bounds(kernel.var.extent or 0)[1]
-        work += turns * bounds(kernel.work)[1]
+        work = add(work, mul(substitute(kernel.work, first), substitute(kernel.var.extent or 0, first)))
         once = kernel.var.extent == 1
         body += substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
-    return Kernel(name, item, tuple(body), max(1, work), scratch)
+    return Kernel(name, item, tuple(body), maximum(work, 1), scratch)
+
+
+def _aligned(size: Dim) -> Dim:
+    return mul(ceildiv(size, ALIGNMENT), ALIGNMENT)
 
 
 def _intermediate(kernels: Iterable[Kernel], made: Buffer) -> list[Buffer]:
