@@ -58,7 +58,7 @@ found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for na
 print(trt.__version__, len(found), set(found))
 """
     assert run(tmp_path, body) == ["8.6.1 46 {True}"]
-    assert run(tmp_path, body, "--api", "10") == ["10.16.0 41 {False}"]
+    assert run(tmp_path, body, "--api", "10") == ["10.16.0 46 {False}"]
 
 
 def test_bindings_have_numbers_and_names(tmp_path):
