@@ -45,7 +45,9 @@ def test_kernels_are_made_for_the_machine_of_the_file(described):
 
 def test_a_description_has_no_more_than_the_processor():
     avx2 = forced(Level.AVX2).limited(REFERENCE)
-    assert avx2 == replace(REFERENCE, vector_bits=256, registers=16, permutes=(), has_bf16=False)
+    assert avx2 == replace(
+        REFERENCE, vector_bits=256, registers=16, permutes=(), has_bf16=False, has_vnni=False
+    )
     assert forced(Level.SSE2).limited(avx2) == replace(
         avx2, vector_bits=128, has_fma=False, has_rounding=False
     )

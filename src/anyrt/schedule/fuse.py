@@ -248,9 +248,9 @@ class Fusion:
         return frozenset((*root, *(v for v, _ in group.also)))
 
     def _make(self, group: Group, signature: Signature, name: str) -> _Made | _Refused:
-        if group.strip is not None:
-            return self._in_strips(group, group.strip, signature, name)
         try:
+            if group.strip is not None:
+                return self._in_strips(group, group.strip, signature, name)
             builder = self._sectioned(group, signature, name)
             kernel = builder.build()
         except Refusal as refusal:
@@ -261,7 +261,7 @@ class Fusion:
 
     def _in_strips(self, group: Group, strip: Strip, signature: Signature, name: str) -> _Made:
         """The kernels of the graph of one strip, joined."""
-        cut = Cut(strip)
+        cut = Cut(strip, self.buffers)
         graph = cut.graph()
         ((_, made),) = graph.outputs
         sizes = Sizes({**self.sizes.values, **{v.name: 0 for v in cut.loops}})

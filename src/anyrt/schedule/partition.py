@@ -144,9 +144,10 @@ class _Partition:
 
     def _keep_apart(self, value: Value, chains: _Chains, chosen: dict[Value, str]) -> None:
         """A kernel contracts once: of several operands that do, the last one is left to it."""
-        able = [a for a in dict.fromkeys(value.args) if chains.contracts(a)]
-        for other in sorted(able, key=self.place.__getitem__)[:-1]:
-            chosen[other] = "what reads it contracts something else"
+        able = sorted({a for a in value.args if chains.contracts(a)}, key=self.place.__getitem__)
+        for other in able[:-1]:
+            if chains.contracted[other] is not chains.contracted[able[-1]]:
+                chosen[other] = "what reads it contracts something else"
             chains.add(value)
 
     def _shared(self, value: Value, found: Price, chains: _Chains) -> Value | None:
@@ -231,6 +232,8 @@ class _Partition:
 
     def _summed_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
         """Why to store a fold or a contraction."""
+        if value in self.contracted:
+            return "a contraction reads each of its elements many times"
         if isinstance(value.compute, Contracted):
             return _contracted_again(readers)
         return self._folded_again(value, readers, chains)
@@ -288,7 +291,7 @@ class _Chains:
     depth: dict[Value, int] = field(default_factory=dict)
     tapped: dict[Value, frozenset[int]] = field(default_factory=dict)
     folded: dict[Value, int] = field(default_factory=dict)
-    contracted: set[Value] = field(default_factory=set)
+    contracted: dict[Value, Value] = field(default_factory=dict)
 
     def contracts(self, value: Value) -> bool:
         """True when a kernel that computes the value contracts."""
@@ -311,10 +314,11 @@ class _Chains:
         folds = max((self.folded.get(a, 0) for a in below), default=0)
         if folds or isinstance(how, Folded | Contracted):
             self.folded[value] = folds + isinstance(how, Folded | Contracted)
-        if isinstance(how, Contracted) or any(a in self.contracted for a in below):
-            self.contracted.add(value)
-        else:
-            self.contracted.discard(value)
+        self.contracted.pop(value, None)
+        for one in (self.contracted[a] for a in below if a in self.contracted):
+            self.contracted[value] = one
+        if isinstance(how, Contracted):
+            self.contracted[value] = value
 
 
 @dataclass(frozen=True, slots=True)

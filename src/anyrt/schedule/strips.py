@@ -13,13 +13,13 @@ the other within an item.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anyrt.core.dims import Dim, Sym, add, ceildiv, maximum, minimum, mod, mul, product, substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
-from anyrt.ir.compute import Contracted, Elements, Folded, Given
+from anyrt.ir.compute import Contracted, Elements, Folded
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.kernel import For, Kernel, Loop, Stmt
 from anyrt.ir.rewrite import with_args
@@ -29,6 +29,7 @@ from anyrt.loops.nest import ALIGNMENT
 from anyrt.loops.parallelise import delinearise
 from anyrt.prims import build
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.elements import Refusal
 
 TALL = 14  # rows: strips hold a multiple of them
 MOST = 8 * TALL
@@ -120,10 +121,11 @@ def _leads(v: Value, last: Value) -> bool:
 
 @dataclass(slots=True)
 class Cut:
-    """The graph of one strip: `loops` number the strips; `leaves` has what stands for the values that are
-    read, and `start` is where in the whole result the strip begins."""
+    """The graph of one strip: `loops` number the strips; `leaves` has what stands for the `stored` values that
+    are read, and `start` is where in the whole result the strip begins."""
 
     strip: Strip
+    stored: Container[Value]
     loops: tuple[Sym, ...] = ()
     start: tuple[Dim, ...] = ()
     leaves: dict[Value, Value] = field(default_factory=dict)
@@ -167,14 +169,15 @@ class Cut:
 
     def _whole(self, v: Value) -> Value:
         """What is read from memory, or moved from there, for the strip."""
-        how = v.compute
-        if isinstance(how, Given) and how.literal is not None:
+        if v in self.stored:
+            if v not in self.leaves:
+                self.leaves[v] = build.param(f"leaf{len(self.leaves)}", v.shape, v.dtype)
+            return self.leaves[v]
+        if not v.args:
             return v
-        if isinstance(how, Elements) and v.args and v not in self.leaves:
-            return with_args(v, [self._whole(a) for a in v.args])
-        if v not in self.leaves:
-            self.leaves[v] = build.param(f"leaf{len(self.leaves)}", v.shape, v.dtype)
-        return self.leaves[v]
+        if not isinstance(v.compute, Elements):
+            raise Refusal(v, "strips of what reads it would each make the whole of it")
+        return with_args(v, [self._whole(a) for a in v.args])
 
 
 def joined(
