@@ -291,7 +291,7 @@ PROVOKED = {
     "AR406": lambda p: p.net.add_concatenation([]),
     "AR407": lambda p: p.net.unmark_output(p.identity(2).get_output(0)),
     "AR408": cycle,
-    "AR409": lambda p: shape(cached(p, p.identity(1, 1, 4, 3).get_output(0))),
+    "AR409": lambda p: p.build(cached(p, p.identity(1, 1, 4, 3).get_output(0))),
     "AR501": lambda p: p.build(p.identity(-1)),
     "AR502": lambda p: p.build(p.identity(-1), x=[(1,), (2, 2), (3,)]),
     "AR503": lambda p: p.build(p.identity(-1), x=[(1,), (4,), (3,)]),

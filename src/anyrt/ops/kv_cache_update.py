@@ -22,7 +22,7 @@ from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Me
 from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims.build import cast, gather, iota, map_, reshape, scalar, slice_, transpose
 from anyrt.prims.build import expand as expand_
-from anyrt.prims.const import Param, Shape
+from anyrt.prims.const import Shape
 
 PADDED, PACKED = AttentionIOForm.PADDED_BHND, AttentionIOForm.PACKED_NHD
 LENGTHS = 3
@@ -74,11 +74,8 @@ def _column(numbers: Value, start: Dim, count: Dim) -> Value:
 
 
 def _check(layer: Layer[KVCacheUpdateAttrs]) -> Requirements:
-    """The cache is a network's input, and the other shapes are its own."""
+    """The other shapes are the cache's."""
     cache, update, packed = layer.input(0), layer.input(1), layer.attrs.update_form is PACKED
-    if not isinstance(cache.op, Param):
-        do = "pass the network's input itself"
-        raise GraphError("AR409", layer.name, "a cache that is computed", "a network input", do)
     _check_rank(layer, 0, 4, "(batch, heads, positions, head size)")
     _check_rank(layer, 1, *((3, "(tokens, heads, head size)") if packed else (4, "the cache's axes")))
     _check_rank(layer, 2, 1, "one position for each batch")
