@@ -1,0 +1,59 @@
+"""Attention of every kind at sizes at which its rows are made in strips."""
+
+from dataclasses import replace
+
+import pytest
+
+from anyrt.backends.cpu.processors import host
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.enums_more import AttentionNormalizationOp, CausalMaskKind
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph, Symbol
+from anyrt.ops import OPS
+from anyrt.ops._expand import expand_layer
+from anyrt.ops._record import Layer
+from anyrt.passes import PASSES
+from anyrt.prims.build import param
+from anyrt.schedule.cost import Sizes
+
+SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
+F, BOOL, INT32 = DataType.FLOAT, DataType.BOOL, DataType.INT32
+ATTENTION = OPS[LayerType.ATTENTION_INPUT]
+S, T = Sym("query.2", 0, 300), Sym("key.2", 0, 300)
+UPPER, LOWER = CausalMaskKind.UPPER_LEFT, CausalMaskKind.LOWER_RIGHT
+# What is set, heads of keys, operands besides with their types.
+KINDS = {
+    "plain": ({}, 4, {}),
+    "upper left": ({"causal_kind": UPPER}, 4, {}),
+    "lower right": ({"causal_kind": LOWER}, 4, {}),
+    "groups": ({"causal_kind": UPPER}, 2, {}),
+    "mask of bools": ({}, 2, {3: ((1, 4, S.dim, T.dim), BOOL)}),
+    "mask of floats": ({}, 4, {3: ((2, 1, S.dim, T.dim), F)}),
+    "lengths": ({"causal_kind": LOWER}, 4, {6: ((2,), INT32)}),
+    "no softmax": ({"norm_op": AttentionNormalizationOp.NONE, "causal_kind": UPPER}, 4, {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_in_strips_agrees_with_the_interpreter(kind):
+    given, heads, others = KINDS[kind]
+    shapes = {
+        0: ((2, 4, S.dim, 16), F),
+        1: ((2, heads, T.dim, 16), F),
+        2: ((2, heads, T.dim, 16), F),
+        **others,
+    }
+    operands = [param(ATTENTION.inputs[k].name, *shapes[k]) if k in shapes else None for k in range(7)]
+    (y,) = expand_layer(ATTENTION, Layer("layer", ATTENTION.attrs(**given), tuple(operands)))
+    inputs = tuple((x.op.name, x) for x in operands if x is not None)
+    graph = Graph(inputs, (("y", y),), {}, (Symbol(S, "query", 2), Symbol(T, "key", 2)))
+    for step in PASSES:
+        graph = step.run(graph, False)
+    usual = Sizes({S.name: 70, T.name: 90})
+    lowered = native.lower(graph, constant_offsets(graph), usual, machine=SMALL)
+    sizes = [{S.name: s, T.name: t} for s, t in ((70, 40), (1, 200), (33, 0))]
+    assert [(m.kernel, m.finding, m.sizes) for m in verify(lowered, host(), sizes)] == []
