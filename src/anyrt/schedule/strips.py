@@ -75,15 +75,16 @@ def _strip(
 ) -> Iterator[Strip]:
     for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
         rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
-        batches = tuple(n for n, label in enumerate(how.out) if label in labels and label in others)
+        # Several axes of rows, as heads that share keys are one: a strip has rows of the last of them.
+        batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
         whole = all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
-        inside = _inside(arg, value, uses, kept) if len(rows) == 1 and whole else None
+        inside = _inside(arg, value, uses, kept) if rows and whole else None
         if inside is None:
             continue
         length = sizes.of(arg.shape[-1])
         size = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, length)) // TALL * TALL
         if size >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // 4:
-            yield Strip(value, inside | {value}, batches, rows[0], min(MOST, size))
+            yield Strip(value, inside | {value}, batches, rows[-1], min(MOST, size))
 
 
 def _inside(
