@@ -74,3 +74,10 @@ def test_scores_lie_in_scratch():
 
 def test_what_others_want_of_the_weights_keeps_them_in_memory():
     assert "strips" not in {x.kind for x in attention(42, 100, also=True).schedules[0].launches}
+
+
+def test_a_product_with_a_single_number_has_no_strips():
+    x, one = b.param("x", (300, 300), F), b.param("one", (), F)
+    graph = Graph((("x", x), ("one", one)), (("y", b.contract("mn,->mn", x, one)),))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=SMALL)
+    assert verify(lowered, host(), [{}]) == ()

@@ -77,8 +77,8 @@ def _strip(
         rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
         # Several axes of rows, as heads that share keys are one: a strip has rows of the last of them.
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
-        whole = all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
-        inside = _inside(arg, value, uses, kept) if rows and whole else None
+        whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
+        inside = _inside(arg, value, uses, kept) if whole else None
         if inside is None:
             continue
         length = sizes.of(arg.shape[-1])
