@@ -1,7 +1,8 @@
-"""Contractions of what a softmax makes of another contraction: a strip at a time, without all rows in memory."""
+"""Contractions of what a softmax makes of another contraction: in strips, without all rows in memory."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import host
@@ -81,3 +82,24 @@ def test_a_product_with_a_single_number_has_no_strips():
     graph = Graph((("x", x), ("one", one)), (("y", b.contract("mn,->mn", x, one)),))
     lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=SMALL)
     assert verify(lowered, host(), [{}]) == ()
+
+
+def test_heads_side_by_side_are_read_where_products_left_them():
+    """Their tensors lie as they are made; keys and values of one product each."""
+    x = b.param("x", (1, 40, 48), F)
+    made = (b.contract("btk,kn->btn", x, b.const(np.eye(48) * k, F)) for k in (1, 2, 3))
+    q, k, v = (b.transpose(b.reshape(m, (1, 40, 3, 16)), (0, 2, 1, 3)) for m in made)
+    scores = b.contract("bhmd,bhnd->bhmn", q, k)
+    e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (3,))))
+    y = b.contract("bhmn,bhnd->bhmd", b.map_("div", e, b.reduce_("sum", e, (3,))), v)
+    graph = Graph((("x", x),), (("y", y),))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}), machine=SMALL)
+    assert [x.kind for x in lowered.schedules[0].launches] == [*["contraction"] * 3, "strips"]
+    assert [(m.kernel, m.finding) for m in verify(lowered, host(), [{}])] == []
+
+
+def test_products_without_a_fold_between_them_are_not_made_in_strips():
+    x, w = b.param("x", (200, 64), F), b.param("w", (64, 64), F)
+    y = b.contract("mk,kn->mn", b.map_("tanh", b.contract("mk,kn->mn", x, w)), w)
+    lowered = native.lower(Graph((("x", x), ("w", w)), (("y", y),)), {}, Sizes({}), machine=SMALL)
+    assert "strips" not in {x.kind for x in lowered.schedules[0].launches}

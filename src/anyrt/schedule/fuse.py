@@ -116,8 +116,10 @@ class Fusion:
     past: dict[Buffer, Past] = field(default_factory=dict)
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
+    number: int = 0  # of the next tensor that is stored
     strips: dict[Value, Strip] = field(default_factory=dict)
     parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
+    given: Mapping[Value, Layout] = field(default_factory=dict)  # how what is read lies in memory
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
@@ -174,9 +176,9 @@ class Fusion:
     def _store(self, stored: Stored) -> None:
         value = stored.value
         if value not in self.buffers:
-            self.buffers[value] = Buffer(
-                f"v{len(self.buffers)}", value.dtype, Space.ARENA, product(value.shape)
-            )
+            number = max(self.number, len(self.buffers))
+            self.number = number + 1
+            self.buffers[value] = Buffer(f"v{number}", value.dtype, Space.ARENA, product(value.shape))
             self.refused.append(stored)
 
     def _cut(self) -> None:
@@ -193,7 +195,7 @@ class Fusion:
     def _launches(self) -> list[Launch]:
         while True:
             stored = [v for v, b in self.buffers.items() if b.space is Space.ARENA]
-            self.layouts = layouts(self.graph, stored, self.sizes)
+            self.layouts = {**layouts(self.graph, stored, self.sizes), **self.given}
             launches: list[Launch] = []
             refusals: dict[Value, Refusal] = {}
             # Where it is empty there is nothing to do.
@@ -274,6 +276,7 @@ class Fusion:
             tables=self.tables,
             strategies=self.strategies,
             parts={made: part},
+            given={p: self.layouts[leaf] for leaf, p in cut.leaves.items() if leaf in self.layouts},
         )
         calls = [x.call.bound for x in inner.schedule().launches]
         leaves = {p: leaf for leaf, p in cut.leaves.items()}

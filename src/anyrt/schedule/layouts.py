@@ -51,9 +51,9 @@ def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterat
     for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
         leaf, at = _source(arg, own(arg.shape), leaves)
         alone = {k for k, label in enumerate(labels) if label not in others}  # rows
-        if not any(_moved(d, alone) and len(_axes(d)) > 1 for d in at):
-            continue
         summed = [k for k, label in enumerate(labels) if label not in how.out]
+        if not any(_moved(d, alone) and _moved(d, summed) for d in at):
+            continue
         both = [k for k, label in enumerate(labels) if label in how.out and label in others]
         for group in (summed, both):
             axes = [k for k, d in enumerate(at) if _moved(d, group) and not _moved(d, alone)]

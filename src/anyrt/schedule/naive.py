@@ -98,6 +98,7 @@ class Builder:
     outside: set[Sym] = field(default_factory=set)
     beside: frozenset[Sym] = frozenset()
     folded: dict[Buffer, Value] = field(default_factory=dict)
+    sums: str = "reduction"
 
     def build(self) -> Kernel:
         """The kernel; raises Refusal with the value that needs a buffer of its own."""
@@ -107,7 +108,7 @@ class Builder:
     @property
     def kind(self) -> str:
         """The name of the strategy, for a kernel that is made."""
-        return "stencil" if self.window is not None else "reduction" if self.folded else "map"
+        return "stencil" if self.window is not None else self.sums if self.folded else "map"
 
     def traced(self) -> list[Trace]:
         """What each step of the strategy makes of the kernel."""
@@ -128,7 +129,8 @@ class Builder:
         if elements.reductions:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             kernel = self._kernel(self._rows_folded(elements, store))
-            return kernel, self.strategies.contraction if is_tileable(kernel) else self.strategies.reduction
+            self.sums = "contraction" if is_tileable(kernel) else "reduction"
+            return kernel, self.strategies.lists[self.sums]
         return self._kernel(serial(self.vars, (store,))), self.strategies.map
 
     def _kernel(self, body: Sequence[Stmt]) -> Kernel:

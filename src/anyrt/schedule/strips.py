@@ -107,7 +107,9 @@ def _inside(
     inside = {v for v, leading in leads.items() if leading}
     contractions = [v for v in inside if isinstance(v.compute, Contracted)]
     read = all(u in inside or u is reader for v in inside for u in uses[v])
-    return frozenset(inside) if len(contractions) == 1 and read and inside.isdisjoint(kept) else None
+    folds = any(isinstance(v.compute, Folded) for v in inside)  # else rows need not be whole
+    fits = len(contractions) == 1 and folds and read and inside.isdisjoint(kept)
+    return frozenset(inside) if fits else None
 
 
 def _leads(v: Value, last: Value) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, mul, substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Scalar, Space
 from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load, Op
@@ -144,7 +144,8 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     known = row is None or isinstance(row.extent, int)
     rows, lanes = 1 if row is None else c.estimate(row), c.estimate(lane)
     packed = _divides(p.second, lane)
-    shape = best_shape(rows if known else MANY, lanes, width, c.machine, PANEL if packed else MANY)
+    most = rows if known or row is None else min(MANY, bounds(row.extent or 0)[1])
+    shape = best_shape(most, lanes, width, c.machine, PANEL if packed else MANY)
     tall = max(1, shape.rows // unit) * unit
     alike = lane not in p.both  # for all lanes, the rows' factor is
     dot = _dot(p, c.machine) if rows >= WORTH and alike else None
