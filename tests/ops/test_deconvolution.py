@@ -42,6 +42,22 @@ def test_every_way_to_spread_kernels_agrees_with_the_reference(mode, groups, dyn
         assert differences(run, interpret(run.graph, run.feeds, run.sizes)) == [], attrs
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("mode", PaddingMode)
+@pytest.mark.parametrize("size", [(18, 9), (27, 4), (1, 18)])
+def test_many_residues_at_once_agree_with_the_reference(size, mode, dynamic):
+    for before, after in ((0, 0), (1, 2), (9, 3), (11, 10)):
+        attrs = FilterAttrs(
+            *(2, size),
+            padding_mode=mode,
+            pre_padding=(before, 0),
+            post_padding=(after, 1),
+            stride_nd=(9, 9),
+        )
+        run = case_run(OPS[L.DECONVOLUTION], filters.case((1, 2, 4, 2), attrs, bias=True), dynamic)
+        assert differences(run, interpret(run.graph, run.feeds, run.sizes)) == [], attrs
+
+
 def expanded(attrs, x, **scales):
     """The output of a deconvolution."""
     return expand_layer(OPS[L.DECONVOLUTION], Layer("deconv", attrs, (x,)), **scales)[0]
@@ -51,10 +67,11 @@ def expanded(attrs, x, **scales):
     ("size", "stride", "dilation", "inside"),
     [
         ((3, 3), (2, 2), (1, 1), [1, 2, 2, 4]),  # the kernel's columns 0 and 2, and 1, along each axis
-        ((4, 2), (2, 2), (1, 1), [8]),  # both residues read the same elements: the whole kernel at once
-        ((3, 4), (2, 4), (1, 1), [4, 8]),
-        ((3, 1), (1, 3), (1, 1), [3]),
-        ((2, 1), (4, 1), (2, 1), [1, 1]),  # two of four residues meet nothing
+        ((2, 3), (2, 1), (1, 1), [6]),  # nothing overlaps along the first axis: both residues at once
+        ((4, 2), (2, 2), (1, 1), [4, 4]),
+        ((3, 1), (1, 3), (1, 1), [3]),  # two of three residues meet nothing
+        ((2, 1), (4, 1), (2, 1), [1, 1]),
+        ((18, 18), (9, 9), (1, 1), [324]),  # 81 residues would be too many pieces
     ],
 )
 def test_each_class_of_outputs_is_one_contraction_over_its_part_of_the_kernel(size, stride, dilation, inside):
