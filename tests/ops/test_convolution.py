@@ -68,6 +68,24 @@ def test_groups_are_a_batch_of_the_contraction():
     )
 
 
+def test_float_weights_of_a_half_input_are_rounded_to_half():
+    attrs = FilterAttrs(1, (1,), weights(1 + 2.0**-12), weights(2.0**-12))
+    x = param("x", (1, 1, 1), DataType.HALF)
+    y = expanded(attrs, x)
+    (got,) = interpret(Graph((("x", x),), (("y", y),)), {"x": np.float16([[[1]]])}).values()
+    assert contraction(y).args[1].dtype is DataType.HALF
+    # Neither the kernel's nor the bias's part is left: 1 + 2^-12 is 1 as half, before and after the sum.
+    assert got.item() == 1
+
+
+def test_a_bias_is_added_before_sums_of_halves_are_rounded():
+    attrs = FilterAttrs(1, (1,), weights(1.0, 1.0), weights(-2048.0))
+    x = param("x", (1, 2, 1), DataType.HALF)
+    y = expanded(attrs, x)
+    (got,) = interpret(Graph((("x", x),), (("y", y),)), {"x": np.float16([[[2048], [1]]])}).values()
+    assert got.item() == 1  # half holds no 2049
+
+
 def test_float_weights_of_int8_have_127_steps_for_each_output_map():
     attrs = FilterAttrs(2, (1,), weights(1.27, 0.014, -25.4, 0.1))
     x = param("x", (1, 2, 1), INT8)
