@@ -256,6 +256,8 @@ class Fusion:
             builder = self._sectioned(group, signature, name)
             kernel = builder.build()
         except Refusal as refusal:
+            if refusal.value not in signature.values:  # below what this group computes
+                raise
             return _Refused(signature.values.index(refusal.value), refusal.reason)
         marked = {replace(b, nontemporal=0): b for b in buffers_in_order(kernel)}
         formal = (signature.formal(b) for b in signature.buffers)
