@@ -119,6 +119,8 @@ def caught(plan_file):
 
 def fork_while_building():
     """Children that build and load, forked while threads of the parent are inside LLVM."""
+    # A child waits for ever for a module that another thread of its parent was importing.
+    import_module("anyrt.compiler.driver")
     builder, net, config = slow(1)
 
     def forever():
