@@ -132,11 +132,14 @@ def notes_of(plan: bytes) -> tuple[str, ...]:
     return parse_report(read_plan(plan).plan.report).notes
 
 
-@pytest.fixture(autouse=True)
-def _own_cache_and_the_usual_machine(tmp_path, monkeypatch):
-    (tmp_path / "machine.json").write_text(str(REFERENCE))
-    monkeypatch.setenv("ANYRT_MACHINE", str(tmp_path / "machine.json"))
-    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache_and_the_usual_machine(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "machine.json").write_text(str(REFERENCE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYRT_MACHINE", str(folder / "machine.json"))
+        patch.setenv("ANYRT_CACHE_DIR", str(folder))
+        yield
 
 
 # ---- what is chosen --------------------------------------------------------------------------------------
