@@ -1,7 +1,8 @@
 """A process that is short of something: `python scarce.py build|load|context|infer|full|readonly|homeless …`.
 
-Prints the lines that a logger hears, then what came of it. All modules are loaded before a limit is set, so
-that the limit is met by the library and not by Python's import.
+Prints the lines that a logger hears, then what came of it. Builds, loads and disks take several numbers: a
+process for each, which forks from one that is ready, and prints a line `--` at its end. All modules are
+loaded before a limit is set, so that the limit is met by the library and not by Python's import.
 """
 
 import os
@@ -66,17 +67,37 @@ def use_cache(path):
     os.environ["ANYRT_CACHE_DIR"] = str(path)
 
 
-def short_build(megabytes):
+def each(work, numbers):
+    """`work(number)` in a process of its own for each number."""
+    for number in numbers:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            work(number)
+            print("--", flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, number
+
+
+def short_builds(*megabytes):
     """Build again with so much memory, into an empty cache."""
     build(rows=32)
+    each(short_build, megabytes)
+
+
+def short_build(megabytes):
     with tempfile.TemporaryDirectory() as other:
         use_cache(other)
         limit(megabytes * MB)
         print("built" if build() else "None")
 
 
-def short_load(megabytes, cold):
+def short_loads(cold, *megabytes):
     """Load in a process that has not compiled anything, from a warm cache or a cold one."""
+    each(lambda number: short_load(number, cold), megabytes)
+
+
+def short_load(megabytes, cold):
     plan = Path(os.environ["SCARCE_PLAN"]).read_bytes()
     trt.Runtime(LOG)
     with tempfile.TemporaryDirectory() as other:
@@ -110,8 +131,19 @@ def short_inference():
         print(type(error).__name__, error)
 
 
-def full(nbytes):
+def full_disks(*nbytes):
     """A disk on which no file can be longer than so many bytes."""
+    each(full, nbytes)
+
+
+def full(nbytes):
+    with tempfile.TemporaryDirectory() as other:
+        use_cache(other)
+        fill(nbytes)
+        print(list(Path(other).glob(".*")))
+
+
+def fill(nbytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, nbytes))
     print("works" if works(load(build())) else "None")
 
@@ -161,6 +193,6 @@ def homeless():
 
 if __name__ == "__main__":
     what, numbers = sys.argv[1], [int(n) for n in sys.argv[2:]]
-    lives = {"build": short_build, "load": short_load, "context": short_context, "infer": short_inference}
-    lives |= {"full": full, "readonly": readonly, "homeless": homeless}
+    lives = {"build": short_builds, "load": short_loads, "context": short_context, "infer": short_inference}
+    lives |= {"full": full_disks, "readonly": readonly, "homeless": homeless}
     lives[what](*numbers)
