@@ -26,6 +26,9 @@ NEAREST = Nearest(Coordinate.ASYMMETRIC, Selector.FORMULA, ResizeRoundMode.FLOOR
 CUBIC = Cubic(Coordinate.ALIGN_CORNERS, Selector.FORMULA, -0.75, exclude_outside=False)
 OUTSIDE = Cubic(Coordinate.ASYMMETRIC, Selector.FORMULA, -0.5, exclude_outside=True)
 
+PIXELS = (DataType.UINT8, DataType.HALF, DataType.FLOAT)
+LEVELS = (None, Level.AVX2.value, Level.SSE2.value)
+
 
 @pytest.mark.parametrize("mode", [SampleMode.REFLECT, SampleMode.WRAP, SampleMode.CLAMP])
 def test_positions_that_descend_are_read_right(mode):
@@ -51,9 +54,14 @@ def test_a_kept_row_has_room_for_its_elements(dtype):
 
 
 @pytest.mark.parametrize("level", [None, Level.AVX2.value])
-@pytest.mark.parametrize("dtype", [DataType.UINT8, DataType.HALF, DataType.FLOAT])
-@pytest.mark.parametrize("channels", [2, 3, 4])
-@pytest.mark.parametrize("rule", [BILINEAR, CORNERS, NEAREST])
+@pytest.mark.parametrize(
+    ("dtype", "channels", "rule"),  # every two of them meet
+    [
+        *zip(PIXELS, (2, 3, 4), (BILINEAR, CORNERS, NEAREST), strict=True),
+        *zip(PIXELS, (3, 4, 2), (NEAREST, BILINEAR, CORNERS), strict=True),
+        *zip(PIXELS, (4, 2, 3), (CORNERS, NEAREST, BILINEAR), strict=True),
+    ],
+)
 def test_pixels_of_a_few_channels_are_read_as_one_row(level, dtype, channels, rule):
     """Widths from far below to four times the result's 48, and beyond what registers hold."""
     x = b.param("x", (5, N.dim, channels), dtype)
@@ -84,12 +92,14 @@ def natively(graph, feeds, sizes, level=None):
     return trial.read(buffers[y], y.dtype, tuple(evaluate(d, sizes) for d in y.shape))
 
 
-@pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
-@pytest.mark.parametrize("length", [33, N.dim], ids=["static", "dynamic"])
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("rule", [CORNERS, CUBIC, OUTSIDE], ids=["linear", "cubic", "outside"])
-def test_an_element_that_weighs_nothing_is_not_read(rule, axis, length, level):
-    """Results of which every second one lies on an element, with NaN and infinities here and there."""
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("kind", range(3), ids=["linear", "cubic", "outside"])
+def test_an_element_that_weighs_nothing_is_not_read(kind, place):
+    """Results of which every second one lies on an element, with NaN and infinities here and there.
+
+    Each rule, axis and kind of length meets each level."""
+    rule, level = (CORNERS, CUBIC, OUTSIDE)[kind], LEVELS[(kind + place) % 3]
+    axis, length = place % 2, (33, N.dim)[place // 2]
     shape = tuple(length if k == axis else 33 for k in (0, 1))
     x = b.param("x", shape, DataType.FLOAT)
     symbols = tuple(Symbol(N, "x", axis) for d in shape if d == N.dim)
