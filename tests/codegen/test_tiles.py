@@ -35,9 +35,10 @@ def test_a_transpose_is_right_at_every_edge(shape, dtype):
 
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.UINT8, DataType.INT64])
-@pytest.mark.parametrize("computed", [False, True])
-def test_a_transpose_of_any_size_is_right(level, dtype, computed):
-    """Whole tiles, parts of tiles, masked lanes; what is computed is laid down before it is transposed."""
+def test_a_transpose_of_any_size_is_right(level, dtype):
+    """Whole tiles, parts of tiles, masked lanes; what is computed, for each type on some levels, is laid down
+    before it is transposed."""
+    computed = (dtype in (DataType.FLOAT, DataType.UINT8)) == (level == Level.AVX2.value)
     x = b.param("x", (N.dim, M.dim), dtype)
     y = b.transpose(b.map_("add", x, x) if computed else x, (1, 0))
     graph = Graph((("x", x),), (("y", y),), {}, (Symbol(N, "x", 0), Symbol(M, "x", 1)))
