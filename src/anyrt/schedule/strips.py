@@ -124,8 +124,8 @@ def _leads(v: Value, last: Value) -> bool:
 
 @dataclass(slots=True)
 class Cut:
-    """The graph of one strip: `loops` number the strips; `leaves` has what stands for the `stored` values that
-    are read, and `start` is where in the whole result the strip begins."""
+    """The graph of one strip: `loops` number the strips; `leaves` has what stands for the `stored` values it
+    reads, and `start` is where in the whole result the strip begins."""
 
     strip: Strip
     stored: Container[Value]
