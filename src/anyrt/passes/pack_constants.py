@@ -47,11 +47,11 @@ def _panels(value: Value, labels: Sequence[int], other: Value, others: Sequence[
     if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype in PACKED:
         return value
     kept = [k for k, label in enumerate(labels) if label in op.out]
-    alone = [k for k in kept if labels[k] not in others]
+    alone = [k for k in kept if labels[k] not in others and value.shape[k] != 1]
     summed = [k for k in range(len(labels)) if k not in kept]
     windows = _window_labels(other, others)
     summed.sort(key=lambda k: labels[k] not in windows)
-    both = [k for k in kept if k not in alone]
+    both = sorted((k for k in kept if k not in alone), key=lambda k: value.shape[k] != 1)
     if not alone:
         return _stored(value, [*summed, *both]) if both and summed else value
     *rest, lane = alone

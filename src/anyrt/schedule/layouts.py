@@ -55,11 +55,17 @@ def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterat
         if not any(_moved(d, alone) and _moved(d, summed) for d in at):
             continue
         both = [k for k, label in enumerate(labels) if label in how.out and label in others]
-        for group in (summed, both):
+        for group in (summed, () if _is_given(leaf) else both):
             axes = [k for k, d in enumerate(at) if _moved(d, group) and not _moved(d, alone)]
             if axes:
                 yield leaf, axes[-1]
                 break
+
+
+def _is_given(leaf: Value) -> bool:
+    """True for what surrounds an input with a border: its rows are best copied as they are."""
+    how = leaf.compute
+    return isinstance(how, Elements) and how.border is not None and isinstance(leaf.args[0].compute, Given)
 
 
 def _lanes(value: Value, leaves: Collection[Value]) -> Iterator[int]:
