@@ -28,6 +28,7 @@ from anyrt.schedule.cost import Sizes
 
 LINEAR = Linear(Coordinate.HALF_PIXEL, Selector.FORMULA)
 CUBIC = Cubic(Coordinate.HALF_PIXEL, Selector.FORMULA, -0.75, exclude_outside=False)
+TYPES = (DataType.FLOAT, DataType.HALF, DataType.UINT8)
 N = Sym("x.1", 1, 400)
 
 
@@ -70,18 +71,18 @@ def test_other_loops_have_one_version(shape, axis, out):
     assert [k.name for k in found.module.tables] == ["table0"]
 
 
-@pytest.mark.parametrize("level", [None, Level.AVX2.value])
-@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.UINT8])
-@pytest.mark.parametrize("rule", [LINEAR, CUBIC], ids=["linear", "cubic"])
-@pytest.mark.parametrize(
-    ("width", "out"), [(50, 75), (50, 16), (50, 15), (33, 257), (300, 90), (17, 64), (64, 17)]
-)
-def test_every_row_is_the_same(width, out, rule, dtype, level):
+@pytest.mark.parametrize("level", [0, 1], ids=["host", "avx2"])
+@pytest.mark.parametrize("kind", range(3), ids=["float", "half", "uint8"])
+@pytest.mark.parametrize("size", range(7))
+def test_every_row_is_the_same(size, kind, level):
+    """Each type and level, and both rules with each size, type and level."""
+    width, out = ((50, 75), (50, 16), (50, 15), (33, 257), (300, 90), (17, 64), (64, 17))[size]
+    dtype, rule = TYPES[kind], (LINEAR, CUBIC)[(size + kind + level) % 2]
     found = lowered((29, width), 1, out, dtype, rule)
-    assert verify(found, choose(level), [{}]) == ()
+    assert verify(found, choose((None, Level.AVX2.value)[level]), [{}]) == ()
 
 
-@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.UINT8])
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rule", [LINEAR, CUBIC], ids=["linear", "cubic"])
 def test_every_row_is_the_same_where_nothing_is_permuted(rule, dtype):
     found = lowered((29, 50), 1, 75, dtype, rule)
