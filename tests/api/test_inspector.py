@@ -8,6 +8,7 @@ import pytest
 import anyrt as trt
 from anyrt.api import inspector
 from anyrt.plan.kernels import parse_records
+from anyrt.schedule.strategies import STRATEGIES
 
 JSON, ONELINE = trt.LayerInformationFormat.JSON, trt.LayerInformationFormat.ONELINE
 Verbosity = trt.ProfilingVerbosity
@@ -175,3 +176,7 @@ def test_an_inspector_reads_its_records_once(engine_of_chain, monkeypatch):
     told = engine_of_chain(Verbosity.DETAILED).create_engine_inspector()
     assert told.get_layer_information(0, JSON) != told.get_layer_information(1, JSON)
     assert len(calls) == 1
+
+
+def test_every_kind_of_kernel_has_a_name_of_tensorrt():
+    assert {*STRATEGIES.lists, "strips", "copy"} == {*inspector.KINDS}

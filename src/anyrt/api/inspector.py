@@ -55,7 +55,14 @@ TYPES: Final = {
     DataType.BOOL: "Bool",
 }
 # Where a kernel computes layers of different types: the one of TensorRT whose loops are most like its own.
-KINDS: Final = {"map": "PointWise", "reduction": "Reduce", "stencil": "Resize", "copy": "Reformat"}
+KINDS: Final = {
+    "map": "PointWise",
+    "reduction": "Reduce",
+    "contraction": "MatrixMultiply",
+    "strips": "Attention",
+    "stencil": "Resize",
+    "copy": "Reformat",
+}
 SEPARATOR: Final = "\x1e"  # between the metadata of fused layers
 
 

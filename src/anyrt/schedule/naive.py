@@ -27,7 +27,7 @@ from anyrt.core.dims import (
 )
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space
-from anyrt.ir.compute import Border
+from anyrt.ir.compute import Border, Contracted
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
     Alloc,
@@ -129,7 +129,8 @@ class Builder:
         if elements.reductions:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             kernel = self._kernel(self._rows_folded(elements, store))
-            self.sums = "contraction" if is_tileable(kernel) else "reduction"
+            contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
+            self.sums = "contraction" if contracts and is_tileable(kernel) else "reduction"
             return kernel, self.strategies.lists[self.sums]
         return self._kernel(serial(self.vars, (store,))), self.strategies.map
 

@@ -66,7 +66,14 @@ def best_shape(rows: int, lanes: int, width: int, machine: Machine, most: int = 
 def is_tileable(kernel: Kernel) -> bool:
     """Whether the sums of a kernel can be kept in registers."""
     found = product_of(kernel)
-    return isinstance(found, Product) and bool(found.rows or found.lanes)
+    sides = () if isinstance(found, Fail) else (found, found.turned)
+    return any(p.lanes and (p.rows or any(_reads_lanes(p, v) for v in p.lanes)) for p in sides)
+
+
+def _reads_lanes(p: Product, lane: Sym) -> bool:
+    """True where the lanes of a loop lie side by side in memory."""
+    loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
+    return all(stride(_in_panel(x.index, lane), _within(lane)) == 1 for x in loads)
 
 
 def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -120,8 +127,7 @@ def _deep(p: Product) -> tuple[Sym, ...]:
 def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
     """How good a loop is for the lanes: long enough, read side by side, and stored so."""
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
-    loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
-    read = all(stride(_in_panel(x.index, lane), _within(lane)) == 1 for x in loads)
+    read = _reads_lanes(p, lane)
     lanes, width = c.estimate(lane), c.machine.lanes
     full = FULL * -(-lanes // width) * width <= lanes
     return 4 * (lanes >= width) + 2 * read + 2 * full + stored, lanes
