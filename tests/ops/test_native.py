@@ -27,7 +27,7 @@ from anyrt.runtime.engine import load
 from anyrt.runtime.pool import shared_pool
 
 CHUNK = 12  # cases in one test, so that workers share them well
-STATIC_STRIDE = 8  # static sizes run the same kernels with fewer variables: a sample of them is enough
+STATIC_STRIDE = 12  # static sizes run the same kernels with fewer variables: a sample of them is enough
 STRIP = 256  # bytes around each tensor that must stay as they are
 # What widens and narrows one of them is the same for all functions.
 HALVES = {DataType.HALF: "half", DataType.BF16: "half"}
