@@ -300,13 +300,13 @@ class _Tile:
         if isinstance(self.count, int):
             rest = self._tile(first, self.count % size, within)
         else:
-            rest = self._rest(first, within)
+            rest = self._rest(first, size, within)
         whole = alu(Op.LE, index(add(first, size)), index(self.count))
         return If(whole, full), If(alu(Op.NOT, whole), rest)
 
-    def _rest(self, first: Dim, within: Sym) -> tuple[Stmt, ...]:
-        """Rows whose number is open, a few at a time and then one by one."""
-        left = add(self.count, mul(first, -1))
+    def _rest(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+        """Rows of an open number, fewer than a tile's, a few at a time and then one by one."""
+        left = minimum(size - 1, add(self.count, mul(first, -1)))
         few, one = self.names.var(floordiv(left, FEW), "r"), self.names.var(mod(left, FEW), "r")
         some = self._tile(add(first, mul(few.dim, FEW)), FEW, within)
         last = self._tile(add(first, add(mul(few.extent or 0, FEW), one.dim)), 1, within)
