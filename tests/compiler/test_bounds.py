@@ -45,6 +45,13 @@ def test_beyond_float32_anything_goes():
     assert differ(b.map_("exp", X), [89, 88, -200, 0], [np.inf, np.inf, 0, 1]) == [False, True, False, False]
 
 
+def test_products_below_the_normal_range_are_rounded_to_its_steps():
+    squares = b.contract("n,n->", X, X)  # each 8.3 steps of 2^-149
+    step, got = 2.0**-149, np.array([31, 32, 33, 34, 35, 60])
+    found = differing((got * step).astype(np.float32), bound(squares, *[step**0.5 * 8.3**0.5] * 4), X.dtype)
+    assert found.tolist() == [False, False, False, False, False, True]
+
+
 def test_nan_must_be_nan():
     assert differ(b.map_("sqrt", X), [-1, -1, 4, 4], [np.nan, 0, 2, np.nan]) == [False, True, False, True]
 

@@ -9,7 +9,8 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
   ulp × 2u × |result|, where `ulp` is what its record states;
 * a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
-* a sum of products does the same with the bounds of the products;
+* a sum of products does the same with the bounds of the products, of which each may be rounded below the
+  normal range of float32 as well;
 * a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
   divided by their sum where those outside are excluded;
 * what only moves elements moves the bounds.
@@ -225,7 +226,8 @@ def _contracted(op: Contract, args: tuple[Bounded, ...]) -> Errors:
     if args[0].array.dtype.kind != "f":
         return error
     grown, terms = product(a, b), product(np.ones_like(a), np.ones_like(b))
-    return np.where(grown > LARGEST, np.inf, error + UNIT * (8 + 2 * np.sqrt(terms)) * grown)
+    error = error + UNIT * (8 + 2 * np.sqrt(terms)) * grown + TINY * terms
+    return np.where(grown > LARGEST, np.inf, error)
 
 
 def _gathered(op: Gather, x: Bounded, at: Bounded) -> Errors:
