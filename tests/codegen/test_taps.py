@@ -5,7 +5,7 @@ import pytest
 
 from anyrt.backends.cpu.processors import Level, choose, host
 from anyrt.compiler import native
-from anyrt.compiler.trial import Trial, load
+from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym, evaluate
 from anyrt.core.enums import DataType, ResizeRoundMode, SampleMode
@@ -16,6 +16,7 @@ from anyrt.ir.interpret import interpret
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest
+from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
 
 N = Sym("x.0", 1, 100)
@@ -50,6 +51,21 @@ def test_a_kept_row_has_room_for_its_elements(dtype):
     trial = Trial(load(lowered, host()), {})
     trial.run()
     assert trial.overrun() == ()
+    assert verify(lowered, host(), [{}]) == ()
+
+
+def test_a_kept_row_is_computed_of_tensors_whose_channels_lie_innermost():
+    x = b.param("x", (2, 3, 6, 8), DataType.FLOAT)
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+    under = b.windows(x, axes, (2, 3, 4, 6, 3, 3))
+    kernels = np.random.default_rng(0).random((2, 24, 3, 3, 3))
+    sums = (b.contract("nchwij,kcij->nkhw", under, b.const(k, DataType.FLOAT)) for k in kernels)
+    tall = b.taps(b.map_("div", *sums), 2, 8, BILINEAR)
+    graph = Graph((("x", x),), (("y", b.taps(tall, 3, 12, BILINEAR)),))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
+    (schedule,) = lowered.schedules
+    assert [v.order for v in schedule.layouts.values()] == [(0, 2, 3, 1)] * 2
+    assert [x.kind for x in schedule.launches] == ["contraction", "contraction", "stencil"]
     assert verify(lowered, host(), [{}]) == ()
 
 

@@ -16,7 +16,7 @@ from anyrt.loops.strip_mine import delinearised
 from anyrt.loops.tables import LEAST
 from anyrt.schedule.cost import heavy, weight
 from anyrt.schedule.elements import Elements, Refusal, tapped
-from anyrt.schedule.layout import row_major
+from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.tables import Tables
 
 
@@ -25,6 +25,7 @@ class Owner(Protocol):
 
     buffers: Mapping[Value, Buffer]
     first: Mapping[Value, Dim]
+    layouts: Mapping[Value, Layout]
     tables: Tables
     machine: Machine
     names: Names
@@ -80,7 +81,7 @@ class Window:
         assert self.buffer is not None, "a row has its buffer from the start"
         fresh = {k: b.names.var(self.value.shape[k], "x") for k in self.axes if self.value.shape[k] != 1}
         where = tuple(fresh[k].dim if k in fresh else 0 if k in self.axes else d for k, d in enumerate(at))
-        elements = Elements(b.buffers, b.tables, b.names, b.first, allow_reductions=False)
+        elements = Elements(b.buffers, b.tables, b.names, b.first, b.layouts, allow_reductions=False)
         before: list[Stmt] = []
         elements.tapped = lambda value, i: self._below(elements, before, frozenset(fresh.values()), value, i)
         element = cast(elements.at(self.value, where), self.buffer.stored)
