@@ -112,6 +112,12 @@ def test_other_processors_have_tiles_of_their_own(name, level):
     assert verify(lowered(CASES[name], target.limited(REFERENCE)), target, [{}]) == ()
 
 
+def test_results_that_lie_along_the_rows_are_transposed_in_squares():
+    made = text(CASES["convolution"])
+    assert "for vector e" in made
+    assert "for tile j" in made
+
+
 def test_bytes_and_bfloat16_are_summed_by_words():
     assert "dot4u(" in text(CASES["bytes"])
     assert "dot4(" in text(CASES["bytes"], TILES)

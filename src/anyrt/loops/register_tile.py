@@ -350,9 +350,14 @@ class _Tile:
         return For(lane, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, rows, within)
 
     def _after(self, kept: Buffer, first: Dim, size: Dim, within: Sym) -> tuple[Stmt, ...]:
-        """What is made of the sums, along the lanes or along the rows."""
+        """What is made of the sums, along the lanes or along the rows: in squares that are transposed in
+        registers, as rows lie a panel apart in scratch."""
         e = self.names.var(size, "e")
         stores = self._stores(add(first, e.dim), load(kept, add(mul(e.dim, self.tiling.panel), within.dim)))
+        if self.tiling.across and len(stores) == 1:
+            block, lane, at = _pieces(self.names, within.extent or 0, SQUARE, "j")
+            moved = Rewrite({within: at}).body(stores)
+            return _loops([block], (For(e, Loop.VECTOR, (For(lane, Loop.TILE, moved),)),))
         loops = (within, e) if self.tiling.across else (e, within)
         return (For(loops[0], Loop.SERIAL, (For(loops[1], Loop.VECTOR, stores),)),)
 

@@ -17,6 +17,9 @@ from anyrt.codegen.scope import Scope
 from anyrt.core.dims import Dim, Sym, bounds, linear, substitute
 from anyrt.ir.kernel import For, Load, Store
 from anyrt.ir.statements import changes_of, walks
+from anyrt.ir.visit import parts
+
+LIGHT = 6  # expressions of an element that are written once for each row
 
 
 def write_tile(to: Emitter, v: Vectors, loop: For, lanes: Lanes) -> None:
@@ -75,12 +78,12 @@ class Tile:
         ]
 
     def _columns(self, across: Lanes) -> list[str]:
-        """The tile's columns. Rows that take more than a load are computed in a loop and laid down in
-        between, and so are more rows than fit into the registers."""
+        """The tile's columns. Rows that take much to compute are computed in a loop and laid down in between,
+        and so are more rows than fit into the registers."""
         out, outer, width = self.vectors.out, self.vectors.out.scopes.inner, self.lanes.width
         name, size = ll.NAMES[self.store.buffer.stored], ll.BYTES[self.store.buffer.stored]
         most = fit(self.vectors.machine)
-        if isinstance(self.store.value, Load) and width <= most:
+        if len(parts([self.store.value])) <= LIGHT and width <= most:
             rows = [self._row(str(lane), across) for lane in range(width)]
             return transpose(out, outer, rows, name, across.width)
         kind = f"<{across.width} x {name}>"
