@@ -177,11 +177,12 @@ class _Tile:
             self.product = self._by_words()
             panels += self._offset(within)
         tiles = _loops([tile], self._tiles(at_tile, size, within))
-        item = (*rows, *_loops([panel], (*panels, *tiles)))
         rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
+        inside = [] if t.copy_rows or not t.copy_lanes else rest_rows  # a panel is copied once for all
+        item = (*rows, *_loops([panel], (*panels, *serial(inside, tiles))))
         batches = [v for v in self.product.both if v is not lane]
         outer = [*batches, *rest_lanes, many, *rest_rows, chunk]
-        around = [v for v in outer if v.extent != 1]
+        around = [v for v in outer if v.extent != 1 and v not in inside]
         return replace(self.kernel, body=serial(around, item)), len(around)
 
     def _rows(self) -> int:

@@ -25,8 +25,10 @@ from anyrt.schedule.strategies.step import Context, Step, Strategy
 
 LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
+WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
 PANEL = 32  # lanes of a constant's panels (passes/pack_constants.py)
+SHARE = 4  # of the second cache, the part that one of the things holds that are read again
 ROWS = 4  # from which panels are worth copying
 FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
@@ -129,7 +131,8 @@ def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     read = _reads_lanes(p, lane)
     lanes, width = c.estimate(lane), c.machine.lanes
-    full = FULL * -(-lanes // width) * width <= lanes
+    panel = width * min(2, -(-lanes // width))
+    full = FULL * -(-lanes // panel) * panel <= lanes
     return 4 * (lanes >= width) + 2 * read + 2 * full + stored, lanes
 
 
@@ -152,7 +155,8 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     packed = _divides(p.second, lane)
     most = rows if known or row is None else min(MANY, bounds(row.extent or 0)[1])
     shape = best_shape(most, lanes, width, c.machine, PANEL if packed else MANY)
-    tall = max(1, shape.rows // unit) * unit
+    rows_of = min(shape.rows, WAYS) if _collides(p.first, row) else shape.rows
+    tall = max(1, rows_of // unit) * unit
     alike = lane not in p.both  # for all lanes, the rows' factor is
     dot = _dot(p, c.machine) if rows >= WORTH and alike else None
     plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit, dot=dot)
@@ -163,17 +167,22 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     others = [v for v in p.lanes if v is not lane]
     if lanes <= plain.panel and others:  # lanes are panels already
         panels = c.estimate(others.pop())
-    rest = (v for v in (*p.both, *p.rows, *others) if v not in (row, lane))
-    beside = prod(map(c.estimate, rest))
-    at_once, wide = _grain(tiles, panels, beside, c)
+    more = prod(c.estimate(v) for v in p.rows if v is not row)
+    copy_rows = dot is not None or (alike and panels > 1 and not isinstance(p.first, Load))
+    copy_lanes = dot is not None or (tiles * more >= ROWS and not _side_by_side(p.second, lane, p.summed))
+    alone = copy_lanes and not copy_rows  # all rows of a panel are in one item
+    rest = (v for v in (*p.both, *others) if v is not lane)
+    beside = prod(map(c.estimate, rest)) * (1 if alone else more)
+    held = _kept(plain.panel * prod(map(c.estimate, p.summed)), c)
+    at_once, wide = _grain(tiles, min(panels, held), beside, alone, c)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
     return replace(
         plain,
         tiles=at_once,
         panels=wide,
-        copy_rows=dot is not None or (alike and panels > 1 and not _reads_well(p.first, row)),
-        copy_lanes=dot is not None or (tiles >= ROWS and not _side_by_side(p.second, lane, p.summed)),
+        copy_rows=copy_rows,
+        copy_lanes=copy_lanes,
         apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,
     )
@@ -194,25 +203,31 @@ def _divides(x: Expr, lane: Sym) -> bool:
     return any(stride(at, lane) is None for at in dims_of(x))
 
 
-def _grain(tiles: int, panels: int, beside: int, c: Context) -> tuple[int, int]:
-    """Tiles and panels of an item: many, but not so many that threads have nothing to do."""
+def _kept(elements: int, c: Context) -> int:
+    """How many of so many elements a part of the second cache holds."""
+    return max(1, c.machine.l2_bytes // (SHARE * 4 * elements))
+
+
+def _grain(tiles: int, panels: int, beside: int, alone: bool, c: Context) -> tuple[int, int]:
+    """Tiles and panels of an item: many, but not so many that threads have nothing to do; `alone`: one panel
+    rather than fewer tiles."""
     at_once, wide = min(tiles, TILES), min(panels, PANELS)
 
     def items() -> int:
         return beside * -(-tiles // at_once) * -(-panels // wide)
 
     while items() < c.pieces.items and (at_once > 1 or wide > 1):
-        if wide >= at_once:
+        if wide >= at_once or (alone and wide > 1):
             wide = -(-wide // 2)
         else:
             at_once = -(-at_once // 2)
     return at_once, wide
 
 
-def _reads_well(x: Expr, row: Sym | None) -> bool:
-    """True for one load of memory whose rows do not meet in the same lines of the nearest cache."""
+def _collides(x: Expr, row: Sym | None) -> bool:
+    """True for one load of memory whose rows meet in the same lines of the nearest cache."""
     step = stride(x.index, row) if isinstance(x, Load) and row is not None else None
-    return isinstance(x, Load) and not (isinstance(step, int) and step != 0 and step % COLLIDE == 0)
+    return isinstance(step, int) and step != 0 and step % COLLIDE == 0
 
 
 def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...]) -> bool:
