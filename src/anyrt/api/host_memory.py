@@ -13,6 +13,7 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType
+from anyrt.core.pages import collapse_pages
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.file import PlanParts
 
@@ -41,6 +42,7 @@ class IHostMemory(bytearray, Fixed, Managed):
         for piece in pieces:
             whole[at : at + piece.nbytes] = piece
             at += piece.nbytes
+        collapse_pages(_address(self), size)
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # compared by identity, see above
     __eq__ = object.__eq__
