@@ -27,6 +27,7 @@ from anyrt.ir.kernel import (
     cast,
     const,
     load,
+    select,
 )
 from anyrt.ir.program import Call, Guarded, Module
 from anyrt.plan import abi
@@ -95,6 +96,9 @@ def instruction(op: Op, type: Scalar, i: Sym) -> Case:
     a, b, c = (element(x, type, i) for x in operands)
     if op in SHIFTS:
         b = alu(Op.AND, b, const(15, type))
+    if op is Op.LDEXP:  # of a number whose halfway product is normal, and of infinities and NaN
+        a = select((a > 2.0**-20) & (a < 2.0**20), a, select(alu(Op.EQ, a - a, const(0, type)), 0.75, a))
+        b = alu(Op.RINT, select((b > -200.0) & (b < 200.0), b * 99.0, -145.0))
     if op is Op.SELECT:
         value = alu(op, alu(Op.NE, c, const(0, type)), a, b)
     elif op is Op.BITCAST:
@@ -113,7 +117,7 @@ def suits(op: Op, type: Scalar) -> bool:
         return type in (Scalar.F32, Scalar.I32)
     if type is Scalar.F32:
         return op not in (*BITS, *SHIFTS, Op.MOD, Op.FLOORDIV)
-    return op not in (*ROUNDINGS, Op.FMA)
+    return op not in (*ROUNDINGS, Op.FMA, Op.LDEXP)
 
 
 def conversion(source: Scalar, target: Scalar, i: Sym) -> Case:

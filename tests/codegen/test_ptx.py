@@ -2,18 +2,20 @@
 
 LLVM writes PTX by itself: neither a GPU nor any of CUDA's tools is needed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from anyrt.codegen import bfloat
+from anyrt.codegen.arithmetic import intrinsic
 from anyrt.codegen.emit import NAME, Emitter
 from anyrt.codegen.llvm import assembly
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
-from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Barrier, Expr, For, Kernel, Loop, Stmt
+from anyrt.ir.buffer import Buffer, Scalar
+from anyrt.ir.kernel import Barrier, Expr, For, Kernel, Loop, Op, Stmt
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.run import run
@@ -42,6 +44,11 @@ class GpuInstructions:
 
     def dot(self, op, lanes):
         return None
+
+    def extreme(
+        self, w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, *, sure: bool = False
+    ) -> str:
+        return intrinsic(w, scope, op, pair, Scalar.F32, width)
 
     def narrowed(self, w: Writer, scope: Scope, text: str, width: int) -> str:
         return bfloat.narrowed(w, scope, text, width)

@@ -165,3 +165,10 @@ def test_integer_quotients_by_hand():
     assert results(SCALARS["div"], Scalar.I32, [a, b])[0].tolist() == [3, -3, -3, 3, 0, -(2**31)]
     assert results(SCALARS["floordiv"], Scalar.I32, [a, b])[0].tolist() == [3, -4, -4, 3, 0, -(2**31)]
     assert results(SCALARS["mod"], Scalar.I32, [a, b])[0].tolist() == [1, 1, -1, -1, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["exp", "expm1", "tanh", "sinh", "cosh", "erf", "sigmoid"])
+def test_nan_of_any_bits_stays_nan(name):
+    x = np.int32([0x7FC00000, 0x7FC00001, 0x7FE12345, 0x7FFFFFFF, -1, -0x3FEDCB]).view(np.float32)
+    got, _ = results(SCALARS[name], Scalar.F32, [x])
+    assert np.isnan(got).all()

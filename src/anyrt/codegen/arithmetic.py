@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.bfloat import widened
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.intervals import interval
-from anyrt.ir.kernel import COMPARES, Alu, Cast, Expr, Op
+from anyrt.ir.kernel import COMPARES, Alu, Cast, Const, Expr, Op
 
 
 def operation(w: Writer, scope: Scope, x: Alu | Cast, texts: list[str], width: int) -> str:
@@ -32,6 +34,10 @@ def _alu(
         return w.put(scope, f"select {flag} {texts[0]}, {kind} {texts[1]}, {kind} {texts[2]}")
     if op is Op.BITCAST:
         return w.put(scope, f"bitcast {kind} {texts[0]} to {ll.vector(result, width)}")
+    if type is Scalar.F32 and op in (Op.MIN, Op.MAX):
+        known = [isinstance(x, Const) and x.value == x.value for x in args]
+        pair = texts if known[0] else texts[::-1]
+        return w.instructions.extreme(w, scope, op, pair, width, sure=any(known))
     if type.is_float:
         return _float(w, scope, op, texts, type, width)
     return _integer(w, scope, op, texts, type, width)
@@ -45,7 +51,15 @@ def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, widt
         return w.put(scope, f"fneg {kind} {texts[0]}")
     if op is Op.FMA and not w.instructions.has_fma:
         return _wide_fma(w, scope, texts, width)
+    if op is Op.LDEXP:
+        return w.instructions.ldexp(w, scope, texts, width)
+    return intrinsic(w, scope, op, texts, type, width)
+
+
+def intrinsic(w: Writer, scope: Scope, op: Op, texts: Sequence[str], type: Scalar, width: int) -> str:
+    """LLVM's own."""
     assert op in ll.INTRINSICS, f"{op.value} has no floating-point form"
+    kind = ll.vector(type, width)
     return w.call(
         scope, kind, f"llvm.{ll.INTRINSICS[op]}.{ll.suffix(type, width)}", [(kind, t) for t in texts]
     )

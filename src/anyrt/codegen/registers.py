@@ -79,6 +79,8 @@ def _factors(stmt: Fold) -> tuple[Expr, ...]:
 def combine(w: Writer, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b: str) -> str:
     """op(a, b)."""
     kind = ll.vector(type, lanes)
+    if type is Scalar.F32 and op in (Op.MIN, Op.MAX):
+        return w.instructions.extreme(w, scope, op, (a, b), lanes)
     table = ll.FLOAT_OPS if type.is_float else ll.INT_OPS
     if op in table:
         return w.put(scope, f"{table[op]} {kind} {a}, {b}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +29,14 @@ class Instructions(Protocol):
 
     def dot(self, op: Op, lanes: int) -> Dot | None:
         """What writes a sum of so many lanes + the dot `op`, where that is an instruction."""
+
+    def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
+        """A float32 times a power of two, where `replacement` leaves that."""
+
+    def extreme(
+        self, w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, *, sure: bool = False
+    ) -> str:
+        """A maximum or minimum of two float32, NaN where either is; `sure`: the first is none."""
 
     def narrowed(self, w: Writer, scope: Scope, text: str, width: int) -> str:
         """float32 as bfloat16."""

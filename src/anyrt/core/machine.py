@@ -44,7 +44,8 @@ class Machine:
 
     `has_rounding`: floats to integers and to half precision. `permutes`: element sizes in bytes for which one
     instruction picks lanes from two 64-byte registers. `has_bf16`: float32 to bfloat16, and dots of
-    pairs of these, by AVX-512. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: registers that hold
+    pairs of these, by AVX-512. `has_extremes`: maxima and minima that are the second operand where
+    either is NaN, as on x86. `has_vnni`: dots of four bytes by AVX-512. `has_tiles`: registers that hold
     tiles of a matrix (AMX).
     """
 
@@ -60,6 +61,7 @@ class Machine:
     has_rounding: bool = True
     permutes: tuple[int, ...] = (1, 2, 4)
     has_bf16: bool = True
+    has_extremes: bool = True
     has_vnni: bool = True
     has_tiles: bool = False
     costs: Costs = field(default_factory=Costs)

@@ -220,6 +220,11 @@ def _logical_shift(a: Array, n: Array) -> Array:
     return np.asarray(a.view(unsigned) >> n.astype(unsigned)).view(a.dtype)
 
 
+def _ldexp(x: Floats, n: Floats) -> Array:
+    """What n is where it is no number of its range is discarded, or x is NaN."""
+    return np.asarray(np.ldexp(x, np.clip(np.nan_to_num(n), -500, 500).astype(np.int32)))
+
+
 def _dot2(a: Array, b: Array) -> Array:
     """Words of two bfloat16."""
     low, high = ((x.view(np.uint32) << 16).view(np.float32) for x in (a, b)), (a, b)
@@ -266,6 +271,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.DOT2: _dot2,
     Op.DOT4: partial(_dot4, np.int8),
     Op.DOT4U: partial(_dot4, np.uint8),
+    Op.LDEXP: _ldexp,
     Op.SELECT: np.where,
 }
 

@@ -41,7 +41,8 @@ from anyrt.ir.visit import parts, statements
 
 WRITTEN = frozenset({Space.OUTPUT, Space.ARENA, Space.TABLE, Space.SCRATCH, Space.SHARED, Space.REGISTER})
 INTEGER_OPS = frozenset({Op.SHL, Op.SHR, Op.LSHR, *DOTS})
-FLOAT_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
+ROUNDING_OPS = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
+FLOAT_OPS = ROUNDING_OPS | {Op.LDEXP}
 BIT_OPS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 
 # The loops that blocks and threads may stand in.
@@ -355,7 +356,7 @@ def operand_fault(op: Op, kinds: Sequence[Scalar]) -> str | None:
 
 
 ARITY: dict[Op, int] = {
-    **dict.fromkeys(FLOAT_OPS | {Op.NEG, Op.ABS, Op.NOT, Op.BITCAST}, 1),
+    **dict.fromkeys(ROUNDING_OPS | {Op.NEG, Op.ABS, Op.NOT, Op.BITCAST}, 1),
     Op.FMA: 3,
     Op.SELECT: 3,
 }

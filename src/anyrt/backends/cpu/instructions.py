@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from anyrt.backends.cpu import bfloat, dots, legal
+from anyrt.backends.cpu import bfloat, dots, legal, x86
 from anyrt.codegen import bfloat as plain
+from anyrt.codegen.arithmetic import intrinsic
 from anyrt.codegen.dots import expanded
+from anyrt.codegen.ldexp import expanded as ldexp_expanded
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Dot, Writer
 from anyrt.core.machine import Machine
+from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import DOTS, Alu, Expr, Op
+
+WIDEST = 512  # bits of a vector where there is AVX-512
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +35,30 @@ class CpuInstructions:
         """`x` without what old processors lack."""
         if isinstance(x, Alu) and x.op in DOTS:
             return expanded(x)
+        if isinstance(x, Alu) and x.op is Op.LDEXP and not self._scales:
+            return ldexp_expanded(x)
         return None if self.machine.has_rounding else legal.replacement(x)
 
     def dot(self, op: Op, lanes: int) -> Dot | None:
         """By AVX-512, where vectors are whole registers of it."""
         able = self.machine.has_bf16 if op is Op.DOT2 else self.machine.has_vnni and op is Op.DOT4U
         return partial(dots.dot, op, lanes) if able and lanes % dots.LANES == 0 else None
+
+    def ldexp(self, w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
+        """By AVX-512."""
+        return x86.ldexp(w, scope, texts, width)
+
+    def extreme(
+        self, w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, *, sure: bool = False
+    ) -> str:
+        """A maximum or minimum of two float32, NaN where either is; `sure`: the first is none."""
+        if not self.machine.has_extremes:
+            return intrinsic(w, scope, op, pair, Scalar.F32, width)
+        return x86.extreme(w, scope, op, pair, width, self.machine.lanes, sure)
+
+    @property
+    def _scales(self) -> bool:
+        return self.machine.vector_bits == WIDEST
 
     def narrowed(self, w: Writer, scope: Scope, text: str, width: int) -> str:
         """float32 as bfloat16, by one instruction where there is one."""

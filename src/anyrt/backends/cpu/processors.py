@@ -71,6 +71,7 @@ class Processor:
             has_rounding=machine.has_rounding and self.has_f16c,
             permutes=tuple(size for size in here if size in machine.permutes),
             has_bf16=machine.has_bf16 and self.has_bf16,
+            has_extremes=machine.has_extremes and self.arch is Arch.X86_64,
             has_vnni=machine.has_vnni and self.has_vnni,
             has_tiles=machine.has_tiles and self.has_tiles,
         )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from anyrt.ir.kernel import Expr, fma, select
-from anyrt.prims.scalar.exponential import LN2_HI, exp_normal, exp_reduced, log1p, scale, sqrt
+from anyrt.prims.scalar.exponential import LN2_HI, exp_normal, exp_reduced, ldexp, log1p, sqrt
 from anyrt.prims.scalar.table import ScalarFn, absolute, at_most, flip_sign, poly, sign_of
 
 # (sinh x − x) / x³ in x², |x| ≤ 1: 2⁻³¹·⁶.
@@ -20,8 +20,8 @@ _HUGE = 2.0**30
 
 def _half_exp(a: Expr) -> Expr:
     """eᵃ / 2 for a ≥ 0, infinite only where that is."""
-    p, bits = exp_reduced(at_most(a, 90.0))
-    return scale(p, bits - 1)
+    p, n, _ = exp_reduced(at_most(a, 90.0))
+    return ldexp(p, n - 1.0)
 
 
 def sinh(x: Expr) -> Expr:
@@ -45,7 +45,7 @@ def tanh(x: Expr) -> Expr:
     square = a * a
     small = fma(square * a, poly(square, *_TANH), a)
     large = 1.0 - 2.0 / (exp_normal(a + a) + 1.0)
-    return flip_sign(select(a < 0.6, small, large), sign_of(x))
+    return flip_sign(select(a >= 0.6, large, small), sign_of(x))
 
 
 def asinh(x: Expr) -> Expr:

@@ -17,7 +17,7 @@ import numpy as np
 
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Const, Expr, Op, alu, cast, const, fma, select
-from anyrt.prims.scalar.exponential import SQRT_HALF_BITS, scale, split
+from anyrt.prims.scalar.exponential import SQRT_HALF_BITS, ldexp, split
 from anyrt.prims.scalar.table import (
     ScalarFn,
     absolute,
@@ -97,9 +97,9 @@ def _positive_power(a: Expr, y: Expr) -> Expr:
     error = fma(y, rest, fma(y, head, -product))
     error = select(absolute(product) < 160.0, error, 0.0)
     product = at_least(at_most(product, 160.0), -160.0)
-    n, bits = nearest(product, 1.0)
+    n, _ = nearest(product, 1.0)
     r = (product - n) + error
-    return scale(fma(r, poly(r, *_EXP2), 1.0), bits)
+    return ldexp(poly(r, *_EXP2, 1.0), n)
 
 
 def _small_power(a: Expr, y: float) -> Expr:
@@ -114,11 +114,11 @@ def _small_power(a: Expr, y: float) -> Expr:
     rest = fma(tail, y, fma(head, y, -part)) + fma(exponent, y, -whole)
     total = whole + (part + rest)
     extreme = LEAST_EXPONENT * abs(y) > MOST_SCALE
-    n, bits = nearest(at_least(at_most(total, MOST_SCALE), -MOST_SCALE) if extreme else total, 1.0)
+    n, _ = nearest(at_least(at_most(total, MOST_SCALE), -MOST_SCALE) if extreme else total, 1.0)
     r = ((whole - n) + part) + rest
     if extreme:
         r = select(absolute(total) < MOST_SCALE, r, 0.0)
-    value = scale(fma(r, poly(r, *_EXP2), 1.0), bits)
+    value = ldexp(poly(r, *_EXP2, 1.0), n)
     if y > 0:
         return select(equal(a, 0.0), 0.0, select(a < math.inf, value, a))
     return select(

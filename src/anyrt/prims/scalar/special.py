@@ -43,7 +43,7 @@ def erf(x: Expr) -> Expr:
     a = at_most(absolute(x), 4.0)
     small = fma(a, poly(a * a, *_ERF), a)
     large = 1.0 - exp_normal(poly(a, *_LOG_ERFC))
-    return flip_sign(select(a < 0.92, small, large), sign_of(x))
+    return flip_sign(select(a >= 0.92, large, small), sign_of(x))
 
 
 def sigmoid(x: Expr) -> Expr:

@@ -1,0 +1,82 @@
+"""Instructions of x86 that no operation of LLVM's comes to: products with powers of two, and extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from anyrt.backends.cpu.transpose import shuffle
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.writer import Writer
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Op
+
+LEAST, MOST = 4, 16  # lanes of a register
+AS_USUAL = 4  # the thread's way to round
+FLOAT = ll.NAMES[Scalar.F32]
+_LARGEST = {4: "sse.{}.ps", 8: "avx.{}.ps.256", 16: "avx512.{}.ps.512"}
+_NAMES = {Op.MAX: "max", Op.MIN: "min"}
+_ORDER = {Op.MAX: "ogt", Op.MIN: "olt"}
+
+Write = Callable[[Sequence[str], int], str]  # an operation on registers of so many lanes
+
+
+def ldexp(w: Writer, scope: Scope, texts: Sequence[str], width: int) -> str:
+    """By AVX-512."""
+
+    def write(parts: Sequence[str], lanes: int) -> str:
+        kind, mask = ll.vector(Scalar.F32, lanes), "i16" if lanes == MOST else "i8"
+        args = [*((kind, p) for p in parts), (kind, "zeroinitializer"), (mask, "-1")]
+        args += [("i32", f"{AS_USUAL}")] if lanes == MOST else []
+        return w.call(scope, kind, f"llvm.x86.avx512.mask.scalef.ps.{32 * lanes}", args)
+
+    return _by_register(w, scope, texts, width, MOST, write)
+
+
+def extreme(w: Writer, scope: Scope, op: Op, pair: Sequence[str], width: int, most: int, sure: bool) -> str:
+    """The larger or smaller one, NaN where either is; `sure`: the first is none. `most`: lanes of a register.
+
+    LLVM's own takes six instructions, as it tells zeros apart. This is one, which gives the second where
+    either is NaN, and two for NaN in the first; spelled as comparisons LLVM would merge these with the one.
+    """
+
+    def write(parts: Sequence[str], lanes: int) -> str:
+        kind = ll.vector(Scalar.F32, lanes)
+        args = [*((kind, p) for p in parts), *([("i32", f"{AS_USUAL}")] if lanes == MOST else ())]
+        return w.call(scope, kind, f"llvm.x86.{_LARGEST[lanes].format(_NAMES[op])}", args)
+
+    kind, flag, (a, b) = ll.vector(Scalar.F32, width), ll.vector(Scalar.BOOL, width), pair
+    if width < LEAST:
+        ordered = w.put(scope, f"fcmp {_ORDER[op]} {kind} {a}, {b}")
+        found = w.put(scope, f"select {flag} {ordered}, {kind} {a}, {kind} {b}")
+    else:
+        found = _by_register(w, scope, pair, width, most, write)
+    if sure:
+        return found
+    nan = w.put(scope, f"fcmp uno {kind} {a}, {a}")
+    return w.put(scope, f"select {flag} {nan}, {kind} {a}, {kind} {found}")
+
+
+def _by_register(w: Writer, scope: Scope, texts: Sequence[str], width: int, most: int, write: Write) -> str:
+    """A register of at most so many lanes at a time; what is shorter than the least fills a part of it."""
+    size = max(LEAST, min(width, most))
+    parts = [[_part(w, scope, t, first, width, size) for t in texts] for first in range(0, width, size)]
+    pieces = [write(some, size) for some in parts]
+    if width == 1:
+        return w.put(scope, f"extractelement {ll.vector(Scalar.F32, size)} {pieces[0]}, i64 0")
+    if width < size:
+        return shuffle(w, scope, pieces[0], "poison", FLOAT, size, list(range(width)))
+    while len(pieces) > 1:
+        pairs = zip(pieces[::2], pieces[1::2], strict=True)
+        pieces = [shuffle(w, scope, a, b, FLOAT, size, list(range(2 * size))) for a, b in pairs]
+        size *= 2
+    return pieces[0]
+
+
+def _part(w: Writer, scope: Scope, value: str, first: int, width: int, size: int) -> str:
+    """The lanes of one register."""
+    if width == 1:
+        return w.spread(scope, value, FLOAT, size)
+    if width == size:
+        return value
+    return shuffle(w, scope, value, "poison", FLOAT, width, [(first + k) % width for k in range(size)])
