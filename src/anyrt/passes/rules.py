@@ -19,6 +19,7 @@ from anyrt.core.enums import (
 from anyrt.ir.graph import Shape, Value, apply
 from anyrt.ir.rewrite import Bind, Fail, Rule, named, op
 from anyrt.passes.examples import EVERY, FLOATS, NUMBERS, Below, operand
+from anyrt.passes.exponentials import EXPONENTIALS
 from anyrt.passes.facts import number
 from anyrt.passes.powers import POWERS
 from anyrt.passes.statistics import STATISTICS
@@ -344,4 +345,5 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     *POWERS,
     *STATISTICS,
+    *EXPONENTIALS,
 )
