@@ -60,6 +60,7 @@ REORDERING = (
     "sum in blocks",
     "reorder sums",
     "register tile",
+    "window tile",
 )
 OWN = (Space.SCRATCH, Space.REGISTER)
 # Where hardly anything is near the core, small kernels are cut, batched and fetched like large ones.

@@ -59,6 +59,7 @@ KINDS: Final = {
     "map": "PointWise",
     "reduction": "Reduce",
     "contraction": "MatrixMultiply",
+    "window": "Convolution",
     "strips": "Attention",
     "stencil": "Resize",
     "copy": "Reformat",

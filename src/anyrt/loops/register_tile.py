@@ -161,11 +161,11 @@ class _Tile:
         """The kernel, and how many of its outer loops are its items."""
         t, names, lane = self.tiling, self.names, self.tiling.lane
         lanes, size = lane.extent or 0, self._rows()
-        chunk, tile, at_tile = _pieces(names, ceildiv(self.count, size), t.tiles, "t")
+        chunk, tile, at_tile = pieces(names, ceildiv(self.count, size), t.tiles, "t")
         rest_lanes = [v for v in self.product.lanes if v is not lane]
         cut = rest_lanes.pop() if always_fits(lanes, t.panel) and rest_lanes else None
         count = ceildiv(lanes, t.panel) if cut is None else cut.extent or 0
-        many, panel, at_panel = _pieces(names, count, t.panels, "p")
+        many, panel, at_panel = pieces(names, count, t.panels, "p")
         start = mul(at_panel, t.panel) if cut is None else 0
         whole = t.panel if mod(lanes, t.panel) == 0 else minimum(t.panel, add(lanes, mul(start, -1)))
         within = names.var(lanes if always_fits(lanes, t.panel) else whole, "j")
@@ -213,7 +213,7 @@ class _Tile:
             return (*fills, *(serial([rest], (For(within, Loop.VECTOR, (nothing,)),)) if rest.extent else ()))
         if dot is not None or any(stride(at, last) != 1 or stride(at, within) == 1 for at in reads):
             return serial(terms, (For(within, Loop.VECTOR, (fill,)),))
-        block, term, at = _pieces(self.names, last.extent or 0, SQUARE, "k")
+        block, term, at = pieces(self.names, last.extent or 0, SQUARE, "k")
         moved = Rewrite({last: at}).stmt(fill)
         return _loops([*outer, block], (For(within, Loop.VECTOR, (For(term, Loop.TILE, (moved,)),)),))
 
@@ -388,7 +388,7 @@ def _moved(p: Product, values: dict[Sym, Dim]) -> Product:
     return replace(p, first=at.expr(p.first), second=at.expr(p.second), stores=stores)
 
 
-def _pieces(names: Names, count: Dim, size: int, stem: str) -> tuple[Sym, Sym, Dim]:
+def pieces(names: Names, count: Dim, size: int, stem: str) -> tuple[Sym, Sym, Dim]:
     """(chunk, within, value): `count` turns in chunks of `size`."""
     chunk = names.var(ceildiv(count, size), f"{stem}c")
     left = add(count, mul(turn(chunk), -size))

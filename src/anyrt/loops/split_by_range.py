@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from anyrt.core.dims import (
     Dim,
@@ -40,6 +40,7 @@ from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import Rewrite, parts
 from anyrt.loops.nest import Estimate, Names, changed
 
+Range: TypeAlias = tuple[Dim, Sym | None, tuple[Stmt, ...]]  # where it begins, its counter, its body
 MOST: Final = 3  # more places than these leave the longest range between them, and what is before and after
 
 
@@ -82,19 +83,28 @@ class _Split:
         return tuple(out)
 
     def _ranges(self, loop: For) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        for _, var, body in self.ranges(loop):
+            made += body if var is None else (For(var, loop.kind, body),)
+        return tuple(made)
+
+    def ranges(self, loop: For) -> list[Range]:
+        """The ranges of a loop; where it is left as it is, one."""
+        whole: list[Range] = [(0, loop.var, loop.body)]
         if len(parts(expressions(loop.body))) > self.most:
-            return (loop,)
+            return whole
         extent, turns = loop.var.extent or 0, _breakpoints(loop)
         order = _in_order(dict.fromkeys(t.at for t in turns))
         if not order:
-            return (loop,)
+            return whole
         ends = [0, *(clamp(at, 0, extent) for at in order), extent]
-        made: list[Stmt] = []
+        made: list[Range] = []
         for first, last in pairwise(self._few(ends)):
             known = [t.known(after=True) for t in turns if t.at in order[:first]]
             known += [t.known(after=False) for t in turns if t.at in order[last - 1 :]]
             made += self._range(loop, ends[first], ends[last], known)
-        return tuple(made) if len(parts(expressions(made))) <= self.most else (loop,)
+        long = len(parts(expressions([s for _, _, body in made for s in body]))) > self.most
+        return whole if long else made
 
     def _few(self, ends: Sequence[Dim]) -> Sequence[int]:
         """Which ends of ranges to take: all, or those of the row and of its longest range."""
@@ -105,17 +115,30 @@ class _Split:
         longest = max(range(count - 1), key=lambda k: self.estimate(Sym("range", extent=lengths[k])))
         return list(dict.fromkeys((0, longest, longest + 1, count - 1)))
 
-    def _range(self, loop: For, start: Dim, end: Dim, known: Sequence[Dim]) -> tuple[Stmt, ...]:
+    def _range(self, loop: For, start: Dim, end: Dim, known: Sequence[Dim]) -> list[Range]:
         """The loop from `start` to `end`, where every one of `known` is at least 0."""
         length = add(end, mul(start, -1))
         if length == 0:
-            return ()
+            return []
         var = None if length == 1 else self.names.var(length)
         at = start if var is None else add(start, var.dim)
         body = Rewrite(
             {loop.var: at}, rule=lambda x: _decided(x, known), simpler=lambda x: _simpler(x, known)
         ).body(loop.body)
-        return body if var is None else (For(var, loop.kind, body),)
+        return [(start, var, body)]
+
+
+def ranges(loop: For, names: Names, estimate: Estimate, most: int) -> list[Range]:
+    """A loop in ranges in which its comparisons of positions are decided; in one where its body, or that of
+    all ranges, has more than `most` parts of expressions."""
+    return _Split(names, estimate, most).ranges(loop)
+
+
+def first_inside(var: Sym, x: Expr) -> int:
+    """Where, along `var`, the first comparison of positions in `x` begins to hold; 0 where that is open."""
+    loop = For(var, Loop.SERIAL, (If(x, ()),))
+    places = [t.at for t in _breakpoints(loop) if not t.falls]
+    return min((at for at in places if isinstance(at, int)), default=0)
 
 
 def _in_order(places: Iterable[Dim]) -> list[Dim] | None:

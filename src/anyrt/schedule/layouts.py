@@ -106,7 +106,10 @@ def _inlined(value: Value, leaves: Collection[Value]) -> Iterator[tuple[Value, P
 def _source(value: Value, at: Position, leaves: Collection[Value]) -> tuple[Value, Position]:
     """What a value is moved from, and where an element of it lies there."""
     while value not in leaves and isinstance(value.compute, Elements) and len(value.args) == 1:
-        ((value, at, _),) = read(value, at)
+        found = list(read(value, at))
+        if not found:  # nothing but a border is read
+            break
+        ((value, at, _),) = found
     return value, at
 
 

@@ -60,6 +60,7 @@ from anyrt.schedule.pieces import Pieces
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.contraction import is_tileable
 from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
+from anyrt.schedule.strategies.window import is_windowed
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.window import Window, moved
 
@@ -130,7 +131,7 @@ class Builder:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             kernel = self._kernel(self._rows_folded(elements, store))
             contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
-            self.sums = "contraction" if contracts and is_tileable(kernel) else "reduction"
+            self.sums = _kind(kernel) if contracts else "reduction"
             return kernel, self.strategies.lists[self.sums]
         return self._kernel(serial(self.vars, (store,))), self.strategies.map
 
@@ -410,6 +411,13 @@ class Builder:
             position.insert(0, mod(at, size))
             at = floordiv(at, size)
         return cast(storage.encode(root.dtype, elements.at(root, position)), Scalar.I32)
+
+
+def _kind(kernel: Kernel) -> str:
+    """The strategy for sums of products."""
+    if is_windowed(kernel):
+        return "window"
+    return "contraction" if is_tileable(kernel) else "reduction"
 
 
 def _beside(at: Dim, few: Sym, moving: Sequence[Sym]) -> bool:

@@ -188,7 +188,7 @@ class _Partition:
     ) -> str | None:
         """Why to store a value, None where computing it again is cheaper."""
         uses = self.users[value]
-        if found.weight > PACKED and value in self.contracted and not _moves(value):
+        if found.weight > PACKED and value in self.contracted and not self._is_copied(value):
             return "a contraction reads each of its elements many times"
         if isinstance(value.compute, Pieced):
             return "its parts are written by loops of their own"
@@ -208,6 +208,22 @@ class _Partition:
         if found.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
             return f"it is repeated, and costs {found.weight} instructions each time"
         return next((r for u in uses if (r := self._tapped_again(value, u, found.weight, chains))), None)
+
+    def _is_copied(self, value: Value) -> bool:
+        """True for what kernels copy themselves: what only moves elements, and the border around an input
+        that is read in windows of one image (loops/window_tile.py)."""
+        how = value.compute
+        if not isinstance(how, Elements) or how.border is None or value.args[0] not in self.given:
+            return _moves(value)
+        return all(_slides(v) for v in self._contractions(value))
+
+    def _contractions(self, value: Value) -> Iterator[Value]:
+        """What reads a value, also where it only moves it."""
+        for user in self.users[value]:
+            if _moves(user) and user not in self.given:
+                yield from self._contractions(user)
+            else:
+                yield user
 
     def _is_row(self, readers: Readers) -> bool:
         """True for what the loops of one kernel read, row by row: the first of them keeps the row for the
@@ -336,6 +352,20 @@ class _More:
 def _moves(value: Value) -> bool:
     how = value.compute
     return isinstance(how, Elements) and how.moves
+
+
+def _slides(value: Value) -> bool:
+    """True for sums of products whose one factor is the same for all windows of an image, as in a depthwise
+    convolution."""
+    how = value.compute
+    if not isinstance(how, Contracted):
+        return False
+    sides = ((value.args[0], how.left, how.right), (value.args[1], how.right, how.left))
+    alone = (
+        [k for k, label in enumerate(labels) if label in how.out and label not in others and a.shape[k] != 1]
+        for a, labels, others in sides
+    )
+    return not all(alone)
 
 
 def _contracted_again(readers: Readers) -> str | None:

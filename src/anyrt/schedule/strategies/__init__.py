@@ -1,7 +1,8 @@
 """How kernels are made: strategies, each a readable list of transformations (loops/).
 
 A group's kernel begins with serial loops (schedule/naive.py). What it holds decides about its strategy:
-rows that taps read again (stencil), sums of products (contraction), folds (reduction), or neither (map). Each
+rows that taps read again (stencil), sums of products (contraction), those of the windows of an image
+(window), folds (reduction), or neither (map). Each
 step is tried on what the steps before have left; where it does not apply it says why, and the next one is
 tried. A step is switched off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise
 by another step in its place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
@@ -17,6 +18,7 @@ from anyrt.schedule.strategies.map import MAP
 from anyrt.schedule.strategies.reduction import REDUCTION
 from anyrt.schedule.strategies.stencil import STENCIL
 from anyrt.schedule.strategies.step import Step, Strategy
+from anyrt.schedule.strategies.window import WINDOW
 from anyrt.schedule.tuning import MODEL, Tuning
 
 
@@ -30,6 +32,7 @@ class Strategies:
     map: Strategy = MAP
     reduction: Strategy = REDUCTION
     contraction: Strategy = CONTRACTION
+    window: Strategy = WINDOW
     stencil: Strategy = STENCIL
     tuning: Tuning = MODEL
 

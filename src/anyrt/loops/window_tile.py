@@ -1,0 +1,329 @@
+"""Window tile: the image that windows slide over is copied to scratch, and sums of several rows of windows
+stay in registers.
+
+    for c: 0 … 64                                  for c: 0 … 64
+      for i: 0 … 28                                  image[58, 2, 29] = x[c] with its border
+        for j: 0 … 28                                for t: 0 … 4
+          acc = 0                                      vector j: 0 … 28
+          for k: 0 … 3                    ->             acc[7] = 0
+            for l: 0 … 3                                 unroll l, i, k:
+              acc += w[c, k, l]                            acc[i] += w[c, k, l]
+                · x[c, 2i + k, 2j + l]                       · image[2·(7t + i) + k, l mod 2, j + l // 2]
+          y[c, i, j] = f(acc)                            unroll i: y[c, 7t + i, j] = f(acc[i])
+
+Each image is read once and lies in the nearest cache, where its border is as good as its inside; each row of
+it serves several rows of windows. Where windows are some columns apart, the columns of the image are sorted
+by what is left of them when divided by that step, so that neighbouring windows read neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd
+
+from anyrt.core.dims import Dim, Fn, Sym, add, ceildiv, depends, floordiv, minimum, mod, mul, product
+from anyrt.core.dims import Expr as DimExpr
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import Alloc, Const, Expr, Fold, For, Kernel, Load, Loop, Op, Stmt, Store, alu, load
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import dims_of
+from anyrt.ir.visit import Rewrite
+from anyrt.loops.nest import Estimate, Names, reserve, serial, stride
+from anyrt.loops.register_tile import pieces, product_of, turn
+from anyrt.loops.split_by_range import first_inside, ranges
+
+COPIES = 512  # products whose text is written out
+PARTS = 256  # of expressions that the ranges of an image may have together
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """How windows slide along one axis of an image: `out` counts them, `tap` what lies in one, None where
+    that is one element; window `out` has the elements step·out + apart·tap, which `at` counts."""
+
+    out: Sym
+    tap: Sym | None
+    step: int
+    apart: int
+    at: Sym
+
+    @property
+    def place(self) -> Dim:
+        """Where in the image a window's element lies."""
+        return add(mul(self.out.dim, self.step), 0 if self.tap is None else mul(self.tap.dim, self.apart))
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A sum of products of windows, alone inside loops. `outer`: the loops over images; `planes`: those of
+    the sum that belong to no slide; `element` is what the image holds at the slides' `at`, and `factor` what
+    that is multiplied by."""
+
+    outer: tuple[Sym, ...]
+    rows: Slide | None
+    columns: Slide
+    planes: tuple[Sym, ...]
+    element: Expr
+    factor: Expr
+    sum: Alloc
+    stores: tuple[Store, ...]
+
+
+def windows_of(kernel: Kernel) -> Windows | Fail:
+    """The windows of images that a kernel of serial loops sums."""
+    found = product_of(kernel)
+    if isinstance(found, Fail):
+        return found
+    p = found.turned if found.rows and not found.lanes else found
+    if p.rows or not p.lanes:
+        return Fail("both factors have loops of their own")
+    if any(depends(at, v) for s in (p.sum,) for at in dims_of(s.value) for v in p.summed):
+        return Fail("its sum begins elsewhere")
+    slides, element = _slides(p.second, p.lanes[-2:], p.summed)
+    taps = [s.tap for s in slides if s.tap is not None]
+    if not taps:
+        return Fail("no window slides")
+    moved = {v for s in slides for v in (s.out, s.tap) if v is not None}
+    if any(depends(at, v) for at in dims_of(element) for v in moved):
+        return Fail("its windows are no parts of an image")
+    planes = tuple(v for v in p.summed if v not in taps)
+    outer = (*p.both, *p.lanes[:-2])
+    rows = slides[0] if len(slides) > 1 else None
+    return Windows(outer, rows, slides[-1], planes, element, p.first, p.sum, p.stores)
+
+
+def _slides(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> tuple[list[Slide], Expr]:
+    """A slide for each loop over windows, and the element by its places."""
+    steps = sorted((s + d, k, out, tap, s, d) for k, (out, tap, s, d) in enumerate(_steps(x, outs, summed)))
+    taken: dict[Sym, tuple[Sym | None, int, int]] = {}
+    for *_, out, tap, s, d in steps:
+        if out not in taken and all(tap is not t for t, _, _ in taken.values()) and 1 in (s, d):
+            taken[out] = tap, s, d
+    slides = [_slide(out, *taken.get(out, (None, 1, 1))) for out in outs]
+    values: dict[Sym, Dim] = {}
+    for slide in slides:
+        if slide.tap is not None and slide.apart == 1:
+            values[slide.tap] = add(slide.at.dim, mul(slide.out.dim, -slide.step))
+        else:
+            rest = 0 if slide.tap is None else mul(slide.tap.dim, -slide.apart)
+            values[slide.out] = add(slide.at.dim, rest)
+    return slides, Rewrite(values).expr(x)
+
+
+def _slide(out: Sym, tap: Sym | None, step: int, apart: int) -> Slide:
+    own = 0 if tap is None else mul(add(tap.extent or 0, -1), apart)
+    last = add(mul(add(out.extent or 0, -1), step), own)
+    return Slide(out, tap, step, apart, Sym(f"{out.name}.at", extent=add(last, 1)))
+
+
+def _steps(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> Iterator[tuple[Sym, Sym, int, int]]:
+    """(loop over windows, loop over elements of one, their steps), for each index that moves with both."""
+    for at in dict.fromkeys(d for dim in dims_of(x) for d in _inside(dim)):
+        for out in outs:
+            for tap in summed:
+                a, b = stride(at, out), stride(at, tap)
+                if isinstance(a, int) and isinstance(b, int) and a * b > 0:
+                    yield out, tap, abs(a) // gcd(a, b), abs(b) // gcd(a, b)
+
+
+def _inside(x: Dim) -> Iterator[Dim]:
+    """An index, and all that minima and maxima in it are of."""
+    yield x
+    for monomial, _ in x.terms if isinstance(x, DimExpr) else ():
+        for atom in monomial:
+            if isinstance(atom, Fn):
+                for arg in atom.args:
+                    yield from _inside(arg)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large: an item has `band` rows of windows (None: all of them), of which `tile` stay in registers,
+    each `registers` vectors wide, and copies so many `images` one after the other."""
+
+    band: int | None
+    tile: int
+    registers: int
+    images: int
+
+
+@dataclass(slots=True)
+class _Tiles:
+    """Builds the loops of one kernel. `start`: the first row of windows of a band, which has `count`; `deep`:
+    the rows of the image that are kept, each of as many columns as `pitch` says for each step; `shift`:
+    columns before the first, so that the inside begins with a whole step."""
+
+    kernel: Kernel
+    names: Names
+    windows: Windows
+    size: Size
+    estimate: Estimate
+    rows: Slide = field(init=False)
+    band: Sym = field(init=False)
+    start: Dim = field(init=False)
+    count: Dim = field(init=False)
+    deep: Dim = field(init=False)
+    pitch: Dim = field(init=False)
+    shift: int = field(init=False)
+    image: Buffer = field(init=False)
+
+    def __post_init__(self) -> None:
+        one, columns = self.names.var(1, "m"), self.windows.columns
+        self.rows = self.windows.rows or Slide(one, None, 1, 1, one)
+        total = self.rows.out.extent or 0
+        size = total if self.size.band is None else self.size.band
+        self.band = self.names.var(ceildiv(total, size), "b")
+        self.start = mul(turn(self.band), size)
+        self.count = minimum(size, add(total, mul(self.start, -1)))
+        self.deep = self._reach(size)
+        self.shift = -first_inside(columns.at, self.windows.element) % columns.step
+        self.pitch = ceildiv(add(columns.at.extent or 0, self.shift), columns.step)
+        count = product([*(v.extent or 0 for v in self.windows.planes), self.deep, columns.step, self.pitch])
+        kind, name = self.windows.element.type, self.names.name("image")
+        self.kernel, self.image = reserve(self.kernel, name, kind, count)
+
+    def _reach(self, windows: Dim) -> Dim:
+        """Rows of the image that so many rows of windows cover."""
+        tap, step, apart = self.rows.tap, self.rows.step, self.rows.apart
+        own = 1 if tap is None else add(mul(add(tap.extent or 0, -1), apart), 1)
+        return add(mul(add(windows, -1), step), own)
+
+    def build(self) -> tuple[Kernel, int]:
+        """The kernel, and how many of its outer loops are its items. What no image changes of the copy, its
+        border, is stored once for all of an item."""
+        *outer, last = self.windows.outer or (self.names.var(1, "c"),)
+        block, within, at = pieces(self.names, last.extent or 0, self.size.images, "c")
+        fill = self._fill()
+        still, moving = _kept(fill, still=True), _kept(fill, still=False)
+        each = Rewrite({last: at}).body((*moving, *self._tiles()))
+        items = [v for v in (*outer, block, self.band) if v.extent != 1]
+        body = (*still, *serial([within] if within.extent != 1 else [], each))
+        return replace(self.kernel, body=serial(items, body)), len(items)
+
+    # ---- the image ----------------------------------------------------------------------------
+
+    def _fill(self) -> tuple[Stmt, ...]:
+        """Loops that copy the image: for each range of rows and of columns in which no comparison of
+        positions is left one of its own."""
+        at = self.names.var(self._reach(self.count), "r")
+        first = mul(self.start, self.rows.step)
+        element = Rewrite({self.rows.at: add(first, at.dim)}).expr(self.windows.element)
+        body: list[Stmt] = []
+        for start, var, value in self._ranges(at, element):
+            row = self._row(start if var is None else add(start, var.dim))
+            body += serial([] if var is None else [var], self._copied(row, value))
+        return serial(self.windows.planes, body)
+
+    def _ranges(self, var: Sym, element: Expr) -> Iterator[tuple[Dim, Sym | None, Expr]]:
+        """(start, counter, element) for each range."""
+        loop = For(var, Loop.SERIAL, (Store(self.image, 0, element),))
+        for start, counter, (store,) in ranges(loop, self.names, self.estimate, PARTS):
+            assert isinstance(store, Store), "a range stores what the loop does"
+            yield start, counter, store.value
+
+    def _copied(self, row: Dim, element: Expr) -> tuple[Stmt, ...]:
+        """The row of the image that begins at `row`."""
+        columns = self.windows.columns
+        if isinstance(element, Const):
+            at = self.names.var(mul(self.pitch, columns.step), "x")
+            return (For(at, Loop.VECTOR, (Store(self.image, add(row, at.dim), element),)),)
+        body: list[Stmt] = []
+        column = self.names.var(columns.at.extent or 0, "x")
+        for start, var, value in self._ranges(column, Rewrite({columns.at: column.dim}).expr(element)):
+            body += self._run(row, add(start, self.shift), var, value)
+        return tuple(body)
+
+    def _run(self, row: Dim, first: Dim, var: Sym | None, value: Expr) -> tuple[Stmt, ...]:
+        """Columns from `first` on, sorted by what is left of them."""
+        step = self.windows.columns.step
+        if var is None:
+            return (Store(self.image, self._place(row, first), value),)
+        length = var.extent or 0
+        if step == 1 or mod(first, step) != 0:
+            store = self._stored(row, first, var, var.dim, value)
+            return (For(var, Loop.VECTOR if step == 1 else Loop.SERIAL, (store,)),)
+        many, rest = self.names.var(floordiv(length, step), "x"), self.names.var(mod(length, step), "x")
+        turns = (add(mul(many.dim, step), left) for left in range(step))
+        body = tuple(self._stored(row, first, var, at, value) for at in turns)
+        whole = (For(many, Loop.VECTOR, body),) if many.extent != 0 else ()
+        at = add(mul(many.extent or 0, step), rest.dim)
+        last = serial([rest], (self._stored(row, first, var, at, value),)) if rest.extent != 0 else ()
+        return (*whole, *last)
+
+    def _stored(self, row: Dim, first: Dim, var: Sym, at: Dim, value: Expr) -> Store:
+        place = self._place(row, add(first, at))
+        return Store(self.image, place, Rewrite({var: at}).expr(value))
+
+    def _row(self, at: Dim) -> Dim:
+        """Where a row of the image begins."""
+        plane: Dim = 0
+        for v in self.windows.planes:
+            plane = add(mul(plane, v.extent or 0), v.dim)
+        return mul(add(mul(plane, self.deep), at), mul(self.pitch, self.windows.columns.step))
+
+    def _place(self, row: Dim, column: Dim) -> Dim:
+        """Where a column is kept of the row that begins at `row`."""
+        step = self.windows.columns.step
+        return add(row, add(mul(mod(column, step), self.pitch), floordiv(column, step)))
+
+    # ---- sums ---------------------------------------------------------------------------------
+
+    def _tiles(self) -> tuple[Stmt, ...]:
+        """All rows of a band, as alike as they can be in tiles, and those that are left."""
+        size = self.size.tile
+        if isinstance(self.count, int):
+            size = -(-self.count // -(-self.count // size))
+        whole, rest = self.names.var(floordiv(self.count, size), "t"), mod(self.count, size)
+        tiles = serial([whole] if whole.extent != 1 else [], self._tile(mul(turn(whole), size), size))
+        first = mul(whole.extent or 0, size)
+        if isinstance(rest, int):
+            return (*tiles, *(self._tile(first, rest) if rest else ()))
+        one = self.names.var(rest, "t")
+        return (*tiles, *serial([one], self._tile(add(first, one.dim), 1)))
+
+    def _tile(self, first: Dim, size: int) -> tuple[Stmt, ...]:
+        """So many rows of windows from `first` on."""
+        w, rows, columns = self.windows, self.rows, self.windows.columns
+        sums = replace(w.sum.buffer, name=self.names.name("acc"), size=size)
+        i, e = self.names.var(size, "i"), self.names.var(size, "e")
+        row = Rewrite({rows.out: add(first, i.dim)}).dim(rows.place)
+        at = self._place(self._row(row), add(columns.place, self.shift))
+        term: tuple[Stmt, ...] = (Fold(sums, Op.ADD, alu(Op.MUL, w.factor, load(self.image, at)), i.dim),)
+        loops = [v for v in (columns.tap, *w.planes, i, rows.tap) if v is not None]
+        copies = self.size.registers
+        for var in reversed(loops):
+            copies *= var.extent if isinstance(var.extent, int) else COPIES
+            term = (For(var, Loop.UNROLL if var is i or copies <= COPIES else Loop.SERIAL, term),)
+        stores = _of_sums(w, add(self.start, add(first, e.dim)), rows.out, load(sums, e.dim))
+        body = (Alloc(sums, w.sum.value), *term, For(e, Loop.UNROLL, stores))
+        return (For(columns.out, Loop.VECTOR, body, self.size.registers),)
+
+
+def _of_sums(w: Windows, row: Dim, out: Sym, total: Expr) -> tuple[Stmt, ...]:
+    """The stores of a row of windows for its sum."""
+
+    def found(x: Expr) -> Expr | None:
+        return total if isinstance(x, Load) and x.buffer == w.sum.buffer else None
+
+    return Rewrite({out: row}, rule=found).body(w.stores)
+
+
+def _kept(body: Sequence[Stmt], *, still: bool) -> tuple[Stmt, ...]:
+    """Of loops of stores those that store a number (`still`), or the others."""
+    out: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case For(body=inner):
+                kept = _kept(inner, still=still)
+                out += [replace(stmt, body=kept)] if kept else []
+            case Store(value=value) if isinstance(value, Const) == still:
+                out.append(stmt)
+    return tuple(out)
+
+
+def window_tile(
+    kernel: Kernel, names: Names, windows: Windows, size: Size, estimate: Estimate
+) -> tuple[Kernel, int]:
+    """The kernel in tiles of rows of windows; its items are so many outer loops."""
+    return _Tiles(kernel, names, windows, size, estimate).build()

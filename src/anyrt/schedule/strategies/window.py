@@ -1,0 +1,72 @@
+"""Window: a kernel that sums products of the windows of one image, as a depthwise convolution does.
+
+The image is copied to scratch, where its border lies around it, and rows of windows become tiles whose sums
+stay in registers (window_tile.py). A band of the image lies in the nearest cache together with what is read
+and written beside it; small images follow one another in an item.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from anyrt.ir.buffer import BITS
+from anyrt.ir.kernel import Kernel, Load
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.visit import parts
+from anyrt.loops.nest import stride
+from anyrt.loops.window_tile import Size, Slide, Windows, window_tile, windows_of
+from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, parallel
+from anyrt.schedule.strategies.step import Context, Step, Strategy
+
+SHARE = 2  # of the nearest cache: what one copy has
+WIDE = 2  # registers of a row of windows
+IMAGES = 16  # of an item, at most: a line of cache holds as many factors
+
+
+def is_windowed(kernel: Kernel) -> bool:
+    """Whether a kernel sums windows of images, whose columns lie side by side."""
+    found = windows_of(kernel)
+    if isinstance(found, Fail):
+        return False
+    loads = [x for x in parts([found.element], bound=False) if isinstance(x, Load)]
+    return not any(stride(x.index, v) == 1 for x in loads for v in found.outer)
+
+
+def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
+    found = windows_of(kernel)
+    if isinstance(found, Fail):
+        return found
+    tiled, items = window_tile(kernel, c.names, found, _size(found, c), c.estimate)
+    return parallel(tiled, c, items)
+
+
+def _size(w: Windows, c: Context) -> Size:
+    """Rows and vectors that half of the registers hold, a band that the nearest cache does, and so many
+    images that all threads have some."""
+    lanes = c.machine.vector_bits // BITS[w.sum.buffer.stored]
+    registers = WIDE if c.estimate(w.columns.out) > lanes else 1
+    tile = max(1, c.machine.registers // 2 // registers)
+    band = None if w.rows is None else _band(w, w.rows, tile, c)
+    rows = 1 if w.rows is None else c.estimate(w.rows.out)
+    bands = 1 if band is None else -(-rows // band)
+    images = prod(map(c.estimate, w.outer))
+    return Size(band, tile, registers, max(1, min(IMAGES, images * bands // c.pieces.items)))
+
+
+def _band(w: Windows, rows: Slide, tile: int, c: Context) -> int | None:
+    """Rows of windows whose image takes its share of the nearest cache, whole tiles; None for all of them."""
+    planes = prod(map(c.estimate, w.planes)) * BITS[w.element.type] // 8
+    line = planes * c.estimate(w.columns.at)
+    most = max(tile, c.machine.l1_bytes // SHARE // line // rows.step)
+    count = c.estimate(rows.out)
+    if count <= most:
+        return None
+    bands = -(-count // most)
+    return -(-count // bands // tile) * tile
+
+
+WINDOW: Strategy = (
+    COLLAPSE,
+    Step("window tile", _tile),
+    NONTEMPORAL,
+)

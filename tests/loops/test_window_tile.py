@@ -1,0 +1,87 @@
+"""Images of windows in scratch, and sums of several rows of windows in registers."""
+
+from anyrt.ir.kernelread import parse_kernels
+from anyrt.loops.window_tile import Size, window_tile, windows_of
+
+TEXT = """
+buffer acc f32 register 1 offset 0
+buffer w FLOAT const 9 offset 0
+buffer x FLOAT input 60 offset 0
+buffer y FLOAT output 18 offset 0
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  for serial c1 0.. < 3 {
+    for serial i2 0.. < 3 {
+      for serial j3 0.. < 2 {
+        alloc acc = 0.0:f32
+        for serial k4 0.. < 3 {
+          fold acc add mul(w[3*c1 + k4], select(le(0:i64, index(-1 + k4 + 2*j3)), x[20*c1 + 4*i2 + max(-1 + k4 + 2*j3, 0)], 0.0:f32))
+        }
+        store y[6*c1 + 2*i2 + j3] = neg(acc[0])
+      }
+    }
+  }
+}
+"""  # noqa: E501 (a statement is a line)
+WANTED = """\
+kernel "k" p0 0.. < 1 work 1 scratch 128 {
+  for serial r16 0.. < 3 {
+    store image13[3 + 6*r16] = 0.0:f32
+  }
+  for serial c15 0.. < 3 {
+    for serial r16 0.. < 3 {
+      for vector x19 0.. < 2 {
+        store image13[1 + 6*r16 + x19] = x[20*c15 + 4*r16 + 2*x19]
+        store image13[4 + 6*r16 + x19] = x[1 + 20*c15 + 4*r16 + 2*x19]
+      }
+    }
+    for vector j3 0.. < 2 {
+      alloc acc22 = 0.0:f32
+      for unroll k4 0.. < 3 {
+        for unroll i23 0.. < 2 {
+          fold acc22[i23] add mul(w[3*c15 + k4], image13[floordiv(1 + k4, 2) + 6*i23 + j3 + 3*mod(1 + k4, 2)])
+        }
+      }
+      for unroll e24 0.. < 2 {
+        store y[6*c15 + 2*e24 + j3] = neg(acc22[e24])
+      }
+    }
+    for vector j3 0.. < 2 {
+      alloc acc25 = 0.0:f32
+      for unroll k4 0.. < 3 {
+        for unroll i26 0.. < 1 {
+          fold acc25[i26] add mul(w[3*c15 + k4], image13[12 + floordiv(1 + k4, 2) + 6*i26 + j3 + 3*mod(1 + k4, 2)])
+        }
+      }
+      for unroll e27 0.. < 1 {
+        store y[4 + 6*c15 + 2*e27 + j3] = neg(acc25[e27])
+      }
+    }
+  }
+}
+"""  # noqa: E501
+
+
+def tiled(names, size):
+    """The step with this size."""
+
+    def apply(kernel):
+        found = windows_of(kernel)
+        return window_tile(kernel, names, found, size, lambda var: var.extent)[0]
+
+    return apply
+
+
+def test_columns_are_sorted_by_their_step_and_borders_stored_once(after, names):
+    assert after(TEXT, tiled(names, Size(None, 2, 1, 3))) == WANTED
+
+
+def test_bands_have_images_of_their_own(after, names):
+    text = after(TEXT, tiled(names, Size(2, 2, 1, 1)))
+    assert text.startswith(
+        'kernel "k" p0 0.. < 1 work 1 scratch 64 {\n  for serial cc14 0.. < 3 {\n    for serial b'
+    )
+
+
+def test_a_sum_that_slides_along_nothing_has_no_windows():
+    (kernel,) = parse_kernels(TEXT.replace("2*j3)", "4*i2)"))
+    assert windows_of(kernel).reason == "its windows are no parts of an image"
