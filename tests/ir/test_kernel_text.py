@@ -44,6 +44,7 @@ def deep() -> Expr:
     return x
 
 
+BYTES, WORDS = Buffer("bytes", DataType.INT8, Space.CONST, 64), Buffer("words", Scalar.I32, Space.SCRATCH, 16)
 TILE = Buffer("tile", Scalar.F32, Space.REGISTER, 8)
 TEAM = Buffer("team", Scalar.F32, Space.SHARED, N * 8)
 OTHER = Buffer("acc.o", Scalar.F32, Space.REGISTER)
@@ -112,6 +113,13 @@ KERNELS = [
         1,
         0,
         N * 32,
+    ),
+    Kernel(
+        "words",
+        ROW,
+        (For(COL, Loop.VECTOR, (Store(WORDS, COL.dim, k.load(BYTES, COL * 4, word=True)),)),),
+        1,
+        64,
     ),
     Kernel("let", ROW, (Let(BLOCK, floordiv(ROW.dim, 8)), Store(Y, BLOCK.dim, k.const(2.0, Scalar.F16)))),
 ]

@@ -120,6 +120,21 @@ def test_half_types_round_and_integers_wrap():
     assert ran(Store(Y, P * 4, cast(big, Scalar.F32)), Store(Y, P * 4 + 1, half))[:2] == [-(2.0**31), 2048]
 
 
+def test_a_word_has_its_first_element_in_the_lowest_bits():
+    halves = Buffer("halves", Scalar.BF16, Space.INPUT, 8)
+    word = load(halves, P * 4 + I * 2, word=True)
+    bits = serial(Store(Y, AT, bitcast(word, Scalar.F32)), var=Sym("i", extent=2))
+    memory = {halves: np.array([0x1234, 0x3F80, 0, 0x4000, 0, 0x4040, 0, 0x4080], np.uint16)}
+    assert np.float32(ran(bits, memory=memory)).view(np.uint32).tolist()[:2] == [0x3F801234, 0x40000000]
+
+
+def test_a_word_beyond_the_end_of_its_buffer_is_named():
+    word = load(Buffer("bytes", Scalar.I8, Space.INPUT, 8), P * 5, word=True)
+    memory = {word.buffer: np.zeros(8, np.int8)}
+    with pytest.raises(CompileError, match=r"at p = 1: got bytes\[8\]"):
+        ran(Store(Y, P * 4, cast(word, Scalar.F32)), memory=memory)
+
+
 def test_scratch_holds_what_an_item_stored():
     row = serial(Store(ROW, I.dim, load(X, AT) * 2.0))
     assert ran(row, vector(Store(Y, AT, load(ROW, 3 - I.dim)))) == [6, 4, 2, 0, 14, 12, 10, 8]

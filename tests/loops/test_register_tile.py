@@ -87,6 +87,11 @@ CASES = {
     "open sum": product("km,kn->mn", (N.dim, 24), (N.dim, 40)),
     "bytes": product("mk,kn->mn", (40, 36), (36, 50), I8, I32, constant=True),
     "halves": product("mk,nk->mn", (40, 36), (50, 36), BF16),
+    "few rows of bytes": product("mk,kn->mn", (2, 128), (128, 80), I8, I32, constant=True),
+    "few rows of halves": product("mk,kn->mn", (1, 64), (64, 64), BF16, constant=True),
+    "whole tiles of bytes": product("mk,kn->mn", (56, 128), (128, 70), I8, I32, constant=True),
+    "few lanes of bytes": product("mk,kn->mn", (32, 64), (64, 10), I8, I32, constant=True),
+    "open rows of bytes": product("mk,kn->mn", (N.dim, 64), (64, 70), I8, I32, constant=True),
     "odd bytes": product("mk,kn->mn", (40, 35), (35, 50), I8, I32),
     "convolution": convolution(8, 9, 40),
     "small convolution": convolution(16, 7, 33, stride=2),
@@ -123,6 +128,20 @@ def test_bytes_and_bfloat16_are_summed_by_words():
     assert "dot4(" in text(CASES["bytes"], TILES)
     assert "dot2(" in text(CASES["halves"])
     assert "dot" not in text(CASES["odd bytes"])
+
+
+@pytest.mark.parametrize("machine", [REFERENCE, TILES], ids=["vectors", "tiles"])
+def test_constant_words_are_read_where_they_lie(machine):
+    made = text(CASES["few rows of bytes"], machine)
+    assert "panel" not in made
+    assert "word(const" in made
+
+
+def test_tiles_of_matrices_are_loaded_from_memory_where_all_are_whole():
+    made = text(CASES["whole tiles of bytes"], TILES)
+    assert "register 28" in made
+    assert "store rows" not in made
+    assert "store rows" in text(CASES["bytes"], TILES)
 
 
 def test_a_padded_operand_is_written_where_windows_read_it_with_channels_innermost():

@@ -233,7 +233,7 @@ class Values:
         if x.buffer.space is Space.REGISTER:
             return self.out.put(scope, f"load {kind}, ptr {self.register(scope, x.buffer, x.index)}")
         where = self.address(scope, x.buffer, self.dim(x.index))
-        return self.out.put(scope, f"load {kind}, ptr {where}, align {ll.BYTES[x.type]}")
+        return self.out.put(scope, f"load {kind}, ptr {where}, align {ll.BYTES[x.buffer.stored]}")
 
 
 def single(atom: Sym | Fn) -> Dim:

@@ -129,6 +129,9 @@ class Evaluation:
                 return np.array(value, DTYPES[type])
             case Index(dim=dim, type=type):
                 return self.dim(dim).astype(DTYPES[type])
+            case Load(index=dim, elements=count, word=True):
+                each = (self.memory.read(x, self.dim(dim) + k) for k in range(count))
+                return np.ascontiguousarray(np.stack(list(each), -1)).view(DTYPES[x.type])[..., 0]
             case Load(index=dim):
                 return self.memory.read(x, self.dim(dim))
             case Cast(arg=arg, type=type):

@@ -174,19 +174,27 @@ class Index(Arithmetic):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Load(Arithmetic):
-    """One stored element of `buffer`, as its machine type. Element 0 of a buffer that has none may be read,
-    beside a condition that discards it, and is anything."""
+    """One stored element of `buffer`, as its machine type; a `word`: all elements that fill 32 bits from
+    there on, the first one in the lowest bits. Element 0 of a buffer that has none may be read, beside a
+    condition that discards it, and is anything."""
 
     buffer: Buffer
     index: Dim
+    word: bool = False
 
     @property
     def type(self) -> Scalar:
-        """The stored machine type."""
-        return self.buffer.stored
+        """The stored machine type, or a word's."""
+        return Scalar.I32 if self.word else self.buffer.stored
+
+    @property
+    def elements(self) -> int:
+        """How many are read."""
+        return BITS[Scalar.I32] // BITS[self.buffer.stored] if self.word else 1
 
     def __repr__(self) -> str:
-        return f"{self.buffer.name}[{self.index!r}]"
+        element = f"{self.buffer.name}[{self.index!r}]"
+        return f"word({element})" if self.word else element
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
@@ -235,9 +243,9 @@ def index(dim: Dim) -> Expr:
     return const(dim, Scalar.I64) if isinstance(dim, int) else _intern(Index(dim), dim)
 
 
-def load(buffer: Buffer, at: Dim) -> Expr:
-    """One element as its stored machine type."""
-    return _intern(Load(buffer, at), buffer, at)
+def load(buffer: Buffer, at: Dim, word: bool = False) -> Expr:
+    """One element as its stored machine type, or a word of them."""
+    return _intern(Load(buffer, at, word), buffer, at, word)
 
 
 def _expr(x: Arithmetic) -> Expr:

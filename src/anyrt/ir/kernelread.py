@@ -243,6 +243,12 @@ class _Parser:
     def fraction(self) -> float:
         return LITERALS[self.reader.take()] if self.reader.next in LITERALS else self.reader.number()
 
+    def word(self) -> Expr:
+        self.reader.expect("(")
+        found = kernel.load(self.buffer(), self.subscript(), word=True)
+        self.reader.expect(")")
+        return found
+
     def index(self) -> Expr:
         self.reader.expect("(")
         dim = self.reader.dim()
@@ -272,7 +278,7 @@ SPACES: Mapping[str, Space] = {s.value: s for s in Space}
 LOOPS: Mapping[str, Loop] = {k.value: k for k in Loop}
 OPS: Mapping[str, Op] = {op.value: op for op in Op}
 LITERALS: Mapping[str, float] = {"True": True, "False": False, "inf": math.inf, "nan": math.nan}
-CALLS: Mapping[str, Callable[[_Parser], Expr]] = {"index": _Parser.index}
+CALLS: Mapping[str, Callable[[_Parser], Expr]] = {"index": _Parser.index, "word": _Parser.word}
 TOP_LEVEL: Mapping[str, Callable[[_Parser], None]] = {
     "symbol": _Parser.size,
     "buffer": _Parser.declare_buffer,

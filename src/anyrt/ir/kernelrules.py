@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from anyrt.core.dims import Dim, Sym, add, always_le, symbols
-from anyrt.ir.buffer import FLOATS, Buffer, Scalar, Space
+from anyrt.ir.buffer import BITS, FLOATS, Buffer, Scalar, Space
 from anyrt.ir.kernel import (
     COMPARES,
     DOTS,
@@ -322,8 +322,10 @@ def _expr_faults(x: Expr, scope: _Scope) -> Iterator[str]:
         match node:
             case Index(dim=dim):
                 yield from _dim_faults(dim, scope, "an index")
-            case Load(buffer=buffer, index=dim):
+            case Load(buffer=buffer, index=dim, word=word):
                 yield from _access_faults(buffer, dim, scope)
+                if word and (buffer.space is Space.REGISTER or BITS[buffer.stored] not in (8, 16)):
+                    yield f"a word of {buffer.name}, which holds no bytes or halves of words in memory"
             case Alu():
                 yield from _alu_faults(node)
             case _:

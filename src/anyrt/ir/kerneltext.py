@@ -247,8 +247,9 @@ class _Printer:
                 return f"{value!r}:{type.value}"
             case Index(dim=dim):
                 return f"index({print_dim(dim, self.symbol)})"
-            case Load(buffer=buffer, index=dim):
-                return f"{self.buffer(buffer)}[{print_dim(dim, self.symbol)}]"
+            case Load(buffer=buffer, index=dim, word=word):
+                element = f"{self.buffer(buffer)}[{print_dim(dim, self.symbol)}]"
+                return f"word({element})" if word else element
             case Cast(arg=arg, type=type):
                 return f"{type.value}({self.texts[arg]})"
             case Alu(op=op, args=args, type=type):

@@ -196,8 +196,8 @@ class Rewrite:
                 return x
             case Index(dim=dim):
                 return index(self.dim(dim))
-            case Load(buffer=buffer, index=at):
-                return load(*self.access(buffer, self.dim(at)))
+            case Load(buffer=buffer, index=at, word=word):
+                return load(*self.access(buffer, self.dim(at)), word)
             case Cast(arg=arg, type=type):
                 return cast(self._exprs[arg], type)
             case Alu(op=Op.BITCAST, args=(arg,), type=type):

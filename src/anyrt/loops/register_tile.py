@@ -45,7 +45,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial, stride
-from anyrt.loops.words import OFFSET, PARTS, word
+from anyrt.loops.words import OFFSET, PARTS, counted, word
 
 FEW = 4  # rows of the smaller tiles that are left of an open number
 SQUARE = 16  # terms that are read side by side, and transposed in registers
@@ -113,8 +113,8 @@ def join_rows(product: Product, outer: Sym, inner: Sym, names: Names) -> tuple[P
 class Tiling:
     """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an
     item. Tiles hold whole `unit`s of rows. `copy_rows`, `copy_lanes`: the factor is copied to scratch first;
-    `apart`: results leave registers through scratch, `across`: and are stored along the rows. `dot`: what is
-    copied are words of terms (words.py), which this instruction sums; `matrix`: in tiles that are always
+    `apart`: results leave registers through scratch, `across`: and are stored along the rows. `dot`: words of
+    terms (words.py) are copied, or read, which this instruction sums; `matrix`: in tiles that are always
     whole, for a multiple of 16 words."""
 
     row: Sym | None
@@ -251,23 +251,21 @@ class _Tile:
 
     def _by_words(self) -> Product:
         """The sum over words; as one loop where it is filled up."""
-        p, loops = self.product, (*self.product.summed[:-1], self.words)
-        if not self.tiling.matrix:
-            return replace(p, summed=loops)
-        place, depth = _flat(loops)
-        one = self.names.var(self._deep(depth), "w")
-        assert isinstance(p.first, Load), "what is copied is loaded"
-        assert isinstance(p.second, Load), "what is copied is loaded"
-        first, second = (
-            add(p.first.index, mul(place, -1)),
-            add(p.second.index, mul(place, -self.tiling.panel)),
-        )
-        return replace(
-            p,
-            summed=(one,),
-            first=load(p.first.buffer, add(first, one.dim)),
-            second=load(p.second.buffer, add(second, mul(one.dim, self.tiling.panel))),
-        )
+        p, t = self.product, self.tiling
+        first = p.first if t.copy_rows else self._terms(p.first, first=True)[1]
+        second = p.second if t.copy_lanes else self._terms(p.second, first=False)[1]
+        loops = (*p.summed[:-1], self.words)
+        if not t.matrix:
+            return replace(p, summed=loops, first=first, second=second)
+        one = self.names.var(self._deep(_flat(loops)[1]), "w")
+
+        def by_one(x: Expr) -> Expr:
+            assert isinstance(x, Load), "tiles of matrices are loaded"
+            at = counted(x.index, loops, one.dim)
+            assert at is not None, "tiles of matrices lie evenly"
+            return load(x.buffer, at, x.word)
+
+        return replace(p, summed=(one,), first=by_one(first), second=by_one(second))
 
     def _offset(self, within: Sym) -> tuple[Stmt, ...]:
         """Where the first factor's bytes are made unsigned, by adding 128, as much less of each sum."""
@@ -356,7 +354,7 @@ class _Tile:
         e = self.names.var(size, "e")
         stores = self._stores(add(first, e.dim), load(kept, add(mul(e.dim, self.tiling.panel), within.dim)))
         if self.tiling.across and len(stores) == 1:
-            block, lane, at = _pieces(self.names, within.extent or 0, SQUARE, "j")
+            block, lane, at = pieces(self.names, within.extent or 0, SQUARE, "j")
             moved = Rewrite({within: at}).body(stores)
             return _loops([block], (For(e, Loop.VECTOR, (For(lane, Loop.TILE, moved),)),))
         loops = (within, e) if self.tiling.across else (e, within)

@@ -5,11 +5,12 @@ acc += x[k] · w[k, n],  k: 0 … 64    ->    acc += dot4(word of x[4k …], wor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
-from anyrt.core.dims import Sym, add, mul
+from anyrt.core.dims import Dim, Sym, add, linear, mul
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Cast, Expr, Load, Op, alu, bitcast, const
+from anyrt.ir.kernel import Cast, Expr, Load, Op, alu, bitcast, const, load
 from anyrt.ir.visit import Rewrite
 
 PARTS = {Op.DOT2: 2, Op.DOT4: 4, Op.DOT4U: 4}  # terms of a word
@@ -29,8 +30,40 @@ def word(x: Expr, term: Sym, number: Sym, op: Op, *, first: bool) -> Expr:
     """The word of a factor's terms from PARTS · `number` on, for the first or the second operand of `op`."""
     count = PARTS[op]
     terms = [Rewrite({term: add(mul(number.dim, count), k)}).expr(x) for k in range(count)]
+    joined = _beside(terms) or _joined(terms, op)
+    return joined ^ OFFSET if op is Op.DOT4U and first else joined
+
+
+def counted(at: Dim, loops: Sequence[Sym], counter: Dim) -> Dim | None:
+    """An index by one counter of all turns of nested loops; None where it does not move evenly with it."""
+    step: Dim | None = None
+    turns: Dim = 1
+    for var in reversed(loops):
+        moved = linear(at, var)
+        if moved is None:
+            return None
+        slope, at = moved
+        if var.extent == 1:
+            continue
+        step = slope if step is None else step
+        if slope != mul(step, turns):
+            return None
+        turns = mul(turns, var.extent or 0)
+    return add(at, mul(step or 0, counter))
+
+
+def _beside(terms: Sequence[Expr]) -> Expr | None:
+    """What is nothing but loaded from neighbouring places, as one load."""
+    loads = [t.arg for t in terms if isinstance(t, Cast) and isinstance(t.arg, Load)]
+    first = loads[0] if len(loads) == len(terms) else None
+    if first is None or any(x.index != add(first.index, k) for k, x in enumerate(loads)):
+        return None
+    return load(first.buffer, first.index, word=True)
+
+
+def _joined(terms: Sequence[Expr], op: Op) -> Expr:
+    """Terms that lie apart, by shifts."""
     if op is Op.DOT2:
         low, high = (bitcast(t, Scalar.I32) for t in terms)
         return alu(Op.LSHR, low, const(16, Scalar.I32)) | (high & UPPER)
-    joined = reduce(lambda a, b: a | b, ((t & 255) << (8 * k) for k, t in enumerate(terms)))
-    return joined ^ OFFSET if op is Op.DOT4U and first else joined
+    return reduce(lambda a, b: a | b, ((t & 255) << (8 * k) for k, t in enumerate(terms)))

@@ -6,6 +6,10 @@ of it with the old shape in its place. The terms of a window's position, its cha
 read beside them lies side by side then (schedule/layouts.py).
 
     w: [k, n]    ->    transpose(reshape(w': [n/32, k, 32]))
+
+Of types that dots sum by words, the terms of a word lie side by side, where they fill words.
+
+    w: [k, n]    ->    transpose(reshape(w': [n/32, k/4, 32, 4]))
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.prim import Array
 from anyrt.ir.rewrite import transformed
@@ -26,6 +31,7 @@ from anyrt.schedule.storage import PACKED
 
 PANEL: Final = 32  # lanes
 LEAST: Final = 64  # elements: fewer lie near the core in any order
+WORD: Final = {DataType.INT8: 4, DataType.BF16: 2}  # terms in 32 bits
 
 
 def pack_constants(graph: Graph) -> Graph:
@@ -74,17 +80,19 @@ def _stored(value: Value, order: Sequence[int]) -> Value:
 
 
 def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[int]) -> Value:
-    """The axes `first`, then panels of the lanes, then the terms, then the lanes of a panel; the last one is
-    filled up with zeros."""
+    """The axes `first`, then panels of the lanes, then the terms, or words of them, then the lanes of a
+    panel, then the terms of a word; the last panel is filled up with zeros."""
     at, array = len(first), _array(value).transpose([*first, lane, *summed])
-    lanes = array.shape[at]
+    lanes, word = array.shape[at], WORD.get(value.dtype, 1)
+    word = word if array.shape[-1] % word == 0 else 1
     size = min(PANEL, 1 << (lanes - 1).bit_length())
     count = -(-lanes // size)
     whole = np.zeros((*array.shape[:at], count * size, *array.shape[at + 1 :]), array.dtype)
     whole[(*(slice(None),) * at, slice(lanes))] = array
-    cut = np.moveaxis(whole.reshape(*array.shape[:at], count, size, *array.shape[at + 1 :]), at + 1, -1)
-    terms = range(at + 1, cut.ndim - 1)
-    turned = build.transpose(_constant(value, cut), [*range(at + 1), cut.ndim - 1, *terms])
+    *outer, terms = array.shape[at + 1 :]
+    cut = whole.reshape(*array.shape[:at], count, size, *outer, terms // word, word)
+    order = [*range(at + 1), *range(at + 2, cut.ndim - 1), at + 1, cut.ndim - 1]
+    turned = _turned_back(_constant(value, cut.transpose(order)), order)
     joined = build.reshape(turned, whole.shape)
     some = build.slice_(joined, (0,) * array.ndim, array.shape, (1,) * array.ndim)
     return _turned_back(some if lanes != count * size else joined, [*first, lane, *summed])

@@ -5,6 +5,7 @@ define void @kernel(ptr %frame, i64 %begin, i64 %end, ptr %scratch)
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from anyrt.backends.cpu import matrix
@@ -22,6 +23,7 @@ from anyrt.codegen.writer import Writer
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Stmt, Store
+from anyrt.ir.statements import loops
 
 FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
 
@@ -31,7 +33,9 @@ def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
     sizes do not occur in it."""
     refuse(kernel)
     values = Values(Writer(CpuInstructions(machine)), {})
-    return Emitter(values, VectorLowering(Vectors(values, machine))).function(kernel, name)
+    products = map(matrix.found, loops(kernel.body)) if machine.has_tiles else ()
+    heights = {p.rows for p in products if p is not None}
+    return Emitter(values, VectorLowering(Vectors(values, machine), heights)).function(kernel, name)
 
 
 @dataclass(slots=True)
@@ -39,7 +43,8 @@ class VectorLowering:
     """What is written with vectors, in one function."""
 
     vectors: Vectors
-    configured: bool = False  # the tiles of matrices, where the function begins
+    heights: Set[int] = frozenset()  # rows of the products that tiles of matrices compute
+    configured: bool = False  # these tiles, where the function begins
 
     def head(self, name: str, words: int) -> str:
         """A call does the turns from `begin` to `end` of the kernel's own loop."""
@@ -66,15 +71,20 @@ class VectorLowering:
             case For(kind=Loop.PARALLEL):
                 self._share(to, stmt)
             case For(kind=Loop.VECTOR) if self.vectors.machine.has_tiles and (p := matrix.found(stmt)):
-                if not self.configured:
-                    matrix.configure(to.values)
-                    self.configured = True
-                matrix.write(to.values, p)
+                self._product(to, p)
             case For(kind=Loop.VECTOR):
                 VectorLoop(self.vectors, to.block, stmt).emit()
             case _:
                 return lanes is not None and self._within(to, stmt, lanes)
         return True
+
+    def _product(self, to: Emitter, p: matrix.Product) -> None:
+        """Products of one height find tiles that fit, those of several make them."""
+        scopes = to.values.out.scopes
+        if len(self.heights) > 1 or not self.configured:
+            matrix.configure(to.values, scopes.inner if len(self.heights) > 1 else scopes.stack[0], p)
+        self.configured = True
+        matrix.write(to.values, p)
 
     def _share(self, to: Emitter, loop: For) -> None:
         """The turns of one call; what they stored past the caches is there for others when it ends."""

@@ -1,20 +1,20 @@
 """Sums of dots in registers that hold tiles of a matrix (AMX).
 
-A vector loop over 32 lanes that sums dots of words for 16 or 32 rows, and stores what it has summed, needs
-two or four tiles of 16 × 16 sums; for every 16 words of the sum the rows' words and the lanes' words are
-loaded as tiles, whose products the processor adds up. (Intel 64 and IA-32 Architectures Software Developer's
-Manual, volume 1, chapter 18, "Programming with Intel AMX")
+A vector loop over 32 lanes that sums dots of words for up to 32 rows, and stores what it has summed, needs
+two or four tiles of up to 16 × 16 sums; for every 16 words of the sum the rows' words and the lanes' words
+are loaded as tiles, whose products the processor adds up. (Intel 64 and IA-32 Architectures Software
+Developer's Manual, volume 1, chapter 18, "Programming with Intel AMX")
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.core.dims import Dim, Sym, linear, substitute
-from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import Alloc, Alu, Const, Fold, For, Load, Loop, Op, Store
 
 SIDE: Final = 16  # rows of a tile, and words of each
@@ -22,7 +22,6 @@ WORD: Final = 4  # bytes
 LANES: Final = 2 * SIDE
 FIRST, SECOND = (4, 5), (6, 7)  # the tiles of the factors; before them those of sums
 DOTS: Final = {Op.DOT2: "llvm.x86.tdpbf16ps", Op.DOT4: "llvm.x86.tdpbssd"}
-_CONFIGURATION: Final = bytes([1, *[0] * 15, *[SIDE * WORD, 0] * 8, *[0] * 16, *[SIDE] * 8, *[0] * 8])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,16 @@ def found(loop: For) -> Product | None:
                 ),
                 For(var=out, kind=Loop.UNROLL, body=(Store(value=Load(buffer=stored)) as store,)),
             ),
-        ) if lane.extent == LANES and sums == fold.buffer == stored and sums.size in (SIDE, LANES):
+        ) if lane.extent == LANES and sums == fold.buffer == stored and height(sums.size):
             return _product(lane, word, row, out, fold, store)
     return None
+
+
+def height(rows: Dim) -> int:
+    """Of a tile of sums, where one or two of them have so many rows; else 0."""
+    if not isinstance(rows, int) or rows > LANES or (rows > SIDE and rows % 2):
+        return 0
+    return rows if rows <= SIDE else rows // 2
 
 
 def _product(lane: Sym, word: Sym, row: Sym, out: Sym, fold: Fold, store: Store) -> Product | None:
@@ -67,22 +73,21 @@ def _product(lane: Sym, word: Sym, row: Sym, out: Sym, fold: Fold, store: Store)
             return None
     pitch = _step(first.index, row)
     moves = (
-        (first.index, {word: 1, lane: 0}),
-        (second.index, {lane: 1, word: LANES, row: 0}),
+        (first.index, {word: first.elements, lane: 0}),
+        (second.index, {lane: second.elements, word: LANES * second.elements, row: 0}),
         (store.index, {lane: 1, out: LANES}),
     )
-    local = all(b.space is Space.SCRATCH for b in (first.buffer, second.buffer, store.buffer))
     even = all(_step(at, var) == step for at, steps in moves for var, step in steps.items())
-    if not local or not even or pitch is None or not isinstance(word.extent, int) or word.extent % SIDE:
+    if not even or pitch is None or not isinstance(word.extent, int) or word.extent % SIDE:
         return None
     zero = dict.fromkeys((lane, word, row, out), 0)
     return Product(
         op,
         int(fold.buffer.size) if isinstance(fold.buffer.size, int) else 0,
         word.extent,
-        Load(first.buffer, substitute(first.index, zero)),
+        replace(first, index=substitute(first.index, zero)),
         pitch,
-        Load(second.buffer, substitute(second.index, zero)),
+        replace(second, index=substitute(second.index, zero)),
         Store(store.buffer, substitute(store.index, zero), store.value),
     )
 
@@ -92,15 +97,16 @@ def _step(at: Dim, var: Sym) -> Dim | None:
     return None if moved is None else moved[0]
 
 
-def configure(v: Values) -> None:
-    """Where the function begins: eight tiles of 16 × 16 words."""
-    entry = v.out.scopes.stack[0]
-    v.allocas.append("  %tiles = alloca <64 x i8>, align 64")
-    values = ", ".join(f"i8 {b}" for b in _CONFIGURATION)
+def configure(v: Values, scope: Scope, p: Product) -> None:
+    """Eight tiles of 16 words a row: those of sums and of the first factor as high as the product needs."""
+    rows = [height(p.rows)] * SECOND[0] + [SIDE] * len(SECOND)
+    values = ", ".join(f"i8 {b}" for b in (1, *[0] * 15, *[SIDE * WORD, 0] * 8, *[0] * 16, *rows, *[0] * 8))
+    place = f"%{v.out.scopes.name('tiles')}"
+    v.allocas.append(f"  {place} = alloca <64 x i8>, align 64")
     v.out.declared.add("declare void @llvm.x86.ldtilecfg(ptr)")
-    entry.lines += [
-        f"  store <64 x i8> <{values}>, ptr %tiles",
-        "  call void @llvm.x86.ldtilecfg(ptr %tiles)",
+    scope.lines += [
+        f"  store <64 x i8> <{values}>, ptr {place}",
+        f"  call void @llvm.x86.ldtilecfg(ptr {place})",
     ]
 
 
@@ -112,11 +118,12 @@ def release(v: Values) -> None:
 
 def write(v: Values, p: Product) -> None:
     """The tiles of sums from nothing, the loop over words, and the stores."""
-    scope, out, rows = v.out.scopes.inner, v.out, range(p.rows // SIDE)
+    scope, out, tall = v.out.scopes.inner, v.out, height(p.rows)
+    rows = range(p.rows // tall)
     first, second, target = (
         v.address(scope, x.buffer, v.dim(x.index)) for x in (p.first, p.second, p.target)
     )
-    pitch = out.put(scope, f"mul i64 {v.dim(p.pitch)}, {WORD}")
+    pitch = out.put(scope, f"mul i64 {v.dim(p.pitch)}, {ll.BYTES[p.first.buffer.stored]}")
     for r in rows:
         for c in range(2):
             _call(v, scope, "llvm.x86.tilezero", ("i8", str(2 * r + c)))
@@ -132,7 +139,7 @@ def write(v: Values, p: Product) -> None:
     here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {at}")
     for r in rows:
         row = out.put(
-            scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {pitch}, {r * SIDE}')}"
+            scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {pitch}, {r * tall}')}"
         )
         _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(FIRST[r])), ("ptr", row), ("i64", pitch))
     words = out.put(scope, f"mul i64 {at}, {LANES}")
@@ -150,7 +157,7 @@ def write(v: Values, p: Product) -> None:
     scope.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
     for r in rows:
         for c in range(2):
-            offset = r * SIDE * LANES + c * SIDE
+            offset = r * tall * LANES + c * SIDE
             place = out.put(scope, f"getelementptr i32, ptr {target}, i64 {offset}")
             step = ("i64", str(LANES * WORD))
             _call(v, scope, "llvm.x86.tilestored64", ("i8", str(2 * r + c)), ("ptr", place), step)

@@ -190,11 +190,12 @@ class Vectors:
             return self.out.put(scope, f"load {kind}, ptr {self.values.register(scope, x.buffer, x.index)}")
         moved = linear(x.index, lanes.var)
         stride = moved[0] if moved else None
-        if moved and isinstance(stride, int) and 1 <= stride <= strided(self.machine):
+        beside = stride == x.elements
+        if moved and isinstance(stride, int) and (beside or 1 <= stride <= strided(self.machine)):
             where = self.values.address(scope, x.buffer, self.lane_zero(scope, stride, moved[1], lanes))
-            if stride == 1:
-                return self._contiguous(scope, x.type, where, lanes)
-            if lanes.mask is None:
+            if beside:
+                return self._contiguous(scope, x, where, lanes)
+            if lanes.mask is None and not x.word:
                 return self._strided(scope, x.type, where, stride, lanes.width)
         followed = self._followed(x, lanes)
         return self._gather(scope, x, lanes) if followed is None else self._pick(scope, x, *followed, lanes)
@@ -204,7 +205,7 @@ class Vectors:
         slope, and the processor can permute that."""
         for sym in sorted(symbols(x.index), key=lambda s: s.name):
             entry, moved = sym.source, linear(x.index, sym)
-            if not isinstance(entry, Load) or not entry.buffer.slope or moved is None:
+            if x.word or not isinstance(entry, Load) or not entry.buffer.slope or moved is None:
                 continue
             step, along, size = moved[0], linear(entry.index, lanes.var), ll.BYTES[x.type]
             if not isinstance(step, int) or along is None or along[0] != 1 or lanes.var in symbols(moved[1]):
@@ -265,11 +266,11 @@ class Vectors:
         first = lanes.first if stride == 1 else self.out.put(scope, f"mul i64 {lanes.first}, {stride}")
         return first if rest == 0 else self.out.put(scope, f"add i64 {self.values.dim(rest)}, {first}", "i")
 
-    def _contiguous(self, scope: Scope, type: Scalar, where: str, lanes: Lanes) -> str:
-        kind, size = ll.vector(type, lanes.width), ll.BYTES[type]
+    def _contiguous(self, scope: Scope, x: Load, where: str, lanes: Lanes) -> str:
+        kind, size = ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
         if lanes.mask is None:
             return self.out.put(scope, f"load {kind}, ptr {where}, align {size}")
-        name = f"llvm.masked.load.{ll.suffix(type, lanes.width)}.p0"
+        name = f"llvm.masked.load.{ll.suffix(x.type, lanes.width)}.p0"
         self.out.declared.add(f"declare {kind} @{name}(ptr, i32, <{lanes.width} x i1>, {kind})")
         return self.out.put(
             scope,
@@ -297,14 +298,14 @@ class Vectors:
         return picked
 
     def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
-        width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.type]
+        width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
         base, moving = self.split(x.index, lanes)
         start = self.values.address(scope, x.buffer, self.values.dim(base))
         offsets = self.out.put(
             scope, f"sext <{width} x i32> {self.lane_dim(moving, lanes)} to <{width} x i64>"
         )
         where = self.out.put(
-            scope, f"getelementptr {ll.NAMES[x.type]}, ptr {start}, <{width} x i64> {offsets}"
+            scope, f"getelementptr {ll.NAMES[x.buffer.stored]}, ptr {start}, <{width} x i64> {offsets}"
         )
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
         name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"

@@ -10,30 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from anyrt.core.dims import Dim, Sym, add, bounds, ceildiv, mul, substitute
+from anyrt.core.dims import Sym, bounds
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Scalar, Space
-from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load, Op
+from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
-from anyrt.loops.words import PARTS, narrow
+from anyrt.loops.words import narrow
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
+from anyrt.schedule.strategies.words import PANEL, SIDE, stride_in_panel, words_for
 
 LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
 WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
-PANEL = 32  # lanes of a constant's panels (passes/pack_constants.py)
 SHARE = 4  # of the second cache, the part that one of the things holds that are read again
 ROWS = 4  # from which panels are worth copying
 FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
-MATRIX = 32  # rows and lanes of the tiles that four registers for matrices hold
-WORTH = 8  # rows from which words are worth making
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
@@ -75,7 +73,12 @@ def is_tileable(kernel: Kernel) -> bool:
 def _reads_lanes(p: Product, lane: Sym) -> bool:
     """True where the lanes of a loop lie side by side in memory."""
     loads = [x for x in parts([p.second], bound=False) if isinstance(x, Load)]
-    return all(stride(_in_panel(x.index, lane), _within(lane)) == 1 for x in loads)
+    return all(stride_in_panel(x.index, lane) in (1, _elements(x, p)) for x in loads)
+
+
+def _elements(x: Load, p: Product) -> int:
+    """From one lane to the next, where terms lie in words."""
+    return BITS[Scalar.I32] // BITS[x.type] if narrow(p.second) is not None else 1
 
 
 def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -136,17 +139,6 @@ def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
     return 4 * (lanes >= width) + 2 * read + 2 * full + stored, lanes
 
 
-def _within(lane: Sym) -> Sym:
-    """The lanes of one panel."""
-    return Sym(f"{lane.name}.within", extent=PANEL)
-
-
-def _in_panel(at: Dim, lane: Sym) -> Dim:
-    """An index within a panel, in which that of a constant in panels is divided by nothing."""
-    panel = Sym(f"{lane.name}.panel", extent=ceildiv(lane.extent or 0, PANEL))
-    return substitute(at, {lane: add(mul(panel.dim, PANEL), _within(lane).dim)})
-
-
 def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Tiling:
     width = lanes_for(p.stores, c.machine.vector_bits)
     width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
@@ -158,19 +150,25 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     rows_of = min(shape.rows, WAYS) if _collides(p.first, row) else shape.rows
     tall = max(1, rows_of // unit) * unit
     alike = lane not in p.both  # for all lanes, the rows' factor is
-    dot = _dot(p, c.machine) if rows >= WORTH and alike else None
-    plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit, dot=dot)
-    if dot is not None and c.machine.has_tiles:
-        plain = replace(plain, rows=MATRIX, registers=MATRIX // width, unit=1, matrix=True)
+    words = words_for(p, row, lane, rows, c.machine) if alike else None
+    plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit)
+    if words is not None:
+        plain = replace(plain, dot=words.dot, copy_rows=words.copy_rows, copy_lanes=words.copy_lanes)
+        if words.matrix_rows:
+            plain = replace(plain, rows=words.matrix_rows, registers=SIDE // width, unit=1, matrix=True)
     tall = plain.rows
     tiles, panels = -(-rows // tall), -(-lanes // plain.panel)
     others = [v for v in p.lanes if v is not lane]
     if lanes <= plain.panel and others:  # lanes are panels already
         panels = c.estimate(others.pop())
     more = prod(c.estimate(v) for v in p.rows if v is not row)
-    copy_rows = dot is not None or (alike and panels > 1 and not isinstance(p.first, Load))
-    copy_lanes = dot is not None or (tiles * more >= ROWS and not _side_by_side(p.second, lane, p.summed))
-    alone = copy_lanes and not copy_rows  # all rows of a panel are in one item
+    if words is None:
+        plain = replace(
+            plain,
+            copy_rows=alike and panels > 1 and not isinstance(p.first, Load),
+            copy_lanes=tiles * more >= ROWS and not _side_by_side(p.second, lane, p.summed),
+        )
+    alone = plain.copy_lanes and not plain.copy_rows  # all rows of a panel are in one item
     rest = (v for v in (*p.both, *others) if v is not lane)
     beside = prod(map(c.estimate, rest)) * (1 if alone else more)
     held = _kept(plain.panel * prod(map(c.estimate, p.summed)), c)
@@ -181,21 +179,9 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         plain,
         tiles=at_once,
         panels=wide,
-        copy_rows=copy_rows,
-        copy_lanes=copy_lanes,
         apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,
     )
-
-
-def _dot(p: Product, machine: Machine) -> Op | None:
-    """The instruction that sums several products of narrow factors at once."""
-    types = {narrow(p.first), narrow(p.second)}
-    bytes_by = Op.DOT4 if machine.has_tiles else machine.has_vnni and Op.DOT4U
-    able = {Scalar.BF16: (machine.has_tiles or machine.has_bf16) and Op.DOT2, Scalar.I8: bytes_by}
-    found = able.get(next(iter(types)) or Scalar.F32) if len(types) == 1 else None
-    last = p.summed[-1].extent if p.summed else None
-    return found if found and isinstance(last, int) and last % PARTS[found] == 0 else None
 
 
 def _divides(x: Expr, lane: Sym) -> bool:
@@ -233,7 +219,7 @@ def _collides(x: Expr, row: Sym | None) -> bool:
 def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...]) -> bool:
     """True for one load of memory whose lanes lie side by side, with terms that are not each on a page of its
     own."""
-    if not isinstance(x, Load) or stride(_in_panel(x.index, lane), _within(lane)) != 1:
+    if not isinstance(x, Load) or stride_in_panel(x.index, lane) != 1:
         return False
     steps = (stride(x.index, v) for v in summed)
     return x.buffer.space is Space.CONST or all(isinstance(n, int) and n < COLLIDE // 4 for n in steps)

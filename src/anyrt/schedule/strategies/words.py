@@ -1,0 +1,109 @@
+"""How a sum of products is made of dots: by which instruction, and what of it is copied to scratch as words.
+
+Words (loops/words.py) whose terms lie side by side in memory are loaded from there, those of constants from
+their panels (passes/pack_constants.py); all others are made in scratch. Tiles of matrices are loaded from
+memory, too, where a sum has whole tiles of words and no tile has rows beyond the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product, substitute
+from anyrt.core.machine import Machine
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.kernel import Expr, Load, Op
+from anyrt.loops.nest import stride
+from anyrt.loops.register_tile import SQUARE, Product
+from anyrt.loops.words import PARTS, counted, narrow, word
+
+PANEL = 32  # lanes of a constant's panels
+SIDE = 32  # rows and lanes of the tiles that four registers for matrices hold
+NEARLY = 24  # rows of a tile that is not worth filling up by copying
+WORTH = 8  # rows from which words are worth making
+APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The instruction, what is copied, and the rows of tiles of matrices (0: there are none)."""
+
+    dot: Op
+    copy_rows: bool
+    copy_lanes: bool
+    matrix_rows: int = 0
+
+
+def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machine) -> Words | None:
+    """How narrow factors are summed; None for all that no instruction sums, and where words are not worth
+    making. `rows`: an estimate."""
+    dot = _dot(p, machine)
+    if dot is None:
+        return None
+    number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
+    first = word(p.first, p.summed[-1], number, dot, first=True)
+    second = word(p.second, p.summed[-1], number, dot, first=False)
+    panels = isinstance(second, Load) and stride_in_panel(second.index, lane) == second.elements
+    if not panels and rows < WORTH:
+        return None
+    if not machine.has_tiles:
+        return Words(dot, not isinstance(first, Load), not panels)
+    loops = (*p.summed[:-1], number)
+    lanes_lie = panels and _step(second, loops) == PANEL * _elements(second)
+    height = _height(row, rows)
+    rows_lie = _step(first, loops) == _elements(first) and _rows_lie(first, row, height)
+    return Words(dot, not rows_lie, not lanes_lie, height if rows_lie else _filled(row, rows))
+
+
+def _dot(p: Product, machine: Machine) -> Op | None:
+    """The instruction that sums several products of narrow factors at once."""
+    types = {narrow(p.first), narrow(p.second)}
+    bytes_by = Op.DOT4 if machine.has_tiles else machine.has_vnni and Op.DOT4U
+    able = {Scalar.BF16: (machine.has_tiles or machine.has_bf16) and Op.DOT2, Scalar.I8: bytes_by}
+    found = able.get(next(iter(types)) or Scalar.F32) if len(types) == 1 else None
+    last = p.summed[-1].extent if p.summed else None
+    return found if found and isinstance(last, int) and last % PARTS[found] == 0 else None
+
+
+def _elements(x: Expr) -> int:
+    return x.elements if isinstance(x, Load) else 0
+
+
+def _step(x: Expr, loops: tuple[Sym, ...]) -> Dim | None:
+    """From one word of a sum to the next, for what is loaded by whole tiles of words; else None."""
+    words = product(v.extent or 0 for v in loops)
+    counter = Sym("counter", extent=words)
+    at = counted(x.index, loops, counter.dim) if isinstance(x, Load) else None
+    if at is None or not isinstance(words, int) or words % SQUARE:
+        return None
+    return stride(at, counter)
+
+
+def _rows_lie(x: Expr, row: Sym | None, height: int) -> bool:
+    """True where rows lie evenly, in whole tiles."""
+    if row is None:
+        return True
+    return bool(height) and isinstance(x, Load) and linear(x.index, row) is not None
+
+
+def _height(row: Sym | None, rows: int) -> int:
+    """Rows of tiles that are all whole, 0 where there are no such."""
+    if row is None or not isinstance(row.extent, int):
+        return int(row is None)
+    fits = [n for n in range(1, SIDE + 1) if rows % n == 0 and (n <= SQUARE or n % 2 == 0)]
+    return fits[-1] if fits[-1] >= NEARLY or fits[-1] == rows else 0
+
+
+def _filled(row: Sym | None, rows: int) -> int:
+    """Rows of tiles whose last one is filled up, as alike as they can be."""
+    if row is not None and not isinstance(row.extent, int):
+        return SIDE
+    each = -(-rows // -(-rows // SIDE))
+    return each if each <= SQUARE else each + each % 2
+
+
+def stride_in_panel(at: Dim, lane: Sym) -> Dim | None:
+    """How far an index moves with the lanes of a panel, within which that of a constant in panels is divided
+    by nothing."""
+    panel, within = Sym("panel", extent=ceildiv(lane.extent or 0, PANEL)), Sym("within", extent=PANEL)
+    return stride(substitute(at, {lane: add(mul(panel.dim, PANEL), within.dim)}), within)
