@@ -1,5 +1,6 @@
 """Contractions of what a softmax makes of another contraction: in strips, without all rows in memory."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,8 @@ from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.kernel import Loop
+from anyrt.ir.statements import loops
 from anyrt.passes import PASSES
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
@@ -23,8 +26,9 @@ SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
 F, BF16, HALF = DataType.FLOAT, DataType.BF16, DataType.HALF
 
 
-def attention(rows, keys, dtype=F, mask=None, also=False):
-    """softmax(q · kᵀ / 4 + mask) · v of three heads, each of 16 elements, and heads side by side."""
+def attention(rows, keys, dtype=F, mask=None, also=False, seen=None):
+    """softmax(q · kᵀ / 4 + mask) · v of three heads, each of 16 elements, and heads side by side; row i sees
+    the keys up to i + `seen`."""
     q, k, v = (b.param(n, (1, 3, size, 16), dtype) for n, size in (("q", rows), ("k", keys), ("v", keys)))
     inputs = {"q": q, "k": k, "v": v}
     scores = b.contract("bhmd,bhnd->bhmn", q, k)
@@ -32,6 +36,10 @@ def attention(rows, keys, dtype=F, mask=None, also=False):
     if mask is not None:
         inputs["mask"] = b.param("mask", (1, 1, mask, keys), dtype)
         scores = b.map_("add", scores, inputs["mask"])
+    if seen is not None:
+        shape = (1, 1, rows, keys)
+        at = (positions(shape, 3), b.map_("add", positions(shape, 2), b.const([[[[seen]]]], DataType.INT64)))
+        scores = b.map_("select", b.map_("le", *at), scores, b.scalar(-math.inf, scores))
     e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (3,))))
     weights = b.map_("div", e, b.reduce_("sum", e, (3,)))
     y = b.transpose(b.contract("bhmn,bhnd->bhmd", weights, v), (0, 2, 1, 3))
@@ -44,12 +52,23 @@ def attention(rows, keys, dtype=F, mask=None, also=False):
     return native.lower(graph, constant_offsets(graph), Sizes({M.name: 70, N.name: 90}), machine=SMALL)
 
 
+def positions(shape, axis):
+    """0, 1, 2, … along one axis."""
+    return b.iota(tuple(size if k == axis else 1 for k, size in enumerate(shape)), axis, DataType.INT64)
+
+
 CASES = {
     "even": ((42, 100), [{}]),
     "odd": ((37, 101, F, 37), [{}]),
     "mask of columns": ((40, 100, F, 1), [{}]),
     "bfloat16": ((64, 96, BF16), [{}]),
     "half": ((40, 90, HALF, 1), [{}]),
+    "causal": ((64, 96, F, None, False, 0), [{}]),
+    "causal, odd": ((45, 37, F, 1, False, 3), [{}]),
+    "causal, open": (
+        (M.dim, N.dim, F, None, False, 0),
+        [{M.name: m, N.name: n} for m, n in ((5, 1), (70, 40), (30, 200))],
+    ),
     "open rows": ((M.dim, 100), [{M.name: n, N.name: 0} for n in (0, 1, 13, 70)]),
     "open keys": ((33, N.dim, F, 1), [{M.name: 0, N.name: n} for n in (0, 1, 17, 200)]),
     "both open": ((M.dim, N.dim, F, M.dim), [{M.name: m, N.name: n} for m, n in ((5, 0), (1, 1), (70, 40))]),
@@ -71,6 +90,14 @@ def test_scores_lie_in_scratch():
     assert tensors == {3 * 42 * 16}
     (kernel,) = {x.kernel for x in schedule.launches if x.kind == "strips"}
     assert kernel.var.extent == 3 * 3
+
+
+def test_columns_that_no_row_of_a_strip_sees_are_left_out():
+    whole, causal = (attention(56, 96, seen=seen).schedules[0].launches[0].kernel for seen in (None, 0))
+    extents = [{str(s.var.extent) for s in loops(k.body) if s.kind is Loop.SERIAL} for k in (whole, causal)]
+    assert "96" in extents[0]  # of the sum over keys
+    assert "96" not in extents[1]
+    assert any("strip.row" in extent for extent in extents[1])
 
 
 def test_what_others_want_of_the_weights_keeps_them_in_memory():

@@ -41,6 +41,7 @@ from anyrt.ir.visit import Rewrite, parts
 from anyrt.loops.nest import Estimate, Names, changed
 
 Range: TypeAlias = tuple[Dim, Sym | None, tuple[Stmt, ...]]  # where it begins, its counter, its body
+FAR: Final = 1 << 48  # of numbers that positions are compared with
 MOST: Final = 3  # more places than these leave the longest range between them, and what is before and after
 
 
@@ -51,7 +52,7 @@ def split_by_range(kernel: Kernel, names: Names, estimate: Estimate, most: int) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Breakpoint:
+class Breakpoint:
     """Where `sure` turns: it is at least 0 from `at` on, or before, if it `falls`."""
 
     at: Dim
@@ -123,7 +124,7 @@ class _Split:
         var = None if length == 1 else self.names.var(length)
         at = start if var is None else add(start, var.dim)
         body = Rewrite(
-            {loop.var: at}, rule=lambda x: _decided(x, known), simpler=lambda x: _simpler(x, known)
+            {loop.var: at}, rule=lambda x: decided(x, known), simpler=lambda x: _simpler(x, known)
         ).body(loop.body)
         return [(start, var, body)]
 
@@ -153,15 +154,15 @@ def _in_order(places: Iterable[Dim]) -> list[Dim] | None:
     return out
 
 
-def _breakpoints(loop: For) -> list[_Breakpoint]:
+def _breakpoints(loop: For) -> list[Breakpoint]:
     """The places at which a comparison turns."""
     inside = {loop.var, *(s.var for s in loops(loop.body))}
-    found = (_difference(x) for x in parts(expressions(loop.body)))
-    turns = (_breakpoint(d, loop.var) for d in dict.fromkeys(d for d in found if d is not None))
+    found = (difference(x) for x in parts(expressions(loop.body)))
+    turns = (breakpoint_of(d, loop.var) for d in dict.fromkeys(d for d in found if d is not None))
     return [t for t in turns if t is not None and not any(depends(t.at, v) for v in inside)]
 
 
-def _difference(x: Expr) -> Dim | None:
+def difference(x: Expr) -> Dim | None:
     """What is at least 0 where a comparison of positions holds."""
     match x:
         case Alu(op=Op.LE, args=(a, b)) if (sides := _positions(a, b)) is not None:
@@ -173,19 +174,23 @@ def _difference(x: Expr) -> Dim | None:
 
 def _positions(*sides: Expr) -> tuple[Dim, ...] | None:
     """Positions as indices."""
-    out: list[Dim] = []
-    for side in sides:
-        match side:
-            case Index(dim=dim):
-                out.append(dim)
-            case Const(value=int() as number, type=Scalar.I64):
-                out.append(number)
-            case _:
-                return None
-    return tuple(out)
+    out = [_position(side) for side in sides]
+    return None if None in out else tuple(x for x in out if x is not None)
 
 
-def _breakpoint(sure: Dim, var: Sym) -> _Breakpoint | None:
+def _position(x: Expr) -> Dim | None:
+    """A position, or sums and differences of some; sizes are far from where integers wrap."""
+    match x:
+        case Index(dim=dim):
+            return dim
+        case Const(value=int() as number, type=Scalar.I64):
+            return number if abs(number) <= FAR else None
+        case Alu(op=Op.ADD | Op.SUB, args=args) if (found := _positions(*args)) is not None:
+            return add(found[0], found[1] if x.op is Op.ADD else mul(found[1], -1))
+    return None
+
+
+def breakpoint_of(sure: Dim, var: Sym) -> Breakpoint | None:
     """Where a difference turns with `var`."""
     moved = linear(sure, var)
     if moved is None or any(s.source for s in symbols(moved[1])):
@@ -194,13 +199,13 @@ def _breakpoint(sure: Dim, var: Sym) -> _Breakpoint | None:
     if not isinstance(slope, int):
         return None
     if slope > 0:
-        return _Breakpoint(mul(floordiv(rest, slope), -1), sure, falls=False)
-    return _Breakpoint(add(floordiv(rest, -slope), 1), sure, falls=True) if slope < 0 else None
+        return Breakpoint(mul(floordiv(rest, slope), -1), sure, falls=False)
+    return Breakpoint(add(floordiv(rest, -slope), 1), sure, falls=True) if slope < 0 else None
 
 
-def _decided(x: Expr, known: Sequence[Dim]) -> Expr | None:
+def decided(x: Expr, known: Sequence[Dim]) -> Expr | None:
     """True or false for a comparison that what is known decides."""
-    sure = _difference(x)
+    sure = difference(x)
     if sure is None:
         return None
     if any(always_le(k, sure) for k in known):

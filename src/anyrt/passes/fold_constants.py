@@ -3,8 +3,9 @@
 Folded are the last values of constant subgraphs, computed by the primitives' references in float64 and
 rounded once, to their own type; what is only moved stays as it is stored. What would only grow the weights is
 left: results of more than `SMALL` elements that are also larger than all the constants they come from, and
-constants that are merely repeated. Of a constant that holds one number many times, one is enough for
-elementwise functions, and known to the compiler.
+constants that are merely repeated. Comparisons of positions with one another are left, too: loops know where
+they turn, and what lies in a table they do not. Of a constant that holds one number many times, one is enough
+for elementwise functions, and known to the compiler.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from math import prod
 from typing import Final
 
 from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType
 from anyrt.ir.attributes import open_sizes
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.interpret import compute
@@ -23,7 +25,7 @@ from anyrt.prims import build
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Iota, Param, Shape
-from anyrt.prims.map import Map
+from anyrt.prims.map import CAST, SELECT, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.taps import Taps
@@ -38,7 +40,7 @@ def fold_constants(graph: Graph) -> Graph:
     uses, outputs = users(graph), {v for _, v in graph.outputs}
     folded: dict[Value, Value] = {}
     for value in sizes:
-        last = value in outputs or any(u not in sizes for u in uses[value])
+        last = value in outputs or any(u not in sizes and not _compares(u) for u in uses[value])
         if last and not isinstance(value.op, Const | Iota):
             folded[value] = _reshaped(value) or build.const(_evaluate(value), value.dtype)
     return transformed(graph, lambda old, new: folded.get(old, new))
@@ -60,6 +62,8 @@ def _constant(graph: Graph) -> dict[Value, int]:
     for value in walk(v for _, v in graph.outputs):
         if isinstance(value.op, Param) or not _is_static(value) or any(a not in sizes for a in value.args):
             continue
+        if _compares(value):
+            continue
         below = sum(sizes[a] for a in value.args)
         count = prod(d for d in value.shape if isinstance(d, int))
         if isinstance(value.op, Const):
@@ -69,6 +73,23 @@ def _constant(graph: Graph) -> dict[Value, int]:
         elif count <= max(below, 1) or (count <= SMALL and not _repeats(value)):
             sizes[value] = below
     return sizes
+
+
+def _compares(value: Value) -> bool:
+    """True for a comparison of positions."""
+    compares = (
+        value.dtype is DataType.BOOL and isinstance(value.op, Map) and value.op.fn not in (CAST, SELECT)
+    )
+    return compares and all(map(_counts, value.args)) and not all(isinstance(a.op, Const) for a in value.args)
+
+
+def _counts(value: Value) -> bool:
+    match value.op:
+        case View() | Map(fn="add" | "sub"):
+            return all(map(_counts, value.args))
+        case Const():
+            return value.dtype is DataType.INT64 and prod(d for d in value.shape if isinstance(d, int)) == 1
+    return isinstance(value.op, Iota)
 
 
 def _is_static(value: Value) -> bool:

@@ -76,7 +76,7 @@ class Elements:
     first: Mapping[Value, Dim] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
     reductions: dict[tuple[Value, tuple[Dim, ...]], Reduction] = field(default_factory=dict)
-    overrides: dict[Value, Access] = field(default_factory=dict)
+    overrides: Mapping[Value, Access] = field(default_factory=dict)
     tapped: Access | None = None
     memo: dict[tuple[Value, tuple[Dim, ...]], Expr] = field(default_factory=dict)
     allow_reductions: bool = True

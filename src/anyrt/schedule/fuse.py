@@ -268,7 +268,7 @@ class Fusion:
         cut = Cut(strip, self.buffers)
         graph = cut.graph()
         ((_, made),) = graph.outputs
-        sizes = Sizes({**self.sizes.values, **{v.name: 0 for v in cut.loops}})
+        sizes = Sizes({**self.sizes.values, **cut.usual(self.sizes)})
         part = (Part(strip.root.shape, cut.start), group.buffer)
         inner = Fusion(
             graph,
@@ -283,7 +283,7 @@ class Fusion:
         calls = [x.call.bound for x in inner.schedule().launches]
         leaves = {p: leaf for leaf, p in cut.leaves.items()}
         swap = {inner.buffers[p]: self.buffers[leaf] for p, leaf in leaves.items() if p in inner.buffers}
-        kernel = joined(name, cut.loops, calls, group.buffer, swap)
+        kernel = joined(name, cut, calls, group.buffer, swap)
         return _Made(kernel, tuple(map(signature.formal, signature.buffers)), "strips")
 
     def _sectioned(self, group: Group, signature: Signature, name: str) -> Builder:

@@ -8,20 +8,36 @@ The scores of attention are far larger than what they are made of and what is ma
 lies in the second cache, in a thread's scratch. It is found by structure: a contraction reads, as its rows'
 factor, what single elements and folds of the last axis make of another contraction's result. The graph of one
 strip is an ordinary one, with slices of what is read; its kernels are made as all others, and run one after
-the other within an item.
+the other within an item. Columns behind the last one that a row of the strip counts (reach.py), as those that
+no query may look at, are left out of all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, maximum, minimum, mod, mul, product, substitute
+from anyrt.core.dims import (
+    Dim,
+    Sym,
+    add,
+    always_le,
+    ceildiv,
+    depends,
+    linear,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    product,
+    substitute,
+)
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.compute import Contracted, Elements, Folded
 from anyrt.ir.graph import Graph, Value, apply, users, walk
-from anyrt.ir.kernel import For, Kernel, Loop, Stmt
+from anyrt.ir.kernel import For, Kernel, Let, Loop, Stmt
 from anyrt.ir.rewrite import with_args
 from anyrt.ir.statements import buffers_in_order
 from anyrt.ir.visit import Rewrite, substituted
@@ -30,28 +46,62 @@ from anyrt.loops.parallelise import delinearise
 from anyrt.prims import build
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
+from anyrt.schedule.reach import reach
 
 TALL = 14  # rows: strips hold a multiple of them
 MOST = 8 * TALL
 FLOAT = 4  # bytes
 BOTH = 2  # scores, and what softmax makes of them
+BLOCK = 2  # registers: columns that are left out in one piece
+AT: Final = Sym("strip.at")
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
     """`root`: the contraction that is made in strips; `inside`: all that is computed for one. Along `batches`
-    a strip has one element, along `row` so many as `size` says, along the rest all."""
+    a strip has one element, along `row` so many as `size` says, along the rest all. `factor`: what it reads
+    of them; `reach`: of that, how many columns count in row `AT`, and at most, in `block`s, in a strip."""
 
     root: Value
     inside: frozenset[Value]
     batches: tuple[int, ...]
     row: int
     size: int
+    factor: Value
+    block: int
+    reach: Dim | None = None
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What of it a kernel depends on."""
-        return self.batches, self.row, self.size
+        return self.batches, self.row, self.size, self.block, self.reach
+
+    @property
+    def loops(self) -> dict[int, Sym]:
+        """What numbers the strips, by axes, that along the rows last."""
+        found = {k: Sym(f"strip.{k}", extent=self.root.shape[k]) for k in self.batches}
+        return {**found, self.row: Sym("strip.row", extent=ceildiv(self.root.shape[self.row], self.size))}
+
+    def columns(self) -> tuple[Dim, dict[Sym, Dim]]:
+        """How many columns of the factor a strip computes, and what symbols stand for there: where sizes are
+        open, one for this number, so that it is known what the longest rows take."""
+        whole = self.factor.shape[-1]
+        if self.reach is None:
+            return whole, {}
+        first = mul(self.loops[self.row].dim, self.size)
+        slope = linear(self.reach, AT)
+        assert slope is not None, "a reach grows with rows, or falls"
+        grows = isinstance(slope[0], int) and slope[0] > 0
+        last = substitute(self.reach, {AT: add(first, self.size - 1) if grows else first})
+        blocks = ceildiv(last if always_le(1, last) else maximum(1, last), self.block)
+        if isinstance(whole, int) and whole % self.block == 0:
+            found = mul(self.block, minimum(whole // self.block, blocks))
+        else:
+            found = minimum(whole, mul(self.block, blocks))
+        if isinstance(whole, int) and isinstance(self.loops[self.row].extent, int):
+            return found, {}
+        seen = Sym("strip.columns", extent=add(whole, 1))
+        return seen.dim, {seen: found}
 
 
 def strips(graph: Graph, sizes: Sizes, machine: Machine, kept: Collection[Value]) -> list[Strip]:
@@ -84,7 +134,18 @@ def _strip(
         length = sizes.of(arg.shape[-1])
         size = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, length)) // TALL * TALL
         if size >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // 4:
-            yield Strip(value, inside | {value}, batches, rows[-1], min(MOST, size))
+            block = BLOCK * machine.lanes
+            strip = Strip(value, inside | {value}, batches, rows[-1], min(MOST, size), arg, block)
+            yield replace(strip, reach=_reach(strip, labels, how))
+
+
+def _reach(strip: Strip, labels: Sequence[int], how: Contracted) -> Dim | None:
+    """Behind how many columns nothing counts, for a row of the factor."""
+    loops = {**strip.loops, strip.row: AT}
+    column = Sym("strip.column", extent=strip.factor.shape[-1])
+    at = [loops[how.out.index(label)].dim for label in labels[:-1]]
+    found = reach(strip.factor, strip.inside, (*at, column.dim), column)
+    return next((end for end in found if linear(end, AT) is not None), None)
 
 
 def _inside(
@@ -131,22 +192,41 @@ class Cut:
     stored: Container[Value]
     loops: tuple[Sym, ...] = ()
     start: tuple[Dim, ...] = ()
+    columns: tuple[Dim, Dim] = (0, 0)
+    lets: Mapping[Sym, Dim] = field(default_factory=dict)
     leaves: dict[Value, Value] = field(default_factory=dict)
     _done: dict[tuple[Value, tuple[tuple[int, Dim, Dim], ...]], Value] = field(default_factory=dict)
 
     def graph(self) -> Graph:
         """Its inputs are whole tensors, its output is a part of one."""
-        s, shape = self.strip, self.strip.root.shape
-        row = Sym("strip.row", extent=ceildiv(shape[s.row], s.size))
-        batches = {k: Sym(f"strip.{k}", extent=shape[k]) for k in s.batches}
+        s, shape, loops = self.strip, self.strip.root.shape, self.strip.loops
+        row = loops[s.row]
         left = add(shape[s.row], mul(row.dim, -s.size))
         count = s.size if mod(shape[s.row], s.size) == 0 else minimum(s.size, left)
-        ranges = {k: (sym.dim, 1) for k, sym in batches.items()} | {s.row: (mul(row.dim, s.size), count)}
-        self.loops = (*batches.values(), row)
+        ranges = {k: (sym.dim, 1) for k, sym in loops.items()} | {s.row: (mul(row.dim, s.size), count)}
+        self.loops = tuple(loops.values())
+        seen, self.lets = s.columns()
+        self.columns = (0, seen)
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
         made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
         inputs = tuple((f"leaf{n}", p) for n, p in enumerate(self.leaves.values()))
         return Graph(inputs, (("strip", made),))
+
+    def usual(self, sizes: Sizes) -> dict[str, int]:
+        """The numbers of a strip in the middle."""
+        found = {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
+        at = {self.loops[-1]: found[self.loops[-1].name]}
+        return {**found, **{v.name: sizes.of(substitute(x, at)) for v, x in self.lets.items()}}
+
+    def most(self, size: Dim) -> Dim:
+        """What is so large for a strip, for the one that takes the most: the first one, or where columns are
+        left out of the first ones, any."""
+        first = {**dict.fromkeys(self.loops, 0), **{v: add(v.extent or 0, -1) for v in self.lets}}
+        row, found = self.loops[-1], substitute(size, first)
+        if self.strip.reach is not None and isinstance(row.extent, int) and depends(size, row):
+            for n in range(1, row.extent):
+                found = maximum(found, substitute(size, {**first, row: n}))
+        return found
 
     def _cut(self, v: Value, ranges: Mapping[int, tuple[Dim, Dim]]) -> Value:
         """These ranges of a value's axes; axes of size 1 stay."""
@@ -163,11 +243,16 @@ class Cut:
             start, size = ([here.get(k, (0, d))[n] for k, d in enumerate(v.shape)] for n in (0, 1))
             return build.slice_(whole, start, size, (1,) * len(v.shape)) if here else whole
         if not isinstance(how, Contracted):
+            if self.strip.reach is not None:  # folds read what they have no axis of
+                here = {**here, len(v.shape) - 1: self.columns}
             return apply(v.op, *(self._cut(a, here) for a in v.args))
         args: list[Value] = []
         for arg, labels in zip(v.args, (how.left, how.right), strict=True):
             of = {k: how.out.index(label) for k, label in enumerate(labels) if label in how.out}
-            args.append(self._cut(arg, {k: here[n] for k, n in of.items() if n in here}))
+            ranges = {k: here[n] for k, n in of.items() if n in here}
+            if v is self.strip.root and self.strip.reach is not None:
+                ranges |= {k: self.columns for k, label in enumerate(labels) if label not in how.out}
+            args.append(self._cut(arg, ranges))
         return apply(v.op, *args)
 
     def _whole(self, v: Value) -> Value:
@@ -184,26 +269,25 @@ class Cut:
 
 
 def joined(
-    name: str, loops: Sequence[Sym], kernels: Sequence[Kernel], made: Buffer, swap: Mapping[Buffer, Buffer]
+    name: str, cut: Cut, kernels: Sequence[Kernel], made: Buffer, swap: Mapping[Buffer, Buffer]
 ) -> Kernel:
     """The kernels of a strip as one, which stores to `made`: its items are the strips, its intermediate
     tensors lie in scratch."""
-    first = dict.fromkeys(loops, 0)  # the first strip is the largest
     scratch: Dim = 0
     for kernel in kernels:
-        scratch = maximum(scratch, substitute(kernel.scratch, first))
+        scratch = maximum(scratch, cut.most(kernel.scratch))
     scratch = _aligned(scratch)
     swap = dict(swap)
     for buffer in _intermediate(kernels, made):
-        size = substitute(buffer.size, first)
+        size = cut.most(buffer.size)
         swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
-    item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
-    body: list[Stmt] = [*delinearise(loops, item.dim)]
+    item = Sym("strip.item", extent=product(v.extent or 0 for v in cut.loops))
+    body: list[Stmt] = [*delinearise(cut.loops, item.dim), *(Let(v, x) for v, x in cut.lets.items())]
     work: Dim = 0
     for kernel in kernels:
         own_body = Rewrite(access=lambda b, at: (swap.get(b, b), at)).body(kernel.body)
-        work = add(work, mul(substitute(kernel.work, first), substitute(kernel.var.extent or 0, first)))
+        work = add(work, mul(cut.most(kernel.work), cut.most(kernel.var.extent or 0)))
         once = kernel.var.extent == 1
         body += substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
     return Kernel(name, item, tuple(body), maximum(work, 1), scratch)

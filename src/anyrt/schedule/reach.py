@@ -1,0 +1,139 @@
+"""How far rows reach: the place behind which all elements of a row are sure to add nothing.
+
+    s = select(column <= row, s, −inf);  p = softmax(s);  y = p · v
+
+Row i of the weights is 0 from column i + 1 on, whatever the scores are, and neither the largest score nor the
+sum of powers knows of these columns. Found by structure: where the comparison of positions turns, each
+element is followed through all that is computed with it. It must end as what leaves a fold as it is, and as
+0 in front of a product. 0 · v counts as 0, also where `v` is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anyrt.core.dims import Dim, Sym
+from anyrt.ir.buffer import COMPUTED, Buffer, Space
+from anyrt.ir.compute import Contracted, Folded, Given
+from anyrt.ir.evaluate import evaluate
+from anyrt.ir.graph import Value, walk
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Op, alu, bitcast, cast, const, load, neutral, operands
+from anyrt.ir.visit import parts
+from anyrt.loops.nest import Names
+from anyrt.loops.split_by_range import Breakpoint, breakpoint_of, decided, difference
+from anyrt.schedule.elements import Elements
+from anyrt.schedule.tables import Tables
+
+ENDLESS = float("-inf")
+
+
+def reach(factor: Value, inside: Collection[Value], at: Sequence[Dim], column: Sym) -> tuple[Dim, ...]:
+    """The columns from which all elements of `factor` are 0, and what is folded of a row leaves the folds as
+    they are; `at`: the index of an element, in which `column` stands for the last axis. `inside`: what is
+    computed for it, of single elements and folds of the last axis; all else is unknown."""
+    elements = Elements({}, Tables(), Names(), overrides=_unknown(factor, inside))
+    rows = {v.args[0]: neutral(how.op, COMPUTED[v.dtype]) for v, how in _folds(inside)}
+    found = {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
+    turns = dict.fromkeys(t for t in _turns(found, column) if t.falls)
+    return tuple(t.at for t in turns if all(_behind(t, x) == end for x, end in found.items()))
+
+
+def _at(v: Value, at: Sequence[Dim]) -> list[Dim]:
+    return [0 if size == 1 else i for size, i in zip(v.shape, at, strict=True)]
+
+
+def _folds(inside: Collection[Value]) -> Iterator[tuple[Value, Folded]]:
+    for v in inside:
+        if isinstance(how := v.compute, Folded):
+            yield v, how
+
+
+def _unknown(factor: Value, inside: Collection[Value]) -> dict[Value, _Unknown]:
+    """What stands for one number of which nothing is known."""
+    known = {v for v in inside if not isinstance(v.compute, Folded | Contracted)} | {factor}
+    around = {a for v in known for a in v.args} - known
+    unknown = {v for v in around if v in inside or any(_is_given(x) for x in walk([v]))}
+    return {v: _Unknown(Buffer(f"x{n}", COMPUTED[v.dtype], Space.ARENA)) for n, v in enumerate(unknown)}
+
+
+def _is_given(v: Value) -> bool:
+    how = v.compute
+    return isinstance(how, Given) and how.literal is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    buffer: Buffer
+
+    def __call__(self, value: Value, at: tuple[Dim, ...]) -> Expr:
+        return load(self.buffer, 0)
+
+
+def _turns(found: Mapping[Expr, object], column: Sym) -> Iterator[Breakpoint]:
+    for x in parts(found, bound=False):
+        sure = difference(x)
+        turn = None if sure is None else breakpoint_of(sure, column)
+        if turn is not None:
+            yield turn
+
+
+def _behind(turn: Breakpoint, x: Expr) -> float | None:
+    """What an element is from where a comparison turns on; None where that is open."""
+    found = _Follow(turn).value(x)
+    return None if found is None else float(found.value)
+
+
+@dataclass(slots=True)
+class _Follow:
+    """Numbers that expressions are sure to be behind a place."""
+
+    turn: Breakpoint
+    known: dict[Expr, Const | None] = field(default_factory=dict)
+
+    def value(self, x: Expr) -> Const | None:
+        """The number, or None."""
+        waiting = [x]
+        while waiting:
+            node = waiting[-1]
+            missing = [a for a in operands(node) if a not in self.known]
+            if missing:
+                waiting += missing
+                continue
+            self.known[node] = self._number(node)
+            waiting.pop()
+        return self.known[x]
+
+    def _number(self, x: Expr) -> Const | None:
+        values = [self.known[a] for a in operands(x)]
+        match x:
+            case Const():
+                return x
+            case Alu(op=Op.LE | Op.LT) if isinstance(
+                told := decided(x, [self.turn.known(after=True)]), Const
+            ):
+                return told
+            case Alu(op=Op.SELECT) if values[0] is not None:
+                return values[1 if values[0].value else 2]
+            case Alu() | Cast() if None not in values:
+                return _computed(x, [v for v in values if v is not None])
+            case Alu(op=Op.MUL | Op.DIV, args=args) if args[0].type.is_float:
+                zeros = values if x.op is Op.MUL else values[:1]
+                return next((v for v in zeros if v is not None and v.value == 0), None)
+            case Alu(op=Op.ADD | Op.SUB):
+                least = values if x.op is Op.ADD else values[:1]
+                return next((v for v in least if v is not None and v.value == ENDLESS), None)
+        return None
+
+
+def _computed(x: Alu | Cast, values: Sequence[Const]) -> Const:
+    match x:
+        case Cast(type=type):
+            made = cast(values[0], type)
+        case Alu(op=Op.BITCAST, type=type):
+            made = bitcast(values[0], type)
+        case Alu(op=op):
+            made = alu(op, *values)
+    number = const(evaluate(made, {}, {}).item(), x.type)
+    assert isinstance(number, Const), "a number is a literal"
+    return number
