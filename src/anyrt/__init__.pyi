@@ -166,10 +166,10 @@ class IAttention(_Between):
     """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
     added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
     and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-    normalisation, scores where it may not look are 0. What lies there may be left out: whether
-    infinity or NaN among the values of keys that a causal kind hides reaches the result is open.
-    Where there are more heads of queries than of keys, neighbours share one. Everything between the
-    two products is computed in float32; half types of weights are rounded to them.
+    normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
+    causal kind hides from a query reaches its result is open. Where there are more heads of queries
+    than of keys, neighbours share one. Everything between the two products is computed in float32;
+    half types of weights are rounded to them.
     """
     @property
     def norm_op(self) -> AttentionNormalizationOp:
@@ -937,10 +937,10 @@ class INetworkDefinition(_INetworkDefinition):
         """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
         added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
         and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-        normalisation, scores where it may not look are 0. What lies there may be left out: whether
-        infinity or NaN among the values of keys that a causal kind hides reaches the result is open.
-        Where there are more heads of queries than of keys, neighbours share one. Everything between the
-        two products is computed in float32; half types of weights are rounded to them.
+        normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
+        causal kind hides from a query reaches its result is open. Where there are more heads of queries
+        than of keys, neighbours share one. Everything between the two products is computed in float32;
+        half types of weights are rounded to them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; the type of input 0
@@ -990,10 +990,10 @@ class INetworkDefinition(_INetworkDefinition):
         """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
         added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
         and the result is the values' weighted sum. A query that may look nowhere gives zeros; without
-        normalisation, scores where it may not look are 0. What lies there may be left out: whether
-        infinity or NaN among the values of keys that a causal kind hides reaches the result is open.
-        Where there are more heads of queries than of keys, neighbours share one. Everything between the
-        two products is computed in float32; half types of weights are rounded to them.
+        normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
+        causal kind hides from a query reaches its result is open. Where there are more heads of queries
+        than of keys, neighbours share one. Everything between the two products is computed in float32;
+        half types of weights are rounded to them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; the type of input 0

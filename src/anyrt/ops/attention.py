@@ -528,10 +528,10 @@ OPS = (
         doc="Scores are the products of queries and keys, which are not scaled: scale the queries. The mask "
         "is added, or, of bool, says where a query may look; softmax over the keys makes weights of scores, "
         "and the result is the values' weighted sum. A query that may look nowhere gives zeros; without "
-        "normalisation, scores where it may not look are 0. What lies there may be left out: whether infinity or "
-        "NaN among the values of keys that a causal kind hides reaches the result is open. Where there are more heads of queries than of "
-        "keys, neighbours share one. Everything between the two products is computed in float32; half types "
-        "of weights are rounded to them.",
+        "normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a "
+        "causal kind hides from a query reaches its result is open. Where there are more heads of queries "
+        "than of keys, neighbours share one. Everything between the two products is computed in float32; "
+        "half types of weights are rounded to them.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Attention",),

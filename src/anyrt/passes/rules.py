@@ -21,6 +21,7 @@ from anyrt.ir.rewrite import Bind, Fail, Rule, named, op
 from anyrt.passes.examples import EVERY, FLOATS, NUMBERS, Below, operand
 from anyrt.passes.exponentials import EXPONENTIALS
 from anyrt.passes.facts import number
+from anyrt.passes.late_division import LATE_DIVISION
 from anyrt.passes.powers import POWERS
 from anyrt.passes.statistics import STATISTICS
 from anyrt.prims import build
@@ -346,4 +347,5 @@ RULES: Final[tuple[Rule, ...]] = (
     *POWERS,
     *STATISTICS,
     *EXPONENTIALS,
+    LATE_DIVISION,
 )

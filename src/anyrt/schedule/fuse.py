@@ -19,14 +19,14 @@ from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Shape, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call
 from anyrt.ir.statements import buffers_in_order
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
-from anyrt.schedule.layout import Layout
+from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.layouts import layouts
 from anyrt.schedule.naive import Builder
 from anyrt.schedule.nontemporal import Past, past_caches
@@ -35,7 +35,7 @@ from anyrt.schedule.pieces import pieces
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Trace
-from anyrt.schedule.strips import Cut, Strip, joined, strips
+from anyrt.schedule.strips import Cut, Piece, Strip, joined, strips
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 
@@ -120,6 +120,7 @@ class Fusion:
     strips: dict[Value, Strip] = field(default_factory=dict)
     parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
     given: Mapping[Value, Layout] = field(default_factory=dict)  # how what is read lies in memory
+    apart: Mapping[Dim, Dim] = field(default_factory=dict)  # how far rows of a length lie apart, if farther
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
@@ -178,8 +179,17 @@ class Fusion:
         if value not in self.buffers:
             number = max(self.number, len(self.buffers))
             self.number = number + 1
-            self.buffers[value] = Buffer(f"v{number}", value.dtype, Space.ARENA, product(value.shape))
+            size = product(self._roomy(value.shape))
+            self.buffers[value] = Buffer(f"v{number}", value.dtype, Space.ARENA, size)
             self.refused.append(stored)
+
+    def _roomy(self, shape: Shape) -> Shape:
+        return (*shape[:-1], self.apart.get(shape[-1], shape[-1])) if shape else shape
+
+    def _apart_rows(self, stored: Iterable[Value]) -> dict[Value, Layout]:
+        """The layouts of tensors whose rows lie apart."""
+        found = {v: row_major(self._roomy(v.shape)) for v in stored}
+        return {v: layout for v, layout in found.items() if layout.shape != v.shape}
 
     def _cut(self) -> None:
         """What is made in strips has a buffer; what is in scratch then has none."""
@@ -195,7 +205,8 @@ class Fusion:
     def _launches(self) -> list[Launch]:
         while True:
             stored = [v for v, b in self.buffers.items() if b.space is Space.ARENA]
-            self.layouts = {**layouts(self.graph, stored, self.sizes), **self.given}
+            chosen = layouts(self.graph, stored, self.sizes)
+            self.layouts = {**chosen, **self._apart_rows(stored), **self.given}
             launches: list[Launch] = []
             refusals: dict[Value, Refusal] = {}
             # Where it is empty there is nothing to do.
@@ -264,27 +275,32 @@ class Fusion:
         return _Made(kernel, tuple(marked.get(b, b) for b in formal), builder.kind)
 
     def _in_strips(self, group: Group, strip: Strip, signature: Signature, name: str) -> _Made:
-        """The kernels of the graph of one strip, joined."""
-        cut = Cut(strip, self.buffers)
+        """The kernels of the graph of one strip, joined, and of another one with what rows are left."""
+        known = isinstance(strip.root.shape[strip.row], int)
+        both = (False, True) if known and not strip.is_even else (False,)
+        found = [self._piece(group, Cut(strip, self.buffers, last)) for last in both]
+        kernel = joined(name, found, group.buffer)
+        return _Made(kernel, tuple(map(signature.formal, signature.buffers)), "strips")
+
+    def _piece(self, group: Group, cut: Cut) -> Piece:
         graph = cut.graph()
         ((_, made),) = graph.outputs
-        sizes = Sizes({**self.sizes.values, **cut.usual(self.sizes)})
-        part = (Part(strip.root.shape, cut.start), group.buffer)
+        part = (Part(cut.strip.root.shape, cut.start), group.buffer)
         inner = Fusion(
             graph,
-            sizes,
+            Sizes({**self.sizes.values, **cut.usual(self.sizes)}),
             replace(self.machine, cores=1),
             frozenset(),
             tables=self.tables,
             strategies=self.strategies,
             parts={made: part},
             given={p: self.layouts[leaf] for leaf, p in cut.leaves.items() if leaf in self.layouts},
+            apart={cut.columns: cut.strip.pitch},
         )
         calls = [x.call.bound for x in inner.schedule().launches]
         leaves = {p: leaf for leaf, p in cut.leaves.items()}
         swap = {inner.buffers[p]: self.buffers[leaf] for p, leaf in leaves.items() if p in inner.buffers}
-        kernel = joined(name, cut, calls, group.buffer, swap)
-        return _Made(kernel, tuple(map(signature.formal, signature.buffers)), "strips")
+        return Piece(cut, calls, swap)
 
     def _sectioned(self, group: Group, signature: Signature, name: str) -> Builder:
         """What makes the kernel for all groups of a signature: of a buffer it knows its section alone."""

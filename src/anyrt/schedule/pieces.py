@@ -55,7 +55,8 @@ def pieces(machine: Machine, tuning: Tuning = MODEL) -> Pieces:
 @lru_cache(maxsize=8)
 def _model(machine: Machine) -> Pieces:
     block, line = half_of_l1(machine), machine.line_bytes
-    items = 4 * max(4, machine.cores)  # so that one that is late keeps the others waiting for a quarter
+    # So that one thread that is late keeps the others waiting for a quarter; there may be more than cores.
+    items = 4 * max(4, machine.cores) if machine.cores > 1 else 1
     return Pieces(
         item=2 * block,
         block=block,

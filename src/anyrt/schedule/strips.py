@@ -14,8 +14,10 @@ no query may look at, are left out of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from math import isqrt, prod
 from typing import Final
 
 from anyrt.core.dims import (
@@ -37,7 +39,7 @@ from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.compute import Contracted, Elements, Folded
 from anyrt.ir.graph import Graph, Value, apply, users, walk
-from anyrt.ir.kernel import For, Kernel, Let, Loop, Stmt
+from anyrt.ir.kernel import For, If, Kernel, Let, Loop, Op, Stmt, alu, index
 from anyrt.ir.rewrite import with_args
 from anyrt.ir.statements import buffers_in_order
 from anyrt.ir.visit import Rewrite, substituted
@@ -48,8 +50,11 @@ from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.reach import reach
 
-TALL = 14  # rows: strips hold a multiple of them
-MOST = 8 * TALL
+TALL = 14  # rows of a tile: strips of an open number hold a multiple of them
+MOST = 128  # rows
+LINE = 64  # bytes
+SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
+COPIED = 8  # rows that take as long as copying what all rows of a strip are multiplied with
 FLOAT = 4  # bytes
 BOTH = 2  # scores, and what softmax makes of them
 BLOCK = 2  # registers: columns that are left out in one piece
@@ -58,15 +63,18 @@ AT: Final = Sym("strip.at")
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """`root`: the contraction that is made in strips; `inside`: all that is computed for one. Along `batches`
-    a strip has one element, along `row` so many as `size` says, along the rest all. `factor`: what it reads
-    of them; `reach`: of that, how many columns count in row `AT`, and at most, in `block`s, in a strip."""
+    """`root`: what is made in strips, a contraction, `product`, or what single elements `after` it make of it
+    and of folds of what it reads; `inside`: all that is computed for a strip. Along `batches` a strip has one
+    element, along `row` so many as `size` says, along the rest all. `factor`: what the product reads of them;
+    `reach`: of that, how many columns count in row `AT`. A strip computes whole `block`s of columns."""
 
     root: Value
     inside: frozenset[Value]
     batches: tuple[int, ...]
     row: int
     size: int
+    product: Value
+    after: tuple[Value, ...]
     factor: Value
     block: int
     reach: Dim | None = None
@@ -82,13 +90,24 @@ class Strip:
         found = {k: Sym(f"strip.{k}", extent=self.root.shape[k]) for k in self.batches}
         return {**found, self.row: Sym("strip.row", extent=ceildiv(self.root.shape[self.row], self.size))}
 
-    def columns(self) -> tuple[Dim, dict[Sym, Dim]]:
-        """How many columns of the factor a strip computes, and what symbols stand for there: where sizes are
-        open, one for this number, so that it is known what the longest rows take."""
+    @property
+    def is_even(self) -> bool:
+        """True where all strips surely have as many rows."""
+        return mod(self.root.shape[self.row], self.size) == 0
+
+    @property
+    def pitch(self) -> Dim:
+        """Elements from one row of the factor to the next, an odd number of lines, so that rows do not meet
+        in the same lines of the nearest cache."""
+        line = LINE // FLOAT
+        return mul(add(mul(ceildiv(self.factor.shape[-1], 2 * line), 2), 1), line)
+
+    def columns(self, first: Dim) -> tuple[Dim, dict[Sym, Dim]]:
+        """How many columns of the factor the strip from row `first` on computes, and what symbols stand for
+        there: where sizes are open, one for this number, so that it is known what the longest rows take."""
         whole = self.factor.shape[-1]
         if self.reach is None:
             return whole, {}
-        first = mul(self.loops[self.row].dim, self.size)
         slope = linear(self.reach, AT)
         assert slope is not None, "a reach grows with rows, or falls"
         grows = isinstance(slope[0], int) and slope[0] > 0
@@ -104,7 +123,7 @@ class Strip:
         return seen.dim, {seen: found}
 
 
-def strips(graph: Graph, sizes: Sizes, machine: Machine, kept: Collection[Value]) -> list[Strip]:
+def strips(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[Strip]:
     """The contractions of a graph that are better made in strips; what is `kept` is wanted by others."""
     uses = users(graph)
     found: list[Strip] = []
@@ -121,22 +140,49 @@ def _strip(
     uses: Mapping[Value, Sequence[Value]],
     sizes: Sizes,
     machine: Machine,
-    kept: Collection[Value],
+    kept: Set[Value],
 ) -> Iterator[Strip]:
     for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
         rows = [n for n, label in enumerate(how.out) if label in labels and label not in others]
         # Several axes of rows, as heads that share keys are one: a strip has rows of the last of them.
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
         whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
-        inside = _inside(arg, value, uses, kept) if whole else None
-        if inside is None:
+        inside = _inside(arg) if whole else None
+        outside = None if inside is None else _outside(inside, value, uses)
+        if inside is None or outside is None:
             continue
-        length = sizes.of(arg.shape[-1])
-        size = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, length)) // TALL * TALL
-        if size >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // 4:
+        after, beside = outside
+        found = {*inside, *beside, value, *after}
+        *_, root = (value, *after)
+        if not found.isdisjoint(kept - {root}) or (beside and how.out[:-1] != labels[:-1]):
+            continue
+        most = min(MOST, machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1]))))
+        if (
+            most >= TALL
+            and sizes.of(value.shape[rows[-1]]) >= TALL
+            and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL
+        ):
             block = BLOCK * machine.lanes
-            strip = Strip(value, inside | {value}, batches, rows[-1], min(MOST, size), arg, block)
-            yield replace(strip, reach=_reach(strip, labels, how))
+            strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
+            ends = _reach(strip, labels, how)
+            yield replace(strip, reach=ends, size=_size(strip, ends is not None, sizes, machine))
+
+
+def _size(strip: Strip, shrinks: bool, sizes: Sizes, machine: Machine) -> int:
+    """Rows of a strip, at most those of `strip`: so many that all threads have some; of which the rows of all
+    are a multiple, where that can be. Where columns are left out, so few that not many are computed for the
+    sake of other rows, and so many that what is copied for a strip is no matter."""
+    rows, most = strip.root.shape[strip.row], strip.size
+    many = sizes.of(rows)
+    if shrinks:
+        most = min(most, max(TALL, isqrt(COPIED * many)))
+    others = prod(sizes.of(strip.root.shape[k]) for k in strip.batches)
+    most = min(most, max(2 * TALL, -(-many * others // (2 * machine.cores))))
+    if not isinstance(rows, int):
+        return max(1, most // TALL) * TALL
+    least = -(-rows // most)
+    even = (-(-rows // n) for n in range(least, 2 * least) if rows % n == 0)
+    return next(even, -(-rows // least))
 
 
 def _reach(strip: Strip, labels: Sequence[int], how: Contracted) -> Dim | None:
@@ -148,11 +194,9 @@ def _reach(strip: Strip, labels: Sequence[int], how: Contracted) -> Dim | None:
     return next((end for end in found if linear(end, AT) is not None), None)
 
 
-def _inside(
-    arg: Value, reader: Value, uses: Mapping[Value, Sequence[Value]], kept: Collection[Value]
-) -> frozenset[Value] | None:
-    """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis,
-    read by nothing else; None where nothing does."""
+def _inside(arg: Value) -> frozenset[Value] | None:
+    """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis;
+    None where nothing does."""
     leads: dict[Value, bool] = {}
 
     def is_inside(v: Value) -> bool:
@@ -167,10 +211,33 @@ def _inside(
         return None
     inside = {v for v, leading in leads.items() if leading}
     contractions = [v for v in inside if isinstance(v.compute, Contracted)]
-    read = all(u in inside or u is reader for v in inside for u in uses[v])
     folds = any(isinstance(v.compute, Folded) for v in inside)  # else rows need not be whole
-    fits = len(contractions) == 1 and folds and read and inside.isdisjoint(kept)
-    return frozenset(inside) if fits else None
+    return frozenset(inside) if len(contractions) == 1 and folds else None
+
+
+def _outside(
+    inside: Collection[Value], product: Value, uses: Mapping[Value, Sequence[Value]]
+) -> tuple[tuple[Value, ...], set[Value]] | None:
+    """What else reads what is inside, as far as single elements of the product, which alone read that: those,
+    and what leads to them by single elements and folds of the last axis; None where others read it."""
+    after, beside = [product], set[Value]()
+    todo = [u for v in inside for u in uses[v]]
+    while todo:
+        v = todo.pop()
+        if v in inside or v in beside or v in after:
+            continue
+        if set(uses[after[-1]]) == {v} and _is_each(v) and v.shape == product.shape:
+            after.append(v)
+        elif _leads(v, product) and not isinstance(v.compute, Contracted) and v.shape[-1] == 1:
+            beside.add(v)
+            todo += uses[v]
+        else:
+            return None
+    return tuple(after[1:]), beside
+
+
+def _is_each(v: Value) -> bool:
+    return isinstance(v.compute, Elements) and v.compute.same
 
 
 def _leads(v: Value, last: Value) -> bool:
@@ -180,19 +247,21 @@ def _leads(v: Value, last: Value) -> bool:
     if isinstance(how, Contracted):
         return all(len(a.shape) <= rank for a in v.args)
     folds = isinstance(how, Folded) and how.axes == (rank - 1,)
-    return folds or (isinstance(how, Elements) and how.same)
+    return folds or _is_each(v)
 
 
 @dataclass(slots=True)
 class Cut:
-    """The graph of one strip: `loops` number the strips; `leaves` has what stands for the `stored` values it
-    reads, and `start` is where in the whole result the strip begins."""
+    """The graph of one strip, or of the `last` one, where it is known to have fewer rows: `loops` number the
+    strips; `leaves` has what stands for the `stored` values it reads, and `start` is where in the
+    whole result the strip begins; `columns` of its rows are computed, where `lets` say what symbols are."""
 
     strip: Strip
     stored: Container[Value]
+    last: bool = False
     loops: tuple[Sym, ...] = ()
     start: tuple[Dim, ...] = ()
-    columns: tuple[Dim, Dim] = (0, 0)
+    columns: Dim = 0
     lets: Mapping[Sym, Dim] = field(default_factory=dict)
     leaves: dict[Value, Value] = field(default_factory=dict)
     _done: dict[tuple[Value, tuple[tuple[int, Dim, Dim], ...]], Value] = field(default_factory=dict)
@@ -200,13 +269,12 @@ class Cut:
     def graph(self) -> Graph:
         """Its inputs are whole tensors, its output is a part of one."""
         s, shape, loops = self.strip, self.strip.root.shape, self.strip.loops
-        row = loops[s.row]
-        left = add(shape[s.row], mul(row.dim, -s.size))
-        count = s.size if mod(shape[s.row], s.size) == 0 else minimum(s.size, left)
-        ranges = {k: (sym.dim, 1) for k, sym in loops.items()} | {s.row: (mul(row.dim, s.size), count)}
+        first = mul(add(loops[s.row].extent or 0, -1) if self.last else loops[s.row].dim, s.size)
+        left = add(shape[s.row], mul(first, -1))
+        count = self._count(left)
+        ranges = {k: (sym.dim, 1) for k, sym in loops.items()} | {s.row: (first, count)}
         self.loops = tuple(loops.values())
-        seen, self.lets = s.columns()
-        self.columns = (0, seen)
+        self.columns, self.lets = s.columns(first)
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
         made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
         inputs = tuple((f"leaf{n}", p) for n, p in enumerate(self.leaves.values()))
@@ -223,10 +291,17 @@ class Cut:
         left out of the first ones, any."""
         first = {**dict.fromkeys(self.loops, 0), **{v: add(v.extent or 0, -1) for v in self.lets}}
         row, found = self.loops[-1], substitute(size, first)
-        if self.strip.reach is not None and isinstance(row.extent, int) and depends(size, row):
+        if isinstance(row.extent, int) and depends(size, row):
             for n in range(1, row.extent):
                 found = maximum(found, substitute(size, {**first, row: n}))
         return found
+
+    def _count(self, left: Dim) -> Dim:
+        """The rows of the strip."""
+        if self.strip.is_even or (isinstance(left, int) and self.last):
+            return left if self.last else self.strip.size
+        known = isinstance(self.strip.root.shape[self.strip.row], int)
+        return self.strip.size if known else minimum(self.strip.size, left)
 
     def _cut(self, v: Value, ranges: Mapping[int, tuple[Dim, Dim]]) -> Value:
         """These ranges of a value's axes; axes of size 1 stay."""
@@ -243,15 +318,15 @@ class Cut:
             start, size = ([here.get(k, (0, d))[n] for k, d in enumerate(v.shape)] for n in (0, 1))
             return build.slice_(whole, start, size, (1,) * len(v.shape)) if here else whole
         if not isinstance(how, Contracted):
-            if self.strip.reach is not None:  # folds read what they have no axis of
-                here = {**here, len(v.shape) - 1: self.columns}
+            if self.strip.reach is not None and v not in self.strip.after:  # folds have no axis of them
+                here = {**here, len(v.shape) - 1: (0, self.columns)}
             return apply(v.op, *(self._cut(a, here) for a in v.args))
         args: list[Value] = []
         for arg, labels in zip(v.args, (how.left, how.right), strict=True):
             of = {k: how.out.index(label) for k, label in enumerate(labels) if label in how.out}
             ranges = {k: here[n] for k, n in of.items() if n in here}
-            if v is self.strip.root and self.strip.reach is not None:
-                ranges |= {k: self.columns for k, label in enumerate(labels) if label not in how.out}
+            if v is self.strip.product and self.strip.reach is not None:
+                ranges |= {k: (0, self.columns) for k, label in enumerate(labels) if label not in how.out}
             args.append(self._cut(arg, ranges))
         return apply(v.op, *args)
 
@@ -268,29 +343,46 @@ class Cut:
         return with_args(v, [self._whole(a) for a in v.args])
 
 
-def joined(
-    name: str, cut: Cut, kernels: Sequence[Kernel], made: Buffer, swap: Mapping[Buffer, Buffer]
-) -> Kernel:
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The kernels of a strip; `swap`: what they read, and what lies there for the whole."""
+
+    cut: Cut
+    kernels: Sequence[Kernel]
+    swap: Mapping[Buffer, Buffer]
+
+
+def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
     """The kernels of a strip as one, which stores to `made`: its items are the strips, its intermediate
-    tensors lie in scratch."""
-    scratch: Dim = 0
-    for kernel in kernels:
-        scratch = maximum(scratch, cut.most(kernel.scratch))
-    scratch = _aligned(scratch)
-    swap = dict(swap)
-    for buffer in _intermediate(kernels, made):
+    tensors lie in scratch. A second piece is that of the last strip."""
+    loops, row = pieces[0].cut.loops, pieces[0].cut.loops[-1]
+    bodies, needs, works = zip(*(_body(piece, made) for piece in pieces), strict=True)
+    item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
+    if len(bodies) == 1:
+        chosen: tuple[Stmt, ...] = bodies[0]
+    else:
+        is_last = alu(Op.EQ, index(row.dim), index(add(row.extent or 0, -1)))
+        chosen = If(alu(Op.NOT, is_last), bodies[0]), If(is_last, bodies[1])
+    body = *delinearise(loops, item.dim), *chosen
+    return Kernel(name, item, body, reduce(maximum, works), reduce(maximum, needs))
+
+
+def _body(piece: Piece, made: Buffer) -> tuple[tuple[Stmt, ...], Dim, Dim]:
+    """(statements, scratch, work) of an item."""
+    cut, swap = piece.cut, dict(piece.swap)
+    scratch = _aligned(reduce(maximum, (cut.most(k.scratch) for k in piece.kernels)))
+    for buffer in _intermediate(piece.kernels, made):
         size = cut.most(buffer.size)
         swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
-    item = Sym("strip.item", extent=product(v.extent or 0 for v in cut.loops))
-    body: list[Stmt] = [*delinearise(cut.loops, item.dim), *(Let(v, x) for v, x in cut.lets.items())]
+    body: list[Stmt] = [Let(v, x) for v, x in cut.lets.items()]
     work: Dim = 0
-    for kernel in kernels:
+    for kernel in piece.kernels:
         own_body = Rewrite(access=lambda b, at: (swap.get(b, b), at)).body(kernel.body)
         work = add(work, mul(cut.most(kernel.work), cut.most(kernel.var.extent or 0)))
         once = kernel.var.extent == 1
         body += substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
-    return Kernel(name, item, tuple(body), maximum(work, 1), scratch)
+    return tuple(body), scratch, maximum(work, 1)
 
 
 def _aligned(size: Dim) -> Dim:
