@@ -17,6 +17,7 @@ from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Op, Store, co
 
 P, I = Sym("p", extent=1), Sym("i", extent=4096)  # noqa: E741 - loop variables
 X, Y = Buffer("x", DataType.FLOAT, Space.INPUT, 4 * 4096), Buffer("y", DataType.FLOAT, Space.OUTPUT, 4096)
+I7 = Sym("i", extent=7)
 ACC = Buffer("acc", Scalar.F32, Space.REGISTER)
 
 
@@ -41,7 +42,14 @@ def test_a_fold_has_an_accumulator_for_each_cycle_of_an_addition(latency, chains
 def test_strides_are_gathered_where_that_costs_less(gather, gathers):
     machine = replace(REFERENCE, costs=Costs(gather=gather))
     text = text_of(machine, For(I, Loop.VECTOR, (Store(Y, I.dim, load(X, I.dim * 3)),)))
-    assert ("shufflevector <16 x float>" in text, text.count("masked.gather")) == (not gathers, 1 + gathers)
+    assert ("shufflevector <16 x float>" in text, text.count("masked.gather")) == (not gathers, 2 * gathers)
+
+
+def test_what_lies_behind_the_lanes_of_scratch_is_read_without_a_mask():
+    room = Buffer("room", Scalar.F32, Space.SCRATCH, 7 + 8)
+    short = For(I7, Loop.VECTOR, (Store(Y, I7.dim, load(room, I7.dim)),))
+    tight = replace(short, body=(Store(Y, I7.dim, load(replace(room, size=7), I7.dim)),))
+    assert ["masked.load" in text_of(REFERENCE, loop) for loop in (short, tight)] == [False, True]
 
 
 @pytest.mark.parametrize(("line", "prefetches"), [(32, 2), (64, 1)])

@@ -140,11 +140,12 @@ def _inside(x: Dim) -> Iterator[Dim]:
 @dataclass(frozen=True, slots=True)
 class Size:
     """How large: an item has `band` rows of windows (None: all of them), of which `tile` stay in registers,
-    each `registers` vectors wide, and copies so many `images` one after the other."""
+    each `registers` vectors of `lanes` wide, and copies so many `images` one after the other."""
 
     band: int | None
     tile: int
     registers: int
+    lanes: int
     images: int
 
 
@@ -181,7 +182,9 @@ class _Tiles:
         self.pitch = ceildiv(add(columns.at.extent or 0, self.shift), columns.step)
         count = product([*(v.extent or 0 for v in self.windows.planes), self.deep, columns.step, self.pitch])
         kind, name = self.windows.element.type, self.names.name("image")
-        self.kernel, self.image = reserve(self.kernel, name, kind, count)
+        # Whole vectors are read at the end of each row; behind the last one there is room for one more.
+        room = self.size.registers * self.size.lanes
+        self.kernel, self.image = reserve(self.kernel, name, kind, add(count, room))
 
     def _reach(self, windows: Dim) -> Dim:
         """Rows of the image that so many rows of windows cover."""

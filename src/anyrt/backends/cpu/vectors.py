@@ -6,7 +6,7 @@ becomes a plain vector load, a strided one or a gather by how its index moves wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anyrt.backends.cpu import permute
 from anyrt.backends.cpu.transpose import shuffle
@@ -15,7 +15,7 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of, single
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Fn, Sym, linear, mul, product, symbols
+from anyrt.core.dims import Dim, Fn, Sym, always_le, linear, mul, product, substitute, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import LANES, Addresses, Scalar, Space
@@ -32,13 +32,14 @@ def strided(machine: Machine) -> int:
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """A vector loop while its body is written: the loop variable's value in lane 0, the width (two or more:
-    the text of one lane is a scalar's), and in the tail the mask."""
+    the text of one lane is a scalar's), and in the tail the mask, with the number of lanes that it has."""
 
     var: Sym
     width: int
     first: str
     mask: str | None
     whole: bool = False  # the first lane is a multiple of the width
+    count: str | None = None
 
     def __post_init__(self) -> None:
         assert self.width > 1, f"a vector of {self.width} lanes along {self.var}"
@@ -194,9 +195,9 @@ class Vectors:
         if moved and isinstance(stride, int) and (beside or 1 <= stride <= strided(self.machine)):
             where = self.values.address(scope, x.buffer, self.lane_zero(scope, stride, moved[1], lanes))
             if beside:
-                return self._contiguous(scope, x, where, lanes)
-            if lanes.mask is None and not x.word:
-                return self._strided(scope, x.type, where, stride, lanes.width)
+                return self._contiguous(scope, x, where, self._all_there(x, lanes))
+            if not x.word and (lanes.mask is None or lanes.count is not None):
+                return self._strided(scope, x, where, stride, lanes)
         followed = self._followed(x, lanes)
         return self._gather(scope, x, lanes) if followed is None else self._pick(scope, x, *followed, lanes)
 
@@ -278,15 +279,24 @@ class Vectors:
             f"{kind} zeroinitializer)",
         )
 
-    def _strided(self, scope: Scope, type: Scalar, where: str, stride: int, width: int) -> str:
+    def _all_there(self, x: Load, lanes: Lanes) -> Lanes:
+        """The lanes without their mask, where a thread's own memory has what all of them would read."""
+        extent = lanes.var.extent
+        if lanes.mask is None or x.buffer.space is not Space.SCRATCH or not isinstance(extent, int):
+            return lanes
+        behind = substitute(x.index, {lanes.var: extent - 1 + lanes.width})
+        return replace(lanes, mask=None) if always_le(behind, x.buffer.size) else lanes
+
+    def _strided(self, scope: Scope, x: Load, where: str, stride: int, lanes: Lanes) -> str:
         """Whole vectors from the first to the last element read, then the wanted ones picked out: LLVM takes
         one load of them all apart."""
-        kind, element, last = ll.vector(type, width), ll.NAMES[type], stride * (width - 1)
+        width = lanes.width
+        element, last = ll.NAMES[x.type], stride * (width - 1)
         picked, end = "", 0
         for k in range(stride):
             start = min(k * width, last + 1 - width)  # the last one ends where the elements end
             at = self.out.put(scope, f"getelementptr {element}, ptr {where}, i64 {start}") if start else where
-            part = self.out.put(scope, f"load {kind}, ptr {at}, align {ll.BYTES[type]}")
+            part = self._contiguous(scope, x, at, self._reaching(scope, start, stride, lanes))
             places = [i * stride for i in range(width)]
             held = (
                 places if k == 1 else list(range(width))
@@ -296,6 +306,14 @@ class Vectors:
             picked = shuffle(self.out, scope, picked, part, element, width, order) if k else part
             end = start + width
         return picked
+
+    def _reaching(self, scope: Scope, start: int, stride: int, lanes: Lanes) -> Lanes:
+        """For the elements from `start` on up to the last one that is read of so many lanes."""
+        if lanes.mask is None:
+            return lanes
+        end = self.out.put(scope, f"mul i64 {lanes.count}, {stride}")
+        left = self.out.put(scope, f"sub i64 {end}, {stride - 1 + start}")
+        return replace(lanes, mask=self.out.below(scope, lanes.width, left))
 
     def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
         width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]

@@ -207,7 +207,7 @@ class VectorLoop:
         # to i32 as 8 bytes (x86 with AVX-512), over what follows.
         hidden = v.out.put(outer, f'call i64 asm "", "=r,0"(i64 {left})')
         mask = v.out.below(outer, width, hidden)
-        inner = self._copy(Lanes(self.loop.var, width, first, mask), sums)
+        inner = self._copy(Lanes(self.loop.var, width, first, mask, count=hidden), sums)
         outer.lines += [
             f"  br i1 {some}, label %{then}, label %{done}",
             f"{then}:",
