@@ -416,11 +416,12 @@ class JointFold:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What a vector loop's lanes would read from `index` on is brought near the core; nothing else comes of
-    it, wherever the index leads."""
+    """What a vector loop's lanes would read from `index` on is brought near the core, or `nearest` to it:
+    into the second cache, or the first one; nothing else comes of it, wherever the index leads."""
 
     buffer: Buffer
     index: Dim
+    nearest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class _Parser:
         return tuple(out)
 
     def fetch(self) -> Fetch:
-        return Fetch(self.buffer(), self.subscript())
+        return Fetch(self.buffer(), self.subscript(), self.reader.skip("nearest"))
 
     def barrier(self) -> Barrier:
         return Barrier()

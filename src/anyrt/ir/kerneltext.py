@@ -168,8 +168,8 @@ class _Printer:
                 self.line(f"fold {self.buffer(buffer)}{element} {op.value} {self.expr(folded)}")
             case JointFold():
                 self.line(self.joint(stmt))
-            case Fetch(buffer=buffer, index=at):
-                self.line(f"fetch {self.buffer(buffer)}[{self.dim(at)}]")
+            case Fetch(buffer=buffer, index=at, nearest=nearest):
+                self.line(f"fetch {self.buffer(buffer)}[{self.dim(at)}]{' nearest' if nearest else ''}")
             case Barrier():
                 self.line("barrier")
 

@@ -157,7 +157,7 @@ class Rewrite:
             case JointFold():
                 return self._joint(stmt)
             case Fetch():
-                return Fetch(*self.access(stmt.buffer, self.dim(stmt.index)))
+                return Fetch(*self.access(stmt.buffer, self.dim(stmt.index)), stmt.nearest)
             case Barrier():
                 return stmt
 

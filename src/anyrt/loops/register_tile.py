@@ -21,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul, product
+from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul, product, substitute
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import (
     Alloc,
     Alu,
     Expr,
+    Fetch,
     Fold,
     For,
     If,
@@ -115,7 +116,7 @@ class Tiling:
     item. Tiles hold whole `unit`s of rows. `copy_rows`, `copy_lanes`: the factor is copied to scratch first;
     `apart`: results leave registers through scratch, `across`: and are stored along the rows. `dot`: words of
     terms (words.py) are copied, or read, which this instruction sums; `matrix`: in tiles that are always
-    whole, for a multiple of 16 words."""
+    whole, for a multiple of 16 words; `ahead`: so many terms before they are summed, lanes are on their way."""
 
     row: Sym | None
     lane: Sym
@@ -131,6 +132,7 @@ class Tiling:
     across: bool = False
     dot: Op | None = None
     matrix: bool = False
+    ahead: int = 0
 
     @property
     def panel(self) -> int:
@@ -318,7 +320,7 @@ class _Tile:
         at = Rewrite({self.row: add(first, i.dim)})
         factors, dot = (at.expr(p.first), at.expr(p.second)), self.tiling.dot
         term = Fold(sums, Op.ADD, alu(dot or Op.MUL, *factors), i.dim)
-        summing = serial(p.summed, (For(i, Loop.UNROLL, (term,)),))
+        summing = serial(p.summed, (For(i, Loop.UNROLL, (term,)), *self._fetch(factors[1])))
         begin = Alloc(sums, p.sum.value)
         if not self.tiling.apart:
             stores = self._stores(add(first, e.dim), load(sums, e.dim))
@@ -328,6 +330,14 @@ class _Tile:
         place = add(mul(e.dim, self.tiling.panel), within.dim)
         body = (begin, *summing, For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)))
         return For(within, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, size, within)
+
+    def _fetch(self, lanes: Expr) -> tuple[Stmt, ...]:
+        """Asks for the lanes of a later term."""
+        if not self.tiling.ahead or not self.product.summed or not isinstance(lanes, Load):
+            return ()
+        last = self.product.summed[-1]
+        later = substitute(lanes.index, {last: add(last.dim, self.tiling.ahead)})
+        return (Fetch(lanes.buffer, later, nearest=True),)
 
     def _matrix(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
         """A whole tile, whatever lies where rows or lanes have ended, and what is made of those that are

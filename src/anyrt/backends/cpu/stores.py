@@ -92,11 +92,11 @@ def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
         kind, size = ll.NAMES[stmt.buffer.stored], ll.BYTES[stmt.buffer.stored]
         where = v.out.put(scope, f"getelementptr {kind}, ptr {v.values.pointers[stmt.buffer]}, i64 {first}")
         for line in range(0, lanes.width * size, v.machine.line_bytes):
-            prefetch(v.out, scope, where, line)
+            prefetch(v.out, scope, where, line, nearest=stmt.nearest)
 
 
-def prefetch(w: Writer, scope: Scope, where: str, ahead: int) -> None:
-    """Ask for the cache line `ahead` bytes behind `where`, to be held near the core."""
+def prefetch(w: Writer, scope: Scope, where: str, ahead: int, *, nearest: bool = False) -> None:
+    """Ask for the cache line `ahead` bytes behind `where`, to be held near the core or nearest to it."""
     at = w.put(scope, f"getelementptr i8, ptr {where}, i64 {ahead}")
     w.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    scope.lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
+    scope.lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 {3 if nearest else 2}, i32 1)")

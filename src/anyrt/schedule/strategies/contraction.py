@@ -34,6 +34,7 @@ FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
+AHEAD = 16  # terms between asking for lanes and summing them, where these are read only once
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
 
@@ -179,6 +180,7 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         plain,
         tiles=at_once,
         panels=wide,
+        ahead=AHEAD if words is None and tiles * more == 1 else 0,
         apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,
     )
