@@ -33,6 +33,7 @@ from anyrt.loops.nest import Estimate, Names, reserve, serial, stride
 from anyrt.loops.register_tile import pieces, product_of, turn
 from anyrt.loops.split_by_range import first_inside, ranges
 
+FEW = 4  # rows of the smaller tiles that are left of an open number
 COPIES = 512  # products whose text is written out
 PARTS = 256  # of expressions that the ranges of an image may have together
 
@@ -140,12 +141,11 @@ def _inside(x: Dim) -> Iterator[Dim]:
 @dataclass(frozen=True, slots=True)
 class Size:
     """How large: an item has `band` rows of windows (None: all of them), of which `tile` stay in registers,
-    each `registers` vectors of `lanes` wide, and copies so many `images` one after the other."""
+    each `registers` vectors wide, and copies so many `images` one after the other."""
 
     band: int | None
     tile: int
     registers: int
-    lanes: int
     images: int
 
 
@@ -174,7 +174,7 @@ class _Tiles:
         self.rows = self.windows.rows or Slide(one, None, 1, 1, one)
         total = self.rows.out.extent or 0
         size = total if self.size.band is None else self.size.band
-        self.band = self.names.var(ceildiv(total, size), "b")
+        self.band = self.names.var(1 if self.size.band is None else ceildiv(total, size), "b")
         self.start = mul(turn(self.band), size)
         self.count = minimum(size, add(total, mul(self.start, -1)))
         self.deep = self._reach(size)
@@ -182,9 +182,7 @@ class _Tiles:
         self.pitch = ceildiv(add(columns.at.extent or 0, self.shift), columns.step)
         count = product([*(v.extent or 0 for v in self.windows.planes), self.deep, columns.step, self.pitch])
         kind, name = self.windows.element.type, self.names.name("image")
-        # Whole vectors are read at the end of each row; behind the last one there is room for one more.
-        room = self.size.registers * self.size.lanes
-        self.kernel, self.image = reserve(self.kernel, name, kind, add(count, room))
+        self.kernel, self.image = reserve(self.kernel, name, kind, count)
 
     def _reach(self, windows: Dim) -> Dim:
         """Rows of the image that so many rows of windows cover."""
@@ -273,7 +271,8 @@ class _Tiles:
     # ---- sums ---------------------------------------------------------------------------------
 
     def _tiles(self) -> tuple[Stmt, ...]:
-        """All rows of a band, as alike as they can be in tiles, and those that are left."""
+        """All rows of a band in tiles, and those that are left: of an open number a few at a time, and then
+        one by one."""
         size = self.size.tile
         if isinstance(self.count, int):
             size = -(-self.count // -(-self.count // size))
@@ -282,8 +281,10 @@ class _Tiles:
         first = mul(whole.extent or 0, size)
         if isinstance(rest, int):
             return (*tiles, *(self._tile(first, rest) if rest else ()))
-        one = self.names.var(rest, "t")
-        return (*tiles, *serial([one], self._tile(add(first, one.dim), 1)))
+        few, one = self.names.var(floordiv(rest, FEW), "t"), self.names.var(mod(rest, FEW), "t")
+        some = self._tile(add(first, mul(few.dim, FEW)), FEW) if size > FEW else ()
+        last = self._tile(add(first, add(mul(few.extent or 0, FEW), one.dim)), 1)
+        return (*tiles, *serial([few], some), *serial([one], last))
 
     def _tile(self, first: Dim, size: int) -> tuple[Stmt, ...]:
         """So many rows of windows from `first` on."""

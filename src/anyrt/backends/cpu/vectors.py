@@ -15,7 +15,7 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of, single
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Fn, Sym, always_le, linear, mul, product, substitute, symbols
+from anyrt.core.dims import Dim, Fn, Sym, linear, mul, product, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import LANES, Addresses, Scalar, Space
@@ -280,12 +280,9 @@ class Vectors:
         )
 
     def _all_there(self, x: Load, lanes: Lanes) -> Lanes:
-        """The lanes without their mask, where a thread's own memory has what all of them would read."""
-        extent = lanes.var.extent
-        if lanes.mask is None or x.buffer.space is not Space.SCRATCH or not isinstance(extent, int):
-            return lanes
-        behind = substitute(x.index, {lanes.var: extent - 1 + lanes.width})
-        return replace(lanes, mask=None) if always_le(behind, x.buffer.size) else lanes
+        """The lanes without their mask in a thread's own memory, which goes on behind them (abi.BEHIND): LLVM
+        keeps the address of each masked load in a register."""
+        return replace(lanes, mask=None) if x.buffer.space is Space.SCRATCH else lanes
 
     def _strided(self, scope: Scope, x: Load, where: str, stride: int, lanes: Lanes) -> str:
         """Whole vectors from the first to the last element read, then the wanted ones picked out: LLVM takes

@@ -45,22 +45,24 @@ def _size(w: Windows, c: Context) -> Size:
     images that all threads have some."""
     lanes = c.machine.vector_bits // BITS[w.sum.buffer.stored]
     registers = WIDE if c.estimate(w.columns.out) > lanes else 1
-    tile = max(1, c.machine.registers // 2 // registers)
-    band = None if w.rows is None else _band(w, w.rows, tile, c)
+    most = max(1, c.machine.registers // 2 // registers)
     rows = 1 if w.rows is None else c.estimate(w.rows.out)
+    tile = -(-rows // -(-rows // most))
+    band = None if w.rows is None else _band(w, w.rows, tile, c)
     bands = 1 if band is None else -(-rows // band)
     images = prod(map(c.estimate, w.outer))
-    return Size(band, tile, registers, lanes, max(1, min(IMAGES, images * bands // c.pieces.items)))
+    return Size(band, tile, registers, max(1, min(IMAGES, images * bands // c.pieces.items)))
 
 
 def _band(w: Windows, rows: Slide, tile: int, c: Context) -> int | None:
-    """Rows of windows whose image takes its share of the nearest cache, whole tiles; None for all of them."""
+    """Rows of windows whose image takes its share of the nearest cache, whole tiles; None for all of them,
+    which a known number may be."""
     planes = prod(map(c.estimate, w.planes)) * BITS[w.element.type] // 8
     line = planes * c.estimate(w.columns.at)
     most = max(tile, c.machine.l1_bytes // SHARE // line // rows.step)
     count = c.estimate(rows.out)
     if count <= most:
-        return None
+        return None if isinstance(rows.out.extent, int) else most // tile * tile
     bands = -(-count // most)
     return -(-count // bands // tile) * tile
 
