@@ -1,4 +1,5 @@
-"""Resizes whose input ends where the next page may not be touched: a read beyond it ends this process."""
+"""Resizes and convolutions whose input ends where the next page may not be touched: a read beyond it ends
+this process."""
 
 import ctypes
 import mmap
@@ -11,13 +12,40 @@ PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 libc = ctypes.CDLL(None, use_errno=True)
 
+LINEAR, CUBIC, NEAREST = (getattr(trt.InterpolationMode, n) for n in ("LINEAR", "CUBIC", "NEAREST"))
+
+
+def resized(shape, mode):
+    def describe(net, x):
+        layer = net.add_resize(x if x.dtype != trt.uint8 else net.add_cast(x, trt.float32).get_output(0))
+        layer.shape, layer.resize_mode = shape, mode
+        return layer
+
+    return describe
+
+
+def convolved(size):
+    """Each channel with a kernel of its own, and a function of the sums, which fill no whole registers."""
+
+    def describe(net, x):
+        channels = x.shape[1]
+        layer = net.add_convolution_nd(x, channels, size, np.ones((channels, 1, *size), np.float32))
+        layer.num_groups = channels
+        return net.add_activation(layer.get_output(0), trt.ActivationType.TANH)
+
+    return describe
+
+
 CASES = [
-    (trt.uint8, (1, 23, 67, 3), (1, 31, 90, 3), trt.InterpolationMode.LINEAR),
-    (trt.uint8, (1, 67, 111, 3), (1, 40, 64, 3), trt.InterpolationMode.LINEAR),
-    (trt.float32, (1, 2, 19, 33), (1, 2, 30, 64), trt.InterpolationMode.LINEAR),
-    (trt.float32, (1, 2, 40, 64), (1, 2, 30, 31), trt.InterpolationMode.CUBIC),
-    (trt.float16, (1, 2, 19, 50), (1, 2, 19, 100), trt.InterpolationMode.LINEAR),
-    (trt.float32, (1, 1, 40, 16), (1, 1, 80, 33), trt.InterpolationMode.NEAREST),
+    (trt.uint8, (1, 23, 67, 3), resized((1, 31, 90, 3), LINEAR)),
+    (trt.uint8, (1, 67, 111, 3), resized((1, 40, 64, 3), LINEAR)),
+    (trt.float32, (1, 2, 19, 33), resized((1, 2, 30, 64), LINEAR)),
+    (trt.float32, (1, 2, 40, 64), resized((1, 2, 30, 31), CUBIC)),
+    (trt.float16, (1, 2, 19, 50), resized((1, 2, 19, 100), LINEAR)),
+    (trt.float32, (1, 1, 40, 16), resized((1, 1, 80, 33), NEAREST)),
+    (trt.float32, (1, 1, 3, 35), convolved((1, 2))),
+    (trt.float32, (2, 3, 4, 35), convolved((1, 3))),
+    (trt.float32, (1, 7, 5, 50), convolved((2, 1))),
 ]
 
 
@@ -30,12 +58,10 @@ def at_the_end(nbytes):
     return space, start + size - nbytes
 
 
-for dtype, shape, out, mode in CASES:
+for dtype, shape, describe in CASES:
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network = builder.create_network()
-    x = network.add_input("x", dtype, shape)
-    layer = network.add_resize(x if dtype != trt.uint8 else network.add_cast(x, trt.float32).get_output(0))
-    layer.shape, layer.resize_mode = out, mode
+    layer = describe(network, network.add_input("x", dtype, shape))
     layer.get_output(0).name = "y"
     network.mark_output(layer.get_output(0))
     engine = builder.build_engine_with_config(network, builder.create_builder_config())

@@ -25,10 +25,12 @@ REGISTERS: Final = frozenset({Space.REGISTER})
 
 @dataclass(slots=True)
 class Register:
-    """The stack slot of an accumulator, or of an array of them (LLVM promotes it), and the lanes of each."""
+    """The stack slot of an accumulator, or of an array of them (LLVM promotes it), and the lanes of each;
+    whether these become one number in the end."""
 
     pointer: str
     lanes: int
+    joined: bool = False
 
 
 @dataclass(slots=True)

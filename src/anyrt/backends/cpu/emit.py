@@ -115,12 +115,18 @@ class VectorLowering:
         return True
 
     def _fold(self, stmt: Fold, lanes: Lanes) -> None:
-        """Into the lanes that the mask has; the others stay as they are."""
-        out, width = self.vectors.out, self.vectors.values.registers[stmt.buffer.name].lanes
-        kind = ll.vector(stmt.buffer.stored, width)
+        """Into the lanes that the mask has, where all become one number; else nobody reads the others.
+
+        LLVM 22 makes an instruction with `{z}` of a multiply-add, the masked load that it reads and a
+        selection between its result and zeros, and then takes it apart again, into the rest and a load that
+        has no mask, of what lies behind a tensor (x86 with AVX-512). Joined sums begin with -0.0, no zero to
+        it.
+        """
+        out, register = self.vectors.out, self.vectors.values.registers[stmt.buffer.name]
+        width, kind = register.lanes, ll.vector(stmt.buffer.stored, register.lanes)
 
         def kept(new: str, old: str) -> str:
-            if lanes.mask is None or width == 1:
+            if lanes.mask is None or not register.joined:
                 return new
             return out.put(
                 out.scopes.inner, f"select <{width} x i1> {lanes.mask}, {kind} {new}, {kind} {old}"

@@ -131,7 +131,7 @@ class VectorLoop:
         v.allocas.append(f"  {pointer} = alloca {kind}, align 64")
         start = ll.splat(neutral(op, buffer.stored), buffer.stored, width)
         v.out.scopes.inner.lines.append(f"  store {kind} {start}, ptr {pointer}")
-        return Register(pointer, width)
+        return Register(pointer, width, joined=True)
 
     def _main(
         self,
