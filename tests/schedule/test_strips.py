@@ -26,7 +26,7 @@ SMALL = replace(REFERENCE, l2_bytes=1 << 15)  # so that few rows are many
 F, BF16, HALF = DataType.FLOAT, DataType.BF16, DataType.HALF
 
 
-def attention(rows, keys, dtype=F, mask=None, also=False, seen=None):
+def attention(rows, keys, dtype=F, mask=None, also=False, seen=None, machine=SMALL):
     """softmax(q · kᵀ / 4 + mask) · v of three heads, each of 16 elements, and heads side by side; row i sees
     the keys up to i + `seen`."""
     q, k, v = (b.param(n, (1, 3, size, 16), dtype) for n, size in (("q", rows), ("k", keys), ("v", keys)))
@@ -49,7 +49,7 @@ def attention(rows, keys, dtype=F, mask=None, also=False, seen=None):
     graph = Graph(tuple(inputs.items()), outputs, {}, symbols)
     for step in PASSES:
         graph = step.run(graph, False)
-    return native.lower(graph, constant_offsets(graph), Sizes({M.name: 70, N.name: 90}), machine=SMALL)
+    return native.lower(graph, constant_offsets(graph), Sizes({M.name: 70, N.name: 90}), machine=machine)
 
 
 def positions(shape, axis):
@@ -102,6 +102,11 @@ def test_columns_that_no_row_of_a_strip_sees_are_left_out():
 
 def test_what_others_want_of_the_weights_keeps_them_in_memory():
     assert "strips" not in {x.kind for x in attention(42, 100, also=True).schedules[0].launches}
+
+
+def test_what_strips_make_for_another_kernel_is_in_memory_however_large_it_is():
+    machine = replace(SMALL, last_bytes=1 << 12)
+    assert verify(attention(42, 100, machine=machine), host(), [{}]) == ()
 
 
 def test_a_product_with_a_single_number_has_no_strips():

@@ -166,7 +166,8 @@ class Fusion:
         past = past_caches(outputs, inputs, self.machine)
         for name, value in self.graph.outputs:
             buffer = self._output(name, value)
-            self.past[buffer] = past[value]
+            if buffer.space is Space.OUTPUT:  # others are read again, and known without the mark
+                self.past[buffer] = past[value]
             self.buffers.setdefault(value, buffer)
 
     def _output(self, name: str, value: Value) -> Buffer:
