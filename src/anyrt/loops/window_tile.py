@@ -36,6 +36,7 @@ from anyrt.loops.split_by_range import first_inside, ranges
 FEW = 4  # rows of the smaller tiles that are left of an open number
 COPIES = 512  # products whose text is written out
 PARTS = 256  # of expressions that the ranges of an image may have together
+FAR = 1 << 30  # turns of a loop whose number is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,17 @@ def _steps(x: Expr, outs: Sequence[Sym], summed: Sequence[Sym]) -> Iterator[tupl
         for out in outs:
             for tap in summed:
                 a, b = stride(at, out), stride(at, tap)
-                if isinstance(a, int) and isinstance(b, int) and a * b > 0:
+                if isinstance(a, int) and isinstance(b, int) and _overlap(out, tap, a, b):
                     yield out, tap, abs(a) // gcd(a, b), abs(b) // gcd(a, b)
+
+
+def _overlap(out: Sym, tap: Sym, a: int, b: int) -> bool:
+    """True where an element belongs to several windows, as far as sizes are known."""
+    if a * b <= 0:
+        return False
+    sizes = (v.extent if isinstance(v.extent, int) else FAR for v in (out, tap))
+    windows, taps = ((n - 1) * abs(step) for n, step in zip(sizes, (a, b), strict=True))
+    return windows >= abs(b) and taps >= abs(a)
 
 
 def _inside(x: Dim) -> Iterator[Dim]:
