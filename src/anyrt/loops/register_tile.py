@@ -116,7 +116,8 @@ class Tiling:
     item. Tiles hold whole `unit`s of rows. `copy_rows`, `copy_lanes`: the factor is copied to scratch first;
     `apart`: results leave registers through scratch, `across`: and are stored along the rows. `dot`: words of
     terms (words.py) are copied, or read, which this instruction sums; `matrix`: in tiles that are always
-    whole, for a multiple of 16 words; `ahead`: so many terms before they are summed, lanes are on their way."""
+    whole, for a multiple of 16 words; `ahead`: so many terms before they are summed, lanes are
+    on their way."""
 
     row: Sym | None
     lane: Sym
