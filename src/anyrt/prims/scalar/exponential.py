@@ -59,8 +59,8 @@ def ldexp(p: Expr, n: Expr) -> Expr:
 
 
 def exp(x: Expr) -> Expr:
-    """eˣ; the limits are where the result is 0 or infinite for certain. Powers that are no normal numbers take
-    a processor 20 times as long, so what is 0 for certain, as what a mask hides, is none of them."""
+    """eˣ; the limits are where the result is 0 or infinite for certain. What is no normal number takes a
+    processor 20 times as long, so what is 0 for certain, as what a mask hides, is none of them."""
     none = x < -104.0
     p, n, _ = exp_reduced(at_most(select(none, 0.0, x), 89.0))
     return select(none, 0.0, ldexp(p, n))
