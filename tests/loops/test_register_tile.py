@@ -148,3 +148,9 @@ def test_a_padded_operand_is_written_where_windows_read_it_with_channels_innermo
     made = print_kernels(lowered(CASES["convolution"]).module.kernels)
     assert made.count("kernel ") == 3
     assert "select" not in made
+
+
+def test_lanes_that_lie_apart_are_copied_for_a_few_rows():
+    """They would be gathered for each of them."""
+    few, one = (lowered(product("mk,nk->mn", (rows, 64), (96, 64))) for rows in (8, 1))
+    assert ["panel" in print_kernels(x.module.kernels) for x in (few, one)] == [True, False]

@@ -167,7 +167,9 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         plain = replace(
             plain,
             copy_rows=alike and panels > 1 and not isinstance(p.first, Load),
-            copy_lanes=tiles * more >= ROWS and not _side_by_side(p.second, lane, p.summed),
+            # Lanes that lie apart would be gathered for each row.
+            copy_lanes=(tiles if _reads_lanes(p, lane) else rows) * more >= ROWS
+            and not _side_by_side(p.second, lane, p.summed),
         )
     alone = plain.copy_lanes and not plain.copy_rows  # all rows of a panel are in one item
     rest = (v for v in (*p.both, *others) if v is not lane)
