@@ -1,5 +1,6 @@
 """Sums of products in tiles of registers: how loops are told apart, what is copied, what dots read."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,8 @@ TILES = replace(REFERENCE, has_tiles=True)
 
 
 def product(equation, left, right, dtype=F, sums=F, constant=False):
-    x, symbols = b.param("x", left, dtype), (Symbol(N, "x", 0),) if N.dim in left else ()
+    x, named = b.param("x", left, dtype), {"x": left, "w": right}
+    symbols = tuple(Symbol(N, k, s.index(N.dim)) for k, s in named.items() if N.dim in s)[:1]
     data = np.random.default_rng(0).integers(-4, 5, right) if constant else None
     w = b.param("w", right, dtype) if data is None else b.const(data, dtype)
     inputs = (("x", x),) if constant else (("x", x), ("w", w))
@@ -96,6 +98,10 @@ CASES = {
     "convolution": convolution(8, 9, 40),
     "small convolution": convolution(16, 7, 33, stride=2),
     "convolution of bytes": convolution(12, 9, 40, I8, I32),
+    "few outputs": convolution(16, 36, 3),
+    "turns": product("cyx,ckb->kyxb", (24, 5, 36), (24, 33, 2), constant=True),
+    "turns of both": product("cyxb,ckb->kyxb", (24, 5, 36, 2), (24, 33, 2)),
+    "open turns": product("cyx,ckb->kyxb", (24, 3, 36), (24, N.dim, 2)),
     "depthwise": convolution(40, 9, 40, depthwise=True),
     "depthwise of bfloat16": convolution(40, 9, 40, BF16, BF16, depthwise=True),
 }
@@ -121,6 +127,24 @@ def test_results_that_lie_along_the_rows_are_transposed_in_squares():
     made = text(CASES["convolution"])
     assert "for vector e" in made
     assert "for tile j" in made
+
+
+def test_rows_that_lie_between_two_lanes_are_stored_with_them():
+    made = text(CASES["turns"])
+    assert "for tile b" in made
+    assert re.search(r"store out_y\[b\d+ \+ .*2\*j", made)
+
+
+def test_positions_are_lanes_where_windows_make_few_outputs():
+    made = text(CASES["few outputs"])
+    assert re.search(r"for unroll i\d+ 0.. < 3 ", made)
+    assert re.search(r"fold .*( |\[)j\d+", made)
+
+
+def test_vectors_of_several_registers_are_stored_one_by_one():
+    made = native.text(lowered(CASES["convolution"]), choose("avx2"))
+    assert "store <16 x float> %" not in made
+    assert "store <8 x float> %" in made
 
 
 def test_bytes_and_bfloat16_are_summed_by_words():

@@ -68,7 +68,7 @@ def expanded(attrs, x, **scales):
     [
         ((3, 3), (2, 2), (1, 1), [1, 2, 2, 4]),  # the kernel's columns 0 and 2, and 1, along each axis
         ((2, 3), (2, 1), (1, 1), [6]),  # nothing overlaps along the first axis: both residues at once
-        ((4, 2), (2, 2), (1, 1), [4, 4]),
+        ((4, 2), (2, 2), (1, 1), [8]),  # as many elements for each residue, at even distances
         ((3, 1), (1, 3), (1, 1), [3]),  # two of three residues meet nothing
         ((2, 1), (4, 1), (2, 1), [1, 1]),
         ((18, 18), (9, 9), (1, 1), [324]),  # 81 residues would be too many pieces

@@ -261,7 +261,7 @@ def _inside(loop: For, scope: _Scope) -> _Scope:
     match loop.kind:
         case Loop.VECTOR:
             return replace(scope, own=frozenset(), vector=True)
-        case Loop.UNROLL:
+        case Loop.UNROLL | Loop.TILE if isinstance(loop.var.extent, int):
             return replace(scope, unrolled=scope.unrolled | {loop.var})
         case Loop.BLOCK | Loop.THREAD as kind:
             return replace(

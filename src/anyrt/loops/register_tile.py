@@ -13,12 +13,13 @@
 Loops are told apart by which factor moves with them: *rows* move the one, *lanes* the other; batches move
 both. What is dear to read in place is copied into the thread's scratch first: a panel of the lanes' factor
 for all tiles of an item, the rows' factor for all panels of one. What is dear to compute from a sum, or is
-stored across memory, leaves the registers through a tile in scratch.
+stored across memory, leaves the registers through a tile in scratch. Rows that lie between two lanes in memory
+leave them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul, product, substitute
@@ -102,22 +103,24 @@ def summed_in(kernel: Kernel, order: tuple[Sym, ...]) -> Kernel | Fail:
 
 
 def join_rows(product: Product, outer: Sym, inner: Sym, names: Names) -> tuple[Product, Sym]:
-    """Two loops over rows as one, whose counter is taken apart."""
+    """A loop over rows and another one as one, whose counter is taken apart."""
     assert inner.extent is not None, f"loop {inner} has no extent"
     row = names.var(mul(outer.extent or 0, inner.extent), "m")
     parts_of = {outer: floordiv(row.dim, inner.extent), inner: mod(row.dim, inner.extent)}
-    rest = tuple(v for v in product.rows if v not in (outer, inner))
-    return replace(_moved(product, parts_of), rows=(*rest, row)), row
+    both, rows, lanes = (
+        tuple(v for v in of if v not in (outer, inner)) for of in (product.both, product.rows, product.lanes)
+    )
+    return replace(_moved(product, parts_of), both=both, rows=(*rows, row), lanes=lanes), row
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an
-    item. Tiles hold whole `unit`s of rows. `copy_rows`, `copy_lanes`: the factor is copied to scratch first;
-    `apart`: results leave registers through scratch, `across`: and are stored along the rows. `dot`: words of
-    terms (words.py) are copied, or read, which this instruction sums; `matrix`: in tiles that are always
-    whole, for a multiple of 16 words; `ahead`: so many terms before they are summed, lanes are
-    on their way."""
+    item. Tiles hold whole `unit`s of rows; `beside`: so many rows are stored between two lanes. `copy_rows`,
+    `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers through scratch,
+    `across`: and are stored along the rows. `dot`: words of terms (words.py) are copied, or read, which this
+    instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16 words; `ahead`: so many
+    terms before they are summed, lanes are on their way."""
 
     row: Sym | None
     lane: Sym
@@ -127,6 +130,7 @@ class Tiling:
     tiles: int
     panels: int
     unit: int = 1
+    beside: int = 1
     copy_rows: bool = False
     copy_lanes: bool = False
     apart: bool = False
@@ -307,11 +311,15 @@ class _Tile:
         return If(whole, full), If(alu(Op.NOT, whole), rest)
 
     def _rest(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
-        """Rows of an open number, fewer than a tile's, a few at a time and then one by one."""
-        left = minimum(size - 1, add(self.count, mul(first, -1)))
-        few, one = self.names.var(floordiv(left, FEW), "r"), self.names.var(mod(left, FEW), "r")
-        some = self._tile(add(first, mul(few.dim, FEW)), FEW, within)
-        last = self._tile(add(first, add(mul(few.extent or 0, FEW), one.dim)), 1, within)
+        """Rows of an open number, fewer than a tile's, a few at a time and then unit by unit."""
+        unit, left = self.tiling.unit, minimum(size - 1, add(self.count, mul(first, -1)))
+        at_once = -(-FEW // unit) * unit
+        few, one = (
+            self.names.var(n, "r") for n in (floordiv(left, at_once), floordiv(mod(left, at_once), unit))
+        )
+        some = self._tile(add(first, mul(few.dim, at_once)), at_once, within)
+        done = mul(few.extent or 0, at_once)
+        last = self._tile(add(first, add(done, mul(one.dim, unit))), unit, within)
         return *serial([few], some), *serial([one], last)
 
     def _tile(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
@@ -324,9 +332,8 @@ class _Tile:
         summing = serial(p.summed, (For(i, Loop.UNROLL, (term,)), *self._fetch(factors[1])))
         begin = Alloc(sums, p.sum.value)
         if not self.tiling.apart:
-            stores = self._stores(add(first, e.dim), load(sums, e.dim))
-            body = (begin, *summing, For(e, Loop.UNROLL, stores))
-            return (For(within, Loop.VECTOR, body, self.tiling.registers),)
+            stores = self._beside(size, lambda n: self._stores(add(first, n), load(sums, n)))
+            return (For(within, Loop.VECTOR, (begin, *summing, *stores), self.tiling.registers),)
         kept = self._reserve("tile", load(sums, 0), size * self.tiling.panel)
         place = add(mul(e.dim, self.tiling.panel), within.dim)
         body = (begin, *summing, For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)))
@@ -339,6 +346,15 @@ class _Tile:
         last = self.product.summed[-1]
         later = substitute(lanes.index, {last: add(last.dim, self.tiling.ahead)})
         return (Fetch(lanes.buffer, later, nearest=True),)
+
+    def _beside(self, size: int, stores: Callable[[Dim], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """The stores of all rows of a tile, those together that lie between two lanes."""
+        count = self.tiling.beside
+        e = self.names.var(size // count, "e")
+        if count == 1:
+            return (For(e, Loop.UNROLL, stores(e.dim)),)
+        b = self.names.var(count, "b")
+        return (For(e, Loop.UNROLL, (For(b, Loop.TILE, stores(add(mul(e.dim, count), b.dim))),)),)
 
     def _matrix(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
         """A whole tile, whatever lies where rows or lanes have ended, and what is made of those that are

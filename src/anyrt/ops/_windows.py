@@ -169,15 +169,27 @@ def windows(
 
 
 def lay(
-    x: Value, by: Sequence[Slide], counts: Sequence[Dim], starts: Sequence[Dim], groups: int = 1
+    x: Value,
+    by: Sequence[Slide],
+    counts: Sequence[Dim],
+    starts: Sequence[Dim],
+    groups: int = 1,
+    columns: Sequence[tuple[int, int]] = (),
 ) -> Value:
-    """So many windows along each of the last axes of `x`, the first one of an axis beginning at its start."""
+    """So many windows along each of the last axes of `x`, the first one of an axis beginning at its start.
+    `columns`: for each axis how many kinds of windows there are, and how far apart they begin; where they
+    begin apart, they are a last axis of their own."""
     lead, count = x.type.rank - len(by), len(by)
     outer, axes = _leading(x.shape[:lead], groups)
+    shape = [*outer, *counts, *(each.size for each in by)]
     for k, each in enumerate(by):
-        inside = (len(outer) + count + k, each.dilation)
-        axes.append(Axis(starts[k], len(outer) + k, each.stride, (inside,)))
-    return view(x, axes, (*outer, *counts, *(each.size for each in by)))
+        more = [(len(outer) + count + k, each.dilation)]
+        kinds, apart = columns[k] if columns else (0, 0)
+        if apart:
+            more.append((len(shape), apart))
+            shape.append(kinds)
+        axes.append(Axis(starts[k], len(outer) + k, each.stride, tuple(more)))
+    return view(x, axes, tuple(shape))
 
 
 def _leading(shape: Shape, groups: int) -> tuple[Shape, list[Axis]]:

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, ceildiv, maximum, mul, total
+from anyrt.core.dims import Dim, add, ceildiv, floordiv, maximum, mod, mul, total
 from anyrt.core.enums import DataType, LayerType, PaddingMode
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.requirement import Relation
@@ -22,8 +22,9 @@ from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._filters import INSIDE, POSITIONS, Filter, FilterAttrs
 from anyrt.ops._record import Array, Case, Layer, Mistake, Op
 from anyrt.ops._windows import Slide, Span, check_mode, lay, padded, spread
-from anyrt.prims.build import concat, const, pad, reshape, slice_
+from anyrt.prims.build import concat, const, pad, reshape, slice_, windows
 from anyrt.prims.build import expand as expand_
+from anyrt.prims.view import Axis
 
 COLUMNS = "abd"  # labels beside those of positions and of elements inside
 MOST_PIECES = 64  # contractions of their own, where there is another way
@@ -33,21 +34,24 @@ MOST_CLASSES = 1024  # the same, where there is none
 @dataclass(frozen=True, slots=True)
 class Taps:
     """What outputs of one residue sum along one axis: `size` elements of the kernel, from `last` back, `step`
-    apart, times as many of the input, `gap` apart, which for the first of these outputs begin at `start`."""
+    apart, times as many of the input, `gap` apart, which for the first of these outputs begin at `start`.
+    Where residues are columns: `last` and `start` grow by so much from one to the next."""
 
     size: int
     last: int
     step: int
     start: int
     gap: int
+    last_by: int = 0
+    start_by: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
     """One axis of the output, of `size` elements, cut into pieces by residues of the stride.
 
-    taps: one for each residue; one alone where residues are columns of the kernel, cut into rows of the
-    stride: these meet the same elements of the input, and the piece has an axis of `columns` elements.
+    taps: one for each residue; one alone where residues are columns: these meet as many elements of the
+    kernel, at even distances, and the piece has an axis of `columns` elements.
     count: elements of each piece. first: how many lie before the output where pieces are put together.
     """
 
@@ -63,39 +67,53 @@ class Track:
         """Whether residues are columns."""
         return self.columns > 0
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Where the first outputs begin to read the input, at the least and at the most."""
+        starts = [t.start + c * t.start_by for t in self.taps if t.size for c in range(max(1, self.columns))]
+        return min(starts, default=0), max(starts, default=0)
+
 
 def tracks_of(where: str, by: Sequence[Slide], at: Sequence[Span]) -> tuple[Track, ...]:
     """How the outputs are cut into pieces along each axis.
 
-    Columns make one contraction of whole blocks of the output, from which padding is cut off afterwards. That
-    is slower than a contraction for each piece (measured: 4 x 4 kernels 2 apart, three times and more), so it
-    is done where nothing is cut off or added up, and where there would be too many pieces.
+    Columns make one contraction of whole blocks of the output, from which what padding cuts off is left out
+    afterwards. That is slower than a contraction for each piece, so it is done where nothing is left out, and
+    where there would be too many pieces.
     """
     many = math.prod(each.stride for each in by) > MOST_PIECES
-    alike = [_is_alike(*each, many) for each in zip(by, at, strict=True)]
-    pieces = math.prod(1 if one else each.stride for one, each in zip(alike, by, strict=True))
+    alike = [_columns_of(*each, many) for each in zip(by, at, strict=True)]
+    pieces = math.prod(1 if t else each.stride for t, each in zip(alike, by, strict=True))
     if pieces > MOST_CLASSES:
         got = f"strides {show(tuple(each.stride for each in by))}: {pieces} residues"
         do = "use dilation 1 and a kernel size that the stride divides, or smaller strides"
         raise NotSupportedError("AR901", where, got, f"at most {MOST_CLASSES}", do)
     each_axis = zip(alike, by, at, strict=True)
-    return tuple((_columns_of if one else _pieces_of)(each, span) for one, each, span in each_axis)
+    return tuple(found or _pieces_of(slide, span) for found, slide, span in each_axis)
 
 
-def _is_alike(by: Slide, span: Span, many: bool) -> bool:
+def _columns_of(by: Slide, span: Span, many: bool) -> Track | None:
+    """Residues as columns, if they are even, or else if there are too many of them."""
     if by.stride == 1 or by.dilation > 1:
-        return False
-    if by.size == by.stride and span.before == span.after == 0:
-        return True
-    return many and (by.size % by.stride == 0 or by.size < by.stride)
-
-
-def _columns_of(by: Slide, span: Span) -> Track:
-    cut = _cut(span)
+        return None
+    if by.stride <= MOST_PIECES and mod(span.count, by.stride) == 0:
+        first, *rest = (_taps(by, residue + _cut(span)) for residue in range(by.stride))
+        last_by, start_by = rest[0].last - first.last, rest[0].start - first.start
+        even = replace(first, last_by=last_by, start_by=start_by)
+        if first.size and all(t == _column(even, 1 + k) for k, t in enumerate(rest)):
+            return Track(span.count, by.stride, floordiv(span.count, by.stride), (even,), by.stride)
+    if not many or (by.size % by.stride and by.size >= by.stride):
+        return None
+    cut, columns = _cut(span), min(by.size, by.stride)
     rows, skipped = max(1, by.size // by.stride), cut // by.stride
     count = add(ceildiv(add(span.count, cut), by.stride), -skipped)
-    only = Taps(rows, rows - 1, 1, skipped - (rows - 1), 1)
-    return Track(span.count, by.stride, count, (only,), min(by.size, by.stride), cut % by.stride)
+    only = Taps(rows, (rows - 1) * columns, columns, skipped - (rows - 1), 1, last_by=1)
+    return Track(span.count, by.stride, count, (only,), columns, cut % by.stride)
+
+
+def _column(t: Taps, k: int) -> Taps:
+    """A residue by itself."""
+    return replace(t, last=t.last + k * t.last_by, start=t.start + k * t.start_by, last_by=0, start_by=0)
 
 
 def _pieces_of(by: Slide, span: Span) -> Track:
@@ -123,14 +141,13 @@ def _taps(by: Slide, at: int) -> Taps:
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Everything that pieces are made of. `x`: the input with zeros around it, `before` so many along each
-    axis; `kernel`: two axes for each track whose residues are alike, rows and columns, one for others."""
+    axis."""
 
     layer: Layer[FilterAttrs]
     f: Filter
     tracks: tuple[Track, ...]
     x: Value
     before: tuple[int, ...]
-    kernel: Value
 
 
 def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
@@ -140,7 +157,7 @@ def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
     at, rules = _spans(layer, f)
     tracks = tracks_of(layer.name, f.by, at)
     x, before = _around(layer, checked(f.x, rules), tracks)
-    of = Spread(layer, f, tracks, x, before, _columns(f, tracks))
+    of = Spread(layer, f, tracks, x, before)
     pieces = [_filters.finished(f, layer, _sums(of, each)) for each in product(*(t.taps for t in tracks))]
     return (_interleaved(pieces, tracks),)
 
@@ -159,19 +176,12 @@ def _around(layer: Layer[FilterAttrs], x: Value, tracks: tuple[Track, ...]) -> t
     """The input with zeros wherever a piece reads beyond it, and how many of them lie before it."""
     before, frame = list[int](), list[Span]()
     for size, t in zip(x.shape[2:], tracks, strict=True):
-        used = [each for each in t.taps if each.size]
-        before.append(max([0, *(-each.start for each in used)]))
-        last = max((each.start + (each.size - 1) * each.gap for each in used), default=0)
+        low, high = t.reach
+        before.append(max(0, -low))
+        last = high + max((each.size - 1) * each.gap for each in t.taps)
         after = maximum(0, total((t.count, last, mul(size, -1))))
         frame.append(Span(before[-1], after, 0, t.count))
     return padded(layer.name, x, frame, 0.0), tuple(before)
-
-
-def _columns(f: Filter, tracks: tuple[Track, ...]) -> Value:
-    shape = list(f.kernel.shape[: f.kernel.type.rank - len(tracks)])
-    for by, t in zip(f.by, tracks, strict=True):
-        shape += [by.size // t.columns, t.columns] if t.is_alike else [by.size]
-    return reshape(f.kernel, tuple(shape))
 
 
 def _sums(of: Spread, taps: tuple[Taps, ...]) -> Value:
@@ -184,11 +194,13 @@ def _sums(of: Spread, taps: tuple[Taps, ...]) -> Value:
         return expand_(const(np.zeros((1,) * len(shape)), DataType.FLOAT), tuple(shape))
     by = [Slide(each.size, 1, each.gap) for each in taps]
     starts = [each.start + n for each, n in zip(taps, of.before, strict=True)]
-    under = lay(of.x, by, [t.count for t in tracks], starts, attrs.num_groups)
+    columns = [(t.columns, each.start_by) for t, each in zip(tracks, taps, strict=True)]
+    under = lay(of.x, by, [t.count for t in tracks], starts, attrs.num_groups, columns)
     kernel, inside = _chosen(of, taps)
     g, n = "g" * (attrs.num_groups > 1), len(tracks)
+    moving = "".join(COLUMNS[k] for k, (_, step) in enumerate(columns) if step)
     out = "".join(POSITIONS[k] + COLUMNS[k] * t.is_alike for k, t in enumerate(tracks))
-    equation = f"n{g}c{POSITIONS[:n]}{INSIDE[:n]},{g}ck{inside}->n{g}k{out}"
+    equation = f"n{g}c{POSITIONS[:n]}{INSIDE[:n]}{moving},{g}ck{inside}->n{g}k{out}"
     sums = reshape(_filters.summed(of.f, equation, under, kernel), tuple(shape))
     missing = [n for t in tracks for n in (0, t.stride - t.columns if t.is_alike else 0)]
     return pad(sums, [0] * len(shape), [0, 0, *missing], 0.0)
@@ -196,15 +208,15 @@ def _sums(of: Spread, taps: tuple[Taps, ...]) -> Value:
 
 def _chosen(of: Spread, taps: tuple[Taps, ...]) -> tuple[Value, str]:
     """The elements of the kernel that one class meets, in the order of windows, and their labels."""
-    whole = of.kernel.shape[: of.kernel.type.rank - sum(1 + t.is_alike for t in of.tracks)]
-    start, size, step, labels = [0] * len(whole), list(whole), [1] * len(whole), ""
+    kernel, lead = of.f.kernel, of.f.kernel.type.rank - len(of.tracks)
+    axes, shape, labels = [Axis(0, k) for k in range(lead)], list(kernel.shape[:lead]), ""
     for k, (t, each) in enumerate(zip(of.tracks, taps, strict=True)):
-        start, size, step = [*start, each.last], [*size, each.size], [*step, -each.step]
-        labels += INSIDE[k]
-        if t.is_alike:
-            start, size, step = [*start, 0], [*size, t.columns], [*step, 1]
-            labels += COLUMNS[k]
-    return slice_(of.kernel, start, size, step), labels
+        at = len(shape)
+        column = ((at + 1, each.last_by),) if t.is_alike else ()
+        axes.append(Axis(each.last, at, -each.step, column))
+        shape += [each.size, t.columns] if t.is_alike else [each.size]
+        labels += INSIDE[k] + COLUMNS[k] * t.is_alike
+    return windows(kernel, axes, tuple(shape)), labels
 
 
 def _interleaved(pieces: list[Value], tracks: tuple[Track, ...]) -> Value:

@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.prim import Array
@@ -60,8 +61,14 @@ def _panels(value: Value, labels: Sequence[int], other: Value, others: Sequence[
     both = sorted((k for k in kept if k not in alone), key=lambda k: value.shape[k] != 1)
     if not alone:
         return _stored(value, [*summed, *both]) if both and summed else value
-    *rest, lane = alone
+    lane = next((k for k in reversed(alone) if _fills(value.shape[k])), alone[-1])
+    rest = [k for k in alone if k != lane]
     return _in_panels(value, [*both, *rest], lane, summed) if summed else value
+
+
+def _fills(size: Dim) -> bool:
+    """Whether so many lanes are a panel or more."""
+    return isinstance(size, int) and size >= PANEL
 
 
 def _window_labels(value: Value, labels: Sequence[int]) -> frozenset[int]:

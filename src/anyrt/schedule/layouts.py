@@ -10,16 +10,18 @@ Inputs, outputs and constants have the order that the user gave them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
-from anyrt.core.dims import symbols
+from anyrt.core.dims import Dim, linear, symbols
 from anyrt.ir.compute import Contracted, Elements, Folded, Given
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Shape, Value, walk
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.positions import Position, own, read
 
+FEW = 16  # results of a window: fewer make poor lanes
 LEAST = 3  # axes: of fewer the last one is innermost, whatever reads them
 
 
@@ -48,18 +50,33 @@ def _with_last(value: Value, axis: int) -> Layout:
 
 def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterator[tuple[Value, int]]:
     """The operands of a contraction that are read in windows, each with the axis that should be innermost."""
-    for arg, labels, others in zip(value.args, (how.left, how.right), (how.right, how.left), strict=True):
+    sides = ((how.left, value.args[0]), (how.right, value.args[1]))
+    for (labels, arg), (others, other) in (sides, sides[::-1]):
         leaf, at = _source(arg, own(arg.shape), leaves)
         alone = {k for k, label in enumerate(labels) if label not in others}  # rows
         summed = [k for k, label in enumerate(labels) if label not in how.out]
         if not any(_moved(d, alone) and _moved(d, summed) for d in at):
             continue
+        if _outputs(other.shape, others, labels, how) < FEW and _walks(at[-1], alone):
+            continue  # positions are better lanes
         both = [k for k, label in enumerate(labels) if label in how.out and label in others]
         for group in (summed, () if _is_given(leaf) else both):
             axes = [k for k, d in enumerate(at) if _moved(d, group) and not _moved(d, alone)]
             if axes:
                 yield leaf, axes[-1]
                 break
+
+
+def _outputs(shape: Shape, labels: Sequence[int], others: Sequence[int], how: Contracted) -> int:
+    """How many results an operand of this shape makes of what it meets."""
+    alone = (d for d, label in zip(shape, labels, strict=True) if label in how.out and label not in others)
+    return prod(d if isinstance(d, int) else FEW for d in alone)
+
+
+def _walks(at: Dim, axes: Collection[int]) -> bool:
+    """True where one of the axes moves an index from one element to the next."""
+    moving = (s for s in symbols(at) if _moved(s.dim, axes))
+    return any(moved is not None and moved[0] == 1 for moved in (linear(at, s) for s in moving))
 
 
 def _is_given(leaf: Value) -> bool:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from anyrt.core.dims import Sym, bounds
+from anyrt.core.dims import Dim, Sym, bounds
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Scalar, Space
 from anyrt.ir.kernel import Alu, Cast, Expr, Kernel, Load
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
-from anyrt.loops.nest import stride
+from anyrt.loops.nest import moves, stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
 from anyrt.loops.words import narrow
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
@@ -35,6 +35,7 @@ FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 AHEAD = 16  # terms between asking for lanes and summing them, where these are read only once
+BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
 
@@ -88,9 +89,33 @@ def _tile(kernel: Kernel, c: Context) -> Kernel | Fail:
         return found
     p, lane = _oriented(found, c)
     row = max(p.rows, key=lambda v: (min(c.estimate(v), LONG), -_distance(p.first, v)), default=None)
-    p, row, unit = _joined(p, row, lane, c)
-    tiled, items = register_tile(kernel, c.names, p, _tiling(p, row, lane, unit, c))
+    beside = 1
+    if row is not None:
+        p, row, beside = _together(p, row, lane, c)
+    p, row, unit = _joined(p, row, lane, c) if beside == 1 else (p, row, beside)
+    tiling = replace(_tiling(p, row, lane, unit, c), beside=beside)
+    tiled, items = register_tile(kernel, c.names, p, tiling)
     return parallel(tiled, c, items)
+
+
+def _together(p: Product, row: Sym, lane: Sym, c: Context) -> tuple[Product, Sym, int]:
+    """Rows together with the few results that lie between two lanes, as where outputs of several kinds take
+    turns, and how many these are: what a tile stores then is whole runs of memory."""
+    found = _between(p, lane)
+    if found is None or found is row or words_for(p, row, lane, c.estimate(row), c.machine):
+        return p, row, 1
+    assert isinstance(found.extent, int), f"loop {found} has a fixed extent"
+    return (*join_rows(p, row, found, c.names), found.extent)
+
+
+def _between(p: Product, var: Sym) -> Sym | None:
+    """The loop over few results side by side that fill what lies between two turns of `var`."""
+    vars = (v for v in (*p.both, *p.rows, *p.lanes) if v is not var and v.extent in BESIDE)
+    return next((v for v in vars if all(_fills(s.index, v, var) for s in p.stores)), None)
+
+
+def _fills(at: Dim, inner: Sym, outer: Sym) -> bool:
+    return stride(at, inner) == 1 and stride(at, outer) == inner.extent
 
 
 def _joined(p: Product, row: Sym | None, lane: Sym, c: Context) -> tuple[Product, Sym | None, int]:
@@ -132,7 +157,7 @@ def _deep(p: Product) -> tuple[Sym, ...]:
 
 def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
     """How good a loop is for the lanes: long enough, read side by side, and stored so."""
-    stored = all(stride(s.index, lane) == 1 for s in p.stores)
+    stored = all(stride(s.index, lane) == 1 for s in p.stores) or _between(p, lane) is not None
     read = _reads_lanes(p, lane)
     lanes, width = c.estimate(lane), c.machine.lanes
     panel = width * min(2, -(-lanes // width))
@@ -163,18 +188,20 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     if lanes <= plain.panel and others:  # lanes are panels already
         panels = c.estimate(others.pop())
     more = prod(c.estimate(v) for v in p.rows if v is not row)
+    terms = prod(map(c.estimate, p.summed))
+    far = plain.registers == 1 and _kept(rows * more * terms // SHARE, c) <= 1  # rows from the last cache
+    in_place = far or _side_by_side(p.second, lane, p.summed) or _moves(p.second, row)
     if words is None:
         plain = replace(
             plain,
             copy_rows=alike and panels > 1 and not isinstance(p.first, Load),
             # Lanes that lie apart would be gathered for each row.
-            copy_lanes=(tiles if _reads_lanes(p, lane) else rows) * more >= ROWS
-            and not _side_by_side(p.second, lane, p.summed),
+            copy_lanes=(tiles if _reads_lanes(p, lane) else rows) * more >= ROWS and not in_place,
         )
     alone = plain.copy_lanes and not plain.copy_rows  # all rows of a panel are in one item
     rest = (v for v in (*p.both, *others) if v is not lane)
     beside = prod(map(c.estimate, rest)) * (1 if alone else more)
-    held = _kept(plain.panel * prod(map(c.estimate, p.summed)), c)
+    held = _kept(plain.panel * terms, c)
     at_once, wide = _grain(tiles, min(panels, held), beside, alone, c)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
@@ -182,10 +209,14 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         plain,
         tiles=at_once,
         panels=wide,
-        ahead=AHEAD if words is None and tiles * more == 1 else 0,
+        ahead=AHEAD if words is None and tiles * more == 1 and not _moves(p.second, row) else 0,
         apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,
     )
+
+
+def _moves(x: Expr, row: Sym | None) -> bool:
+    return row is not None and moves(dims_of(x), row)
 
 
 def _divides(x: Expr, lane: Sym) -> bool:
@@ -195,7 +226,7 @@ def _divides(x: Expr, lane: Sym) -> bool:
 
 def _kept(elements: int, c: Context) -> int:
     """How many of so many elements a part of the second cache holds."""
-    return max(1, c.machine.l2_bytes // (SHARE * 4 * elements))
+    return max(1, c.machine.l2_bytes // (SHARE * 4 * max(1, elements)))
 
 
 def _grain(tiles: int, panels: int, beside: int, alone: bool, c: Context) -> tuple[int, int]:
