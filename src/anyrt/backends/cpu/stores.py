@@ -3,6 +3,7 @@ prefetch."""
 
 from __future__ import annotations
 
+from anyrt.backends.cpu.transpose import shuffle
 from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
@@ -37,6 +38,8 @@ def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) 
     part = min(v.machine.vector_bits // 8, nbytes & -nbytes)  # what registers can be filled with
     if lanes.mask is None and buffer.nontemporal != 0 and part >= LEAST_PAST:
         _store_past(v, buffer, kind, value, where, part)
+    elif lanes.mask is None and nbytes > v.machine.vector_bits // 8 == part:
+        _store_parts(v, type, value, where, lanes)
     elif lanes.mask is None:
         scope.lines.append(f"  store {kind} {value}, ptr {where}, align {size}")
     else:
@@ -45,6 +48,18 @@ def store_run(v: Vectors, buffer: Buffer, value: str, where: str, lanes: Lanes) 
         v.out.declared.add(f"declare void @{name}({kind}, ptr, i32, {flags})")
         args = f"{kind} {value}, ptr {where}, i32 {size}, {flags} {lanes.mask}"
         scope.lines.append(f"  call void @{name}({args})")
+
+
+def _store_parts(v: Vectors, type: Scalar, value: str, where: str, lanes: Lanes) -> None:
+    """Register by register: LLVM takes what several ones stored apart as one long integer, where it knows
+    that a part of it is loaded."""
+    scope, name, size = v.out.scopes.inner, ll.NAMES[type], ll.BYTES[type]
+    width = v.machine.vector_bits // 8 // size
+    for first in range(0, lanes.width, width):
+        picks = list(range(first, first + width))
+        part = shuffle(v.out, scope, value, "poison", name, lanes.width, picks)
+        at = v.out.put(scope, f"getelementptr {name}, ptr {where}, i64 {first}") if first else where
+        scope.lines.append(f"  store {ll.vector(type, width)} {part}, ptr {at}, align {size}")
 
 
 def _store_past(v: Vectors, buffer: Buffer, kind: str, value: str, where: str, part: int) -> None:
