@@ -101,15 +101,18 @@ def expand(layer: Layer[PoolingAttrs]) -> tuple[Value, ...]:
 
 
 def _average(layer: Layer[PoolingAttrs], x: Value, by: Sequence[Slide], at: Sequence[Span]) -> Value:
-    """The sum, divided by the elements that count: a number, or the product of one for each axis."""
+    """The sum by the reciprocal of the elements that count: of a number, or the product of one for each axis.
+    A division takes as long as the sum of twenty elements."""
     summed = fold("sum", layer.name, x, by, at)
     first, excludes = x.type.rank - len(by), layer.attrs.average_count_excludes_padding
     pairs = enumerate(zip(by, at, strict=True), first)
     counts = [_elements(x, axis, each, span, excludes) for axis, (each, span) in pairs]
     same = math.prod(each.size for each, count in zip(by, counts, strict=True) if count is None)
     varying = [count for count in counts if count is not None]
-    divisor = reduce(lambda a, b: map_("mul", a, b), varying, scalar(float(same), summed))
-    return map_("div", summed, divisor)
+    if not varying:
+        return map_("mul", summed, scalar(1 / same, summed))
+    counted = reduce(lambda a, b: map_("mul", a, b), varying, scalar(float(same), summed))
+    return map_("mul", summed, map_("div", scalar(1.0, counted), counted))
 
 
 def _elements(x: Value, axis: int, by: Slide, span: Span, excludes: bool) -> Value | None:
