@@ -64,6 +64,25 @@ def test_others_do_not_ask(make, least):
     assert fetches(lowered(make, least)) == []
 
 
+def powers(x):
+    risen = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, [1])))
+    return b.map_("div", risen, b.reduce_("sum", risen, [1]))
+
+
+def test_a_loop_that_keeps_its_row_in_scratch_asks_for_later_ones():
+    (found,) = fetches(lowered(powers, 2 * 4 * 130 * 600))
+    assert re.sub(r"([ir])\d+", r"\1", found) == "in_x[1200 + 600*i + r]"
+
+
+def test_what_the_caches_hold_together_is_not_asked_for():
+    assert fetches(lowered(powers, 2 * 4 * 130 * 600 + 1)) == []
+
+
+def test_rows_of_an_item_ask_for_those_of_the_next():
+    (found,) = fetches(lowered(powers, shape=(1300, 64)))
+    assert re.sub(r"([ir])\d+", r"\1", found) == "in_x[512 + 64*i + r]"
+
+
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("shape", [(130, 600), (131, 777), (N.dim, 600)])
 def test_nothing_else_comes_of_it(shape, level):

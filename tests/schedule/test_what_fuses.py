@@ -152,6 +152,22 @@ def test_group_normalisation_folds_its_groups_and_stores_through_both_reshapes()
     ]  # fmt: skip
 
 
+def powers(shape: tuple[int, ...], axis: int) -> Value:
+    x = b.param("x", shape, DataType.FLOAT)
+    risen = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, (axis,))))
+    return b.map_("div", risen, b.reduce_("sum", risen, (axis,)))
+
+
+def test_powers_are_computed_again_where_storing_them_would_part_a_kernel():
+    of_long_rows, of_columns = kernels(powers((16, 50000), 1)), kernels(powers((8, 64, 1000), 1))
+    assert [line for line in of_long_rows if line.startswith("kernel")] == ["kernel: 16"]
+    assert [line for line in of_columns if line.startswith("kernel")] == ["kernel: 32"]
+
+
+def test_rows_of_powers_are_folded_one_at_a_time():
+    assert kernels(powers((512, 1000), 1))[0] == "kernel: 512"
+
+
 def test_statistics_that_a_resize_reads_are_folded_in_a_kernel_of_their_own():
     x = b.reshape(b.param("x", (1, 8, 16, 16), DataType.FLOAT), (1, 4, 512))
     d, inverse = centred(x, 2, 512)

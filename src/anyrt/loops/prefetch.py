@@ -2,7 +2,7 @@
 
 A row is read from memory once and from a cache after that, and memory rests meanwhile: what a processor
 fetches ahead by itself ends soon after the row does. So the second loop over a row asks for a later one,
-unless it stores: then memory does not rest.
+unless it stores, but in scratch: then memory does not rest.
 
     vector r: acc += x[64i + r]           vector r: acc += x[64i + r]
     vector r: sq += x[64i + r]²    ->     vector r: sq += x[64i + r]²; fetch x[64(i + 2) + r]
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from anyrt.core.dims import Dim, Sym, add, depends, substitute
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.kernel import Fetch, Fold, For, Kernel, Let, Loop, Stmt
+from anyrt.ir.kernel import Fetch, Fold, For, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
 from anyrt.loops.nest import loads_of, stride
 
@@ -35,11 +35,15 @@ def prefetch(kernel: Kernel, rows: int, is_large: Callable[[Buffer], bool]) -> K
             again = [r for r in found if r in read and r not in asked]
             read.update(found)
             asked.update(again)
-            if all(isinstance(s, Fold) for s in stmt.body):
+            if all(map(_stays_near, stmt.body)):
                 later = (Fetch(r[0], substitute(found[r], {row: add(row.dim, rows)})) for r in again)
                 stmt = replace(stmt, body=(*stmt.body, *later))
         out.append(stmt)
     return replace(kernel, body=tuple(out)) if asked else Fail("no large row is folded twice")
+
+
+def _stays_near(stmt: Stmt) -> bool:
+    return isinstance(stmt, Fold) or (isinstance(stmt, Store) and stmt.buffer.space is Space.SCRATCH)
 
 
 def _rows(loop: For, row: Sym, is_large: Callable[[Buffer], bool]) -> Iterator[tuple[Row, Dim]]:

@@ -203,7 +203,7 @@ class _Partition:
         row = chains.folded.get(value, 0) == 1 and self._is_row(mine)
         if loops > 1 and value in chains.folded and not self._spreads(value) and not row:
             anew = weight(value, _More(chains, readers, loops), self.machine)
-            if anew * (loops - 1) > self.machine.costs.move + 2:
+            if anew * (loops - 1) > self._parting(mine):
                 return f"{loops} loops over folded rows would each spend {anew} instructions on it"
         if found.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
             return f"it is repeated, and costs {found.weight} instructions each time"
@@ -224,6 +224,12 @@ class _Partition:
                 yield from self._contractions(user)
             else:
                 yield user
+
+    def _parting(self, readers: Readers) -> int:
+        """Instructions that an element takes which is stored for other loops: once more to where it is stored
+        from and twice from there on where these had been one kernel's."""
+        moves = 1 if len({kernel for kernel, _ in readers.loops}) > 1 else 4
+        return moves * self.machine.costs.move + 2
 
     def _is_row(self, readers: Readers) -> bool:
         """True for what the loops of one kernel read, row by row: the first of them keeps the row for the

@@ -6,13 +6,16 @@ so that the row stays in cache. Where rows are read across memory, neighbouring 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anyrt.core.dims import Sym
+from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import Fold, For, Kernel, Let, Loop
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import allocations, expressions, loops
+from anyrt.ir.statements import allocations, buffers_of, expressions, loops
 from anyrt.ir.visit import parts, statements
 from anyrt.loops.cache_read import cache_read
-from anyrt.loops.distribute import distribute
+from anyrt.loops.distribute import RowStrips, distribute, rows_of_strip
 from anyrt.loops.fold_across import fold_across
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.nest import interleaves, nest_of, read_across
@@ -32,8 +35,11 @@ from anyrt.schedule.strategies.common import (
 )
 from anyrt.schedule.strategies.step import Apply, Context, Step, Strategy
 
+LONG = 32  # parts: two rows of a longer body at once only crowd the first cache
 TWICE = 192  # parts of expressions of a row: longer ones hide their latencies, and are not written twice
 DISTANCE = 2  # rows
+OUTSIDE = frozenset({Space.INPUT, Space.ARENA, Space.OUTPUT})
+SMALL = 4  # times fewer bytes than a buffer that counts
 TERMS = 512  # that an accumulator adds up by itself
 
 
@@ -56,9 +62,12 @@ def _several(kernel: Kernel, c: Context) -> Fail | None:
         return Fail(f"a row takes {kernel.work}, more than {c.pieces.short}")
     if rows < c.pieces.rows:
         return Fail(f"there are {rows} rows, fewer than {c.pieces.rows}")
-    rest = [s for s in kernel.body if not isinstance(s, Let)]
-    weight = len(parts(expressions(rest)))
+    weight = _weight(kernel)
     return Fail(f"its body has {weight} parts, more than {TWICE}") if weight > TWICE else None
+
+
+def _weight(kernel: Kernel) -> int:
+    return len(parts(expressions(s for s in kernel.body if not isinstance(s, Let))))
 
 
 def together(make: Apply) -> Apply:
@@ -75,7 +84,21 @@ def together(make: Apply) -> Apply:
 
 
 def _distribute(kernel: Kernel, c: Context) -> Kernel | Fail:
-    return distribute(kernel, c.names, c.estimate, c.pieces.row_strips)
+    return distribute(kernel, c.names, c.estimate, _row_strips(kernel, c))
+
+
+def _row_strips(kernel: Kernel, c: Context) -> RowStrips:
+    """Fewer rows where a long body hides their latencies: what they leave is then stored while others are
+    computed."""
+    strips = c.pieces.row_strips
+    return replace(strips, bytes=c.machine.l1_bytes // 8) if _weight(kernel) > LONG else strips
+
+
+def _unroll_and_jam(kernel: Kernel, c: Context) -> Kernel | Fail:
+    weight = _weight(kernel)
+    if weight > LONG:
+        return Fail(f"its body has {weight} parts, more than {LONG}")
+    return unroll_and_jam(kernel, c.names)
 
 
 def _sum_in_blocks(kernel: Kernel, c: Context) -> Kernel | Fail:
@@ -85,8 +108,14 @@ def _sum_in_blocks(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """Of buffers that no cache near a core holds."""
-    return prefetch(kernel, DISTANCE, lambda buffer: c.bytes(buffer) >= c.pieces.large)
+    """By as many rows as will share an item; of buffers that no cache near a core holds, or not with what
+    else is read and written where a long body leaves time for it."""
+    bytes = {b: c.bytes(b) for b in buffers_of(kernel.body) if b.space in OUTSIDE}
+    more = sum(bytes.values()) if _weight(kernel) > LONG else 0
+    rows = rows_of_strip(kernel, c.estimate, _row_strips(kernel, c))
+    return prefetch(
+        kernel, max(DISTANCE, rows), lambda b: max(bytes[b], min(more, SMALL * bytes[b])) >= c.pieces.large
+    )
 
 
 REDUCTION: Strategy = (
@@ -101,9 +130,9 @@ REDUCTION: Strategy = (
     SPLIT_BY_RANGE,
     VERSION,
     Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.cached, c.machine.costs)),
-    Step("distribute", together(_distribute)),
     Step("prefetch", together(_prefetch)),
-    Step("unroll and jam", together(lambda kernel, c: unroll_and_jam(kernel, c.names))),
+    Step("distribute", together(_distribute)),
+    Step("unroll and jam", together(_unroll_and_jam)),
     PRECOMPUTE,
     NONTEMPORAL,
 )
