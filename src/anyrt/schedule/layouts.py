@@ -91,11 +91,13 @@ def _lanes(value: Value, leaves: Collection[Value]) -> Iterator[int]:
         how = v.compute
         if not isinstance(how, Contracted):
             continue
-        for n, label in enumerate(how.out):
-            reads = [(a, labels) for a, labels in zip(v.args, (how.left, how.right), strict=True)]
-            wide = [labels for a, labels in reads if len(a.shape) > len(v.shape)]
-            if wide and label not in wide[0] and (axes := _axes(at[n])):
-                yield max(axes)
+        reads = [(a, labels) for a, labels in zip(v.args, (how.left, how.right), strict=True)]
+        wide = [labels for a, labels in reads if len(a.shape) > len(v.shape)]
+        places = [(label, max(_axes(at[n]))) for n, label in enumerate(how.out) if _axes(at[n])]
+        alone = [axis for label, axis in places if wide and label not in wide[0]]
+        shared = [axis for label, axis in places if label in how.left and label in how.right]
+        sliding = any(not isinstance(leaf.compute, Given) for leaf, _ in _windows(v, how, leaves))
+        yield from alone or (shared[-1:] if sliding else ())
 
 
 def _follow(votes: Mapping[Value, Counter[int]], leaves: Collection[Value], sizes: Sizes) -> None:

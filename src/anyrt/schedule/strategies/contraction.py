@@ -69,7 +69,7 @@ def is_tileable(kernel: Kernel) -> bool:
     """Whether the sums of a kernel can be kept in registers."""
     found = product_of(kernel)
     sides = () if isinstance(found, Fail) else (found, found.turned)
-    return any(p.lanes and (p.rows or any(_reads_lanes(p, v) for v in p.lanes)) for p in sides)
+    return any(_deep(p) or (p.lanes and (p.rows or any(_reads_lanes(p, v) for v in p.lanes))) for p in sides)
 
 
 def _reads_lanes(p: Product, lane: Sym) -> bool:

@@ -1,0 +1,49 @@
+"""Depthwise convolutions: of an input image by image, inside a network with channels as lanes."""
+
+import numpy as np
+
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph, apply
+from anyrt.passes import PASSES
+from anyrt.prims import build as b
+from anyrt.prims.pad import Pad
+from anyrt.prims.view import Axis
+from anyrt.schedule.cost import Sizes
+
+CHANNELS, EDGE = 40, 9
+
+
+def weights(*shape):
+    return b.const(np.random.default_rng(0).integers(-4, 5, shape), DataType.FLOAT)
+
+
+def depthwise(x):
+    padded = apply(Pad((0, 0, 1, 1), (0, 0, 1, 1), 0.0), x)
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+    windows = b.windows(padded, axes, (*x.shape, 3, 3))
+    return b.contract("nchwij,cij->nchw", windows, weights(CHANNELS, 3, 3), DataType.FLOAT)
+
+
+def pointwise(x):
+    return b.contract("nchw,oc->nohw", x, weights(CHANNELS, CHANNELS), DataType.FLOAT)
+
+
+def scheduled(layer):
+    x = b.param("x", (1, CHANNELS, EDGE, EDGE), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", layer(x)),))
+    for step in PASSES:
+        graph = step.run(graph, False)
+    return native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE).schedules[0]
+
+
+def test_the_border_of_an_input_is_copied_with_its_images():
+    assert [x.kind for x in scheduled(depthwise).launches] == ["window"]
+
+
+def test_inside_a_network_channels_are_the_lanes_of_windows_and_of_what_they_make():
+    schedule = scheduled(lambda x: pointwise(depthwise(pointwise(x))))
+    assert [x.kind for x in schedule.launches] == ["map", *["contraction"] * 3]
+    assert [layout.order for layout in schedule.layouts.values()] == [(0, 2, 3, 1)] * 2
