@@ -19,7 +19,7 @@ from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import moves, stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
-from anyrt.loops.words import narrow
+from anyrt.loops.words import PARTS
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 from anyrt.schedule.strategies.words import PANEL, SIDE, stride_in_panel, words_for
@@ -201,7 +201,7 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     alone = plain.copy_lanes and not plain.copy_rows  # all rows of a panel are in one item
     rest = (v for v in (*p.both, *others) if v is not lane)
     beside = prod(map(c.estimate, rest)) * (1 if alone else more)
-    held = _kept(plain.panel * terms, c)
+    held = _kept(plain.panel * terms // (PARTS[words.dot] if words else 1), c)
     at_once, wide = _grain(tiles, min(panels, held), beside, alone, c)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
