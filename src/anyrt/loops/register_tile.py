@@ -13,8 +13,8 @@
 Loops are told apart by which factor moves with them: *rows* move the one, *lanes* the other; batches move
 both. What is dear to read in place is copied into the thread's scratch first: a panel of the lanes' factor
 for all tiles of an item, the rows' factor for all panels of one. What is dear to compute from a sum, or is
-stored across memory, leaves the registers through a tile in scratch. Rows that lie between two lanes in memory
-leave them together.
+stored across memory, leaves the registers through scratch: a tile of it, or, so that whole lines of cache
+are stored, all tiles of an item. Rows that lie between two lanes in memory leave the registers together.
 """
 
 from __future__ import annotations
@@ -156,6 +156,8 @@ class _Tile:
     row: Sym = field(init=False)
     count: Dim = field(init=False)
     words: Sym = field(init=False)
+    first: Dim = field(init=False, default=0)  # row of an item
+    kept: Buffer | None = field(init=False, default=None)  # the sums of an item's rows, where tiles share it
 
     def __post_init__(self) -> None:
         last = self.product.summed[-1].extent if self.product.summed else 1
@@ -183,7 +185,13 @@ class _Tile:
         if t.dot is not None:
             self.product = self._by_words()
             panels += self._offset(within)
+        self.first = mul(turn(chunk), t.tiles * size)
+        if t.across and t.tiles > 1 and t.unit == 1 and not t.matrix:
+            self.kept = self._reserve("tiles", self.product.sum.value, t.tiles * size * t.panel)
         tiles = _loops([tile], self._tiles(at_tile, size, within))
+        if self.kept is not None:
+            own = minimum(t.tiles * size, add(self.count, mul(self.first, -1)))
+            tiles = (*tiles, *self._after(self.kept, self.first, own, within))
         rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
         inside = [] if t.copy_rows or not t.copy_lanes else rest_rows  # a panel is copied once for all
         item = (*rows, *_loops([panel], (*panels, *serial(inside, tiles))))
@@ -334,9 +342,12 @@ class _Tile:
         if not self.tiling.apart:
             stores = self._beside(size, lambda n: self._stores(add(first, n), load(sums, n)))
             return (For(within, Loop.VECTOR, (begin, *summing, *stores), self.tiling.registers),)
-        kept = self._reserve("tile", load(sums, 0), size * self.tiling.panel)
-        place = add(mul(e.dim, self.tiling.panel), within.dim)
+        kept = self.kept or self._reserve("tile", load(sums, 0), size * self.tiling.panel)
+        start = 0 if self.kept is None else add(first, mul(self.first, -1))
+        place = add(mul(add(start, e.dim), self.tiling.panel), within.dim)
         body = (begin, *summing, For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)))
+        if self.kept is not None:
+            return (For(within, Loop.VECTOR, body, self.tiling.registers),)
         return For(within, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, size, within)
 
     def _fetch(self, lanes: Expr) -> tuple[Stmt, ...]:

@@ -19,7 +19,7 @@ from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import moves, stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
-from anyrt.loops.words import PARTS
+from anyrt.loops.words import PARTS, narrow
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 from anyrt.schedule.strategies.words import PANEL, SIDE, stride_in_panel, words_for
