@@ -94,6 +94,8 @@ CASES = {
     "whole tiles of bytes": product("mk,kn->mn", (56, 128), (128, 70), I8, I32, constant=True),
     "few lanes of bytes": product("mk,kn->mn", (32, 64), (64, 10), I8, I32, constant=True),
     "open rows of bytes": product("mk,kn->mn", (N.dim, 64), (64, 70), I8, I32, constant=True),
+    "few rows turned": product("bmk,bnk->bmn", (2, 4, 32), (2, 40, 32)),
+    "few rows turned of halves": product("bmk,bnk->bmn", (2, 4, 64), (2, 96, 64), BF16),
     "odd bytes": product("mk,kn->mn", (40, 35), (35, 50), I8, I32),
     "convolution": convolution(8, 9, 40),
     "small convolution": convolution(16, 7, 33, stride=2),
@@ -166,6 +168,16 @@ def test_tiles_of_matrices_are_loaded_from_memory_where_all_are_whole():
     assert "register 28" in made
     assert "store rows" not in made
     assert "store rows" in text(CASES["bytes"], TILES)
+
+
+def test_what_has_its_terms_side_by_side_is_transposed_in_registers_also_for_few_rows():
+    assert "for tile k" in text(CASES["few rows turned"])
+
+
+def test_few_rows_are_lanes_beside_rows_of_words():
+    made = text(CASES["few rows turned of halves"], TILES)
+    assert "register 32" in made
+    assert "dot2(word(in_w" in made
 
 
 def test_a_padded_operand_is_written_where_windows_read_it_with_channels_innermost():

@@ -22,7 +22,7 @@ from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, re
 from anyrt.loops.words import PARTS, narrow
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
-from anyrt.schedule.strategies.words import PANEL, SIDE, stride_in_panel, words_for
+from anyrt.schedule.strategies.words import PANEL, SIDE, WORTH, stride_in_panel, takes_words, words_for
 
 LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
@@ -30,6 +30,7 @@ WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
 SHARE = 4  # of the second cache, the part that one of the things holds that are read again
 ROWS = 4  # from which panels are worth copying
+WORST = 16  # less than any other score of a loop for the lanes
 FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
@@ -156,13 +157,16 @@ def _deep(p: Product) -> tuple[Sym, ...]:
 
 
 def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
-    """How good a loop is for the lanes: long enough, read side by side, and stored so."""
+    """How good a loop is for the lanes: long enough, read side by side, and stored so. Few rows are better
+    lanes than what is loaded as rows of words."""
     stored = all(stride(s.index, lane) == 1 for s in p.stores) or _between(p, lane) is not None
     read = _reads_lanes(p, lane)
     lanes, width = c.estimate(lane), c.machine.lanes
     panel = width * min(2, -(-lanes // width))
     full = FULL * -(-lanes // panel) * panel <= lanes
-    return 4 * (lanes >= width) + 2 * read + 2 * full + stored, lanes
+    found = 4 * (lanes >= width) + 2 * read + 2 * full + stored
+    few = max(map(c.estimate, p.rows), default=1) < WORTH
+    return found - (WORST if few and not read and takes_words(p.turned, c.machine) else 0), lanes
 
 
 def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Tiling:
@@ -196,7 +200,8 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
             plain,
             copy_rows=alike and panels > 1 and not isinstance(p.first, Load),
             # Lanes that lie apart would be gathered for each row.
-            copy_lanes=(tiles if _reads_lanes(p, lane) else rows) * more >= ROWS and not in_place,
+            copy_lanes=((tiles if _reads_lanes(p, lane) else rows) * more >= ROWS or _is_turned(p, lane))
+            and not in_place,
         )
     alone = plain.copy_lanes and not plain.copy_rows  # all rows of a panel are in one item
     rest = (v for v in (*p.both, *others) if v is not lane)
@@ -258,6 +263,14 @@ def _side_by_side(x: Expr, lane: Sym, summed: tuple[Sym, ...]) -> bool:
         return False
     steps = (stride(x.index, v) for v in summed)
     return x.buffer.space is Space.CONST or all(isinstance(n, int) and n < COLLIDE // 4 for n in steps)
+
+
+def _is_turned(p: Product, lane: Sym) -> bool:
+    """True where terms lie side by side and lanes do not: squares of them are transposed in registers faster
+    than the lanes of each term are gathered."""
+    reads = [x.index for x in parts([p.second], bound=False) if isinstance(x, Load)]
+    last = p.summed[-1] if p.summed else None
+    return last is not None and all(stride(at, last) == 1 != stride(at, lane) for at in reads)
 
 
 def _weight(p: Product) -> int:

@@ -55,6 +55,16 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     return Words(dot, not rows_lie, not lanes_lie, height if rows_lie else _filled(row, rows))
 
 
+def takes_words(p: Product, machine: Machine) -> bool:
+    """True where tiles of matrices load the first factor's rows from where they lie."""
+    dot = _dot(p, machine) if machine.has_tiles else None
+    if dot is None:
+        return False
+    number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
+    first = word(p.first, p.summed[-1], number, dot, first=True)
+    return _step(first, (*p.summed[:-1], number)) == _elements(first)
+
+
 def _dot(p: Product, machine: Machine) -> Op | None:
     """The instruction that sums several products of narrow factors at once."""
     types = {narrow(p.first), narrow(p.second)}
