@@ -8,7 +8,7 @@ import pytest
 
 from anyrt.backends.cpu.processors import choose, host
 from anyrt.compiler import native
-from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
@@ -23,6 +23,7 @@ from anyrt.schedule.cost import Sizes
 from anyrt.schedule.strategies.contraction import best_shape
 
 F, BF16, I8, I32 = DataType.FLOAT, DataType.BF16, DataType.INT8, DataType.INT32
+HALF = DataType.HALF
 N = Sym("x.0", 0, 200)
 TILES = replace(REFERENCE, has_tiles=True)
 
@@ -96,6 +97,9 @@ CASES = {
     "open rows of bytes": product("mk,kn->mn", (N.dim, 64), (64, 70), I8, I32, constant=True),
     "few rows turned": product("bmk,bnk->bmn", (2, 4, 32), (2, 40, 32)),
     "few rows turned of halves": product("bmk,bnk->bmn", (2, 4, 64), (2, 96, 64), BF16),
+    "float16": product("mk,kn->mn", (40, 35), (35, 50), HALF, constant=True),
+    "float16 turned": product("mk,nk->mn", (70, 33), (50, 33), HALF),
+    "convolution of float16": convolution(16, 9, 40, HALF),
     "odd bytes": product("mk,kn->mn", (40, 35), (35, 50), I8, I32),
     "convolution": convolution(8, 9, 40),
     "small convolution": convolution(16, 7, 33, stride=2),
@@ -178,6 +182,27 @@ def test_few_rows_are_lanes_beside_rows_of_words():
     made = text(CASES["few rows turned of halves"], TILES)
     assert "register 32" in made
     assert "dot2(word(in_w" in made
+
+
+def test_float16_is_summed_in_two_parts_by_tiles_of_matrices():
+    assert text(CASES["float16"], TILES).count("add dot2(") == 2
+    assert "dot" not in text(CASES["float16"])
+
+
+def test_infinities_of_float16_have_their_products():
+    """Those of their parts would be NaN."""
+    low = lowered(product("mk,kn->mn", (32, 16), (16, 32), HALF), host().limited(TILES))
+    trial, (_, y) = Trial(load(low, host()), {}), low.graph.outputs[0]
+    x, w = np.ones((32, 16), np.float16), np.full((16, 32), 1.5, np.float16)
+    x[3, 5], x[4, 6] = np.inf, np.nan
+    places = {b.name: b for b in low.module.places}
+    trial.write(places["in_x"], x, HALF)
+    trial.write(places["in_w"], w, HALF)
+    trial.run()
+    found = trial.read(places["out_y"], y.dtype, y.shape)
+    assert found[3].tolist() == [np.inf] * 32
+    assert np.isnan(found[4]).all()
+    assert found[5].tolist() == [24] * 32
 
 
 def test_a_padded_operand_is_written_where_windows_read_it_with_channels_innermost():

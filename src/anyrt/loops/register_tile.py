@@ -47,7 +47,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
 from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial, stride
-from anyrt.loops.words import OFFSET, PARTS, counted, word
+from anyrt.loops.words import OFFSET, PARTS, counted, split, word
 
 FEW = 4  # rows of the smaller tiles that are left of an open number
 SQUARE = 16  # terms that are read side by side, and transposed in registers
@@ -119,8 +119,8 @@ class Tiling:
     item. Tiles hold whole `unit`s of rows; `beside`: so many rows are stored between two lanes. `copy_rows`,
     `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers through scratch,
     `across`: and are stored along the rows. `dot`: words of terms (words.py) are copied, or read, which this
-    instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16 words; `ahead`: so many
-    terms before they are summed, lanes are on their way."""
+    instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16 words; `split`: a word is
+    one term, in two parts. `ahead`: so many terms before they are summed, lanes are on their way."""
 
     row: Sym | None
     lane: Sym
@@ -137,6 +137,7 @@ class Tiling:
     across: bool = False
     dot: Op | None = None
     matrix: bool = False
+    split: bool = False
     ahead: int = 0
 
     @property
@@ -156,12 +157,13 @@ class _Tile:
     row: Sym = field(init=False)
     count: Dim = field(init=False)
     words: Sym = field(init=False)
+    whole: Product = field(init=False)  # with its factors as they are, whatever is copied
     first: Dim = field(init=False, default=0)  # row of an item
     kept: Buffer | None = field(init=False, default=None)  # the sums of an item's rows, where tiles share it
 
     def __post_init__(self) -> None:
         last = self.product.summed[-1].extent if self.product.summed else 1
-        parts = 1 if self.tiling.dot is None else PARTS[self.tiling.dot]
+        parts = 1 if self.tiling.dot is None or self.tiling.split else PARTS[self.tiling.dot]
         self.words = self.names.var(ceildiv(last or 0, parts), "w")
         self.row = self.tiling.row or self.names.var(1, "m")
         self.count = self.row.extent or 0
@@ -179,7 +181,7 @@ class _Tile:
         whole = t.panel if mod(lanes, t.panel) == 0 else minimum(t.panel, add(lanes, mul(start, -1)))
         within = names.var(lanes if always_fits(lanes, t.panel) else whole, "j")
         moved = {lane: add(start, within.dim), **({} if cut is None else {cut: at_panel})}
-        self.product = _moved(self.product, moved)
+        self.product = self.whole = _moved(self.product, moved)
         rows = self._copy_rows(mul(turn(chunk), t.tiles * size), t.tiles * size) if t.copy_rows else ()
         panels = self._copy_lanes(within) if t.copy_lanes else ()
         if t.dot is not None:
@@ -214,23 +216,49 @@ class _Tile:
     def _copy_lanes(self, within: Sym) -> tuple[Stmt, ...]:
         """A panel: for each term of the sum, or word of terms, its lanes side by side."""
         p, width, dot = self.product, self.tiling.panel, self.tiling.dot
+        if self.tiling.split:
+            return self._copy_split_lanes(within)
         terms, value = self._terms(p.second, first=False)
         place, depth = _flat(terms)
         panel = self._reserve("panel", value, mul(self._deep(depth), width))
         fill = Store(panel, add(mul(place, width), within.dim), value)
         self.product = replace(p, second=load(panel, add(mul(place, width), within.dim)))
-        *outer, last = terms
-        reads = dims_of(p.second)
         if self.tiling.matrix:
             rest = self.names.var(add(self._deep(depth), mul(depth, -1)), "z")
             nothing = Store(panel, add(mul(add(depth, rest.dim), width), within.dim), const(0, Scalar.I32))
             fills = serial(terms, (For(within, Loop.VECTOR, (fill,)),))
             return (*fills, *(serial([rest], (For(within, Loop.VECTOR, (nothing,)),)) if rest.extent else ()))
-        if dot is not None or any(stride(at, last) != 1 or stride(at, within) == 1 for at in reads):
+        if dot is not None:
             return serial(terms, (For(within, Loop.VECTOR, (fill,)),))
+        return self._squares(p.second, within, fill)
+
+    def _squares(self, factor: Expr, within: Sym, fill: Store) -> tuple[Stmt, ...]:
+        """The lanes of each term; where terms lie side by side in memory and lanes do not, squares of both
+        are transposed in registers."""
+        *outer, last = self.product.summed
+        if any(stride(at, last) != 1 or stride(at, within) == 1 for at in dims_of(factor)):
+            return serial((*outer, last), (For(within, Loop.VECTOR, (fill,)),))
         block, term, at = pieces(self.names, last.extent or 0, SQUARE, "k")
         moved = Rewrite({last: at}).stmt(fill)
         return _loops([*outer, block], (For(within, Loop.VECTOR, (For(term, Loop.TILE, (moved,)),)),))
+
+    def _copy_split_lanes(self, within: Sym) -> tuple[Stmt, ...]:
+        """A panel that has for each term words of the upper parts, behind them those of the lower ones."""
+        p, width = self.product, self.tiling.panel
+        place, depth = _flat(p.summed)
+        values = split(p.second)[1]
+        panel = self._reserve("panel", values[0], mul(self._deep(depth), 2 * width))
+        at = add(mul(place, 2 * width), within.dim)
+        fills = (
+            self._squares(p.second, within, Store(panel, add(at, k * width), x)) for k, x in enumerate(values)
+        )
+        made = tuple(s for some in fills for s in some)
+        self.product = replace(p, second=load(panel, at))
+        rest = self.names.var(mul(2, add(self._deep(depth), mul(depth, -1))), "z")
+        after = add(mul(add(mul(2, depth), rest.dim), width), within.dim)
+        nothing = (For(within, Loop.VECTOR, (Store(panel, after, const(0, Scalar.I32)),)),)
+        filled = serial([rest], nothing) if rest.extent != 0 else ()
+        return *made, *filled
 
     def _copy_rows(self, first: Dim, size: int) -> tuple[Stmt, ...]:
         """The rows of an item, each with its terms, or words of them, side by side, a few elements apart from
@@ -250,6 +278,12 @@ class _Tile:
         rest = self.names.var(add(self._deep(depth), mul(depth, -1)), "z")
         nothing = Store(rows, add(mul(own.dim, pitch), add(depth, rest.dim)), const(0, Scalar.I32))
         tail = (For(rest, Loop.VECTOR, (nothing,)),) if rest.extent != 0 else ()
+        reads = [at for at in dims_of(p.first) if moves((at,), self.row)]
+        if all(stride(at, self.row) == 1 != stride(at, last) for at in reads):
+            block, row, at_row = pieces(self.names, own.extent or 0, SQUARE, "r")
+            square = For(last, Loop.VECTOR, (For(row, Loop.TILE, (Rewrite({own: at_row}).stmt(fill),)),))
+            zeros = serial([own], tail) if tail else ()
+            return *_loops([block, *outer], (square,)), *zeros
         return serial([own], (*serial(outer, (For(last, Loop.VECTOR, (fill,)),)), *tail))
 
     def _deep(self, words: Dim) -> Dim:
@@ -261,6 +295,8 @@ class _Tile:
         p, dot = self.product, self.tiling.dot
         if dot is None:
             return p.summed, factor
+        if self.tiling.split:
+            return p.summed, split(factor)[0]
         *outer, last = p.summed
         return (*outer, self.words), word(factor, last, self.words, dot, first=first)
 
@@ -269,7 +305,7 @@ class _Tile:
         p, t = self.product, self.tiling
         first = p.first if t.copy_rows else self._terms(p.first, first=True)[1]
         second = p.second if t.copy_lanes else self._terms(p.second, first=False)[1]
-        loops = (*p.summed[:-1], self.words)
+        loops = p.summed if t.split else (*p.summed[:-1], self.words)
         if not t.matrix:
             return replace(p, summed=loops, first=first, second=second)
         one = self.names.var(self._deep(_flat(loops)[1]), "w")
@@ -375,16 +411,42 @@ class _Tile:
         i, e = self.names.var(size, "i"), self.names.var(size, "e")
         at = Rewrite({self.row: add(first, i.dim), within: lane.dim})
         assert self.tiling.dot is not None, "tiles of matrices sum dots"
-        term = Fold(sums, Op.ADD, alu(self.tiling.dot, at.expr(p.first), at.expr(p.second)), i.dim)
+        dots = (alu(self.tiling.dot, at.expr(p.first), at.expr(x)) for x in self._parts(p.second))
+        terms = tuple(Fold(sums, Op.ADD, x, i.dim) for x in dots)
         kept = self._reserve("tile", load(sums, 0), size * self.tiling.panel)
         place = add(mul(e.dim, self.tiling.panel), lane.dim)
         body = (
             Alloc(sums, p.sum.value),
-            *serial(p.summed, (For(i, Loop.UNROLL, (term,)),)),
+            *serial(p.summed, (For(i, Loop.UNROLL, terms),)),
             For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)),
         )
         rows = minimum(size, add(self.count, mul(first, -1)))
-        return For(lane, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, rows, within)
+        again = self._again(kept, first, rows, within) if self.tiling.split else ()
+        tile = For(lane, Loop.VECTOR, body, self.tiling.registers)
+        return tile, *again, *self._after(kept, first, rows, within)
+
+    def _parts(self, second: Expr) -> tuple[Expr, ...]:
+        """The words of the lanes' factor that each of the rows' is multiplied with."""
+        if not self.tiling.split:
+            return (second,)
+        assert isinstance(second, Load), "what is split is copied"
+        return second, load(second.buffer, add(second.index, self.tiling.panel))
+
+    def _again(self, kept: Buffer, first: Dim, size: Dim, within: Sym) -> tuple[Stmt, ...]:
+        """Sums that are not finite from the factors as they are: no part of an infinity is one times 0."""
+        p, e = self.whole, self.names.var(size, "e")
+        odd, total = (replace(p.sum.buffer, name=self.names.name(n), size=1) for n in ("odd", "acc"))
+        place = add(mul(e.dim, self.tiling.panel), within.dim)
+        at = Rewrite({self.row: add(first, e.dim)})
+        term = Fold(total, Op.ADD, at.expr(p.first) * at.expr(p.second))
+        sum = (Alloc(total, p.sum.value), *serial(p.summed, (term,)), Store(kept, place, load(total, 0)))
+        look = For(within, Loop.VECTOR, (Fold(odd, Op.ADD, load(kept, place) * 0.0),))
+        is_odd = alu(Op.NE, load(odd, 0), load(odd, 0))
+        return (
+            Alloc(odd, const(0.0, Scalar.F32)),
+            For(e, Loop.SERIAL, (look,)),
+            If(is_odd, (For(e, Loop.SERIAL, (For(within, Loop.VECTOR, sum),)),)),
+        )
 
     def _after(self, kept: Buffer, first: Dim, size: Dim, within: Sym) -> tuple[Stmt, ...]:
         """What is made of the sums, along the lanes or along the rows: in squares that are transposed in

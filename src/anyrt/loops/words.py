@@ -14,7 +14,7 @@ from anyrt.ir.kernel import Cast, Expr, Load, Op, alu, bitcast, const, load
 from anyrt.ir.visit import Rewrite
 
 PARTS = {Op.DOT2: 2, Op.DOT4: 4, Op.DOT4U: 4}  # terms of a word
-SUMS = {(Scalar.BF16, Scalar.F32), (Scalar.I8, Scalar.I32)}
+SUMS = {(Scalar.BF16, Scalar.F32), (Scalar.F16, Scalar.F32), (Scalar.I8, Scalar.I32)}
 UPPER = -65536  # the upper half of a word
 OFFSET = -2139062144  # 0x80808080: makes unsigned bytes of signed ones
 
@@ -32,6 +32,17 @@ def word(x: Expr, term: Sym, number: Sym, op: Op, *, first: bool) -> Expr:
     terms = [Rewrite({term: add(mul(number.dim, count), k)}).expr(x) for k in range(count)]
     joined = _beside(terms) or _joined(terms, op)
     return joined ^ OFFSET if op is Op.DOT4U and first else joined
+
+
+def split(x: Expr) -> tuple[Expr, tuple[Expr, Expr]]:
+    """A float16 as two bfloat16, whose sum it is: a word of both, and words of each twice. The dots of the
+    first one with both of another number's give the product of the two. Nothing is split of infinities."""
+    bits = bitcast(x, Scalar.I32)
+    high = bits & UPPER
+    low = bitcast(x - bitcast(high, Scalar.F32), Scalar.I32)
+    half = const(16, Scalar.I32)
+    upper, lower = alu(Op.LSHR, high, half), alu(Op.LSHR, low, half)
+    return upper | low, (upper | high, lower | low)
 
 
 def counted(at: Dim, loops: Sequence[Sym], counter: Dim) -> Dim | None:

@@ -9,13 +9,14 @@ Developer's Manual, volume 1, chapter 18, "Programming with Intel AMX")
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.core.dims import Dim, Sym, linear, substitute
-from anyrt.ir.kernel import Alloc, Alu, Const, Fold, For, Load, Loop, Op, Store
+from anyrt.ir.kernel import Alloc, Alu, Const, Expr, Fold, For, Load, Loop, Op, Store
 
 SIDE: Final = 16  # rows of a tile, and words of each
 WORD: Final = 4  # bytes
@@ -27,14 +28,15 @@ DOTS: Final = {Op.DOT2: "llvm.x86.tdpbf16ps", Op.DOT4: "llvm.x86.tdpbssd"}
 @dataclass(frozen=True, slots=True)
 class Product:
     """What a loop sums: rows × lanes of dots over `count` words, stored to `target`. The factors and the
-    target are given at the first row, lane and word, with the elements from one row to the next."""
+    target are given at the first row, lane and word, with the elements from one row to the next. Several
+    second factors, whose words alternate, have one first factor."""
 
     op: Op
     rows: int
     count: Dim
     first: Load
     pitch: Dim
-    second: Load
+    seconds: tuple[Load, ...]
     target: Store
 
 
@@ -49,12 +51,15 @@ def found(loop: For) -> Product | None:
                 For(
                     var=word,
                     kind=Loop.SERIAL,
-                    body=(For(var=row, kind=Loop.UNROLL, body=(Fold(op=Op.ADD) as fold,)),),
+                    body=(For(var=row, kind=Loop.UNROLL, body=folds),),
                 ),
                 For(var=out, kind=Loop.UNROLL, body=(Store(value=Load(buffer=stored)) as store,)),
             ),
-        ) if lane.extent == LANES and sums == fold.buffer == stored and height(sums.size):
-            return _product(lane, word, row, out, fold, store)
+        ) if lane.extent == LANES and sums == stored and height(sums.size) and folds:
+            terms = tuple(
+                s.value for s in folds if isinstance(s, Fold) and (s.buffer, s.op) == (sums, Op.ADD)
+            )
+            return _product((lane, word, row, out), terms, store) if len(terms) == len(folds) else None
     return None
 
 
@@ -65,29 +70,36 @@ def height(rows: Dim) -> int:
     return rows if rows <= SIDE else rows // 2
 
 
-def _product(lane: Sym, word: Sym, row: Sym, out: Sym, fold: Fold, store: Store) -> Product | None:
-    match fold.value:
-        case Alu(op=op, args=(Load() as first, Load() as second)) if op in DOTS:
-            pass
-        case _:
-            return None
-    pitch = _step(first.index, row)
+def _product(loops: tuple[Sym, Sym, Sym, Sym], terms: tuple[Expr, ...], store: Store) -> Product | None:
+    lane, word, row, out = loops
+    dots = [x for x in terms if isinstance(x, Alu) and x.op in DOTS]
+    loads = [x.args[1] for x in dots]
+    seconds = tuple(x for x in loads if isinstance(x, Load))
+    if len(seconds) < len(terms) or len({(x.op, x.args[0]) for x in dots}) > 1:
+        return None
+    op, first = dots[0].op, dots[0].args[0]
+    if not isinstance(first, Load) or len({x.buffer for x in seconds}) > 1:
+        return None
+    pitch, size = _step(first.index, row), seconds[0].elements
+    deep = len(seconds) * LANES * size
     moves = (
         (first.index, {word: first.elements, lane: 0}),
-        (second.index, {lane: second.elements, word: LANES * second.elements, row: 0}),
+        *((x.index, {lane: size, word: deep, row: 0}) for x in seconds),
         (store.index, {lane: 1, out: LANES}),
     )
     even = all(_step(at, var) == step for at, steps in moves for var, step in steps.items())
-    if not even or pitch is None or not isinstance(word.extent, int) or word.extent % SIDE:
+    if not even or pitch is None or not isinstance(row.extent, int):
+        return None
+    if not isinstance(word.extent, int) or word.extent % SIDE:
         return None
     zero = dict.fromkeys((lane, word, row, out), 0)
     return Product(
         op,
-        int(fold.buffer.size) if isinstance(fold.buffer.size, int) else 0,
+        row.extent,
         word.extent,
         replace(first, index=substitute(first.index, zero)),
         pitch,
-        replace(second, index=substitute(second.index, zero)),
+        tuple(replace(x, index=substitute(x.index, zero)) for x in seconds),
         Store(store.buffer, substitute(store.index, zero), store.value),
     )
 
@@ -120,9 +132,8 @@ def write(v: Values, p: Product) -> None:
     """The tiles of sums from nothing, the loop over words, and the stores."""
     scope, out, tall = v.out.scopes.inner, v.out, height(p.rows)
     rows = range(p.rows // tall)
-    first, second, target = (
-        v.address(scope, x.buffer, v.dim(x.index)) for x in (p.first, p.second, p.target)
-    )
+    first, target = (v.address(scope, x.buffer, v.dim(x.index)) for x in (p.first, p.target))
+    seconds = [v.address(scope, x.buffer, v.dim(x.index)) for x in p.seconds]
     pitch = out.put(scope, f"mul i64 {v.dim(p.pitch)}, {ll.BYTES[p.first.buffer.stored]}")
     for r in rows:
         for c in range(2):
@@ -142,14 +153,14 @@ def write(v: Values, p: Product) -> None:
             scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {pitch}, {r * tall}')}"
         )
         _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(FIRST[r])), ("ptr", row), ("i64", pitch))
-    words = out.put(scope, f"mul i64 {at}, {LANES}")
-    for c in range(2):
-        lane = out.put(scope, f"add i64 {words}, {c * SIDE}")
-        start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {lane}")
-        step = ("i64", str(LANES * WORD))
-        _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
-    for r in rows:
+    words = out.put(scope, f"mul i64 {at}, {LANES * len(seconds)}")
+    for second in seconds:
         for c in range(2):
+            lane = out.put(scope, f"add i64 {words}, {c * SIDE}")
+            start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {lane}")
+            step = ("i64", str(LANES * WORD * len(seconds)))
+            _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
+        for r, c in product(rows, range(2)):
             tiles = (2 * r + c, FIRST[r], SECOND[c])
             _call(v, scope, DOTS[p.op], *(("i8", str(t)) for t in tiles))
     scope.lines.append(f"  {after} = add nuw nsw i64 {at}, {SIDE}")

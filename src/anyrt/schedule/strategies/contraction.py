@@ -19,10 +19,18 @@ from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import moves, stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
-from anyrt.loops.words import PARTS, narrow
+from anyrt.loops.words import narrow
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
-from anyrt.schedule.strategies.words import PANEL, SIDE, WORTH, stride_in_panel, takes_words, words_for
+from anyrt.schedule.strategies.words import (
+    PANEL,
+    SIDE,
+    WORTH,
+    splits,
+    stride_in_panel,
+    takes_words,
+    words_for,
+)
 
 LIGHT = 12  # instructions that are made of a sum in registers, where their text is there once for each row
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
@@ -30,6 +38,7 @@ WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
 SHARE = 4  # of the second cache, the part that one of the things holds that are read again
 ROWS = 4  # from which panels are worth copying
+COPIED = 4  # times as much is done at once where all factors are copied, which the next item does again
 WORST = 16  # less than any other score of a loop for the lanes
 FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
@@ -123,7 +132,9 @@ def _joined(p: Product, row: Sym | None, lane: Sym, c: Context) -> tuple[Product
     """Rows that are too few for a tile, together with those of the loop around them, and how many of them
     belong together: tiles hold whole turns of that loop, so that their places are known beforehand."""
     around = max((v for v in p.rows if v is not row), key=lambda v: -_distance(p.first, v), default=None)
-    if row is None or around is None or not isinstance(row.extent, int) or 2 * row.extent > LONG:
+    if row is None or around is None or not isinstance(row.extent, int):
+        return p, row, 1
+    if 2 * row.extent > LONG and not splits(p, c.machine):
         return p, row, 1
     return (*join_rows(p, around, row, c.names), row.extent)
 
@@ -185,7 +196,8 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     if words is not None:
         plain = replace(plain, dot=words.dot, copy_rows=words.copy_rows, copy_lanes=words.copy_lanes)
         if words.matrix_rows:
-            plain = replace(plain, rows=words.matrix_rows, registers=SIDE // width, unit=1, matrix=True)
+            plain = replace(plain, rows=words.matrix_rows, registers=SIDE // width, unit=1)
+            plain = replace(plain, matrix=True, split=words.split)
     tall = plain.rows
     tiles, panels = -(-rows // tall), -(-lanes // plain.panel)
     others = [v for v in p.lanes if v is not lane]
@@ -206,8 +218,12 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     alone = plain.copy_lanes and not plain.copy_rows  # all rows of a panel are in one item
     rest = (v for v in (*p.both, *others) if v is not lane)
     beside = prod(map(c.estimate, rest)) * (1 if alone else more)
-    held = _kept(plain.panel * terms // (PARTS[words.dot] if words else 1), c)
-    at_once, wide = _grain(tiles, min(panels, held), beside, alone, c)
+    own = terms // (words.parts if words else 1)
+    held, most = _kept(plain.panel * own, c), tiles
+    if words is not None and words.copy_rows:
+        most, held = 2 * _kept(tall * own, c), panels
+    items = c.pieces.items // (COPIED if words is not None and words.split else 1)
+    at_once, wide = _grain(min(tiles, most), min(panels, held), beside, alone, items)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
     return replace(
@@ -234,15 +250,15 @@ def _kept(elements: int, c: Context) -> int:
     return max(1, c.machine.l2_bytes // (SHARE * 4 * max(1, elements)))
 
 
-def _grain(tiles: int, panels: int, beside: int, alone: bool, c: Context) -> tuple[int, int]:
+def _grain(tiles: int, panels: int, beside: int, alone: bool, most: int) -> tuple[int, int]:
     """Tiles and panels of an item: many, but not so many that threads have nothing to do; `alone`: one panel
-    rather than fewer tiles."""
+    rather than fewer tiles; no more than `most` items."""
     at_once, wide = min(tiles, TILES), min(panels, PANELS)
 
     def items() -> int:
         return beside * -(-tiles // at_once) * -(-panels // wide)
 
-    while items() < c.pieces.items and (at_once > 1 or wide > 1):
+    while items() < most and (at_once > 1 or wide > 1):
         if wide >= at_once or (alone and wide > 1):
             wide = -(-wide // 2)
         else:

@@ -21,17 +21,25 @@ PANEL = 32  # lanes of a constant's panels
 SIDE = 32  # rows and lanes of the tiles that four registers for matrices hold
 NEARLY = 24  # rows of a tile that is not worth filling up by copying
 WORTH = 8  # rows from which words are worth making
+MANY = 24  # rows from which float16 is worth splitting
 APART = 2048  # bytes: rows that lie a multiple of it apart meet in few lines of the nearest cache
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The instruction, what is copied, and the rows of tiles of matrices (0: there are none)."""
+    """The instruction, what is copied, and the rows of tiles of matrices (0: there are none). `split`: words
+    hold the two parts of one term."""
 
     dot: Op
     copy_rows: bool
     copy_lanes: bool
     matrix_rows: int = 0
+    split: bool = False
+
+    @property
+    def parts(self) -> int:
+        """Terms of a word."""
+        return 1 if self.split else PARTS[self.dot]
 
 
 def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machine) -> Words | None:
@@ -39,7 +47,8 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     making. `rows`: an estimate."""
     dot = _dot(p, machine)
     if dot is None:
-        return None
+        split = bool(p.summed) and splits(p, machine) and rows >= MANY
+        return Words(Op.DOT2, True, True, _filled(row, rows), split=True) if split else None
     number = Sym("words", extent=(p.summed[-1].extent or 0) // PARTS[dot])
     first = word(p.first, p.summed[-1], number, dot, first=True)
     second = word(p.second, p.summed[-1], number, dot, first=False)
@@ -55,6 +64,11 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     return Words(dot, not rows_lie, not lanes_lie, height if rows_lie else _filled(row, rows))
 
 
+def splits(p: Product, machine: Machine) -> bool:
+    """True where tiles of matrices sum factors that are split in two, which are always copied."""
+    return machine.has_tiles and _types(p) == {Scalar.F16}
+
+
 def takes_words(p: Product, machine: Machine) -> bool:
     """True where tiles of matrices load the first factor's rows from where they lie."""
     dot = _dot(p, machine) if machine.has_tiles else None
@@ -67,12 +81,16 @@ def takes_words(p: Product, machine: Machine) -> bool:
 
 def _dot(p: Product, machine: Machine) -> Op | None:
     """The instruction that sums several products of narrow factors at once."""
-    types = {narrow(p.first), narrow(p.second)}
+    types = _types(p)
     bytes_by = Op.DOT4 if machine.has_tiles else machine.has_vnni and Op.DOT4U
     able = {Scalar.BF16: (machine.has_tiles or machine.has_bf16) and Op.DOT2, Scalar.I8: bytes_by}
     found = able.get(next(iter(types)) or Scalar.F32) if len(types) == 1 else None
     last = p.summed[-1].extent if p.summed else None
     return found if found and isinstance(last, int) and last % PARTS[found] == 0 else None
+
+
+def _types(p: Product) -> set[Scalar | None]:
+    return {narrow(p.first), narrow(p.second)}
 
 
 def _elements(x: Expr) -> int:
