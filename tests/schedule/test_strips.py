@@ -16,6 +16,7 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kernel import Loop
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.statements import loops
 from anyrt.passes import PASSES
 from anyrt.prims import build as b
@@ -98,6 +99,14 @@ def test_columns_that_no_row_of_a_strip_sees_are_left_out():
     assert "96" in extents[0]  # of the sum over keys
     assert "96" not in extents[1]
     assert any("strip.row" in extent for extent in extents[1])
+
+
+def test_keys_are_copied_once_for_all_strips_of_a_batch():
+    lowered = attention(120, 90, seen=0, machine=replace(SMALL, cores=1))
+    text = print_kernels([lowered.schedules[0].launches[0].kernel])
+    assert text.count("store strip.panels") == 1
+    assert text.index("store strip.panels") < text.index("for serial strip.row")
+    assert [(m.kernel, m.finding) for m in verify(lowered, host(), [{}])] == []
 
 
 def test_what_others_want_of_the_weights_keeps_them_in_memory():

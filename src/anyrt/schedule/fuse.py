@@ -287,21 +287,46 @@ class Fusion:
         graph = cut.graph()
         ((_, made),) = graph.outputs
         part = (Part(cut.strip.root.shape, cut.start), group.buffer)
-        inner = Fusion(
+        copying = cut.copying()
+        given = {} if copying is None else {copying[2]: copying[1]}
+        inner = self._within(cut, graph, given, {made: part})
+        calls = [x.call.bound for x in inner.schedule().launches]
+        swap = self._leaves_of(cut, inner)
+        if copying is None or cut.last:
+            return Piece(cut, calls, swap)
+        before, layout, panels = copying
+        ((_, copied),) = before.outputs
+        filling = self._within(cut, before, {copied: layout}, {})
+        copies = [x.call.bound for x in filling.schedule().launches]
+        own = Buffer("strip.panels", copied.dtype, Space.SCRATCH, layout.entries)
+        swap |= self._leaves_of(cut, filling) | {filling.buffers[copied]: own, inner.buffers[panels]: own}
+        return Piece(cut, calls, swap, copies, own)
+
+    def _within(
+        self,
+        cut: Cut,
+        graph: Graph,
+        given: Mapping[Value, Layout],
+        parts: Mapping[Value, tuple[Part, Buffer]],
+    ) -> Fusion:
+        """The decisions for what an item holds."""
+        found = {p: self.layouts[leaf] for leaf, p in cut.leaves.items() if leaf in self.layouts}
+        return Fusion(
             graph,
             Sizes({**self.sizes.values, **cut.usual(self.sizes)}),
             replace(self.machine, cores=1),
             frozenset(),
             tables=self.tables,
             strategies=self.strategies,
-            parts={made: part},
-            given={p: self.layouts[leaf] for leaf, p in cut.leaves.items() if leaf in self.layouts},
+            parts=parts,
+            given={**found, **given},
             apart={cut.columns: cut.strip.pitch},
         )
-        calls = [x.call.bound for x in inner.schedule().launches]
-        leaves = {p: leaf for leaf, p in cut.leaves.items()}
-        swap = {inner.buffers[p]: self.buffers[leaf] for p, leaf in leaves.items() if p in inner.buffers}
-        return Piece(cut, calls, swap)
+
+    def _leaves_of(self, cut: Cut, inner: Fusion) -> dict[Buffer, Buffer]:
+        """What the kernels of an item read, and what lies there for the whole."""
+        leaves = {p: leaf for leaf, p in cut.leaves.items() if p in inner.buffers}
+        return {inner.buffers[p]: self.buffers[leaf] for p, leaf in leaves.items()}
 
     def _sectioned(self, group: Group, signature: Signature, name: str) -> Builder:
         """What makes the kernel for all groups of a signature: of a buffer it knows its section alone."""

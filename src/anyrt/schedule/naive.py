@@ -133,6 +133,9 @@ class Builder:
             contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
             self.sums = _kind(kernel) if contracts else "reduction"
             return kernel, self.strategies.lists[self.sums]
+        layout = self.group.layout
+        if layout is not None and layout.block is not None:  # within blocks elements lie side by side
+            self.vars.sort(key=lambda v: stride(store.index, v) == 1)
         return self._kernel(serial(self.vars, (store,))), self.strategies.map
 
     def _kernel(self, body: Sequence[Stmt]) -> Kernel:

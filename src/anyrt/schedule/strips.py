@@ -35,6 +35,7 @@ from anyrt.core.dims import (
     product,
     substitute,
 )
+from anyrt.core.enums import DataType
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.compute import Contracted, Elements, Folded
@@ -48,13 +49,16 @@ from anyrt.loops.parallelise import delinearise
 from anyrt.prims import build
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
+from anyrt.schedule.layout import Block, Layout, row_major
 from anyrt.schedule.reach import reach
+from anyrt.schedule.strategies.words import PANEL
 
 TALL = 14  # rows of a tile: strips of an open number hold a multiple of them
 MOST = 128  # rows
 LINE = 64  # bytes
 SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
 COPIED = 8  # rows that take as long as copying what all rows of a strip are multiplied with
+NEAR = 1 << 16  # scores of a strip, beside which a batch's keys and values stay in the second cache
 FLOAT = 4  # bytes
 BOTH = 2  # scores, and what softmax makes of them
 BLOCK = 2  # registers: columns that are left out in one piece
@@ -62,11 +66,22 @@ AT: Final = Sym("strip.at")
 
 
 @dataclass(frozen=True, slots=True)
+class Across:
+    """The operand of a contraction whose `axis` becomes lanes, although another one is innermost."""
+
+    reader: Value
+    operand: Value
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
 class Strip:
     """`root`: what is made in strips, a contraction, `product`, or what single elements `after` it make of it
     and of folds of what it reads; `inside`: all that is computed for a strip. Along `batches` a strip has one
     element, along `row` so many as `size` says, along the rest all. `factor`: what the product reads of them;
-    `reach`: of that, how many columns count in row `AT`. A strip computes whole `block`s of columns."""
+    `reach`: of that, how many columns count in row `AT`. A strip computes whole `block`s of columns.
+    `across`: which operand the factor's contraction reads across its rows; then the strips of a batch are one
+    item, which begins with copying that to panels."""
 
     root: Value
     inside: frozenset[Value]
@@ -78,11 +93,12 @@ class Strip:
     factor: Value
     block: int
     reach: Dim | None = None
+    across: Across | None = None
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What of it a kernel depends on."""
-        return self.batches, self.row, self.size, self.block, self.reach
+        return self.batches, self.row, self.size, self.block, self.reach, self.across is None
 
     @property
     def loops(self) -> dict[int, Sym]:
@@ -164,18 +180,51 @@ def _strip(
         ):
             block = BLOCK * machine.lanes
             strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
-            ends = _reach(strip, labels, how)
-            yield replace(strip, reach=ends, size=_size(strip, ends is not None, sizes, machine))
+            strip = replace(strip, reach=_reach(strip, labels, how))
+            yield _shared(strip, sizes, machine) or replace(strip, size=_size(strip, sizes, machine))
 
 
-def _size(strip: Strip, shrinks: bool, sizes: Sizes, machine: Machine) -> int:
+def _shared(strip: Strip, sizes: Sizes, machine: Machine) -> Strip | None:
+    """The strips of a batch as one item, where there are enough batches and strips are so low that copying
+    counts."""
+    across = _across(strip)
+    rows, columns = strip.root.shape[strip.row], strip.factor.shape[-1]
+    batches = prod(sizes.of(strip.root.shape[k]) for k in strip.batches)
+    if across is None or batches < 2 * machine.cores:
+        return None
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return None
+    shared = replace(strip, across=across, size=min(strip.size, max(2 * TALL, NEAR // columns)))
+    shared = replace(shared, size=_size(shared, sizes, machine))
+    return shared if shared.size < MOST and 2 * shared.size <= rows else None
+
+
+def _across(strip: Strip) -> Across | None:
+    """What the factor's contraction reads so."""
+    (reader,) = (v for v in strip.inside if v is not strip.product and isinstance(v.compute, Contracted))
+    how = reader.compute
+    assert isinstance(how, Contracted), "it has been chosen so"
+    for arg, labels, others in zip(reader.args, (how.left, how.right), (how.right, how.left), strict=True):
+        lane = how.out[-1]
+        if (
+            lane in labels
+            and lane not in others
+            and labels[-1] not in how.out
+            and arg.dtype is DataType.FLOAT
+        ):
+            return Across(reader, arg, labels.index(lane))
+    return None
+
+
+def _size(strip: Strip, sizes: Sizes, machine: Machine) -> int:
     """Rows of a strip, at most those of `strip`: so many that all threads have some; of which the rows of all
     are a multiple, where that can be. Where columns are left out, so few that not many are computed for the
     sake of other rows, and so many that what is copied for a strip is no matter."""
     rows, most = strip.root.shape[strip.row], strip.size
     many = sizes.of(rows)
-    if shrinks:
-        most = min(most, max(TALL, isqrt(COPIED * many)))
+    if strip.reach is not None:
+        copied = COPIED if strip.across is None else COPIED // 2
+        most = min(most, max(MOST // 4, isqrt(copied * many)))
     others = prod(sizes.of(strip.root.shape[k]) for k in strip.batches)
     most = min(most, max(2 * TALL, -(-many * others // (2 * machine.cores))))
     if not isinstance(rows, int):
@@ -254,7 +303,8 @@ def _leads(v: Value, last: Value) -> bool:
 class Cut:
     """The graph of one strip, or of the `last` one, where it is known to have fewer rows: `loops` number the
     strips; `leaves` has what stands for the `stored` values it reads, and `start` is where in the
-    whole result the strip begins; `columns` of its rows are computed, where `lets` say what symbols are."""
+    whole result the strip begins; `columns` of its rows are computed, where `lets` say what symbols are;
+    `panels`: what stands for what is copied for all strips of a batch, and what that is."""
 
     strip: Strip
     stored: Container[Value]
@@ -264,6 +314,7 @@ class Cut:
     columns: Dim = 0
     lets: Mapping[Sym, Dim] = field(default_factory=dict)
     leaves: dict[Value, Value] = field(default_factory=dict)
+    panels: tuple[Value, Value] | None = None
     _done: dict[tuple[Value, tuple[tuple[int, Dim, Dim], ...]], Value] = field(default_factory=dict)
 
     def graph(self) -> Graph:
@@ -277,8 +328,20 @@ class Cut:
         self.columns, self.lets = s.columns(first)
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
         made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
-        inputs = tuple((f"leaf{n}", p) for n, p in enumerate(self.leaves.values()))
-        return Graph(inputs, (("strip", made),))
+        own = () if self.panels is None else (("panels", self.panels[0]),)
+        return Graph((*self._inputs, *own), (("strip", made),))
+
+    @property
+    def _inputs(self) -> tuple[tuple[str, Value], ...]:
+        return tuple((f"leaf{n}", p) for n, p in enumerate(self.leaves.values()))
+
+    def copying(self) -> tuple[Graph, Layout, Value] | None:
+        """What makes the panels, how they lie, and what stands for them in the strips."""
+        if self.panels is None or self.strip.across is None:
+            return None
+        panels, whole = self.panels
+        layout = replace(row_major(whole.shape), block=Block(self.strip.across.axis, PANEL))
+        return Graph(self._inputs, (("panels", build.identity(whole)),)), layout, panels
 
     def usual(self, sizes: Sizes) -> dict[str, int]:
         """The numbers of a strip in the middle."""
@@ -327,8 +390,22 @@ class Cut:
             ranges = {k: here[n] for k, n in of.items() if n in here}
             if v is self.strip.product and self.strip.reach is not None:
                 ranges |= {k: (0, self.columns) for k, label in enumerate(labels) if label not in how.out}
-            args.append(self._cut(arg, ranges))
+            across = self.strip.across
+            shared = across is not None and v is across.reader and arg is across.operand
+            args.append(
+                self._panels(arg, ranges, across.axis) if across and shared else self._cut(arg, ranges)
+            )
         return apply(v.op, *args)
+
+    def _panels(self, v: Value, ranges: Mapping[int, tuple[Dim, Dim]], axis: int) -> Value:
+        """What is copied for all strips of a batch, and of that what one reads."""
+        whole = self._cut(v, {k: r for k, r in ranges.items() if k != axis})
+        self.panels = build.param("panels", whole.shape, whole.dtype), whole
+        start, size = (
+            [ranges.get(axis, (0, d))[n] if k == axis else (0, d)[n] for k, d in enumerate(whole.shape)]
+            for n in (0, 1)
+        )
+        return build.slice_(self.panels[0], start, size, (1,) * len(start))
 
     def _whole(self, v: Value) -> Value:
         """What is read from memory, or moved from there, for the strip."""
@@ -345,39 +422,54 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The kernels of a strip; `swap`: what they read, and what lies there for the whole."""
+    """The kernels of a strip, `copies` for all strips of a batch before; `swap`: what they read, and what
+    lies there for the whole; `panels`: what the copies make."""
 
     cut: Cut
     kernels: Sequence[Kernel]
     swap: Mapping[Buffer, Buffer]
+    copies: Sequence[Kernel] = ()
+    panels: Buffer | None = None
 
 
 def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
-    """The kernels of a strip as one, which stores to `made`: its items are the strips, its intermediate
-    tensors lie in scratch. A second piece is that of the last strip."""
-    loops, row = pieces[0].cut.loops, pieces[0].cut.loops[-1]
-    bodies, needs, works = zip(*(_body(piece, made) for piece in pieces), strict=True)
+    """The kernels of a strip as one, which stores to `made`: its items are the strips, or all of a batch, its
+    intermediate tensors lie in scratch. A second piece is that of the last strip."""
+    first = pieces[0]
+    *batches, row = first.cut.loops
+    bodies, needs, works = zip(*(_body(piece, piece.kernels, made) for piece in pieces), strict=True)
+    body, scratch, work = _chosen(bodies, row), reduce(maximum, needs), reduce(maximum, works)
+    loops = [*batches, row]
+    if first.panels is not None:
+        copies, need, extra = _body(first, first.copies, made)
+        body, loops = (*copies, For(row, Loop.SERIAL, body)), batches
+        work, scratch = add(mul(work, row.extent or 0), extra), maximum(scratch, need)
+        own = replace(first.panels, offset=scratch)
+        scratch = add(scratch, _aligned(mul(own.size, BITS[own.stored] // 8)))
+        body = Rewrite(access=lambda b, at: (own if b == first.panels else b, at)).body(body)
     item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
+    return Kernel(name, item, (*delinearise(loops, item.dim), *body), work, scratch)
+
+
+def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
+    """The statements for a strip, others for the last one where there are some."""
     if len(bodies) == 1:
-        chosen: tuple[Stmt, ...] = bodies[0]
-    else:
-        is_last = alu(Op.EQ, index(row.dim), index(add(row.extent or 0, -1)))
-        chosen = If(alu(Op.NOT, is_last), bodies[0]), If(is_last, bodies[1])
-    body = *delinearise(loops, item.dim), *chosen
-    return Kernel(name, item, body, reduce(maximum, works), reduce(maximum, needs))
+        return bodies[0]
+    is_last = alu(Op.EQ, index(row.dim), index(add(row.extent or 0, -1)))
+    return If(alu(Op.NOT, is_last), bodies[0]), If(is_last, bodies[1])
 
 
-def _body(piece: Piece, made: Buffer) -> tuple[tuple[Stmt, ...], Dim, Dim]:
-    """(statements, scratch, work) of an item."""
+def _body(piece: Piece, kernels: Sequence[Kernel], made: Buffer) -> tuple[tuple[Stmt, ...], Dim, Dim]:
+    """(statements, scratch, work) of kernels that run one after the other."""
     cut, swap = piece.cut, dict(piece.swap)
-    scratch = _aligned(reduce(maximum, (cut.most(k.scratch) for k in piece.kernels)))
-    for buffer in _intermediate(piece.kernels, made):
+    scratch = _aligned(reduce(maximum, (cut.most(k.scratch) for k in kernels)))
+    for buffer in _intermediate(kernels, made):
         size = cut.most(buffer.size)
         swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
     body: list[Stmt] = [Let(v, x) for v, x in cut.lets.items()]
     work: Dim = 0
-    for kernel in piece.kernels:
+    for kernel in kernels:
         own_body = Rewrite(access=lambda b, at: (swap.get(b, b), at)).body(kernel.body)
         work = add(work, mul(cut.most(kernel.work), cut.most(kernel.var.extent or 0)))
         once = kernel.var.extent == 1
