@@ -74,6 +74,11 @@ def test_a_loop_that_keeps_its_row_in_scratch_asks_for_later_ones():
     assert re.sub(r"([ir])\d+", r"\1", found) == "in_x[1200 + 600*i + r]"
 
 
+def test_a_long_row_asks_for_the_next_one_block_by_block():
+    (found,) = fetches(lowered(powers, 1 << 20, (16, 50000)))
+    assert re.sub(r"([bir])\d+", r"\1", found) == "in_x[50000 + 32768*b + 50000*i + i]"
+
+
 def test_what_the_caches_hold_together_is_not_asked_for():
     assert fetches(lowered(powers, 2 * 4 * 130 * 600 + 1)) == []
 

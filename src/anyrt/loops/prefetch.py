@@ -10,8 +10,8 @@ unless it stores, but in scratch: then memory does not rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, Sym, add, depends, substitute
 from anyrt.ir.buffer import Buffer, Space
@@ -28,27 +28,46 @@ def prefetch(kernel: Kernel, rows: int, is_large: Callable[[Buffer], bool]) -> K
     lets = [s.var for s in kernel.body if isinstance(s, Let)]
     if not lets:
         return Fail("there are no rows")
-    row, out, read, asked = lets[-1], list[Stmt](), set[Row](), set[Row]()
-    for stmt in kernel.body:
-        if isinstance(stmt, For) and stmt.kind is Loop.VECTOR:
-            found = dict(_rows(stmt, row, is_large))
-            again = [r for r in found if r in read and r not in asked]
-            read.update(found)
-            asked.update(again)
-            if all(map(_stays_near, stmt.body)):
-                later = (Fetch(r[0], substitute(found[r], {row: add(row.dim, rows)})) for r in again)
-                stmt = replace(stmt, body=(*stmt.body, *later))
-        out.append(stmt)
-    return replace(kernel, body=tuple(out)) if asked else Fail("no large row is folded twice")
+    ahead = _Ahead(lets[-1], rows, is_large)
+    body = ahead.body(kernel.body, {})
+    return replace(kernel, body=body) if ahead.asked else Fail("no large row is folded twice")
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """Asks for later rows, in loops over blocks of a row, too."""
+
+    row: Sym
+    rows: int
+    is_large: Callable[[Buffer], bool]
+    read: set[Row] = field(default_factory=set)
+    asked: set[Row] = field(default_factory=set)
+
+    def body(self, stmts: Sequence[Stmt], around: Mapping[Sym, Dim]) -> tuple[Stmt, ...]:
+        """Statements in loops of the variables `around`, which are 0 where a row begins."""
+        return tuple(self._loop(s, {**around, s.var: 0}) if isinstance(s, For) else s for s in stmts)
+
+    def _loop(self, loop: For, around: Mapping[Sym, Dim]) -> For:
+        if loop.kind is Loop.SERIAL:
+            return replace(loop, body=self.body(loop.body, around))
+        if loop.kind is not Loop.VECTOR:
+            return loop
+        found = dict(self._rows_of(loop, around))
+        again = [r for r in found if r in self.read and r not in self.asked]
+        self.read.update(found)
+        self.asked.update(again)
+        if not all(map(_stays_near, loop.body)):
+            return loop
+        later = (Fetch(r[0], substitute(found[r], {self.row: add(self.row.dim, self.rows)})) for r in again)
+        return replace(loop, body=(*loop.body, *later))
+
+    def _rows_of(self, loop: For, around: Mapping[Sym, Dim]) -> Iterator[tuple[Row, Dim]]:
+        """What a loop reads one by one of a row, and the index."""
+        for x in loads_of(loop.body):
+            outside = x.buffer.space in (Space.INPUT, Space.ARENA) and self.is_large(x.buffer)
+            if outside and depends(x.index, self.row) and stride(x.index, loop.var) == 1:
+                yield (x.buffer, substitute(x.index, around)), x.index
 
 
 def _stays_near(stmt: Stmt) -> bool:
     return isinstance(stmt, Fold) or (isinstance(stmt, Store) and stmt.buffer.space is Space.SCRATCH)
-
-
-def _rows(loop: For, row: Sym, is_large: Callable[[Buffer], bool]) -> Iterator[tuple[Row, Dim]]:
-    """What a loop reads one by one of a row, and the index."""
-    for x in loads_of(loop.body):
-        outside = x.buffer.space in (Space.INPUT, Space.ARENA) and is_large(x.buffer)
-        if outside and depends(x.index, row) and stride(x.index, loop.var) == 1:
-            yield (x.buffer, substitute(x.index, {loop.var: 0})), x.index

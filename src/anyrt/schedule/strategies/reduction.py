@@ -108,14 +108,18 @@ def _sum_in_blocks(kernel: Kernel, c: Context) -> Kernel | Fail:
 
 
 def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
-    """By as many rows as will share an item; of buffers that no cache near a core holds, or not with what
-    else is read and written where a long body leaves time for it."""
+    """By as many rows as will share an item, which may be one long row; of buffers that no cache near a core
+    holds, or not with what else is read and written where a long body leaves time for it."""
+    if kernel.var.extent == 1:
+        return Fail("there is one row")
+    is_long, why = _weight(kernel) > LONG, _several(kernel, c)
     bytes = {b: c.bytes(b) for b in buffers_of(kernel.body) if b.space in OUTSIDE}
-    more = sum(bytes.values()) if _weight(kernel) > LONG else 0
-    rows = rows_of_strip(kernel, c.estimate, _row_strips(kernel, c))
-    return prefetch(
-        kernel, max(DISTANCE, rows), lambda b: max(bytes[b], min(more, SMALL * bytes[b])) >= c.pieces.large
-    )
+    row = max(bytes.values(), default=0) // max(1, c.estimate(kernel.var))
+    if why is not None and not (is_long and c.machine.l1_bytes // 2 < row < c.machine.l2_bytes // 4):
+        return why
+    more = sum(bytes.values()) if is_long else 0
+    rows = 1 if why else max(DISTANCE, rows_of_strip(kernel, c.estimate, _row_strips(kernel, c)))
+    return prefetch(kernel, rows, lambda b: max(bytes[b], min(more, SMALL * bytes[b])) >= c.pieces.large)
 
 
 REDUCTION: Strategy = (
@@ -130,7 +134,7 @@ REDUCTION: Strategy = (
     SPLIT_BY_RANGE,
     VERSION,
     Step("cache read", lambda kernel, c: cache_read(kernel, c.names, c.pieces.cached, c.machine.costs)),
-    Step("prefetch", together(_prefetch)),
+    Step("prefetch", _prefetch),
     Step("distribute", together(_distribute)),
     Step("unroll and jam", together(_unroll_and_jam)),
     PRECOMPUTE,
