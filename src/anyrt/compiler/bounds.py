@@ -10,7 +10,7 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
 * a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
 * a sum of products does the same with the bounds of the products, of which each may be rounded below the
-  normal range of float32 as well;
+  normal range of float32 as well, or be 0 there where dots sum those of bfloat16;
 * a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
   divided by their sum where those outside are excluded;
 * what only moves elements moves the bounds.
@@ -49,6 +49,7 @@ Run = Callable[[tuple[Array, ...]], Array]  # a value for the arrays of its oper
 
 UNIT: Final = 2.0**-24
 TINY: Final = 2.0**-148  # two steps of float32 below its normal range
+LEAST: Final = 2.0**-126  # what is less is 0 to dots of bfloat16
 LARGEST: Final = 3.4e38
 WEIGHED: Final = 16
 SAFETY: Final = 2.0
@@ -88,7 +89,8 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
             case Reduce() as op:
                 error = _reduced(op, args[0])
             case Contract() as op:
-                error = _contracted(op, args)
+                bfloat = all(a.dtype is DataType.BF16 for a in value.args)
+                error = _contracted(op, args, LEAST if bfloat else TINY)
             case Gather() as op:
                 error = _gathered(op, *args)
             case Taps() as op if op.rule.weighs:
@@ -214,8 +216,9 @@ def _reduced(op: Reduce, x: Bounded) -> Errors:
     return np.where(grown > LARGEST, np.inf, total + unit * grown)  # a partial sum may have overflowed
 
 
-def _contracted(op: Contract, args: tuple[Bounded, ...]) -> Errors:
-    """As of a sum, of products whose factors are both in error."""
+def _contracted(op: Contract, args: tuple[Bounded, ...], least: float) -> Errors:
+    """As of a sum, of products whose factors are both in error; `least`: what one of them may lose where it
+    is below the normal range."""
 
     def product(a: Errors, b: Errors) -> Errors:
         return op.contracted(a, b).astype(np.float64)
@@ -226,7 +229,7 @@ def _contracted(op: Contract, args: tuple[Bounded, ...]) -> Errors:
     if args[0].array.dtype.kind != "f":
         return error
     grown, terms = product(a, b), product(np.ones_like(a), np.ones_like(b))
-    error = error + UNIT * (8 + 2 * np.sqrt(terms)) * grown + TINY * terms
+    error = error + UNIT * (8 + 2 * np.sqrt(terms)) * grown + least * terms
     return np.where(grown > LARGEST, np.inf, error)
 
 
