@@ -1,6 +1,7 @@
 """Images of windows in scratch, and sums of several rows of windows in registers."""
 
 from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.loops.window_tile import Size, window_tile, windows_of
 
 TEXT = """
@@ -80,6 +81,14 @@ def test_bands_have_images_of_their_own(after, names):
     assert text.startswith(
         'kernel "k" p0 0.. < 1 work 1 scratch 64 {\n  for serial cc14 0.. < 3 {\n    for serial b'
     )
+
+
+def test_terms_of_an_open_number_have_a_loop(names):
+    planes = TEXT.replace("for serial k4", "for serial n5 0.. < n {\nfor serial k4")
+    planes = planes.replace("store y", "}\nstore y")
+    (kernel,) = parse_kernels("symbol n 0..64\n" + planes.replace("x[20*c1", "x[60*n5 + 20*c1"))
+    text = print_kernels([tiled(names, Size(None, 2, 1, 1))(kernel)])
+    assert ("for serial n5 0.. < n" in text, "unroll n5" in text) == (True, False)
 
 
 def test_a_sum_that_slides_along_nothing_has_no_windows():

@@ -307,7 +307,7 @@ class _Tiles:
         loops = [v for v in (columns.tap, *w.planes, i, rows.tap) if v is not None]
         copies = self.size.registers
         for var in reversed(loops):
-            copies *= var.extent if isinstance(var.extent, int) else COPIES
+            copies *= var.extent if isinstance(var.extent, int) else COPIES + 1
             term = (For(var, Loop.UNROLL if var is i or copies <= COPIES else Loop.SERIAL, term),)
         stores = _of_sums(w, add(self.start, add(first, e.dim)), rows.out, load(sums, e.dim))
         body = (Alloc(sums, w.sum.value), *term, For(e, Loop.UNROLL, stores))
