@@ -12,7 +12,9 @@ from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.interpret import compute, interpret
 from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import Fail, Rule, rewrite
+from anyrt.passes.late_division import LATE_DIVISION
 from anyrt.passes.rules import RULES, holds
+from anyrt.prims import build as b
 from anyrt.prims.const import Param
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 1.0, -1.0, 0.5, -2.5, 300.7, 3.3e38, 127.5]
@@ -115,3 +117,11 @@ def test_a_guard_says_why_it_refuses():
     by_name = {r.name: r for r in RULES}
     value = by_name["cast to the same type"].example(random.Random(0).randrange)
     assert by_name["identity"].apply(value) == Fail("another pattern")
+
+
+def test_weights_of_one_row_of_values_are_divided_where_they_are():
+    """A vector of weights and one of values have a number as their product, which has no row to divide."""
+    x = b.param("x", (5,), DataType.FLOAT)
+    powers = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, (0,))))
+    y = b.contract("j,j->", b.map_("div", powers, b.reduce_("sum", powers, (0,))), x)
+    assert rewrite(Graph((("x", x),), (("y", y),)), [LATE_DIVISION]).outputs == (("y", y),)

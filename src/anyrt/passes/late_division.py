@@ -45,7 +45,7 @@ def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels
         return Fail("its rows have no sums in float32")
     if _folded(total, "sum", last) is not powers or not _is_at_most_one(powers, last):
         return Fail("they are no powers of differences from the largest, and their sums")
-    if left[last] in to or left[last] not in right or to[:-1] != left[:-1]:
+    if left[last] in to or left[last] not in right or len(to) != len(left) or to[:-1] != left[:-1]:
         return Fail("not the last axis is summed, or the result's rows are others")
     return None
 
