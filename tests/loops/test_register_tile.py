@@ -122,7 +122,7 @@ def test_code_agrees_with_the_interpreter(name, machine):
     assert verify(lowered(graph, machine), host(), sizes) == ()
 
 
-@pytest.mark.parametrize("name", ["odd", "bytes", "halves", "convolution"])
+@pytest.mark.parametrize("name", ["odd", "bytes", "few rows of bytes", "halves", "convolution"])
 @pytest.mark.parametrize("level", ["avx2", "sse2"])
 def test_other_processors_have_tiles_of_their_own(name, level):
     target = choose(level)

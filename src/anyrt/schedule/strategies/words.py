@@ -53,8 +53,11 @@ def words_for(p: Product, row: Sym | None, lane: Sym, rows: int, machine: Machin
     first = word(p.first, p.summed[-1], number, dot, first=True)
     second = word(p.second, p.summed[-1], number, dot, first=False)
     panels = isinstance(second, Load) and stride_in_panel(second.index, lane) == second.elements
-    if not panels and rows < WORTH:
+    few = rows < WORTH
+    if not panels and few:
         return None
+    if dot is Op.DOT4 and not machine.has_tiles and not (panels and few):
+        return None  # bytes are taken out of words faster than loaded across them, once
     if not machine.has_tiles:
         return Words(dot, not isinstance(first, Load), not panels)
     loops = (*p.summed[:-1], number)
@@ -80,9 +83,9 @@ def takes_words(p: Product, machine: Machine) -> bool:
 
 
 def _dot(p: Product, machine: Machine) -> Op | None:
-    """The instruction that sums several products of narrow factors at once."""
+    """The instruction that sums several products of narrow factors at once; that of bytes may be several."""
     types = _types(p)
-    bytes_by = Op.DOT4 if machine.has_tiles else machine.has_vnni and Op.DOT4U
+    bytes_by = Op.DOT4U if machine.has_vnni and not machine.has_tiles else Op.DOT4
     able = {Scalar.BF16: (machine.has_tiles or machine.has_bf16) and Op.DOT2, Scalar.I8: bytes_by}
     found = able.get(next(iter(types)) or Scalar.F32) if len(types) == 1 else None
     last = p.summed[-1].extent if p.summed else None
