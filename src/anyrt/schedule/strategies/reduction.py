@@ -12,7 +12,7 @@ from anyrt.core.dims import Sym
 from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import Fold, For, Kernel, Let, Loop
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import allocations, buffers_of, expressions, loops
+from anyrt.ir.statements import allocations, buffers_of, expressions, loops, stores
 from anyrt.ir.visit import parts, statements
 from anyrt.loops.cache_read import cache_read
 from anyrt.loops.distribute import RowStrips, distribute, rows_of_strip
@@ -20,6 +20,7 @@ from anyrt.loops.fold_across import fold_across
 from anyrt.loops.fuse_folds import fuse_folds
 from anyrt.loops.nest import interleaves, nest_of, read_across
 from anyrt.loops.prefetch import prefetch
+from anyrt.loops.store_in_place import store_in_place
 from anyrt.loops.sum_in_blocks import sum_in_blocks
 from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.elements import Refusal
@@ -122,6 +123,15 @@ def _prefetch(kernel: Kernel, c: Context) -> Kernel | Fail:
     return prefetch(kernel, rows, lambda b: max(bytes[b], min(more, SMALL * bytes[b])) >= c.pieces.large)
 
 
+def _store_in_place(kernel: Kernel, c: Context) -> Kernel | Fail:
+    """Of rows that are computed once, unless results are written past the caches."""
+    if _weight(kernel) <= LONG or not any(isinstance(s, Let) for s in kernel.body):
+        return Fail("rows may come twice")
+    if any(c.past[s.buffer].rows != 0 for s in stores(kernel.body) if s.buffer in c.past):
+        return Fail("its results are written past the caches")
+    return store_in_place(kernel)
+
+
 REDUCTION: Strategy = (
     Step("fold across", lambda kernel, c: fold_across(kernel, c.names, c.pieces.column)),
     COLLAPSE,
@@ -137,6 +147,7 @@ REDUCTION: Strategy = (
     Step("prefetch", _prefetch),
     Step("distribute", together(_distribute)),
     Step("unroll and jam", together(_unroll_and_jam)),
+    Step("store in place", _store_in_place),
     PRECOMPUTE,
     NONTEMPORAL,
 )

@@ -1,0 +1,50 @@
+"""Store in place: what a row leaves in scratch for the loop that writes its results lies where these will.
+
+    vector r: row[r] = f(x[64i + r]); acc += f(…)      vector r: y[64i + r] = f(x[64i + r]); acc += f(…)
+    vector r: y[64i + r] = row[r] * acc            ->  vector r: y[64i + r] = y[64i + r] * acc
+
+The lines of the results are fetched while the row is computed, and the first cache has room for one row more.
+Only where a row is computed once: what comes twice, as the last rows of strips do, would be finished twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.dims import Dim, substitute, symbols
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.kernel import For, Kernel, Let, Load, Loop, Store
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import expressions, stores
+from anyrt.ir.visit import Rewrite, parts
+from anyrt.loops.nest import stride
+
+
+def store_in_place(kernel: Kernel) -> Kernel | Fail:
+    """The row that the last loop reads, in the place of its results."""
+    last = kernel.body[-1]
+    match last:
+        case For(kind=Loop.VECTOR, body=(Store(buffer=result) as store,)):
+            row = _row(last, store)
+        case _:
+            return Fail("its last loop writes no row")
+    known = {kernel.var, last.var, *(s.var for s in kernel.body if isinstance(s, Let))}
+    if row is None or not symbols(store.index) <= known or stride(store.index, last.var) != 1:
+        return Fail("its last loop reads no row of scratch as it writes one")
+    if any(x.buffer == result for x in parts(expressions(kernel.body)) if isinstance(x, Load)):
+        return Fail("it reads what it writes")
+    if sum(s.buffer == result for s in stores(kernel.body)) > 1:
+        return Fail("several loops write its results")
+
+    def place(buffer: Buffer, at: Dim) -> tuple[Buffer, Dim]:
+        return (result, substitute(store.index, {last.var: at})) if buffer == row else (buffer, at)
+
+    return replace(kernel, body=tuple(Rewrite(access=place, bound=False).body(kernel.body)))
+
+
+def _row(loop: For, store: Store) -> Buffer | None:
+    """What lies in scratch as the results will: of their type, in their order."""
+    for x in parts([store.value]):
+        if isinstance(x, Load) and x.buffer.space is Space.SCRATCH and x.index == loop.var.dim:
+            return x.buffer if x.buffer.stored is store.buffer.stored else None
+    return None
