@@ -108,6 +108,7 @@ CASES = {
     "turns": product("cyx,ckb->kyxb", (24, 5, 36), (24, 33, 2), constant=True),
     "turns of both": product("cyxb,ckb->kyxb", (24, 5, 36, 2), (24, 33, 2)),
     "open turns": product("cyx,ckb->kyxb", (24, 3, 36), (24, N.dim, 2)),
+    "two turns": product("kmw,kwn->mn", (24, 30, 2), (24, 2, 40), constant=True),
     "depthwise": convolution(40, 9, 40, depthwise=True),
     "depthwise of bfloat16": convolution(40, 9, 40, BF16, BF16, depthwise=True),
 }
@@ -139,6 +140,11 @@ def test_rows_that_lie_between_two_lanes_are_stored_with_them():
     made = text(CASES["turns"])
     assert "for tile b" in made
     assert re.search(r"store out_y\[b\d+ \+ .*2\*j", made)
+
+
+def test_a_last_loop_of_two_terms_is_unrolled():
+    made = text(CASES["two turns"])
+    assert re.search(r"for serial k\d+ 0.. < 24 {\n *for unroll k\d+ 0.. < 2 {\n *for unroll i", made)
 
 
 def test_positions_are_lanes_where_windows_make_few_outputs():

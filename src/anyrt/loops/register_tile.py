@@ -50,6 +50,7 @@ from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial, str
 from anyrt.loops.words import OFFSET, PARTS, counted, split, word
 
 FEW = 4  # rows of the smaller tiles that are left of an open number
+SHORT = 2  # turns of a loop over few terms
 SQUARE = 16  # terms that are read side by side, and transposed in registers
 MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
 
@@ -373,7 +374,7 @@ class _Tile:
         at = Rewrite({self.row: add(first, i.dim)})
         factors, dot = (at.expr(p.first), at.expr(p.second)), self.tiling.dot
         term = Fold(sums, Op.ADD, alu(dot or Op.MUL, *factors), i.dim)
-        summing = serial(p.summed, (For(i, Loop.UNROLL, (term,)), *self._fetch(factors[1])))
+        summing = _summing(p.summed, (For(i, Loop.UNROLL, (term,)), *self._fetch(factors[1])))
         begin = Alloc(sums, p.sum.value)
         if not self.tiling.apart:
             stores = self._beside(size, lambda n: self._stores(add(first, n), load(sums, n)))
@@ -473,6 +474,14 @@ class _Tile:
 def register_tile(kernel: Kernel, names: Names, product: Product, tiling: Tiling) -> tuple[Kernel, int]:
     """The kernel in tiles; its items are so many outer loops."""
     return _Tile(kernel, names, product, tiling).build()
+
+
+def _summing(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The loops of a sum. A last one of two turns is unrolled: left to LLVM, it moves many sums to memory and
+    back in each turn (four times slower). With three turns it does so when they are unrolled here."""
+    if len(vars) < 2 or not always_fits(vars[-1].extent or 0, SHORT):
+        return serial(vars, body)
+    return serial(vars[:-1], (For(vars[-1], Loop.UNROLL, body),))
 
 
 def always_fits(extent: Dim, size: int) -> bool:
