@@ -68,9 +68,10 @@ def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterat
 
 
 def _outputs(shape: Shape, labels: Sequence[int], others: Sequence[int], how: Contracted) -> int:
-    """How many results an operand of this shape makes of what it meets."""
-    alone = (d for d, label in zip(shape, labels, strict=True) if label in how.out and label not in others)
-    return prod(d if isinstance(d, int) else FEW for d in alone)
+    """How many results an operand of this shape makes of what it meets; many where none is its own, as of a
+    depthwise convolution."""
+    alone = [d for d, label in zip(shape, labels, strict=True) if label in how.out and label not in others]
+    return prod(d if isinstance(d, int) else FEW for d in alone) if alone else FEW
 
 
 def _walks(at: Dim, axes: Collection[int]) -> bool:
