@@ -45,8 +45,8 @@ def test_strides_are_gathered_where_that_costs_less(gather, gathers):
     assert ("shufflevector <16 x float>" in text, text.count("masked.gather")) == (not gathers, 2 * gathers)
 
 
-def test_what_lies_behind_the_lanes_of_scratch_is_read_without_a_mask():
-    room = Buffer("room", Scalar.F32, Space.SCRATCH, 7)
+def test_padded_scratch_is_read_without_a_mask():
+    room = Buffer("room", Scalar.F32, Space.SCRATCH, 7 + 16, padded=True)
     loops = [For(I7, Loop.VECTOR, (Store(Y, I7.dim, load(b, I7.dim)),)) for b in (room, X)]
     assert ["masked.load" in text_of(REFERENCE, loop) for loop in loops] == [False, True]
 

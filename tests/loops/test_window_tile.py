@@ -25,8 +25,8 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 """  # noqa: E501 (a statement is a line)
 WANTED = """\
 kernel "k" p0 0.. < 1 work 1 scratch 128 {
-  for serial r16 0.. < 3 {
-    store image13[3 + 6*r16] = 0.0:f32
+  for vector z28 0.. < 22 {
+    store image13[z28] = 0.0:f32
   }
   for serial c15 0.. < 3 {
     for serial r16 0.. < 3 {
@@ -72,12 +72,18 @@ def tiled(names, size):
     return apply
 
 
-def test_columns_are_sorted_by_their_step_and_borders_stored_once(after, names):
-    assert after(TEXT, tiled(names, Size(None, 2, 1, 3))) == WANTED
+def test_columns_are_sorted_by_their_step_and_zeros_stored_once(after, names):
+    assert after(TEXT, tiled(names, Size(None, 2, 1, 4, 3))) == WANTED
+
+
+def test_a_border_of_another_number_is_stored_behind_the_zeros(after, names):
+    other = TEXT.replace("0)], 0.0:f32))", "0)], 2.0:f32))")
+    text = after(other, tiled(names, Size(None, 2, 1, 4, 3)))
+    assert "  for serial r16 0.. < 3 {\n    store image13[3 + 6*r16] = 2.0:f32\n  }\n  for serial c15" in text
 
 
 def test_bands_have_images_of_their_own(after, names):
-    text = after(TEXT, tiled(names, Size(2, 2, 1, 1)))
+    text = after(TEXT, tiled(names, Size(2, 2, 1, 4, 1)))
     assert text.startswith(
         'kernel "k" p0 0.. < 1 work 1 scratch 64 {\n  for serial cc14 0.. < 3 {\n    for serial b'
     )

@@ -161,11 +161,10 @@ def compile_lowered(
 
 
 def scratch_bytes(lowered: Lowered) -> Dim:
-    """An upper bound of what a thread needs: the largest of fixed sizes plus every symbolic one, and what may
-    be read behind it."""
+    """An upper bound of what a thread needs: the largest of fixed sizes plus every symbolic one."""
     sizes = [k.scratch for k in lowered.module.distinct]
     fixed = max((s for s in sizes if isinstance(s, int)), default=0)
     total: Dim = fixed
     for size in {s for s in sizes if not isinstance(s, int)}:
         total = add(total, mul(size, 1))
-    return total if total == 0 else add(total, abi.BEHIND)
+    return total

@@ -136,6 +136,10 @@ class Buffer:
     # Where not 0: so large that nothing of it stays in the caches. It is written past them, which saves
     # reading it first.
     nontemporal: Dim = 0
+    # Of scratch: all of it is stored before any is read, and nobody's are its last elements, as many as the
+    # lanes of a vector. So vectors may read it whole. Where nothing was stored there may be denormal numbers,
+    # for which a processor takes a hundred cycles, though a mask leaves them out: 3 × the time was measured.
+    padded: bool = False
 
     @property
     def stored(self) -> Scalar:

@@ -74,7 +74,8 @@ class _Parser:
         group = read.integer() if read.skip("group") else 1
         addresses = self.addresses() if read.skip("addresses") else None
         nontemporal = read.dim() if read.skip("nontemporal") else 0
-        self.buffers[name] = Buffer(name, kind, space, size, offset, slope, group, addresses, nontemporal)
+        hints = slope, group, addresses, nontemporal, read.skip("padded")
+        self.buffers[name] = Buffer(name, kind, space, size, offset, *hints)
 
     def addresses(self) -> Addresses:
         read = self.reader

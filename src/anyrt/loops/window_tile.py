@@ -18,14 +18,29 @@ by what is left of them when divided by that step, so that neighbouring windows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
 from anyrt.core.dims import Dim, Fn, Sym, add, ceildiv, depends, floordiv, minimum, mod, mul, product
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Alloc, Const, Expr, Fold, For, Kernel, Load, Loop, Op, Stmt, Store, alu, load
+from anyrt.ir.kernel import (
+    Alloc,
+    Const,
+    Expr,
+    Fold,
+    For,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    const,
+    load,
+)
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
@@ -151,11 +166,12 @@ def _inside(x: Dim) -> Iterator[Dim]:
 @dataclass(frozen=True, slots=True)
 class Size:
     """How large: an item has `band` rows of windows (None: all of them), of which `tile` stay in registers,
-    each `registers` vectors wide, and copies so many `images` one after the other."""
+    each `registers` vectors of `lanes` wide, and copies so many `images` one after the other."""
 
     band: int | None
     tile: int
     registers: int
+    lanes: int
     images: int
 
 
@@ -192,7 +208,9 @@ class _Tiles:
         self.pitch = ceildiv(add(columns.at.extent or 0, self.shift), columns.step)
         count = product([*(v.extent or 0 for v in self.windows.planes), self.deep, columns.step, self.pitch])
         kind, name = self.windows.element.type, self.names.name("image")
-        self.kernel, self.image = reserve(self.kernel, name, kind, count)
+        room = self.size.registers * self.size.lanes
+        self.kernel, image = reserve(self.kernel, name, kind, add(count, room))
+        self.image = replace(image, padded=True)
 
     def _reach(self, windows: Dim) -> Dim:
         """Rows of the image that so many rows of windows cover."""
@@ -202,17 +220,21 @@ class _Tiles:
 
     def build(self) -> tuple[Kernel, int]:
         """The kernel, and how many of its outer loops are its items. What no image changes of the copy, its
-        border, is stored once for all of an item."""
+        border, is stored once for all of an item, behind zeros everywhere."""
         *outer, last = self.windows.outer or (self.names.var(1, "c"),)
         block, within, at = pieces(self.names, last.extent or 0, self.size.images, "c")
         fill = self._fill()
-        still, moving = _kept(fill, still=True), _kept(fill, still=False)
+        still, moving = _kept(fill, _is_border), _kept(fill, _is_moving)
         each = Rewrite({last: at}).body((*moving, *self._tiles()))
         items = [v for v in (*outer, block, self.band) if v.extent != 1]
-        body = (*still, *serial([within] if within.extent != 1 else [], each))
+        body = (self._zeros(), *still, *serial([within] if within.extent != 1 else [], each))
         return replace(self.kernel, body=serial(items, body)), len(items)
 
     # ---- the image ----------------------------------------------------------------------------
+
+    def _zeros(self) -> Stmt:
+        at = self.names.var(self.image.size, "z")
+        return For(at, Loop.VECTOR, (Store(self.image, at.dim, const(0, self.image.stored)),))
 
     def _fill(self) -> tuple[Stmt, ...]:
         """Loops that copy the image: for each range of rows and of columns in which no comparison of
@@ -323,15 +345,24 @@ def _of_sums(w: Windows, row: Dim, out: Sym, total: Expr) -> tuple[Stmt, ...]:
     return Rewrite({out: row}, rule=found).body(w.stores)
 
 
-def _kept(body: Sequence[Stmt], *, still: bool) -> tuple[Stmt, ...]:
-    """Of loops of stores those that store a number (`still`), or the others."""
+def _is_border(value: Expr) -> bool:
+    """True for a number that is stored around images, where that is not 0 anyway."""
+    return isinstance(value, Const) and value.value != 0
+
+
+def _is_moving(value: Expr) -> bool:
+    return not isinstance(value, Const)
+
+
+def _kept(body: Sequence[Stmt], wanted: Callable[[Expr], bool]) -> tuple[Stmt, ...]:
+    """Of loops of stores those whose value is wanted."""
     out: list[Stmt] = []
     for stmt in body:
         match stmt:
             case For(body=inner):
-                kept = _kept(inner, still=still)
+                kept = _kept(inner, wanted)
                 out += [replace(stmt, body=kept)] if kept else []
-            case Store(value=value) if isinstance(value, Const) == still:
+            case Store(value=value) if wanted(value):
                 out.append(stmt)
     return tuple(out)
 

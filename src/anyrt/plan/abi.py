@@ -33,7 +33,6 @@ CANCEL: Final = 6  # address of an int64; not 0 asks native code to stop, or 0 w
 PROGRAM: Final = 7  # address of the host program's first word
 FIRST_BINDING: Final = 8
 
-BEHIND: Final = 512  # bytes behind what a kernel keeps in a thread's scratch, which whole vectors may read
 ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, and every blob
 
 PREPARE: Final = "prepare"

@@ -280,9 +280,9 @@ class Vectors:
         )
 
     def _all_there(self, x: Load, lanes: Lanes) -> Lanes:
-        """The lanes without their mask in a thread's own memory, which goes on behind them (abi.BEHIND): LLVM
-        keeps the address of each masked load in a register."""
-        return replace(lanes, mask=None) if x.buffer.space is Space.SCRATCH else lanes
+        """The lanes without their mask where all of them may be read: LLVM keeps the address of each masked
+        load in a register."""
+        return replace(lanes, mask=None) if x.buffer.padded else lanes
 
     def _strided(self, scope: Scope, x: Load, where: str, stride: int, lanes: Lanes) -> str:
         """Whole vectors from the first to the last element read, then the wanted ones picked out: LLVM takes

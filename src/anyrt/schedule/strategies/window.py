@@ -51,7 +51,7 @@ def _size(w: Windows, c: Context) -> Size:
     band = None if w.rows is None else _band(w, w.rows, tile, c)
     bands = 1 if band is None else -(-rows // band)
     images = prod(map(c.estimate, w.outer))
-    return Size(band, tile, registers, max(1, min(IMAGES, images * bands // c.pieces.items)))
+    return Size(band, tile, registers, lanes, max(1, min(IMAGES, images * bands // c.pieces.items)))
 
 
 def _band(w: Windows, rows: Slide, tile: int, c: Context) -> int | None:
