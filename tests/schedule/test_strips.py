@@ -101,8 +101,9 @@ def test_columns_that_no_row_of_a_strip_sees_are_left_out():
     assert any("strip.row" in extent for extent in extents[1])
 
 
-def test_keys_are_copied_once_for_all_strips_of_a_batch():
-    lowered = attention(120, 90, seen=0, machine=replace(SMALL, cores=1))
+@pytest.mark.parametrize("rows", [120, 113])
+def test_keys_are_copied_once_for_all_strips_of_a_batch(rows):
+    lowered = attention(rows, 90, seen=0, machine=replace(SMALL, cores=1))
     text = print_kernels([lowered.schedules[0].launches[0].kernel])
     assert text.count("store strip.panels") == 1
     assert text.index("store strip.panels") < text.index("for serial strip.row")

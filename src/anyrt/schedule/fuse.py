@@ -292,14 +292,17 @@ class Fusion:
         inner = self._within(cut, graph, given, {made: part})
         calls = [x.call.bound for x in inner.schedule().launches]
         swap = self._leaves_of(cut, inner)
-        if copying is None or cut.last:
+        if copying is None:
             return Piece(cut, calls, swap)
         before, layout, panels = copying
         ((_, copied),) = before.outputs
+        own = Buffer("strip.panels", copied.dtype, Space.SCRATCH, layout.entries)
+        swap |= {inner.buffers[panels]: own}
+        if cut.last:  # they are there
+            return Piece(cut, calls, swap)
         filling = self._within(cut, before, {copied: layout}, {})
         copies = [x.call.bound for x in filling.schedule().launches]
-        own = Buffer("strip.panels", copied.dtype, Space.SCRATCH, layout.entries)
-        swap |= self._leaves_of(cut, filling) | {filling.buffers[copied]: own, inner.buffers[panels]: own}
+        swap |= self._leaves_of(cut, filling) | {filling.buffers[copied]: own}
         return Piece(cut, calls, swap, copies, own)
 
     def _within(
