@@ -38,7 +38,7 @@ WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
 SHARE = 4  # of the second cache, the part that one of the things holds that are read again
 ROWS = 4  # from which panels are worth copying
-COPIED = 4  # times as much is done at once where all factors are copied, which the next item does again
+COPIED = 4  # times as much is done at once where rows are made words, which other items do again
 WORST = 16  # less than any other score of a loop for the lanes
 FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
@@ -222,7 +222,7 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     held, most = _kept(plain.panel * own, c), tiles
     if words is not None and words.copy_rows:
         most, held = 2 * _kept(tall * own, c), panels
-    items = c.pieces.items // (COPIED if words is not None and words.split else 1)
+    items = c.pieces.items // (COPIED if words is not None and words.copy_rows else 1)
     at_once, wide = _grain(min(tiles, most), min(panels, held), beside, alone, items)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
