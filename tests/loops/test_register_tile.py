@@ -147,6 +147,13 @@ def test_a_last_loop_of_two_terms_is_unrolled():
     assert re.search(r"for serial k\d+ 0.. < 24 {\n *for unroll k\d+ 0.. < 2 {\n *for unroll i", made)
 
 
+def test_windows_of_two_kinds_over_one_image_are_neighbours_among_items():
+    x, w = b.param("x", (8, 65, 36), F), b.param("w", (8, 3, 2), F)
+    windows = b.windows(x, [Axis(0, 0), Axis(0, 1, 1, ((3, 1),)), Axis(0, 2)], (8, 64, 36, 2))
+    made = text(Graph((("x", x), ("w", w)), (("y", b.contract("cyxa,cka->kyax", windows, w, F)),)))
+    assert re.search(r"let i\d+ 0.. < 2 = mod\(p\d+, 2\)", made)
+
+
 def test_positions_are_lanes_where_windows_make_few_outputs():
     made = text(CASES["few outputs"])
     assert re.search(r"for unroll i\d+ 0.. < 3 ", made)

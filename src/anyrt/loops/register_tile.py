@@ -175,6 +175,7 @@ class _Tile:
         lanes, size = lane.extent or 0, self._rows()
         chunk, tile, at_tile = pieces(names, ceildiv(self.count, size), t.tiles, "t")
         rest_lanes = [v for v in self.product.lanes if v is not lane]
+        sharing = _sharing(self.product)
         cut = rest_lanes.pop() if always_fits(lanes, t.panel) and rest_lanes else None
         count = ceildiv(lanes, t.panel) if cut is None else cut.extent or 0
         many, panel, at_panel = pieces(names, count, t.panels, "p")
@@ -199,7 +200,9 @@ class _Tile:
         inside = [] if t.copy_rows or not t.copy_lanes else rest_rows  # a panel is copied once for all
         item = (*rows, *_loops([panel], (*panels, *serial(inside, tiles))))
         batches = [v for v in self.product.both if v is not lane]
-        outer = [*batches, *rest_lanes, many, *rest_rows, chunk]
+        shared = [v for v in batches if v in sharing]
+        batches = [v for v in batches if v not in sharing]
+        outer = [*batches, *rest_lanes, many, *rest_rows, chunk, *shared]
         around = [v for v in outer if v.extent != 1 and v not in inside]
         return replace(self.kernel, body=serial(around, item)), len(around)
 
@@ -482,6 +485,14 @@ def _summing(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     if len(vars) < 2 or not always_fits(vars[-1].extent or 0, SHORT):
         return serial(vars, body)
     return serial(vars[:-1], (For(vars[-1], Loop.UNROLL, body),))
+
+
+def _sharing(p: Product) -> tuple[Sym, ...]:
+    """Batches that move the lanes' factor as lanes do, as windows of several kinds over one image: neighbours
+    among them read nearly the same, so that one thread had better compute them."""
+    steps = [(v, [stride(at, v) for at in dims_of(p.second)]) for v in (*p.both, *p.lanes)]
+    lanes = [found for v, found in steps if v in p.lanes and any(found)]
+    return tuple(v for v, found in steps if v in p.both and found in lanes)
 
 
 def always_fits(extent: Dim, size: int) -> bool:
