@@ -119,6 +119,34 @@ def test_what_strips_make_for_another_kernel_is_in_memory_however_large_it_is():
     assert verify(attention(42, 100, machine=machine), host(), [{}]) == ()
 
 
+def test_as_many_keys_as_elements_of_values_are_not_told_by_their_number():
+    """Rows of scores lie apart in scratch; what is made of them has rows of the same length, for others."""
+    q, k = b.param("q", (8, 37, 31), F), b.param("k", (8, 31, 31), F)
+    scores = b.contract("bmd,bnd->bmn", q, k)
+    e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (2,))))
+    y = b.contract("bmn,bnd->bmd", b.map_("div", e, b.reduce_("sum", e, (2,))), k)
+    graph = Graph((("q", q), ("k", k)), (("y", b.map_("div", y, b.reduce_("max", y, (1,)))),))
+    lowered = native.lower(graph, {}, Sizes({}), machine=SMALL)
+    assert "strips" in [x.kind for x in lowered.schedules[0].launches]
+    assert verify(lowered, host(), [{}]) == ()
+
+
+def test_strips_of_more_and_more_columns_have_one_place_for_each_buffer():
+    m, n = Sym("v.1", 0, 64), Sym("v.2", 0, 64)
+    q, k, v = b.param("q", (9, 37, 1), F), b.param("k", (9, 37, 1), F), b.param("v", (9, m.dim, n.dim), F)
+    scores = b.contract("bmd,bnd->bmn", q, k)
+    seen = b.map_("le", positions(scores.shape, 2), positions(scores.shape, 1))
+    scores = b.map_("select", seen, scores, b.scalar(-np.inf, scores))
+    e = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (2,))))
+    y = b.contract("bmn,bnd->bmd", b.map_("div", e, b.reduce_("sum", e, (2,))), v)
+    graph = Graph((("q", q), ("k", k), ("v", v)), (("y", y),), {}, (Symbol(m, "v", 1), Symbol(n, "v", 2)))
+    for step in PASSES:
+        graph = step.run(graph, False)
+    machine = replace(SMALL, vector_bits=256, registers=16)
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({m.name: 37, n.name: 1}), machine=machine)
+    assert verify(lowered, host(), [{m.name: 37, n.name: size} for size in (0, 1, 20)]) == ()
+
+
 def test_a_product_with_a_single_number_has_no_strips():
     x, one = b.param("x", (300, 300), F), b.param("one", (), F)
     graph = Graph((("x", x), ("one", one)), (("y", b.contract("mn,->mn", x, one)),))

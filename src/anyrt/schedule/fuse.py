@@ -114,6 +114,7 @@ class Fusion:
     ports: dict[str, str] = field(default_factory=dict)
     order: dict[Value, int] = field(default_factory=dict)
     past: dict[Buffer, Past] = field(default_factory=dict)
+    is_whole: bool = True  # else what an item of another graph's kernel holds
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
     number: int = 0  # of the next tensor that is stored
@@ -166,7 +167,7 @@ class Fusion:
         past = past_caches(outputs, inputs, self.machine)
         for name, value in self.graph.outputs:
             buffer = self._output(name, value)
-            if buffer.space is Space.OUTPUT:  # others are read again, and known without the mark
+            if self.is_whole:  # the graph around a strip knows how large all of them are together
                 self.past[buffer] = past[value]
             self.buffers.setdefault(value, buffer)
 
@@ -188,8 +189,8 @@ class Fusion:
         return (*shape[:-1], self.apart.get(shape[-1], shape[-1])) if shape else shape
 
     def _apart_rows(self, stored: Iterable[Value]) -> dict[Value, Layout]:
-        """The layouts of tensors whose rows lie apart."""
-        found = {v: row_major(self._roomy(v.shape)) for v in stored}
+        """The layouts of tensors whose rows lie apart; a part lies in a tensor of other kernels."""
+        found = {v: row_major(self._roomy(v.shape)) for v in stored if v not in self.parts}
         return {v: layout for v, layout in found.items() if layout.shape != v.shape}
 
     def _cut(self) -> None:
@@ -322,6 +323,8 @@ class Fusion:
             tables=self.tables,
             strategies=self.strategies,
             parts=parts,
+            past={b: self.past[b] for _, b in parts.values() if b in self.past},
+            is_whole=False,
             given={**found, **given},
             apart={cut.columns: cut.strip.pitch},
         )

@@ -42,7 +42,7 @@ from anyrt.ir.compute import Contracted, Elements, Folded
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.kernel import For, If, Kernel, Let, Loop, Op, Stmt, alu, index
 from anyrt.ir.rewrite import with_args
-from anyrt.ir.statements import buffers_in_order
+from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.ir.visit import Rewrite, substituted
 from anyrt.loops.nest import ALIGNMENT
 from anyrt.loops.parallelise import delinearise
@@ -462,19 +462,34 @@ def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
 def _body(piece: Piece, kernels: Sequence[Kernel], made: Buffer) -> tuple[tuple[Stmt, ...], Dim, Dim]:
     """(statements, scratch, work) of kernels that run one after the other."""
     cut, swap = piece.cut, dict(piece.swap)
-    scratch = _aligned(reduce(maximum, (cut.most(k.scratch) for k in kernels)))
+    own = [_own_scratch(k, cut) for k in kernels]
+    scratch = _aligned(reduce(maximum, (need for _, need in own)))
     for buffer in _intermediate(kernels, made):
         size = cut.most(buffer.size)
         swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
         scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
     body: list[Stmt] = [Let(v, x) for v, x in cut.lets.items()]
     work: Dim = 0
-    for kernel in kernels:
-        own_body = Rewrite(access=lambda b, at: (swap.get(b, b), at)).body(kernel.body)
+    for kernel, (settled, _) in zip(kernels, own, strict=True):
+        own_body = with_buffers(kernel, swap | settled).body
         work = add(work, mul(cut.most(kernel.work), cut.most(kernel.var.extent or 0)))
         once = kernel.var.extent == 1
         body += substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
     return tuple(body), scratch, maximum(work, 1)
+
+
+def _own_scratch(kernel: Kernel, cut: Cut) -> tuple[dict[Buffer, Buffer], Dim]:
+    """The buffers that a kernel has in scratch where they lie in every strip, and their bytes; strips differ
+    in size, and their kernel has one place for each."""
+    found = [b for b in buffers_in_order(kernel) if b.space is Space.SCRATCH]
+    if not any(depends(d, v) for b in found for d in (b.size, b.offset) for v in (*cut.loops, *cut.lets)):
+        return {}, cut.most(kernel.scratch)
+    settled: dict[Buffer, Buffer] = {}
+    end: Dim = 0
+    for b in found:
+        settled[b] = replace(b, size=cut.most(b.size), offset=end)
+        end = add(end, _aligned(mul(settled[b].size, BITS[b.stored] // 8)))
+    return settled, end
 
 
 def _aligned(size: Dim) -> Dim:
