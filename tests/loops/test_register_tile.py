@@ -100,6 +100,8 @@ CASES = {
     "float16": product("mk,kn->mn", (40, 35), (35, 50), HALF, constant=True),
     "float16 turned": product("mk,nk->mn", (70, 33), (50, 33), HALF),
     "convolution of float16": convolution(16, 9, 40, HALF),
+    "one word of halves": product("mk,kn->mn", (40, 2), (2, 50), BF16),
+    "one term of float16": product("mk,kn->mn", (40, 1), (1, 50), HALF),
     "odd bytes": product("mk,kn->mn", (40, 35), (35, 50), I8, I32),
     "convolution": convolution(8, 9, 40),
     "small convolution": convolution(16, 7, 33, stride=2),

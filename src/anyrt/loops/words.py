@@ -46,9 +46,11 @@ def split(x: Expr) -> tuple[Expr, tuple[Expr, Expr]]:
 
 
 def counted(at: Dim, loops: Sequence[Sym], counter: Dim) -> Dim | None:
-    """An index by one counter of all turns of nested loops; None where it does not move evenly with it."""
+    """An index by one counter of all turns of nested loops, and of more behind them; None where it does not
+    move evenly with it."""
     step: Dim | None = None
     turns: Dim = 1
+    inner = linear(at, loops[-1]) if loops else None
     for var in reversed(loops):
         moved = linear(at, var)
         if moved is None:
@@ -60,6 +62,8 @@ def counted(at: Dim, loops: Sequence[Sym], counter: Dim) -> Dim | None:
         if slope != mul(step, turns):
             return None
         turns = mul(turns, var.extent or 0)
+    if step is None and inner is not None:
+        step = inner[0]  # one turn, and what fills up a tile
     return add(at, mul(step or 0, counter))
 
 
