@@ -203,7 +203,7 @@ class _Partition:
         row = chains.folded.get(value, 0) == 1 and self._is_row(mine)
         if loops > 1 and value in chains.folded and not self._spreads(value) and not row:
             anew = weight(value, _More(chains, readers, loops), self.machine)
-            if anew * (loops - 1) > self._parting(mine):
+            if anew * (loops - 1) > self._parting(mine, chains.folded[value]):
                 return f"{loops} loops over folded rows would each spend {anew} instructions on it"
         if found.weight >= heavy(self.machine) and any(_repeats(value, u) for u in uses):
             return f"it is repeated, and costs {found.weight} instructions each time"
@@ -225,10 +225,11 @@ class _Partition:
             else:
                 yield user
 
-    def _parting(self, readers: Readers) -> int:
+    def _parting(self, readers: Readers, folds: int) -> int:
         """Instructions that an element takes which is stored for other loops: once more to where it is stored
-        from and twice from there on where these had been one kernel's."""
-        moves = 1 if len({kernel for kernel, _ in readers.loops}) > 1 else 4
+        from and twice from there on where these had been one kernel's. What is made of several folds already
+        is stored sooner, or chains of them would be computed again and again."""
+        moves = 4 if folds == 1 and len({kernel for kernel, _ in readers.loops}) == 1 else 1
         return moves * self.machine.costs.move + 2
 
     def _is_row(self, readers: Readers) -> bool:
