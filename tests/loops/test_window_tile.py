@@ -93,7 +93,7 @@ def test_terms_of_an_open_number_have_a_loop(names):
     planes = TEXT.replace("for serial k4", "for serial n5 0.. < n {\nfor serial k4")
     planes = planes.replace("store y", "}\nstore y")
     (kernel,) = parse_kernels("symbol n 0..64\n" + planes.replace("x[20*c1", "x[60*n5 + 20*c1"))
-    text = print_kernels([tiled(names, Size(None, 2, 1, 1))(kernel)])
+    text = print_kernels([tiled(names, Size(None, 2, 1, 4, 1))(kernel)])
     assert ("for serial n5 0.. < n" in text, "unroll n5" in text) == (True, False)
 
 

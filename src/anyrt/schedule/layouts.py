@@ -57,9 +57,10 @@ def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterat
         summed = [k for k, label in enumerate(labels) if label not in how.out]
         if not any(_moved(d, alone) and _moved(d, summed) for d in at):
             continue
-        if _outputs(other.shape, others, labels, how) < FEW and _walks(at[-1], alone):
-            continue  # positions are better lanes
         both = [k for k, label in enumerate(labels) if label in how.out and label in others]
+        deep = any(arg.shape[k] != 1 for k in both)  # which are lanes, as good as results
+        if not deep and _outputs(other.shape, others, labels, how) < FEW and _walks(at[-1], alone):
+            continue  # positions are better lanes
         for group in (summed, () if _is_given(leaf) else both):
             axes = [k for k, d in enumerate(at) if _moved(d, group) and not _moved(d, alone)]
             if axes:
