@@ -259,3 +259,17 @@ def test_mistake_of_a_call_is_raised(code, arrays, engine):
     with pytest.raises(trt.errors.AnyrtError, match=code):
         engine.run(**arrays)
     assert np.array_equal(engine.run(x=A)["y"], 2 * A)
+
+
+def test_padding_that_takes_more_than_there_is_names_its_layer_at_the_call():
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    net, config = builder.create_network(), builder.create_builder_config()
+    layer = net.add_padding_nd(x(net, 1, 1, -1, 3), (-2, 0), (-1, 0))
+    layer.name = "crop"
+    net.mark_output(layer.get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 1, 1, 3), (1, 1, 4, 3), (1, 1, 8, 3))
+    config.add_optimization_profile(profile)
+    engine = builder.build_engine_with_config(net, config)
+    with pytest.raises(trt.errors.ShapeError, match=r"\[AR120\] crop"):
+        engine.run(x=np.ones((1, 1, 2, 3), np.float32))

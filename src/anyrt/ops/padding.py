@@ -46,9 +46,10 @@ def expand(layer: Layer[PaddingAttrs]) -> tuple[Value, ...]:
     for axis, size in enumerate(sizes):
         got, do = f"size {size} for axis {axis}", "take away no more than there is"
         rules += need(layer.name, 0, Relation.LE, size, "AR120", got, "a size of 0 or more", do)
+    x = checked(x, rules)  # told before what a slice asks for
     more = pad(x, [max(0, n) for n in before], [max(0, n) for n in after], 0.0)
     y = slice_(more, [max(0, -n) for n in before], sizes, [1] * x.type.rank)
-    return (checked(identity(x) if y == x else y, rules),)
+    return (identity(x) if y == x else y,)
 
 
 def _two(layer: Layer[PaddingAttrs], name: str, given: tuple[int, ...]) -> tuple[int, ...]:
