@@ -42,7 +42,8 @@ class IHostMemory(bytearray, Fixed, Managed):
         for piece in pieces:
             whole[at : at + piece.nbytes] = piece
             at += piece.nbytes
-        collapse_pages(_address(self), size)
+        if size:
+            collapse_pages(_address(self), size)
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # compared by identity, see above
     __eq__ = object.__eq__
