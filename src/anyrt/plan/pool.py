@@ -14,7 +14,6 @@ SPIN_TICKS: Final = 100_000  # of the processor's clock, 20 to 50 microseconds
 PARALLEL: Final = "parallel"
 WORKER: Final = "worker"
 STOP: Final = "stop"
-MOVE: Final = 2  # what worker() returns on the caller's processor
 
 
 class PoolWord(enum.IntEnum):

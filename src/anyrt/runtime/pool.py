@@ -62,7 +62,7 @@ class Pool:
             if self._workers:
                 return
             self._words[PoolWord.STOP] = 0
-            self._words[PoolWord.APART] = hasattr(os, "sched_setaffinity")
+            self._words[PoolWord.APART] = 1
             started = [t for i in range(1, self.threads) if (t := self._start(i))]
             self._words[PoolWord.WORKERS] = len(started)
             self._workers = started
@@ -77,19 +77,8 @@ class Pool:
         return thread
 
     def _work(self, number: int) -> None:
-        while answer := self._worker(self.address, number):
-            if answer == native.MOVE:
-                self._move_away()
-            else:
-                time.sleep(_NAP_SECONDS)
-
-    def _move_away(self) -> None:
-        """Keep this worker off the caller's processor, as long as there are others."""
-        others = os.sched_getaffinity(os.getpid()) - {int(self._words[PoolWord.CALLER])}
-        try:
-            os.sched_setaffinity(0, others)
-        except OSError:  # there are none, or they are not to be chosen
-            self._words[PoolWord.APART] = 0
+        while self._worker(self.address, number):
+            time.sleep(_NAP_SECONDS)
 
     def stop(self) -> None:
         """Join the workers; regions run serially until `ensure` is called again."""

@@ -10,8 +10,9 @@ suspended delays nobody. A caller that finds the pool busy runs its region alone
 
     bits 63..32 generation, the futex word | bits 31..16 seats left | bits 15..0 workers at work
 
-A worker that finds itself on the caller's processor goes back to its own caller, who moves it away: woken
-together, two threads may land on one processor and take turns there, while another one is idle.
+A worker that finds itself on the caller's processor moves to another one: woken together, two threads may
+land on one processor and take turns there, while another one is idle. So that it finds out at once, a caller
+that is done before somebody has woken up gives way; else milliseconds pass.
 
 A job is rewritten only when nobody is at work and no seat is left, so that a seat is for one job only.
 Idle workers spin for `SPIN_TICKS`, then sleep. Sleepers announce themselves before the kernel compares the
@@ -29,14 +30,14 @@ from anyrt.backends.cpu.image import flatten
 from anyrt.backends.cpu.processors import Arch, Processor, host
 from anyrt.codegen.llvm import compile_text
 from anyrt.plan import abi
-from anyrt.plan.pool import MOVE, PART_WORDS, PoolWord
+from anyrt.plan.pool import PART_WORDS, PoolWord
 from anyrt.plan.program import Compiled, Program
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """What differs between processors: a pause, a clock, how to sleep and wake, the number of the processor
-    that runs this, and to compute as usual, as LLVM text."""
+    that runs this, to compute as usual, and which processors a thread may run on, as LLVM text."""
 
     pause: str
     clock: str
@@ -45,6 +46,8 @@ class _Machine:
     yield_: str
     here: str
     usual: str
+    allowed: str
+    run: str
 
 
 _SYSCALL = (
@@ -52,7 +55,13 @@ _SYSCALL = (
     ' "={{rax}},{{rax}},{{rdi}},{{rsi}},{{rdx}},{{r10}},~{{rcx}},~{{r11}},~{{memory}}"'
     "(i64 {number}, ptr %word, i64 {op}, i64 {value}, i64 0)"
 )
+_AFFINITY = (
+    'call i64 asm sideeffect "syscall",'
+    ' "={{rax}},{{rax}},{{rdi}},{{rsi}},{{rdx}},~{{rcx}},~{{r11}},~{{memory}}"'
+    "(i64 {number}, i64 0, i64 {size}, ptr %mask)"
+)
 _FUTEX, _SCHED_YIELD, _WAIT_PRIVATE, _WAKE_PRIVATE = 202, 24, 128, 129
+_SETAFFINITY, _GETAFFINITY = 203, 204
 _LINUX_X86: Final = _Machine(
     pause='call void asm sideeffect "pause", ""()',
     clock="call i64 @llvm.readcyclecounter()",
@@ -61,6 +70,8 @@ _LINUX_X86: Final = _Machine(
     yield_=_SYSCALL.format(number=_SCHED_YIELD, op=0, value=0),
     here='call i64 asm sideeffect "rdtscp", "={rcx},~{rax},~{rdx}"()',
     usual='call void asm sideeffect "ldmxcsr $0", "*m"(ptr elementtype(i32) %control)',
+    allowed=_AFFINITY.format(number=_GETAFFINITY, size=1024),
+    run=_AFFINITY.format(number=_SETAFFINITY, size="%bytes"),
 )
 # Elsewhere a worker goes back to its caller when idle, who sleeps and calls again; nobody needs waking.
 _PORTABLE: Final = _Machine(
@@ -71,6 +82,8 @@ _PORTABLE: Final = _Machine(
     yield_="add i64 0, 0",
     here="add i64 0, 0",
     usual="; nothing to set",
+    allowed="add i64 0, -1",
+    run="add i64 0, -1",
 )
 
 _TEXT: Final = """
@@ -266,9 +279,17 @@ rouse:
 join:
   call void @work(ptr %pool, i64 0)
   %closed = atomicrmw and ptr %state.at, i64 -4294901761 acq_rel
+  %left = and i64 %closed, 4294901760
+  %empty = icmp ne i64 %left, 0
+  %asleep = load atomic i64, ptr %sleepers.at monotonic, align 8
+  %late = icmp ne i64 %asleep, 0
+  %missed = and i1 %empty, %late
+  br i1 %missed, label %let, label %wait
+let:
+  call void @yield(ptr %pool)
   br label %wait
 wait:
-  %spins = phi i64 [0, %join], [%spins1, %pause]
+  %spins = phi i64 [0, %join], [0, %let], [%spins1, %pause]
   %now = load atomic i64, ptr %state.at acquire, align 8
   %busy = and i64 %now, 65535
   %done = icmp eq i64 %busy, 0
@@ -295,8 +316,36 @@ define internal void @yield(ptr %word) noinline {{
   ret void
 }}
 
-; Returns 0 when the pool is stopped, 1 when idle on machines where a worker cannot sleep here, 2 on the
-; caller's processor.
+; Moves this thread to another processor, and lets it run on every one again; negative where there is none.
+; It is done here since a thread that waits for the interpreter is woken up where its caller runs.
+define internal i64 @move(i64 %cpu) noinline {{
+enter:
+  %mask = alloca [128 x i64], align 8
+  %bytes = {allowed}
+  %fails = icmp slt i64 %bytes, 0
+  br i1 %fails, label %leave, label %others
+others:
+  %number = lshr i64 %cpu, 6
+  %place = and i64 %cpu, 63
+  %bit = shl i64 1, %place
+  %keep = xor i64 %bit, -1
+  %at = getelementptr i64, ptr %mask, i64 %number
+  %every = load i64, ptr %at
+  %rest = and i64 %every, %keep
+  store i64 %rest, ptr %at
+  %moved = {run}
+  %alone = icmp slt i64 %moved, 0
+  br i1 %alone, label %leave, label %again
+again:
+  store i64 %every, ptr %at
+  %back = {run}
+  br label %leave
+leave:
+  %answer = phi i64 [%bytes, %enter], [%moved, %others], [0, %again]
+  ret i64 %answer
+}}
+
+; Returns 0 when the pool is stopped, 1 when idle on machines where a worker cannot sleep here.
 define i32 @worker(ptr %pool, i64 %thread) {{
 enter:
   ; What it asks of the processor a thread has from the one that started it.
@@ -336,7 +385,12 @@ where:
   %moves = and i1 %together, %wanted
   br i1 %moves, label %move, label %offer
 move:
-  ret i32 {MOVE}
+  %aside = call i64 @move(i64 %caller)
+  %stays = icmp slt i64 %aside, 0
+  br i1 %stays, label %forget, label %offer
+forget:
+  store i64 0, ptr %apart.at
+  br label %offer
 offer:
   %seats = and i64 %state, 4294901760
   %none = icmp eq i64 %seats, 0
@@ -391,7 +445,6 @@ def pool_text(target: Processor) -> str:
     return _TEXT.format(
         **words,
         part_words=PART_WORDS,
-        MOVE=MOVE,
         gen32=2 * PoolWord.STATE + 1,  # the upper half of a little-endian word
         scratch=abi.SCRATCH,
         stride=abi.SCRATCH_STRIDE,
@@ -404,6 +457,8 @@ def pool_text(target: Processor) -> str:
         yield_=machine.yield_,
         here=machine.here,
         usual=machine.usual,
+        allowed=machine.allowed,
+        run=machine.run,
         USUAL=USUAL,
     )
 
