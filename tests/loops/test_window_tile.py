@@ -1,6 +1,7 @@
 """Images of windows in scratch, and sums of several rows of windows in registers."""
 
 from anyrt.ir.kernelread import parse_kernels
+from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.loops.window_tile import Size, window_tile, windows_of
 
@@ -95,6 +96,13 @@ def test_terms_of_an_open_number_have_a_loop(names):
     (kernel,) = parse_kernels("symbol n 0..64\n" + planes.replace("x[20*c1", "x[60*n5 + 20*c1"))
     text = print_kernels([tiled(names, Size(None, 2, 1, 4, 1))(kernel)])
     assert ("for serial n5 0.. < n" in text, "unroll n5" in text) == (True, False)
+
+
+def test_ranges_of_rows_end_where_no_column_decides(names):
+    both = TEXT.replace("le(0:i64, index(-1 + k4 + 2*j3))", "le(0:i64, index(-7 + 3*i2 + k4 + 2*j3))")
+    (kernel,) = parse_kernels(both)
+    made = tiled(names, Size(None, 2, 1, 4, 3))(kernel)
+    assert list(kernel_faults(made)) == []
 
 
 def test_a_sum_that_slides_along_nothing_has_no_windows():

@@ -243,17 +243,20 @@ class _Tiles:
         first = mul(self.start, self.rows.step)
         element = Rewrite({self.rows.at: add(first, at.dim)}).expr(self.windows.element)
         body: list[Stmt] = []
-        for start, var, value in self._ranges(at, element):
+        for start, var, value in self._ranges(at, element, self.windows.columns.at):
             row = self._row(start if var is None else add(start, var.dim))
             body += serial([] if var is None else [var], self._copied(row, value))
         return serial(self.windows.planes, body)
 
-    def _ranges(self, var: Sym, element: Expr) -> Iterator[tuple[Dim, Sym | None, Expr]]:
-        """(start, counter, element) for each range."""
-        loop = For(var, Loop.SERIAL, (Store(self.image, 0, element),))
-        for start, counter, (store,) in ranges(loop, self.names, self.estimate, PARTS):
-            assert isinstance(store, Store), "a range stores what the loop does"
-            yield start, counter, store.value
+    def _ranges(self, var: Sym, element: Expr, *inner: Sym) -> Iterator[tuple[Dim, Sym | None, Expr]]:
+        """(start, counter, element) for each range; places where `inner` decide, which count within a turn,
+        are none where a range ends."""
+        loop = For(var, Loop.SERIAL, serial(inner, (Store(self.image, 0, element),)))
+        for start, counter, (stmt,) in ranges(loop, self.names, self.estimate, PARTS):
+            while isinstance(stmt, For):
+                (stmt,) = stmt.body
+            assert isinstance(stmt, Store), "a range stores what the loop does"
+            yield start, counter, stmt.value
 
     def _copied(self, row: Dim, element: Expr) -> tuple[Stmt, ...]:
         """The row of the image that begins at `row`."""
@@ -263,7 +266,8 @@ class _Tiles:
             return (For(at, Loop.VECTOR, (Store(self.image, add(row, at.dim), element),)),)
         body: list[Stmt] = []
         column = self.names.var(columns.at.extent or 0, "x")
-        for start, var, value in self._ranges(column, Rewrite({columns.at: column.dim}).expr(element)):
+        element = Rewrite({columns.at: column.dim}).expr(element)
+        for start, var, value in self._ranges(column, element):
             body += self._run(row, add(start, self.shift), var, value)
         return tuple(body)
 
