@@ -1,8 +1,8 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
-['round layers', 'fold constants', 'narrow constants', 'simplify', 'fold constants', 'shorten',
- 'pack constants']
+['round layers', 'fold constants', 'narrow constants', 'simplify', 'split sums', 'fold constants',
+ 'shorten', 'pack constants']
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from anyrt.passes.requirements import requirements
 from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
+from anyrt.passes.split_sums import split_sums
 from anyrt.prims.const import Param
 
 __all__ = ["PASSES", "Pass", "requirements"]
@@ -50,6 +51,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("fold constants", fold_constants),
     Pass("narrow constants", narrow_constants),
     Pass("simplify", simplify),
+    Pass("split sums", split_sums),
     Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("shorten", shorten),
     Pass("pack constants", pack_constants),

@@ -1,0 +1,121 @@
+"""Long sums of products with small results, in parts that threads can share.
+
+Threads share rows and lanes of a product. Where there are few of these, and the sum is long, it is cut into
+equal parts, as many sums of which another kernel adds up, always in the same order.
+
+    mk,kn->mn     ->     sum over s of (msk,skn->smn)
+
+How many parts there are follows from sizes alone, so that results depend neither on threads nor on time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.rewrite import transformed
+from anyrt.prims import build
+from anyrt.prims.contract import Contract
+from anyrt.prims.view import View
+
+ROWS: Final = 14
+LANES: Final = 32  # and rows of a large tile, the least that an item is
+FEW: Final = 8  # tiles, from which threads have enough of them
+ITEMS: Final = 16  # that are made of fewer
+LEAST: Final = 512  # terms of a part
+READ: Final = 1 << 18  # elements of both factors, from which reading them is worth a second kernel
+DONE: Final = 1 << 22  # products, from which summing them is
+STEP: Final = 16  # terms: whole vectors of float32 of every width
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A label with its size, cut into parts of so many terms, and what is left."""
+
+    label: int
+    parts: int
+    terms: int
+    rest: int
+
+
+def split_sums(graph: Graph) -> Graph:
+    """The graph with long sums of products, where they have few results, in parts."""
+    return transformed(graph, lambda old, new: _in_parts(new))
+
+
+def _in_parts(value: Value) -> Value:
+    op = value.op
+    if not isinstance(op, Contract) or any(_has_windows(a) for a in value.args):
+        return value
+    found = _split(op, value)
+    if found is None:
+        return value
+    dtype = DataType.FLOAT if is_float(op.dtype) else op.dtype
+    of, label = found.terms * found.parts, 1 + max(*op.left, *op.right)
+    sides = tuple(zip(value.args, (op.left, op.right), strict=True))
+    a, b = (_cut(_some(x, labels, found.label, 0, of), labels, found) for x, labels in sides)
+    left, right = (_labels(labels, found.label, label) for labels in (op.left, op.right))
+    each = apply(Contract(left, right, (label, *op.out), dtype), a, b)
+    whole = build.reshape(build.reduce_("sum", each, (0,)), value.shape)
+    if found.rest:
+        a, b = (_some(x, labels, found.label, of, found.rest) for x, labels in sides)
+        whole = build.map_("add", whole, apply(Contract(op.left, op.right, op.out, dtype), a, b))
+    return build.cast(whole, op.dtype)
+
+
+def _split(op: Contract, value: Value) -> _Split | None:
+    """How to cut the longest loop of the sum, None where that gains nothing."""
+    sizes = {k: d for k, d in op.sizes(tuple(a.type for a in value.args)).items() if isinstance(d, int)}
+    if len(sizes) < len({*op.left, *op.right}) or 0 in sizes.values():
+        return None
+    left, right, out = set(op.left), set(op.right), set(op.out)
+    summed = (left & right) - out
+    rows, lanes, both = (
+        prod(sizes[k] for k in some & out) for some in (left - right, right - left, left & right)
+    )
+    tiles = both * -(-rows // ROWS) * -(-lanes // LANES)
+    read = prod(sizes[k] for k in left) + prod(sizes[k] for k in right)
+    if not summed or tiles >= FEW or (read < READ and prod(sizes.values()) < DONE):
+        return None
+    label = max(summed, key=lambda k: (sizes[k], k))
+    most = min(-(-ITEMS // tiles), sizes[label] // LEAST)
+    return _parts(label, sizes[label], most) if most > 1 else None
+
+
+def _parts(label: int, size: int, most: int) -> _Split:
+    """About `most` parts of whole vectors; without a rest where that can be."""
+    even = [n for n in range(most, 2 * most) if size % (n * STEP) == 0]
+    parts = even[0] if even else most
+    terms = size // parts // STEP * STEP
+    return _Split(label, parts, terms, size - parts * terms)
+
+
+def _has_windows(value: Value) -> bool:
+    """True for a view of several neighbours, of which loops know more."""
+    return isinstance(value.op, View) and any(len(axis.terms) > 1 for axis in value.op.axes)
+
+
+def _some(value: Value, labels: Sequence[int], label: int, start: int, size: int) -> Value:
+    """The elements from `start` on along the axis of a label."""
+    axis, rank = labels.index(label), value.type.rank
+    if value.shape[axis] == size:
+        return value
+    first = tuple(start if k == axis else 0 for k in range(rank))
+    shape = tuple(size if k == axis else d for k, d in enumerate(value.shape))
+    return build.slice_(value, first, shape, (1,) * rank)
+
+
+def _cut(value: Value, labels: Sequence[int], split: _Split) -> Value:
+    """With parts × terms where the axis was."""
+    axis = labels.index(split.label)
+    return build.reshape(value, (*value.shape[:axis], split.parts, split.terms, *value.shape[axis + 1 :]))
+
+
+def _labels(labels: Sequence[int], label: int, parts: int) -> tuple[int, ...]:
+    axis = labels.index(label)
+    return (*labels[:axis], parts, *labels[axis:])
