@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeAlias
+from itertools import accumulate
+from typing import Final, NoReturn, TypeAlias, TypeGuard
 
 from anyrt.core.errors import PlanError
 
@@ -22,8 +22,8 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 MAX_DEPTH: Final = 64
 MAX_INT: Final = 1 << 62
 _MAX_DIGITS: Final = 20
-# Possessive, and an unfinished string runs to the end: hostile text is scanned once, not once per quote.
-_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(_STEPS))
 
 
 def dump(value: Json) -> bytes:
@@ -49,12 +49,13 @@ def load(text: bytes, where: str, max_bytes: int) -> Json:
 
 
 def _check_depth(text: bytes, where: str) -> None:
-    depth = 0
-    for match in _STRING_OR_BRACKET.finditer(text):
-        first = match.group()[:1]
-        depth += (first in b"[{") - (first in b"]}")
-        if depth > MAX_DEPTH:
-            raise PlanError("AR605", where, got="JSON too deep", wanted=f"{MAX_DEPTH} levels")
+    # Every second piece between quotes is outside strings, once what is escaped is gone. Outside of them a
+    # backslash ends the parsing, so that it does not matter what is counted behind it.
+    plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    brackets = b"".join(plain.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
+    depths = accumulate(map(_STEPS.__getitem__, brackets))
+    if any(map(MAX_DEPTH.__lt__, depths)):
+        raise PlanError("AR605", where, got="JSON too deep", wanted=f"{MAX_DEPTH} levels")
 
 
 def _parse_int(digits: str) -> int:
@@ -82,6 +83,16 @@ def _summary(value: Json) -> str:
             return f"a list of {len(value)}"
         case _:
             return repr(value)[:60]
+
+
+# Long lists are looked at as a whole: a reader for each element takes ten times as long, and is made where
+# the place of a wrong one is to be told.
+def _are_texts(value: Json) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and {str}.issuperset(map(type, value))
+
+
+def _are_pairs(value: Json) -> TypeGuard[list[list[str]]]:
+    return isinstance(value, list) and all(_are_texts(x) and len(x) == 2 for x in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,19 @@ class Reader:
         if not isinstance(self.value, str) or len(self.value) > most:
             self._fail(f"a string of at most {most} characters" if most < 1 << 30 else "a string")
         return self.value
+
+    def texts(self, most: int) -> tuple[str, ...]:
+        """The elements of a list of at most `most` strings."""
+        if _are_texts(self.value) and len(self.value) <= most:
+            return tuple(self.value)
+        return tuple(x.text() for x in self.items(most))
+
+    def pairs(self, most: int) -> tuple[tuple[str, str], ...]:
+        """The elements of a list of at most `most` pairs of strings."""
+        if _are_pairs(self.value) and len(self.value) <= most:
+            return tuple((a, b) for a, b in self.value)
+        rows = (x.exactly(2) for x in self.items(most))
+        return tuple((a.text(), b.text()) for a, b in rows)
 
     def name(self) -> str:
         """A string of 1 to 4095 characters without NUL."""

@@ -220,7 +220,7 @@ def parse_plan(header: Reader) -> Plan:
         symbols=records,
         requirements=_list(requirements, MAX_RECORDS, lambda r: _parse_requirement(r, known)),
         profiles=_list(profiles, MAX_PROFILES, lambda r: _parse_profile(r, inputs)),
-        settings=_list(settings, MAX_RECORDS, _parse_pair),
+        settings=settings.pairs(MAX_RECORDS),
         layers=_list(layers, MAX_RECORDS, _parse_layer),
         report=report.text(),
     )
@@ -354,17 +354,12 @@ def _integers(reader: Reader, count: int, lowest: int) -> tuple[int, ...]:
     return tuple(x.integer(lowest) for x in reader.exactly(count))
 
 
-def _parse_pair(reader: Reader) -> tuple[str, str]:
-    key, value = reader.exactly(2)
-    return key.text(), value.text()
-
-
 def _parse_layer(reader: Reader) -> LayerRecord:
     name, kind, inputs, outputs, details = reader.exactly(5)
     return LayerRecord(
         name.text(),
         kind.text(),
-        _list(inputs, MAX_RECORDS, lambda r: r.text()),
-        _list(outputs, MAX_RECORDS, lambda r: r.text()),
-        _list(details, MAX_RECORDS, _parse_pair),
+        inputs.texts(MAX_RECORDS),
+        outputs.texts(MAX_RECORDS),
+        details.pairs(MAX_RECORDS),
     )
