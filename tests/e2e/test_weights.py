@@ -164,6 +164,12 @@ def test_an_engine_of_a_file_maps_it(path, load):
     assert right(engine)
 
 
+def test_loading_puts_nothing_into_large_pages(plan, path, load, monkeypatch):
+    monkeypatch.setattr("anyrt.api.host_memory.collapse_pages", pytest.fail)
+    assert right(load(path))
+    assert right(load(plan))
+
+
 def test_a_small_file_is_read(net, plan_of, tmp_path, load):
     plan = plan_of(net, net.add_identity(net.add_input("x", trt.float32, (2,))).get_output(0))
     (tmp_path / "small").write_bytes(plan)

@@ -90,6 +90,7 @@ def test_other_files_and_newer_formats_say_so(data):
     assert code_of(b"\x7fELF" * 100) == "AR606"
     assert code_of(b"") == "AR601"
     assert code_of(with_header(b"{}", format=FORMAT + 1)) == "AR603"
+    assert code_of(with_header(b"{}", format=2)) == "AR603"  # had other checksums
     assert code_of(with_header(b"{}", format=0)) == "AR604"
 
 
@@ -117,6 +118,17 @@ def test_a_preamble_that_lies_about_sizes_is_refused(lie):
 )
 def test_a_hostile_header_is_refused(header):
     assert code_of(with_header(header)) == "AR605"
+
+
+def test_brackets_in_strings_are_no_depth(data):
+    name = "[{" * 100 + "\\" + '"[' * 100
+    assert read_plan(changed(data, name=name)).plan.name == name
+
+
+@pytest.mark.parametrize("text", [b'"a"', b'"\\""', b'"\\\\"', b'"]]]"'])
+def test_brackets_behind_strings_are_depth(text):
+    with pytest.raises(PlanError, match="JSON too deep"):
+        read_plan(with_header(b"[" + text + b"," + b"[" * MAX_DEPTH + b"]" * (MAX_DEPTH + 1)))
 
 
 @pytest.mark.parametrize(

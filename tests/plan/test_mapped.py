@@ -42,7 +42,7 @@ def test_a_mapped_file_knows_whether_it_was_changed(path, change, intact):
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(path, monkeypatch):
-    monkeypatch.setattr("anyrt.plan.file.checksums", lambda contents: overwrite(path) or checksums(contents))
+    monkeypatch.setattr("anyrt.plan.file.checksums", lambda *args: overwrite(path) or checksums(*args))
     with pytest.raises(PlanError, match="AR608"):
         map_plan(path)
 

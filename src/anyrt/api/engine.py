@@ -22,6 +22,7 @@ from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import engine_table
 from anyrt.api.oneline import bindings_text, one_line, quoted
 from anyrt.api.setting import Setting
+from anyrt.compiler.cached import mixer
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import (
     DataType,
@@ -394,7 +395,7 @@ class ICudaEngine(Reporting, Managed):
         held = [
             (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs
         ]
-        return plan_parts(self._plan, held)
+        return plan_parts(self._plan, held, mixer)
 
 
 mark_absences(ICudaEngine)

@@ -11,6 +11,7 @@ from anyrt.api.hints import FAILED
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import IStreamReader, IStreamReaderV2, call_user
 from anyrt.backends.cpu.device import allocate
+from anyrt.compiler.cached import mixer
 from anyrt.core.errors import ArgumentError, PlanError
 from anyrt.plan.disk import open_regular
 from anyrt.plan.file import PREAMBLE_BYTES, PlanFile, map_plan, read_plan, stated_bytes
@@ -26,7 +27,7 @@ def read_source(source: object, check_weights: bool) -> PlanFile:
         case os.PathLike():
             return _read_path(Path(source), check_weights)
         case IStreamReader() | IStreamReaderV2():
-            return read_plan(_read_all(source), check_weights)
+            return read_plan(_read_all(source), check_weights, mixer)
     try:
         data = memoryview(source)  # type: ignore[arg-type]  # what is no buffer raises, as wanted
     except TypeError:
@@ -37,15 +38,15 @@ def read_source(source: object, check_weights: bool) -> PlanFile:
         raise wrong_type("deserialize_cuda_engine", source, wanted, do) from None
     if not data.c_contiguous:
         raise PlanError("AR605", "plan", "a strided buffer", "contiguous bytes", "pass bytes(buffer)")
-    return read_plan(data.toreadonly() if isinstance(source, IHostMemory) else data, check_weights)
+    return read_plan(data.toreadonly() if isinstance(source, IHostMemory) else data, check_weights, mixer)
 
 
 def _read_path(path: Path, check_weights: bool) -> PlanFile:
     try:
         with open_regular(path, "plan") as file:
             if os.fstat(file.fileno()).st_size < MAP_BYTES:
-                return read_plan(file.read(), check_weights)
-        return map_plan(path, check_weights)
+                return read_plan(file.read(), check_weights, mixer)
+        return map_plan(path, check_weights, mixer)
     except OSError as error:
         got = f"{path} ({error.strerror or error})"
         raise ArgumentError(

@@ -17,11 +17,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol, cast
 
+from anyrt.backends.cpu.device import CpuCode, CpuDevice
 from anyrt.backends.cpu.identity import processor
 from anyrt.core.enums import Severity
+from anyrt.core.errors import CompileError, ResourceError
 from anyrt.core.flags import read_flags
 from anyrt.core.machine import this_machine
 from anyrt.plan.cache import KernelCache, cache_key, default_directory
+from anyrt.plan.checksum import MIX, Mixer, Words, mix
 from anyrt.plan.file import PlanFile
 from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.plan import Plan
@@ -59,6 +62,9 @@ class Compiler(Protocol):
 
     def compile_pool(self) -> Compiled:
         """Native code of the thread pool."""
+
+    def compile_mix(self) -> Compiled:
+        """Native code of checksums."""
 
 
 def warn_python(text: str) -> None:
@@ -114,6 +120,29 @@ def obtain_pool(warn: Warn = warn_python) -> Compiled:
     """Native code of the thread pool on this machine."""
     key = cache_key("pool", *_machine())
     return kernel_cache(warn).obtain(key, {}, lambda: _compiler().compile_pool())
+
+
+def mixer() -> Mixer:
+    """What mixes constants for their checksums: native code, and NumPy's where there can be none.
+
+    Nobody is told of a cache that cannot be used: the code of a plan is looked for there, too."""
+    try:
+        return _native_mixer()
+    except (CompileError, ImportError, ResourceError):  # an engine runs without LLVM, too
+        return mix
+
+
+@cache
+def _native_mixer() -> Mixer:
+    store = kernel_cache(lambda text: None)
+    compiled = store.obtain(cache_key("mix", *_machine()), {}, lambda: _compiler().compile_mix())
+    code = CpuDevice().load(compiled)
+    return partial(_mix, code, code.function(MIX, 3))
+
+
+def _mix(code: CpuCode, native: Callable[..., int], rows: Words, lanes: Words) -> None:
+    """`code` is mapped as long as this may be called."""
+    native(rows.ctypes.data, len(rows), lanes.ctypes.data)
 
 
 def plan_key(digest: bytes) -> str:

@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from anyrt.backends.cpu import processors
+from anyrt.backends.cpu.mix import compile_mix as mix_code
 from anyrt.backends.cpu.pool import compile_pool as pool_code
 from anyrt.compiler import native
 from anyrt.compiler.agree import check_agreement, conditions, symbol_records
@@ -27,6 +28,7 @@ from anyrt.compiler.cached import (
     Warn,
     keep_seconds,
     kernel_cache,
+    mixer,
     obtain_pool,
     once,
     plan_key,
@@ -104,6 +106,11 @@ def compile_plan(file: PlanFile, warn: Warn, log: Log) -> Compiled:
 def compile_pool() -> Compiled:
     """Native code of the thread pool on this machine."""
     return pool_code(_target())
+
+
+def compile_mix() -> Compiled:
+    """Native code of checksums on this machine."""
+    return mix_code(_target())
 
 
 def lower_plan(
@@ -398,7 +405,7 @@ class _Source:
             report=report,
         )
         check_agreement(plan, self.graph)
-        return plan_parts(plan, [blob_bytes(b) for b in self.blobs.values()])
+        return plan_parts(plan, [blob_bytes(b) for b in self.blobs.values()], mixer)
 
     def optimum(self) -> Iterator[str]:
         """The shapes and values that the first profile calls optimal, where others are allowed, in words."""
@@ -485,4 +492,13 @@ def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
     return parse_graph(file.plan.graph_text, vocabulary(blobs), "plan"), blobs
 
 
-__all__ = ["AnyrtError", "build", "build_parts", "compile_plan", "compile_pool", "lower_plan", "plan_sizes"]
+__all__ = [
+    "AnyrtError",
+    "build",
+    "build_parts",
+    "compile_mix",
+    "compile_plan",
+    "compile_pool",
+    "lower_plan",
+    "plan_sizes",
+]

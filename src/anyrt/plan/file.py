@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from anyrt.core.errors import PlanError
 from anyrt.plan.abi import align
-from anyrt.plan.checksum import checksums
+from anyrt.plan.checksum import Mixer, checksums, portable
 from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.mapped import map_file, watch
 from anyrt.plan.plan import Plan, parse_plan
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc from Python 3.12
 
 MAGIC: Final = b"\x89AnyRT\r\n"
-FORMAT: Final = 2
+FORMAT: Final = 3
 MAX_HEADER: Final = 256 << 20
 
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
@@ -49,7 +49,8 @@ DIGEST_BYTES: Final = 32
 class PlanFile:
     """A plan that was read and checked.
 
-    `weights`: the constants, in the buffer that was given. `digest`: SHA-256 over all of the plan.
+    `weights`: the constants, in the buffer that was given. `digest`: SHA-256 of the header, which has the
+    checksums of all constants.
     `in_place`: nobody writes to `weights` as long as they are held, so that they need not be copied.
     `is_intact`: says whether a mapped file is still what it was; None where nothing is mapped.
     """
@@ -65,20 +66,20 @@ class PlanFile:
 class PlanParts:
     """A plan file in pieces. Its constants were not copied: whoever owns them must not change them yet.
 
-    `digest`: SHA-256 over all of the plan.
+    `digest`: see `PlanFile`.
     """
 
     pieces: tuple[bytes | memoryview, ...]
     digest: bytes
 
 
-def plan_parts(plan: Plan, contents: Sequence[Buffer]) -> PlanParts:
+def plan_parts(plan: Plan, contents: Sequence[Buffer], mixer: Callable[[], Mixer] = portable) -> PlanParts:
     """A plan file that is neither in memory nor on disk; `contents`: the constants of `plan.blobs`, in their
-    order."""
+    order; `mixer`: see `checksums`."""
     views = [memoryview(x).cast("B") for x in contents]
     sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
-    sums: list[Json] = [*checksums(views)]
+    sums: list[Json] = [*checksums(views, mixer)]
     header = dump({**plan.as_json(), "checksums": sums})
     start = align(PREAMBLE_BYTES + len(header))
     fields = (len(header), start, plan.blob_bytes, start + plan.blob_bytes)
@@ -106,21 +107,22 @@ def stated_bytes(start: bytes) -> int | None:
     return int(total)
 
 
-def read_plan(data: Buffer, check_weights: bool = True) -> PlanFile:
+def read_plan(data: Buffer, check_weights: bool = True, mixer: Callable[[], Mixer] = portable) -> PlanFile:
     """Everything in `data`, checked before it is used; PlanError names what is wrong.
 
-    Without `check_weights` the values of the constants are taken as they are. Where `data` is read-only, it
-    must stay as it is as long as the plan is used: constants are not copied then.
+    Without `check_weights` the values of the constants are taken as they are, with it compared with their
+    checksums; `mixer`: see `checksums`. Where `data` is read-only, it must stay as it is as long as the plan
+    is used: constants are not copied then.
     """
     view = memoryview(data)
     is_intact = watch(view.obj) if isinstance(view.obj, mmap.mmap) else None
-    return _read(view.cast("B"), check_weights, view.readonly, is_intact)
+    return _read(view.cast("B"), mixer if check_weights else None, view.readonly, is_intact)
 
 
-def map_plan(path: Path, check_weights: bool = True) -> PlanFile:
+def map_plan(path: Path, check_weights: bool = True, mixer: Callable[[], Mixer] = portable) -> PlanFile:
     """`read_plan` of a file, which is mapped, not copied: nobody may change it in place meanwhile."""
     mapped = map_file(path, "plan")
-    file = _read(mapped.content, check_weights, True, mapped.is_intact)
+    file = _read(mapped.content, mixer if check_weights else None, True, mapped.is_intact)
     if not mapped.is_intact():
         raise PlanError(
             "AR608", str(path), "a file that changed", "one at rest", "load it when it is complete"
@@ -135,7 +137,10 @@ def _checksum(preamble: bytes | memoryview, header: bytes | memoryview) -> bytes
 
 
 def _read(
-    data: memoryview, check_weights: bool, in_place: bool, is_intact: Callable[[], bool] | None
+    data: memoryview,
+    mixer: Callable[[], Mixer] | None,
+    in_place: bool,
+    is_intact: Callable[[], bool] | None,
 ) -> PlanFile:
     assert sys.byteorder == "little", "plans are little-endian, and this machine is not"
     header_bytes, start = _check_preamble(data)
@@ -156,7 +161,7 @@ def _read(
         _check_zero(weights[at : blob.offset], f"plan, bytes before constant {blob.name!r}")
         at = blob.offset + blob.nbytes
         contents.append(weights[blob.offset : at])
-    found = checksums(contents) if check_weights else stated
+    found = stated if mixer is None else checksums(contents, mixer)
     if found != stated:
         blob = next(b for b, ours, theirs in zip(plan.blobs, found, stated, strict=True) if ours != theirs)
         do = "get a fresh copy of the plan"

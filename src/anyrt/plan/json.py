@@ -92,7 +92,9 @@ def _are_texts(value: Json) -> TypeGuard[list[str]]:
 
 
 def _are_pairs(value: Json) -> TypeGuard[list[list[str]]]:
-    return isinstance(value, list) and all(_are_texts(x) and len(x) == 2 for x in value)
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(x, list) and len(x) == 2 and type(x[0]) is type(x[1]) is str for x in value)
 
 
 @dataclass(frozen=True, slots=True)

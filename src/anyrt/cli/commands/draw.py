@@ -53,6 +53,7 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
     from anyrt.cli.draw.picture import picture_of
     from anyrt.cli.draw.times import RUNS, kernel_milliseconds
     from anyrt.cli.script import build_script, split_place
+    from anyrt.compiler.cached import mixer
     from anyrt.compiler.driver import lower_plan, plan_sizes
     from anyrt.compiler.request import Point
     from anyrt.plan.file import map_plan, read_plan
@@ -60,7 +61,7 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
 
     path, function = split_place(network)
     plan = build_script(path, function) if path.suffix == ".py" else path
-    file = read_plan(plan) if isinstance(plan, bytes) else map_plan(plan)
+    file = read_plan(plan, mixer=mixer) if isinstance(plan, bytes) else map_plan(plan, mixer=mixer)
     lowered, sizes = lower_plan(file), plan_sizes(file.plan, Point.OPT)
     found = versions(lowered.graph)
     number = serving((v.guard for v in found), sizes)

@@ -44,11 +44,13 @@ def run(args: Namespace) -> None:
     from anyrt.cli.page import Page
     from anyrt.cli.script import build_script, split_place
     from anyrt.cli.stages import Stages, choose_target
+    from anyrt.compiler.cached import mixer
     from anyrt.compiler.driver import lower_plan
     from anyrt.plan.file import map_plan, read_plan
 
     path, function = split_place(args.network)
-    file = read_plan(build_script(path, function)) if path.suffix == ".py" else map_plan(path)
+    script = path.suffix == ".py"
+    file = read_plan(build_script(path, function), mixer=mixer) if script else map_plan(path, mixer=mixer)
     target = choose_target(args.cpu)
     stages = Stages(lower_plan(file, target), target, args.node)
     if args.node is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_heading, print_table
-from anyrt.compiler.cached import build_seconds
+from anyrt.compiler.cached import build_seconds, mixer
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
 from anyrt.core.requirement import Requirement
@@ -28,7 +28,7 @@ def options(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Read the plan with all its checks, and print it."""
-    file = map_plan(args.plan)
+    file = map_plan(args.plan, mixer=mixer)
     if args.json:
         print(json.dumps(describe(file, args.plan.stat().st_size), indent=2))
         return

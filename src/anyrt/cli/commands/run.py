@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_table
+from anyrt.compiler.cached import mixer
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.errors import ArgumentError, BindingError
 from anyrt.plan.file import PlanFile, map_plan
@@ -36,7 +37,7 @@ def options(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Run the plan, print a line for each output, write those that are asked for."""
-    file = map_plan(args.plan)
+    file = map_plan(args.plan, mixer=mixer)
     feeds = {name: _read(file, name, Path(path)) for name, path in _pairs("--input", args.input)}
     missing = [b.name for b in file.plan.bindings if b.is_input and b.name not in feeds]
     if missing:
