@@ -5,7 +5,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.api import builder as builder_module
-from anyrt.compiler.request import Point, Verify
+from anyrt.compiler.request import Point, Verify, Winograd
 from anyrt.ir.interpret import interpret
 
 F = trt.float32
@@ -294,6 +294,7 @@ def test_settings_check_type_and_range_and_reset(config, log):
         ("remote_auto_tuning_config", "host"),
         ("build_route", "r"),
         ("num_threads", 2),
+        ("winograd", "F(2,3)"),
     ],
 )
 def test_settings_keep_what_they_are_given(config, name, value):
@@ -305,12 +306,14 @@ def test_settings_reach_the_compiler(builder, config, asked):
     net = builder.create_network()
     identity(net)
     config.verify, config.num_threads, config.builder_optimization_level = "full", 3, 1
+    config.winograd = "F(4,3)"
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 4096)
     config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
     builder.build_serialized_network(net, config)
     found = asked[0].settings
     assert (found.verify, found.num_threads, found.optimization_level) == (Verify.FULL, 3, 1)
     assert (found.memory_limit, found.round_layers, found.flags) == (4096, True, config.flags)
+    assert found.winograd is Winograd.F4
 
 
 def test_verify_takes_three_words(builder, config, log):
@@ -319,6 +322,14 @@ def test_verify_takes_three_words(builder, config, log):
     config.verify = "some"
     assert builder.build_serialized_network(net, config) is None
     assert "off, sample or full" in log.lines[0]
+
+
+def test_winograd_takes_four_words(builder, config, log):
+    net = builder.create_network()
+    identity(net)
+    config.winograd = "F(6,3)"
+    assert builder.build_serialized_network(net, config) is None
+    assert "auto, off, F(2,3) or F(4,3)" in log.lines[0]
 
 
 def test_device_types_belong_to_layers(builder, config):

@@ -135,6 +135,11 @@ def test_the_memory_limit_threads_and_verification_are_in_the_plan(config, setti
     assert (found["memory_limit"], found["threads"], found["verify"]) == ("1048576", "1", "sample")
 
 
+def test_tiles_that_are_asked_for_are_in_the_plan(config, settings_of):
+    config.winograd = "F(2,3)"
+    assert settings_of(config)["winograd"] == "F(2,3)"
+
+
 @pytest.mark.parametrize(
     ("verbosity", "layer"),
     [

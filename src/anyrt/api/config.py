@@ -18,7 +18,7 @@ from anyrt.api.oneline import brief, one_line
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.setting import Setting, changed_settings
 from anyrt.api.timing_cache import ITimingCache
-from anyrt.compiler.request import Settings, Verify
+from anyrt.compiler.request import Settings, Verify, Winograd
 from anyrt.core.enums import (
     BuilderFlag,
     DataType,
@@ -48,7 +48,8 @@ BUILD_FLAGS = frozenset({BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.DIS
 
 @fold
 class IBuilderConfig(Fixed, Managed):
-    """How to build; made by `Builder.create_builder_config`. `verify` and `num_threads` are AnyRT's own.
+    """How to build; made by `Builder.create_builder_config`. `verify`, `num_threads` and `winograd` are
+    AnyRT's own.
 
     What says "kept" can be read back and changes no engine: it is about hardware, or about ways of measuring
     that builds do not have.
@@ -115,6 +116,12 @@ class IBuilderConfig(Fixed, Managed):
     verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
     num_threads = Setting(
         int, None, "Threads of the engine; None: the machine's own number. AnyRT's own.", low=1
+    )
+    winograd = Setting(
+        str,
+        "auto",
+        '"auto", "off", "F(2,3)" or "F(4,3)": sums over windows of 3 × 3 by fewer products, of tiles of'
+        " 2 × 2 or 4 × 4 results; auto: where that is less work and weights are constant. AnyRT's own.",
     )
 
     def __init__(self, channel: Channel) -> None:
@@ -309,6 +316,10 @@ class IBuilderConfig(Fixed, Managed):
             raise ArgumentError(
                 "AR304", "config.verify", repr(level), "off, sample or full", 'write config.verify = "full"'
             )
+        tiles = self.winograd
+        if tiles not in {w.value for w in Winograd}:
+            do = 'write config.winograd = "off"'
+            raise ArgumentError("AR304", "config.winograd", repr(tiles), "auto, off, F(2,3) or F(4,3)", do)
         return Settings(
             optimization_level=self.builder_optimization_level,
             verify=Verify(level),
@@ -318,6 +329,7 @@ class IBuilderConfig(Fixed, Managed):
             round_layers=self.get_flag(BuilderFlag.OBEY_PRECISION_CONSTRAINTS),
             flags=self.flags,
             max_tactics=self.max_num_tactics,
+            winograd=Winograd(tiles),
         )
 
 

@@ -37,7 +37,7 @@ from anyrt.compiler.cached import (
 from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, Told
 from anyrt.compiler.records import with_records
 from anyrt.compiler.report import build_report, written_lines
-from anyrt.compiler.request import BuildRequest, Point, Verify
+from anyrt.compiler.request import BuildRequest, Point, Verify, Winograd
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
 from anyrt.core.dims import Dim
@@ -50,7 +50,7 @@ from anyrt.core.requirement import Requirement
 from anyrt.core.units import counted
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
-from anyrt.passes import PASSES
+from anyrt.passes import with_tiles
 from anyrt.plan.abi import align
 from anyrt.plan.file import DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
@@ -277,8 +277,10 @@ class _Build:
 
     def _optimised(self) -> Graph:
         graph = self.request.graph
-        for step in PASSES if self.request.passes is None else self.request.passes:
-            graph = step.run(graph, self.request.settings.round_layers)
+        settings = self.request.settings
+        usual = with_tiles(settings.winograd.tiles, settings.winograd is not Winograd.AUTO)
+        for step in usual if self.request.passes is None else self.request.passes:
+            graph = step.run(graph, settings.round_layers)
             self.progress.check()
         return graph
 
@@ -466,6 +468,7 @@ def _settings(
     ]
     pairs += [("threads", str(s.num_threads))] if s.num_threads is not None else []
     pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
+    pairs += [("winograd", s.winograd.value)] if s.winograd is not Winograd.AUTO else []
     pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []
     pairs += [(TUNINGS, print_tunings(tunings, order))] if tunings else []
     pairs += [(STRATEGY, str(request.strategies))] if request.strategies is not None else []

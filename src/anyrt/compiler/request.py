@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # whoever describes a network need not wait for passes and sc
     from anyrt.passes import Pass
     from anyrt.schedule.strategies import Strategies
 
-__all__ = ["BuildRequest", "Monitor", "Point", "Settings", "Sym", "Symbol", "Verify"]
+__all__ = ["BuildRequest", "Monitor", "Point", "Settings", "Sym", "Symbol", "Verify", "Winograd"]
 
 
 class Verify(enum.Enum):
@@ -35,6 +35,20 @@ class Verify(enum.Enum):
     OFF = "off"
     SAMPLE = "sample"  # at the profile's minimum
     FULL = "full"  # at minimum, optimum and maximum
+
+
+class Winograd(enum.Enum):
+    """Which tiles take the place of windows of 3 × 3 in sums of products (passes/winograd.py)."""
+
+    OFF = "off"
+    F2 = "F(2,3)"  # 2 × 2 results, wherever they can
+    F4 = "F(4,3)"  # 4 × 4 results
+    AUTO = "auto"  # either, where it is less work
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """Results of a tile along an axis."""
+        return {Winograd.OFF: (), Winograd.F2: (2,), Winograd.F4: (4,), Winograd.AUTO: (4, 2)}[self]
 
 
 class Point(enum.IntEnum):
@@ -61,6 +75,7 @@ class Settings:
     round_layers: bool = False
     flags: int = 0
     max_tactics: int = -1
+    winograd: Winograd = Winograd.AUTO
 
 
 class Monitor(Protocol):

@@ -2,13 +2,14 @@
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['round layers', 'fold constants', 'narrow constants', 'simplify', 'split sums', 'fold constants',
- 'shorten', 'pack constants']
+ 'shorten', 'winograd', 'pack constants']
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from anyrt.ir.graph import Graph
@@ -22,9 +23,10 @@ from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
 from anyrt.passes.split_sums import split_sums
+from anyrt.passes.winograd import winograd
 from anyrt.prims.const import Param
 
-__all__ = ["PASSES", "Pass", "requirements"]
+__all__ = ["PASSES", "Pass", "requirements", "with_tiles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +56,12 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("split sums", split_sums),
     Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("shorten", shorten),
+    Pass("winograd", winograd),
     Pass("pack constants", pack_constants),
 )
+
+
+def with_tiles(tiles: Sequence[int], always: bool) -> tuple[Pass, ...]:
+    """All passes, with tiles of these sizes for sums over windows, `always` or where they are less work."""
+    change = partial(winograd, tiles=tiles, always=always)
+    return tuple(replace(p, change=change) if p.change is winograd else p for p in PASSES)

@@ -1,0 +1,261 @@
+"""Sums over windows of 3 × 3 by fewer products: Winograd's minimal filtering, for tiles of m × m results.
+
+    y[k, p, q] = Σ w[k, c, i, j] · x[c, p + i, q + j]
+
+    ->  v[u, v, t, s, c] = Σ B[u, a] B[v, b] · x[c, m·t + a, m·s + b]     tiles of (m + 2)², m apart
+        z[u, v, t, s, k] = Σ v[u, v, t, s, c] · (G w Gᵀ)[k, c, u, v]      a product of matrices at each place
+        y[k, m·t + p, m·s + q] = Σ A[p, u] A[q, v] · z[u, v, t, s, k]
+
+F(2, 3) takes 16 products where the sum takes 36, F(4, 3) 36 for 144 (Lavin and Gray, "Fast Algorithms for
+Convolutional Neural Networks", 2016). All three are ordinary contractions, whose loops are made as those of
+others are; what follows y is computed in the kernel of the last one. Where tiles of a row fill vectors they
+are the lanes, and nothing is transposed; else channels are. Tiles are whole: zeros lie behind the input, and
+results that are too many are cut off.
+
+The differences of sums that results are cost digits, and how many follows from the points at which
+polynomials are evaluated: 0, ±3/4, ±3/2 and ∞, whose powers and products float32 holds exactly, halve the
+error that 0, ±1, ±2 and ∞ have in F(4, 3). An infinity or NaN in the input reaches all results of its tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite, prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dims import Dim, add, ceildiv, maximum, mul, total
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.rewrite import Fail, transformed
+from anyrt.prims import build
+from anyrt.prims.const import Blob, Const
+from anyrt.prims.contract import Contract
+from anyrt.prims.pad import Pad
+from anyrt.prims.view import Axis, View
+
+Labels = tuple[int, ...]
+Array = NDArray[np.float64]
+
+SIZE: Final = 3  # of windows
+TILES: Final = (4, 2)  # results of a tile along an axis
+POINTS: Final = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.75, -0.75, 1.5, -1.5)}  # besides infinity
+LEAST: Final = 16  # channels on each side: fewer make poor sums and poor lanes
+LANES: Final = 16  # tiles of a row that are lanes
+GAIN: Final = 1.16  # times less work: where it is nearer, the sum itself takes as long
+# Products that take as long as a byte, where two threads with AVX-512 compute 160 of them in 1 ns.
+NEAR: Final = 6  # of tiles, which are stored and loaded again
+FAR: Final = 10  # of weights, which are loaded once
+FLOAT: Final = 4  # bytes
+LARGE: Final = 1e30  # weights, whose transforms float32 may not hold
+ONE_OF_EACH: Final = [(False, True), (True, False)]  # a place of windows, and an element of one
+
+
+def winograd(graph: Graph, tiles: Sequence[int] = TILES, always: bool = False) -> Graph:
+    """The graph with tiles of one of these sizes wherever that is less work, or wherever it can be."""
+
+    def change(old: Value, new: Value) -> Value:
+        found = _windows(new)
+        if isinstance(found, Fail):
+            return new
+        m = _chosen(found, tiles, always)
+        return new if m is None else _tiled(found, m)
+
+    return transformed(graph, change) if tiles else graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """A sum of products of weights and windows of `x`, which slide along two `axes` of it. Labels: `seen` are
+    those of the windows, `kernel` of the weights, `out` of the result; `at` say where windows lie, `inside`
+    where an element of one does; `batch` and `maps` are those of one factor alone, `channels` are summed."""
+
+    x: Value
+    view: View
+    weights: Const
+    seen: Labels
+    kernel: Labels
+    out: Labels
+    axes: Labels
+    at: Labels
+    inside: Labels
+    batch: Labels
+    channels: Labels
+    maps: Labels
+
+    def size(self, label: int) -> Dim:
+        """The extent of a label."""
+        if label in self.seen:
+            return self.view.shape[self.seen.index(label)]
+        return self.weights.shape[self.kernel.index(label)]
+
+    def volume(self, labels: Labels) -> int | None:
+        """Elements along these labels, where that is known."""
+        sizes = [d for d in map(self.size, labels) if isinstance(d, int)]
+        return prod(sizes) if len(sizes) == len(labels) else None
+
+
+def _windows(value: Value) -> _Windows | Fail:
+    """The sum over windows of 3 × 3, each one element beside the last one, that a value is."""
+    op = value.op
+    if not isinstance(op, Contract) or {value.dtype, *(a.dtype for a in value.args)} != {DataType.FLOAT}:
+        return Fail("it is no sum of products in float32")
+    sides = tuple(zip(value.args, (op.left, op.right), strict=True))
+    (windows, seen), (weights, kernel) = sides if isinstance(sides[1][0].op, Const) else sides[::-1]
+    view = windows.op
+    if not isinstance(view, View) or not isinstance(weights.op, Const):
+        return Fail("it is no sum over windows with constant weights")
+    axes = tuple(k for k, axis in enumerate(view.axes) if axis.more)
+    pairs = [tuple(seen[out] for out, _ in view.axes[k].terms) for k in axes]
+    inside = tuple(label for pair in pairs for label in pair if label in kernel and label not in op.out)
+    at = tuple(label for pair in pairs for label in pair if label not in kernel)
+    batch = tuple(label for label in seen if label not in (*kernel, *at))
+    channels = tuple(label for label in seen if label in kernel and label not in inside)
+    maps = tuple(label for label in kernel if label not in seen)
+    (x,) = windows.args
+    found = _Windows(x, view, weights.op, seen, kernel, op.out, axes, at, inside, batch, channels, maps)
+    return _refused(found, pairs) or found
+
+
+def _refused(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
+    moving = [out for axis in f.view.axes for out, _ in axis.terms]
+    if len(f.axes) != 2 or len(moving) != len(set(moving)):
+        return Fail("its windows do not slide along two axes")
+    if any(sorted((label in f.at, label in f.inside) for label in pair) != ONE_OF_EACH for pair in pairs):
+        return Fail("its weights are not those of windows")
+    if any(step != 1 for k in f.axes for _, step in f.view.axes[k].terms):
+        return Fail("it has strides, or gaps in its windows")
+    if any(f.size(label) != SIZE for label in f.inside):
+        return Fail("its windows are not 3 × 3")
+    if sorted(f.out) != sorted((*f.batch, *f.at, *f.maps)):
+        return Fail("it has groups")
+    if min(f.volume(f.channels) or 0, f.volume(f.maps) or 0) < LEAST:
+        return Fail("it has few channels")
+    if not np.abs(f.weights.blob.data).max() < LARGE:
+        return Fail("its weights are not finite, or large")
+    if isinstance(f.x.op, Pad) and not isfinite(f.x.op.value):
+        return Fail("its border is not finite")
+    return None
+
+
+def _chosen(f: _Windows, tiles: Sequence[int], always: bool) -> int | None:
+    """The tile that is least work; None where sizes are open, or the sum itself is hardly more."""
+    if always:
+        return tiles[0]
+    if f.volume(f.at) is None:
+        return None
+    best = min(tiles, key=lambda m: _work(f, m))
+    return best if GAIN * _work(f, best) <= _work(f, 1) else None
+
+
+def _work(f: _Windows, m: int) -> float:
+    """How long it takes, in products; with tiles of one result, how long the sum itself does."""
+    c, k = f.volume(f.channels) or 1, f.volume(f.maps) or 1
+    along = (-(-d // m) for d in map(f.size, f.at) if isinstance(d, int))
+    places, tiles = (m + SIZE - 1) ** 2, prod(along) * (f.volume(f.batch) or 1)
+    products = places * (tiles * c * k + FAR * FLOAT * c * k)
+    if m == 1:
+        return products
+    turned = places * tiles * (c * places + k * m * m)
+    return products + turned + NEAR * FLOAT * 2 * places * tiles * (c + k)
+
+
+def _tiled(f: _Windows, m: int) -> Value:
+    """The three contractions, and of what they make the results that are wanted."""
+    inputs, weights, outputs = matrices(m)
+    new = 1 + max(*f.seen, *f.kernel)
+    places, within = (new, new + 1), dict(zip(f.at, (new + 2, new + 3), strict=True))
+    columns = _count(f, 1, m)
+    across = isinstance(columns, int) and columns >= LANES
+
+    def order(channels: Labels) -> Labels:
+        return (*places, *f.batch, *((*channels, *f.at) if across else (*f.at, *channels)))
+
+    def sums(a: Value, left: Labels, b: Value, right: Labels, out: Labels) -> Value:
+        return apply(Contract(left, right, out, DataType.FLOAT), a, b)
+
+    turned, made = order(f.channels), order(f.maps)
+    to = tuple(x for k in f.out for x in ((k, within[k]) if k in within else (k,)))
+    w, kernel = _transformed(f, weights, places, across)
+    v = sums(_square(inputs), (*places, *f.inside), _cut(f, m), f.seen, turned)
+    z = sums(w, kernel, v, turned, made) if across else sums(v, turned, w, kernel, made)
+    y = sums(_square(outputs), (*within.values(), *places), z, made, to)
+    sizes = [f.size(k) for k in f.out]
+    whole = tuple(mul(_count(f, f.at.index(k), m), m) if k in within else f.size(k) for k in f.out)
+    return build.slice_(build.reshape(y, whole), [0] * len(sizes), sizes, [1] * len(sizes))
+
+
+def _count(f: _Windows, axis: int, m: int) -> Dim:
+    """Tiles along the first or second axis."""
+    return ceildiv(f.size(f.at[axis]), m)
+
+
+def _cut(f: _Windows, m: int) -> Value:
+    """The tiles of `x`, with the labels of its windows."""
+    axes, shape = [*f.view.axes], [*f.view.shape]
+    behind: list[Dim] = [0] * f.x.type.rank
+    for n, (k, at, inside) in enumerate(zip(f.axes, f.at, f.inside, strict=True)):
+        place, element = f.seen.index(at), f.seen.index(inside)
+        shape[place], shape[element] = _count(f, n, m), m + SIZE - 1
+        axes[k] = Axis(axes[k].start, place, m, ((element, 1),))
+        end = total((axes[k].start, mul(shape[place], m), SIZE - 1))
+        behind[k] = maximum(0, add(end, mul(f.x.shape[k], -1)))
+    return build.windows(_padded(f.x, behind), axes, tuple(shape))
+
+
+def _padded(x: Value, behind: Sequence[Dim]) -> Value:
+    """`x` with a border behind it, joined with the one that it has."""
+    if isinstance(x.op, Pad):
+        return build.pad(x.args[0], x.op.lo, [*map(add, x.op.hi, behind)], x.op.value)
+    return build.pad(x, [0] * len(behind), behind, 0.0)
+
+
+def _transformed(f: _Windows, matrix: Array, places: Labels, across: bool) -> tuple[Value, Labels]:
+    """The weights at each place of a tile, with their labels: channels are rows and lie side by side, or
+    maps become lanes, which pack_constants.py lays in panels."""
+    labels = (*f.maps, *f.channels)
+    order = [f.kernel.index(label) for label in (*labels, *f.inside)]
+    data = f.weights.blob.data.reshape(f.weights.shape).transpose(order)
+    made = data.reshape(-1, SIZE * SIZE).astype(np.float64) @ np.kron(matrix, matrix).T
+    count = len(matrix)
+    if across:
+        shape = (count, count, *data.shape[: len(labels)])
+        return _in_order(made.T.reshape(shape), f.weights.blob.name), (*places, *labels)
+    shape = (*data.shape[: len(labels)], count, count)
+    return _constant(made.reshape(shape), f.weights.blob.name), (*labels, *places)
+
+
+def _square(matrix: Array) -> Value:
+    """The same along two axes: [r, s, u, v] of [r, u]."""
+    return _in_order(np.einsum("ru,sv->rsuv", matrix, matrix))
+
+
+def _in_order(array: Array, name: str = "") -> Value:
+    """A constant that lies as kernels read it, which a view of it says."""
+    return build.reshape(_constant(array.reshape(-1), name), array.shape)
+
+
+def _constant(array: Array, name: str = "") -> Value:
+    data = np.ascontiguousarray(array.astype(np.float32))
+    return apply(Const(Blob(data.reshape(-1), DataType.FLOAT, name), data.shape))
+
+
+@lru_cache
+def matrices(m: int) -> tuple[Array, Array, Array]:
+    """(B, G, A): y = Aᵀ (G w · B d) are the m sums over windows of d, which has m + 2 elements.
+
+    Row k of G has the value of the polynomial w at point k, and column k of A the powers of that; row k of B
+    is the polynomial that is 0 at all other points. What makes that 1 at its own point divides G, as weights
+    are rounded only once they are transformed. Infinity stands for the highest coefficient."""
+    points = POINTS[m]
+    apart = [prod(x - other for other in points if other != x) for x in points]
+    zeros = [np.append(np.poly([other for other in points if other != x])[::-1], 0.0) for x in points]
+    powers = [[x**k for k in range(SIZE)] for x in points]
+    inputs = np.array([*zeros, np.poly(points)[::-1]])
+    weights = np.array([*(np.divide(p, d) for p, d in zip(powers, apart, strict=True)), [0.0, 0.0, 1.0]])
+    outputs = np.array([*([x**k for k in range(m)] for x in points), [0.0] * (m - 1) + [1.0]])
+    return inputs, weights, outputs.T

@@ -1,0 +1,212 @@
+"""Winograd's minimal filtering: fewer products for windows of 3 × 3, the same results within the bound."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.backends.cpu.processors import choose
+from anyrt.compiler import native
+from anyrt.compiler.bounds import bounded, differing, exact
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import random_array, verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph, Symbol, walk
+from anyrt.ir.interpret import interpret
+from anyrt.ir.text import parse_graph, print_graph
+from anyrt.passes import with_tiles
+from anyrt.passes.winograd import matrices, winograd
+from anyrt.prims import build as b
+from anyrt.prims.const import Const, Param
+from anyrt.prims.contract import Contract
+from anyrt.prims.table import named_blobs, vocabulary
+from anyrt.prims.view import Axis
+from anyrt.schedule.cost import Sizes
+
+F = DataType.FLOAT
+N, H, W = Sym("x.0", 1, 9), Sym("x.2", 1, 90), Sym("x.3", 1, 90)
+
+
+def numbers(*shape):
+    return random_array(np.random.default_rng(3), F, shape)
+
+
+def convolution(shape, maps=16, size=3, border=1, stride=1, gap=1, dtype=F, weights=None, symbols=()):
+    """Windows of size × size over x, with a border of zeros; `weights` as (maps, channels, size, size)."""
+    x, channels = b.param("x", shape, dtype), shape[1]
+    padded = b.pad(x, (0, 0, border, border), (0, 0, border, border), 0.0)
+    w = b.const(numbers(maps, channels, size, size), dtype) if weights is None else weights
+    counts = [(d - gap * (size - 1) - 1) // stride + 1 for d in padded.shape[2:]]
+    axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, stride, ((4, gap),)), Axis(0, 3, stride, ((5, gap),))]
+    windows = b.windows(padded, axes, (*shape[:2], *counts, size, size))
+    inputs = (("x", x), *((("w", w),) if isinstance(w.op, Param) else ()))
+    found = tuple(Symbol(s, "x", int(s.name[-1])) for s in symbols)
+    return Graph(inputs, (("y", b.contract("nchwij,kcij->nkhw", windows, w)),), {}, found)
+
+
+def contractions(graph):
+    return sum(isinstance(v.op, Contract) for v in walk(v for _, v in graph.outputs))
+
+
+def built(graph, tiles, always=True):
+    for step in with_tiles(tiles, always):
+        graph = step.run(graph, False)
+    return graph
+
+
+@pytest.mark.parametrize("m", [2, 4])
+def test_matrices_filter_a_row_exactly(m):
+    inputs, weights, outputs = matrices(m)
+    d, g = np.arange(1.0, m + 3) ** 2, np.array([2.0, -3.0, 5.0])
+    np.testing.assert_allclose(outputs @ ((weights @ g) * (inputs @ d)), np.correlate(d, g), rtol=1e-13)
+
+
+@pytest.mark.parametrize("m", [2, 4])
+def test_what_transforms_tiles_is_exact_in_float32(m):
+    inputs, _, outputs = matrices(m)
+    for matrix in (np.kron(inputs, inputs), np.kron(outputs, outputs)):
+        np.testing.assert_array_equal(matrix, matrix.astype(np.float32))
+
+
+SHAPES = [
+    ((1, 16, 8, 8), 1),
+    ((2, 17, 7, 9), 1),
+    ((1, 16, 5, 3), 0),
+    ((1, 16, 6, 70), 2),
+    ((3, 18, 9, 67), 1),
+]
+
+
+@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize(("shape", "border"), SHAPES)
+def test_odd_sizes_batches_and_borders_have_the_same_sums(shape, border, m):
+    graph, x = convolution(shape, 19, border=border), numbers(*shape)
+    after = winograd(graph, (m,), always=True)
+    assert contractions(after) == 3
+    wanted, got = (interpret(g, {"x": x})["y"] for g in (graph, after))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("m", [2, 4])
+def test_open_sizes_have_whole_tiles_at_each_size(m):
+    graph = convolution((N.dim, 16, H.dim, W.dim), symbols=(N, H, W))
+    after = winograd(graph, (m,), always=True)
+    assert contractions(after) == 3
+    for shape in ((1, 16, 1, 1), (2, 16, 8, 13)):
+        x = numbers(*shape)
+        wanted, got = (interpret(g, {"x": x})["y"] for g in (graph, after))
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"stride": 2},
+        {"gap": 2},
+        {"size": 5, "border": 2},
+        {"maps": 15},
+        {"shape": (1, 15, 8, 8)},
+        {"dtype": DataType.HALF},
+        {"weights": b.param("w", (16, 16, 3, 3), F)},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_other_windows_stay_as_they_are(given):
+    graph = convolution(**{"shape": (1, 16, 8, 8), **given})
+    assert winograd(graph, always=True) is graph
+
+
+def test_weights_that_are_no_numbers_stay_as_they_are():
+    weights = np.ones((16, 16, 3, 3))
+    weights[3, 2, 1, 0] = np.inf
+    graph = convolution((1, 16, 8, 8), weights=b.const(weights, F))
+    assert winograd(graph, always=True) is graph
+
+
+def test_groups_stay_as_they_are():
+    x = b.param("x", (1, 32, 10, 10), F)
+    axes = [Axis(0, 0), Axis(0, 1, 16, ((2, 1),)), Axis(0, 3, 1, ((5, 1),)), Axis(0, 4, 1, ((6, 1),))]
+    windows = b.windows(x, axes, (1, 2, 16, 8, 8, 3, 3))
+    y = b.contract("ngchwij,gkcij->ngkhw", windows, b.const(numbers(2, 16, 16, 3, 3), F))
+    graph = Graph((("x", x),), (("y", y),))
+    assert winograd(graph, always=True) is graph
+
+
+@pytest.mark.parametrize(
+    ("shape", "maps", "places"),
+    [
+        ((1, 128, 64, 64), 128, 36),
+        ((1, 1024, 16, 16), 1024, 16),
+        ((1, 512, 7, 7), 512, 0),
+        ((1, 32, 9, 9), 32, 0),
+    ],
+)
+def test_the_least_work_decides(shape, maps, places):
+    after = winograd(convolution(shape, maps, weights=None))
+    transformed = [v for v in walk(v for _, v in after.outputs) if isinstance(v.op, Const)]
+    assert (places == 0) == (contractions(after) == 1)
+    assert places == 0 or any(v.op.blob.size == places * shape[1] * maps for v in transformed)
+
+
+@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize(("shape", "border"), SHAPES)
+@pytest.mark.parametrize("cpu", [None, "avx2"])
+def test_kernels_compute_what_the_interpreter_does(shape, border, m, cpu):
+    graph = built(convolution(shape, 33, border=border), (m,))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes({}))
+    assert [str(x) for x in verify(lowered, choose(cpu), [{}])] == []
+
+
+def test_open_sizes_are_verified_too():
+    graph = built(convolution((N.dim, 16, H.dim, W.dim), symbols=(N, H, W)), (2,))
+    sizes = [{"x.0": n, "x.2": h, "x.3": w} for n, h, w in ((1, 1, 1), (2, 7, 12), (1, 32, 50))]
+    lowered = native.lower(graph, constant_offsets(graph), Sizes(sizes[1]))
+    assert [str(x) for x in verify(lowered, choose(None), sizes)] == []
+
+
+@pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
+@pytest.mark.parametrize("shape", [(1, 16, 16, 64), (1, 64, 28, 28)])
+def test_errors_stay_within_the_bound_of_the_sum_itself(shape, tiles):
+    graph, x = convolution(shape, 32), numbers(*shape)
+    ((_, y),) = graph.outputs
+    view, w = y.args
+    windows = interpret(Graph(graph.inputs, (("y", view),)), {"x": x})["y"]
+    wanted = bounded(y, (exact(windows, F), exact(w.op.blob.data.reshape(w.shape), F)), {})
+    got = engine(shape, w.op.blob.data, tiles).run(x=x)["y"]
+    assert not differing(got, wanted, F).any()
+
+
+def engine(shape, weights, tiles):
+    """A convolution with a border of one element."""
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network, config = builder.create_network(), builder.create_builder_config()
+    x = network.add_input("x", trt.float32, shape)
+    layer = network.add_convolution_nd(x, weights.size // (9 * shape[1]), (3, 3), weights)
+    layer.padding_nd = (1, 1)
+    layer.get_output(0).name = "y"
+    network.mark_output(layer.get_output(0))
+    config.winograd = tiles
+    plan = builder.build_serialized_network(network, config)
+    return trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+
+
+def test_each_transform_is_one_kernel_and_the_last_one_has_the_rest():
+    x = convolution((1, 64, 32, 64), 64)
+    ((_, y),) = x.outputs
+    bias = b.expand(b.const(numbers(64, 1, 1), F), y.shape)
+    relu = b.map_("max", b.map_("add", y, bias), b.scalar(0.0, y))
+    graph = built(Graph(x.inputs, (("y", relu),)), (4,))
+    schedule = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE).schedules[0]
+    assert [launch.kind for launch in schedule.launches if launch.kind != "map"] == ["contraction"] * 3
+
+
+def test_the_graph_reads_back_from_its_text():
+    graph = built(convolution((1, 16, 9, 9)), (4,))
+    words = vocabulary(named_blobs(graph))
+    assert print_graph(parse_graph(print_graph(graph, words), words), words) == print_graph(graph, words)
+
+
+def test_the_pass_changes_nothing_where_it_is_switched_off():
+    graph = convolution((1, 128, 64, 64), 128)
+    assert winograd(graph, ()) is graph
