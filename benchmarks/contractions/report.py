@@ -26,7 +26,8 @@ machine. Results are compared with float64 NumPy before anything is timed. Input
 beforehand where a program can do that; OpenVINO computes in float32, but for half types. Ratios are medians
 of turns. The arithmetic's limit is a loop of multiply-adds (of dot instructions for bfloat16 and int8, where
 these are faster), as many as the case has, with the same threads; a unit for whole tiles (AMX), which some
-programs use for bfloat16 and int8, is no limit and has a column of its own.
+programs use for bfloat16 and int8, is no limit and has a column of its own. A share above 100 % is of a sum
+that takes fewer multiplications than its definition (Winograd's tiles), or of whole tiles.
 """
 
 
