@@ -28,7 +28,7 @@ class Tried:
 TRIED: tuple[Tried, ...] = (
     Tried(
         "product_1024x1024x1024_both",
-        "rows that meet in one set of the cache copied apart: 137; tiles of ten rows in place: 138",
+        "tiles of ten rows, not copies of rows that collide: 174 to 190 with constant lanes",
         "all tiles of a panel in one item, so that it is copied once: 140",
         "four times as many items: 7330 to 7880 µs, no change",
     ),
@@ -82,7 +82,7 @@ TRIED: tuple[Tried, ...] = (
     ),
     Tried(
         "conv_.*_k3s1_bias.*",
-        "Winograd's tiles where they are less work: 1.4 to 3 × at 128 channels and more, not for fewer",
+        "Winograd's tiles where they are less work: 1.2 to 2.5 × at 128 channels and more, not for fewer",
         "results stored once for all tiles of an item, whole lines each: 161 to 186 at 64x256",
         "terms in blocks of 256, whose lanes stay in the first cache: no change",
     ),

@@ -56,7 +56,7 @@ def mix(rows: Words, lanes: Words) -> None:
 
 
 def portable() -> Mixer:
-    """`mix`, which needs no native code and takes 5 s for 1 GB."""
+    """`mix`, which needs no native code and is many times slower."""
     return mix
 
 
