@@ -76,7 +76,7 @@ def got(trial, buffers, name, value, sizes):
 
 
 LIMITS = settings(
-    max_examples=FUZZ or 45,
+    max_examples=FUZZ or 32,
     derandomize=not FUZZ,
     print_blob=bool(FUZZ),
     suppress_health_check=list(HealthCheck),
