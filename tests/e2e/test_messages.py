@@ -412,3 +412,10 @@ def test_reshape_with_a_minus_1_is_not_told_to_use_one(log, tmp_path):
     shape(p.add_shuffle(p.x(3, 4, name="z")), reshape_dims=(7, 2))
     assert "wanted sizes beside -1 whose product divides 12; change one of the other sizes" in log.lines[0]
     assert "wanted 12 elements, as (3, 4) has; give one of the sizes as -1" in log.lines[1]
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [(F, "float32"), (trt.bfloat16, "bfloat16 or float32")])
+def test_types_that_weights_may_have_are_told_once_each(dtype, wanted, log, tmp_path):
+    p = Program(log, tmp_path)
+    shape(p.net.add_scale(p.x(1, 3, 4, 5, dtype=dtype), CHANNEL, scale=HALVES))
+    assert f"got weights of type float16, wanted {wanted}; convert the weights" in log.lines[0]

@@ -95,6 +95,13 @@ def check_dtype(where: str, got: DataType, allowed: frozenset[DataType], what: s
         raise DTypeError("AR202", where, f"{short_name(got)} for {what}", f"one of {names}", "cast the input")
 
 
+def check_weights(where: str, got: DataType, tensor: DataType, what: str) -> None:
+    """AR205 unless weights are float32, or of the type of the tensor they go with."""
+    if got not in {DataType.FLOAT, tensor}:
+        wanted = " or ".join(dict.fromkeys((short_name(tensor), short_name(DataType.FLOAT))))
+        raise DTypeError("AR205", where, f"{what} of type {short_name(got)}", wanted, "convert the weights")
+
+
 def check_same_rank(where: str, values: Iterable[Value]) -> None:
     """All operands have one rank."""
     ranks = [v.type.rank for v in values]

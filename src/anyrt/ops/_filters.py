@@ -18,7 +18,7 @@ from anyrt.core.enums import DataType, PaddingMode
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Shape, Value, apply
-from anyrt.ops._check import Requirements, checked, need, show, static_shape
+from anyrt.ops._check import Requirements, check_weights, checked, need, show, static_shape
 from anyrt.ops._product import SUMMED, coded
 from anyrt.ops._record import (
     ABSENT,
@@ -285,9 +285,7 @@ def _bias(layer: Layer[FilterAttrs]) -> Value | None:
 def _check_type(layer: Layer[FilterAttrs], blob: Blob, what: str) -> None:
     """Weights are FLOAT, or of the type of the input; a bias is never added to codes."""
     tensor = DataType.INT8 if layer.int8 and what == "kernel" else layer.input(0).dtype
-    if blob.dtype not in {DataType.FLOAT, tensor}:
-        got = f"{what} of type {short_name(blob.dtype)}"
-        raise DTypeError("AR205", layer.name, got, f"{short_name(tensor)}, or float32", "convert it")
+    check_weights(layer.name, blob.dtype, tensor, what)
 
 
 def _sized(layer: Layer[FilterAttrs], v: Value, shape: tuple[int, ...], what: str) -> Value:

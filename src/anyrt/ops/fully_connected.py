@@ -11,12 +11,11 @@ from math import prod
 
 import numpy as np
 
-from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, LayerType
-from anyrt.core.errors import DTypeError, ShapeError
+from anyrt.core.errors import ShapeError
 from anyrt.core.trt_enum import unlisted
 from anyrt.ir.graph import Value, apply
-from anyrt.ops._check import static_shape
+from anyrt.ops._check import check_weights, static_shape
 from anyrt.ops._product import Factor, coded, factor, multiplied
 from anyrt.ops._record import EMPTY_BLOB, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._record import weights as blob_of
@@ -81,9 +80,7 @@ def _beside(row: Value, y: Value) -> Value:
 def _check_weights(layer: Layer[FullyConnectedAttrs], name: str, blob: Blob, shape: tuple[int, ...]) -> None:
     """Weights are FLOAT, or of the type of the input; a bias is never added to codes."""
     tensor = DataType.INT8 if layer.int8 and name == "kernel" else layer.input(0).dtype
-    if blob.dtype not in {DataType.FLOAT, tensor}:
-        got, wanted = f"{name} of type {short_name(blob.dtype)}", f"{short_name(tensor)}, or float32"
-        raise DTypeError("AR205", layer.name, got, wanted, "convert it")
+    check_weights(layer.name, blob.dtype, tensor, name)
     if blob.size != prod(shape):
         rows, wanted = shape[0], " x ".join(map(str, shape))
         do = "give a row of C * H * W for each output" if name == "kernel" else "give one for each output"

@@ -14,7 +14,7 @@ from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, LayerType, ScaleMode
 from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir.graph import Value, apply
-from anyrt.ops._check import check_axis, show, static_shape
+from anyrt.ops._check import check_axis, check_weights, show, static_shape
 from anyrt.ops._math import in_float
 from anyrt.ops._record import (
     EMPTY_BLOB,
@@ -103,11 +103,8 @@ def _check_types(layer: Layer[ScaleAttrs], x: Value) -> None:
         do = "give shift, scale and power one element type"
         raise DTypeError("AR201", layer.name, f"weights of types {names}", "one type", do)
     tensor = DataType.INT8 if layer.int8 else x.dtype
-    if used and used[0] not in {DataType.FLOAT, tensor}:
-        wanted = f"{short_name(tensor)} as the tensor, or float32"
-        raise DTypeError(
-            "AR205", layer.name, f"weights of type {short_name(used[0])}", wanted, "convert them"
-        )
+    if used:
+        check_weights(layer.name, used[0], tensor, "weights")
 
 
 def _coefficients(layer: Layer[ScaleAttrs], name: str, blob: Blob, shape: tuple[int, ...]) -> Value:
