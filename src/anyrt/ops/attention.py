@@ -359,17 +359,18 @@ def ref(attrs: AttentionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         rows, out = (_part(x, attrs.query_form, q_lengths, b) for x in (q, y))
         keys, values = (_part(x, attrs.key_value_form, k_lengths, b) for x in (k, v))
         added = np.zeros((len(rows), rows.shape[1], keys.shape[1]))
+        seen = np.ones(added.shape, np.bool_)
         if mask is not None:
             own = np.broadcast_to(mask[b % len(mask)], (*added.shape[:2], mask.shape[3]))
             own = own[..., : keys.shape[1]]
-            added = np.where(own > 0, 0.0, -np.inf) if arrays[MASK].dtype == bool else own
+            added, seen = (added, own > 0) if arrays[MASK].dtype == bool else (own, seen)
         if attrs.kind is not C.NONE:
             beyond = keys.shape[1] - rows.shape[1] if attrs.kind is C.LOWER_RIGHT else 0
-            below = np.tri(added.shape[1], added.shape[2], beyond)
-            added = np.where(below > 0, added, -np.inf)
+            seen = seen & (np.tri(added.shape[1], added.shape[2], beyond) > 0)
         for n, i in np.ndindex(*added.shape[:2]):
-            of = n * len(keys) // len(rows)
-            weights = _weights(attrs, keys[of] @ rows[n, i] + added[n, i], step)
+            of, see = n * len(keys) // len(rows), seen[n, i]
+            weights = np.zeros(len(see))
+            weights[see] = _weights(attrs, keys[of][see] @ rows[n, i] + added[n, i][see], step)
             out[n, i] = weights @ values[of]
     return (y,)
 
@@ -382,7 +383,8 @@ def _part(x: Any, form: AttentionIOForm, lengths: Any, b: int) -> Any:  # arrays
 
 
 def _weights(attrs: AttentionAttrs, row: Any, step: Any) -> Any:  # arrays of float64
-    weights = np.where(np.isinf(row), 0.0, row)
+    """What the scores that a query sees weigh."""
+    weights = row
     if attrs.norm_op is N.SOFTMAX:
         powers = np.exp(row - row.max(initial=-1e9))
         weights = powers / max(powers.sum(), 1e-300)
@@ -404,6 +406,7 @@ def cases() -> tuple[Case[AttentionAttrs], ...]:
     hidden = np.where(some[:1, :1], 0.5, -np.inf)
     hidden[..., 4, :] = 1.0
     numbers = (*(np.arange(n).reshape(s) % 5 - 2.0 for n, s in ((320, q), (448, k), (448, k))),)
+    endless = numbers[1] + np.where(np.arange(7) < 5, 0.0, np.inf)[:, None]  # where no query may look
     none, lower = a(N.NONE, C.UPPER_LEFT), a(causal_kind=C.LOWER_RIGHT)
     int8, fp8 = (a(N.NONE, normalization_quantize_to_type=t) for t in (DataType.INT8, DataType.FP8))
     return (
@@ -419,6 +422,8 @@ def cases() -> tuple[Case[AttentionAttrs], ...]:
         _case(lower, (1, 2, 7, 8), (1, 2, 5, 8)),
         _case(a(causal_kind=C.NONE), q, (2, 4, 0, 8)),
         _case(none, q, k),
+        _case(none, q, k, data=(numbers[0], endless, numbers[2])),
+        _case(a(causal_kind=C.UPPER_LEFT), q, k, data=(numbers[0], endless, numbers[2])),
         _case(a(N.NONE), q, k, (2, 1, 5, 7), kinds=(f, f, f, flag)),
         _case(int8, q, k, None, (), data=(*numbers, None, np.array(0.5))),
         _case(fp8, q, k, None, (1,), data=(*numbers, None, np.array([0.25]))),
