@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.contractions import goals
 from benchmarks.contractions.forms import Group
-from benchmarks.contractions.peers import NAMES, OURS
+from benchmarks.contractions.peers import NAMES, OURS, UNTILED
 from benchmarks.contractions.tried import attempts
 from benchmarks.record import SAME_AS_BEST, Results, Row
 from benchmarks.table import Table, digits, geometric_mean, markdown
@@ -49,7 +49,8 @@ def tables(results: Results) -> list[Table]:
                 out.append(cases(group, mine, rows, name))
         out += [t for t in (missed(rows, name),) if t.rows]
         out.append(peers(rows, name))
-        out += [t for t in (halves(rows, name), report.dynamic(rows, name), networks(rows, name)) if t.rows]
+        found = (halves(rows, name), report.dynamic(rows, name), tiled(rows, name), networks(rows, name))
+        out += [t for t in found if t.rows]
     return out
 
 
@@ -165,6 +166,19 @@ def halves(rows: Sequence[Row], threads: str) -> Table:
             lines.append((row.case, goals.decides(row), digits(found[0]), f"{found[1]:g}"))
     columns = ("case", "decided by", "times as fast as float32", "wanted")
     return Table(f"Half types, {threads}", columns, tuple(lines))
+
+
+def tiled(rows: Sequence[Row], threads: str) -> Table:
+    """Sums over windows of 3 × 3 as they are built by default, beside the plain sums."""
+    lines = []
+    for row in rows:
+        plain, mine = row.entry(OURS, UNTILED), goals.ours(row)
+        if plain and mine:
+            times = (plain.median, mine.median)
+            errors = (f"{e.error:.2g}" for e in (plain, mine))
+            lines.append((row.case, *map(digits, times), digits(times[0] / times[1]), *errors))
+    columns = ("case", "plain µs", "by default µs", "times faster", "error ulp, plain", "by default")
+    return Table(f"Winograd's tiles, {threads}", columns, tuple(lines))
 
 
 def networks(rows: Sequence[Row], threads: str) -> Table:

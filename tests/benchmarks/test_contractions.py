@@ -30,7 +30,7 @@ from benchmarks.contractions.forms import (
     Window,
     window_size,
 )
-from benchmarks.contractions.peers import OURS, load
+from benchmarks.contractions.peers import OURS, UNTILED, load
 from benchmarks.machine import Machine
 from benchmarks.peers import Cannot
 from benchmarks.record import Entry, Results, Row
@@ -166,6 +166,15 @@ def test_an_engine_of_several_sizes_serves_the_case():
     several.run()
     assert [one.label, several.label] == ["", "dynamic"]
     assert reference.error(case, reference.run(case, given), several.result())[1]
+
+
+def test_windows_of_three_are_computed_without_tiles_of_windows_too():
+    case = Case("w", Group.LARGE, Convolution(16, 16, (5, 6), Window((3, 3), (1, 1), (1, 1))), (Tail.BIAS,))
+    given = values_of(case)
+    one, plain = load((OURS,))[0][OURS].prepare(case, given, 1)
+    plain.run()
+    assert [one.label, plain.label] == ["", UNTILED]
+    assert reference.error(case, reference.run(case, given), plain.result())[1]
 
 
 def test_a_layer_that_is_not_there_is_named(monkeypatch):

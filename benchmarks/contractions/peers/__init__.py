@@ -13,6 +13,7 @@ from benchmarks.values import Array
 
 NAMES = ("anyrt", "ort", "openvino", "torch", "inductor")
 OURS = NAMES[0]
+UNTILED = "without Winograd"  # a way of ours
 
 Prepare: TypeAlias = Callable[[Case, dict[str, Array], int], tuple[Way, ...]]
 

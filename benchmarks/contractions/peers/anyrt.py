@@ -14,8 +14,8 @@ import numpy as np
 import anyrt as trt
 from benchmarks.contractions.calls import Act, Codes, Weights
 from benchmarks.contractions.describe import describe
-from benchmarks.contractions.forms import Case, Fold, Mask, Window, inputs, result
-from benchmarks.contractions.peers import Peer
+from benchmarks.contractions.forms import Case, Convolution, Fold, Mask, Window, inputs, result
+from benchmarks.contractions.peers import UNTILED, Peer
 from benchmarks.peers import Cannot, Way
 from benchmarks.peers.anyrt import DTYPES, DYNAMIC
 from benchmarks.steps import Element, Shape
@@ -26,22 +26,38 @@ FUNCTIONS = {Act.RELU: "RELU", Act.GELU: "GELU_ERF"}
 FOLDS = {Fold.MAX: "MAX", Fold.AVERAGE: "AVERAGE"}
 LOADS = 5
 CODES = 127
+LEAST_CHANNELS = 16
 
 
 def prepare(case: Case, given: dict[str, Array], threads: int) -> tuple[Way, ...]:
-    """A static engine, with the seconds that building it cold and loading it warm take; and one for several
-    sizes, where the case has them."""
+    """A static engine, with the seconds that building it cold and loading it warm take; one for several
+    sizes, where the case has them; and one without Winograd's tiles, where sums could have these."""
     plan, build_s = _plan(case, threads)
     facts = (("build_s", build_s), ("load_s", _load_seconds(plan)), *_mapped_seconds(plan))
     ways: tuple[Way, ...] = (_bound(case, given, plan, "", facts),)
     if case.open:
         ways += (_bound(case, given, _plan(case, threads, case.open)[0], DYNAMIC),)
+    if _has_tiles(case):
+        ways += (_bound(case, given, _plan(case, threads, winograd="off")[0], UNTILED),)
     return ways
 
 
-def _plan(case: Case, threads: int, sizes: Shape = ()) -> tuple[trt.IHostMemory, float]:
+def _has_tiles(case: Case) -> bool:
+    """Whether Winograd's tiles could compute it."""
+    form = case.form
+    if not isinstance(form, Convolution) or form.transposed or case.dtype is Element.I8:
+        return False
+    window = form.window
+    is_plain = (window.kernel, window.stride) == ((3, 3), (1, 1)) and window.groups == window.dilation == 1
+    return is_plain and min(form.c_in, form.c_out) >= LEAST_CHANNELS
+
+
+def _plan(
+    case: Case, threads: int, sizes: Shape = (), winograd: str = "auto"
+) -> tuple[trt.IHostMemory, float]:
     """(plan, seconds)."""
     builder, network, config = described(case, threads, sizes)
+    config.winograd = winograd
     start = time.perf_counter()
     plan = builder.build_serialized_network(network, config)
     assert plan is not None, "the network is refused"
