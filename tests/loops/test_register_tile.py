@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.processors import choose, host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
@@ -95,6 +96,8 @@ CASES = {
     "whole tiles of bytes": product("mk,kn->mn", (56, 128), (128, 70), I8, I32, constant=True),
     "few lanes of bytes": product("mk,kn->mn", (32, 64), (64, 10), I8, I32, constant=True),
     "open rows of bytes": product("mk,kn->mn", (N.dim, 64), (64, 70), I8, I32, constant=True),
+    "tiles after tiles of bytes": product("mk,kn->mn", (600, 128), (128, 70), I8, I32, constant=True),
+    "open tiles after tiles": product("mk,kn->mn", (N.dim, 64), (64, 70), BF16, constant=True),
     "few rows turned": product("bmk,bnk->bmn", (2, 4, 32), (2, 40, 32)),
     "few rows turned of halves": product("bmk,bnk->bmn", (2, 4, 64), (2, 96, 64), BF16),
     "float16": product("mk,kn->mn", (40, 35), (35, 50), HALF, constant=True),
@@ -121,7 +124,7 @@ CASES = {
 def test_code_agrees_with_the_interpreter(name, machine):
     """What is scheduled for tiles of matrices runs on vectors where there are none."""
     graph = CASES[name]
-    sizes = [{N.name: n} for n in (0, 1, 13, 33)] if graph.symbols else [{}]
+    sizes = [{N.name: n} for n in (0, 1, 13, 33, 197)] if graph.symbols else [{}]
     assert verify(lowered(graph, machine), host(), sizes) == ()
 
 
@@ -187,6 +190,13 @@ def test_tiles_of_matrices_are_loaded_from_memory_where_all_are_whole():
     assert "register 28" in made
     assert "store rows" not in made
     assert "store rows" in text(CASES["bytes"], TILES)
+
+
+def test_what_is_made_of_a_tile_of_matrices_is_computed_beside_the_next_one():
+    kernel = lowered(CASES["tiles after tiles of bytes"], TILES).module.kernels[-1]
+    assert re.search(
+        r"call void @\S*tdpbssd(.|\n)*store <16 x i32>(.|\n)*tilestored64", emit(kernel, TILES).text
+    )
 
 
 def test_what_has_its_terms_side_by_side_is_transposed_in_registers_also_for_few_rows():

@@ -5,7 +5,7 @@ define void @kernel(ptr %frame, i64 %begin, i64 %end, ptr %scratch)
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from anyrt.backends.cpu import matrix
@@ -18,12 +18,13 @@ from anyrt.backends.cpu.widen import VectorLoop
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.emit import NAME, Emitter, Function
 from anyrt.codegen.registers import allocate, fold, keep
+from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
 from anyrt.codegen.writer import Writer
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Alloc, Fetch, Fold, For, Kernel, Loop, Stmt, Store
-from anyrt.ir.statements import loops
+from anyrt.ir.statements import changes_of, loops
 
 FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
 
@@ -70,6 +71,8 @@ class VectorLowering:
         match stmt:
             case For(kind=Loop.PARALLEL):
                 self._share(to, stmt)
+            case For(kind=Loop.SERIAL) if self.vectors.machine.has_tiles and (c := matrix.chain(stmt)):
+                self._chain(to, c)
             case For(kind=Loop.VECTOR) if self.vectors.machine.has_tiles and (p := matrix.found(stmt)):
                 self._product(to, p)
             case For(kind=Loop.VECTOR):
@@ -78,13 +81,42 @@ class VectorLowering:
                 return lanes is not None and self._within(to, stmt, lanes)
         return True
 
-    def _product(self, to: Emitter, p: matrix.Product) -> None:
+    def _chain(self, to: Emitter, c: matrix.Chain) -> None:
+        """Each product with what is made of the one before, which keeps no tiles waiting; what is made of the
+        last one after them."""
+        v, var = to.values, c.var
+        turns = v.dim(var.extent or 0)
+        now = f"%{v.out.scopes.name('i')}"
+
+        def before(word: str) -> None:
+            outer = v.out.scopes.inner
+            some = v.out.put(outer, f"icmp sgt i64 {now}, 0")
+            last = v.out.put(outer, f"add i64 {now}, -1")
+            place = v.out.put(outer, f"select i1 {some}, i64 {last}, i64 0")
+            inner = v.out.scopes.open(Scope(syms={var: place}, changes=changes_of((c.then,))))
+            first, end = c.share(v, inner, word)
+            there = v.out.put(inner, f"select i1 {some}, i64 {v.dim(c.then.var.extent or 0)}, i64 0")
+            own = v.out.call(inner, "i64", "llvm.smin.i64", [("i64", end), ("i64", there)])
+            to.counted(c.then.var, first, own, c.then.body)
+            v.out.scopes.stack.pop()
+            outer.lines += inner.lines
+
+        scope = Scope(syms={var: now}, changes=changes_of(c.loop.body))
+        to.turns(now, "0", turns, scope, lambda: self._product(to, c.product, before))
+        entry = v.out.scopes.inner
+        most = v.out.put(entry, f"add i64 {turns}, -1")
+        first = v.out.call(entry, "i64", "llvm.smax.i64", [("i64", most), ("i64", "0")])
+        to.counted(var, first, turns, (c.then,))
+
+    def _product(
+        self, to: Emitter, p: matrix.Product, between: Callable[[str], None] = lambda word: None
+    ) -> None:
         """Products of one height find tiles that fit, those of several make them."""
         scopes = to.values.out.scopes
         if len(self.heights) > 1 or not self.configured:
             matrix.configure(to.values, scopes.inner if len(self.heights) > 1 else scopes.stack[0], p)
         self.configured = True
-        matrix.write(to.values, p)
+        matrix.write(to.values, p, between)
 
     def _share(self, to: Emitter, loop: For) -> None:
         """The turns of one call; what they stored past the caches is there for others when it ends."""

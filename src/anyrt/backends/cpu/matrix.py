@@ -8,6 +8,7 @@ Developer's Manual, volume 1, chapter 18, "Programming with Intel AMX")
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values
-from anyrt.core.dims import Dim, Sym, linear, substitute
+from anyrt.core.dims import Dim, Sym, bounds, linear, substitute
 from anyrt.ir.kernel import Alloc, Alu, Const, Expr, Fold, For, Load, Loop, Op, Store
 
 SIDE: Final = 16  # rows of a tile, and words of each
@@ -60,6 +61,43 @@ def found(loop: For) -> Product | None:
                 s.value for s in folds if isinstance(s, Fold) and (s.buffer, s.op) == (sums, Op.ADD)
             )
             return _product((lane, word, row, out), terms, store) if len(terms) == len(folds) else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Products of one loop, one after the other, and what is made of each: in a loop of its own, whose turns
+    are shared out among those of the next product's words."""
+
+    loop: For
+    product: Product
+    then: For
+
+    @property
+    def var(self) -> Sym:
+        """The products' counter."""
+        return self.loop.var
+
+    def share(self, v: Values, scope: Scope, word: str) -> tuple[str, str]:
+        """(first, end) of the turns that are made beside the tiles at `word`, evenly spread."""
+        assert isinstance(self.product.count, int), "tiles of words have a fixed number"
+        turns, most = self.product.count // SIDE, bounds(self.then.var.extent or 0)[1]
+        times, by = (most // turns, SIDE) if most % turns == 0 else (most, SIDE * turns)
+        later = v.out.put(scope, f"add i64 {word}, {SIDE}")
+        first, end = (
+            v.out.put(scope, f"udiv i64 {v.out.put(scope, f'mul i64 {x}, {times}')}, {by}")
+            for x in (word, later)
+        )
+        return first, end
+
+
+def chain(loop: For) -> Chain | None:
+    """What a serial loop is, if it is such a chain."""
+    match loop:
+        case For(kind=Loop.SERIAL, body=(For(kind=Loop.VECTOR) as tile, For(kind=Loop.SERIAL) as then)):
+            p = found(tile)
+            known = p is not None and bounds(then.var.extent or 0)[1] <= LANES
+            return Chain(loop, p, then) if p is not None and known else None
     return None
 
 
@@ -128,8 +166,9 @@ def release(v: Values) -> None:
     v.out.scopes.inner.lines.append("  call void @llvm.x86.tilerelease()")
 
 
-def write(v: Values, p: Product) -> None:
-    """The tiles of sums from nothing, the loop over words, and the stores."""
+def write(v: Values, p: Product, between: Callable[[str], None] = lambda word: None) -> None:
+    """The tiles of sums from nothing, the loop over words, and the stores. What `between` writes for each
+    turn of that loop is computed while tiles are multiplied, as those take turns of many cycles."""
     scope, out, tall = v.out.scopes.inner, v.out, height(p.rows)
     rows = range(p.rows // tall)
     first, target = (v.address(scope, x.buffer, v.dim(x.index)) for x in (p.first, p.target))
@@ -144,15 +183,15 @@ def write(v: Values, p: Product) -> None:
         out.scopes.name("dots"),
         out.scopes.name("done"),
     )
-    before = out.scopes.name("pre")
+    before, last = out.scopes.name("pre"), out.scopes.name("end")
     scope.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
-    scope.lines.append(f"  {at} = phi i64 [0, %{before}], [{after}, %{head}]")
+    scope.lines.append(f"  {at} = phi i64 [0, %{before}], [{after}, %{last}]")
     here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {at}")
     for r in rows:
         row = out.put(
             scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {pitch}, {r * tall}')}"
         )
-        _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(FIRST[r])), ("ptr", row), ("i64", pitch))
+        _call(v, scope, "llvm.x86.tileloaddt164", ("i8", str(FIRST[r])), ("ptr", row), ("i64", pitch))
     words = out.put(scope, f"mul i64 {at}, {LANES * len(seconds)}")
     for second in seconds:
         for c in range(2):
@@ -163,7 +202,8 @@ def write(v: Values, p: Product) -> None:
         for r, c in product(rows, range(2)):
             tiles = (2 * r + c, FIRST[r], SECOND[c])
             _call(v, scope, DOTS[p.op], *(("i8", str(t)) for t in tiles))
-    scope.lines.append(f"  {after} = add nuw nsw i64 {at}, {SIDE}")
+    between(at)
+    scope.lines += [f"  br label %{last}", f"{last}:", f"  {after} = add nuw nsw i64 {at}, {SIDE}"]
     again = out.put(scope, f"icmp slt i64 {after}, {v.dim(p.count)}")
     scope.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
     for r in rows:
