@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from anyrt.backends.cpu import bfloat, dots, legal, x86
+from anyrt.backends.cpu import bfloat, dots, legal, quotients, x86
 from anyrt.codegen import bfloat as plain
 from anyrt.codegen.arithmetic import intrinsic
 from anyrt.codegen.dots import expanded
@@ -32,11 +32,13 @@ class CpuInstructions:
         return self.machine.has_fma
 
     def replacement(self, x: Expr) -> Expr | None:
-        """`x` without what old processors lack."""
+        """`x` without what old processors lack, and without quotients where products give the same."""
         if isinstance(x, Alu) and x.op in DOTS:
             return expanded(x)
         if isinstance(x, Alu) and x.op is Op.LDEXP and not self._scales:
             return ldexp_expanded(x)
+        if self.machine.has_fma and isinstance(x, Alu) and x.op is Op.DIV:
+            return quotients.replacement(x)
         return None if self.machine.has_rounding else legal.replacement(x)
 
     def dot(self, op: Op, lanes: int) -> Dot | None:
