@@ -1,4 +1,5 @@
-"""Depthwise convolutions: of an input image by image, inside a network with channels as lanes."""
+"""Windows: depthwise of an input image by image, inside a network with channels as lanes; few results of many
+channels with positions as lanes."""
 
 import numpy as np
 
@@ -31,6 +32,14 @@ def pointwise(x):
     return b.contract("nchw,oc->nohw", x, weights(CHANNELS, CHANNELS), DataType.FLOAT)
 
 
+def doubled(x):
+    """Three results at twice as many positions, of two residues along each axis."""
+    padded = apply(Pad((0, 0, 1, 1), (0, 0, 1, 1), 0.0), x)
+    rows, columns = Axis(0, 2, 1, ((4, 1), (6, 1))), Axis(0, 3, 1, ((5, 1), (7, 1)))
+    windows = b.windows(padded, [Axis(0, 0), Axis(0, 1), rows, columns], (*x.shape, 2, 2, 2, 2))
+    return b.contract("nchwijab,ckijab->nkhawb", windows, weights(CHANNELS, 3, 2, 2, 2, 2), DataType.FLOAT)
+
+
 def scheduled(layer):
     x = b.param("x", (1, CHANNELS, EDGE, EDGE), DataType.FLOAT)
     graph = Graph((("x", x),), (("y", layer(x)),))
@@ -47,3 +56,7 @@ def test_inside_a_network_channels_are_the_lanes_of_windows_and_of_what_they_mak
     schedule = scheduled(lambda x: pointwise(depthwise(pointwise(x))))
     assert [x.kind for x in schedule.launches] == ["map", *["contraction"] * 3]
     assert [layout.order for layout in schedule.layouts.values()] == [(0, 2, 3, 1)] * 2
+
+
+def test_positions_are_the_lanes_of_few_results_of_each_residue():
+    assert list(scheduled(doubled).layouts.values()) == []

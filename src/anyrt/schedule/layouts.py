@@ -58,7 +58,8 @@ def _windows(value: Value, how: Contracted, leaves: Collection[Value]) -> Iterat
         if not any(_moved(d, alone) and _moved(d, summed) for d in at):
             continue
         both = [k for k, label in enumerate(labels) if label in how.out and label in others]
-        deep = any(arg.shape[k] != 1 for k in both)  # which are lanes, as good as results
+        wide = {k for k in both if arg.shape[k] != 1}
+        deep = any(_moved(d, wide) and not _moved(d, alone) for d in at)  # lanes as good as results
         if not deep and _outputs(other.shape, others, labels, how) < FEW and _walks(at[-1], alone):
             continue  # positions are better lanes
         for group in (summed, () if _is_given(leaf) else both):
