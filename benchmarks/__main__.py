@@ -35,6 +35,7 @@ from benchmarks.attempts import ATTEMPTS
 from benchmarks.cases import ALL
 from benchmarks.compare import comparison
 from benchmarks.contractions import cases as contraction_cases
+from benchmarks.contractions import opened
 from benchmarks.contractions import peers as contraction_peers
 from benchmarks.contractions import report as contraction_report
 from benchmarks.contractions import session as contraction_session
@@ -45,6 +46,7 @@ from benchmarks.table import Table, markdown, show
 
 PER_SESSION = 30  # compilers in peers do not give back all memory
 TABLES = Path("docs/tables")
+OPEN = TABLES / "open.md"
 CASE_NAMES = tuple(c.name for c in ALL)
 QUICK_LAYERS, QUICK_RANDOM = 200, 20
 
@@ -90,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     _case_arguments(contractions, CONTRACTIONS)
     contractions.set_defaults(no_calls=True)
     contractions.add_argument("--list", action="store_true", help="names of its cases, and nothing else")
+    _open_arguments(commands.add_parser("open", help="engines with open sizes beside static ones"))
     mechanisms = commands.add_parser("mechanisms", help="what each mechanism of the compiler gives")
     mechanisms.set_defaults(action=_mechanisms)
     mechanisms.add_argument("--only", default="", metavar="REGEX", help="mechanisms whose name matches")
@@ -132,6 +135,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _open_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action=_open)
+    parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--runs", type=int, help=f"runs of each at least (default: {Effort().runs})")
+    parser.add_argument("--quick", action="store_true", help="few runs and short pauses: figures are rough")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help=f"default: {OPEN}, if all cases ran")
+
+
 def _case_arguments(parser: argparse.ArgumentParser, bench: Bench) -> None:
     parser.set_defaults(action=_cases, bench=bench, list=False)
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
@@ -172,6 +184,19 @@ def _mechanisms(options: argparse.Namespace) -> None:
         if options.json:
             session.append(options.json, record.line_of("gain", gain))
     show(report.mechanisms(found))
+
+
+def _open(options: argparse.Namespace) -> None:
+    limit_threads(options.threads)
+    effort = QUICK if options.quick else Effort()
+    effort = replace(effort, runs=options.runs) if options.runs else effort
+    names = _names(options.only, [c.name for c in opened.ALL])
+    wanted = [c for c in opened.ALL if c.name in names]
+    rows = [row for c in wanted for row in opened.rows_of(c, options.threads, effort)]
+    show(opened.tables(rows))
+    target = options.markdown or (OPEN if len(wanted) == len(opened.ALL) and not options.quick else None)
+    if target:
+        opened.write(target, rows)
 
 
 def _build(options: argparse.Namespace) -> None:

@@ -1,0 +1,247 @@
+"""One engine for all sizes of a profile beside one for each of them, in turn: `python -m benchmarks open`.
+
+A case is a form at the least, usual and largest sizes. Wherever these differ, the inputs of the open engine
+have an open axis. At each size it runs in turn with an engine that was built for that size alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyrt as trt
+from benchmarks.contractions import reference
+from benchmarks.contractions.describe import describe, values_of
+from benchmarks.contractions.forms import (
+    Attention,
+    Case,
+    Convolution,
+    Fold,
+    Form,
+    Group,
+    Mask,
+    Pool,
+    Product,
+    Softmax,
+    Tail,
+    Window,
+    inputs,
+    result,
+)
+from benchmarks.contractions.peers.anyrt import LOGGER, Layers
+from benchmarks.machine import this_machine
+from benchmarks.measure import Effort, measure, paired
+from benchmarks.peers import Way
+from benchmarks.peers.anyrt import DTYPES
+from benchmarks.probe import Probe
+from benchmarks.steps import Shape
+from benchmarks.table import Table, digits, geometric_mean, markdown
+from benchmarks.values import Array, aligned
+
+WANTED = 1.10  # times the static engine's time
+SIZES = ("least", "usual", "largest")
+EDGES, BATCHES, TOKENS = (14, 28, 56), (1, 2, 8), (64, 197, 512)
+ROWS = (32, 197, 512)
+HEAD = """# One engine for all sizes
+
+An engine with open sizes beside engines that were built for each of them, at the least, usual and largest sizes
+of its profile. Written by `python -m benchmarks open`; `benchmarks/contractions/opened.py` says how. Times of one
+machine do not carry over to another; ratios do, roughly.
+"""
+HOW = f"""Both engines run in turn, forwards and backwards, with a pause before each, on the same memory, after
+their results were compared with float64 NumPy. Ratios are medians of turns: the open engine's time by the static
+one's. At most {WANTED:.2f} is wanted.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A form at the least, usual and largest sizes of a profile."""
+
+    name: str
+    forms: tuple[Form, ...]
+    tail: tuple[Tail, ...] = ()
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """One for each size."""
+        return tuple(Case(self.name, Group.OTHER, form, self.tail) for form in self.forms)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Both engines at one size: microseconds, and the median of the ratios open / static."""
+
+    name: str
+    size: str
+    shapes: str
+    threads: int
+    static_us: float
+    open_us: float
+    ratio: float
+
+
+def cases() -> Iterator[Opened]:
+    """Products, convolutions, attention, pooling and softmax, by what is open."""
+    yield from _products()
+    yield from _convolutions()
+    for mask in Mask:
+        forms = tuple(Attention(12, n, n, 64, mask) for n in TOKENS)
+        yield Opened(f"attention_tokens_{mask.value}", forms)
+    yield Opened("attention_cached", tuple(Attention(12, 1, n, 64) for n in (128, 512, 2048)))
+    for fold in Fold:
+        for kernel, stride in ((2, 2), (3, 1), (3, 2)):
+            window = Window((kernel,) * 2, (stride,) * 2, ((kernel - 1) // 2,) * 2)
+            form = Pool(fold, 64, (56, 56), window)
+            name = f"pool_{fold.value}_k{kernel}s{stride}"
+            yield Opened(f"{name}_batch", tuple(replace(form, batch=n) for n in BATCHES))
+            yield Opened(f"{name}_image", tuple(replace(form, size=(n, n)) for n in (28, 56, 112)))
+    yield Opened("softmax_rows", tuple(Softmax(n, 197) for n in (64, 512, 2364)))
+    yield Opened("softmax_length", tuple(Softmax(512, n) for n in (64, 197, 1000)))
+
+
+def _products() -> Iterator[Opened]:
+    yield Opened("product_rows", tuple(Product(n, 768, 768) for n in ROWS))
+    yield Opened("product_rows_bias_gelu", tuple(Product(n, 768, 768) for n in ROWS), (Tail.BIAS, Tail.GELU))
+    for name, forms in (
+        ("columns", (Product(197, 768, n) for n in ROWS)),
+        ("rows_columns", (Product(n, 768, n) for n in ROWS)),
+        ("terms", (Product(197, n, 768) for n in ROWS)),
+        ("batch", (Product(128, 64, 128, (n,)) for n in (4, 12, 48))),
+    ):
+        yield Opened(f"product_{name}", tuple(replace(form, constant=False) for form in forms))
+
+
+def _convolutions() -> Iterator[Opened]:
+    for name, form, edges in (
+        ("conv_k3s1", _convolution(128, 128, 3), EDGES),
+        ("conv_k3s1_32", _convolution(32, 32, 3), EDGES),
+        ("conv_k1s1", _convolution(128, 128, 1), EDGES),
+        ("conv_k3s2", _convolution(128, 128, 3, 2), EDGES),
+        ("conv_depthwise_k3s1", _convolution(96, 96, 3, groups=96), EDGES),
+        ("conv_depthwise_k3s2", _convolution(96, 96, 3, 2, groups=96), EDGES),
+        ("conv_depthwise_k5s1", _convolution(96, 96, 5, groups=96), EDGES),
+        ("conv_first_k7s2", _convolution(3, 64, 7, 2), (112, 160, 224)),
+        ("conv_first_k3s2", _convolution(3, 32, 3, 2), (112, 160, 224)),
+        ("deconv_k2s2", replace(_convolution(128, 64, 2, 2), transposed=True), EDGES),
+        ("deconv_k4s2", replace(_convolution(64, 32, 4, 2), transposed=True), EDGES),
+    ):
+        batched = replace(form, size=(edges[1],) * 2)
+        yield Opened(f"{name}_batch", tuple(replace(batched, batch=n) for n in BATCHES), (Tail.BIAS,))
+        yield Opened(f"{name}_image", tuple(replace(form, size=(n, n)) for n in edges), (Tail.BIAS,))
+    for c_in, c_out, stride in ((80, 384, 1), (384, 384, 2)):
+        form = Convolution(c_in, c_out, (1000,), Window((3,), (stride,), (1,)))
+        name = f"conv_audio_{c_in}_k3s{stride}"
+        yield Opened(f"{name}_batch", tuple(replace(form, batch=n) for n in (1, 2, 4)), (Tail.BIAS,))
+        yield Opened(
+            f"{name}_length", tuple(replace(form, size=(n,)) for n in (200, 1000, 3000)), (Tail.BIAS,)
+        )
+
+
+def _convolution(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> Convolution:
+    window = Window((kernel,) * 2, (stride,) * 2, ((kernel - 1) // 2,) * 2, groups)
+    return Convolution(c_in, c_out, (1, 1), window)
+
+
+ALL: tuple[Opened, ...] = tuple(cases())
+
+
+# ---- engines ------------------------------------------------------------------------------------
+
+
+def rows_of(opened: Opened, threads: int, effort: Effort) -> Iterator[Row]:
+    """The case at each of its sizes."""
+    probe, shared = Probe(threads, effort.patience_s), _engine(opened.cases, threads)
+    for size, case in zip(SIZES, opened.cases, strict=True):
+        print(f"{threads} threads: {opened.name}, {size}", file=sys.stderr, flush=True)
+        given = values_of(case)
+        wanted = reference.run(case, given)
+        ways = [_bound(case, given, engine) for engine in (_engine((case,), threads), shared)]
+        for way in ways:
+            way.run()
+            error, is_right = reference.error(case, wanted, way.result())
+            assert is_right, f"{opened.name} at {size}: wrong by {error:.3g} ulp"
+        static, open = measure(ways, effort, probe)
+        shapes = ", ".join("×".join(map(str, t.shape)) for t in inputs(case).values())
+        yield Row(opened.name, size, shapes, threads, static.median, open.median, paired(static, open))
+
+
+def _engine(sizes: Sequence[Case], threads: int) -> trt.ICudaEngine:
+    """For one size, or for all from the first to the last one."""
+    builder = trt.Builder(LOGGER)
+    network, config = builder.create_network(), builder.create_builder_config()
+    config.num_threads, profile, given = threads, builder.create_optimization_profile(), {}
+    usual = sizes[len(sizes) // 2]
+    for name, tensor in inputs(usual).items():
+        shapes = [inputs(case)[name].shape for case in sizes]
+        shape = _joined(shapes)
+        given[name] = network.add_input(name, DTYPES[tensor.dtype], shape)
+        if -1 in shape:
+            profile.set_shape(name, *shapes)
+    if len(sizes) > 1:
+        config.add_optimization_profile(profile)
+    y = describe(usual, Layers(network, usual.dtype), given)
+    y.name = "y"
+    network.mark_output(y)
+    plan = builder.build_serialized_network(network, config)
+    assert plan is not None, "the network is refused"
+    engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
+    assert engine is not None, "the plan is refused"
+    return engine
+
+
+def _joined(shapes: Sequence[Shape]) -> Shape:
+    """The sizes that are equal in all shapes, -1 for the others."""
+    return tuple(ds[0] if len(set(ds)) == 1 else -1 for ds in zip(*shapes, strict=True))
+
+
+def _bound(case: Case, given: dict[str, Array], engine: trt.ICudaEngine) -> Way:
+    context, out = engine.create_execution_context(), aligned(result(case))
+    assert context is not None, f"{case.name}: no context"
+    for name, array in (*given.items(), ("y", out)):
+        if name != "y":
+            assert context.set_input_shape(name, array.shape), f"{case.name}: {array.shape} is refused"
+        context.set_tensor_address(name, array.ctypes.data)
+    return Way("", partial(context.execute_async_v3, 0), lambda: out, ())
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """A table for each number of threads; a row for each case."""
+    out = []
+    for threads in sorted({r.threads for r in rows}, reverse=True):
+        mine = [r for r in rows if r.threads == threads]
+        over = sum(r.ratio > WANTED for r in mine)
+        note = (
+            f"Geometric mean {geometric_mean(r.ratio for r in mine):.3f}; above {WANTED:.2f}: {over} of "
+            f"{len(mine)}. Shapes are those of the inputs at the usual size, times in µs."
+        )
+        columns = ("case", "shapes", *(f"{size}{what}" for size in SIZES for what in (", static", ", open", "")))
+        names = dict.fromkeys(r.name for r in mine)
+        lines = tuple(_line([r for r in mine if r.name == name]) for name in names)
+        title = "1 thread" if threads == 1 else f"{threads} threads"
+        out.append(Table(f"Open / static, {title}", columns, lines, note))
+    return out
+
+
+def _line(found: Sequence[Row]) -> tuple[str, ...]:
+    cells = []
+    for r in found:
+        ratio = f"{r.ratio:.2f}"
+        cells += [digits(r.static_us), digits(r.open_us), f"**{ratio}**" if r.ratio > WANTED else ratio]
+    usual = found[min(1, len(found) - 1)]
+    return (usual.name, usual.shapes, *cells)
+
+
+def write(path: Path, rows: Sequence[Row]) -> None:
+    """Write the document."""
+    machine = "\n".join(f"- {line}" for line in this_machine({"AnyRT": trt.__anyrt_version__}, {}).lines())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(rows))]))
+
+
