@@ -47,13 +47,13 @@ EDGES, BATCHES, TOKENS = (14, 28, 56), (1, 2, 8), (64, 197, 512)
 ROWS = (32, 197, 512)
 HEAD = """# One engine for all sizes
 
-An engine with open sizes beside engines that were built for each of them, at the least, usual and largest sizes
-of its profile. Written by `python -m benchmarks open`; `benchmarks/contractions/opened.py` says how. Times of one
-machine do not carry over to another; ratios do, roughly.
+An engine with open sizes beside engines that were built for each of them, at the least, usual and
+largest sizes of its profile. Written by `python -m benchmarks open`; `benchmarks/contractions/opened.py` says
+how. Times of one machine do not carry over to another; ratios do, roughly.
 """
-HOW = f"""Both engines run in turn, forwards and backwards, with a pause before each, on the same memory, after
-their results were compared with float64 NumPy. Ratios are medians of turns: the open engine's time by the static
-one's. At most {WANTED:.2f} is wanted.
+HOW = f"""Both engines run in turn, forwards and backwards, with a pause before each, on the same memory,
+after their results were compared with float64 NumPy. Ratios are medians of turns: the open engine's time by
+the static one's. At most {WANTED:.2f} is wanted.
 """
 
 
@@ -221,7 +221,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             f"Geometric mean {geometric_mean(r.ratio for r in mine):.3f}; above {WANTED:.2f}: {over} of "
             f"{len(mine)}. Shapes are those of the inputs at the usual size, times in µs."
         )
-        columns = ("case", "shapes", *(f"{size}{what}" for size in SIZES for what in (", static", ", open", "")))
+        times = (f"{size}{what}" for size in SIZES for what in (", static", ", open", ""))
+        columns = ("case", "shapes", *times)
         names = dict.fromkeys(r.name for r in mine)
         lines = tuple(_line([r for r in mine if r.name == name]) for name in names)
         title = "1 thread" if threads == 1 else f"{threads} threads"
@@ -243,5 +244,3 @@ def write(path: Path, rows: Sequence[Row]) -> None:
     machine = "\n".join(f"- {line}" for line in this_machine({"AnyRT": trt.__anyrt_version__}, {}).lines())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(rows))]))
-
-

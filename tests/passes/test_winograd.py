@@ -17,6 +17,7 @@ from anyrt.ir.interpret import interpret
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import with_tiles
 from anyrt.passes.winograd import matrices, winograd
+from anyrt.plan.file import read_plan
 from anyrt.prims import build as b
 from anyrt.prims.const import Const, Param
 from anyrt.prims.contract import Contract
@@ -147,6 +148,30 @@ def test_the_least_work_decides(shape, maps, places):
     transformed = [v for v in walk(v for _, v in after.outputs) if isinstance(v.op, Const)]
     assert (places == 0) == (contractions(after) == 1)
     assert places == 0 or any(v.op.blob.size == places * shape[1] * maps for v in transformed)
+
+
+@pytest.mark.parametrize(("size", "sums"), [(64, 3), (3, 1)])
+def test_open_sizes_count_as_the_usual_ones(size, sums):
+    graph = convolution((N.dim, 128, H.dim, W.dim), 128, symbols=(N, H, W))
+    after = winograd(graph, usual={"x.0": 1, "x.2": size, "x.3": size})
+    assert contractions(after) == sums
+
+
+def test_open_sizes_that_nobody_knows_leave_the_sum():
+    graph = convolution((N.dim, 128, H.dim, W.dim), 128, symbols=(N, H, W))
+    assert winograd(graph) is graph
+
+
+def test_an_engine_for_open_images_takes_fewer_products_where_the_usual_ones_do():
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network, config = builder.create_network(), builder.create_builder_config()
+    x = network.add_input("x", trt.float32, (1, 64, -1, -1))
+    network.mark_output(network.add_convolution_nd(x, 64, (3, 3), numbers(64, 64, 3, 3)).get_output(0))
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 64, 8, 8), (1, 64, 66, 66), (1, 64, 70, 70))
+    config.add_optimization_profile(profile)
+    plan = builder.build_serialized_network(network, config)
+    assert read_plan(bytes(plan)).plan.graph_text.count("= Contract(") == 3
 
 
 @pytest.mark.parametrize("m", [2, 4])

@@ -278,7 +278,8 @@ class _Build:
     def _optimised(self) -> Graph:
         graph = self.request.graph
         settings = self.request.settings
-        usual = with_tiles(settings.winograd.tiles, settings.winograd is not Winograd.AUTO)
+        sizes = self.request.sizes(0, Point.OPT) if self.request.profiles else {}
+        usual = with_tiles(settings.winograd.tiles, settings.winograd is not Winograd.AUTO, sizes)
         for step in usual if self.request.passes is None else self.request.passes:
             graph = step.run(graph, settings.round_layers)
             self.progress.check()

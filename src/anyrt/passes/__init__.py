@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -23,7 +23,7 @@ from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
 from anyrt.passes.split_sums import split_sums
-from anyrt.passes.winograd import winograd
+from anyrt.passes.winograd import KNOWN, winograd
 from anyrt.prims.const import Param
 
 __all__ = ["PASSES", "Pass", "requirements", "with_tiles"]
@@ -61,7 +61,8 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 
-def with_tiles(tiles: Sequence[int], always: bool) -> tuple[Pass, ...]:
-    """All passes, with tiles of these sizes for sums over windows, `always` or where they are less work."""
-    change = partial(winograd, tiles=tiles, always=always)
+def with_tiles(tiles: Sequence[int], always: bool, usual: Mapping[str, int] = KNOWN) -> tuple[Pass, ...]:
+    """All passes, with tiles of these sizes for sums over windows, `always` or where they are less work at
+    the `usual` sizes."""
+    change = partial(winograd, tiles=tiles, always=always, usual=usual)
     return tuple(replace(p, change=change) if p.change is winograd else p for p in PASSES)

@@ -19,16 +19,17 @@ error that 0, ±1, ±2 and ∞ have in F(4, 3). An infinity or NaN in the input 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite, prod
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dims import Dim, add, ceildiv, maximum, mul, total
+from anyrt.core.dims import Dim, add, ceildiv, evaluate, maximum, mul, symbols, total
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import Fail, transformed
@@ -52,17 +53,21 @@ NEAR: Final = 6  # of tiles, which are stored and loaded again
 FAR: Final = 10  # of weights, which are loaded once
 FLOAT: Final = 4  # bytes
 LARGE: Final = 1e30  # weights, whose transforms float32 may not hold
+KNOWN: Final[Mapping[str, int]] = MappingProxyType({})
 ONE_OF_EACH: Final = [(False, True), (True, False)]  # a place of windows, and an element of one
 
 
-def winograd(graph: Graph, tiles: Sequence[int] = TILES, always: bool = False) -> Graph:
-    """The graph with tiles of one of these sizes wherever that is less work, or wherever it can be."""
+def winograd(
+    graph: Graph, tiles: Sequence[int] = TILES, always: bool = False, usual: Mapping[str, int] = KNOWN
+) -> Graph:
+    """The graph with tiles of one of these sizes wherever that is less work, or wherever it can be. Open
+    sizes count as the `usual` ones, by name."""
 
     def change(old: Value, new: Value) -> Value:
         found = _windows(new)
         if isinstance(found, Fail):
             return new
-        m = _chosen(found, tiles, always)
+        m = _chosen(found, tiles, always, usual)
         return new if m is None else _tiled(found, m)
 
     return transformed(graph, change) if tiles else graph
@@ -142,21 +147,21 @@ def _refused(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
     return None
 
 
-def _chosen(f: _Windows, tiles: Sequence[int], always: bool) -> int | None:
-    """The tile that is least work; None where sizes are open, or the sum itself is hardly more."""
+def _chosen(f: _Windows, tiles: Sequence[int], always: bool, usual: Mapping[str, int]) -> int | None:
+    """The tile that is least work; None where nobody knows sizes, or the sum itself is hardly more."""
     if always:
         return tiles[0]
-    if f.volume(f.at) is None:
+    if any(s.name not in usual for k in (*f.batch, *f.at) for s in symbols(f.size(k))):
         return None
-    best = min(tiles, key=lambda m: _work(f, m))
-    return best if GAIN * _work(f, best) <= _work(f, 1) else None
+    best = min(tiles, key=lambda m: _work(f, m, usual))
+    return best if GAIN * _work(f, best, usual) <= _work(f, 1, usual) else None
 
 
-def _work(f: _Windows, m: int) -> float:
+def _work(f: _Windows, m: int, usual: Mapping[str, int]) -> float:
     """How long it takes, in products; with tiles of one result, how long the sum itself does."""
     c, k = f.volume(f.channels) or 1, f.volume(f.maps) or 1
-    along = (-(-d // m) for d in map(f.size, f.at) if isinstance(d, int))
-    places, tiles = (m + SIZE - 1) ** 2, prod(along) * (f.volume(f.batch) or 1)
+    along, batch = ([max(1, evaluate(f.size(x), usual)) for x in some] for some in (f.at, f.batch))
+    places, tiles = (m + SIZE - 1) ** 2, prod(-(-d // m) for d in along) * prod(batch)
     products = places * (tiles * c * k + FAR * FLOAT * c * k)
     if m == 1:
         return products

@@ -19,6 +19,7 @@ from anyrt.ir.statements import dims_of, lanes_for
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import moves, stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
+from anyrt.loops.whole_turns import whole_turns
 from anyrt.loops.words import narrow
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
@@ -295,6 +296,7 @@ def _weight(p: Product) -> int:
 
 
 CONTRACTION: Strategy = (
+    Step("whole turns", lambda kernel, c: whole_turns(kernel, c.names)),
     Step("reorder sums", _reorder_sums),
     COLLAPSE,
     Step("register tile", _tile),

@@ -1,0 +1,76 @@
+"""Whole turns: a loop whose counter a sum of products only takes apart becomes two loops.
+
+    for i: 0 … n                              for a: 0 … ⌈n / 4⌉
+      acc = Σ w[k, i mod 4] · x[k, i // 4]       for b: 0 … 4
+      y[i] = acc                        ->         at = min(b, n − 1 − 4a)
+                                                   acc = Σ w[k, at] · x[k, a]
+                                                   y[4a + at] = acc
+
+One factor then stays for all of a turn, whose sums are rows of a tile. What a last turn has too many is the
+last element again, stored by the same thread where it lies anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.dims import Dim, Expr, Fn, Sym, add, ceildiv, depends, minimum, mul
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import dims_of
+from anyrt.ir.visit import Rewrite, substituted
+from anyrt.loops.nest import Names, around, moves, serial
+from anyrt.loops.register_tile import Product, product_of
+
+MOST = 8  # elements of a turn
+
+
+def whole_turns(kernel: Kernel, names: Names) -> Kernel | Fail:
+    """The kernel with two loops for each that both factors move with only by its turns or within them."""
+    found = product_of(kernel)
+    if isinstance(found, Fail):
+        return found
+    vars, body = around(kernel)
+    order: list[Sym] = []
+    inner: list[Sym] = []
+    for var in vars:
+        length = _length(found, var) if var in found.both else None
+        if length is None:
+            order.append(var)
+            continue
+        count = var.extent or 0
+        turn, within = names.var(ceildiv(count, length), "t"), names.var(length, "b")
+        start = mul(turn.dim, length)
+        last = add(add(count, -1), mul(start, -1))
+        apart = substituted(body, {var: add(start, within.dim)})
+        body = substituted(apart, {within: minimum(within.dim, last)})
+        order.append(turn)
+        inner.append(within)
+    if not inner:
+        return Fail("no factor stays for several elements side by side")
+    # The rows of a tile are then neighbours of the last loop, which results lie along in memory.
+    return replace(kernel, body=serial([*order, *reversed(inner)], body))
+
+
+def _length(p: Product, var: Sym) -> int | None:
+    """Elements of a turn: one factor moves only from turn to turn, the other only within."""
+    lengths = {n for at in (*dims_of(p.first), *dims_of(p.second)) for n in _parts(at, var)}
+    length = next(iter(lengths)) if len(lengths) == 1 else 0
+    if not 1 < length <= MOST:
+        return None
+    turn, within = Sym("turn", extent=ceildiv(var.extent or 0, length)), Sym("within", extent=length)
+    at = Rewrite({var: add(mul(turn.dim, length), within.dim)})
+    reads = [dims_of(at.expr(x)) for x in (p.first, p.second)]
+    found = sorted((moves(dims, turn), moves(dims, within)) for dims in reads)
+    return length if found == [(False, True), (True, False)] else None
+
+
+def _parts(x: Dim, var: Sym) -> set[int]:
+    """What an index divides a counter by, or takes its remainder of."""
+    found = set[int]()
+    for monomial, _ in x.terms if isinstance(x, Expr) else ():
+        for atom in monomial:
+            if isinstance(atom, Fn) and depends(atom, var):
+                whole, *rest = atom.args
+                found |= {n for n in rest if isinstance(n, int)} if whole == var.dim else {0}
+    return found
