@@ -240,3 +240,17 @@ def test_lanes_that_lie_apart_are_copied_for_a_few_rows():
     """They would be gathered for each of them."""
     few, one = (lowered(product("mk,nk->mn", (rows, 64), (96, 64))) for rows in (8, 1))
     assert ["panel" in print_kernels(x.module.kernels) for x in (few, one)] == [True, False]
+
+
+def test_each_tile_asks_for_a_part_of_a_later_panel():
+    made = text(product("mk,kn->mn", (56, 64), (64, 512), constant=True))
+    assert "fetch const1[4096 + 8*k7 + 2048*p14 + 4096*pc13 + 512*t12 + 1024*tc11]" in made
+
+
+def test_many_tiles_ask_for_no_panel():
+    assert "fetch" not in text(product("mk,kn->mn", (560, 64), (64, 512), constant=True))
+
+
+def test_panels_that_a_cache_does_not_hold_at_once_are_in_like_parts():
+    made = text(product("mk,kn->mn", (560, 1600), (1600, 128), constant=True))
+    assert re.findall(r"for serial p\d+ 0\.\. < (.*) \{", made) == ["2"]

@@ -51,6 +51,7 @@ from anyrt.loops.words import OFFSET, PARTS, counted, split, word
 
 FEW = 4  # rows of the smaller tiles that are left of an open number
 SHORT = 2  # turns of a loop over few terms
+LINE = 16  # elements of a line of cache
 SQUARE = 16  # terms that are read side by side, and transposed in registers
 MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
 
@@ -121,7 +122,8 @@ class Tiling:
     `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers through scratch,
     `across`: and are stored along the rows. `dot`: words of terms (words.py) are copied, or read, which this
     instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16 words; `split`: a word is
-    one term, in two parts. `ahead`: so many terms before they are summed, lanes are on their way."""
+    one term, in two parts. `ahead`: so many terms before they are summed, lanes are on their way; `later`: so
+    are those of the panel so many behind this one, a part with each tile."""
 
     row: Sym | None
     lane: Sym
@@ -140,6 +142,7 @@ class Tiling:
     matrix: bool = False
     split: bool = False
     ahead: int = 0
+    later: int = 0
 
     @property
     def panel(self) -> int:
@@ -160,6 +163,7 @@ class _Tile:
     words: Sym = field(init=False)
     whole: Product = field(init=False)  # with its factors as they are, whatever is copied
     first: Dim = field(init=False, default=0)  # row of an item
+    coming: Expr | None = field(init=False, default=None)  # the lanes of a later panel, at its first term
     kept: Buffer | None = field(init=False, default=None)  # the sums of an item's rows, where tiles share it
 
     def __post_init__(self) -> None:
@@ -190,6 +194,7 @@ class _Tile:
             self.product = self._by_words()
             panels += self._offset(within)
         self.first = mul(turn(chunk), t.tiles * size)
+        self.coming = self._later(many, panel, within)
         if t.across and t.tiles > 1 and t.unit == 1 and not t.matrix:
             self.kept = self._reserve("tiles", self.product.sum.value, t.tiles * size * t.panel)
         tiles = _loops([tile], self._tiles(at_tile, size, within))
@@ -377,7 +382,8 @@ class _Tile:
         at = Rewrite({self.row: add(first, i.dim)})
         factors, dot = (at.expr(p.first), at.expr(p.second)), self.tiling.dot
         term = Fold(sums, Op.ADD, alu(dot or Op.MUL, *factors), i.dim)
-        summing = _summing(p.summed, (For(i, Loop.UNROLL, (term,)), *self._fetch(factors[1])))
+        fetch = (*self._fetch(factors[1]), *self._bring(first))
+        summing = _summing(p.summed, (For(i, Loop.UNROLL, (term,)), *fetch))
         begin = Alloc(sums, p.sum.value)
         if not self.tiling.apart:
             stores = self._beside(size, lambda n: self._stores(add(first, n), load(sums, n)))
@@ -397,6 +403,32 @@ class _Tile:
         last = self.product.summed[-1]
         later = substitute(lanes.index, {last: add(last.dim, self.tiling.ahead)})
         return (Fetch(lanes.buffer, later, nearest=True),)
+
+    def _later(self, many: Sym, panel: Sym, within: Sym) -> Expr | None:
+        """Where the lanes begin that come after those of this panel."""
+        second, t = self.product.second, self.tiling
+        if not t.later or not isinstance(second, Load):
+            return None
+        loops = self.product.summed
+        one = self.names.var(_flat(loops)[1], "k")
+        at = counted(second.index, loops, one.dim)
+        step = stride(second.index, many if panel.extent == 1 else panel)
+        if at is None or stride(at, one) != t.panel or not isinstance(step, int):
+            return None
+        each = step // t.panels if panel.extent == 1 else step
+        start = substitute(second.index, dict.fromkeys((*loops, within), 0))
+        return load(second.buffer, add(start, t.later * each))
+
+    def _bring(self, first: Dim) -> tuple[Stmt, ...]:
+        """Asks for a part of what comes after this panel: a line of cache with each term, so far behind the
+        last one that all is there when the tiles are done."""
+        coming, rows = self.coming, self._rows()
+        tiles = ceildiv(self.count, rows)
+        if not isinstance(coming, Load) or not isinstance(tiles, int) or self.tiling.panel > tiles * LINE:
+            return ()
+        term, terms = _flat(self.product.summed)
+        place = mul(add(mul(floordiv(first, rows), terms), term), -(-self.tiling.panel // tiles))
+        return (Fetch(coming.buffer, add(coming.index, place)),)
 
     def _beside(self, size: int, stores: Callable[[Dim], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """The stores of all rows of a tile, those together that lie between two lanes."""

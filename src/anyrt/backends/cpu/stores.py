@@ -8,7 +8,7 @@ from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import linear, substitute
+from anyrt.core.dims import depends, linear, substitute
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import Fetch, Store
 
@@ -100,13 +100,15 @@ def _scatter(v: Vectors, stmt: Store, value: str, lanes: Lanes) -> None:
 
 
 def fetch(v: Vectors, stmt: Fetch, lanes: Lanes) -> None:
-    """Every cache line of what the lanes would read; a masked step is not worth it."""
+    """Every cache line of what the lanes would read, one where it is the same for all; a masked step is not
+    worth it."""
     scope = v.out.scopes.inner
     if lanes.mask is None:
         first = v.lane_zero(scope, 1, substitute(stmt.index, {lanes.var: 0}), lanes)
         kind, size = ll.NAMES[stmt.buffer.stored], ll.BYTES[stmt.buffer.stored]
         where = v.out.put(scope, f"getelementptr {kind}, ptr {v.values.pointers[stmt.buffer]}, i64 {first}")
-        for line in range(0, lanes.width * size, v.machine.line_bytes):
+        end = lanes.width * size if depends(stmt.index, lanes.var) else 1
+        for line in range(0, end, v.machine.line_bytes):
             prefetch(v.out, scope, where, line, nearest=stmt.nearest)
 
 

@@ -37,7 +37,8 @@ LIGHT = 12  # instructions that are made of a sum in registers, where their text
 COLLIDE = 1024  # elements: rows that lie a multiple of it apart meet in the same lines of the nearest cache
 WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
-SHARE = 4  # of the second cache, the part that one of the things holds that are read again
+SHARE = 0.25  # of the second cache, what one of the things holds that are read again
+HELD = 0.6  # of it, what panels hold that all items of some rows read again
 ROWS = 4  # from which panels are worth copying
 COPIED = 4  # times as much is done at once where rows are made words, which other items do again
 WORST = 16  # less than any other score of a loop for the lanes
@@ -45,6 +46,7 @@ FAR = 3  # products that take as long as loading a vector from the second cache
 FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
+OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
 AHEAD = 16  # terms between asking for lanes and summing them, where these are read only once
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
@@ -206,7 +208,7 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         panels = c.estimate(others.pop())
     more = prod(c.estimate(v) for v in p.rows if v is not row)
     terms = prod(map(c.estimate, p.summed))
-    far = plain.registers == 1 and _kept(rows * more * terms // SHARE, c) <= 1  # rows from the last cache
+    far = plain.registers == 1 and _kept(rows * more * terms, c, 1) <= 1  # rows from the last cache
     in_place = far or _side_by_side(p.second, lane, p.summed) or _moves(p.second, row)
     if words is None:
         plain = replace(
@@ -220,9 +222,9 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     rest = (v for v in (*p.both, *others) if v is not lane)
     beside = prod(map(c.estimate, rest)) * (1 if alone else more)
     own = terms // (words.parts if words else 1)
-    held, most = _kept(plain.panel * own, c), tiles
+    held, most = _even(panels, _kept(plain.panel * own, c, HELD)), tiles
     if words is not None and words.copy_rows:
-        most, held = 2 * _kept(tall * own, c), panels
+        most, held = 2 * _kept(tall * own, c, SHARE), panels
     items = c.pieces.items // (COPIED if words is not None and words.copy_rows else 1)
     at_once, wide = _grain(min(tiles, most), min(panels, held), beside, alone, items)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
@@ -232,9 +234,18 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         tiles=at_once,
         panels=wide,
         ahead=AHEAD if words is None and tiles * more == 1 and not _moves(p.second, row) else 0,
+        later=_later(p, wide if at_once < tiles else 1, plain, tiles * more),
         apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,
     )
+
+
+def _later(p: Product, panels: int, plain: Tiling, tiles: int) -> int:
+    """How many panels before they are summed constant lanes are brought to the second cache: those that
+    follow, where so few tiles read one that its way matters. A single tile asks for its own."""
+    constant = isinstance(p.second, Load) and p.second.buffer.space is Space.CONST
+    few = 1 < tiles <= OFTEN and plain.dot is None and not plain.copy_lanes
+    return panels if constant and few else 0
 
 
 def _moves(x: Expr, row: Sym | None) -> bool:
@@ -246,9 +257,14 @@ def _divides(x: Expr, lane: Sym) -> bool:
     return any(stride(at, lane) is None for at in dims_of(x))
 
 
-def _kept(elements: int, c: Context) -> int:
-    """How many of so many elements a part of the second cache holds."""
-    return max(1, c.machine.l2_bytes // (SHARE * 4 * max(1, elements)))
+def _even(count: int, most: int) -> int:
+    """At most so many at once, in parts as alike as they can be."""
+    return -(-count // -(-count // most))
+
+
+def _kept(elements: int, c: Context, share: float) -> int:
+    """How many of so many elements a share of the second cache holds."""
+    return max(1, int(share * c.machine.l2_bytes) // (4 * max(1, elements)))
 
 
 def _grain(tiles: int, panels: int, beside: int, alone: bool, most: int) -> tuple[int, int]:
