@@ -248,9 +248,18 @@ def test_each_tile_asks_for_a_part_of_a_later_panel():
 
 
 def test_many_tiles_ask_for_no_panel():
-    assert "fetch" not in text(product("mk,kn->mn", (560, 64), (64, 512), constant=True))
+    assert "fetch const" not in text(product("mk,kn->mn", (560, 64), (64, 512), constant=True))
 
 
 def test_panels_that_a_cache_does_not_hold_at_once_are_in_like_parts():
     made = text(product("mk,kn->mn", (560, 1600), (1600, 128), constant=True))
     assert re.findall(r"for serial p\d+ 0\.\. < (.*) \{", made) == ["2"]
+
+
+def test_tiles_ask_for_the_rows_that_only_the_next_item_reads():
+    made = text(convolution(64, 56, 64, stride=2))
+    assert "fetch v3[11072 + 4*i15 + 7424*i2 + 768*k11 + 4608*p20 + 2304*t18]" in made
+
+
+def test_items_that_read_all_rows_ask_for_none():
+    assert "fetch v" not in text(convolution(64, 8, 64, stride=2))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from anyrt.core.dims import Dim, Sym, add, depends, floordiv, linear, mul
+from anyrt.core.dims import Dim, Sym, add, depends, floordiv, linear, mul, product
 from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
 from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Let, Load, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail
@@ -170,6 +170,19 @@ def read_across(nest: Nest) -> Sym | None:
 def unit_loads(body: Sequence[Stmt], var: Sym) -> int:
     """How many loads walk memory one element at a time with `var`."""
     return sum(stride(x.index, var) == 1 for x in loads_of(body))
+
+
+def turn(var: Sym) -> Dim:
+    """The counter of a loop; of one of a single turn, which is left out, 0."""
+    return 0 if var.extent == 1 else var.dim
+
+
+def flat(vars: Sequence[Sym]) -> tuple[Dim, Dim]:
+    """(the turns of nested loops as one counter, how many there are)."""
+    at: Dim = 0
+    for v in vars:
+        at = add(mul(at, v.extent or 0), v.dim)
+    return at, product(v.extent or 0 for v in vars)
 
 
 def moves(dims: Iterable[Dim], var: Sym) -> bool:

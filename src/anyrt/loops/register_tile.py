@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul, product, substitute
+from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul, substitute
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import (
     Alloc,
@@ -46,12 +46,12 @@ from anyrt.ir.kernel import (
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
-from anyrt.loops.nest import Names, around, moves, nest_of, reserve, serial, stride
+from anyrt.loops.nest import Names, around, flat, moves, nest_of, reserve, serial, stride, turn
+from anyrt.loops.upcoming import Item, Run, next_panel, next_rows
 from anyrt.loops.words import OFFSET, PARTS, counted, split, word
 
 FEW = 4  # rows of the smaller tiles that are left of an open number
 SHORT = 2  # turns of a loop over few terms
-LINE = 16  # elements of a line of cache
 SQUARE = 16  # terms that are read side by side, and transposed in registers
 MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
 
@@ -122,8 +122,9 @@ class Tiling:
     `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers through scratch,
     `across`: and are stored along the rows. `dot`: words of terms (words.py) are copied, or read, which this
     instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16 words; `split`: a word is
-    one term, in two parts. `ahead`: so many terms before they are summed, lanes are on their way; `later`: so
-    are those of the panel so many behind this one, a part with each tile."""
+    one term, in two parts. `ahead`: so many terms before they are summed, lanes are on their way; `later`:
+    so are those of the panel so many behind this one, a part with each tile; `stream`: so are the rows of the
+    next item."""
 
     row: Sym | None
     lane: Sym
@@ -143,6 +144,7 @@ class Tiling:
     split: bool = False
     ahead: int = 0
     later: int = 0
+    stream: bool = False
 
     @property
     def panel(self) -> int:
@@ -163,7 +165,7 @@ class _Tile:
     words: Sym = field(init=False)
     whole: Product = field(init=False)  # with its factors as they are, whatever is copied
     first: Dim = field(init=False, default=0)  # row of an item
-    coming: Expr | None = field(init=False, default=None)  # the lanes of a later panel, at its first term
+    runs: tuple[Run, ...] = field(init=False, default=())  # of memory, to be asked for meanwhile
     kept: Buffer | None = field(init=False, default=None)  # the sums of an item's rows, where tiles share it
 
     def __post_init__(self) -> None:
@@ -194,22 +196,23 @@ class _Tile:
             self.product = self._by_words()
             panels += self._offset(within)
         self.first = mul(turn(chunk), t.tiles * size)
-        self.coming = self._later(many, panel, within)
+        rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
+        item = Item(self.row, size, t.tiles, chunk, many, panel, within, t.panels, t.panel)
+        self.runs = self._upcoming(item, rest_rows)
         if t.across and t.tiles > 1 and t.unit == 1 and not t.matrix:
             self.kept = self._reserve("tiles", self.product.sum.value, t.tiles * size * t.panel)
         tiles = _loops([tile], self._tiles(at_tile, size, within))
         if self.kept is not None:
             own = minimum(t.tiles * size, add(self.count, mul(self.first, -1)))
             tiles = (*tiles, *self._after(self.kept, self.first, own, within))
-        rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
         inside = [] if t.copy_rows or not t.copy_lanes else rest_rows  # a panel is copied once for all
-        item = (*rows, *_loops([panel], (*panels, *serial(inside, tiles))))
+        body = (*rows, *_loops([panel], (*panels, *serial(inside, tiles))))
         batches = [v for v in self.product.both if v is not lane]
         shared = [v for v in batches if v in sharing]
         batches = [v for v in batches if v not in sharing]
         outer = [*batches, *rest_lanes, many, *rest_rows, chunk, *shared]
         around = [v for v in outer if v.extent != 1 and v not in inside]
-        return replace(self.kernel, body=serial(around, item)), len(around)
+        return replace(self.kernel, body=serial(around, body)), len(around)
 
     def _rows(self) -> int:
         """Of a tile: as alike as they can be."""
@@ -228,7 +231,7 @@ class _Tile:
         if self.tiling.split:
             return self._copy_split_lanes(within)
         terms, value = self._terms(p.second, first=False)
-        place, depth = _flat(terms)
+        place, depth = flat(terms)
         panel = self._reserve("panel", value, mul(self._deep(depth), width))
         fill = Store(panel, add(mul(place, width), within.dim), value)
         self.product = replace(p, second=load(panel, add(mul(place, width), within.dim)))
@@ -254,7 +257,7 @@ class _Tile:
     def _copy_split_lanes(self, within: Sym) -> tuple[Stmt, ...]:
         """A panel that has for each term words of the upper parts, behind them those of the lower ones."""
         p, width = self.product, self.tiling.panel
-        place, depth = _flat(p.summed)
+        place, depth = flat(p.summed)
         values = split(p.second)[1]
         panel = self._reserve("panel", values[0], mul(self._deep(depth), 2 * width))
         at = add(mul(place, 2 * width), within.dim)
@@ -274,7 +277,7 @@ class _Tile:
         the next one so that they do not meet in the same lines of the nearest cache."""
         p = self.product
         terms, value = self._terms(p.first, first=True)
-        place, depth = _flat(terms)
+        place, depth = flat(terms)
         pitch = add(self._deep(depth), self.tiling.width)
         rows = self._reserve("rows", value, mul(pitch, size))
         own = self.names.var(minimum(size, add(self.count, mul(first, -1))), "r")
@@ -317,7 +320,7 @@ class _Tile:
         loops = p.summed if t.split else (*p.summed[:-1], self.words)
         if not t.matrix:
             return replace(p, summed=loops, first=first, second=second)
-        one = self.names.var(self._deep(_flat(loops)[1]), "w")
+        one = self.names.var(self._deep(flat(loops)[1]), "w")
 
         def by_one(x: Expr) -> Expr:
             assert isinstance(x, Load), "tiles of matrices are loaded"
@@ -382,8 +385,7 @@ class _Tile:
         at = Rewrite({self.row: add(first, i.dim)})
         factors, dot = (at.expr(p.first), at.expr(p.second)), self.tiling.dot
         term = Fold(sums, Op.ADD, alu(dot or Op.MUL, *factors), i.dim)
-        fetch = (*self._fetch(factors[1]), *self._bring(first))
-        summing = _summing(p.summed, (For(i, Loop.UNROLL, (term,)), *fetch))
+        summing = _summing(p.summed, (For(i, Loop.UNROLL, (term,)), *self._fetch(factors[1], first)))
         begin = Alloc(sums, p.sum.value)
         if not self.tiling.apart:
             stores = self._beside(size, lambda n: self._stores(add(first, n), load(sums, n)))
@@ -396,39 +398,22 @@ class _Tile:
             return (For(within, Loop.VECTOR, body, self.tiling.registers),)
         return For(within, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, size, within)
 
-    def _fetch(self, lanes: Expr) -> tuple[Stmt, ...]:
-        """Asks for the lanes of a later term."""
+    def _upcoming(self, item: Item, around: Sequence[Sym]) -> tuple[Run, ...]:
+        p, t = self.product, self.tiling
+        lanes = next_panel(p.second, p.summed, item, t.later, self.names) if t.later else None
+        rows = next_rows(p.first, p.summed, item, around, self.names) if t.stream else None
+        return tuple(run for run in (lanes, rows) if run is not None)
+
+    def _fetch(self, lanes: Expr, first: Dim) -> tuple[Stmt, ...]:
+        """Asks for the lanes of a later term, or for a part of what comes after this item."""
+        if self.runs:
+            tile = floordiv(add(first, mul(self.first, -1)), self._rows())
+            return tuple(run.part(tile) for run in self.runs)
         if not self.tiling.ahead or not self.product.summed or not isinstance(lanes, Load):
             return ()
         last = self.product.summed[-1]
         later = substitute(lanes.index, {last: add(last.dim, self.tiling.ahead)})
         return (Fetch(lanes.buffer, later, nearest=True),)
-
-    def _later(self, many: Sym, panel: Sym, within: Sym) -> Expr | None:
-        """Where the lanes begin that come after those of this panel."""
-        second, t = self.product.second, self.tiling
-        if not t.later or not isinstance(second, Load):
-            return None
-        loops = self.product.summed
-        one = self.names.var(_flat(loops)[1], "k")
-        at = counted(second.index, loops, one.dim)
-        step = stride(second.index, many if panel.extent == 1 else panel)
-        if at is None or stride(at, one) != t.panel or not isinstance(step, int):
-            return None
-        each = step // t.panels if panel.extent == 1 else step
-        start = substitute(second.index, dict.fromkeys((*loops, within), 0))
-        return load(second.buffer, add(start, t.later * each))
-
-    def _bring(self, first: Dim) -> tuple[Stmt, ...]:
-        """Asks for a part of what comes after this panel: a line of cache with each term, so far behind the
-        last one that all is there when the tiles are done."""
-        coming, rows = self.coming, self._rows()
-        tiles = ceildiv(self.count, rows)
-        if not isinstance(coming, Load) or not isinstance(tiles, int) or self.tiling.panel > tiles * LINE:
-            return ()
-        term, terms = _flat(self.product.summed)
-        place = mul(add(mul(floordiv(first, rows), terms), term), -(-self.tiling.panel // tiles))
-        return (Fetch(coming.buffer, add(coming.index, place)),)
 
     def _beside(self, size: int, stores: Callable[[Dim], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """The stores of all rows of a tile, those together that lie between two lanes."""
@@ -548,16 +533,3 @@ def pieces(names: Names, count: Dim, size: int, stem: str) -> tuple[Sym, Sym, Di
 
 def _loops(vars: Sequence[Sym], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     return serial([v for v in vars if v.extent != 1], body)
-
-
-def turn(var: Sym) -> Dim:
-    """The counter of a loop; of one of a single turn, which is left out, 0."""
-    return 0 if var.extent == 1 else var.dim
-
-
-def _flat(vars: Sequence[Sym]) -> tuple[Dim, Dim]:
-    """(the turns of nested loops as one counter, how many there are)."""
-    at: Dim = 0
-    for v in vars:
-        at = add(mul(at, v.extent or 0), v.dim)
-    return at, product(v.extent or 0 for v in vars)

@@ -44,8 +44,8 @@ from anyrt.ir.kernel import (
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
-from anyrt.loops.nest import Estimate, Names, reserve, serial, stride
-from anyrt.loops.register_tile import pieces, product_of, turn
+from anyrt.loops.nest import Estimate, Names, reserve, serial, stride, turn
+from anyrt.loops.register_tile import pieces, product_of
 from anyrt.loops.split_by_range import first_inside, ranges
 
 FEW = 4  # rows of the smaller tiles that are left of an open number

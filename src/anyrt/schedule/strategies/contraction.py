@@ -47,6 +47,7 @@ FULL = 0.9  # of the lanes of vectors, from which the rest is no matter
 LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
+MOVING = (Space.INPUT, Space.ARENA)  # where rows lie that come from further away
 AHEAD = 16  # terms between asking for lanes and summing them, where these are read only once
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
@@ -234,6 +235,7 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         tiles=at_once,
         panels=wide,
         ahead=AHEAD if words is None and tiles * more == 1 and not _moves(p.second, row) else 0,
+        stream=words is None and _is_windowed(p),
         later=_later(p, wide if at_once < tiles else 1, plain, tiles * more),
         apart=plain.matrix or across or _weight(p) > LIGHT,
         across=across,
@@ -246,6 +248,12 @@ def _later(p: Product, panels: int, plain: Tiling, tiles: int) -> int:
     constant = isinstance(p.second, Load) and p.second.buffer.space is Space.CONST
     few = 1 < tiles <= OFTEN and plain.dot is None and not plain.copy_lanes
     return panels if constant and few else 0
+
+
+def _is_windowed(p: Product) -> bool:
+    """True for rows of several runs of memory each, as windows are, which were computed before. Rows of one
+    run a processor reads ahead by itself."""
+    return len(p.summed) > 1 and isinstance(p.first, Load) and p.first.buffer.space in MOVING
 
 
 def _moves(x: Expr, row: Sym | None) -> bool:

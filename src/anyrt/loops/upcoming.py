@@ -1,0 +1,128 @@
+"""Upcoming: what the tiles of registers will read next is asked for while others are computed.
+
+    for t: 0 … 4                                   for t: 0 … 4
+      for k: 0 … 64                         ->       for k: 0 … 64
+        acc[0 … 14] += x[14t + …, k] · w[k]            acc[0 … 14] += x[14t + …, k] · w[k]
+                                                       fetch w's next panel[8·(64t + k)]
+
+A sum reads a panel of lanes from end to end, and rows side by side. A processor that sums as fast as it can
+finds what lies in the second cache in time, but not what lies further away, and does not see by itself that
+rows side by side are one run of memory. One line of cache with each term is next to no work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from anyrt.core.dims import Dim, Sym, add, mul, substitute
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import Expr, Fetch, Load
+from anyrt.loops.nest import Names, flat, stride, turn
+from anyrt.loops.words import counted
+
+LINE = 16  # elements of a line of cache
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a thread computes in one piece: so many `tiles`, each of `size` rows of the loop `row`, and of
+    `panels`, each of `lanes`. `chunk` and `many` count items along both, `panel` the panels of one, `lane`
+    the lanes of a panel."""
+
+    row: Sym
+    size: int
+    tiles: int
+    chunk: Sym
+    many: Sym
+    panel: Sym
+    lane: Sym
+    panels: int
+    lanes: int
+
+    @property
+    def all_tiles(self) -> int | None:
+        """The tiles of all items; None for an open number."""
+        return -(-self.row.extent // self.size) if isinstance(self.row.extent, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of memory, of which tiles ask for a part each: from `start` on, `each` elements further with each
+    of `terms`, which go on from tile to tile where there are `tiles`, and from panel to panel."""
+
+    buffer: Buffer
+    start: Dim
+    each: int
+    terms: tuple[Sym, ...]
+    tiles: int = 0
+    panel: Sym | None = None
+
+    def part(self, tile: Dim) -> Fetch:
+        """The line of cache to ask for with a term."""
+        at, terms = flat(self.terms)
+        panel = 0 if self.panel is None else mul(turn(self.panel), self.tiles)
+        tiles = add(panel, tile) if self.tiles else 0
+        return Fetch(self.buffer, add(self.start, mul(add(mul(tiles, terms), at), self.each)))
+
+
+def next_panel(lanes: Expr, summed: tuple[Sym, ...], item: Item, later: int, names: Names) -> Run | None:
+    """The panel so many behind the one of an item, where it is one run of memory."""
+    tiles, moving = item.all_tiles, item.many if item.panel.extent == 1 else item.panel
+    if not later or not isinstance(lanes, Load) or tiles is None or item.lanes > tiles * LINE:
+        return None
+    one = names.var(flat(summed)[1], "k")
+    at, step = counted(lanes.index, summed, one.dim), stride(lanes.index, moving)
+    if at is None or stride(at, one) != item.lanes or not isinstance(step, int):
+        return None
+    step = step // item.panels if moving is item.many else step
+    each = -(-item.lanes // tiles)
+    begin = substitute(lanes.index, dict.fromkeys((*summed, item.lane), 0))
+    done = mul(mul(turn(item.chunk), item.tiles), flat(summed)[1])
+    return Run(lanes.buffer, add(begin, add(later * step, mul(done, each))), each, summed, item.tiles)
+
+
+def next_rows(
+    rows: Expr, summed: tuple[Sym, ...], item: Item, around: Sequence[Sym], names: Names
+) -> Run | None:
+    """What the rows of the next item read and those of this one do not, where it is one run of memory for
+    each of the terms that lie further apart than items do. `around`: the other loops over rows."""
+    moving = [v for v in (*around, item.chunk) if v.extent != 1]
+    if not moving or not summed or not isinstance(rows, Load) or item.all_tiles is None:
+        return None
+    tile, i = names.var(item.all_tiles, "t"), names.var(item.size, "i")
+    at = substitute(rows.index, {item.row: add(mul(tile.dim, item.size), i.dim)})
+    step, tiles = _steps(at, (tile, i, *summed)), min(item.tiles, item.all_tiles)
+    far = stride(at, tile if moving[-1] is item.chunk else moving[-1])
+    if not step or step[summed[-1]] != 1 or not isinstance(far, int) or far <= 0:
+        return None
+    far *= item.tiles if moving[-1] is item.chunk else 1
+    near = tuple(v for v in summed if step[v] <= far)
+    own = 1 + step[tile] * (tiles - 1) + sum(step[v] * (_turns(v) - 1) for v in (i, *near))
+    begin = substitute(at, {**dict.fromkeys((i, *near), 0), tile: mul(turn(item.chunk), item.tiles)})
+    run = Run(rows.buffer, add(begin, max(far, own)), 0, near)
+    return _spread(run, min(far, own), tiles, item.panel)
+
+
+def _spread(run: Run, count: int, tiles: int, panel: Sym) -> Run:
+    """So many elements of a run in parts, one for each term of all tiles and panels, if there are no more
+    terms than elements."""
+    turns = prod(map(_turns, run.terms))
+    if turns * tiles <= count:
+        turns, run = turns * tiles, replace(run, tiles=tiles)
+        if isinstance(panel.extent, int) and turns * panel.extent <= count:
+            turns, run = turns * panel.extent, replace(run, panel=panel)
+    return replace(run, each=-(-count // turns))
+
+
+def _turns(var: Sym) -> int:
+    assert isinstance(var.extent, int), f"loop {var} has a fixed extent"
+    return var.extent
+
+
+def _steps(at: Dim, vars: Sequence[Sym]) -> dict[Sym, int]:
+    """How far an index moves with each of several loops of fixed extents; nothing where one goes back."""
+    found = {v: stride(at, v) for v in vars}
+    forwards = {v: n for v, n in found.items() if isinstance(n, int) and n >= 0 and isinstance(v.extent, int)}
+    return forwards if len(forwards) == len(found) else {}
