@@ -419,3 +419,9 @@ def test_types_that_weights_may_have_are_told_once_each(dtype, wanted, log, tmp_
     p = Program(log, tmp_path)
     shape(p.net.add_scale(p.x(1, 3, 4, 5, dtype=dtype), CHANNEL, scale=HALVES))
     assert f"got weights of type float16, wanted {wanted}; convert the weights" in log.lines[0]
+
+
+def test_terms_of_an_equation_are_counted_as_people_do(log, tmp_path):
+    p = Program(log, tmp_path)
+    shape(p.net.add_einsum([p.x(2, 3)], "ij,jk"))
+    assert "got 2 terms in 'ij,jk' for 1 input, wanted one for each" in log.lines[0]

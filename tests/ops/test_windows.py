@@ -88,6 +88,12 @@ def test_a_window_larger_than_its_input_is_refused_when_sizes_are_known():
     assert [rule.holds({"x.0": n}) for n in (3, 4)] == [False, True]
 
 
+def test_a_window_larger_than_all_sizes_of_an_input_is_told_the_largest():
+    few, by = Sym("x.0", 1, 4), (Slide(6, 1),)
+    with pytest.raises(AnyrtError, match=r"a window of 6 over 5 padded elements, .* wanted at most 5;"):
+        spans("there", PaddingMode.EXPLICIT_ROUND_DOWN, (few.dim,), by, (1,), (0,))
+
+
 def test_padding_that_makes_too_many_elements_is_refused():
     x, by = param("x", (1, 1, 9), DataType.FLOAT), (Slide(1, 2**30),)
     at, _ = spans("there", PaddingMode.EXPLICIT_ROUND_DOWN, (9,), by, (2**31 - 1,), (0,))

@@ -195,7 +195,8 @@ def _channels(layer: Layer[FilterAttrs], x: Value, axes: int) -> int:
         raise ShapeError(code, name, got, wanted, do)
     (channels,) = static_shape(name, x.shape[1:2], "channels of size")
     if channels == 0:
-        raise ShapeError("AR123", name, f"no channels in {show(x.shape)}", "1 or more", "sum over something")
+        do = "give the input a channel: a sum over none has no kernel"
+        raise ShapeError("AR123", name, f"no channels in {show(x.shape)}", "1 or more", do)
     if groups < 1:
         raise ShapeError("AR118", name, f"{groups} groups", "at least 1", "use 1 for no groups")
     for count, what in ((channels, "channels"), (layer.attrs.num_output_maps, "output maps")):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anyrt.core.dims import Dim, add, floordiv, maximum, mod, mul, product, total
+from anyrt.core.dims import Dim, add, bounds, floordiv, maximum, mod, mul, product, total
 from anyrt.core.enums import PaddingMode
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
@@ -136,9 +136,10 @@ def spans(
     for k, (size, each) in enumerate(zip(sizes, by, strict=True)):
         if mode not in SAME:
             there = add(size, before[k] + after[k])
-            got = f"a window of {each.reach} over {there} padded elements, spatial axis {k}"
+            most = bounds(there)[1]  # told only where no size is enough
+            got = f"a window of {each.reach} over {most} padded elements, spatial axis {k}"
             do = "add padding, or use a smaller window or dilation"
-            rules += need(where, each.reach, Relation.LE, there, "AR126", got, f"at most {there}", do)
+            rules += need(where, each.reach, Relation.LE, there, "AR126", got, f"at most {most}", do)
     found = (slide(mode, *each) for each in zip(sizes, by, before, after, strict=True))
     return tuple(found), rules
 

@@ -19,6 +19,7 @@ from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.requirement import Relation, Requirement
+from anyrt.core.units import counted
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._product import repeated
@@ -82,7 +83,8 @@ def parse(where: str, equation: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple
     given, arrow, out = text.partition("->")
     terms = given.split(",")
     if len(terms) != len(shapes):
-        raise _unfit(where, f"{len(terms)} terms in {equation!r} for {len(shapes)} inputs", "one for each")
+        got = f"{counted(len(terms), 'term')} in {equation!r} for {counted(len(shapes), 'input')}"
+        raise _unfit(where, got, "one for each")
     dots = [len(shape) - len(term.replace(DOTS, "")) for term, shape in zip(terms, shapes, strict=True)]
     for term, shape, more in zip(terms, shapes, dots, strict=True):
         if more < 0 or (more and DOTS not in term):
