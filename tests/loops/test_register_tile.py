@@ -97,6 +97,7 @@ CASES = {
     "few lanes of bytes": product("mk,kn->mn", (32, 64), (64, 10), I8, I32, constant=True),
     "open rows of bytes": product("mk,kn->mn", (N.dim, 64), (64, 70), I8, I32, constant=True),
     "tiles after tiles of bytes": product("mk,kn->mn", (600, 128), (128, 70), I8, I32, constant=True),
+    "tiles after tiles of float16": product("mk,kn->mn", (600, 35), (35, 70), HALF, constant=True),
     "open tiles after tiles": product("mk,kn->mn", (N.dim, 64), (64, 70), BF16, constant=True),
     "few rows turned": product("bmk,bnk->bmn", (2, 4, 32), (2, 40, 32)),
     "few rows turned of halves": product("bmk,bnk->bmn", (2, 4, 64), (2, 96, 64), BF16),
@@ -190,6 +191,11 @@ def test_tiles_of_matrices_are_loaded_from_memory_where_all_are_whole():
     assert "register 28" in made
     assert "store rows" not in made
     assert "store rows" in text(CASES["bytes"], TILES)
+
+
+def test_as_many_tiles_share_copied_lanes_as_the_second_cache_keeps_rows_of():
+    made = text(product("mk,kn->mn", (3136, 576), (576, 64), HALF, constant=True), TILES)
+    assert re.search(r"for serial t\d+ 0.. < min\(6, ", made)
 
 
 def test_what_is_made_of_a_tile_of_matrices_is_computed_beside_the_next_one():

@@ -242,17 +242,18 @@ class _Tile:
             return (*fills, *(serial([rest], (For(within, Loop.VECTOR, (nothing,)),)) if rest.extent else ()))
         if dot is not None:
             return serial(terms, (For(within, Loop.VECTOR, (fill,)),))
-        return self._squares(p.second, within, fill)
+        return self._squares(p.second, within, (fill,))
 
-    def _squares(self, factor: Expr, within: Sym, fill: Store) -> tuple[Stmt, ...]:
+    def _squares(self, factor: Expr, within: Sym, fills: tuple[Store, ...]) -> tuple[Stmt, ...]:
         """The lanes of each term; where terms lie side by side in memory and lanes do not, squares of both
         are transposed in registers."""
         *outer, last = self.product.summed
         if any(stride(at, last) != 1 or stride(at, within) == 1 for at in dims_of(factor)):
-            return serial((*outer, last), (For(within, Loop.VECTOR, (fill,)),))
+            return serial((*outer, last), (For(within, Loop.VECTOR, fills),))
         block, term, at = pieces(self.names, last.extent or 0, SQUARE, "k")
-        moved = Rewrite({last: at}).stmt(fill)
-        return _loops([*outer, block], (For(within, Loop.VECTOR, (For(term, Loop.TILE, (moved,)),)),))
+        moved = Rewrite({last: at}).body(fills)
+        squares = (For(within, Loop.VECTOR, (For(term, Loop.TILE, (fill,)),)) for fill in moved)
+        return tuple(s for square in squares for s in _loops([*outer, block], (square,)))
 
     def _copy_split_lanes(self, within: Sym) -> tuple[Stmt, ...]:
         """A panel that has for each term words of the upper parts, behind them those of the lower ones."""
@@ -261,10 +262,8 @@ class _Tile:
         values = split(p.second)[1]
         panel = self._reserve("panel", values[0], mul(self._deep(depth), 2 * width))
         at = add(mul(place, 2 * width), within.dim)
-        fills = (
-            self._squares(p.second, within, Store(panel, add(at, k * width), x)) for k, x in enumerate(values)
-        )
-        made = tuple(s for some in fills for s in some)
+        fills = tuple(Store(panel, add(at, k * width), x) for k, x in enumerate(values))
+        made = self._squares(p.second, within, fills)
         self.product = replace(p, second=load(panel, at))
         rest = self.names.var(mul(2, add(self._deep(depth), mul(depth, -1))), "z")
         after = add(mul(add(mul(2, depth), rest.dim), width), within.dim)

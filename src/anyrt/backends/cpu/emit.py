@@ -102,7 +102,12 @@ class VectorLowering:
             outer.lines += inner.lines
 
         scope = Scope(syms={var: now}, changes=changes_of(c.loop.body))
-        to.turns(now, "0", turns, scope, lambda: self._product(to, c.product, before))
+
+        def turn() -> None:
+            self._product(to, c.product, before)
+            to.block(c.after)
+
+        to.turns(now, "0", turns, scope, turn)
         entry = v.out.scopes.inner
         most = v.out.put(entry, f"add i64 {turns}, -1")
         first = v.out.call(entry, "i64", "llvm.smax.i64", [("i64", most), ("i64", "0")])

@@ -15,9 +15,10 @@ from typing import Final
 
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
-from anyrt.codegen.values import Values
+from anyrt.codegen.values import Values, registers_of
 from anyrt.core.dims import Dim, Sym, bounds, linear, substitute
-from anyrt.ir.kernel import Alloc, Alu, Const, Expr, Fold, For, Load, Loop, Op, Store
+from anyrt.ir.kernel import Alloc, Alu, Const, Expr, Fold, For, Load, Loop, Op, Stmt, Store
+from anyrt.ir.statements import expressions
 
 SIDE: Final = 16  # rows of a tile, and words of each
 WORD: Final = 4  # bytes
@@ -66,11 +67,12 @@ def found(loop: For) -> Product | None:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Products of one loop, one after the other, and what is made of each: in a loop of its own, whose turns
-    are shared out among those of the next product's words."""
+    """Products of one loop, one after the other, what is done with each at once, and what is made of it then:
+    in a loop of its own, whose turns are shared out among those of the next product's words."""
 
     loop: For
     product: Product
+    after: tuple[Stmt, ...]
     then: For
 
     @property
@@ -94,10 +96,12 @@ class Chain:
 def chain(loop: For) -> Chain | None:
     """What a serial loop is, if it is such a chain."""
     match loop:
-        case For(kind=Loop.SERIAL, body=(For(kind=Loop.VECTOR) as tile, For(kind=Loop.SERIAL) as then)):
+        case For(kind=Loop.SERIAL, body=(For(kind=Loop.VECTOR) as tile, *after, For() as then)):
             p = found(tile)
-            known = p is not None and bounds(then.var.extent or 0)[1] <= LANES
-            return Chain(loop, p, then) if p is not None and known else None
+            if p is None or then.kind is not Loop.SERIAL or bounds(then.var.extent or 0)[1] > LANES:
+                return None
+            alone = not any(map(registers_of, expressions((then,))))
+            return Chain(loop, p, tuple(after), then) if alone else None
     return None
 
 

@@ -224,10 +224,11 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     beside = prod(map(c.estimate, rest)) * (1 if alone else more)
     own = terms // (words.parts if words else 1)
     held, most = _even(panels, _kept(plain.panel * own, c, HELD)), tiles
+    items = c.pieces.items
     if words is not None and words.copy_rows:
         most, held = 2 * _kept(tall * own, c, SHARE), panels
-    items = c.pieces.items // (COPIED if words is not None and words.copy_rows else 1)
-    at_once, wide = _grain(min(tiles, most), min(panels, held), beside, alone, items)
+        items //= COPIED if tiles <= most else COPIED // 2
+    at_once, wide = _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
     return replace(
@@ -275,13 +276,14 @@ def _kept(elements: int, c: Context, share: float) -> int:
     return max(1, int(share * c.machine.l2_bytes) // (4 * max(1, elements)))
 
 
-def _grain(tiles: int, panels: int, beside: int, alone: bool, most: int) -> tuple[int, int]:
+def _grain(tiles: tuple[int, int], panels: int, beside: int, alone: bool, most: int) -> tuple[int, int]:
     """Tiles and panels of an item: many, but not so many that threads have nothing to do; `alone`: one panel
-    rather than fewer tiles; no more than `most` items."""
-    at_once, wide = min(tiles, TILES), min(panels, PANELS)
+    rather than fewer tiles; no more than `most` items. `tiles`: how many there are, and how many may be one
+    item."""
+    at_once, wide = min(tiles[1], TILES), min(panels, PANELS)
 
     def items() -> int:
-        return beside * -(-tiles // at_once) * -(-panels // wide)
+        return beside * -(-tiles[0] // at_once) * -(-panels // wide)
 
     while items() < most and (at_once > 1 or wide > 1):
         if wide >= at_once or (alone and wide > 1):
