@@ -13,6 +13,7 @@ from anyrt.backends.cpu import processors
 from anyrt.backends.cpu import target as cpu
 from anyrt.backends.cpu.objects import Store, Told
 from anyrt.codegen.emit import Function
+from anyrt.compiler.inplace import taken_over
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.buffer import Buffer, Space
@@ -63,15 +64,16 @@ def lower(
     `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
     same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
     for every version, and what it raises ends the work."""
-    tables, made, arenas = Tables(), [], []
+    tables, made, arenas, number = Tables(), [], [], 0
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
     for version in kinds:
         origin = originals(graph, version.graph)
         apart = frozenset(new for new, old in origin.items() if old in alone)
         own = {new: tunings[old] for new, old in origin.items() if old in tunings} if tunings else {}
-        fusion = Fusion(version.graph, sizes, machine, apart, own, tables, strategies, told)
+        fusion = Fusion(version.graph, sizes, machine, apart, own, tables, strategies, told, number=number)
         made.append(fusion.schedule())
+        number = fusion.number  # a tensor of one version is none of another, which lies elsewhere
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
     read = [b for s in made for x in s.launches for b in x.call.buffers if b.space is Space.TABLE]
@@ -94,7 +96,7 @@ def _arrange(schedule: Schedule) -> Arena:
     for launch in schedule.launches:
         written = [schedule.buffers[v] for v in launch.makes if v in schedule.buffers]
         steps.append((written, launch.call.buffers))
-    return arrange(steps)
+    return arrange(steps, taken_over(schedule.launches, schedule.buffers))
 
 
 def _places(

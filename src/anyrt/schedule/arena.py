@@ -1,18 +1,23 @@
 """Places for intermediate tensors: a buffer's bytes are used again once its last reader has run.
 
-Sizes may be symbolic, so two sizes can only be told equal or not; a freed place serves a buffer of the same
-size, or (static sizes) of a smaller one.
+Where all sizes are known, each buffer takes the smallest gap that is free as long as it is needed, large
+ones first. Sizes that are open can only be told equal, or less: there a place serves a buffer of the same
+size, or a smaller one, once it is free. A buffer may also take the place of one that its own kernel reads
+(compiler/inplace.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from anyrt.core.dims import Dim, add, always_le, floordiv, mul
+from anyrt.core.dims import Dim, add, always_le, bounds, floordiv, mul
 from anyrt.ir.buffer import BITS, Buffer, Space
 
 ALIGN = 64
+MOST = 1 << 10  # buffers, of which each is compared with all others
+Step: TypeAlias = tuple[Sequence[Buffer], Sequence[Buffer]]  # what a kernel writes and reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +34,94 @@ def buffer_bytes(buffer: Buffer) -> Dim:
     return mul(floordiv(add(mul(buffer.entries, each), ALIGN - 1), ALIGN), ALIGN)
 
 
-def arrange(steps: Sequence[tuple[Sequence[Buffer], Sequence[Buffer]]]) -> Arena:
-    """Offsets for the arena buffers of a run of kernels, each given as (written, read)."""
+def arrange(steps: Sequence[Step], instead: Mapping[Buffer, Buffer] | None = None) -> Arena:
+    """Offsets for the arena buffers of a run of kernels, each given as (written, read). `instead`: buffers
+    that take the place of another one, which the kernel that writes them reads for the last time."""
     last = {
         b: n for n, (written, read) in enumerate(steps) for b in (*written, *read) if b.space is Space.ARENA
     }
-    offsets: dict[Buffer, Dim] = {}
-    free: list[tuple[Dim, Dim]] = []
-    held: dict[Buffer, tuple[Dim, Dim]] = {}
-    top: Dim = 0
+    lives = _lives(steps, last, instead or {})
+    sizes = {life.owner: buffer_bytes(life.owner) for life in lives}
+    known = len(lives) <= MOST and all(isinstance(size, int) for size in sizes.values())
+    plan = _best_fit if known else _in_order
+    return plan(lives, sizes)
+
+
+@dataclass(slots=True)
+class _Life:
+    """Buffers with one place, one after the other, from the step on that first writes to it to the last that
+    reads it."""
+
+    buffers: list[Buffer]
+    first: int
+    last: int
+
+    @property
+    def owner(self) -> Buffer:
+        """The first of them; all have its size."""
+        return self.buffers[0]
+
+    def meets(self, other: _Life) -> bool:
+        """True where both need their places at once."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def _lives(
+    steps: Sequence[Step], last: Mapping[Buffer, int], instead: Mapping[Buffer, Buffer]
+) -> list[_Life]:
+    """In the order in which they begin."""
+    found: dict[Buffer, _Life] = {}
+    lives: list[_Life] = []
     for n, (written, _) in enumerate(steps):
-        for b in sorted(
-            {w for w in written if w.space is Space.ARENA and w not in offsets}, key=lambda b: b.name
-        ):
-            need = buffer_bytes(b)
-            place = next((p for p in free if always_le(need, p[1])), None)
-            if place is None:
-                place = (top, need)
-                top = add(top, need)
-            else:
-                free.remove(place)
-            offsets[b], held[b] = place[0], place
-        free += [held.pop(b) for b in list(held) if last[b] == n]
+        new = {w for w in written if w.space is Space.ARENA and w not in found}
+        for b in sorted(new, key=lambda b: b.name):
+            life = found.get(instead[b]) if b in instead else None
+            if life is None:
+                life = _Life([], n, n)
+                lives.append(life)
+            found[b] = life
+            life.buffers.append(b)
+            life.last = max(life.last, last[b])
+    return lives
+
+
+def _best_fit(lives: Sequence[_Life], sizes: Mapping[Buffer, Dim]) -> Arena:
+    """Each in the smallest gap between those that are there at the same time, large ones first."""
+    placed: list[tuple[int, int, _Life]] = []
+    for life in sorted(lives, key=lambda life: -bounds(sizes[life.owner])[0]):
+        size = bounds(sizes[life.owner])[0]
+        start = _gap(sorted((a, z) for a, z, other in placed if other.meets(life)), size)
+        placed.append((start, start + size, life))
+    top = max((z for _, z, _ in placed), default=0)
+    return Arena({b: a for a, _, life in placed for b in life.buffers}, top)
+
+
+def _gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """Where the smallest gap that holds `size` bytes begins, be it the one behind all."""
+    gaps: list[tuple[int, int]] = []
+    at = 0
+    for begin, end in taken:
+        if begin - at >= size:
+            gaps.append((begin - at, at))
+        at = max(at, end)
+    return min(gaps, default=(0, at))[1]
+
+
+def _in_order(lives: Sequence[_Life], sizes: Mapping[Buffer, Dim]) -> Arena:
+    """Sizes that are open can only be told equal, or less: each takes the first free place that holds it."""
+    offsets: dict[Buffer, Dim] = {}
+    places: list[tuple[Dim, Dim, int]] = []  # where, how large, until when
+    top: Dim = 0
+    for life in lives:
+        need = sizes[life.owner]
+        free = (p for p in places if p[2] < life.first and always_le(need, p[1]))
+        place = next(free, None)
+        if place is None:
+            at, size = top, need
+            top = add(top, need)
+        else:
+            places.remove(place)
+            at, size, _ = place
+        places.append((at, size, life.last))
+        offsets |= dict.fromkeys(life.buffers, at)
     return Arena(offsets, top)

@@ -1,0 +1,170 @@
+"""Whether a kernel may store its results where it reads something else: what it reads it has read before.
+
+    for i: 0 … n
+      y[i] = max(sum[i] + x[i], 0)      # y may lie where x does
+
+x is read nowhere but in stores of y, at their own index, and these stores are as many as there are elements.
+As each element is stored once at least, none is stored twice, and none is read after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from anyrt.core.dims import (
+    Dim,
+    Fn,
+    Sym,
+    add,
+    ceildiv,
+    depends,
+    linear,
+    maximum,
+    minimum,
+    mul,
+    polynomial,
+    product,
+    substitute,
+    symbols,
+    total,
+)
+from anyrt.core.dims import Expr as DimExpr
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import (
+    Alu,
+    Const,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    free_symbols,
+    index,
+)
+from anyrt.ir.statements import stores
+from anyrt.ir.visit import held, parts, statements, written
+
+MANY: Final = 1024  # turns of a loop that are counted one by one
+UNKNOWN: Final = Sym("unknown").dim  # it is only ever added and multiplied, so nothing with it is a number
+
+
+def reads_what_it_stores(kernel: Kernel, made: Buffer, read: Buffer) -> bool:
+    """True where every load of `read` is part of a store to `made`, and has its index."""
+    for stmt in statements(kernel.body):
+        values = (x for x in held(stmt) if not isinstance(x, int))
+        roots = [index(x) if isinstance(x, DimExpr) else x for x in values]
+        loads = [x for x in parts(roots) if isinstance(x, Load)]
+        if any(x.buffer == made for x in loads) or read in written(stmt):
+            return False
+        mine = [x for x in loads if x.buffer == read]
+        if not mine:
+            continue
+        if not isinstance(stmt, Store) or stmt.buffer != made:
+            return False
+        if any(x.index != stmt.index or x.word for x in mine):
+            return False
+    return True
+
+
+def stores_of(kernel: Kernel, made: Buffer) -> Dim:
+    """How often a kernel stores to a buffer; something that equals no size where that is not known."""
+    loop = For(kernel.var, Loop.PARALLEL, kernel.body)
+    return _Turns(made).of((loop,), {})
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Counts how often statements store to `made`."""
+
+    made: Buffer
+    known: dict[int, frozenset[Sym]] = field(default_factory=dict)
+
+    def of(self, body: Sequence[Stmt], at: Mapping[Sym, Dim]) -> Dim:
+        """The stores of statements where loops around them have come `at`."""
+        count: Dim = 0
+        for stmt in body:
+            match stmt:
+                case Let(var=var, value=value):
+                    at = {**at, var: substitute(value, at)}
+                case For():
+                    count = add(count, self._loop(stmt, at))
+                case If(condition=condition, body=inner):
+                    one = self.of(inner, at)
+                    count = add(count, mul(_flag(condition, at), one) if one != 0 else 0)
+                case Store(buffer=self.made):
+                    count = add(count, 1)
+        return count
+
+    def _loop(self, loop: For, at: Mapping[Sym, Dim]) -> Dim:
+        var, extent = loop.var, substitute(loop.var.extent or 0, at)
+        if loop.kind is Loop.TILE:  # it is transposed in registers, with loads of its own
+            return mul(UNKNOWN, self.of(loop.body, at))
+        if var not in self._steering(loop.body):
+            return mul(extent, self.of(loop.body, at))
+        if isinstance(extent, int) and extent <= MANY:
+            return total(self.of(loop.body, {**at, var: k}) for k in range(extent))
+        return _summed(self.of(loop.body, at), var, extent)
+
+    def _steering(self, body: tuple[Stmt, ...]) -> frozenset[Sym]:
+        """What decides how often statements store."""
+        if id(body) not in self.known:
+            found = frozenset[Sym]()
+            for stmt in reversed(body):
+                match stmt:
+                    case Let(var=var, value=value) if var in found:
+                        found |= symbols(value)
+                    case For(var=var, body=inner) if self._stores(inner):
+                        found |= symbols(var.extent or 0) | self._steering(inner)
+                    case If(condition=condition, body=inner) if self._stores(inner):
+                        found |= free_symbols(condition) | self._steering(inner)
+            self.known[id(body)] = found
+        return self.known[id(body)]
+
+    def _stores(self, body: Sequence[Stmt]) -> bool:
+        return any(s.buffer == self.made for s in stores(body))
+
+
+def _flag(condition: Expr, at: Mapping[Sym, Dim]) -> Dim:
+    """1 where a comparison of indices holds, else 0."""
+    match condition:
+        case Alu(op=Op.NOT, args=(arg,)) if (flag := _flag(arg, at)) != UNKNOWN:
+            return add(1, mul(flag, -1))
+        case Alu(op=Op.LE | Op.LT as op, args=(Index() | Const() as a, Index() | Const() as b)):
+            more = add(_number(b, at), mul(_number(a, at), -1))
+            return minimum(1, maximum(0, add(more, int(op is Op.LE))))
+    return UNKNOWN
+
+
+def _number(x: Index | Const, at: Mapping[Sym, Dim]) -> Dim:
+    return substitute(x.dim, at) if isinstance(x, Index) else int(x.value)
+
+
+def _summed(count: Dim, var: Sym, extent: Dim) -> Dim:
+    """The sum over a loop in pieces, the last one shorter, of what goes with the size of a piece."""
+    found: Dim = 0
+    for factors, number in count.terms if isinstance(count, DimExpr) else (((), count),):
+        pieces = [f for f in factors if depends(f, var)]
+        rest = product((number, *(polynomial({(f,): 1}) for f in factors if f not in pieces)))
+        found = add(found, mul(rest, _whole(pieces, var, extent)))
+    return found
+
+
+def _whole(pieces: Sequence[Sym | Fn], var: Sym, extent: Dim) -> Dim:
+    """The sum of min(size, whole - size * var)."""
+    match pieces:
+        case []:
+            return extent
+        case [Fn(op="min", args=(a, b))]:
+            for size, left in ((a, b), (b, a)):
+                split = linear(left, var)
+                if split is not None and split[0] == mul(size, -1) and ceildiv(split[1], size) == extent:
+                    return split[1]
+    return UNKNOWN
