@@ -161,6 +161,7 @@ def test_a_kernel_must_not_read_what_may_be_stored(how):
     [
         ("for vector j 0.. < min(16, 96 + -16*p) {\n store y[16*p + j] = 0.0:f32\n}", 6, 96),
         ("for vector j 0.. < min(20, 96 + -20*p) {\n store y[20*p + j] = 0.0:f32\n}", 5, 96),
+        ("for vector j 0.. < min(20, 96 + -20*p) {\n store y[20*p + j] = 0.0:f32\n}", 6, 96),
         ("for vector j 0.. < 20 {\n store y[20*p + j] = 0.0:f32\n}", 5, 100),
     ],
 )

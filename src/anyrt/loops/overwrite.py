@@ -18,6 +18,7 @@ from anyrt.core.dims import (
     Fn,
     Sym,
     add,
+    always_le,
     ceildiv,
     depends,
     linear,
@@ -104,7 +105,7 @@ class _Turns:
         return count
 
     def _loop(self, loop: For, at: Mapping[Sym, Dim]) -> Dim:
-        var, extent = loop.var, substitute(loop.var.extent or 0, at)
+        var, extent = loop.var, _turns(substitute(loop.var.extent or 0, at))
         if loop.kind is Loop.TILE:  # it is transposed in registers, with loads of its own
             return mul(UNKNOWN, self.of(loop.body, at))
         if var not in self._steering(loop.body):
@@ -130,6 +131,11 @@ class _Turns:
 
     def _stores(self, body: Sequence[Stmt]) -> bool:
         return any(s.buffer == self.made for s in stores(body))
+
+
+def _turns(extent: Dim) -> Dim:
+    """How often a loop of this extent turns: not at all where that is negative."""
+    return extent if always_le(0, extent) else maximum(0, extent)
 
 
 def _flag(condition: Expr, at: Mapping[Sym, Dim]) -> Dim:
