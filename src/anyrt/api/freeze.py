@@ -52,6 +52,7 @@ def freeze(
             for t in outputs
             if t._layer and names[expansion.value(t)] != t._layer._name
         },
+        tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
     )
     return BuildRequest(
         name=network.name,

@@ -1,7 +1,8 @@
 """What each kernel moves through memory: bytes at the sizes that the engine should be best at.
 
 A kernel counts every tensor that it touches once and whole, of a concatenation the part that it writes: less
-moves where caches keep something between kernels, more where elements are read again that have left them.
+moves where caches keep something between kernels, or an update in place has few new elements, more where
+elements are read again that have left them.
 
 >>> Traffic(reads=8, writes=4).total
 12

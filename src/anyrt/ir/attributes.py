@@ -53,6 +53,7 @@ def graph_with_sizes(graph: Graph, change: Change) -> Graph:
         {new[v]: name for v, name in graph.names.items() if v in new},
         graph.symbols,
         graph.makers,
+        graph.updates,
     )
 
 

@@ -116,13 +116,16 @@ def apply_all(op: Prim, *args: Value) -> tuple[Value, ...]:
 class Graph:
     """A network: named inputs and outputs, and for each value the layer or tensor name it goes by in
     messages. `makers`: for outputs the layer that makes them, where the value goes by another name, as it is
-    an input or another layer's result, too."""
+    an input or another layer's result, too. `updates`: outputs that lie in an input's memory, with that
+    input: each of their elements depends on that element of the input alone, and computed again stays as it
+    is."""
 
     inputs: tuple[tuple[str, Value], ...]
     outputs: tuple[tuple[str, Value], ...]
     names: dict[Value, str] = field(default_factory=dict, compare=False)
     symbols: tuple[Symbol, ...] = ()
     makers: dict[str, str] = field(default_factory=dict, compare=False)
+    updates: tuple[tuple[str, str], ...] = ()
 
     def name(self, value: Value) -> str:
         """The name a person knows `value` by."""

@@ -227,7 +227,7 @@ def _moved(graph: Graph, done: Mapping[Value, Value]) -> Graph:
         maker = graph.makers.get(name, graph.names.get(old))
         if maker not in (None, names.get(new)):
             makers[name] = maker
-    return Graph(graph.inputs, outputs, names, graph.symbols, makers)
+    return Graph(graph.inputs, outputs, names, graph.symbols, makers, graph.updates)
 
 
 def _settle(root: Value, change: Callable[[Value], Value], done: dict[Value, Value]) -> None:

@@ -9,7 +9,8 @@
     follow n "x" 0
 
 A node with several results is one line, `v3: FLOAT[2], INT32[2] = …`, and its results are `v3.0` and `v3.1`.
-An output whose maker goes by another name than its value has that behind it.
+An output whose maker goes by another name than its value has that behind it. `update "y" "x"` says that the
+output y lies in the memory of the input x.
 Regions stand in braces, statement by statement, and count their values from v0 again.
 The attributes of a primitive are read by the types that its fields declare, so that text which was
 tampered with cannot make a primitive of the wrong shape; `infer` and the verifier judge the rest.
@@ -91,6 +92,7 @@ class _Printer:
         for s in graph.symbols:
             kind = "follow value" if s.is_value else "follow"
             lines.append(f"{kind} {print_name(s.sym.name)} {json.dumps(s.tensor)} {s.axis}")
+        lines += [f"update {json.dumps(output)} {json.dumps(source)}" for output, source in graph.updates]
         return lines
 
     def node(self, name: str, node: Node, names: Mapping[Value, str], given: Mapping[Value, str]) -> str:
@@ -177,9 +179,17 @@ class _Parser:
         self.outputs: list[tuple[str, Value]] = []
         self.follows: list[Symbol] = []
         self.makers: dict[str, str] = {}
+        self.updates: list[tuple[str, str]] = []
 
     def graph(self) -> Graph:
-        return Graph(tuple(self.inputs), tuple(self.outputs), self.names, tuple(self.follows), self.makers)
+        return Graph(
+            tuple(self.inputs),
+            tuple(self.outputs),
+            self.names,
+            tuple(self.follows),
+            self.makers,
+            tuple(self.updates),
+        )
 
     def region(self) -> Graph:
         """A graph in braces: its values are its own, sizes are those of the whole text."""
@@ -217,6 +227,9 @@ class _Parser:
         is_value = self.reader.skip("value")
         sym = self.size()
         self.follows.append(Symbol(sym, self.reader.string(), self.reader.integer(), is_value))
+
+    def update(self) -> None:
+        self.updates.append((self.reader.string(), self.reader.string()))
 
     def size(self) -> Sym:
         place, name = self.reader.place, self.reader.name()
@@ -365,6 +378,7 @@ STATEMENTS: Mapping[str, Callable[[_Parser], None]] = {
     "input": _Parser.input,
     "output": _Parser.output,
     "follow": _Parser.follow,
+    "update": _Parser.update,
 }
 ATOMS: Mapping[type, Callable[[_Parser], object]] = {
     bool: _Parser.flag,

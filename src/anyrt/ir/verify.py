@@ -63,6 +63,18 @@ def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
     for symbol in graph.symbols:
         if symbol.tensor not in {name for name, _ in graph.inputs}:
             yield f"symbol {symbol.sym} is read off {symbol.tensor!r}, which is no input"
+    yield from _update_faults(graph)
+
+
+def _update_faults(graph: Graph) -> Iterator[str]:
+    inputs, outputs = dict(graph.inputs), dict(graph.outputs)
+    for output, source in graph.updates:
+        if output not in outputs or source not in inputs:
+            yield f"{output!r} lies in the memory of {source!r}, which are no output and input"
+        elif outputs[output].type != inputs[source].type:
+            yield f"{output!r} lies in the memory of {source!r}, whose type is another one"
+    for names in zip(*graph.updates, strict=True):
+        yield from (f"{n!r} has two updates" for n, count in Counter(names).items() if count > 1)
 
 
 def _type_faults(graph: Graph, value: Value) -> Iterator[str]:

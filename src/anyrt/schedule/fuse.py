@@ -154,20 +154,32 @@ class Fusion:
             self.buffers[value] = Buffer(name, value.dtype, Space.INPUT, product(value.shape))
         outputs = (n for n, _ in self.graph.outputs)
         self.ports.update(zip(outputs, names[len(self.graph.inputs) :], strict=True))
+        self._updates()
         for value in self.order:
             match value.compute:
                 case Given(constant=True, literal=None):
                     name, size = f"const{len(self.buffers)}", product(value.shape)
                     self.buffers[value] = Buffer(name, value.dtype, Space.CONST, size)
 
+    def _updates(self) -> None:
+        """An input in whose memory an output lies has that output's buffer: what stays as it is need not be
+        stored then (loops/keep.py)."""
+        inputs, outputs = dict(self.graph.inputs), dict(self.graph.outputs)
+        first = {value: name for name, value in reversed(self.graph.outputs)}
+        for output, source in self.graph.updates:
+            if first[outputs[output]] == output:
+                self.buffers[inputs[source]] = self._output(output, outputs[output])
+
     def _outputs(self) -> None:
         """The first output of a value is its buffer; others, and inputs that are outputs, are copies (see
         `_copies`)."""
         inputs, outputs = ([v for _, v in ends] for ends in (self.graph.inputs, self.graph.outputs))
         past = past_caches(outputs, inputs, self.machine)
+        updated = {name for name, _ in self.graph.updates}
         for name, value in self.graph.outputs:
             buffer = self._output(name, value)
-            if self.is_whole:  # the graph around a strip knows how large all of them are together
+            # The graph around a strip knows how large all of them are together.
+            if self.is_whole and name not in updated:
                 self.past[buffer] = past[value]
             self.buffers.setdefault(value, buffer)
 
@@ -429,7 +441,8 @@ class Fusion:
             buffer = self.buffers.get(value)
             if (
                 buffer is None
-                or buffer.space in (Space.INPUT, Space.CONST)
+                or buffer.space is Space.CONST
+                or value.compute == Given()  # an input
                 or value in hosts
                 or value in done
             ):

@@ -48,6 +48,7 @@ from anyrt.ir.kernel import (
     select,
 )
 from anyrt.ir.statements import dims_of, indices
+from anyrt.loops.keep import keeps
 from anyrt.loops.nest import Names, is_few, loads_of, serial, stride
 from anyrt.loops.strip_mine import MAX_SPLITS, divided, split
 from anyrt.schedule import storage
@@ -99,7 +100,7 @@ class Builder:
     outside: set[Sym] = field(default_factory=set)
     beside: frozenset[Sym] = frozenset()
     folded: dict[Buffer, Value] = field(default_factory=dict)
-    sums: str = "reduction"
+    chosen: str = "map"
 
     def build(self) -> Kernel:
         """The kernel; raises Refusal with the value that needs a buffer of its own."""
@@ -109,7 +110,7 @@ class Builder:
     @property
     def kind(self) -> str:
         """The name of the strategy, for a kernel that is made."""
-        return "stencil" if self.window is not None else self.sums if self.folded else "map"
+        return "stencil" if self.window is not None else self.chosen
 
     def traced(self) -> list[Trace]:
         """What each step of the strategy makes of the kernel."""
@@ -131,12 +132,14 @@ class Builder:
             self.folded = {r.register: r.value for r in elements.reductions.values()}
             kernel = self._kernel(self._rows_folded(elements, store))
             contracts = any(isinstance(v.compute, Contracted) for v in self.folded.values())
-            self.sums = _kind(kernel) if contracts else "reduction"
-            return kernel, self.strategies.lists[self.sums]
+            self.chosen = _kind(kernel) if contracts else "reduction"
+            return kernel, self.strategies.lists[self.chosen]
         layout = self.group.layout
         if layout is not None and layout.block is not None:  # within blocks elements lie side by side
             self.vars.sort(key=lambda v: stride(store.index, v) == 1)
-        return self._kernel(serial(self.vars, (store,))), self.strategies.map
+        kernel = self._kernel(serial(self.vars, (store,)))
+        self.chosen = "update" if keeps(kernel) else "map"
+        return kernel, self.strategies.lists[self.chosen]
 
     def _kernel(self, body: Sequence[Stmt]) -> Kernel:
         return Kernel(self.name, self.names.var(1, "p"), tuple(body), 1, self.scratch)

@@ -2,7 +2,7 @@
 
 A group's kernel begins with serial loops (schedule/naive.py). What it holds decides about its strategy:
 rows that taps read again (stencil), sums of products (contraction), those of the windows of an image
-(window), folds (reduction), or neither (map). Each
+(window), folds (reduction), what is there already (update), or neither (map). Each
 step is tried on what the steps before have left; where it does not apply it says why, and the next one is
 tried. A step is switched off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise
 by another step in its place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
@@ -18,6 +18,7 @@ from anyrt.schedule.strategies.map import MAP
 from anyrt.schedule.strategies.reduction import REDUCTION
 from anyrt.schedule.strategies.stencil import STENCIL
 from anyrt.schedule.strategies.step import Step, Strategy
+from anyrt.schedule.strategies.update import UPDATE
 from anyrt.schedule.strategies.window import WINDOW
 from anyrt.schedule.tuning import MODEL, Tuning
 
@@ -34,6 +35,7 @@ class Strategies:
     contraction: Strategy = CONTRACTION
     window: Strategy = WINDOW
     stencil: Strategy = STENCIL
+    update: Strategy = UPDATE
     tuning: Tuning = MODEL
 
     def __str__(self) -> str:

@@ -1,0 +1,68 @@
+"""Keep: where a kernel stores back what it has read, it neither reads nor stores.
+
+    for b: 0 … 2                                          for b: 0 … 2
+      for h: 0 … 8                                          for p: 0 … 99
+        for p: 0 … 99                            ->           if w[b] == p
+          y[b, h, p] = select(w[b] == p, x[b, h],               for h: 0 … 8
+                              y[b, h, p])                         y[b, h, p] = x[b, h]
+
+An output that lies in the memory of an input has few new elements. Loops that do not decide which ones go
+inside, so that the others are passed over many at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import Alu, Expr, If, Kernel, Load, Op, Store, alu, free_symbols
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.visit import parts
+from anyrt.loops.nest import around, serial
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """`store` stores something new where `condition` holds, which the loops over `outer` decide."""
+
+    condition: Expr
+    store: Store
+    outer: tuple[Sym, ...]
+    inner: tuple[Sym, ...]
+
+
+def keeps(kernel: Kernel) -> bool:
+    """True where a kernel of serial loops stores back some of what it reads."""
+    return not isinstance(_kept(kernel), Fail)
+
+
+def keep(kernel: Kernel) -> Kernel | Fail:
+    """The kernel that stores nothing but what is new."""
+    found = _kept(kernel)
+    if isinstance(found, Fail):
+        return found
+    new = If(found.condition, serial(found.inner, (found.store,)))
+    return replace(kernel, body=serial(found.outer, (new,)))
+
+
+def _kept(kernel: Kernel) -> Kept | Fail:
+    """How a kernel of serial loops around one store passes over what stays as it is."""
+    vars, body = around(kernel)
+    match body:
+        case [Store(value=Alu(op=Op.SELECT, args=(condition, a, b))) as store]:
+            there = [_is_there(store, x) for x in (a, b)]
+        case _:
+            return Fail("it chooses nothing to store")
+    if there == [False, False]:
+        return Fail("it stores nothing that is there already")
+    condition, new = (alu(Op.NOT, condition), b) if there[0] else (condition, a)
+    deciding = frozenset[Sym]().union(*map(free_symbols, parts([condition])))
+    inner = tuple(v for v in vars if v not in deciding)
+    if not inner:
+        return Fail("each element has a condition of its own")
+    return Kept(condition, replace(store, value=new), tuple(v for v in vars if v in deciding), inner)
+
+
+def _is_there(store: Store, value: Expr) -> bool:
+    """True for what lies where it would be stored."""
+    return isinstance(value, Load) and (value.buffer, value.index) == (store.buffer, store.index)

@@ -1,0 +1,92 @@
+"""Outputs in the memory of inputs: what stays as it is is neither read nor stored."""
+
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu.processors import host
+from anyrt.compiler import native
+from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.compiler.verify import verify
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph
+from anyrt.ir.interpret import interpret
+from anyrt.ir.kernel import If
+from anyrt.ir.statements import stores
+from anyrt.ir.text import parse_graph, print_graph
+from anyrt.ir.verify import graph_faults
+from anyrt.ir.visit import statements
+from anyrt.loops.nest import loads_of
+from anyrt.passes import PASSES
+from anyrt.prims import build as b
+from anyrt.prims.const import Param
+from anyrt.prims.table import vocabulary
+from anyrt.schedule.cost import Sizes
+
+BATCH, HEADS, PLACES, SIZE = 2, 3, 9, 5
+TYPES = {DataType.FLOAT: np.float32, DataType.HALF: np.float16}
+
+
+def written(dtype, updates=(("y", "x"),)):
+    """Row `at` of each batch of x becomes that of n."""
+    x = b.param("x", (BATCH, HEADS, PLACES, SIZE), dtype)
+    new, at = b.param("n", (BATCH, HEADS, 1, SIZE), dtype), b.param("at", (BATCH,), DataType.INT32)
+    place = b.iota((1, 1, PLACES, 1), 2, DataType.INT32)
+    here = b.map_("eq", place, b.reshape(at, (BATCH, 1, 1, 1)))
+    y = b.map_("select", here, new, x)
+    graph = Graph((("x", x), ("n", new), ("at", at)), (("y", y),), {}, (), {}, updates)
+    for step in PASSES:
+        graph = step.run(graph, False)
+    return graph
+
+
+def lowered(graph):
+    return native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+
+
+def feeds(kind):
+    g = np.random.default_rng(3)
+    x, n = (g.standard_normal((BATCH, HEADS, k, SIZE)).astype(kind) for k in (PLACES, 1))
+    return {"x": x, "n": n, "at": np.int32([4, 0])}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_update_is_written_where_its_input_lies(dtype):
+    graph = written(dtype)
+    low, given = lowered(graph), feeds(TYPES[dtype])
+    trial, buffers = Trial(load(low, host()), {}), low.schedule.buffers
+    for name, value in graph.inputs:
+        trial.write(buffers[value], given[name], value.dtype)
+    trial.run()
+    (y,) = (v for _, v in graph.outputs)
+    assert buffers[y] == buffers[graph.inputs[0][1]]
+    assert (trial.read(buffers[y], dtype, y.shape) == interpret(graph, given)["y"]).all()
+    assert verify(low, host(), [{}]) == ()
+
+
+def test_only_what_is_new_is_stored():
+    low = lowered(written(DataType.FLOAT))
+    (launch,) = low.schedule.launches
+    assert launch.kind == "update"
+    (guard,) = (s for s in statements(launch.kernel.body) if isinstance(s, If))
+    (loop,) = guard.body
+    assert {x.buffer.name for x in loads_of(stores([loop]))} == {"in_n"}
+
+
+def test_what_has_memory_of_its_own_is_copied():
+    low = lowered(written(DataType.FLOAT, ()))
+    (launch,) = low.schedule.launches
+    assert launch.kind == "map"
+    assert {x.name for x in launch.call.buffers} == {"in_at", "in_n", "in_x", "out_y"}
+
+
+def test_updates_stand_in_the_text():
+    graph = written(DataType.FLOAT)
+    text = print_graph(graph, vocabulary({}))
+    assert text.endswith('update "y" "x"\n')
+    assert parse_graph(text, vocabulary({})).updates == (("y", "x"),)
+
+
+@pytest.mark.parametrize("pair", [("y", "n"), ("y", "z"), ("x", "x")])
+def test_an_output_lies_in_an_input_of_its_type(pair):
+    assert len(list(graph_faults(written(DataType.FLOAT, (pair,)), Param))) == 1
