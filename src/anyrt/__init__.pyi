@@ -467,7 +467,8 @@ class IKVCacheUpdateLayer(ILayer):
     """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
     network that no other layer reads, its number of positions is static, and the output is an output
     of the network, which is bound to the cache's memory. Indices that are known before a run must
-    leave room for all tokens; of other indices, tokens that lie outside are dropped.
+    leave room for all tokens; so must others, or the run is refused before anything is written.
+    Nothing but the tokens is written.
     """
     @property
     def cache_mode(self) -> KVCacheMode:
@@ -1434,7 +1435,8 @@ class INetworkDefinition(_INetworkDefinition):
         """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
         network that no other layer reads, its number of positions is static, and the output is an output
         of the network, which is bound to the cache's memory. Indices that are known before a run must
-        leave room for all tokens; of other indices, tokens that lie outside are dropped.
+        leave room for all tokens; so must others, or the run is refused before anything is written.
+        Nothing but the tokens is written.
 
         cache: float32, float16, bfloat16
         update: float32, float16, bfloat16; the type of input 0

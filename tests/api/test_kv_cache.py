@@ -43,10 +43,70 @@ def test_a_cache_is_written_where_it_lies(bound):
     context.set_tensor_address("updated", arrays["cache"])
     assert context.execute_async_v3(0)
     assert arrays["cache"][0, 0].tolist() == [[1, 2], [3, 4], [0, 0], [0, 0], [0, 0], [0, 0]]
-    arrays["at"][:] = 2, 5
+    arrays["at"][:] = 2, 4
     assert context.execute_async_v3(0)
     assert arrays["cache"][0, 0].tolist() == [[1, 2], [3, 4], [1, 2], [3, 4], [0, 0], [0, 0]]
-    assert arrays["cache"][1, 0].tolist() == [[0, 0], [0, 0], [0, 0], [5, 6], [7, 8], [5, 6]]
+    assert arrays["cache"][1, 0].tolist() == [[0, 0], [0, 0], [0, 0], [5, 6], [5, 6], [7, 8]]
+
+
+@pytest.mark.parametrize("wrong", [5, -1, 2**31 - 1, -(2**31)])
+def test_tokens_outside_the_cache_are_refused_before_any_is_written(bound, log, wrong):
+    context, arrays = bound
+    context.set_tensor_address("updated", arrays["cache"])
+    arrays["at"][1] = wrong
+    assert not context.execute_async_v3(0)
+    assert arrays["cache"].sum() == 0
+    assert "[AR131] (Unnamed Layer* 0) [KVCacheUpdate] (test_kv_cache.py:" in log.lines[0]
+    wanted = "wanted all of them at 0 to 5; write inside the 6 positions of the cache"
+    assert f"got 2 tokens from position {wrong} on, {wanted}" in log.lines[0]
+    arrays["at"][1] = 4
+    assert context.execute_async_v3(0)
+    assert arrays["cache"].sum() == arrays["new"].sum()
+
+
+def test_no_cache_is_written_where_one_is_refused(net, log):
+    arrays = {}
+    for name in "kv":
+        cache, new = net.add_input(name, F, (1, 1, 6, 1)), net.add_input(f"{name}_new", F, (1, 1, 2, 1))
+        layer = net.add_kv_cache_update(cache, new, net.add_input(f"{name}_at", trt.int32, (1,)), LINEAR)
+        layer.name, layer.get_output(0).name = f"into {name}", f"{name}_out"
+        net.mark_output(layer.get_output(0))
+        arrays[name] = arrays[f"{name}_out"] = np.zeros((1, 1, 6, 1), np.float32)
+        arrays |= {f"{name}_new": np.ones((1, 1, 2, 1), np.float32), f"{name}_at": np.int32([2])}
+    context = built(net).create_execution_context()
+    for name, array in arrays.items():
+        context.set_tensor_address(name, array)
+    arrays["v_at"][0] = 5
+    assert not context.execute_async_v3(0)
+    assert (arrays["k"].sum(), arrays["v"].sum()) == (0, 0)
+    assert "[AR131] into v (test_kv_cache.py:" in log.lines[0]
+
+
+def test_a_profiled_run_is_refused_as_well(bound, log):
+    context, arrays = bound
+    context.set_tensor_address("updated", arrays["cache"])
+    context.profiler = trt.Profiler()
+    arrays["at"][0] = 5
+    assert not context.execute_async_v3(0)
+    assert "[AR131]" in log.lines[0]
+
+
+@pytest.mark.parametrize("dtype", [trt.float16, trt.bfloat16])
+def test_half_types_are_written_bit_for_bit(net, dtype):
+    cache, new = net.add_input("cache", dtype, (1, 2, 5, 3)), net.add_input("new", dtype, (1, 2, 1, 3))
+    layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int32, (1,)), LINEAR)
+    layer.get_output(0).name = "updated"
+    net.mark_output(layer.get_output(0))
+    bits = np.random.default_rng(0).integers(0, 1 << 16, (1, 2, 5, 3)).astype(np.uint16)  # NaN, too
+    fresh = np.uint16([[[[1, 2, 3]], [[0xFFFF, 5, 6]]]])
+    wanted = bits.copy()
+    wanted[:, :, 3:4] = fresh
+    context = built(net).create_execution_context()
+    arrays = {"cache": bits, "new": fresh, "at": np.int32([3]), "updated": bits}
+    for name, array in arrays.items():
+        context.set_tensor_address(name, array.ctypes.data)
+    assert context.execute_async_v3(0)
+    assert (bits == wanted).all()
 
 
 def test_an_update_that_is_not_bound_to_its_cache_is_refused(bound, log):
@@ -81,8 +141,8 @@ def test_the_engine_names_the_cache(net):
 def test_running_with_arrays_leaves_the_cache_as_it_is(net):
     updating(net)
     cache, new = np.zeros((2, 1, 6, 2), np.float32), np.ones((2, 1, 2, 2), np.float32)
-    updated = built(net).run(cache=cache, new=new, at=np.int32([4, 5]))["updated"]
-    assert (cache.sum(), updated[:, 0, :, 0].tolist()) == (0, [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 1]])
+    updated = built(net).run(cache=cache, new=new, at=np.int32([4, 3]))["updated"]
+    assert (cache.sum(), updated[:, 0, :, 0].tolist()) == (0, [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]])
 
 
 def test_what_is_no_cache_is_refused_while_building(net):
@@ -128,6 +188,23 @@ def test_packed_tokens_have_lengths(net):
     cache = np.zeros((2, 1, 6, 1), np.float32)
     updated = built(net).run(cache=cache, at=np.int32([4, 0]), **feeds)["updated"]
     assert updated.reshape(2, 6).tolist() == [[0, 0, 0, 0, 1, 0], [2, 3, 0, 0, 0, 0]]
+
+
+def test_packed_tokens_stay_inside_the_cache(net, log):
+    cache, new = net.add_input("cache", F, (2, 1, 6, 1)), net.add_input("new", F, (3, 1, 1))
+    layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int64, (2,)), LINEAR)
+    layer.update_form = trt.AttentionIOForm.PACKED_NHD
+    layer.update_lengths = net.add_input("lengths", trt.int32, (3,))
+    net.mark_output(layer.get_output(0))
+    engine = built(net)
+    feeds = {"new": np.ones((3, 1, 1), np.float32), "cache": np.zeros((2, 1, 6, 1), np.float32)}
+    no_tokens, too_long = np.int32([0, 3, 3]), np.int32([0, 1, 3])
+    assert engine.run(**feeds, at=np.int64([3, 1 << 62]), lengths=no_tokens)
+    with (
+        trt.strict(),
+        pytest.raises(ShapeError, match=r"AR131.*\(test_kv_cache.py:\d+\): got tokens from position 5 on"),
+    ):
+        engine.run(**feeds, at=np.int64([0, 5]), lengths=too_long)
 
 
 def test_positions_that_are_known_at_the_call_are_refused_there(net, log):

@@ -1,4 +1,4 @@
-"""Layers whose positions are data, all of them wild, between pages that may not be touched: a step outside a
+"""Layers whose positions are data, many of them wild, between pages that may not be touched: a step outside a
 tensor ends this process."""
 
 import ctypes
@@ -12,6 +12,7 @@ PAGE, FAR = mmap.PAGESIZE, 1 << 40
 libc = ctypes.CDLL(None, use_errno=True)
 F, HALF, INT32, INT64 = trt.float32, trt.float16, trt.int32, trt.int64
 LINEAR, SOFTMAX = trt.KVCacheMode.LINEAR, trt.AttentionNormalizationOp.SOFTMAX
+OUTSIDE = (8, -1, FAR, -FAR, 1 << 62)
 LOWER = trt.CausalMaskKind.LOWER_RIGHT
 
 
@@ -34,7 +35,7 @@ def rotary(net, dtype):
 
 
 def cached(net, dtype):
-    """Caches that are written at their ends and outside, and queries of keys of which none is there."""
+    """Caches that are written at their ends, and queries of keys of which none is there."""
     cache, new = net.add_input("cache", dtype, (6, 1, 9, 17)), net.add_input("new", dtype, (6, 1, 2, 17))
     update = net.add_kv_cache_update(cache, new, net.add_input("at", INT64, (6,)), LINEAR)
     query, values = (
@@ -43,12 +44,12 @@ def cached(net, dtype):
     )
     attention = net.add_attention_v2(query, update.get_output(0), values, SOFTMAX, LOWER)
     attention.key_value_lengths = net.add_input("lengths", INT32, (6,))
-    feeds = {"at": np.array([8, -1, FAR, -FAR, 0, 1 << 62]), "lengths": np.int32([9, 0, 3, 1, -5, 12])}
+    feeds = {"at": np.array([7, 0, 3, 6, 0, 7]), "lengths": np.int32([9, 0, 3, 1, -5, 12])}
     return {"cache_out": update, "y": attention}, feeds
 
 
 for describe, dtype in ((rotary, F), (rotary, HALF), (cached, F), (cached, HALF)):
-    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
     net = builder.create_network()
     ends, feeds = describe(net, dtype)
     for name, layer in ends.items():
@@ -71,4 +72,9 @@ for describe, dtype in ((rotary, F), (rotary, HALF), (cached, F), (cached, HALF)
         assert context.execute_async_v3(0)
         for name, array in wanted.items():
             assert ctypes.string_at(held[name][1], array.nbytes) == array.tobytes(), (name, dtype)
+        for wrong in OUTSIDE if "at" in feeds else ():
+            ctypes.memmove(held["at"][1], np.full(6, wrong).ctypes.data, 6 * 8)
+            assert not context.execute_async_v3(0)
+            cache = wanted["cache_out"]
+            assert ctypes.string_at(held["cache"][1], cache.nbytes) == cache.tobytes(), wrong
     print("ok", flush=True)

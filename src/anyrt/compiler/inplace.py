@@ -48,8 +48,7 @@ def _bordered_alike(launches: Sequence[Launch], others: Sequence[int], before: S
 
 
 def _border(launch: Launch) -> object:
-    group = launch.group
-    return group.border, group.layout, group.root.type
+    return launch.group.border, launch.group.layout, launch.group.root.type
 
 
 def _in_place(launch: Launch, old: Buffer) -> bool:

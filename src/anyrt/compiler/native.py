@@ -157,6 +157,7 @@ def compile_lowered(
             scratch_bytes(lowered),
             tuple(c.name for c in lowered.module.calls),
             entries,
+            assertions=lowered.module.assertions,
         ),
         image,
     )

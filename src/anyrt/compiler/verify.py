@@ -273,6 +273,8 @@ def reference(
             todo += missing
             continue
         todo.pop()
+        if top not in found and top.op.asserts is not None:  # random data are as they are
+            found[top] = found[top.args[0]]
         if top not in found:
             made = bounded(top, tuple(found[a] for a in top.args), sizes)
             found[top] = stored(made, top.dtype) if top.dtype in rounded else made

@@ -1,14 +1,17 @@
-"""Conditions on sizes that are open while a network is built."""
+"""Conditions on what is open while a network is built: on sizes, and on data."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from anyrt.core.codes import CODES
 from anyrt.core.dims import Dim, evaluate
 from anyrt.core.errors import AnyrtError, error
+
+FINE: Final = -(1 << 63)  # what is found where a condition on data holds
 
 
 class Relation(enum.Enum):
@@ -60,3 +63,23 @@ def broken(rule: Requirement, left: str, right: str, sizes: str = "") -> AnyrtEr
         case Relation.BROADCAST:
             got, wanted = f"{left} and {right}", "equal sizes, or 1"
     return error(rule.code, rule.where, f"{got} ({CODES[rule.code].title}){sizes}", wanted, rule.do)
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """A condition on data, judged by each run: a number is found, FINE where the condition holds; else it is
+    the error `code` at `where`, with that number for {} in `got`."""
+
+    code: str
+    where: str
+    got: str
+    wanted: str
+    do: str
+
+    def broken(self, found: int) -> AnyrtError:
+        """The error for what was found.
+
+        >>> str(Assertion("AR131", "cache", "2 tokens from {} on", "an end at 6", "write less").broken(5))
+        '[AR131] cache: got 2 tokens from 5 on, wanted an end at 6; write less'
+        """
+        return error(self.code, self.where, self.got.replace("{}", str(found)), self.wanted, self.do)

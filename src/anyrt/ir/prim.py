@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.core.dims import Dim
-from anyrt.core.requirement import Requirement
+from anyrt.core.requirement import Assertion, Requirement
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Graph, Type
 from anyrt.ir.kernel import Expr
@@ -63,6 +63,12 @@ class Prim(ABC):
     def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
         """Conditions on dynamic sizes that `infer` could not decide."""
         return ()
+
+    @property
+    def asserts(self) -> Assertion | None:
+        """A condition on data; the last operand, which is stored, is what a run finds of it, and nothing is
+        computed from the result before that is judged."""
+        return None
 
     @property
     def regions(self) -> tuple[Graph, ...]:

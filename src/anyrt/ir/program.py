@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from anyrt.core.dims import Dim, Sym, add
 from anyrt.core.dimtext import print_dim
+from anyrt.core.requirement import Assertion
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.statements import buffers_in_order
@@ -32,14 +33,24 @@ from anyrt.ir.visit import Rewrite
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """An int64 that a call leaves in `buffer`: FINE, or what is wrong."""
+
+    buffer: Buffer
+    assertion: Assertion
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """`kernel` under a name of its own, on the buffers that `binds` puts in place of its own, from the
-    elements on that `first` says, where it is not the first one."""
+    elements on that `first` says, where it is not the first one. `finds`: what its result, a number, says of
+    a condition on data; the run ends where that does not hold."""
 
     kernel: Kernel
     name: str
     binds: Mapping[Buffer, Buffer] = field(default_factory=dict)
     first: Mapping[Buffer, Dim] = field(default_factory=dict)
+    finds: Finding | None = None
 
     @property
     def bound(self) -> Kernel:
@@ -85,6 +96,11 @@ class Module:
     def calls(self) -> tuple[Call, ...]:
         """The calls of all versions, in the order in which `step` counts them."""
         return tuple(c for v in self.versions for c in v.calls)
+
+    @property
+    def assertions(self) -> tuple[Assertion, ...]:
+        """What calls find out, in the order of the calls."""
+        return tuple(c.finds.assertion for c in self.calls if c.finds is not None)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -134,4 +150,5 @@ def print_call(call: Call) -> str:
         for b, first in lie
         if b.space is not Space.SCRATCH
     )
-    return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}"
+    judged = "" if call.finds is None else f", or {call.finds.assertion.code}"
+    return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}{judged}"

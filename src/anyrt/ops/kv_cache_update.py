@@ -14,13 +14,14 @@ from anyrt.core.dims import Dim, add
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums_more import AttentionIOForm, KVCacheMode
 from anyrt.core.errors import ArgumentError, GraphError, ShapeError
-from anyrt.core.requirement import Relation
+from anyrt.core.requirement import FINE, Assertion, Relation
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, gather, iota, map_, reshape, scalar, slice_, transpose
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.build import cast, gather, iota, map_, reduce_, reshape, scalar, slice_, transpose
 from anyrt.prims.build import expand as expand_
 from anyrt.prims.const import Shape
 
@@ -43,12 +44,14 @@ class KVCacheUpdateAttrs(Attrs):
 
 def expand(layer: Layer[KVCacheUpdateAttrs]) -> tuple[Value, ...]:
     """For every position of the cache a selection: what is written there, a `Gather`, or what was there. So
-    nothing is written outside, wherever the indices lie, and the result may have the cache's memory."""
+    nothing is written outside, wherever the indices lie, and the result may have the cache's memory. Indices
+    that the run alone knows are judged before anything is written."""
     cache, rules = layer.input(0), _check(layer)
     batch, heads, most, size = cache.shape
+    assert isinstance(most, int), f"{layer.name} was checked"
     position = iota((1, 1, most, 1), 2, DataType.INT64)
-    at = map_("sub", position, _column(layer.input(2), 0, batch))
     tokens, first, count = _update(layer, batch)
+    at = map_("sub", position, _start(layer, batch, most, count))
     inside = map_("and", map_("le", scalar(0, at), at), map_("lt", at, count))
     at = at if first is None else map_("add", at, first)
     source = expand_(tokens, (batch, heads, tokens.shape[2], size))
@@ -66,6 +69,23 @@ def _update(layer: Layer[KVCacheUpdateAttrs], batch: Dim) -> tuple[Value, Value 
     first, behind = _column(lengths, 0, batch), _column(lengths, 1, batch)
     tokens = transpose(update, (1, 0, 2))
     return reshape(tokens, (1, *tokens.shape)), first, map_("sub", behind, first)
+
+
+def _start(layer: Layer[KVCacheUpdateAttrs], batch: Dim, most: int, count: Value) -> Value:
+    """Where each batch is written, (B, 1, 1, 1): inside the cache, be there anything to write."""
+    start = _column(layer.input(2), 0, batch)
+    if known(layer.input(2)) is not None:  # judged by `_ends`
+        return start
+    room = map_("sub", scalar(most, count), count)
+    outside = map_("or", map_("lt", start, scalar(0, start)), map_("lt", room, start))
+    wrong = map_("and", map_("lt", scalar(0, count), count), outside)
+    seen = map_("max", start, scalar(FINE + 1, start))
+    found = reduce_("max", map_("select", wrong, seen, scalar(FINE, start)), (0,))
+    tokens = layer.input(1).shape[2] if layer.attrs.update_form is PADDED else None
+    many = f"{tokens} " if isinstance(tokens, int) else ""
+    got, do = f"{many}tokens from position {{}} on", f"write inside the {most} positions of the cache"
+    rule = Assertion("AR131", layer.name, got, f"all of them at 0 to {most - 1}", do)
+    return apply(Asserted(rule), start, reshape(found, ()))
 
 
 def _column(numbers: Value, start: Dim, count: Dim) -> Value:
@@ -149,23 +169,22 @@ def ref(attrs: KVCacheUpdateAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ..
 
 
 def cases() -> tuple[Case[KVCacheUpdateAttrs], ...]:
-    """Both forms, types of indices, all types; positions before and behind the cache."""
+    """Both forms, types of indices, all types; the last positions, and none where there are no tokens."""
     k, f, i32, i64 = KVCacheUpdateAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
     cache, update, linear = (3, 2, 9, 4), (3, 2, 2, 4), KVCacheMode.LINEAR
-    far = (None, None, np.array([8, -1, 1 << 40]))
     own = ((0, 1, 3), (0, 1, 2, 3), (0,))
     packed = k(linear, PACKED)
     return (
-        Case(k(linear), ((2, 1, 4, 3), (2, 1, 2, 3), (2,)), (f, f, i32), dynamic=own),
+        Case(k(linear), ((2, 1, 4, 3), (2, 1, 2, 3), (2,)), (f, f, i32), (None, None, np.array([2, 0])), own),
         Case(k(linear), (cache, update, (3,)), (f, f, i32), (None, None, np.array([0, 3, 7])), own),
-        Case(k(linear), (cache, update, (3,)), (f, f, i64), far, own),
-        Case(k(linear), ((2, 4, 40, 64), (2, 4, 1, 64), (2,)), (f, f, i32), (*far[:2], np.array([39, 5])),
+        Case(k(linear), (cache, update, (3,)), (f, f, i64), (None, None, np.array([7, 1, 0])), own),
+        Case(k(linear), ((2, 4, 40, 64), (2, 4, 1, 64), (2,)), (f, f, i32), (None, None, np.array([39, 5])),
              own),
         Case(k(linear), ((0, 2, 9, 4), (0, 2, 9, 4), (0,)), (f, f, i32), dynamic=own),
         Case(packed, (cache, (5, 2, 4), (3,), (4,)), (f, f, i32, i32),
-             (None, None, np.array([7, 0, -1]), np.array([0, 3, 3, 5])), ((0, 1, 3), (0, 1, 2), (0,), (0,))),
+             (None, None, np.array([6, -1, 7]), np.array([0, 3, 3, 5])), ((0, 1, 3), (0, 1, 2), (0,), (0,))),
         *(
-            Case(k(linear), (cache, update, (3,)), (t, t, i32), (None, None, np.array([1, 0, 8])), own)
+            Case(k(linear), (cache, update, (3,)), (t, t, i32), (None, None, np.array([1, 0, 7])), own)
             for t in (DataType.HALF, DataType.BF16)
         ),
     )  # fmt: skip
@@ -220,7 +239,8 @@ OPS = (
         doc="The cache, with token t of each batch at position write_indices + t. The cache is an input of "
         "the network that no other layer reads, its number of positions is static, and the output is an "
         "output of the network, which is bound to the cache's memory. Indices that are known before a run "
-        "must leave room for all tokens; of other indices, tokens that lie outside are dropped.",
+        "must leave room for all tokens; so must others, or the run is refused before anything is written. "
+        "Nothing but the tokens is written.",
         cases=cases,
         mistakes=mistakes,
         source="operator page KVCacheUpdate; from 10.15, packed form from 11.1",

@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from anyrt.core.codes import CODES
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
+from anyrt.core.errors import PlanError
+from anyrt.core.requirement import Assertion
 from anyrt.plan.json import Json, Reader
 
 MAX_SLOTS: Final = 1 << 20
@@ -26,9 +29,9 @@ class Program:
     """The caller's side of a compiled engine.
 
     `slots`: values that run() reads behind the bindings, with room for `frames` words behind them.
-    `arena_bytes`, `table_bytes`, `scratch_bytes` (per
-    thread): memory for given sizes. `kernels`: names in the order of step(). `entries`:
-    (name, offset in the image). `about`: what else is told of the kernels (see plan/kernels.py).
+    `arena_bytes`, `table_bytes`, `scratch_bytes` (per thread): memory for given sizes. `kernels`: names in
+    the order of step(). `entries`: (name, offset in the image). `about`: what else is told of the kernels
+    (see plan/kernels.py). `assertions`: what runs find out, in the order of their statuses.
     """
 
     slots: tuple[Dim, ...]
@@ -39,6 +42,7 @@ class Program:
     kernels: tuple[str, ...]
     entries: tuple[tuple[str, int], ...]
     about: str = "[]"
+    assertions: tuple[Assertion, ...] = ()
 
     def as_json(self) -> Json:
         """Plain values that `parse` reads."""
@@ -51,14 +55,15 @@ class Program:
             "kernels": list(self.kernels),
             "entries": [[name, offset] for name, offset in self.entries],
             "about": self.about,
+            "assertions": [[a.code, a.where, a.got, a.wanted, a.do] for a in self.assertions],
         }
 
     @staticmethod
     def parse(value: Json, symbols: Mapping[str, Sym]) -> Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
-        fields = reader.fields("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about")
-        slots, frames, arena, tables, scratch, kernels, entries, about = fields
+        names = ("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about", "assertions")
+        slots, frames, arena, tables, scratch, kernels, entries, about, assertions = reader.fields(*names)
         return Program(
             tuple(parse_dim(x.text(), symbols, x.where) for x in slots.items(MAX_SLOTS)),
             frames.integer(0, MAX_FRAMES),
@@ -68,12 +73,21 @@ class Program:
             tuple(x.text() for x in kernels.items(MAX_KERNELS)),
             tuple(_entry(x) for x in entries.items(MAX_KERNELS)),
             about.text(),
+            tuple(_assertion(x) for x in assertions.items(MAX_KERNELS)),
         )
 
 
 def _entry(reader: Reader) -> tuple[str, int]:
     name, offset = reader.exactly(2)
     return name.text(), offset.integer()
+
+
+def _assertion(reader: Reader) -> Assertion:
+    code, *rest = (x.text() for x in reader.exactly(5))
+    if code not in CODES:
+        raise PlanError("AR605", reader.where, got=f"code {code!r}", wanted="one that there is")
+    where, got, wanted, do = rest
+    return Assertion(code, where, got, wanted, do)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyrt.core.requirement import Requirement
+from anyrt.core.requirement import Assertion, Requirement
 from anyrt.ir.graph import Graph, nested, walk
 from anyrt.ir.prim import Prim
 from anyrt.ir.text import Vocabulary
+from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
@@ -36,8 +37,9 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Taps,
     Gather,
     Checked,
+    Asserted,
 )
-ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement)
+ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement, Assertion)
 CLASSES: Mapping[str, type] = {c.__name__: c for c in (*PRIMITIVES, *ATTRIBUTES)}
 
 

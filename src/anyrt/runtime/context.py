@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, ResourceError
+from anyrt.core.requirement import Assertion
 from anyrt.plan import abi
 from anyrt.plan.abi import Status
 from anyrt.plan.device import Memory
@@ -220,7 +221,7 @@ class Context:
         finally:
             self._release()
         if status:
-            raise _failed(status)
+            raise self._failed(status)
 
     def run_again(self) -> bool:
         """The same inference as before; False where `run` is needed, which also says what is wrong."""
@@ -243,7 +244,7 @@ class Context:
                 status = self.loaded.step(self.address, k)
                 times.append((name, (time.perf_counter() - begin) * 1e3))
                 if status:
-                    raise _failed(status)
+                    raise self._failed(status)
         finally:
             self._release()
         for name, milliseconds in times:
@@ -269,7 +270,7 @@ class Context:
             words[word] = value
         status = loaded.prepare(self.address)
         if status:
-            raise _failed(status)
+            raise self._failed(status)
         self._prepared = resolved
 
     def _grow(self, needed: int) -> None:
@@ -283,7 +284,25 @@ class Context:
         """The native call alone, for a caller that keeps everything in order itself."""
         status = self._run(self.address)
         if status:
-            raise _failed(status)
+            raise self._failed(status)
+
+    def _failed(self, status: int) -> AnyrtError:
+        if status >= abi.FIRST_FAULT:
+            return self._broken(self.loaded.program.assertions[status - abi.FIRST_FAULT])
+        if status == Status.STALE:
+            do = "load it again; put a new plan beside the old one and rename it, instead of writing its file"
+            return PlanError(
+                "AR608", "inference", "a plan file that changed", "the file as it was loaded", do
+            )
+        got = f"status {status} ({Status(status).name.lower()})"
+        return CompileError("AR807", "inference", got, "status 0")
+
+    def _broken(self, assertion: Assertion) -> AnyrtError:
+        """The error for what a run has found, with the line of the user's program that added the layer."""
+        error, where = assertion.broken(self.words[-1]), assertion.where
+        layers = (dict(x.details) for x in self.loaded.plan.layers if x.name == where)
+        source = next((x["source"] for x in layers if "source" in x), None)
+        return error if source is None else error.at(f"{where} ({source})")
 
     @property
     def can_stay_ready(self) -> bool:
@@ -368,11 +387,3 @@ def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:
         got = f"an array of {bound.nbytes} bytes, shape {bound.shape}"
         do = "bind an array of the shape that get_tensor_shape gives"
         raise BindingError("AR704", binding.name, got=got, wanted=f"{nbytes} bytes", do=do)
-
-
-def _failed(status: int) -> AnyrtError:
-    if status == Status.STALE:
-        do = "load it again; put a new plan beside the old one and rename it, instead of writing to its file"
-        return PlanError("AR608", "inference", "a plan file that changed", "the file as it was loaded", do)
-    got = f"status {status} ({Status(status).name.lower()})"
-    return CompileError("AR807", "inference", got, "status 0")

@@ -17,11 +17,12 @@ from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
+from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced
 from anyrt.ir.graph import Graph, Shape, Value, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Call
+from anyrt.ir.program import Call, Finding
 from anyrt.ir.statements import buffers_in_order
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
@@ -118,6 +119,7 @@ class Fusion:
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
     number: int = 0  # of the next tensor that is stored
+    assertions: dict[Value, Assertion] = field(default_factory=dict)
     strips: dict[Value, Strip] = field(default_factory=dict)
     parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
     given: Mapping[Value, Layout] = field(default_factory=dict)  # how what is read lies in memory
@@ -125,11 +127,14 @@ class Fusion:
 
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
-        self.order = {v: k for k, v in enumerate(walk(v for _, v in self.graph.outputs))}
+        outputs = [v for _, v in self.graph.outputs]
+        judged = [v.args[-1] for v in walk(outputs) if v.op.asserts is not None]  # before all else is written
+        self.order = {v: k for k, v in enumerate(walk((*judged, *outputs)))}
         self._leaves()
         self._outputs()
         for stored in partition(self.graph, self.sizes, self.alone, self.machine):
             self._store(stored)
+        self._judged()
         if not self.parts:
             self._cut()
         launches = self._launches()
@@ -145,6 +150,21 @@ class Fusion:
             len(self.made),
             self._again,
         )
+
+    def _judged(self) -> None:
+        """What conditions on data find is stored; a constant is judged here."""
+        for value in self.order:
+            assertion = value.op.asserts
+            if assertion is None:
+                continue
+            match value.args[-1].compute:
+                case Given(literal=bytes() as literal):
+                    if (number := int.from_bytes(literal, "little", signed=True)) != FINE:
+                        raise assertion.broken(number)
+                case _:
+                    self.assertions.setdefault(value.args[-1], assertion)
+        for found in [v for v in self.assertions if v not in self.buffers]:
+            self._store(Stored(found, "it is judged"))
 
     # ---- buffers ------------------------------------------------------------------------------
 
@@ -257,7 +277,9 @@ class Fusion:
             raise Refusal(signature.values[found.number], found.reason)
         pairs = list(zip(found.buffers, signature.buffers, strict=True))
         first = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
-        call = Call(found.kernel, name, _different(pairs), first)
+        judged = ((self.buffers[v], self.assertions[v]) for v in group.makes if v in self.assertions)
+        finds = next((Finding(b, a) for b, a in judged), None)
+        call = Call(found.kernel, name, _different(pairs), first, finds)
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
         return Launch(call, group, inlined, found.kind, self._tuning(group))
 

@@ -17,9 +17,10 @@ from a second one: which, and that word.
            first frame, items, frame: a call so small that it runs in the calling thread
     CALL   the kernel's place, its frame's, items (operand), the work below which it runs in the calling
            thread, work in all, items a thread claims at once (operands), frame
+    JUDGE  status, address (two operands to be added): returns the status unless the number there is FINE
 
 Behind the slots, the argument array has a word that is 1 while the frames are right, the bindings that these
-are right for, and the frames.
+are right for, the frames, and what a JUDGE has found that was not FINE.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Call, Module
+from anyrt.ir.program import Call, Finding, Module
 from anyrt.plan import abi
 
 ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
@@ -53,6 +54,7 @@ class Code(enum.IntEnum):
     UNLESS = 2
     SIZE = 3
     SERIAL = 4
+    JUDGE = 5
 
 
 class Token(enum.IntEnum):
@@ -83,6 +85,7 @@ class Header(enum.IntEnum):
     BINDINGS = 6
     RIGHT = 7
     FRAMES = 8
+    FOUND = 9
 
 
 # The words of a CALL behind its code, the kernel's place and the frame's.
@@ -131,6 +134,7 @@ class _Encoder:
     machine: Machine
     slots: dict[Dim, int]
     filled: int = 0
+    judged: int = 0
     stack_words: int = 1
     done: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
@@ -153,12 +157,13 @@ class _Encoder:
             self.module.bindings,
             right,
             right + 1 + self.module.bindings,
+            right + 1 + self.module.bindings + self.filled,
             *prepare,
             *self._moved(run, begin),
             *(w for at, version in places for w in (begin + at, version)),
             *(w for guard in guards for w in guard),
         ]
-        return Encoded(words, tuple(self.slots), 1 + self.module.bindings + self.filled)
+        return Encoded(words, tuple(self.slots), 2 + self.module.bindings + self.filled)
 
     def _run(self, guards: Sequence[Operand]) -> tuple[list[int], list[tuple[int, int]]]:
         """The instructions, and where each call stands with its version."""
@@ -171,6 +176,7 @@ class _Encoder:
             for call in version.calls:
                 places.append((start + len(body), n))
                 body += self._call(call, serial_work(self.machine))
+                body += [] if call.finds is None else self._judge(call.finds)
             body += [Code.RETURN, int(abi.Status.OK)]
             words += [Code.UNLESS, start + len(body), *guard, *body] if unless else body
         return [*words, Code.RETURN, int(abi.Status.FAILED)], places
@@ -193,6 +199,11 @@ class _Encoder:
         chunk = max(1, claimed // work) if isinstance(work, int) else maximum(1, claimed // work)
         sizes = (*self._operand(total), *self._operand(chunk))
         return [Code.CALL, entry, place, *self._operand(items), serial, *sizes, *frame]
+
+    def _judge(self, found: Finding) -> list[int]:
+        word, offset = self.module.places[found.buffer]
+        self.judged += 1
+        return [Code.JUDGE, abi.FIRST_FAULT + self.judged - 1, word, 0, *self._operand(offset)]
 
     def _frame(self, call: Call) -> list[int]:
         """The frame's words: pointers, and then sizes."""

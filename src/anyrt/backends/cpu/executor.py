@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from anyrt.backends.cpu.bytecode import CALLED, Code, Header, Token
+from anyrt.core.requirement import FINE
 from anyrt.plan import abi
 
 # MXCSR: rounded to the nearest, subnormal numbers kept, no traps; and the bits that say so.
@@ -176,13 +177,15 @@ entry:
   %scratch = load ptr, ptr %scratch.at
   br label %next
 next:
-  %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called]
+  %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called],
+                 [%judge.after, %fine]
   %kind = call i64 @word(ptr %code, i64 %pc)
   %pc1 = add i64 %pc, 1
   %argument = call i64 @word(ptr %code, i64 %pc1)
   switch i64 %kind, label %return [ i64 {SERIAL}, label %serial
                                     i64 {CALL}, label %call
                                     i64 {UNLESS}, label %unless
+                                    i64 {JUDGE}, label %judge
                                     i64 {SIZE}, label %size ]
 return:
   %status = trunc i64 %argument to i32
@@ -289,7 +292,30 @@ there:
   call void %parallel(ptr %pool, ptr %kernel, ptr %frame, i64 %items, i64 %chunk)
   br label %called
 called:
+  %follows = call i64 @word(ptr %code, i64 %frame.after)
+  %is.judged = icmp eq i64 %follows, {JUDGE}
+  %not.judged = xor i1 %is.judged, true
+  %ends = and i1 %once, %not.judged
+  br i1 %ends, label %stop, label %next
+judge:
+  %judge.base.at = add i64 %pc, 2
+  %judge.base = call i64 @operand(ptr %args, ptr %code, i64 %judge.base.at)
+  %judge.more.at = add i64 %pc, 4
+  %judge.more = call i64 @operand(ptr %args, ptr %code, i64 %judge.more.at)
+  %judge.sum = add i64 %judge.base, %judge.more
+  %judge.p = inttoptr i64 %judge.sum to ptr
+  %found = load i64, ptr %judge.p
+  %judge.after = add i64 %pc, 6
+  %is.fine = icmp eq i64 %found, {FINE}
+  br i1 %is.fine, label %fine, label %wrong
+fine:
   br i1 %once, label %stop, label %next
+wrong:
+  %found.word = call i64 @word(ptr %code, i64 {FOUND})
+  %found.at = getelementptr i64, ptr %args, i64 %found.word
+  store i64 %found, ptr %found.at
+  %fault = trunc i64 %argument to i32
+  ret i32 %fault
 stop:
   ret i32 {OK}
 }}
@@ -426,6 +452,7 @@ def text() -> str:
         FIRST_BINDING=abi.FIRST_BINDING,
         OK=int(abi.Status.OK),
         FAILED=int(abi.Status.FAILED),
+        FINE=FINE,
         CONTROL=CONTROL,
         USUAL=USUAL,
         run=abi.RUN,

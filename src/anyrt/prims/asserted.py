@@ -1,0 +1,51 @@
+"""`Asserted`: an identity whose readers run only where data are as a layer wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyrt.core.codes import CODES
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, DTypeError
+from anyrt.core.requirement import FINE, Assertion
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read, Symbolic
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted(Prim):
+    """Its first operand, where the second one, an int64, is FINE; else the run ends with an error, before
+    anything is computed from the result."""
+
+    assertion: Assertion
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The first operand's type."""
+        if self.assertion.code not in CODES:
+            raise ArgumentError("AR304", "asserted", f"code {self.assertion.code!r}", "one that there is")
+        if len(args) != 2 or args[1] != Type((), DataType.INT64):
+            got = ", ".join(map(repr, args[1:]))
+            raise DTypeError("AR202", "asserted", got or "one operand", "a value and an int64")
+        return args[0]
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """The first operand."""
+        found = int(args[1])
+        if found != FINE:
+            raise self.assertion.broken(found)
+        return args[0]
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """The first operand's element."""
+        return args[0].at(index)
+
+    def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
+        """The first operand's elements."""
+        return args[0]
+
+    @property
+    def asserts(self) -> Assertion:
+        """What its last operand judges."""
+        return self.assertion
