@@ -1,5 +1,8 @@
 """Tensors that take the memory of another one, which their kernel reads for the last time."""
 
+import os
+import random
+
 import numpy as np
 import pytest
 
@@ -112,6 +115,47 @@ def shifted(x):
 def test_others_keep_their_memory(why):
     low = lowered(NOT_IN_PLACE[why])
     assert is_right(low)
+
+
+def normed(x):
+    """Rows around their mean, multiplied."""
+    mean = b.map_("mul", b.reduce_("sum", x, (1,)), b.scalar(1 / SIDE, x))
+    return product(b.map_("sub", x, mean), 7)
+
+
+def near(x):
+    """Products of each row's neighbours."""
+    around = b.pad(x, (1, 0), (1, 0), 0.0)
+    parts = [product(b.slice_(around, (k, 0), x.shape, (1, 1)), k) for k in (0, 2)]
+    return b.map_("add", *parts)
+
+
+INSIDE = (
+    product,
+    normed,
+    near,
+    lambda x: product(relu(product(x, 2)), 3),
+    lambda x: b.map_("exp", b.map_("neg", b.map_("abs", product(x)))),
+)
+
+
+def chain(dice, x):
+    """Sums of what was there and what is made of it, sometimes of what was there earlier, too."""
+    seen = [x]
+    for _ in range(dice.randint(2, 4)):
+        pair = [dice.choice(INSIDE)(x), x if dice.random() < 0.8 else dice.choice(seen)]
+        x = b.map_(dice.choice(("add", "add", "sub", "max")), *dice.sample(pair, 2))
+        x = relu(x) if dice.random() < 0.5 else x
+        seen.append(x)
+    return x
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ANYRT_FUZZ", "4"))))
+def test_random_residuals_are_right(seed):
+    dice = random.Random(seed)
+    rows = dice.choice((SIDE, 33, N.dim))
+    low = lowered(lambda x: chain(dice, x), rows)
+    assert all(is_right(low, {N.name: n}) for n in ((1, 17, 100) if rows is N.dim else (0,)))
 
 
 HEAD = """
