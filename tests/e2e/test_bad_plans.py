@@ -113,6 +113,18 @@ def test_plan_that_contradicts_its_graph_is_refused(field, change, net, plan_of,
     assert "AR607" in log.lines[-1]
 
 
+def test_plan_that_hides_an_update_is_refused(net, plan_of, log):
+    cache, new = net.add_input("cache", F, (1, 1, 4, 2)), net.add_input("new", F, (1, 1, 1, 2))
+    at = net.add_input("at", trt.int32, (1,))
+    y = net.add_kv_cache_update(cache, new, at, trt.KVCacheMode.LINEAR).get_output(0)
+    plan = bytes(plan_of(net, y))
+    header = json.loads(plan[128 : 128 + struct.unpack_from("<Q", plan, 16)[0]])
+    header["layers"][0][4] = [[k, v] for k, v in header["layers"][0][4] if v != "cache"]
+    assert trt.Runtime(log).deserialize_cuda_engine(sealed(plan, json.dumps(header).encode())) is None
+    assert "[AR607] plan, layers" in log.lines[-1]
+    assert "got outputs in inputs: none, wanted y in cache" in log.lines[-1]
+
+
 def shape_values(net, builder, log, change=lambda details: details):
     """An engine with a shape output, after a change of what its plan says of the output."""
     sizes = net.add_shape(x(net, -1, 3)).get_output(0)

@@ -51,6 +51,7 @@ def check_agreement(plan: Plan, graph: Graph) -> None:
         got, wanted = _names(plan.symbols), _names(symbol_records(graph))
         raise PlanError("AR607", "plan, symbols", got=got, wanted=f"{wanted}, as the graph has them")
     _check_bindings(plan.bindings, graph)
+    _check_updates(plan, graph)
     for profile in plan.profiles or ((),):
         missing = {(s.tensor, s.is_value) for s in plan.symbols} - {(r.tensor, r.is_values) for r in profile}
         for tensor, is_value in sorted(missing):
@@ -82,6 +83,16 @@ def _check_bindings(bindings: tuple[Binding, ...], graph: Graph) -> None:
         if not _fits(binding, port):
             got = _show((binding.name, binding.is_input, binding.dtype, binding.shape))
             raise PlanError("AR607", f"plan, binding {binding.name!r}", got=got, wanted=_show(port))
+
+
+def _check_updates(plan: Plan, graph: Graph) -> None:
+    """Contexts let outputs and inputs share memory as the plan says, kernels use it as the graph says."""
+    said = {plan.bindings[y].name: plan.bindings[x].name for y, x in plan.sources.items()}
+    if said != dict(graph.updates):
+        got, wanted = (
+            ", ".join(f"{y} in {x}" for y, x in some.items()) for some in (said, dict(graph.updates))
+        )
+        raise PlanError("AR607", "plan, layers", f"outputs in inputs: {got or 'none'}", wanted or "none")
 
 
 def _fits(binding: Binding, port: Port) -> bool:
