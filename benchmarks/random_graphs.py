@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -39,6 +40,7 @@ FOLDED = frozenset(
 VOLUME = 20_000
 STEPS_OF_A_TEST = 9
 N, M = Sym("x.0", 0, 64), Sym("x.1", 1, 64)
+AXES = {Sym("x.0", 0, 8): 0, Sym("x.2", 1, 64): 2, Sym("x.3", 1, 64): 3}  # open ones of images
 
 
 class Dice(Protocol):
@@ -308,6 +310,27 @@ class Maker:
         equation = f"{labels}{inner},{'c' if each else 'oc'}{inner}->n{name}{labels[2:]}"
         return b.contract(equation, b.windows(padded, axes, tuple(shape)), w, wide)
 
+    def filter(self) -> Value:
+        """Windows of 3 × 3 of the last value, of many channels and sizes that may be open, summed with a
+        constant; and what may follow them."""
+        v, pick = self.values[-1], self.dice.pick
+        lo, hi = ((0, 0, pick(1, 1, 0, 2), pick(1, 1, 0, 2)) for _ in range(2))
+        x = b.pad(v, lo, hi, pick(0.0, 0.0, 1.5))
+        n, channels, *sizes = x.shape
+        need(isinstance(channels, int) and all(not isinstance(d, int) or d > 2 for d in sizes))
+        axes = [Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),))]
+        windows = b.windows(x, axes, (n, channels, *(d - 2 for d in sizes), 3, 3))
+        numbers, maps = np.random.default_rng(len(self.values)), pick(16, 17, 19, 32)
+        w = b.const(numbers.standard_normal((maps, channels, 3, 3)), v.dtype)
+        y = b.contract("nchwij,kcij->nkhw", windows, w, v.dtype)
+        match pick("sums", "biased", "with itself"):
+            case "biased":
+                bias = b.const(numbers.standard_normal((1, maps, 1, 1)), v.dtype)
+                return b.map_("max", b.map_("add", y, b.expand(bias, y.shape)), b.scalar(0, y))
+            case "with itself" if y.shape == v.shape:
+                return b.map_("add", y, v)
+        return y
+
     def gather(self) -> Value:
         """Elements at positions that are data, of which some lie outside."""
         v = self.value(lambda v: v.type.rank > 0)
@@ -353,6 +376,28 @@ def random_case(dice: Dice, steps: int = STEPS_OF_A_TEST) -> Case:
     outputs = tuple((f"out{k}", v) for k, v in enumerate(made))
     found = tuple(Symbol(s, "x", k) for k, s in enumerate(symbols))
     graph = Graph(tuple(zip(("x", "y"), params, strict=False)), outputs, {}, found)
+    sizes = [_sizes(dice, symbols) for _ in range(2 if symbols else 1)]
+    return Case(graph, [s for s in sizes if fits(graph, s)])
+
+
+def filtered_case(dice: Dice) -> Case:
+    """One or two sums over windows of 3 × 3, of as many channels as tiles of fewer products want."""
+    types = (*[DataType.FLOAT] * 3, DataType.HALF, DataType.BF16)
+    shape: list[Dim] = [
+        dice.pick(1, 2, 3),
+        dice.pick(16, 17, 32),
+        dice.pick(*LENGTHS[:8]),
+        dice.pick(*LENGTHS),
+    ]
+    symbols = [s for s in AXES if dice.flag()] if dice.flag() else []
+    for s in symbols:
+        shape[AXES[s]] = s.dim
+    maker = Maker(dice, [b.param("x", tuple(shape), dice.pick(*types))])
+    for _ in range(dice.pick(1, 1, 2)):
+        with suppress(AnyrtError, Unfit):
+            maker.values.append(maker.filter())
+    inputs, outputs = (("x", maker.values[0]),), (("out0", maker.values[-1]),)
+    graph = Graph(inputs, outputs, {}, tuple(Symbol(s, "x", AXES[s]) for s in symbols))
     sizes = [_sizes(dice, symbols) for _ in range(2 if symbols else 1)]
     return Case(graph, [s for s in sizes if fits(graph, s)])
 

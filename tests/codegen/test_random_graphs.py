@@ -17,9 +17,9 @@ from anyrt.compiler.verify import random_inputs, reference, verify
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
-from anyrt.passes import PASSES
+from anyrt.passes import PASSES, with_tiles
 from anyrt.schedule.cost import Sizes
-from benchmarks.random_graphs import random_case
+from benchmarks.random_graphs import filtered_case, random_case
 
 FUZZ = int(os.environ.get("ANYRT_FUZZ", "0"))
 LEVELS = [None, *(level.value for level in (Level.AVX2, Level.SSE2))]
@@ -90,6 +90,26 @@ def test_native_code_agrees_with_the_interpreter(case, level, optimise):
     graph = case.graph
     for step in PASSES if optimise else ():
         graph = step.run(graph, False)
+    assert_agrees(case, graph, level)
+
+
+@st.composite
+def filtered(draw):
+    return filtered_case(Drawn(draw))
+
+
+@settings(LIMITS, max_examples=FUZZ or 8)
+@given(filtered(), st.sampled_from(LEVELS), st.sampled_from([2, 4]))
+def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, tile):
+    assume(case.sizes)
+    graph = case.graph
+    for step in with_tiles((tile,), True):
+        graph = step.run(graph, False)
+    assert_agrees(case, graph, level)
+
+
+def assert_agrees(case, graph, level):
+    """The graph, made of the case's, computes what the interpreter does, kernel by kernel and as a whole."""
     lowered = native.lower(graph, constant_offsets(graph), Sizes(case.sizes[0]))
     target = choose(level)
     assert [str(m) for m in verify(lowered, target, case.sizes)] == []
