@@ -60,6 +60,14 @@ def test_products_of_bfloat16_below_the_normal_range_may_be_0():
         assert differing(np.float32(0), wanted, DataType.FLOAT).tolist() == wrong
 
 
+def test_factors_of_bfloat16_below_the_normal_range_may_be_0():
+    narrow = b.param("x", (2,), DataType.BF16)
+    sums = b.contract("n,n->", narrow, b.const([2.0**100, 1], DataType.BF16), DataType.FLOAT)
+    for size, wrong in ((2.0**-127, False), (2.0**-125, True)):
+        wanted = reference(sums, {narrow: np.array([size, 0])}, {})
+        assert differing(np.float32(0), wanted, DataType.FLOAT).tolist() == wrong
+
+
 def test_nan_must_be_nan():
     assert differ(b.map_("sqrt", X), [-1, -1, 4, 4], [np.nan, 0, 2, np.nan]) == [False, True, False, True]
 

@@ -10,7 +10,7 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
 * a sum over n elements adds the elements' bounds, and u (8 + 2√n) times the sum of their magnitudes, for
   rounding errors of either sign in any order;
 * a sum of products does the same with the bounds of the products, of which each may be rounded below the
-  normal range of float32 as well, or be 0 there where dots sum those of bfloat16;
+  normal range of float32 as well; dots of bfloat16 may take it for 0 there, and factors there as well;
 * a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
   divided by their sum where those outside are excluded;
 * what only moves elements moves the bounds.
@@ -90,7 +90,7 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
                 error = _reduced(op, args[0])
             case Contract() as op:
                 bfloat = all(a.dtype is DataType.BF16 for a in value.args)
-                error = _contracted(op, args, LEAST if bfloat else TINY)
+                error = _contracted(op, args, bfloat)
             case Gather() as op:
                 error = _gathered(op, *args)
             case Taps() as op if op.rule.weighs:
@@ -216,9 +216,9 @@ def _reduced(op: Reduce, x: Bounded) -> Errors:
     return np.where(grown > LARGEST, np.inf, total + unit * grown)  # a partial sum may have overflowed
 
 
-def _contracted(op: Contract, args: tuple[Bounded, ...], least: float) -> Errors:
-    """As of a sum, of products whose factors are both in error; `least`: what one of them may lose where it
-    is below the normal range."""
+def _contracted(op: Contract, args: tuple[Bounded, ...], bfloat: bool) -> Errors:
+    """As of a sum, of products whose factors are both in error; `bfloat`: what is below the normal range may
+    be 0, as products and as factors."""
 
     def product(a: Errors, b: Errors) -> Errors:
         return op.contracted(a, b).astype(np.float64)
@@ -229,8 +229,15 @@ def _contracted(op: Contract, args: tuple[Bounded, ...], least: float) -> Errors
     if args[0].array.dtype.kind != "f":
         return error
     grown, terms = product(a, b), product(np.ones_like(a), np.ones_like(b))
-    error = error + UNIT * (8 + 2 * np.sqrt(terms)) * grown + least * terms
+    error = error + UNIT * (8 + 2 * np.sqrt(terms)) * grown + (LEAST if bfloat else TINY) * terms
+    if bfloat:
+        error = error + product(_lost(a, x), b) + product(a, _lost(b, y))
     return np.where(grown > LARGEST, np.inf, error)
+
+
+def _lost(size: Errors, error: Errors) -> Errors:
+    """What is lost of factors that may lie below the normal range."""
+    return np.where(size - error < LEAST, size, 0.0)
 
 
 def _gathered(op: Gather, x: Bounded, at: Bounded) -> Errors:
