@@ -78,6 +78,14 @@ def test_resnet18_agrees_with_pytorch():
     assert_close(got, resnet18(net, size, tensors(weights), torch.from_numpy(image)))
 
 
+def test_resnet18_agrees_with_pytorch_where_windows_take_fewer_products():
+    net = example("resnet18")
+    size = net.Size(image=224)  # the smallest usual one whose second and third stage are worth tiles
+    weights, image = net.random_weights(size), noise(1, 3, size.image, size.image)
+    got = net.build(size, weights).run(image=image)["logits"]
+    assert_close(got, resnet18(net, size, tensors(weights), torch.from_numpy(image)))
+
+
 def test_a_unet_agrees_with_pytorch():
     net = example("unet")
     size = net.Size()
