@@ -58,10 +58,16 @@ class Values:
         loops = self.loop_symbols(x)
         if not loops:
             return self._slot(x)
-        scope = self.out.scopes.home(loops)
+        scope = self._scope(loops)
         if x not in scope.known:
             scope.known[x] = self._sum(x, loops)
         return scope.known[x]
+
+    def _scope(self, loops: frozenset[Sym]) -> Scope:
+        """Where an index that depends on these is written: where the scratch that it reads is, too."""
+        sources = (s.source for s in loops)
+        read = (local_of(x) for x in sources if isinstance(x, Index | Load | Alu | Cast))
+        return self.out.scopes.home(loops, frozenset().union(*read))
 
     def loop_symbols(self, x: Dim | Sym | Fn) -> frozenset[Sym]:
         """What `x` reads that is more than a size."""
@@ -95,7 +101,7 @@ class Values:
             part = product([coefficient, *(single(a) for a in moving)])
             total = total + part
             scope = (
-                self.out.scopes.home(self.loop_symbols(total))
+                self._scope(self.loop_symbols(total))
                 if isinstance(total, DimExpr)
                 else self.out.scopes.stack[0]
             )
@@ -105,7 +111,7 @@ class Values:
 
     def _depth(self, moving: Monomial) -> tuple[int, str]:
         needs = frozenset().union(*map(self.loop_symbols, moving)) if moving else frozenset()
-        scope = self.out.scopes.home(needs)
+        scope = self._scope(needs)
         return self.out.scopes.stack.index(scope), repr(moving)
 
     def _product(self, scope: Scope, coefficient: Dim, moving: Monomial) -> str:
@@ -125,7 +131,7 @@ class Values:
         return value
 
     def _bound(self, sym: Sym) -> str:
-        scope = self.out.scopes.home(self.loop_symbols(sym) - {sym})
+        scope = self._scope(self.loop_symbols(sym))
         if sym not in scope.known:
             source = sym.source
             assert isinstance(source, Const | Index | Load | Alu | Cast)
@@ -133,7 +139,7 @@ class Values:
         return scope.known[sym]
 
     def _function(self, fn: Fn) -> str:
-        scope = self.out.scopes.home(self.loop_symbols(fn))
+        scope = self._scope(self.loop_symbols(fn))
         if fn not in scope.known:
             scope.known[fn] = self._function_text(scope, fn)
         return scope.known[fn]

@@ -30,9 +30,10 @@ class Sizes:
         return evaluate(dim, self.values)
 
     def turns(self, var: Sym) -> int:
-        """Turns of a loop, of a piece's loop for the first piece; at least one."""
+        """Turns of a loop, of a piece's loop for the first piece, where no number of it is given; at least
+        one."""
         extent = var.extent or 0
-        inner = {s: 0 for s in symbols(extent) if s.extent is not None}
+        inner = {s: 0 for s in symbols(extent) if s.extent is not None and s.name not in self.values}
         return max(1, self.of(substitute(extent, inner)))
 
     def volume(self, value: Value) -> int:

@@ -23,7 +23,7 @@ from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced
 from anyrt.ir.graph import Graph, Shape, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Finding
-from anyrt.ir.statements import buffers_in_order
+from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
@@ -36,7 +36,8 @@ from anyrt.schedule.pieces import pieces
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.strategies.step import Trace
-from anyrt.schedule.strips import Cut, Piece, Strip, joined, strips
+from anyrt.schedule.stripkernel import Piece, joined
+from anyrt.schedule.strips import ANY, Cut, Strip, strips
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
 
@@ -326,19 +327,30 @@ class Fusion:
         given = {} if copying is None else {copying[2]: copying[1]}
         inner = self._within(cut, graph, given, {made: part})
         calls = [x.call.bound for x in inner.schedule().launches]
-        swap = self._leaves_of(cut, inner)
+        looking, leaves = self._looking(cut)
+        swap = self._leaves_of(cut, inner) | leaves
         if copying is None:
-            return Piece(cut, calls, swap)
+            return Piece(cut, calls, swap, looking=looking)
         before, layout, panels = copying
         ((_, copied),) = before.outputs
         own = Buffer("strip.panels", copied.dtype, Space.SCRATCH, layout.entries)
         swap |= {inner.buffers[panels]: own}
         if cut.last:  # they are there
-            return Piece(cut, calls, swap)
+            return Piece(cut, calls, swap, looking=looking)
         filling = self._within(cut, before, {copied: layout}, {})
         copies = [x.call.bound for x in filling.schedule().launches]
         swap |= self._leaves_of(cut, filling) | {filling.buffers[copied]: own}
-        return Piece(cut, calls, swap, copies, own)
+        return Piece(cut, calls, swap, copies, looking, own)
+
+    def _looking(self, cut: Cut) -> tuple[list[Kernel], dict[Buffer, Buffer]]:
+        """The kernels that look at a block of a strip's columns, and what lies where they read."""
+        graph = cut.looking()
+        if graph is None:
+            return [], {}
+        inner = self._within(cut, graph, {}, {})
+        calls = [x.call.bound for x in inner.schedule().launches]
+        ((_, seen),) = graph.outputs
+        return [with_buffers(k, {inner.buffers[seen]: ANY}) for k in calls], self._leaves_of(cut, inner)
 
     def _within(
         self,
@@ -360,7 +372,7 @@ class Fusion:
             past={b: self.past[b] for _, b in parts.values() if b in self.past},
             is_whole=False,
             given={**found, **given},
-            apart={cut.columns: cut.strip.pitch},
+            apart={cut.columns.count: cut.strip.pitch},
         )
 
     def _leaves_of(self, cut: Cut, inner: Fusion) -> dict[Buffer, Buffer]:

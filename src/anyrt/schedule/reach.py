@@ -6,6 +6,11 @@ Row i of the weights is 0 from column i + 1 on, whatever the scores are, and nei
 sum of powers knows of these columns. Found by structure: where the comparison of positions turns, each
 element is followed through all that is computed with it. It must end as what leaves a fold as it is, and as
 0 in front of a product. 0 · v counts as 0, also where `v` is not finite.
+
+    s = select(mask, s, −inf)     or     s = s + mask
+
+What a mask hides is only known while running. Its numbers that hide for certain, false or −∞, are found in
+the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +19,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anyrt.core.dims import Dim, Sym
-from anyrt.ir.buffer import COMPUTED, Buffer, Space
+from anyrt.core.enums import DataType
+from anyrt.ir.buffer import COMPUTED, Buffer, Scalar, Space
 from anyrt.ir.compute import Contracted, Folded, Given
 from anyrt.ir.evaluate import evaluate
 from anyrt.ir.graph import Value, walk
@@ -32,11 +38,45 @@ def reach(factor: Value, inside: Collection[Value], at: Sequence[Dim], column: S
     """The columns from which all elements of `factor` are 0, and what is folded of a row leaves the folds as
     they are; `at`: the index of an element, in which `column` stands for the last axis. `inside`: what is
     computed for it, of single elements and folds of the last axis; all else is unknown."""
-    elements = Elements({}, Tables(), Names(), overrides=_unknown(factor, inside))
-    rows = {v.args[0]: neutral(how.op, COMPUTED[v.dtype]) for v, how in _folds(inside)}
-    found = {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
+    found = _elements(factor, inside, at, _unknown(factor, inside))
     turns = dict.fromkeys(t for t in _turns(found, column) if t.falls)
-    return tuple(t.at for t in turns if all(_behind(t, x) == end for x, end in found.items()))
+    return tuple(t.at for t in turns if _are(found, _Follow(t)))
+
+
+def masks(factor: Value, inside: Collection[Value], at: Sequence[Dim]) -> tuple[Mask, ...]:
+    """What is given, and hides an element: where it is that number, the element of `factor` is 0, and leaves
+    the folds as they are."""
+    unknown = _unknown(factor, inside)
+    found = _elements(factor, inside, at, unknown)
+    numbers = ((v, x) for v in unknown if v not in inside for x in _hiding(v.dtype))
+    return tuple(
+        Mask(v, x)
+        for v, x in numbers
+        if _are(found, _Follow(None, {load(unknown[v].buffer, 0): _literal(x, COMPUTED[v.dtype])}))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A tensor, and the number of it that hides."""
+
+    value: Value
+    hiding: float | bool
+
+
+def _hiding(dtype: DataType) -> tuple[float | bool, ...]:
+    if dtype is DataType.BOOL:
+        return False, True
+    return (ENDLESS,) if COMPUTED[dtype].is_float else ()
+
+
+def _elements(
+    factor: Value, inside: Collection[Value], at: Sequence[Dim], unknown: Mapping[Value, _Unknown]
+) -> dict[Expr, float]:
+    """The elements that count at an index, and what each is where it does not."""
+    elements = Elements({}, Tables(), Names(), overrides=unknown)
+    rows = {v.args[0]: neutral(how.op, COMPUTED[v.dtype]) for v, how in _folds(inside)}
+    return {elements.at(v, _at(v, at)): end for v, end in {**rows, factor: 0}.items()}
 
 
 def _at(v: Value, at: Sequence[Dim]) -> list[Dim]:
@@ -78,17 +118,18 @@ def _turns(found: Mapping[Expr, object], column: Sym) -> Iterator[Breakpoint]:
             yield turn
 
 
-def _behind(turn: Breakpoint, x: Expr) -> float | None:
-    """What an element is from where a comparison turns on; None where that is open."""
-    found = _Follow(turn).value(x)
-    return None if found is None else float(found.value)
+def _are(found: Mapping[Expr, float], follow: _Follow) -> bool:
+    """True where all elements are what they should be."""
+    numbers = ((follow.value(x), end) for x, end in found.items())
+    return all(x is not None and float(x.value) == end for x, end in numbers)
 
 
 @dataclass(slots=True)
 class _Follow:
-    """Numbers that expressions are sure to be behind a place."""
+    """Numbers that expressions are sure to be behind a place where a comparison turns, or where some are
+    `known`."""
 
-    turn: Breakpoint
+    turn: Breakpoint | None
     known: dict[Expr, Const | None] = field(default_factory=dict)
 
     def value(self, x: Expr) -> Const | None:
@@ -104,14 +145,16 @@ class _Follow:
             waiting.pop()
         return self.known[x]
 
+    @property
+    def _turned(self) -> tuple[Dim, ...]:
+        return () if self.turn is None else (self.turn.known(after=True),)
+
     def _number(self, x: Expr) -> Const | None:
         values = [self.known[a] for a in operands(x)]
         match x:
             case Const():
                 return x
-            case Alu(op=Op.LE | Op.LT) if isinstance(
-                told := decided(x, [self.turn.known(after=True)]), Const
-            ):
+            case Alu(op=Op.LE | Op.LT) if isinstance(told := decided(x, self._turned), Const):
                 return told
             case Alu(op=Op.SELECT) if values[0] is not None:
                 return values[1 if values[0].value else 2]
@@ -134,6 +177,11 @@ def _computed(x: Alu | Cast, values: Sequence[Const]) -> Const:
             made = bitcast(values[0], type)
         case Alu(op=op):
             made = alu(op, *values)
-    number = const(evaluate(made, {}, {}).item(), x.type)
+    return _literal(evaluate(made, {}, {}).item(), x.type)
+
+
+def _literal(value: float | bool, type: Scalar) -> Const:
+    """A number of this type."""
+    number = const(value, type)
     assert isinstance(number, Const), "a number is a literal"
     return number

@@ -9,14 +9,15 @@ lies in the second cache, in a thread's scratch. It is found by structure: a con
 factor, what single elements and folds of the last axis make of another contraction's result. The graph of one
 strip is an ordinary one, with slices of what is read; its kernels are made as all others, and run one after
 the other within an item. Columns behind the last one that a row of the strip counts (reach.py), as those that
-no query may look at, are left out of all of them.
+no query may look at, are left out of all of them; so are those before the first one and behind the last one
+that a mask shows to any row, which a kernel in front of the others looks for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from math import isqrt, prod
 from typing import Final
 
@@ -32,25 +33,21 @@ from anyrt.core.dims import (
     minimum,
     mod,
     mul,
-    product,
     substitute,
+    symbols,
 )
 from anyrt.core.enums import DataType
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import BITS, Buffer, Space
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.compute import Contracted, Elements, Folded
 from anyrt.ir.graph import Graph, Value, apply, users, walk
-from anyrt.ir.kernel import For, If, Kernel, Let, Loop, Op, Stmt, alu, index
+from anyrt.ir.kernel import bound, cast, load
 from anyrt.ir.rewrite import with_args
-from anyrt.ir.statements import buffers_in_order, with_buffers
-from anyrt.ir.visit import Rewrite, substituted
-from anyrt.loops.nest import ALIGNMENT
-from anyrt.loops.parallelise import delinearise
 from anyrt.prims import build
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.layout import Block, Layout, row_major
-from anyrt.schedule.reach import reach
+from anyrt.schedule.reach import Mask, masks, reach
 from anyrt.schedule.strategies.words import PANEL
 
 TALL = 14  # rows of a tile: strips of an open number hold a multiple of them
@@ -63,6 +60,12 @@ FLOAT = 4  # bytes
 BOTH = 2  # scores, and what softmax makes of them
 BLOCK = 2  # registers: columns that are left out in one piece
 AT: Final = Sym("strip.at")
+MANY: Final = 2**31 - 1  # blocks
+# Whether masks show any row something of a block, the first such block, and the one behind the last.
+ANY, FIRST, BEHIND = (Buffer(n, DataType.INT32, Space.ARENA, 1) for n in ("any", "first", "behind"))
+SHOWN: Final = tuple(
+    next(iter(symbols(bound(cast(load(b, 0), Scalar.I64), 0, MANY, b.name)))) for b in (FIRST, BEHIND)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,21 @@ class Across:
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """So many columns from `start` on, and what symbols stand for there."""
+
+    start: Dim
+    count: Dim
+    lets: Mapping[Sym, Dim]
+
+
+@dataclass(frozen=True, slots=True)
 class Strip:
     """`root`: what is made in strips, a contraction, `product`, or what single elements `after` it make of it
     and of folds of what it reads; `inside`: all that is computed for a strip. Along `batches` a strip has one
     element, along `row` so many as `size` says, along the rest all. `factor`: what the product reads of them;
-    `reach`: of that, how many columns count in row `AT`. A strip computes whole `block`s of columns.
+    `reach`: of that, how many columns count in row `AT`; `masks`: what hides its elements, with their axes
+    along `places` of the root. A strip computes whole `block`s of columns.
     `across`: which operand the factor's contraction reads across its rows; then the strips of a batch are one
     item, which begins with copying that to panels."""
 
@@ -93,12 +106,14 @@ class Strip:
     factor: Value
     block: int
     reach: Dim | None = None
+    masks: tuple[Mask, ...] = ()
+    places: tuple[int, ...] = ()
     across: Across | None = None
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What of it a kernel depends on."""
-        return self.batches, self.row, self.size, self.block, self.reach, self.across is None
+        return self.batches, self.row, self.size, self.block, self.reach, len(self.masks), self.across is None
 
     @property
     def loops(self) -> dict[int, Sym]:
@@ -118,25 +133,58 @@ class Strip:
         line = LINE // FLOAT
         return mul(add(mul(ceildiv(self.factor.shape[-1], 2 * line), 2), 1), line)
 
-    def columns(self, first: Dim) -> tuple[Dim, dict[Sym, Dim]]:
-        """How many columns of the factor the strip from row `first` on computes, and what symbols stand for
-        there: where sizes are open, one for this number, so that it is known what the longest rows take."""
+    @property
+    def at_block(self) -> Sym:
+        """What numbers the blocks of columns."""
+        return Sym("strip.block", extent=ceildiv(self.factor.shape[-1], self.block))
+
+    @property
+    def is_partial(self) -> bool:
+        """True where columns may be left out."""
+        return self.reach is not None or bool(self.masks)
+
+    def columns(self, row: Dim) -> Columns:
+        """Which columns of the factor the strip from a row on computes. Where sizes are open, or masks tell,
+        a symbol stands for their number, so that it is known what the longest rows take."""
         whole = self.factor.shape[-1]
-        if self.reach is None:
-            return whole, {}
-        slope = linear(self.reach, AT)
+        if not self.is_partial:
+            return Columns(0, whole, {})
+        behind = None if self.reach is None else self._reached(self.reach, row)
+        if self.masks:
+            return self._shown(behind)
+        assert behind is not None, "it has a reach"
+        if isinstance(whole, int) and whole % self.block == 0:
+            found = mul(self.block, minimum(whole // self.block, behind))
+        else:
+            found = minimum(whole, mul(self.block, behind))
+        if isinstance(whole, int) and isinstance(self.loops[self.row].extent, int):
+            return Columns(0, found, {})
+        seen = Sym("strip.columns", extent=add(whole, 1))
+        return Columns(0, seen.dim, {seen: found})
+
+    def _reached(self, reach: Dim, row: Dim) -> Dim:
+        """The blocks that the strip reaches."""
+        slope = linear(reach, AT)
         assert slope is not None, "a reach grows with rows, or falls"
         grows = isinstance(slope[0], int) and slope[0] > 0
-        last = substitute(self.reach, {AT: add(first, self.size - 1) if grows else first})
-        blocks = ceildiv(last if always_le(1, last) else maximum(1, last), self.block)
+        last = substitute(reach, {AT: add(row, self.size - 1) if grows else row})
+        return ceildiv(last if always_le(1, last) else maximum(1, last), self.block)
+
+    def _shown(self, behind: Dim | None) -> Columns:
+        """What masks show, of what is before the block `behind`; where that is nothing, one block."""
+        whole, low, end = self.factor.shape[-1], SHOWN[0].dim, SHOWN[1].dim
+        blocks: Dim = self.at_block.extent or 0
+        first = Sym("strip.first", extent=blocks)
+        begin = maximum(0, minimum(low, add(blocks, -1)))
+        last = end if behind is None else minimum(end, behind)
+        count = maximum(1, add(last, mul(first.dim, -1)))
+        start = mul(self.block, first.dim)
         if isinstance(whole, int) and whole % self.block == 0:
-            found = mul(self.block, minimum(whole // self.block, blocks))
-        else:
-            found = minimum(whole, mul(self.block, blocks))
-        if isinstance(whole, int) and isinstance(self.loops[self.row].extent, int):
-            return found, {}
+            some = Sym("strip.blocks", extent=add(blocks, 1))
+            return Columns(start, mul(self.block, some.dim), {first: begin, some: count})
         seen = Sym("strip.columns", extent=add(whole, 1))
-        return seen.dim, {seen: found}
+        left = add(whole, mul(start, -1))
+        return Columns(start, seen.dim, {first: begin, seen: minimum(left, mul(self.block, count))})
 
 
 def strips(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[Strip]:
@@ -180,7 +228,7 @@ def _strip(
         ):
             block = BLOCK * machine.lanes
             strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
-            strip = replace(strip, reach=_reach(strip, labels, how))
+            strip = _partial(replace(strip, places=tuple(how.out.index(x) for x in labels[:-1])))
             yield _shared(strip, sizes, machine) or replace(strip, size=_size(strip, sizes, machine))
 
 
@@ -234,13 +282,16 @@ def _size(strip: Strip, sizes: Sizes, machine: Machine) -> int:
     return next(even, -(-rows // least))
 
 
-def _reach(strip: Strip, labels: Sequence[int], how: Contracted) -> Dim | None:
-    """Behind how many columns nothing counts, for a row of the factor."""
+def _partial(strip: Strip) -> Strip:
+    """The strip with what tells which columns count for a row."""
     loops = {**strip.loops, strip.row: AT}
     column = Sym("strip.column", extent=strip.factor.shape[-1])
-    at = [loops[how.out.index(label)].dim for label in labels[:-1]]
-    found = reach(strip.factor, strip.inside, (*at, column.dim), column)
-    return next((end for end in found if linear(end, AT) is not None), None)
+    at = (*(loops[k].dim for k in strip.places), column.dim)
+    ends = reach(strip.factor, strip.inside, at, column)
+    end = next((end for end in ends if linear(end, AT) is not None), None)
+    hiding = masks(strip.factor, strip.inside, at)
+    # Panels begin at whole blocks.
+    return replace(strip, reach=end, masks=hiding, block=max(strip.block, PANEL) if hiding else strip.block)
 
 
 def _inside(arg: Value) -> frozenset[Value] | None:
@@ -303,18 +354,19 @@ def _leads(v: Value, last: Value) -> bool:
 class Cut:
     """The graph of one strip, or of the `last` one, where it is known to have fewer rows: `loops` number the
     strips; `leaves` has what stands for the `stored` values it reads, and `start` is where in the
-    whole result the strip begins; `columns` of its rows are computed, where `lets` say what symbols are;
-    `panels`: what stands for what is copied for all strips of a batch, and what that is."""
+    whole result the strip begins; `columns` of its rows are computed; `panels`: what stands
+    for what is copied for all strips of a batch, and what that is; `ranges`: of the root's
+    axes, where they are not whole."""
 
     strip: Strip
     stored: Container[Value]
     last: bool = False
     loops: tuple[Sym, ...] = ()
     start: tuple[Dim, ...] = ()
-    columns: Dim = 0
-    lets: Mapping[Sym, Dim] = field(default_factory=dict)
+    columns: Columns = Columns(0, 0, {})
     leaves: dict[Value, Value] = field(default_factory=dict)
     panels: tuple[Value, Value] | None = None
+    ranges: Mapping[int, tuple[Dim, Dim]] = field(default_factory=dict)
     _done: dict[tuple[Value, tuple[tuple[int, Dim, Dim], ...]], Value] = field(default_factory=dict)
 
     def graph(self) -> Graph:
@@ -324,8 +376,9 @@ class Cut:
         left = add(shape[s.row], mul(first, -1))
         count = self._count(left)
         ranges = {k: (sym.dim, 1) for k, sym in loops.items()} | {s.row: (first, count)}
+        self.ranges = ranges
         self.loops = tuple(loops.values())
-        self.columns, self.lets = s.columns(first)
+        self.columns = s.columns(first)
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
         made = self._cut(s.root, {k: (start, size) for k, (start, size) in ranges.items()})
         own = () if self.panels is None else (("panels", self.panels[0]),)
@@ -343,21 +396,45 @@ class Cut:
         layout = replace(row_major(whole.shape), block=Block(self.strip.across.axis, PANEL))
         return Graph(self._inputs, (("panels", build.identity(whole)),)), layout, panels
 
+    def looking(self) -> Graph | None:
+        """What finds out whether masks show anything of a block of columns."""
+        if not self.strip.masks:
+            return None
+        columns, at = self.strip.factor.shape[-1], mul(self.strip.block, self.strip.at_block.dim)
+        ranges = {k: self.ranges[n] for k, n in enumerate(self.strip.places) if n in self.ranges}
+        ranges[len(self.strip.places)] = at, minimum(self.strip.block, add(columns, mul(at, -1)))
+        shown: list[Value] = []
+        for mask in self.strip.masks:
+            v = self._cut(mask.value, ranges)
+            shown.append(v if mask.hiding is False else build.map_("ne", v, build.scalar(mask.hiding, v)))
+        seen = build.cast(reduce(partial(build.map_, "and"), shown), DataType.INT32)
+        return Graph(self._inputs, ((ANY.name, build.reduce_("max", seen, tuple(range(len(seen.shape))))),))
+
     def usual(self, sizes: Sizes) -> dict[str, int]:
-        """The numbers of a strip in the middle."""
+        """The numbers of a strip in the middle, where masks hide nothing."""
         found = {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
-        at = {self.loops[-1]: found[self.loops[-1].name]}
-        return {**found, **{v.name: sizes.of(substitute(x, at)) for v, x in self.lets.items()}}
+        row, (low, high) = self.loops[-1], SHOWN
+        block = self.strip.at_block
+        at = {row: found[row.name], low: 0, high: sizes.of(block.extent or 0)}
+        found[block.name] = 0
+        for v, x in self.columns.lets.items():
+            at[v] = found[v.name] = sizes.of(substitute(x, at))
+        return found
 
     def most(self, size: Dim) -> Dim:
         """What is so large for a strip, for the one that takes the most: the first one, or where columns are
         left out of the first ones, any."""
-        first = {**dict.fromkeys(self.loops, 0), **{v: add(v.extent or 0, -1) for v in self.lets}}
+        first: dict[Sym, Dim] = dict.fromkeys((*self.loops, self.strip.at_block), 0)
+        first |= {v: add(v.extent or 0, -1) for v in self.columns.lets}
         row, found = self.loops[-1], substitute(size, first)
         if isinstance(row.extent, int) and depends(size, row):
             for n in range(1, row.extent):
                 found = maximum(found, substitute(size, {**first, row: n}))
         return found
+
+    @property
+    def _range(self) -> tuple[Dim, Dim]:
+        return self.columns.start, self.columns.count
 
     def _count(self, left: Dim) -> Dim:
         """The rows of the strip."""
@@ -381,15 +458,15 @@ class Cut:
             start, size = ([here.get(k, (0, d))[n] for k, d in enumerate(v.shape)] for n in (0, 1))
             return build.slice_(whole, start, size, (1,) * len(v.shape)) if here else whole
         if not isinstance(how, Contracted):
-            if self.strip.reach is not None and v not in self.strip.after:  # folds have no axis of them
-                here = {**here, len(v.shape) - 1: (0, self.columns)}
+            if self.strip.is_partial and v not in self.strip.after:  # folds have no axis of them
+                here = {**here, len(v.shape) - 1: self._range}
             return apply(v.op, *(self._cut(a, here) for a in v.args))
         args: list[Value] = []
         for arg, labels in zip(v.args, (how.left, how.right), strict=True):
             of = {k: how.out.index(label) for k, label in enumerate(labels) if label in how.out}
             ranges = {k: here[n] for k, n in of.items() if n in here}
-            if v is self.strip.product and self.strip.reach is not None:
-                ranges |= {k: (0, self.columns) for k, label in enumerate(labels) if label not in how.out}
+            if v is self.strip.product and self.strip.is_partial:
+                ranges |= {k: self._range for k, label in enumerate(labels) if label not in how.out}
             across = self.strip.across
             shared = across is not None and v is across.reader and arg is across.operand
             args.append(
@@ -418,84 +495,3 @@ class Cut:
         if not isinstance(v.compute, Elements):
             raise Refusal(v, "strips of what reads it would each make the whole of it")
         return with_args(v, [self._whole(a) for a in v.args])
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The kernels of a strip, `copies` for all strips of a batch before; `swap`: what they read, and what
-    lies there for the whole; `panels`: what the copies make."""
-
-    cut: Cut
-    kernels: Sequence[Kernel]
-    swap: Mapping[Buffer, Buffer]
-    copies: Sequence[Kernel] = ()
-    panels: Buffer | None = None
-
-
-def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
-    """The kernels of a strip as one, which stores to `made`: its items are the strips, or all of a batch, its
-    intermediate tensors lie in scratch. A second piece is that of the last strip."""
-    first = pieces[0]
-    *batches, row = first.cut.loops
-    bodies, needs, works = zip(*(_body(piece, piece.kernels, made) for piece in pieces), strict=True)
-    body, scratch, work = _chosen(bodies, row), reduce(maximum, needs), reduce(maximum, works)
-    loops = [*batches, row]
-    if first.panels is not None:
-        copies, need, extra = _body(first, first.copies, made)
-        body, loops = (*copies, For(row, Loop.SERIAL, body)), batches
-        work, scratch = add(mul(work, row.extent or 0), extra), maximum(scratch, need)
-        own = replace(first.panels, offset=scratch)
-        scratch = add(scratch, _aligned(mul(own.size, BITS[own.stored] // 8)))
-        body = Rewrite(access=lambda b, at: (own if b == first.panels else b, at)).body(body)
-    item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
-    return Kernel(name, item, (*delinearise(loops, item.dim), *body), work, scratch)
-
-
-def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
-    """The statements for a strip, others for the last one where there are some."""
-    if len(bodies) == 1:
-        return bodies[0]
-    is_last = alu(Op.EQ, index(row.dim), index(add(row.extent or 0, -1)))
-    return If(alu(Op.NOT, is_last), bodies[0]), If(is_last, bodies[1])
-
-
-def _body(piece: Piece, kernels: Sequence[Kernel], made: Buffer) -> tuple[tuple[Stmt, ...], Dim, Dim]:
-    """(statements, scratch, work) of kernels that run one after the other."""
-    cut, swap = piece.cut, dict(piece.swap)
-    own = [_own_scratch(k, cut) for k in kernels]
-    scratch = _aligned(reduce(maximum, (need for _, need in own)))
-    for buffer in _intermediate(kernels, made):
-        size = cut.most(buffer.size)
-        swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
-        scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
-    body: list[Stmt] = [Let(v, x) for v, x in cut.lets.items()]
-    work: Dim = 0
-    for kernel, (settled, _) in zip(kernels, own, strict=True):
-        own_body = with_buffers(kernel, swap | settled).body
-        work = add(work, mul(cut.most(kernel.work), cut.most(kernel.var.extent or 0)))
-        once = kernel.var.extent == 1
-        body += substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
-    return tuple(body), scratch, maximum(work, 1)
-
-
-def _own_scratch(kernel: Kernel, cut: Cut) -> tuple[dict[Buffer, Buffer], Dim]:
-    """The buffers that a kernel has in scratch where they lie in every strip, and their bytes; strips differ
-    in size, and their kernel has one place for each."""
-    found = [b for b in buffers_in_order(kernel) if b.space is Space.SCRATCH]
-    if not any(depends(d, v) for b in found for d in (b.size, b.offset) for v in (*cut.loops, *cut.lets)):
-        return {}, cut.most(kernel.scratch)
-    settled: dict[Buffer, Buffer] = {}
-    end: Dim = 0
-    for b in found:
-        settled[b] = replace(b, size=cut.most(b.size), offset=end)
-        end = add(end, _aligned(mul(settled[b].size, BITS[b.stored] // 8)))
-    return settled, end
-
-
-def _aligned(size: Dim) -> Dim:
-    return mul(ceildiv(size, ALIGNMENT), ALIGNMENT)
-
-
-def _intermediate(kernels: Iterable[Kernel], made: Buffer) -> list[Buffer]:
-    found = (b for k in kernels for b in buffers_in_order(k) if b.space is Space.ARENA and b != made)
-    return list(dict.fromkeys(found))

@@ -1,0 +1,128 @@
+"""The kernels of a strip (strips.py) as one kernel, whose items are the strips, or all of a batch.
+
+look at blocks of the mask; let first, columns      what the strip's kernels make for one another
+for rows, columns: scores                           lies in scratch
+for rows: softmax
+for rows, elements: y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+
+from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product
+from anyrt.ir.buffer import BITS, Buffer, Space
+from anyrt.ir.kernel import (
+    For,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Stmt,
+    alu,
+    index,
+)
+from anyrt.ir.statements import buffers_in_order, with_buffers
+from anyrt.ir.visit import Rewrite, substituted
+from anyrt.loops.both_ends import from_both_ends
+from anyrt.loops.nest import ALIGNMENT
+from anyrt.loops.parallelise import delinearise
+from anyrt.schedule.strips import ANY, BEHIND, FIRST, Cut
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The kernels of a strip, `copies` for all strips of a batch before, and `looking` for what columns each
+    has; `swap`: what they read, and what lies there for the whole; `panels`: what the copies make."""
+
+    cut: Cut
+    kernels: Sequence[Kernel]
+    swap: Mapping[Buffer, Buffer]
+    copies: Sequence[Kernel] = ()
+    looking: Sequence[Kernel] = ()
+    panels: Buffer | None = None
+
+
+def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
+    """The kernels of a strip as one, which stores to `made`: its items are the strips, or all of a batch, its
+    intermediate tensors lie in scratch. A second piece is that of the last strip."""
+    first = pieces[0]
+    *batches, row = first.cut.loops
+    bodies, needs, works = zip(*(_body(piece, piece.kernels, made) for piece in pieces), strict=True)
+    body, scratch, work = _chosen(bodies, row), reduce(maximum, needs), reduce(maximum, works)
+    loops = [*batches, row]
+    if first.panels is not None:
+        copies, need, extra = _body(first, first.copies, made, before=True)
+        body, loops = (*copies, For(row, Loop.SERIAL, body)), batches
+        work, scratch = add(mul(work, row.extent or 0), extra), maximum(scratch, need)
+        own = replace(first.panels, offset=scratch)
+        scratch = add(scratch, _aligned(mul(own.size, BITS[own.stored] // 8)))
+        body = Rewrite(access=lambda b, at: (own if b == first.panels else b, at)).body(body)
+    item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
+    return Kernel(name, item, (*delinearise(loops, item.dim), *body), work, scratch)
+
+
+def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:
+    """The statements for a strip, others for the last one where there are some."""
+    if len(bodies) == 1:
+        return bodies[0]
+    is_last = alu(Op.EQ, index(row.dim), index(add(row.extent or 0, -1)))
+    return If(alu(Op.NOT, is_last), bodies[0]), If(is_last, bodies[1])
+
+
+def _body(
+    piece: Piece, kernels: Sequence[Kernel], made: Buffer, before: bool = False
+) -> tuple[tuple[Stmt, ...], Dim, Dim]:
+    """(statements, scratch, work) of kernels that run one after the other, in a strip, or before all."""
+    cut, swap = piece.cut, dict(piece.swap)
+    looks = () if before else piece.looking
+    kernels = (*looks, *kernels)
+    own = [_own_scratch(k, cut) for k in kernels]
+    scratch = _aligned(reduce(maximum, (need for _, need in own)))
+    for buffer in (*_intermediate(kernels, made), *((FIRST, BEHIND) if looks else ())):
+        size = cut.most(buffer.size)
+        swap[buffer] = Buffer(f"strip.{buffer.name}", buffer.type, Space.SCRATCH, size, scratch)
+        scratch = add(scratch, _aligned(mul(size, BITS[buffer.stored] // 8)))
+    bodies: list[tuple[Stmt, ...]] = []
+    work: Dim = 0
+    for kernel, (settled, _) in zip(kernels, own, strict=True):
+        own_body = with_buffers(kernel, swap | settled).body
+        work = add(work, mul(cut.most(kernel.work), cut.most(kernel.var.extent or 0)))
+        once = kernel.var.extent == 1
+        bodies.append(
+            substituted(own_body, {kernel.var: 0}) if once else (For(kernel.var, Loop.SERIAL, own_body),)
+        )
+    looking = tuple(chain.from_iterable(bodies[: len(looks)]))
+    lets = () if before else tuple(Let(v, x) for v, x in cut.columns.lets.items())
+    search = from_both_ends(cut.strip.at_block, looking, ANY, FIRST, BEHIND) if looks else ()
+    found = substituted((*search, *lets), {}, swap)
+    return (*found, *chain.from_iterable(bodies[len(looks) :])), scratch, maximum(work, 1)
+
+
+def _own_scratch(kernel: Kernel, cut: Cut) -> tuple[dict[Buffer, Buffer], Dim]:
+    """The buffers that a kernel has in scratch where they lie in every strip, and their bytes; strips differ
+    in size, and their kernel has one place for each."""
+    found = [b for b in buffers_in_order(kernel) if b.space is Space.SCRATCH]
+    if not any(
+        depends(d, v) for b in found for d in (b.size, b.offset) for v in (*cut.loops, *cut.columns.lets)
+    ):
+        return {}, cut.most(kernel.scratch)
+    settled: dict[Buffer, Buffer] = {}
+    end: Dim = 0
+    for b in found:
+        settled[b] = replace(b, size=cut.most(b.size), offset=end)
+        end = add(end, _aligned(mul(settled[b].size, BITS[b.stored] // 8)))
+    return settled, end
+
+
+def _aligned(size: Dim) -> Dim:
+    return mul(ceildiv(size, ALIGNMENT), ALIGNMENT)
+
+
+def _intermediate(kernels: Iterable[Kernel], made: Buffer) -> list[Buffer]:
+    found = (b for k in kernels for b in buffers_in_order(k) if b.space is Space.ARENA and b != made)
+    return list(dict.fromkeys(found))
