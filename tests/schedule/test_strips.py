@@ -10,7 +10,7 @@ from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
-from anyrt.core.dims import Sym
+from anyrt.core.dims import Sym, evaluate
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space
@@ -91,6 +91,13 @@ def test_scores_lie_in_scratch():
     assert tensors == {3 * 42 * 16}
     (kernel,) = {x.kernel for x in schedule.launches if x.kind == "strips"}
     assert kernel.var.extent == 3 * 3
+
+
+def test_strips_of_an_open_number_of_rows_are_whole_tiles_about_as_high_as_one_another():
+    """Of 20 rows that scratch has room for, and a part of a tile more."""
+    kernel = attention(M.dim, 100).schedules[0].launches[0].kernel
+    items = [evaluate(kernel.var.extent, {M.name: rows}) for rows in (0, 1, 28, 56, 70, 84)]
+    assert items == [0, 3 * 1, 3 * 2, 3 * 2, 3 * 3, 3 * 3]
 
 
 def test_columns_that_no_row_of_a_strip_sees_are_left_out():

@@ -372,7 +372,7 @@ class Fusion:
             past={b: self.past[b] for _, b in parts.values() if b in self.past},
             is_whole=False,
             given={**found, **given},
-            apart={cut.columns.count: cut.strip.pitch},
+            apart={cut.columns.range[1]: cut.strip.pitch},
         )
 
     def _leaves_of(self, cut: Cut, inner: Fusion) -> dict[Buffer, Buffer]:

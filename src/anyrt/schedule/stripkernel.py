@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product
+from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product, substitute
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import (
     For,
@@ -62,8 +62,10 @@ def joined(name: str, pieces: Sequence[Piece], made: Buffer) -> Kernel:
         own = replace(first.panels, offset=scratch)
         scratch = add(scratch, _aligned(mul(own.size, BITS[own.stored] // 8)))
         body = Rewrite(access=lambda b, at: (own if b == first.panels else b, at)).body(body)
-    item = Sym("strip.item", extent=product(v.extent or 0 for v in loops))
-    return Kernel(name, item, (*delinearise(loops, item.dim), *body), work, scratch)
+    sizes = first.cut.strip.lets
+    item = Sym("strip.item", extent=substitute(product(v.extent or 0 for v in loops), sizes))
+    lets = (*(Let(v, x) for v, x in sizes.items()), *delinearise(loops, item.dim))
+    return Kernel(name, item, (*lets, *body), work, scratch)
 
 
 def _chosen(bodies: Sequence[tuple[Stmt, ...]], row: Sym) -> tuple[Stmt, ...]:

@@ -28,11 +28,13 @@ from anyrt.core.dims import (
     always_le,
     ceildiv,
     depends,
+    floordiv,
     linear,
     maximum,
     minimum,
     mod,
     mul,
+    product,
     substitute,
     symbols,
 )
@@ -52,6 +54,7 @@ from anyrt.schedule.strategies.words import PANEL
 
 TALL = 14  # rows of a tile: strips of an open number hold a multiple of them
 MOST = 128  # rows
+FEW = 4  # rows of a lower tile, which strips of an open number hold a multiple of where they are low
 LINE = 64  # bytes
 SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
 COPIED = 8  # rows that take as long as copying what all rows of a strip are multiplied with
@@ -79,10 +82,9 @@ class Across:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """So many columns from `start` on, and what symbols stand for there."""
+    """Where columns begin, and how many there are, and what symbols stand for there."""
 
-    start: Dim
-    count: Dim
+    range: tuple[Dim, Dim]
     lets: Mapping[Sym, Dim]
 
 
@@ -92,7 +94,7 @@ class Strip:
     and of folds of what it reads; `inside`: all that is computed for a strip. Along `batches` a strip has one
     element, along `row` so many as `size` says, along the rest all. `factor`: what the product reads of them;
     `reach`: of that, how many columns count in row `AT`; `masks`: what hides its elements, with their axes
-    along `places` of the root. A strip computes whole `block`s of columns.
+    along `places` of the root. A strip computes whole `block`s of columns. `lets`: what stands for `size`.
     `across`: which operand the factor's contraction reads across its rows; then the strips of a batch are one
     item, which begins with copying that to panels."""
 
@@ -100,7 +102,7 @@ class Strip:
     inside: frozenset[Value]
     batches: tuple[int, ...]
     row: int
-    size: int
+    size: Dim
     product: Value
     after: tuple[Value, ...]
     factor: Value
@@ -108,12 +110,14 @@ class Strip:
     reach: Dim | None = None
     masks: tuple[Mask, ...] = ()
     places: tuple[int, ...] = ()
+    lets: Mapping[Sym, Dim] = field(default_factory=dict)
     across: Across | None = None
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What of it a kernel depends on."""
-        return self.batches, self.row, self.size, self.block, self.reach, len(self.masks), self.across is None
+        size = substitute(self.size, self.lets)
+        return self.batches, self.row, size, self.block, self.reach, len(self.masks), self.across is None
 
     @property
     def loops(self) -> dict[int, Sym]:
@@ -148,7 +152,7 @@ class Strip:
         a symbol stands for their number, so that it is known what the longest rows take."""
         whole = self.factor.shape[-1]
         if not self.is_partial:
-            return Columns(0, whole, {})
+            return Columns((0, whole), {})
         behind = None if self.reach is None else self._reached(self.reach, row)
         if self.masks:
             return self._shown(behind)
@@ -158,16 +162,16 @@ class Strip:
         else:
             found = minimum(whole, mul(self.block, behind))
         if isinstance(whole, int) and isinstance(self.loops[self.row].extent, int):
-            return Columns(0, found, {})
+            return Columns((0, found), {})
         seen = Sym("strip.columns", extent=add(whole, 1))
-        return Columns(0, seen.dim, {seen: found})
+        return Columns((0, seen.dim), {seen: found})
 
     def _reached(self, reach: Dim, row: Dim) -> Dim:
         """The blocks that the strip reaches."""
         slope = linear(reach, AT)
         assert slope is not None, "a reach grows with rows, or falls"
         grows = isinstance(slope[0], int) and slope[0] > 0
-        last = substitute(reach, {AT: add(row, self.size - 1) if grows else row})
+        last = substitute(reach, {AT: add(row, add(self.size, -1)) if grows else row})
         return ceildiv(last if always_le(1, last) else maximum(1, last), self.block)
 
     def _shown(self, behind: Dim | None) -> Columns:
@@ -181,10 +185,10 @@ class Strip:
         start = mul(self.block, first.dim)
         if isinstance(whole, int) and whole % self.block == 0:
             some = Sym("strip.blocks", extent=add(blocks, 1))
-            return Columns(start, mul(self.block, some.dim), {first: begin, some: count})
+            return Columns((start, mul(self.block, some.dim)), {first: begin, some: count})
         seen = Sym("strip.columns", extent=add(whole, 1))
-        left = add(whole, mul(start, -1))
-        return Columns(start, seen.dim, {first: begin, seen: minimum(left, mul(self.block, count))})
+        found = minimum(add(whole, mul(start, -1)), mul(self.block, count))
+        return Columns((start, seen.dim), {first: begin, seen: found})
 
 
 def strips(graph: Graph, sizes: Sizes, machine: Machine, kept: Set[Value]) -> list[Strip]:
@@ -229,10 +233,10 @@ def _strip(
             block = BLOCK * machine.lanes
             strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
             strip = _partial(replace(strip, places=tuple(how.out.index(x) for x in labels[:-1])))
-            yield _shared(strip, sizes, machine) or replace(strip, size=_size(strip, sizes, machine))
+            yield _shared(strip, most, sizes, machine) or _sized(strip, most, sizes, machine)
 
 
-def _shared(strip: Strip, sizes: Sizes, machine: Machine) -> Strip | None:
+def _shared(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip | None:
     """The strips of a batch as one item, where there are enough batches and strips are so low that copying
     counts."""
     across = _across(strip)
@@ -242,9 +246,9 @@ def _shared(strip: Strip, sizes: Sizes, machine: Machine) -> Strip | None:
         return None
     if not isinstance(rows, int) or not isinstance(columns, int):
         return None
-    shared = replace(strip, across=across, size=min(strip.size, max(2 * TALL, NEAR // columns)))
-    shared = replace(shared, size=_size(shared, sizes, machine))
-    return shared if shared.size < MOST and 2 * shared.size <= rows else None
+    shared = replace(strip, across=across)
+    size = _size(shared, min(most, max(2 * TALL, NEAR // columns)), sizes, machine)
+    return replace(shared, size=size) if size < MOST and 2 * size <= rows else None
 
 
 def _across(strip: Strip) -> Across | None:
@@ -264,19 +268,40 @@ def _across(strip: Strip) -> Across | None:
     return None
 
 
-def _size(strip: Strip, sizes: Sizes, machine: Machine) -> int:
-    """Rows of a strip, at most those of `strip`: so many that all threads have some; of which the rows of all
-    are a multiple, where that can be. Where columns are left out, so few that not many are computed for the
-    sake of other rows, and so many that what is copied for a strip is no matter."""
-    rows, most = strip.root.shape[strip.row], strip.size
+def _sized(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip:
+    """The strip with so many rows; where their number is open, a symbol for as many as it says: strips about
+    as high as one another, shared by all threads, and held by the second cache."""
+    rows, columns = strip.root.shape[strip.row], strip.factor.shape[-1]
+    size = _size(strip, most, sizes, machine)
+    if isinstance(rows, int):
+        return replace(strip, size=size)
+    least, held = 2 * TALL, machine.l2_bytes // 2 // (BOTH * FLOAT)
+    others = product(strip.root.shape[k] for k in strip.batches)
+    room = minimum(size, maximum(least, ceildiv(mul(rows, others), 2 * machine.cores)))
+    if not isinstance(columns, int):
+        room = minimum(room, maximum(least, floordiv(held, maximum(1, columns))))
+    unit = TALL
+    if strip.reach is not None:  # about as many as of a known number
+        room, unit = minimum(room, maximum(MOST // 4, floordiv(rows, COPIED))), FEW
+    count = maximum(1, ceildiv(rows, room))
+    even = mul(unit, maximum(1, ceildiv(rows, mul(unit, count))))
+    found = Sym("strip.size", extent=size + unit)
+    return replace(strip, size=found.dim, lets={found: even})
+
+
+def _size(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> int:
+    """Rows of a strip, at most so many: so many that all threads have some; of which the rows of all are a
+    multiple, where that can be. Where columns are left out, so few that not many are computed for the sake of
+    other rows, and so many that what is copied for a strip is no matter."""
+    rows = strip.root.shape[strip.row]
     many = sizes.of(rows)
-    if strip.reach is not None:
+    if strip.reach is not None and isinstance(rows, int):
         copied = COPIED if strip.across is None else COPIED // 2
         most = min(most, max(MOST // 4, isqrt(copied * many)))
     others = prod(sizes.of(strip.root.shape[k]) for k in strip.batches)
     most = min(most, max(2 * TALL, -(-many * others // (2 * machine.cores))))
     if not isinstance(rows, int):
-        return max(1, most // TALL) * TALL
+        return most
     least = -(-rows // most)
     even = (-(-rows // n) for n in range(least, 2 * least) if rows % n == 0)
     return next(even, -(-rows // least))
@@ -363,7 +388,7 @@ class Cut:
     last: bool = False
     loops: tuple[Sym, ...] = ()
     start: tuple[Dim, ...] = ()
-    columns: Columns = Columns(0, 0, {})
+    columns: Columns = Columns((0, 0), {})
     leaves: dict[Value, Value] = field(default_factory=dict)
     panels: tuple[Value, Value] | None = None
     ranges: Mapping[int, tuple[Dim, Dim]] = field(default_factory=dict)
@@ -375,8 +400,7 @@ class Cut:
         first = mul(add(loops[s.row].extent or 0, -1) if self.last else loops[s.row].dim, s.size)
         left = add(shape[s.row], mul(first, -1))
         count = self._count(left)
-        ranges = {k: (sym.dim, 1) for k, sym in loops.items()} | {s.row: (first, count)}
-        self.ranges = ranges
+        self.ranges = ranges = {k: (sym.dim, 1) for k, sym in loops.items()} | {s.row: (first, count)}
         self.loops = tuple(loops.values())
         self.columns = s.columns(first)
         self.start = tuple(ranges[k][0] if k in ranges else 0 for k in range(len(shape)))
@@ -412,11 +436,12 @@ class Cut:
 
     def usual(self, sizes: Sizes) -> dict[str, int]:
         """The numbers of a strip in the middle, where masks hide nothing."""
-        found = {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
+        found = {v.name: sizes.of(x) for v, x in self.strip.lets.items()}
+        sizes = Sizes({**sizes.values, **found})
+        found |= {v.name: (sizes.of(v.extent or 0) - 1) // 2 for v in self.loops}
         row, (low, high) = self.loops[-1], SHOWN
-        block = self.strip.at_block
-        at = {row: found[row.name], low: 0, high: sizes.of(block.extent or 0)}
-        found[block.name] = 0
+        found[self.strip.at_block.name] = 0
+        at = {row: found[row.name], low: 0, high: sizes.of(self.strip.at_block.extent or 0)}
         for v, x in self.columns.lets.items():
             at[v] = found[v.name] = sizes.of(substitute(x, at))
         return found
@@ -430,11 +455,7 @@ class Cut:
         if isinstance(row.extent, int) and depends(size, row):
             for n in range(1, row.extent):
                 found = maximum(found, substitute(size, {**first, row: n}))
-        return found
-
-    @property
-    def _range(self) -> tuple[Dim, Dim]:
-        return self.columns.start, self.columns.count
+        return substitute(found, self.strip.lets)
 
     def _count(self, left: Dim) -> Dim:
         """The rows of the strip."""
@@ -459,14 +480,14 @@ class Cut:
             return build.slice_(whole, start, size, (1,) * len(v.shape)) if here else whole
         if not isinstance(how, Contracted):
             if self.strip.is_partial and v not in self.strip.after:  # folds have no axis of them
-                here = {**here, len(v.shape) - 1: self._range}
+                here = {**here, len(v.shape) - 1: self.columns.range}
             return apply(v.op, *(self._cut(a, here) for a in v.args))
         args: list[Value] = []
         for arg, labels in zip(v.args, (how.left, how.right), strict=True):
             of = {k: how.out.index(label) for k, label in enumerate(labels) if label in how.out}
             ranges = {k: here[n] for k, n in of.items() if n in here}
             if v is self.strip.product and self.strip.is_partial:
-                ranges |= {k: self._range for k, label in enumerate(labels) if label not in how.out}
+                ranges |= {k: self.columns.range for k, label in enumerate(labels) if label not in how.out}
             across = self.strip.across
             shared = across is not None and v is across.reader and arg is across.operand
             args.append(
