@@ -55,7 +55,6 @@ def test_attention_is_made_in_strips_and_agrees_with_the_interpreter(kind):
         graph = step.run(graph, False)
     usual = Sizes({S.name: 70, T.name: 90})
     lowered = native.lower(graph, constant_offsets(graph), usual, machine=SMALL)
-    kinds = {x.kind for x in lowered.schedules[0].launches}
-    assert ("strips" in kinds) == (kind != "no softmax"), "only a softmax needs whole rows"
+    assert "strips" in {x.kind for x in lowered.schedules[0].launches}
     sizes = [{S.name: s, T.name: t} for s, t in ((70, 40), (1, 200), (33, 0))]
     assert [(m.kernel, m.finding, m.sizes) for m in verify(lowered, host(), sizes)] == []

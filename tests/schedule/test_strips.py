@@ -180,3 +180,13 @@ def test_products_without_a_fold_between_them_are_not_made_in_strips():
     y = b.contract("mk,kn->mn", b.map_("tanh", b.contract("mk,kn->mn", x, w)), w)
     lowered = native.lower(Graph((("x", x), ("w", w)), (("y", y),)), {}, Sizes({}), machine=SMALL)
     assert "strips" not in {x.kind for x in lowered.schedules[0].launches}
+
+
+@pytest.mark.parametrize("keys", [96, 101])
+def test_scores_of_batches_are_made_in_strips_without_a_fold_between(keys):
+    q, k, v = (b.param(n, (3, rows, 16), F) for n, rows in (("q", 60), ("k", keys), ("v", keys)))
+    scores = b.contract("bmd,bnd->bmn", q, k)
+    y = b.contract("bmn,bnd->bmd", b.map_("max", scores, b.scalar(0.0, scores)), v)
+    lowered = native.lower(Graph((("q", q), ("k", k), ("v", v)), (("y", y),)), {}, Sizes({}), machine=SMALL)
+    assert [x.kind for x in lowered.schedules[0].launches] == ["strips"]
+    assert verify(lowered, host(), [{}]) == ()

@@ -215,7 +215,7 @@ def _strip(
         # Several axes of rows, as heads that share keys are one: a strip has rows of the last of them.
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
         whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
-        inside = _inside(arg) if whole else None
+        inside = _inside(arg, _has_batches(how)) if whole else None
         outside = None if inside is None else _outside(inside, value, uses)
         if inside is None or outside is None:
             continue
@@ -319,9 +319,14 @@ def _partial(strip: Strip) -> Strip:
     return replace(strip, reach=end, masks=hiding, block=max(strip.block, PANEL) if hiding else strip.block)
 
 
-def _inside(arg: Value) -> frozenset[Value] | None:
+def _has_batches(how: Contracted) -> bool:
+    """True where each batch has operands of its own, not weights, which each strip would read again."""
+    return not set(how.left).isdisjoint(set(how.right) & set(how.out))
+
+
+def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
     """What leads from a contraction to `arg`, itself included, by single elements and folds of the last axis;
-    None where nothing does."""
+    None where nothing does. Without folds rows need not be whole, and strips serve batches alone."""
     leads: dict[Value, bool] = {}
 
     def is_inside(v: Value) -> bool:
@@ -335,9 +340,9 @@ def _inside(arg: Value) -> frozenset[Value] | None:
     if not is_inside(arg):
         return None
     inside = {v for v, leading in leads.items() if leading}
-    contractions = [v for v in inside if isinstance(v.compute, Contracted)]
-    folds = any(isinstance(v.compute, Folded) for v in inside)  # else rows need not be whole
-    return frozenset(inside) if len(contractions) == 1 and folds else None
+    found = [v.compute for v in inside if isinstance(v.compute, Contracted)]
+    folds = any(isinstance(v.compute, Folded) for v in inside)
+    return frozenset(inside) if len(found) == 1 and (folds or (batched and _has_batches(found[0]))) else None
 
 
 def _outside(
