@@ -16,22 +16,20 @@ the same way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
-from anyrt.ir.buffer import COMPUTED, Buffer, Scalar, Space
+from anyrt.ir.buffer import COMPUTED, Buffer, Space
 from anyrt.ir.compute import Contracted, Folded, Given
-from anyrt.ir.evaluate import evaluate
 from anyrt.ir.graph import Value, walk
-from anyrt.ir.kernel import Alu, Cast, Const, Expr, Op, alu, bitcast, cast, const, load, neutral, operands
+from anyrt.ir.kernel import Expr, load, neutral
 from anyrt.ir.visit import parts
+from anyrt.loops.follow import ENDLESS, Follow, literal
 from anyrt.loops.nest import Names
-from anyrt.loops.split_by_range import Breakpoint, breakpoint_of, decided, difference
+from anyrt.loops.split_by_range import Breakpoint, breakpoint_of, difference
 from anyrt.schedule.elements import Elements
 from anyrt.schedule.tables import Tables
-
-ENDLESS = float("-inf")
 
 
 def reach(factor: Value, inside: Collection[Value], at: Sequence[Dim], column: Sym) -> tuple[Dim, ...]:
@@ -40,7 +38,7 @@ def reach(factor: Value, inside: Collection[Value], at: Sequence[Dim], column: S
     computed for it, of single elements and folds of the last axis; all else is unknown."""
     found = _elements(factor, inside, at, _unknown(factor, inside))
     turns = dict.fromkeys(t for t in _turns(found, column) if t.falls)
-    return tuple(t.at for t in turns if _are(found, _Follow(t)))
+    return tuple(t.at for t in turns if _are(found, Follow(t)))
 
 
 def masks(factor: Value, inside: Collection[Value], at: Sequence[Dim]) -> tuple[Mask, ...]:
@@ -52,7 +50,7 @@ def masks(factor: Value, inside: Collection[Value], at: Sequence[Dim]) -> tuple[
     return tuple(
         Mask(v, x)
         for v, x in numbers
-        if _are(found, _Follow(None, {load(unknown[v].buffer, 0): _literal(x, COMPUTED[v.dtype])}))
+        if _are(found, Follow(None, {load(unknown[v].buffer, 0): literal(x, COMPUTED[v.dtype])}))
     )
 
 
@@ -118,70 +116,7 @@ def _turns(found: Mapping[Expr, object], column: Sym) -> Iterator[Breakpoint]:
             yield turn
 
 
-def _are(found: Mapping[Expr, float], follow: _Follow) -> bool:
+def _are(found: Mapping[Expr, float], follow: Follow) -> bool:
     """True where all elements are what they should be."""
     numbers = ((follow.value(x), end) for x, end in found.items())
     return all(x is not None and float(x.value) == end for x, end in numbers)
-
-
-@dataclass(slots=True)
-class _Follow:
-    """Numbers that expressions are sure to be behind a place where a comparison turns, or where some are
-    `known`."""
-
-    turn: Breakpoint | None
-    known: dict[Expr, Const | None] = field(default_factory=dict)
-
-    def value(self, x: Expr) -> Const | None:
-        """The number, or None."""
-        waiting = [x]
-        while waiting:
-            node = waiting[-1]
-            missing = [a for a in operands(node) if a not in self.known]
-            if missing:
-                waiting += missing
-                continue
-            self.known[node] = self._number(node)
-            waiting.pop()
-        return self.known[x]
-
-    @property
-    def _turned(self) -> tuple[Dim, ...]:
-        return () if self.turn is None else (self.turn.known(after=True),)
-
-    def _number(self, x: Expr) -> Const | None:
-        values = [self.known[a] for a in operands(x)]
-        match x:
-            case Const():
-                return x
-            case Alu(op=Op.LE | Op.LT) if isinstance(told := decided(x, self._turned), Const):
-                return told
-            case Alu(op=Op.SELECT) if values[0] is not None:
-                return values[1 if values[0].value else 2]
-            case Alu() | Cast() if None not in values:
-                return _computed(x, [v for v in values if v is not None])
-            case Alu(op=Op.MUL | Op.DIV, args=args) if args[0].type.is_float:
-                zeros = values if x.op is Op.MUL else values[:1]
-                return next((v for v in zeros if v is not None and v.value == 0), None)
-            case Alu(op=Op.ADD | Op.SUB):
-                least = values if x.op is Op.ADD else values[:1]
-                return next((v for v in least if v is not None and v.value == ENDLESS), None)
-        return None
-
-
-def _computed(x: Alu | Cast, values: Sequence[Const]) -> Const:
-    match x:
-        case Cast(type=type):
-            made = cast(values[0], type)
-        case Alu(op=Op.BITCAST, type=type):
-            made = bitcast(values[0], type)
-        case Alu(op=op):
-            made = alu(op, *values)
-    return _literal(evaluate(made, {}, {}).item(), x.type)
-
-
-def _literal(value: float | bool, type: Scalar) -> Const:
-    """A number of this type."""
-    number = const(value, type)
-    assert isinstance(number, Const), "a number is a literal"
-    return number

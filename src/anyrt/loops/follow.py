@@ -1,0 +1,83 @@
+"""Follow numbers through expressions: what each is where some of its parts are known.
+
+select(mask, s, −∞), where the mask is false:  −∞
+x · y, where x is 0:                           0, also where y is not finite
+x + y, where x is −∞:                          −∞
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from anyrt.core.dims import Dim
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.evaluate import evaluate
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Op, alu, bitcast, cast, const, operands
+from anyrt.loops.split_by_range import Breakpoint, decided
+
+ENDLESS: Final = float("-inf")
+
+
+@dataclass(slots=True)
+class Follow:
+    """Numbers that expressions are sure to be behind a place where a comparison turns, or where some are
+    `known`."""
+
+    turn: Breakpoint | None
+    known: dict[Expr, Const | None] = field(default_factory=dict)
+
+    def value(self, x: Expr) -> Const | None:
+        """The number, or None."""
+        waiting = [x]
+        while waiting:
+            node = waiting[-1]
+            missing = [a for a in operands(node) if a not in self.known]
+            if missing:
+                waiting += missing
+                continue
+            self.known[node] = self._number(node)
+            waiting.pop()
+        return self.known[x]
+
+    @property
+    def _turned(self) -> tuple[Dim, ...]:
+        return () if self.turn is None else (self.turn.known(after=True),)
+
+    def _number(self, x: Expr) -> Const | None:
+        values = [self.known[a] for a in operands(x)]
+        match x:
+            case Const():
+                return x
+            case Alu(op=Op.LE | Op.LT) if isinstance(told := decided(x, self._turned), Const):
+                return told
+            case Alu(op=Op.SELECT) if values[0] is not None:
+                return values[1 if values[0].value else 2]
+            case Alu() | Cast() if None not in values:
+                return _computed(x, [v for v in values if v is not None])
+            case Alu(op=Op.MUL | Op.DIV, args=args) if args[0].type.is_float:
+                zeros = values if x.op is Op.MUL else values[:1]
+                return next((v for v in zeros if v is not None and v.value == 0), None)
+            case Alu(op=Op.ADD | Op.SUB):
+                least = values if x.op is Op.ADD else values[:1]
+                return next((v for v in least if v is not None and v.value == ENDLESS), None)
+        return None
+
+
+def _computed(x: Alu | Cast, values: Sequence[Const]) -> Const:
+    match x:
+        case Cast(type=type):
+            made = cast(values[0], type)
+        case Alu(op=Op.BITCAST, type=type):
+            made = bitcast(values[0], type)
+        case Alu(op=op):
+            made = alu(op, *values)
+    return literal(evaluate(made, {}, {}).item(), x.type)
+
+
+def literal(value: float | bool, type: Scalar) -> Const:
+    """A number of this type."""
+    number = const(value, type)
+    assert isinstance(number, Const), "a number is a literal"
+    return number
