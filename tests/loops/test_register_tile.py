@@ -114,6 +114,9 @@ CASES = {
     "turns": product("cyx,ckb->kyxb", (24, 5, 36), (24, 33, 2), constant=True),
     "turns of both": product("cyxb,ckb->kyxb", (24, 5, 36, 2), (24, 33, 2)),
     "open turns": product("cyx,ckb->kyxb", (24, 3, 36), (24, N.dim, 2)),
+    "turns of rows": product("yxc,ckb->kyxb", (3, 37, 24), (24, 70, 2), constant=True),
+    "turns of rows of both": product("yxbc,ckb->kyxb", (3, 16, 2, 24), (24, 64, 2), constant=True),
+    "turns of open rows": product("yxc,ckb->kyxb", (3, N.dim, 24), (24, 64, 2), constant=True),
     "two turns": product("kmw,kwn->mn", (24, 30, 2), (24, 2, 40), constant=True),
     "depthwise": convolution(40, 9, 40, depthwise=True),
     "depthwise of bfloat16": convolution(40, 9, 40, BF16, BF16, depthwise=True),
@@ -129,7 +132,9 @@ def test_code_agrees_with_the_interpreter(name, machine):
     assert verify(lowered(graph, machine), host(), sizes) == ()
 
 
-@pytest.mark.parametrize("name", ["odd", "bytes", "few rows of bytes", "halves", "convolution"])
+@pytest.mark.parametrize(
+    "name", ["odd", "bytes", "few rows of bytes", "halves", "convolution", "turns of rows"]
+)
 @pytest.mark.parametrize("level", ["avx2", "sse2"])
 def test_other_processors_have_tiles_of_their_own(name, level):
     target = choose(level)
@@ -146,6 +151,16 @@ def test_rows_that_lie_between_two_lanes_are_stored_with_them():
     made = text(CASES["turns"])
     assert "for tile b" in made
     assert re.search(r"store out_y\[b\d+ \+ .*2\*j", made)
+
+
+def test_results_that_take_turns_with_those_of_rows_leave_scratch_with_them():
+    made = text(CASES["turns of rows of both"])
+    assert re.search(r"for tile j\d+ 0.. < 16 {\n *store out_y\[e\d+ \+ 96\*j", made)
+
+
+def test_lanes_of_low_tiles_are_asked_for_before_they_are_summed():
+    assert "fetch const1" in text(CASES["turns of rows of both"])
+    assert "fetch" not in text(product("mk,kn->mn", (56, 24), (24, 64), constant=True))
 
 
 def test_a_last_loop_of_two_terms_is_unrolled():

@@ -120,11 +120,11 @@ class Tiling:
     """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an
     item. Tiles hold whole `unit`s of rows; `beside`: so many rows are stored between two lanes. `copy_rows`,
     `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers through scratch,
-    `across`: and are stored along the rows. `dot`: words of terms (words.py) are copied, or read, which this
-    instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16 words; `split`: a word is
-    one term, in two parts. `ahead`: so many terms before they are summed, lanes are on their way; `later`:
-    so are those of the panel so many behind this one, a part with each tile; `stream`: so are the rows of the
-    next item."""
+    `across`: and are stored along the rows, taking turns with those of the loop `turns`. `dot`: words of
+    terms (words.py) are copied, or read, which this instruction sums; `matrix`: in tiles that are always
+    whole, for a multiple of 16 words; `split`: a word is one term, in two parts. `ahead`: so many terms
+    before they are summed, lanes are on their way; `later`: so are those of the panel so many behind this
+    one, a part with each tile; `stream`: so are the rows of the next item."""
 
     row: Sym | None
     lane: Sym
@@ -139,6 +139,7 @@ class Tiling:
     copy_lanes: bool = False
     apart: bool = False
     across: bool = False
+    turns: Sym | None = None
     dot: Op | None = None
     matrix: bool = False
     split: bool = False
@@ -180,7 +181,7 @@ class _Tile:
         t, names, lane = self.tiling, self.names, self.tiling.lane
         lanes, size = lane.extent or 0, self._rows()
         chunk, tile, at_tile = pieces(names, ceildiv(self.count, size), t.tiles, "t")
-        rest_lanes = [v for v in self.product.lanes if v is not lane]
+        rest_lanes = [v for v in self.product.lanes if v not in (lane, t.turns)]
         sharing = _sharing(self.product)
         cut = rest_lanes.pop() if always_fits(lanes, t.panel) and rest_lanes else None
         count = ceildiv(lanes, t.panel) if cut is None else cut.extent or 0
@@ -199,15 +200,16 @@ class _Tile:
         rest_rows = [v for v in self.product.rows if v is not self.tiling.row]
         item = Item(self.row, size, t.tiles, chunk, many, panel, within, t.panels, t.panel)
         self.runs = self._upcoming(item, rest_rows)
-        if t.across and t.tiles > 1 and t.unit == 1 and not t.matrix:
-            self.kept = self._reserve("tiles", self.product.sum.value, t.tiles * size * t.panel)
-        tiles = _loops([tile], self._tiles(at_tile, size, within))
+        if t.across and (t.tiles > 1 or t.turns) and t.unit == 1 and not t.matrix:
+            many_sums = t.tiles * size * self._turns * t.panel
+            self.kept = self._reserve("tiles", self.product.sum.value, many_sums)
+        tiles = _loops([*([t.turns] if t.turns else ()), tile], self._tiles(at_tile, size, within))
         if self.kept is not None:
             own = minimum(t.tiles * size, add(self.count, mul(self.first, -1)))
             tiles = (*tiles, *self._after(self.kept, self.first, own, within))
         inside = [] if t.copy_rows or not t.copy_lanes else rest_rows  # a panel is copied once for all
         body = (*rows, *_loops([panel], (*panels, *serial(inside, tiles))))
-        batches = [v for v in self.product.both if v is not lane]
+        batches = [v for v in self.product.both if v not in (lane, t.turns)]
         shared = [v for v in batches if v in sharing]
         batches = [v for v in batches if v not in sharing]
         outer = [*batches, *rest_lanes, many, *rest_rows, chunk, *shared]
@@ -391,7 +393,8 @@ class _Tile:
             return (For(within, Loop.VECTOR, (begin, *summing, *stores), self.tiling.registers),)
         kept = self.kept or self._reserve("tile", load(sums, 0), size * self.tiling.panel)
         start = 0 if self.kept is None else add(first, mul(self.first, -1))
-        place = add(mul(add(start, e.dim), self.tiling.panel), within.dim)
+        turned = self.tiling.turns.dim if self.tiling.turns else 0
+        place = add(mul(add(mul(add(start, e.dim), self._turns), turned), self.tiling.panel), within.dim)
         body = (begin, *summing, For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)))
         if self.kept is not None:
             return (For(within, Loop.VECTOR, body, self.tiling.registers),)
@@ -471,14 +474,25 @@ class _Tile:
     def _after(self, kept: Buffer, first: Dim, size: Dim, within: Sym) -> tuple[Stmt, ...]:
         """What is made of the sums, along the lanes or along the rows: in squares that are transposed in
         registers, as rows lie a panel apart in scratch."""
-        e = self.names.var(size, "e")
-        stores = self._stores(add(first, e.dim), load(kept, add(mul(e.dim, self.tiling.panel), within.dim)))
+        n, turns = self._turns, self.tiling.turns
+        e = self.names.var(mul(size, n), "e")
+        place = add(mul(e.dim, self.tiling.panel), within.dim)
+        stores = self._stores(add(first, floordiv(e.dim, n)), load(kept, place))
+        if turns is not None:
+            stores = Rewrite({turns: mod(e.dim, n)}).body(stores)
         if self.tiling.across and len(stores) == 1:
             block, lane, at = pieces(self.names, within.extent or 0, SQUARE, "j")
             moved = Rewrite({within: at}).body(stores)
             return _loops([block], (For(e, Loop.VECTOR, (For(lane, Loop.TILE, moved),)),))
         loops = (within, e) if self.tiling.across else (e, within)
         return (For(loops[0], Loop.SERIAL, (For(loops[1], Loop.VECTOR, stores),)),)
+
+    @property
+    def _turns(self) -> int:
+        """Results that lie between two rows, and one of these."""
+        extent = self.tiling.turns.extent if self.tiling.turns else 1
+        assert isinstance(extent, int), "those that take turns have a fixed number"
+        return extent
 
     def _stores(self, row: Dim, total: Expr) -> tuple[Stmt, ...]:
         """The stores of a row for its sum."""

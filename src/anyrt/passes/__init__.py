@@ -2,7 +2,7 @@
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['round layers', 'fold constants', 'narrow constants', 'simplify', 'split sums', 'fold constants',
- 'shorten', 'winograd', 'pack constants']
+ 'shorten', 'winograd', 'pack constants', 'turn operands']
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
 from anyrt.passes.split_sums import split_sums
+from anyrt.passes.turn_operands import turn_operands
 from anyrt.passes.winograd import KNOWN, winograd
 from anyrt.prims.const import Param
 
@@ -58,6 +59,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("shorten", shorten),
     Pass("winograd", winograd),
     Pass("pack constants", pack_constants),
+    Pass("turn operands", turn_operands),
 )
 
 

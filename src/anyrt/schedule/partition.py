@@ -27,6 +27,7 @@ from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.positions import Position, own, positions, times
+from anyrt.schedule.turning import axis_of_terms
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
 PACKED = 2  # instructions for an operand of a contraction, which are as good as a copy
@@ -194,6 +195,8 @@ class _Partition:
             return "its parts are written by loops of their own"
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
             return "it is transposed, and what reads it reads rows of it several times"
+        if is_turned(value) and any(_sums_rows(value, u) for u in uses):
+            return "it is transposed, and a contraction sums each of its rows many times"
         if (long := _too_long(found, chains.depth[value])) is not None:
             return long
         mine = Readers() if self._goes_on(value, readers) else readers[value]
@@ -415,6 +418,12 @@ def _reads_rows_again(user: Value) -> bool:
     if not isinstance(how, Tapped) or how.axis == user.type.rank - 1:
         return False
     return always_le(mul(user.args[0].shape[how.axis], 3), mul(how.size, 2))
+
+
+def _sums_rows(value: Value, user: Value) -> bool:
+    """True for a contraction that had better find the terms of its sums side by side."""
+    sides = (side for side, arg in enumerate(user.args) if arg == value)
+    return any(axis_of_terms(user, side) == value.type.rank - 1 for side in sides)
 
 
 def _repeats(value: Value, user: Value) -> bool:

@@ -49,6 +49,7 @@ MANY = 1 << 20  # rows or lanes, where their number is open
 OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
 MOVING = (Space.INPUT, Space.ARENA)  # where rows lie that come from further away
 AHEAD = 16  # terms between asking for lanes and summing them, where these are read only once
+SOON, LOW = 8, 12  # the same where a tile has few rows, and how many these are
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
 
@@ -231,16 +232,35 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     at_once, wide = _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)
     stored = all(stride(s.index, lane) == 1 for s in p.stores)
     across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
+    turns = None if stored or across or row is None else _taking_turns(p, row, plain)
     return replace(
         plain,
         tiles=at_once,
         panels=wide,
-        ahead=AHEAD if words is None and tiles * more == 1 and not _moves(p.second, row) else 0,
+        ahead=_ahead(p, row, plain, rows, tiles * more == 1) if words is None else 0,
         stream=words is None and _is_windowed(p),
         later=_later(p, wide if at_once < tiles else 1, plain, tiles * more),
-        apart=plain.matrix or across or _weight(p) > LIGHT,
-        across=across,
+        apart=plain.matrix or across or turns is not None or _weight(p) > LIGHT,
+        across=across or turns is not None,
+        turns=turns,
     )
+
+
+def _taking_turns(p: Product, row: Sym, t: Tiling) -> Sym | None:
+    """The loop over results that fill what lies between two rows, where no copies depend on it."""
+    found = _between(p, row)
+    plain = t.unit == 1 and t.beside == 1 and t.dot is None and len(p.stores) == 1
+    return found if plain and found in (*p.both, *p.lanes) and not t.copy_rows and not t.copy_lanes else None
+
+
+def _ahead(p: Product, row: Sym | None, t: Tiling, rows: int, once: bool) -> int:
+    """How many terms ahead lanes are asked for: those from memory that are read once, and those of low tiles,
+    which are done sooner than the second cache brings the next."""
+    if _moves(p.second, row) or t.copy_lanes:
+        return 0
+    tall = -(-rows // -(-rows // t.rows))
+    return AHEAD if once else SOON if tall <= LOW and t.registers > 1 else 0
+
 
 
 def _later(p: Product, panels: int, plain: Tiling, tiles: int) -> int:
