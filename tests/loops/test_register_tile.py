@@ -284,3 +284,8 @@ def test_tiles_ask_for_the_rows_that_only_the_next_item_reads():
 
 def test_items_that_read_all_rows_ask_for_none():
     assert "fetch v" not in text(convolution(64, 8, 64, stride=2))
+
+
+def test_lines_of_results_across_memory_are_asked_for_unless_these_are_written_past_the_caches():
+    assert "fetch out_y" in text(convolution(8, 40, 40))
+    assert "fetch out_y" not in text(convolution(3, 1024, 64))

@@ -120,11 +120,12 @@ class Tiling:
     """How large: `rows` of a tile, each `registers` vectors of `width` lanes; so many `tiles` and `panels` an
     item. Tiles hold whole `unit`s of rows; `beside`: so many rows are stored between two lanes. `copy_rows`,
     `copy_lanes`: the factor is copied to scratch first; `apart`: results leave registers through scratch,
-    `across`: and are stored along the rows, taking turns with those of the loop `turns`. `dot`: words of
-    terms (words.py) are copied, or read, which this instruction sums; `matrix`: in tiles that are always
-    whole, for a multiple of 16 words; `split`: a word is one term, in two parts. `ahead`: so many terms
-    before they are summed, lanes are on their way; `later`: so are those of the panel so many behind this
-    one, a part with each tile; `stream`: so are the rows of the next item."""
+    `across`: and are stored along the rows, taking turns with those of the loop `turns`, in lines that are on
+    their way while a tile is summed where these are `asked` for. `dot`: words of terms (words.py) are copied,
+    or read, which this instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16
+    words; `split`: a word is one term, in two parts. `ahead`: so many terms before they are summed, lanes are
+    on their way; `later`: so are those of the panel so many behind this one, a part with each tile; `stream`:
+    so are the rows of the next item."""
 
     row: Sym | None
     lane: Sym
@@ -140,6 +141,7 @@ class Tiling:
     apart: bool = False
     across: bool = False
     turns: Sym | None = None
+    asked: bool = False
     dot: Op | None = None
     matrix: bool = False
     split: bool = False
@@ -397,8 +399,19 @@ class _Tile:
         place = add(mul(add(mul(add(start, e.dim), self._turns), turned), self.tiling.panel), within.dim)
         body = (begin, *summing, For(e, Loop.UNROLL, (Store(kept, place, load(sums, e.dim)),)))
         if self.kept is not None:
-            return (For(within, Loop.VECTOR, body, self.tiling.registers),)
+            asked = self._asked(first, size, within) if self.tiling.asked else ()
+            return *asked, For(within, Loop.VECTOR, body, self.tiling.registers)
         return For(within, Loop.VECTOR, body, self.tiling.registers), *self._after(kept, first, size, within)
+
+    def _asked(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+        """Asks for the lines that results of a tile will be stored to: memory works while it is summed."""
+        lane = self.names.var(within.extent or 0, "l")
+        next = self.names.var(-(-size * self._turns // SQUARE) * SQUARE, "z")
+        turns = self.tiling.turns
+        begin = {self.row: first, within: lane.dim} | ({turns: 0} if turns else {})
+        lines = ((s.buffer, add(substitute(s.index, begin), next.dim)) for s in self.product.stores)
+        asked = tuple(Fetch(buffer, at, nearest=True) for buffer, at in lines)
+        return (For(lane, Loop.SERIAL, (For(next, Loop.VECTOR, asked),)),)
 
     def _upcoming(self, item: Item, around: Sequence[Sym]) -> tuple[Run, ...]:
         p, t = self.product, self.tiling
@@ -407,15 +420,14 @@ class _Tile:
         return tuple(run for run in (lanes, rows) if run is not None)
 
     def _fetch(self, lanes: Expr, first: Dim) -> tuple[Stmt, ...]:
-        """Asks for the lanes of a later term, or for a part of what comes after this item."""
-        if self.runs:
-            tile = floordiv(add(first, mul(self.first, -1)), self._rows())
-            return tuple(run.part(tile) for run in self.runs)
+        """Asks for the lanes of a later term, and for a part of what comes after this item."""
+        tile = floordiv(add(first, mul(self.first, -1)), self._rows()) if self.runs else 0
+        parts = tuple(run.part(tile) for run in self.runs)
         if not self.tiling.ahead or not self.product.summed or not isinstance(lanes, Load):
-            return ()
+            return parts
         last = self.product.summed[-1]
         later = substitute(lanes.index, {last: add(last.dim, self.tiling.ahead)})
-        return (Fetch(lanes.buffer, later, nearest=True),)
+        return *parts, Fetch(lanes.buffer, later, nearest=True)
 
     def _beside(self, size: int, stores: Callable[[Dim], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """The stores of all rows of a tile, those together that lie between two lanes."""

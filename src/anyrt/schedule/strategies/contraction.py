@@ -21,6 +21,7 @@ from anyrt.loops.nest import moves, stride
 from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, register_tile, summed_in
 from anyrt.loops.whole_turns import whole_turns
 from anyrt.loops.words import narrow
+from anyrt.schedule.nontemporal import NOT_PAST
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 from anyrt.schedule.strategies.words import (
@@ -243,6 +244,7 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         apart=plain.matrix or across or turns is not None or _weight(p) > LIGHT,
         across=across or turns is not None,
         turns=turns,
+        asked=all(c.past.get(s.buffer, NOT_PAST).tiles == 0 for s in p.stores),
     )
 
 
