@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anyrt.core.dims import maximum
 from anyrt.ir.buffer import BITS
 from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.rewrite import Fail
@@ -40,7 +41,7 @@ def parallel(kernel: Kernel, c: Context, count: int) -> Kernel | Fail:
     made = parallelise(kernel, c.names, count)
     if isinstance(made, Fail):
         return made
-    return replace(made, work=max(1, work(made.body, c.estimate)))
+    return replace(made, work=maximum(1, work(made.body, c.sizes.of)))
 
 
 def all_parallel(kernel: Kernel, c: Context) -> Kernel | Fail:

@@ -59,7 +59,7 @@ def _several(kernel: Kernel, c: Context) -> Fail | None:
     if any(isinstance(s, For) and s.kind is Loop.VECTOR and loops(s.body) for s in kernel.body):
         return Fail("its rows are folded across memory")
     rows = c.estimate(Sym("rows", extent=kernel.var.extent))
-    if not isinstance(kernel.work, int) or kernel.work > c.pieces.short:
+    if c.sizes.of(kernel.work) > c.pieces.short:
         return Fail(f"a row takes {kernel.work}, more than {c.pieces.short}")
     if rows < c.pieces.rows:
         return Fail(f"there are {rows} rows, fewer than {c.pieces.rows}")
