@@ -21,7 +21,8 @@ ALONG = 2  # for each tap: a load in a row and an FMA
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Estimates: the value of every size symbol in the shape the engine should be best at."""
+    """Estimates: the value of every size symbol in the shape the engine should be best at, and of counters
+    that have a usual one."""
 
     values: Mapping[str, int] = field(default_factory=dict)
 
