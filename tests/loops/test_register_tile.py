@@ -289,3 +289,16 @@ def test_items_that_read_all_rows_ask_for_none():
 def test_lines_of_results_across_memory_are_asked_for_unless_these_are_written_past_the_caches():
     assert "fetch out_y" in text(convolution(8, 40, 40))
     assert "fetch out_y" not in text(convolution(3, 1024, 64))
+
+
+def test_of_rows_that_are_left_of_an_open_number_the_last_one_fills_the_tile():
+    low = lowered(CASES["open rows"])
+    assert "min(-1 + x.0, " in print_kernels(low.module.kernels)
+    assert verify(low, host(), [{N.name: n} for n in (0, 1, 2, 3, 13, 15, 31)]) == ()
+
+
+def test_rows_that_are_left_and_leave_registers_through_scratch_come_by_four_two_and_one():
+    low = lowered(product("mk,kn->nm", (N.dim, 24), (24, 70), constant=True))
+    found = re.findall(r"acc\d+ f32 register (\d+)", print_kernels(low.module.kernels))
+    assert {"4", "2", "1"} <= set(found)
+    assert verify(low, host(), [{N.name: n} for n in (0, 1, 2, 3, 13, 15, 31)]) == ()

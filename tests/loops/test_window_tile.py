@@ -63,12 +63,12 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
 """  # noqa: E501
 
 
-def tiled(names, size):
+def tiled(names, size, estimate=lambda var: var.extent):
     """The step with this size."""
 
     def apply(kernel):
         found = windows_of(kernel)
-        return window_tile(kernel, names, found, size, lambda var: var.extent)[0]
+        return window_tile(kernel, names, found, size, estimate)[0]
 
     return apply
 
@@ -96,6 +96,17 @@ def test_terms_of_an_open_number_have_a_loop(names):
     (kernel,) = parse_kernels("symbol n 0..64\n" + planes.replace("x[20*c1", "x[60*n5 + 20*c1"))
     text = print_kernels([tiled(names, Size(None, 2, 1, 4, 1))(kernel)])
     assert ("for serial n5 0.. < n" in text, "unroll n5" in text) == (True, False)
+
+
+def test_of_rows_that_are_left_of_an_open_number_the_last_one_fills_the_tile(after, names):
+    rows = (
+        TEXT.replace("i2 0.. < 3", "i2 0.. < n")
+        .replace("y[6*c1", "y[2*n*c1")
+        .replace("output 18", "output 6*n")
+    )
+    step = tiled(names, Size(None, 3, 1, 4, 3), lambda var: 3)
+    text = after("symbol n 1..5\n" + rows, step, sizes=[{"n": n} for n in range(1, 6)])
+    assert "y[j3 + 2*min(-1 + n, " in text
 
 
 def test_ranges_of_rows_end_where_no_column_decides(names):

@@ -50,7 +50,8 @@ from anyrt.loops.nest import Names, around, flat, moves, nest_of, reserve, seria
 from anyrt.loops.upcoming import Item, Run, next_panel, next_rows
 from anyrt.loops.words import OFFSET, PARTS, counted, split, word
 
-FEW = 4  # rows of the smaller tiles that are left of an open number
+FEW = (4, 2, 1)  # rows of the smaller tiles that are left of an open number
+SUMS = 8  # registers, whose sums hide each other's latencies
 SHORT = 2  # turns of a loop over few terms
 SQUARE = 16  # terms that are read side by side, and transposed in registers
 MOVED = ((True, True), (True, False), (False, True))  # which factors move with batches, rows, lanes
@@ -370,28 +371,40 @@ class _Tile:
         return If(whole, full), If(alu(Op.NOT, whole), rest)
 
     def _rest(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
-        """Rows of an open number, fewer than a tile's, a few at a time and then unit by unit."""
+        """Rows of an open number, fewer than a tile's, a few at a time. Of the last few all may be the last
+        row, as fewer sums take as long; where tiles hold units, or results leave registers through scratch,
+        they are summed unit by unit."""
         unit, left = self.tiling.unit, minimum(size - 1, add(self.count, mul(first, -1)))
-        at_once = -(-FEW // unit) * unit
-        few, one = (
-            self.names.var(n, "r") for n in (floordiv(left, at_once), floordiv(mod(left, at_once), unit))
-        )
-        some = self._tile(add(first, mul(few.dim, at_once)), at_once, within)
-        done = mul(few.extent or 0, at_once)
-        last = self._tile(add(first, add(done, mul(one.dim, unit))), unit, within)
-        return *serial([few], some), *serial([one], last)
+        if unit == 1 and not self.tiling.apart:
+            at_once = min(size, max(1, SUMS // self.tiling.registers))
+            part = self.names.var(ceildiv(left, at_once), "r")
+            return serial(
+                [part], self._tile(add(first, mul(part.dim, at_once)), at_once, within, whole=False)
+            )
+        body: list[Stmt] = []
+        for at_once in dict.fromkeys(-(-few // unit) * unit for few in FEW):
+            part = self.names.var(floordiv(left, at_once), "r")
+            body += serial([part], self._tile(add(first, mul(part.dim, at_once)), at_once, within))
+            done = mul(part.extent or 0, at_once)
+            first, left = add(first, done), add(left, mul(done, -1))
+        return tuple(body)
 
-    def _tile(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+    def _tile(self, first: Dim, size: int, within: Sym, whole: bool = True) -> tuple[Stmt, ...]:
+        """So many rows from `first` on; where there are fewer of them, the last one takes their place."""
         p = self.product
         sums = replace(p.sum.buffer, name=self.names.name("acc"), size=size)
         i, e = self.names.var(size, "i"), self.names.var(size, "e")
-        at = Rewrite({self.row: add(first, i.dim)})
+
+        def row(n: Dim) -> Dim:
+            return add(first, n) if whole else minimum(add(first, n), add(self.count, -1))
+
+        at = Rewrite({self.row: row(i.dim)})
         factors, dot = (at.expr(p.first), at.expr(p.second)), self.tiling.dot
         term = Fold(sums, Op.ADD, alu(dot or Op.MUL, *factors), i.dim)
         summing = _summing(p.summed, (For(i, Loop.UNROLL, (term,)), *self._fetch(factors[1], first)))
         begin = Alloc(sums, p.sum.value)
         if not self.tiling.apart:
-            stores = self._beside(size, lambda n: self._stores(add(first, n), load(sums, n)))
+            stores = self._beside(size, lambda n: self._stores(row(n), load(sums, n)))
             return (For(within, Loop.VECTOR, (begin, *summing, *stores), self.tiling.registers),)
         kept = self.kept or self._reserve("tile", load(sums, 0), size * self.tiling.panel)
         start = 0 if self.kept is None else add(first, mul(self.first, -1))

@@ -48,7 +48,7 @@ from anyrt.loops.nest import Estimate, Names, reserve, serial, stride, turn
 from anyrt.loops.register_tile import pieces, product_of
 from anyrt.loops.split_by_range import first_inside, ranges
 
-FEW = 4  # rows of the smaller tiles that are left of an open number
+SUMS = 8  # registers, whose sums hide each other's latencies
 COPIES = 512  # products whose text is written out
 PARTS = 256  # of expressions that the ranges of an image may have together
 FAR = 1 << 30  # turns of a loop whose number is open
@@ -307,8 +307,8 @@ class _Tiles:
     # ---- sums ---------------------------------------------------------------------------------
 
     def _tiles(self) -> tuple[Stmt, ...]:
-        """All rows of a band in tiles, and those that are left: of an open number a few at a time, and then
-        one by one."""
+        """All rows of a band in tiles, and those that are left: of an open number a few at a time, of which
+        the last ones may all be the last row, as fewer sums would take as long."""
         size = self.size.tile
         if isinstance(self.count, int):
             size = -(-self.count // -(-self.count // size))
@@ -317,17 +317,22 @@ class _Tiles:
         first = mul(whole.extent or 0, size)
         if isinstance(rest, int):
             return (*tiles, *(self._tile(first, rest) if rest else ()))
-        few, one = self.names.var(floordiv(rest, FEW), "t"), self.names.var(mod(rest, FEW), "t")
-        some = self._tile(add(first, mul(few.dim, FEW)), FEW) if size > FEW else ()
-        last = self._tile(add(first, add(mul(few.extent or 0, FEW), one.dim)), 1)
-        return (*tiles, *serial([few], some), *serial([one], last))
+        at_once = min(size, max(1, SUMS // self.size.registers))
+        part = self.names.var(ceildiv(rest, at_once), "t")
+        last = self._tile(add(first, mul(part.dim, at_once)), at_once, whole=False)
+        return (*tiles, *serial([part], last))
 
-    def _tile(self, first: Dim, size: int) -> tuple[Stmt, ...]:
-        """So many rows of windows from `first` on."""
+    def _tile(self, first: Dim, size: int, whole: bool = True) -> tuple[Stmt, ...]:
+        """So many rows of windows from `first` on; where there are fewer of them, the last one takes their
+        place."""
         w, rows, columns = self.windows, self.rows, self.windows.columns
         sums = replace(w.sum.buffer, name=self.names.name("acc"), size=size)
         i, e = self.names.var(size, "i"), self.names.var(size, "e")
-        row = Rewrite({rows.out: add(first, i.dim)}).dim(rows.place)
+
+        def place(n: Dim) -> Dim:
+            return add(first, n) if whole else minimum(add(first, n), add(self.count, -1))
+
+        row = Rewrite({rows.out: place(i.dim)}).dim(rows.place)
         at = self._place(self._row(row), add(columns.place, self.shift))
         term: tuple[Stmt, ...] = (Fold(sums, Op.ADD, alu(Op.MUL, w.factor, load(self.image, at)), i.dim),)
         loops = [v for v in (columns.tap, *w.planes, i, rows.tap) if v is not None]
@@ -335,7 +340,7 @@ class _Tiles:
         for var in reversed(loops):
             copies *= var.extent if isinstance(var.extent, int) else COPIES + 1
             term = (For(var, Loop.UNROLL if var is i or copies <= COPIES else Loop.SERIAL, term),)
-        stores = _of_sums(w, add(self.start, add(first, e.dim)), rows.out, load(sums, e.dim))
+        stores = _of_sums(w, add(self.start, place(e.dim)), rows.out, load(sums, e.dim))
         body = (Alloc(sums, w.sum.value), *term, For(e, Loop.UNROLL, stores))
         return (For(columns.out, Loop.VECTOR, body, self.size.registers),)
 
