@@ -1,5 +1,7 @@
 """Images of windows in scratch, and sums of several rows of windows in registers."""
 
+import re
+
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.ir.kernelrules import kernel_faults
 from anyrt.ir.kerneltext import print_kernels
@@ -63,7 +65,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 128 {
 """  # noqa: E501
 
 
-def tiled(names, size, estimate=lambda var: var.extent):
+def tiled(names, size, estimate=lambda var: var.extent if isinstance(var.extent, int) else 99):
     """The step with this size."""
 
     def apply(kernel):
@@ -107,6 +109,15 @@ def test_of_rows_that_are_left_of_an_open_number_the_last_one_fills_the_tile(aft
     step = tiled(names, Size(None, 3, 1, 4, 3), lambda var: 3)
     text = after("symbol n 1..5\n" + rows, step, sizes=[{"n": n} for n in range(1, 6)])
     assert "y[j3 + 2*min(-1 + n, " in text
+
+
+def test_few_columns_of_an_open_number_are_copied_for_all_rows_at_once(after, names):
+    step = tiled(names, Size(None, 2, 1, 4, 3), lambda var: 2)
+    text = after(
+        "symbol n 1..2\n" + TEXT.replace("j3 0.. < 2", "j3 0.. < n"), step, sizes=[{"n": 1}, {"n": 2}]
+    )
+    (copy,) = re.findall(r"    for vector (.*?)\n    }\n", text, re.DOTALL)[:1]
+    assert "for serial r" in copy
 
 
 def test_ranges_of_rows_end_where_no_column_decides(names):

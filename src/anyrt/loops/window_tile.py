@@ -51,6 +51,7 @@ from anyrt.loops.split_by_range import first_inside, ranges
 SUMS = 8  # registers, whose sums hide each other's latencies
 COPIES = 512  # products whose text is written out
 PARTS = 256  # of expressions that the ranges of an image may have together
+SHORT = 2  # vectors of a row
 FAR = 1 << 30  # turns of a loop whose number is open
 
 
@@ -245,8 +246,23 @@ class _Tiles:
         body: list[Stmt] = []
         for start, var, value in self._ranges(at, element, self.windows.columns.at):
             row = self._row(start if var is None else add(start, var.dim))
-            body += serial([] if var is None else [var], self._copied(row, value))
+            copied = self._copied(row, value)
+            body += copied if var is None else self._each_row(var, copied)
         return serial(self.windows.planes, body)
+
+    def _each_row(self, var: Sym, copied: tuple[Stmt, ...]) -> Iterator[Stmt]:
+        """Loops over rows that are copied so. Where a row is an open number of vectors, but few, that loop is
+        inside: which lanes are there, and where they lie, is then found once for all rows."""
+        inside = [isinstance(s, For) and self._is_short(s.var) for s in copied]
+        rest = tuple(s for s, is_inside in zip(copied, inside, strict=True) if not is_inside)
+        for stmt, is_inside in zip(copied, inside, strict=True):
+            if isinstance(stmt, For) and is_inside:
+                yield replace(stmt, body=serial([var], stmt.body))
+        if rest:
+            yield from serial([var], rest)
+
+    def _is_short(self, var: Sym) -> bool:
+        return not isinstance(var.extent, int) and self.estimate(var) <= SHORT * self.size.lanes
 
     def _ranges(self, var: Sym, element: Expr, *inner: Sym) -> Iterator[tuple[Dim, Sym | None, Expr]]:
         """(start, counter, element) for each range; places where `inner` decide, which count within a turn,
