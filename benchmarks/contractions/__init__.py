@@ -11,5 +11,6 @@ reference  the language in float64 NumPy
 peaks      the least time that the arithmetic of a case takes on this machine
 goals      what must be reached
 tried      what was tried where that was missed
+opened     engines with open sizes beside static ones, `python -m benchmarks open`
 peers      one file for each program
 """
