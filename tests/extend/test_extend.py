@@ -205,11 +205,9 @@ def test_a_strategy_is_a_list_a_field_and_a_line_that_tells_its_kernels(copy):
         "from anyrt.schedule.strategies.tiny import TINY\nfrom anyrt.schedule.tuning",
     )
     copy.replace(lists, "    tuning: Tuning", "    tiny: Strategy = TINY\n    tuning: Tuning")
-    line = (
-        "strategy = self.strategies.tiny if self.sizes.volume(self.group.root) < 9 else self.strategies.map"
-    )
-    last = "return self._kernel(serial(self.vars, (store,))), "
-    copy.replace(naive, last + "self.strategies.map", f"{line}\n        {last}strategy")
+    last = 'self.chosen = "update" if keeps(kernel) else "map"'
+    line = 'self.chosen = "tiny" if self.sizes.volume(self.group.root) < 9 else self.chosen'
+    copy.replace(naive, last, f"{last}\n        {line}")
     program = RUN_GRAPH.format(value='map_("neg", x)')
     printed = copy.run("-c", program).splitlines()[0]
     assert printed == " ".join(["[[-1.0, -2.0, -3.0], [1.0, 2.0, -4.0]]"] * 2)
