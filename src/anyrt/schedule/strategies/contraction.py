@@ -225,15 +225,14 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
     rest = (v for v in (*p.both, *others) if v is not lane)
     beside = prod(map(c.estimate, rest)) * (1 if alone else more)
     own = terms // (words.parts if words else 1)
-    held, most = _even(panels, _kept(plain.panel * own, c, HELD)), tiles
+    across, turns = _across(p, row, lane, plain)
+    each = 1 if turns is None else c.estimate(turns)  # an item reads a panel for each of them
+    held, most = _even(panels, _kept(plain.panel * own * each, c, SHARE if turns else HELD)), tiles
     items = c.pieces.items
     if words is not None and words.copy_rows:
         most, held = 2 * _kept(tall * own, c, SHARE), panels
         items //= COPIED if tiles <= most else COPIED // 2
     at_once, wide = _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)
-    stored = all(stride(s.index, lane) == 1 for s in p.stores)
-    across = not stored and row is not None and all(stride(s.index, row) == 1 for s in p.stores)
-    turns = None if stored or across or row is None else _taking_turns(p, row, plain)
     return replace(
         plain,
         tiles=at_once,
@@ -246,6 +245,14 @@ def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Ti
         turns=turns,
         asked=all(c.past.get(s.buffer, NOT_PAST).tiles == 0 for s in p.stores),
     )
+
+
+def _across(p: Product, row: Sym | None, lane: Sym, t: Tiling) -> tuple[bool, Sym | None]:
+    """Whether results lie side by side along rows, not lanes; else the loop that takes turns with rows."""
+    if row is None or all(stride(s.index, lane) == 1 for s in p.stores):
+        return False, None
+    across = all(stride(s.index, row) == 1 for s in p.stores)
+    return across, None if across else _taking_turns(p, row, t)
 
 
 def _taking_turns(p: Product, row: Sym, t: Tiling) -> Sym | None:
@@ -262,7 +269,6 @@ def _ahead(p: Product, row: Sym | None, t: Tiling, rows: int, once: bool) -> int
         return 0
     tall = -(-rows // -(-rows // t.rows))
     return AHEAD if once else SOON if tall <= LOW and t.registers > 1 else 0
-
 
 
 def _later(p: Product, panels: int, plain: Tiling, tiles: int) -> int:
