@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anyrt.compiler.bounds import Bounded, differing, exact
+from anyrt.compiler.bounds import Bounded, bounded, differing, exact
 from anyrt.compiler.verify import reference
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
@@ -66,6 +66,13 @@ def test_factors_of_bfloat16_below_the_normal_range_may_be_0():
     for size, wrong in ((2.0**-127, False), (2.0**-125, True)):
         wanted = reference(sums, {narrow: np.array([size, 0])}, {})
         assert differing(np.float32(0), wanted, DataType.FLOAT).tolist() == wrong
+
+
+def test_a_wave_of_what_may_be_turns_apart_may_be_anything_from_minus_1_to_1():
+    turns = Bounded(np.float64([30.0]), np.float64([2 * np.pi]))
+    wanted = bounded(b.map_("sin", b.param("x", (1,), DataType.FLOAT)), (turns,), {})
+    found = [differing(np.float32([y]), wanted, DataType.FLOAT).all() for y in (-1, 0, 1, 9)]
+    assert found == [False, False, False, True]
 
 
 def test_nan_must_be_nan():

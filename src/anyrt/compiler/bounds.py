@@ -55,6 +55,7 @@ WEIGHED: Final = 16
 SAFETY: Final = 2.0
 EXACT: Final[Errors] = np.zeros(())
 EQUALITIES: Final = ("eq", "ne")
+WAVES: Final = ("sin", "cos")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +134,8 @@ def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Erro
     error = _shaken(run, args, result, 2.0 if op.dtype is DataType.BOOL else 1.0)
     if op.fn in EQUALITIES or (op.fn == CAST and op.dtype is DataType.BOOL):
         return np.maximum(error, _may_be_equal(*args))
+    if op.fn in WAVES:  # both ends of a range may lie whole turns apart
+        return np.maximum(error, np.minimum(args[0].error, 2.0))
     return error + _turned(*args) if op.fn == "mod" and is_float(op.dtype) else error
 
 
