@@ -302,3 +302,10 @@ def test_rows_that_are_left_and_leave_registers_through_scratch_come_by_four_two
     found = re.findall(r"acc\d+ f32 register (\d+)", print_kernels(low.module.kernels))
     assert {"4", "2", "1"} <= set(found)
     assert verify(low, host(), [{N.name: n} for n in (0, 1, 2, 3, 13, 15, 31)]) == ()
+
+
+@pytest.mark.parametrize(("lanes", "last"), [(102, "< 6 {"), (112, "< 16 {"), (113, "< min(")])
+def test_the_last_panel_has_no_more_registers_than_its_lanes_need(lanes, last):
+    made = text(product("mk,kn->mn", (14, 6), (6, lanes)))
+    assert re.search(r"for vector(\*2)? j\d+ 0.. " + re.escape(last), made)
+    assert made.count("fold") == (1 if lanes == 113 else 2)

@@ -167,6 +167,8 @@ class _Tile:
     row: Sym = field(init=False)
     count: Dim = field(init=False)
     words: Sym = field(init=False)
+    last: int = field(init=False, default=0)  # lanes of the last panel, where that is known to have fewer
+    is_whole: Expr = field(init=False)  # which all others are
     whole: Product = field(init=False)  # with its factors as they are, whatever is copied
     first: Dim = field(init=False, default=0)  # row of an item
     runs: tuple[Run, ...] = field(init=False, default=())  # of memory, to be asked for meanwhile
@@ -192,6 +194,8 @@ class _Tile:
         start = mul(at_panel, t.panel) if cut is None else 0
         whole = t.panel if mod(lanes, t.panel) == 0 else minimum(t.panel, add(lanes, mul(start, -1)))
         within = names.var(lanes if always_fits(lanes, t.panel) else whole, "j")
+        if cut is None and isinstance(lanes, int) and not always_fits(lanes, t.panel):
+            self.last, self.is_whole = lanes % t.panel, alu(Op.LE, index(add(start, t.panel)), index(lanes))
         moved = {lane: add(start, within.dim), **({} if cut is None else {cut: at_panel})}
         self.product = self.whole = _moved(self.product, moved)
         rows = self._copy_rows(mul(turn(chunk), t.tiles * size), t.tiles * size) if t.copy_rows else ()
@@ -360,11 +364,11 @@ class _Tile:
         if self.tiling.row is None:
             return self._tile(0, 1, within)
         first = mul(tile, size)
-        full = self._tile(first, size, within)
+        full = self._panel_tile(first, size, within)
         if mod(self.count, size) == 0:
             return full
         if isinstance(self.count, int):
-            rest = self._tile(first, self.count % size, within)
+            rest = self._panel_tile(first, self.count % size, within)
         else:
             rest = self._rest(first, size, within)
         whole = alu(Op.LE, index(add(first, size)), index(self.count))
@@ -388,6 +392,25 @@ class _Tile:
             done = mul(part.extent or 0, at_once)
             first, left = add(first, done), add(left, mul(done, -1))
         return tuple(body)
+
+    def _panel_tile(self, first: Dim, size: int, within: Sym) -> tuple[Stmt, ...]:
+        """The tile for whole panels, and for the last one with no more registers than it needs."""
+        t = self.tiling
+        few = 1 << (-(-self.last // t.width) - 1).bit_length()
+        if not self.last or few >= t.registers or t.dot is not None or self.kept is not None:
+            return self._tile(first, size, within)
+        whole = self._narrowed(first, size, within, t.panel, t.registers)
+        rest = self._narrowed(first, size, within, self.last, few)
+        return If(self.is_whole, whole), If(alu(Op.NOT, self.is_whole), rest)
+
+    def _narrowed(self, first: Dim, size: int, within: Sym, lanes: int, registers: int) -> tuple[Stmt, ...]:
+        """The tile for so many lanes of a panel."""
+        own, product, tiling = self.names.var(lanes, "j"), self.product, self.tiling
+        self.product = _moved(product, {within: own.dim})
+        self.tiling = replace(tiling, registers=registers)
+        made = self._tile(first, size, own)
+        self.product, self.tiling = product, tiling
+        return made
 
     def _tile(self, first: Dim, size: int, within: Sym, whole: bool = True) -> tuple[Stmt, ...]:
         """So many rows from `first` on; where there are fewer of them, the last one takes their place."""
