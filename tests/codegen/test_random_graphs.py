@@ -98,7 +98,7 @@ def filtered(draw):
     return filtered_case(Drawn(draw))
 
 
-@settings(LIMITS, max_examples=FUZZ or 8)
+@settings(LIMITS, max_examples=FUZZ or 4)
 @given(filtered(), st.sampled_from(LEVELS), st.sampled_from([2, 4]))
 def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, tile):
     assume(case.sizes)

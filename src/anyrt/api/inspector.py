@@ -61,6 +61,7 @@ KINDS: Final = {
     "contraction": "MatrixMultiply",
     "window": "Convolution",
     "strips": "Attention",
+    "update": "KVCacheUpdate",
     "stencil": "Resize",
     "copy": "Reformat",
 }
