@@ -79,6 +79,19 @@ def test_nan_must_be_nan():
     assert differ(b.map_("sqrt", X), [-1, -1, 4, 4], [np.nan, 0, 2, np.nan]) == [False, True, False, True]
 
 
+def test_a_quotient_by_what_may_be_0_may_be_nan():
+    small = Bounded(np.float64([1e-45, 1.0]), np.float64([1e-45, 1e-7]))
+    wanted = bounded(b.map_("div", *[b.param("x", (2,), DataType.FLOAT)] * 2), (small, small), {})
+    assert differing(np.float32([np.nan, np.nan]), wanted, DataType.FLOAT).tolist() == [False, True]
+
+
+def test_a_power_of_a_negative_base_may_be_nan_where_the_exponent_may_be_whole():
+    bases, exponents = np.float64([-2, -2, 2]), Bounded(np.float64([3, 3, 3]), np.float64([1e-7, 0, 1e-7]))
+    xs = (b.param("x", (3,), DataType.FLOAT), b.param("y", (3,), DataType.FLOAT))
+    wanted = bounded(b.map_("pow", *xs), (Bounded(bases, np.float64(0)), exponents), {})
+    assert differing(np.float32([np.nan] * 3), wanted, DataType.FLOAT).tolist() == [False, True, True]
+
+
 def test_stored_arrays_are_exact():
     assert exact(np.float16([1.5]), DataType.HALF).exact
 

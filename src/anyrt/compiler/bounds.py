@@ -111,12 +111,14 @@ def stored(value: Bounded, dtype: DataType) -> Bounded:
 
 
 def differing(got: Array, want: Bounded, dtype: DataType) -> NDArray[np.bool_]:
-    """Where a kernel's result lies outside what its bound allows; rounding is monotone, so ends suffice."""
+    """Where a kernel's result lies outside what its bound allows; rounding is monotone, so ends suffice.
+    Where all numbers are allowed, NaN is, too: a quotient by what may be 0 is an example."""
     with np.errstate(all="ignore"):
         low, high = range_of(want, dtype, SAFETY)
+        any_number = np.equal(low, -np.inf) & np.equal(high, np.inf)
         both_nan = np.not_equal(got, got) & np.not_equal(want.array, want.array)
         inside = np.greater_equal(got, low) & np.less_equal(got, high)
-        return np.asarray(~(inside | both_nan | np.isinf(want.error)))
+        return np.asarray(~(inside | both_nan | any_number | np.isinf(want.error)))
 
 
 def range_of(x: Bounded, dtype: DataType, factor: float) -> tuple[Array, Array]:
@@ -136,7 +138,14 @@ def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Erro
         return np.maximum(error, _may_be_equal(*args))
     if op.fn in WAVES:  # both ends of a range may lie whole turns apart
         return np.maximum(error, np.minimum(args[0].error, 2.0))
+    if op.fn == "pow":
+        return np.where(_may_be_none(*args), np.inf, error)
     return error + _turned(*args) if op.fn == "mod" and is_float(op.dtype) else error
+
+
+def _may_be_none(base: Bounded, exponent: Bounded) -> Array:
+    """Where a power is a number for some exponents of a range only: of a negative base, for whole ones."""
+    return np.logical_and(np.less(base.array, base.error), exponent.error > 0)
 
 
 def _may_be_equal(a: Bounded, b: Bounded | None = None) -> Errors:
