@@ -309,3 +309,27 @@ def test_the_last_panel_has_no_more_registers_than_its_lanes_need(lanes, last):
     made = text(product("mk,kn->mn", (14, 6), (6, lanes)))
     assert re.search(r"for vector(\*2)? j\d+ 0.. " + re.escape(last), made)
     assert made.count("fold") == (1 if lanes == 113 else 2)
+
+
+HELD = {
+    "lanes": product("mk,kn->mn", (75, 64), (64, 300)),
+    "terms side by side": product("mk,nk->mn", (75, 70), (300, 70)),
+    "batches": product("bmk,bkn->bmn", (2, 75, 64), (2, 64, 300)),
+    "open lanes": product("mk,kn->mn", (80, 64), (64, N.dim)),
+    "open rows": product("mk,kn->mn", (N.dim, 64), (64, 300)),
+    "open sum": product("mk,kn->mn", (75, N.dim), (N.dim, 300)),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_panels_of_an_item_are_copied_once_for_all_rows_that_no_cache_keeps(name):
+    """Each copy has its place; tiles read all of them one after the other."""
+    small = replace(REFERENCE, cores=1, l1_bytes=1 << 12, l2_bytes=1 << 16)
+    kernel = lowered(HELD[name], small)
+    copies, tiles = print_kernels(kernel.module.kernels[-1:]).split("for serial t", 1)
+    assert re.search(r"store panel\d+\[.*\*p\d+", copies)
+    assert "for serial p" in tiles
+    assert "store panel" not in tiles
+    assert "fetch panel" in tiles
+    sizes = [{N.name: n} for n in (0, 1, 13, 33, 197)] if HELD[name].symbols else [{}]
+    assert verify(kernel, host(), sizes) == ()

@@ -126,7 +126,7 @@ class Tiling:
     or read, which this instruction sums; `matrix`: in tiles that are always whole, for a multiple of 16
     words; `split`: a word is one term, in two parts. `ahead`: so many terms before they are summed, lanes are
     on their way; `later`: so are those of the panel so many behind this one, a part with each tile; `stream`:
-    so are the rows of the next item."""
+    so are the rows of the next item. `held`: all panels of an item are copied before its tiles."""
 
     row: Sym | None
     lane: Sym
@@ -149,6 +149,7 @@ class Tiling:
     ahead: int = 0
     later: int = 0
     stream: bool = False
+    held: bool = False
 
     @property
     def panel(self) -> int:
@@ -167,6 +168,7 @@ class _Tile:
     row: Sym = field(init=False)
     count: Dim = field(init=False)
     words: Sym = field(init=False)
+    held: tuple[Sym, ...] = field(init=False, default=())  # the panels of an item, where all are copied first
     last: int = field(init=False, default=0)  # lanes of the last panel, where that is known to have fewer
     is_whole: Expr = field(init=False)  # which all others are
     whole: Product = field(init=False)  # with its factors as they are, whatever is copied
@@ -199,6 +201,7 @@ class _Tile:
         moved = {lane: add(start, within.dim), **({} if cut is None else {cut: at_panel})}
         self.product = self.whole = _moved(self.product, moved)
         rows = self._copy_rows(mul(turn(chunk), t.tiles * size), t.tiles * size) if t.copy_rows else ()
+        self.held = (panel,) if t.held and panel.extent != 1 else ()
         panels = self._copy_lanes(within) if t.copy_lanes else ()
         if t.dot is not None:
             self.product = self._by_words()
@@ -210,12 +213,12 @@ class _Tile:
         if t.across and (t.tiles > 1 or t.turns) and t.unit == 1 and not t.matrix:
             many_sums = t.tiles * size * self._turns * t.panel
             self.kept = self._reserve("tiles", self.product.sum.value, many_sums)
-        tiles = _loops([*([t.turns] if t.turns else ()), tile], self._tiles(at_tile, size, within))
+        tiles = _loops([v for v in (t.turns, tile, *self.held) if v], self._tiles(at_tile, size, within))
         if self.kept is not None:
             own = minimum(t.tiles * size, add(self.count, mul(self.first, -1)))
             tiles = (*tiles, *self._after(self.kept, self.first, own, within))
         inside = [] if t.copy_rows or not t.copy_lanes else rest_rows  # a panel is copied once for all
-        body = (*rows, *_loops([panel], (*panels, *serial(inside, tiles))))
+        body = (*rows, *_loops([] if self.held else [panel], (*panels, *serial(inside, tiles))))
         batches = [v for v in self.product.both if v not in (lane, t.turns)]
         shared = [v for v in batches if v in sharing]
         batches = [v for v in batches if v not in sharing]
@@ -225,9 +228,7 @@ class _Tile:
 
     def _rows(self) -> int:
         """Of a tile: as alike as they can be."""
-        if not isinstance(self.count, int):
-            return self.tiling.rows
-        if self.tiling.matrix:
+        if self.tiling.matrix or not isinstance(self.count, int):
             return self.tiling.rows
         tiles, unit = -(-self.count // self.tiling.rows), self.tiling.unit
         return -(-self.count // (tiles * unit)) * unit
@@ -241,7 +242,9 @@ class _Tile:
             return self._copy_split_lanes(within)
         terms, value = self._terms(p.second, first=False)
         place, depth = flat(terms)
-        panel = self._reserve("panel", value, mul(self._deep(depth), width))
+        count = self.tiling.panels if self.held else 1
+        panel = self._reserve("panel", value, mul(self._deep(depth), width * count))
+        place = add(place, mul(flat(self.held)[0], depth))
         fill = Store(panel, add(mul(place, width), within.dim), value)
         self.product = replace(p, second=load(panel, add(mul(place, width), within.dim)))
         if self.tiling.matrix:
@@ -258,11 +261,11 @@ class _Tile:
         are transposed in registers."""
         *outer, last = self.product.summed
         if any(stride(at, last) != 1 or stride(at, within) == 1 for at in dims_of(factor)):
-            return serial((*outer, last), (For(within, Loop.VECTOR, fills),))
+            return serial((*outer, last, *self.held), (For(within, Loop.VECTOR, fills),))
         block, term, at = pieces(self.names, last.extent or 0, SQUARE, "k")
         moved = Rewrite({last: at}).body(fills)
         squares = (For(within, Loop.VECTOR, (For(term, Loop.TILE, (fill,)),)) for fill in moved)
-        return tuple(s for square in squares for s in _loops([*outer, block], (square,)))
+        return tuple(s for square in squares for s in _loops([*self.held, *outer, block], (square,)))
 
     def _copy_split_lanes(self, within: Sym) -> tuple[Stmt, ...]:
         """A panel that has for each term words of the upper parts, behind them those of the lower ones."""

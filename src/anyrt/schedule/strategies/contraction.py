@@ -22,12 +22,14 @@ from anyrt.loops.register_tile import Product, Tiling, join_rows, product_of, re
 from anyrt.loops.whole_turns import whole_turns
 from anyrt.loops.words import narrow
 from anyrt.schedule.nontemporal import NOT_PAST
+from anyrt.schedule.pieces import FLOAT
 from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 from anyrt.schedule.strategies.words import (
     PANEL,
     SIDE,
     WORTH,
+    Words,
     splits,
     stride_in_panel,
     takes_words,
@@ -40,6 +42,7 @@ WAYS = 10  # such rows that it holds beside lanes
 TILES, PANELS = 16, 8  # of an item, at most
 SHARE = 0.25  # of the second cache, what one of the things holds that are read again
 HELD = 0.6  # of it, what panels hold that all items of some rows read again
+LARGE = 0.125  # of it, what rows fill from which several panels are copied before all tiles
 ROWS = 4  # from which panels are worth copying
 COPIED = 4  # times as much is done at once where rows are made words, which other items do again
 WORST = 16  # less than any other score of a loop for the lanes
@@ -49,7 +52,7 @@ LONG = 28  # rows that fill tiles
 MANY = 1 << 20  # rows or lanes, where their number is open
 OFTEN = 8  # tiles that read a panel: with more of them, it does not matter where it came from
 MOVING = (Space.INPUT, Space.ARENA)  # where rows lie that come from further away
-AHEAD = 16  # terms between asking for lanes and summing them, where these are read only once
+AHEAD = 16  # terms between asking for lanes and summing them, where these come from far
 SOON, LOW = 8, 12  # the same where a tile has few rows, and how many these are
 BESIDE = (2, 3, 4)  # results that may be stored together between two lanes
 WIDE = (1, 2, 4, 8)  # registers that a tile may be wide
@@ -187,64 +190,113 @@ def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
 
 
 def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Tiling:
-    width = lanes_for(p.stores, c.machine.vector_bits)
-    width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
-    known = row is None or isinstance(row.extent, int)
-    rows, lanes = 1 if row is None else c.estimate(row), c.estimate(lane)
-    packed = _divides(p.second, lane)
-    most = rows if known or row is None else min(MANY, bounds(row.extent or 0)[1])
-    shape = best_shape(most, lanes, width, c.machine, PANEL if packed else MANY)
-    rows_of = min(shape.rows, WAYS) if _collides(p.first, row) else shape.rows
-    tall = max(1, rows_of // unit) * unit
     alike = lane not in p.both  # for all lanes, the rows' factor is
-    words = words_for(p, row, lane, rows, c.machine) if alike else None
-    plain = Tiling(row, lane, tall, shape.registers, width, 1, 1, unit)
-    if words is not None:
-        plain = replace(plain, dot=words.dot, copy_rows=words.copy_rows, copy_lanes=words.copy_lanes)
-        if words.matrix_rows:
-            plain = replace(plain, rows=words.matrix_rows, registers=SIDE // width, unit=1)
-            plain = replace(plain, matrix=True, split=words.split)
-    tall = plain.rows
-    tiles, panels = -(-rows // tall), -(-lanes // plain.panel)
-    others = [v for v in p.lanes if v is not lane]
-    if lanes <= plain.panel and others:  # lanes are panels already
-        panels = c.estimate(others.pop())
-    more = prod(c.estimate(v) for v in p.rows if v is not row)
-    terms = prod(map(c.estimate, p.summed))
-    far = plain.registers == 1 and _kept(rows * more * terms, c, 1) <= 1  # rows from the last cache
-    in_place = far or _side_by_side(p.second, lane, p.summed) or _moves(p.second, row)
-    if words is None:
-        plain = replace(
-            plain,
-            copy_rows=alike and panels > 1 and not isinstance(p.first, Load),
-            # Lanes that lie apart would be gathered for each row.
-            copy_lanes=((tiles if _reads_lanes(p, lane) else rows) * more >= ROWS or _is_turned(p, lane))
-            and not in_place,
-        )
-    alone = plain.copy_lanes and not plain.copy_rows  # all rows of a panel are in one item
-    rest = (v for v in (*p.both, *others) if v is not lane)
-    beside = prod(map(c.estimate, rest)) * (1 if alone else more)
-    own = terms // (words.parts if words else 1)
+    words = words_for(p, row, lane, _rows(row, c), c.machine) if alike else None
+    plain = _sized(p, row, lane, unit, c, PANEL if _divides(p.second, lane) else MANY)
+    plain = _copied(p, plain, c) if words is None else _worded(plain, words)
+    if words is None and _holds(p, plain, c):
+        plain = replace(_sized(p, row, lane, unit, c, PANEL), copy_lanes=True, held=True)
     across, turns = _across(p, row, lane, plain)
-    each = 1 if turns is None else c.estimate(turns)  # an item reads a panel for each of them
-    held, most = _even(panels, _kept(plain.panel * own * each, c, SHARE if turns else HELD)), tiles
-    items = c.pieces.items
-    if words is not None and words.copy_rows:
-        most, held = 2 * _kept(tall * own, c, SHARE), panels
-        items //= COPIED if tiles <= most else COPIED // 2
-    at_once, wide = _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)
+    plain = replace(plain, across=across or turns is not None, turns=turns)
+    at_once, wide = _item(p, plain, words, c)
+    tiles, more = _parts(p, plain, c)[0], _more_rows(p, row, c)
     return replace(
         plain,
         tiles=at_once,
         panels=wide,
-        ahead=_ahead(p, row, plain, rows, tiles * more == 1) if words is None else 0,
+        ahead=_ahead(p, plain, c, tiles * more == 1) if words is None else 0,
         stream=words is None and _is_windowed(p),
         later=_later(p, wide if at_once < tiles else 1, plain, tiles * more),
-        apart=plain.matrix or across or turns is not None or _weight(p) > LIGHT,
-        across=across or turns is not None,
-        turns=turns,
+        apart=plain.matrix or plain.across or _weight(p) > LIGHT,
         asked=all(c.past.get(s.buffer, NOT_PAST).tiles == 0 for s in p.stores),
     )
+
+
+def _sized(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context, widest: int) -> Tiling:
+    """Tiles of the best shape, of no more than so many lanes, with nothing copied."""
+    width = lanes_for(p.stores, c.machine.vector_bits)
+    width = min(width, c.machine.vector_bits // BITS[p.sum.buffer.stored])
+    known = row is None or isinstance(row.extent, int)
+    most = _rows(row, c) if known or row is None else min(MANY, bounds(row.extent or 0)[1])
+    shape = best_shape(most, c.estimate(lane), width, c.machine, widest)
+    rows = min(shape.rows, WAYS) if _collides(p.first, row) else shape.rows
+    return Tiling(row, lane, max(1, rows // unit) * unit, shape.registers, width, 1, 1, unit)
+
+
+def _worded(plain: Tiling, words: Words) -> Tiling:
+    """The tiling for words of terms, in tiles of matrices where there are such."""
+    made = replace(plain, dot=words.dot, copy_rows=words.copy_rows, copy_lanes=words.copy_lanes)
+    if not words.matrix_rows:
+        return made
+    registers = SIDE // plain.width
+    return replace(made, rows=words.matrix_rows, registers=registers, unit=1, matrix=True, split=words.split)
+
+
+def _copied(p: Product, plain: Tiling, c: Context) -> Tiling:
+    """The tiling with what is dear to read in place copied first."""
+    row, lane = plain.row, plain.lane
+    (tiles, panels), rows, more = _parts(p, plain, c), _rows(row, c), _more_rows(p, row, c)
+    far = plain.registers == 1 and _kept(rows * more * _terms(p, c), c, 1) <= 1  # rows from the last cache
+    in_place = far or _side_by_side(p.second, lane, p.summed) or _moves(p.second, row)
+    # Lanes that lie apart would be gathered for each row.
+    worth = (tiles if _reads_lanes(p, lane) else rows) * more >= ROWS or _is_turned(p, lane)
+    copy_rows = lane not in p.both and panels > 1 and not isinstance(p.first, Load)
+    return replace(plain, copy_rows=copy_rows, copy_lanes=worth and not in_place)
+
+
+def _holds(p: Product, t: Tiling, c: Context) -> bool:
+    """Whether an item copies several panels before its tiles: where the rows' factor is too large to be read
+    again for each panel."""
+    stored = all(stride(s.index, t.lane) == 1 for s in p.stores)
+    plain = stored and t.copy_lanes and not t.copy_rows and _cut(p, t, c) is None
+    large = FLOAT * _rows(t.row, c) * _terms(p, c) >= LARGE * c.machine.l2_bytes
+    return plain and large and _more_rows(p, t.row, c) == 1
+
+
+def _item(p: Product, t: Tiling, words: Words | None, c: Context) -> tuple[int, int]:
+    """Tiles and panels of an item."""
+    tiles, panels = _parts(p, t, c)
+    alone = t.copy_lanes and not t.copy_rows  # all rows of a panel are in one item
+    rest = (v for v in (*p.both, *p.lanes) if v not in (t.lane, _cut(p, t, c)))
+    beside = prod(map(c.estimate, rest)) * (1 if alone else _more_rows(p, t.row, c))
+    own = _terms(p, c) // (words.parts if words else 1)
+    each = 1 if t.turns is None else c.estimate(t.turns)  # an item reads a panel for each of them
+    held = _even(panels, _kept(t.panel * own * each, c, SHARE if t.turns else HELD))
+    if t.held:  # all tiles, where that leaves enough items, so that each panel is copied once
+        fewest = -(-c.pieces.items // (2 * beside))
+        wide = min(held, max(1, panels // fewest))
+        return -(-tiles // -(-fewest // -(-panels // wide))), wide
+    most, items = tiles, c.pieces.items
+    if words is not None and words.copy_rows:
+        most, held = 2 * _kept(t.rows * own, c, SHARE), panels
+        items //= COPIED if tiles <= most else COPIED // 2
+    return _grain((tiles, min(tiles, most)), min(panels, held), beside, alone, items)
+
+
+def _parts(p: Product, t: Tiling, c: Context) -> tuple[int, int]:
+    """How many tiles there are, and how many panels."""
+    cut = _cut(p, t, c)
+    panels = -(-c.estimate(t.lane) // t.panel) if cut is None else c.estimate(cut)
+    return -(-_rows(t.row, c) // t.rows), panels
+
+
+def _cut(p: Product, t: Tiling, c: Context) -> Sym | None:
+    """The loop whose turns are panels already."""
+    others = [v for v in p.lanes if v is not t.lane]
+    return others[-1] if others and c.estimate(t.lane) <= t.panel else None
+
+
+def _rows(row: Sym | None, c: Context) -> int:
+    return 1 if row is None else c.estimate(row)
+
+
+def _more_rows(p: Product, row: Sym | None, c: Context) -> int:
+    """Turns of the other loops over rows."""
+    return prod(c.estimate(v) for v in p.rows if v is not row)
+
+
+def _terms(p: Product, c: Context) -> int:
+    return prod(map(c.estimate, p.summed))
 
 
 def _across(p: Product, row: Sym | None, lane: Sym, t: Tiling) -> tuple[bool, Sym | None]:
@@ -262,11 +314,14 @@ def _taking_turns(p: Product, row: Sym, t: Tiling) -> Sym | None:
     return found if plain and found in (*p.both, *p.lanes) and not t.copy_rows and not t.copy_lanes else None
 
 
-def _ahead(p: Product, row: Sym | None, t: Tiling, rows: int, once: bool) -> int:
-    """How many terms ahead lanes are asked for: those from memory that are read once, and those of low tiles,
-    which are done sooner than the second cache brings the next."""
-    if _moves(p.second, row) or t.copy_lanes:
+def _ahead(p: Product, t: Tiling, c: Context, once: bool) -> int:
+    """How many terms ahead lanes are asked for: those from memory that are read once, those of low tiles,
+    which are done sooner than the second cache brings the next, and of panels that only that one holds."""
+    if t.held:
+        return AHEAD if FLOAT * t.panel * _terms(p, c) > c.machine.l1_bytes else 0
+    if _moves(p.second, t.row) or t.copy_lanes:
         return 0
+    rows = _rows(t.row, c)
     tall = -(-rows // -(-rows // t.rows))
     return AHEAD if once else SOON if tall <= LOW and t.registers > 1 else 0
 
@@ -301,7 +356,7 @@ def _even(count: int, most: int) -> int:
 
 def _kept(elements: int, c: Context, share: float) -> int:
     """How many of so many elements a share of the second cache holds."""
-    return max(1, int(share * c.machine.l2_bytes) // (4 * max(1, elements)))
+    return max(1, int(share * c.machine.l2_bytes) // (FLOAT * max(1, elements)))
 
 
 def _grain(tiles: tuple[int, int], panels: int, beside: int, alone: bool, most: int) -> tuple[int, int]:
