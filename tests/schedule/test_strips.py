@@ -190,3 +190,10 @@ def test_scores_of_batches_are_made_in_strips_without_a_fold_between(keys):
     lowered = native.lower(Graph((("q", q), ("k", k), ("v", v)), (("y", y),)), {}, Sizes({}), machine=SMALL)
     assert [x.kind for x in lowered.schedules[0].launches] == ["strips"]
     assert verify(lowered, host(), [{}]) == ()
+
+
+def test_products_of_one_batch_with_weights_are_not_made_in_strips():
+    x, w = b.param("x", (1, 60, 64), F), b.param("w", (1, 64, 64), F)
+    y = b.contract("bmk,bkn->bmn", b.map_("tanh", b.contract("bmk,bkn->bmn", x, w)), w)
+    lowered = native.lower(Graph((("x", x), ("w", w)), (("y", y),)), {}, Sizes({}), machine=SMALL)
+    assert "strips" not in {x.kind for x in lowered.schedules[0].launches}

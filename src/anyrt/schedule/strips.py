@@ -215,7 +215,7 @@ def _strip(
         # Several axes of rows, as heads that share keys are one: a strip has rows of the last of them.
         batches = tuple(n for n, label in enumerate(how.out) if label in labels and n not in rows[-1:])
         whole = rows and all(label in how.out for label in labels[:-1]) and labels[-1] not in how.out
-        inside = _inside(arg, _has_batches(how)) if whole else None
+        inside = _inside(arg, _has_batches(value, how)) if whole else None
         outside = None if inside is None else _outside(inside, value, uses)
         if inside is None or outside is None:
             continue
@@ -319,9 +319,11 @@ def _partial(strip: Strip) -> Strip:
     return replace(strip, reach=end, masks=hiding, block=max(strip.block, PANEL) if hiding else strip.block)
 
 
-def _has_batches(how: Contracted) -> bool:
-    """True where each batch has operands of its own, not weights, which each strip would read again."""
-    return not set(how.left).isdisjoint(set(how.right) & set(how.out))
+def _has_batches(value: Value, how: Contracted) -> bool:
+    """True where each of several batches has operands of its own, not weights, which each strip would read
+    again."""
+    shared = set(how.left) & set(how.right)
+    return any(label in shared and size != 1 for label, size in zip(how.out, value.shape, strict=True))
 
 
 def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
@@ -340,9 +342,9 @@ def _inside(arg: Value, batched: bool) -> frozenset[Value] | None:
     if not is_inside(arg):
         return None
     inside = {v for v, leading in leads.items() if leading}
-    found = [v.compute for v in inside if isinstance(v.compute, Contracted)]
+    found = [(v, v.compute) for v in inside if isinstance(v.compute, Contracted)]
     folds = any(isinstance(v.compute, Folded) for v in inside)
-    return frozenset(inside) if len(found) == 1 and (folds or (batched and _has_batches(found[0]))) else None
+    return frozenset(inside) if len(found) == 1 and (folds or (batched and _has_batches(*found[0]))) else None
 
 
 def _outside(
