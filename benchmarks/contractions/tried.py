@@ -51,6 +51,12 @@ TRIED: tuple[Tried, ...] = (
         "items of 7 or 14 tiles and one panel: 0.98 to 1.03 ×; all tiles in one item: 0.92 ×",
     ),
     Tried(
+        "product_[124]x.*",
+        "plans in large pages: 1331 to between 1158 and 1175 µs at 4x4096x4096",
+        "lanes asked for 16 terms ahead, as they are read once: kept, not measured alone",
+        "one of both threads without a core of its own, as other programs cause it: 2404 µs",
+    ),
+    Tried(
         "product_.*",
         "terms in blocks of 256 to 1024, whose lanes stay in the first cache: 0.97 to 1.05 ×",
         "lanes asked for 4, 8, 16 and 24 terms ahead: 0.99 to 1.03 × at 1024; kept for few rows",
@@ -87,7 +93,7 @@ TRIED: tuple[Tried, ...] = (
         "twice as many items: 55–58 to 67 µs",
     ),
     Tried(
-        "conv_mobilenetv2_(96x112to96|144x56to144)_k3s2.*",
+        "conv_(mobilenetv2|efficientnetb0)_.*_k[35]s[12]g.*",
         "the next image fetched while one is copied: no steady change",
         "strided rests read by whole vectors: 18 to 14 µs at 192x28, nothing at 144x56",
         "zeros all over the image first, as leftovers in scratch are slow: 260 to 97 µs for 5 × 5",
@@ -193,6 +199,12 @@ TRIED: tuple[Tried, ...] = (
         "exponentials in 14 instructions instead of 23: 204 to 161 µs at 512x1000 with the next",
         "exponentials computed twice instead of stored and loaded: with the first",
         "one reciprocal for each row instead of divisions: 211 to 152 µs with both",
+    ),
+    Tried(
+        "network_encoder.*",
+        "the next panel and the next item's rows asked for meanwhile: 85.2 to 78.2 ms",
+        "both products of an MLP in strips: 78.9 to 99.3 ms, taken back",
+        "rows of every tensor between kernels asked for: 97.8 to 100.1 ms, dropped",
     ),
     Tried(
         "network_resnet50.*",
