@@ -56,7 +56,7 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
   }
   if not(or(e3, e4)) {
     for vector i1 0.. < 300 {
-      bound v.3 tap 0..2147483647 below n = pos0.0[i1]
+      bound v.3 tap 0..2147483647 below n = pos0[i1]
       store y[i1] = x[v.3]
     }
   }
@@ -69,4 +69,31 @@ def test_positions_that_descend_have_no_classes(after):
     tables = Tables()
     tables.table(Border(SampleMode.REFLECT, -2, -1), N.dim, 300)
     reason = after(TEXT, lambda k: version(k, tables), tables)
-    assert reason == "no vector loop follows a table of an open class"
+    assert reason == "no vector loop follows a table of a class"
+
+
+def test_what_is_summed_at_a_time_is_written_once_and_only_where_all_sizes_are_certain(after):
+    tables = Tables()
+    tables.table(NEAREST, 200, 300)
+    for size, wanted in ((256, "pos0.1[i1]"), (255, None)):
+        text = f"""
+buffer acc f32 register 1 offset 0
+buffer pos0 i32 table 300 offset 0
+buffer x FLOAT input {size} offset 0
+buffer y FLOAT output 300 offset 0
+kernel "k" p0 0.. < 1 work 1 scratch 0 {{
+  for vector i1 0.. < 300 {{
+    alloc acc = 0.0:f32
+    for serial k2 0.. < 40 {{
+      bound v0 tap 0..2147483647 below 200 = pos0[i1]
+      fold acc add x[v0]
+    }}
+    store y[i1] = acc[0]
+  }}
+}}
+"""
+        made = after(text, lambda k: version(k, tables), tables)
+        if wanted is None:
+            assert made == "no vector loop follows a table of a class"
+        else:
+            assert wanted in made

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import host
@@ -11,11 +12,12 @@ from anyrt.compiler.verify import verify
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
+from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
-from anyrt.prims.taps import Linear
+from anyrt.prims.taps import Linear, Nearest
 from anyrt.schedule.cost import Sizes
 
 ROWS, WIDTH = Sym("x.0", 1, 512), Sym("x.1", 1, 512)
@@ -41,7 +43,7 @@ def classes(found: native.Lowered) -> list[int]:
     ("rows", "width", "out", "wanted"),
     [
         (9, 50, 75, [1]),
-        (9, 50, 20, [3]),
+        (9, 50, 20, [4]),
         (9, 500, 20, [0]),
         (ROWS.dim, 50, 75, [0, 1]),
         (ROWS.dim, 50, 20, [0, 4]),
@@ -55,6 +57,18 @@ def test_only_versions_that_may_run_are_written(rows, width, out, wanted):
     assert classes(found) == wanted
     sizes = [{ROWS.name: m, WIDTH.name: n} for m, n in ((1, 1), (1, 75), (9, 150), (9, 300), (9, 512))]
     assert verify(found, host(), sizes) == ()
+
+
+@pytest.mark.parametrize(("depth", "wanted"), [(1, 0), (12, 0), (13, 1), (40, 1)])
+def test_a_product_picks_repeated_lanes_from_registers_of_large_operands_only(depth, wanted):
+    x = b.param("x", (depth, 20), DataType.FLOAT)
+    w = b.const(np.linspace(-1, 1, 3 * depth).reshape(depth, 3), DataType.FLOAT)
+    product = b.contract("km,kn->mn", x, w)
+    y = b.taps(product, 0, 33, Nearest(Coordinate.HALF_PIXEL, Selector.FORMULA, Rounding.HALF_UP))
+    graph = Graph((("x", x),), (("y", y),), {})
+    found = native.lower(graph, constant_offsets(graph), Sizes({}))
+    assert classes(found) == [wanted]
+    assert verify(found, host(), [{}]) == ()
 
 
 def test_what_never_has_elements_needs_no_table():

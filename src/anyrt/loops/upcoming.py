@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from anyrt.core.dims import Dim, Sym, add, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, depends, mul, substitute
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import Expr, Fetch, Load
 from anyrt.loops.nest import Names, flat, stride, turn
@@ -79,6 +79,8 @@ def next_panel(lanes: Expr, summed: tuple[Sym, ...], item: Item, later: int, nam
     step = step // item.panels if moving is item.many else step
     each = -(-item.lanes // tiles)
     begin = substitute(lanes.index, dict.fromkeys((*summed, item.lane), 0))
+    if _moves_still(begin, (*summed, item.lane, item.row)):
+        return None
     done = mul(mul(turn(item.chunk), item.tiles), flat(summed)[1])
     return Run(lanes.buffer, add(begin, add(later * step, mul(done, each))), each, summed, item.tiles)
 
@@ -101,6 +103,8 @@ def next_rows(
     near = tuple(v for v in summed if step[v] <= far)
     own = 1 + step[tile] * (tiles - 1) + sum(step[v] * (_turns(v) - 1) for v in (i, *near))
     begin = substitute(at, {**dict.fromkeys((i, *near), 0), tile: mul(turn(item.chunk), item.tiles)})
+    if _moves_still(begin, (*near, item.lane, item.row)):
+        return None
     run = Run(rows.buffer, add(begin, max(far, own)), 0, near)
     return _spread(run, min(far, own), tiles, item.panel)
 
@@ -114,6 +118,12 @@ def _spread(run: Run, count: int, tiles: int, panel: Sym) -> Run:
         if isinstance(panel.extent, int) and turns * panel.extent <= count:
             turns, run = turns * panel.extent, replace(run, panel=panel)
     return replace(run, each=-(-count // turns))
+
+
+def _moves_still(begin: Dim, vars: Sequence[Sym]) -> bool:
+    """True where the start of a run moves with loops that it should not know: lanes that differ from row to
+    row, as of a view with windows, or positions computed from a counter."""
+    return any(depends(begin, v) for v in vars)
 
 
 def _turns(var: Sym) -> int:

@@ -30,8 +30,9 @@ from anyrt.loops.tables import LEAST, SLOPES, Table, Tables
 
 
 def version(kernel: Kernel, tables: Tables) -> Kernel | Fail:
-    """Every nest around a vector loop, in versions for the classes of the tables that the loop reads."""
-    return changed(kernel, _versions(kernel.body, tables), "no vector loop follows a table of an open class")
+    """Every nest around a vector loop, in versions for the classes of the tables that the loop reads; other
+    loops take a class only where all sizes say so beforehand."""
+    return changed(kernel, _versions(kernel.body, tables), "no vector loop follows a table of a class")
 
 
 def _versions(body: Sequence[Stmt], tables: Tables) -> tuple[Stmt, ...]:
@@ -43,8 +44,23 @@ def _versions(body: Sequence[Stmt], tables: Tables) -> tuple[Stmt, ...]:
         elif isinstance(stmt, If | For) and not (isinstance(stmt, For) and stmt.kind is Loop.VECTOR):
             out.append(replace(stmt, body=_versions(stmt.body, tables)))
         else:
-            out.append(stmt)
+            out.append(_settled(stmt, tables))
     return tuple(out)
+
+
+def _settled(stmt: Stmt, tables: Tables) -> Stmt:
+    """A statement that is written once, reading tables of the classes that are certain."""
+    read: dict[Table, list[Buffer]] = {}
+    for x in loads_of(leaves((stmt,))):
+        for sym in symbols(x.index):
+            table = _table(sym, tables)
+            if table is not None:
+                read.setdefault(table, []).append(x.buffer)
+    for table, buffers in read.items():
+        slope, tests = next(_classes([table], buffers), (0, []))
+        if slope and not tests:
+            (stmt,) = _with(stmt, [table], slope)
+    return stmt
 
 
 def _vector_loop(stmt: Stmt) -> For | None:
@@ -61,17 +77,20 @@ def _vector_loop(stmt: Stmt) -> For | None:
 def _nest(stmt: Stmt, loop: For, tables: Tables) -> Sequence[Stmt]:
     found = ((x, _followed(x, loop.var, tables)) for x in loads_of(leaves(loop.body)))
     reads = [(x, t) for x, t in found if t is not None]
-    if all(t.positions.slope and always_le(LEAST, x.buffer.entries) for x, t in reads):
+    if not reads:
         return (stmt,)
     buffers = dict.fromkeys(x.buffer for x, _ in reads)
     used = {t.positions.name: t for _, t in reads}
     out: list[Stmt] = []
     before: Expr | None = None
     for slope, tests in _classes(used.values(), buffers):
+        if not tests:  # nor is there a class after one that always holds
+            made = _with(stmt, used.values(), slope)
+            return made if before is None else (*out, _guarded(None, before, made))
         here = reduce(lambda a, b: alu(Op.AND, a, b), tests)
         out += [_guarded(here, before, _with(stmt, used.values(), slope))]
         before = here if before is None else alu(Op.OR, before, here)
-    far = _with(stmt, used.values(), 0)
+    far = (stmt,)
     return far if before is None else (*out, _guarded(None, before, far))
 
 
@@ -81,9 +100,16 @@ def _followed(x: Load, widened: Sym, tables: Tables) -> Table | None:
         if isinstance(sym.source, Load) and sym.source.buffer.space is Space.TABLE:
             moved = linear(sym.source.index, widened)
             if moved is not None and moved[0] == 1:
-                table = tables.of(sym.source.buffer)
-                return None if table is None or not table.ascends else table
+                return _table(sym, tables)
     return None
+
+
+def _table(sym: Sym, tables: Tables) -> Table | None:
+    """The ascending table that a position comes from."""
+    if not isinstance(sym.source, Load) or sym.source.buffer.space is not Space.TABLE:
+        return None
+    table = tables.of(sym.source.buffer)
+    return None if table is None or not table.ascends else table
 
 
 def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator[tuple[int, list[Expr]]]:

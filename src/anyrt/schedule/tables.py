@@ -10,25 +10,14 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, mod, mul
+from anyrt.core.dims import Dim, add, floordiv, maximum, mod, mul
 from anyrt.ir.buffer import LANES, Addresses, Buffer, Scalar, Space
 from anyrt.ir.kernel import Expr, Kernel, Store, bound, cast, index, load
 from anyrt.loops.nest import Names
-from anyrt.loops.tables import SLOPES
 from anyrt.loops.tables import Table as AnyTable
 from anyrt.prims.taprules import TapRule
 
 TOP = (1 << 31) - 1
-STEEPEST = SLOPES[-1]
-
-
-def slope_of(rule: TapRule, n_in: Dim, n_out: Dim) -> int:
-    """The class of a table's slope, 0 where that depends on sizes or is steeper than all."""
-    steps = rule.steps(n_in, n_out)
-    if steps is None:
-        return 0
-    before, after = steps
-    return next((k for k in range(1, STEEPEST + 1) if always_le(before, mul(after, k))), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +97,7 @@ class Tables:
         if key not in self.made:
             # One entry at least, which is read beside a condition that discards it.
             count, number = mul(maximum(n_out, 1), rule.count * group), len(self.made)
-            slope = slope_of(rule, n_in, n_out)
-            positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), slope=slope, group=group)
+            positions = replace(self._buffer(f"pos{number}", Scalar.I32, count), group=group)
             weights = self._buffer(f"wgt{number}", Scalar.F32, count) if rule.weighs else None
             self.made[key] = Table(positions, weights, rule, n_in, n_out)
         return self.made[key]

@@ -6,6 +6,7 @@ as they are, and each lane picks its element: one instruction for two registers,
 
 from __future__ import annotations
 
+from anyrt.backends.cpu.transpose import cut, joined, shuffle
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
@@ -39,19 +40,27 @@ def pick(w: Writer, scope: Scope, type: Scalar, start: str, places: str, lanes: 
     for k in range(count):
         at = w.put(scope, f"getelementptr i8, ptr {start}, i64 {k * REGISTER}") if k else start
         parts.append(w.put(scope, f"load {whole}, ptr {at}, align {size}"))
+    kind, narrow = ll.vector(type, lanes), f"<{lanes} x {element}>"
+    width = min(lanes, each)
+    pieces = [
+        _piece(w, scope, size, parts, piece, width) for piece in cut(w, scope, places, "i32", lanes, width)
+    ]
+    (picked,) = joined(w, scope, pieces, element, width, lanes)
+    return picked if kind == narrow else w.put(scope, f"bitcast {narrow} {picked} to {kind}")
+
+
+def _piece(w: Writer, scope: Scope, size: int, parts: list[str], places: str, lanes: int) -> str:
+    """At most a register of lanes."""
+    each = REGISTER // size
+    whole, element = f"<{each} x i{8 * size}>", f"i{8 * size}"
     wanted = _widened(w, scope, places, lanes, each, element)
-    pairs = [_two(w, scope, size, whole, parts[k : k + 2], wanted) for k in range(0, count, 2)]
+    pairs = [_two(w, scope, size, whole, parts[k : k + 2], wanted) for k in range(0, len(parts), 2)]
     picked = pairs[0]
     if len(pairs) == 2:
         high = w.put(scope, f"and {whole} {wanted}, {_splat(2 * each, element, each)}")
         upper = w.put(scope, f"icmp ne {whole} {high}, zeroinitializer")
         picked = w.put(scope, f"select <{each} x i1> {upper}, {whole} {pairs[1]}, {whole} {pairs[0]}")
-    narrow = f"<{lanes} x {element}>"
-    if lanes != each:
-        order = ", ".join(f"i32 {i}" for i in range(lanes))
-        picked = w.put(scope, f"shufflevector {whole} {picked}, {whole} poison, <{lanes} x i32> <{order}>")
-    kind = ll.vector(type, lanes)
-    return picked if kind == narrow else w.put(scope, f"bitcast {narrow} {picked} to {kind}")
+    return picked if lanes == each else shuffle(w, scope, picked, "poison", element, each, list(range(lanes)))
 
 
 def _widened(w: Writer, scope: Scope, places: str, lanes: int, each: int, element: str) -> str:

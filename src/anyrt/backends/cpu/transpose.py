@@ -33,8 +33,8 @@ def transpose(w: Writer, scope: Scope, rows: list[str], element: str, columns: i
             _interleave(w, scope, a, b, element, columns, columns, half) for a, b in pairs for half in (0, 1)
         ]
     if count < columns:
-        return [r for row in rows for r in _cut(w, scope, row, element, columns, count)]
-    return _joined(w, scope, rows, element, columns, count)
+        return [r for row in rows for r in cut(w, scope, row, element, columns, count)]
+    return joined(w, scope, rows, element, columns, count)
 
 
 def columns(
@@ -53,7 +53,7 @@ def columns(
         places = [[address(r, first) for r in range(k, rows, block)] for k in range(block)]
         load = f"load <{block} x {name}>, ptr "
         pieces = [[w.put(scope, f"{load}{p}, align {size}") for p in some] for some in places]
-        parts = [_joined(w, scope, some, name, block, rows)[0] for some in pieces]
+        parts = [joined(w, scope, some, name, block, rows)[0] for some in pieces]
         for _ in range(block.bit_length() - 1):
             pairs = zip(parts[: block // 2], parts[block // 2 :], strict=True)
             parts = [
@@ -79,7 +79,7 @@ def shuffle(w: Writer, scope: Scope, a: str, b: str, element: str, length: int, 
     return w.put(scope, f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{order}>")
 
 
-def _joined(w: Writer, scope: Scope, rows: list[str], element: str, length: int, width: int) -> list[str]:
+def joined(w: Writer, scope: Scope, rows: list[str], element: str, length: int, width: int) -> list[str]:
     """Neighbouring vectors put together until they have `width` lanes."""
     while length < width:
         pairs = zip(rows[::2], rows[1::2], strict=True)
@@ -88,8 +88,10 @@ def _joined(w: Writer, scope: Scope, rows: list[str], element: str, length: int,
     return rows
 
 
-def _cut(w: Writer, scope: Scope, row: str, element: str, length: int, width: int) -> list[str]:
+def cut(w: Writer, scope: Scope, row: str, element: str, length: int, width: int) -> list[str]:
     """A vector in pieces of `width` lanes."""
+    if length == width:
+        return [row]
     starts = range(0, length, width)
     return [shuffle(w, scope, row, "poison", element, length, list(range(k, k + width))) for k in starts]
 

@@ -23,7 +23,7 @@ from anyrt.loops.whole_turns import whole_turns
 from anyrt.loops.words import narrow
 from anyrt.schedule.nontemporal import NOT_PAST
 from anyrt.schedule.pieces import FLOAT
-from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, parallel
+from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VECTORISE, VERSION, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 from anyrt.schedule.strategies.words import (
     PANEL,
@@ -410,5 +410,6 @@ CONTRACTION: Strategy = (
     COLLAPSE,
     Step("register tile", _tile),
     VECTORISE,
+    VERSION,
     NONTEMPORAL,
 )

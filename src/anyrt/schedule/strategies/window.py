@@ -15,7 +15,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import stride
 from anyrt.loops.window_tile import Size, Slide, Windows, window_tile, windows_of
-from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, parallel
+from anyrt.schedule.strategies.common import COLLAPSE, NONTEMPORAL, VERSION, parallel
 from anyrt.schedule.strategies.step import Context, Step, Strategy
 
 SHARE = 2  # of the nearest cache: what one copy has
@@ -70,5 +70,6 @@ def _band(w: Windows, rows: Slide, tile: int, c: Context) -> int | None:
 WINDOW: Strategy = (
     COLLAPSE,
     Step("window tile", _tile),
+    VERSION,
     NONTEMPORAL,
 )
