@@ -42,9 +42,9 @@ from anyrt.ir.kernel import (
     load,
 )
 from anyrt.ir.rewrite import Fail
-from anyrt.ir.statements import dims_of
+from anyrt.ir.statements import dims_of, loops, stores
 from anyrt.ir.visit import Rewrite
-from anyrt.loops.nest import Estimate, Names, reserve, serial, stride, turn
+from anyrt.loops.nest import Estimate, Names, moves, reserve, serial, stride, turn
 from anyrt.loops.register_tile import pieces, product_of
 from anyrt.loops.split_by_range import first_inside, ranges
 
@@ -221,14 +221,17 @@ class _Tiles:
 
     def build(self) -> tuple[Kernel, int]:
         """The kernel, and how many of its outer loops are its items. What no image changes of the copy, its
-        border, is stored once for all of an item, behind zeros everywhere."""
+        border, is stored once for all of an item, behind zeros everywhere; a border that moves from image to
+        image is stored with each."""
         *outer, last = self.windows.outer or (self.names.var(1, "c"),)
         block, within, at = pieces(self.names, last.extent or 0, self.size.images, "c")
         fill = self._fill()
-        still, moving = _kept(fill, _is_border), _kept(fill, _is_moving)
+        moving, still = _kept(fill, _is_moving), (self._zeros(), *_kept(fill, _is_border))
+        if _moves_border(fill, last):
+            moving, still = (*still, *moving), ()
         each = Rewrite({last: at}).body((*moving, *self._tiles()))
         items = [v for v in (*outer, block, self.band) if v.extent != 1]
-        body = (self._zeros(), *still, *serial([within] if within.extent != 1 else [], each))
+        body = (*still, *serial([within] if within.extent != 1 else [], each))
         return replace(self.kernel, body=serial(items, body)), len(items)
 
     # ---- the image ----------------------------------------------------------------------------
@@ -351,13 +354,13 @@ class _Tiles:
         row = Rewrite({rows.out: place(i.dim)}).dim(rows.place)
         at = self._place(self._row(row), add(columns.place, self.shift))
         term: tuple[Stmt, ...] = (Fold(sums, Op.ADD, alu(Op.MUL, w.factor, load(self.image, at)), i.dim),)
-        loops = [v for v in (columns.tap, *w.planes, i, rows.tap) if v is not None]
+        vars = [v for v in (columns.tap, *w.planes, i, rows.tap) if v is not None]
         copies = self.size.registers
-        for var in reversed(loops):
+        for var in reversed(vars):
             copies *= var.extent if isinstance(var.extent, int) else COPIES + 1
             term = (For(var, Loop.UNROLL if var is i or copies <= COPIES else Loop.SERIAL, term),)
-        stores = _of_sums(w, add(self.start, place(e.dim)), rows.out, load(sums, e.dim))
-        body = (Alloc(sums, w.sum.value), *term, For(e, Loop.UNROLL, stores))
+        kept = _of_sums(w, add(self.start, place(e.dim)), rows.out, load(sums, e.dim))
+        body = (Alloc(sums, w.sum.value), *term, For(e, Loop.UNROLL, kept))
         return (For(columns.out, Loop.VECTOR, body, self.size.registers),)
 
 
@@ -368,6 +371,11 @@ def _of_sums(w: Windows, row: Dim, out: Sym, total: Expr) -> tuple[Stmt, ...]:
         return total if isinstance(x, Load) and x.buffer == w.sum.buffer else None
 
     return Rewrite({out: row}, rule=found).body(w.stores)
+
+
+def _moves_border(fill: Sequence[Stmt], image: Sym) -> bool:
+    """True where it depends on the image which elements of its copy lie inside."""
+    return moves([*(s.var.extent or 0 for s in loops(fill)), *(s.index for s in stores(fill))], image)
 
 
 def _is_border(value: Expr) -> bool:

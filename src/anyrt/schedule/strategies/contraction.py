@@ -190,7 +190,7 @@ def _score(p: Product, lane: Sym, c: Context) -> tuple[int, int]:
 
 
 def _tiling(p: Product, row: Sym | None, lane: Sym, unit: int, c: Context) -> Tiling:
-    alike = lane not in p.both  # for all lanes, the rows' factor is
+    alike = lane not in p.both and not _moves(p.second, row)  # for all lanes and rows, the other factor is
     words = words_for(p, row, lane, _rows(row, c), c.machine) if alike else None
     plain = _sized(p, row, lane, unit, c, PANEL if _divides(p.second, lane) else MANY)
     plain = _copied(p, plain, c) if words is None else _worded(plain, words)
