@@ -85,6 +85,14 @@ def test_a_quotient_by_what_may_be_0_may_be_nan():
     assert differing(np.float32([np.nan, np.nan]), wanted, DataType.FLOAT).tolist() == [False, True]
 
 
+def test_a_quotient_by_what_may_be_0_is_any_number():
+    y = b.param("y", (2,), DataType.FLOAT)
+    small = Bounded(np.float64([7e-83, 1.0]), np.float64([1e-44, 1e-44]))
+    for made, args in ((b.map_("div", y, y), (small, small)), (b.map_("recip", y), (small,))):
+        wanted = bounded(made, args, {})
+        assert differing(np.float32([np.nan, 2]), wanted, DataType.FLOAT).tolist() == [False, True]
+
+
 def test_a_power_of_a_negative_base_may_be_nan_where_the_exponent_may_be_whole():
     bases, exponents = np.float64([-2, -2, 2]), Bounded(np.float64([3, 3, 3]), np.float64([1e-7, 0, 1e-7]))
     xs = (b.param("x", (3,), DataType.FLOAT), b.param("y", (3,), DataType.FLOAT))
@@ -107,6 +115,11 @@ def test_a_remainder_by_a_rounded_divisor_is_any_below_it_where_the_quotient_is_
     small = float(np.float32(1e-4))  # the quotient is 5e7
     assert differ(left, [small] * 4, [0.0, 9e-9, 0.5e-8, 3e-8]) == [False, False, False, True]
     assert differ(left, [0.3] * 4, [0.05, 0.05, 0.06, 0.08]) == [False, False, True, True]
+
+
+def test_a_remainder_of_more_turns_than_are_counted_is_any_below_the_divisor():
+    left = b.map_("mod", b.scalar(1.0, X), X)
+    assert differ(left, [4.1e-16] * 4, [1e-16, -4e-16, 2e-15, 0.1]) == [False, False, True, True]
 
 
 def test_nan_that_a_type_without_it_may_have_held_is_left_open_further_on():

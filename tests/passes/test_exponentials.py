@@ -34,3 +34,10 @@ def test_sums_that_may_be_small_stay_divisors():
     assert functions(b.map_("div", X, by_column)) == "div"
     other = b.reduce_("max", b.map_("neg", X), (1,))
     assert functions(b.map_("div", X, b.reduce_("sum", powers(1, other), (1,)))) == "div"
+
+
+def test_a_part_of_a_larger_tensor_repeats_nothing():
+    large = b.param("y", (3, 9), DataType.FLOAT)
+    part = b.slice_(large, (0, 2), (3, 4), (1, 1))
+    ((_, value),) = simplify(Graph((("x", X), ("y", large)), (("z", b.map_("div", X, part)),))).outputs
+    assert value.op.fn == "div"

@@ -6,9 +6,10 @@ import random
 import numpy as np
 import pytest
 
+from anyrt.core.dims import Sym
 from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Symbol, Value, walk
 from anyrt.ir.interpret import compute, interpret
 from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import Fail, Rule, rewrite
@@ -125,3 +126,22 @@ def test_weights_of_one_row_of_values_are_divided_where_they_are():
     powers = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, (0,))))
     y = b.contract("j,j->", b.map_("div", powers, b.reduce_("sum", powers, (0,))), x)
     assert rewrite(Graph((("x", x),), (("y", y),)), [LATE_DIVISION]).outputs == (("y", y),)
+
+
+@pytest.mark.parametrize(
+    ("least", "limit", "wanted"), [(0, None, 0), (0, 1.0, 0), (1, None, 0), (0, -1.0, 1)]
+)
+def test_weights_of_no_keys_have_zeros_as_their_product(least, limit, wanted):
+    """`wanted`: the number of quotients that stay where they are, as their sum may be 0 or less."""
+    keys = Sym("x.1", least, 9)
+    x, v = b.param("x", (2, keys.dim), DataType.FLOAT), b.param("v", (keys.dim, 3), DataType.FLOAT)
+    powers = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, (1,))))
+    total = b.reduce_("sum", powers, (1,))
+    total = total if limit is None else b.map_("max", total, b.scalar(limit, total))
+    y = b.contract("ij,jk->ik", b.map_("div", powers, total), v)
+    made = rewrite(Graph((("x", x), ("v", v)), (("y", y),), {}, (Symbol(keys, "x", 1),)), [LATE_DIVISION])
+    ((_, found),) = made.outputs
+    assert (found == y) == bool(wanted)
+    for n in range(least, 3):
+        feeds = {"x": np.ones((2, n), np.float32), "v": np.ones((n, 3), np.float32)}
+        assert (interpret(made, feeds)["y"] == (1.0 if n else 0.0)).all()

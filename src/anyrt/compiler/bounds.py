@@ -56,6 +56,8 @@ SAFETY: Final = 2.0
 EXACT: Final[Errors] = np.zeros(())
 EQUALITIES: Final = ("eq", "ne")
 WAVES: Final = ("sin", "cos")
+QUOTIENTS: Final = ("div", "div_short", "recip")
+EXACT_TURNS: Final = 2.0**47  # of a remainder: the quotient, up to which it is one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +140,10 @@ def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Erro
         return np.maximum(error, _may_be_equal(*args))
     if op.fn in WAVES:  # both ends of a range may lie whole turns apart
         return np.maximum(error, np.minimum(args[0].error, 2.0))
+    if op.fn in QUOTIENTS:  # by what may be 0: any number
+        divisor = args[-1]
+        none = np.less_equal(np.abs(divisor.array), SAFETY * divisor.error) & (divisor.error > 0)
+        return np.where(none, np.inf, error)
     if op.fn == "pow":
         return np.where(_may_be_none(*args), np.inf, error)
     return error + _turned(*args) if op.fn == "mod" and is_float(op.dtype) else error
@@ -157,9 +163,10 @@ def _may_be_equal(a: Bounded, b: Bounded | None = None) -> Errors:
 
 def _turned(a: Bounded, b: Bounded) -> Errors:
     """The whole divisor where a remainder may have moved by much of it: there both ends of a range may lie
-    close together, a turn apart."""
-    period = np.abs(b.array)
-    return np.where(a.error + np.abs(np.divide(a.array, b.array)) * b.error > period / 4, period, 0.0)
+    close together, a turn apart; and where there are more turns than a quotient counts."""
+    period, turns = np.abs(b.array), np.abs(np.divide(a.array, b.array))
+    unsure = (a.error + turns * b.error > period / 4) | (turns >= EXACT_TURNS)
+    return np.where(unsure, period, 0.0)
 
 
 def _shaken(run: Run, args: tuple[Bounded, ...], result: Array, factor: float = 1.0) -> Errors:

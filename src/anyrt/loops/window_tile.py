@@ -256,7 +256,10 @@ class _Tiles:
     def _each_row(self, var: Sym, copied: tuple[Stmt, ...]) -> Iterator[Stmt]:
         """Loops over rows that are copied so. Where a row is an open number of vectors, but few, that loop is
         inside: which lanes are there, and where they lie, is then found once for all rows."""
-        inside = [isinstance(s, For) and self._is_short(s.var) for s in copied]
+        inside = [
+            isinstance(s, For) and self._is_short(s.var) and not depends(s.var.extent or 0, var)
+            for s in copied
+        ]
         rest = tuple(s for s, is_inside in zip(copied, inside, strict=True) if not is_inside)
         for stmt, is_inside in zip(copied, inside, strict=True):
             if isinstance(stmt, For) and is_inside:

@@ -24,9 +24,12 @@ from anyrt.prims.view import View
 
 def _repeated(value: Value) -> Value:
     """What `value` repeats along axes of size 1, or itself."""
-    if isinstance(value.op, View) and build.expand(value.args[0], value.shape) == value:
-        return value.args[0]
-    return value
+    if not isinstance(value.op, View):
+        return value
+    (x,) = value.args
+    along = value.shape[len(value.shape) - x.type.rank :]
+    fits = len(along) == x.type.rank and all(d in (1, n) for d, n in zip(x.shape, along, strict=True))
+    return x if fits and build.expand(x, value.shape) == value else value
 
 
 def _is(value: Value, fn: str) -> bool:

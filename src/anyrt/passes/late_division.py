@@ -4,13 +4,15 @@
 
 A row has as many weights as keys, but only as many results as a value has elements; and one reciprocal
 serves all of them. Powers are at most 1 and their sum is at least 1: nothing leaves the range of float32 but
-what comes within a factor of the number of keys to its end.
+what comes within a factor of the number of keys to its end. Where there may be no keys at all, the result
+is 0 as before: the sum is made 1 where it is less.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from anyrt.core.dims import always_le
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.rewrite import Bind, Fail, Rule, op
@@ -47,7 +49,19 @@ def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels
         return Fail("they are no powers of differences from the largest, and their sums")
     if left[last] in to or left[last] not in right or len(to) != len(left) or to[:-1] != left[:-1]:
         return Fail("not the last axis is summed, or the result's rows are others")
+    if not always_le(1, powers.shape[last]) and _positive(total, powers) is None:
+        return Fail("there may be no powers, and their sum may be 0 elsewhere, too")
     return None
+
+
+def _positive(total: Value, powers: Value) -> Value | None:
+    """The sum, positive even where nothing is summed. Where the largest of its powers is 1, it is 1 at
+    least."""
+    if isinstance(total.op, Map):
+        least = number(total.args[1])
+        return total if least is not None and least > 0 else None
+    most = powers.args[0].args[1]
+    return build.map_("max", total, build.scalar(1.0, total)) if isinstance(most.op, Reduce) else None
 
 
 def _is_at_most_one(powers: Value, last: int) -> bool:
@@ -74,6 +88,8 @@ def _divided_late(
     found = _divided(weights)
     assert found is not None, "the guard has looked"
     powers, total = found
+    if not always_le(1, powers.shape[-1]):
+        total = _positive(total, powers) or total
     made = build.map_(
         "mul", apply(Contract(left, right, to, out.dtype), powers, v), build.map_("recip", total)
     )

@@ -1,0 +1,73 @@
+"""Products beside windows, and computed places: every kernel is verified."""
+
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu.processors import choose
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kernel import bound, index, load
+from anyrt.loops.nest import Names
+from anyrt.loops.upcoming import Item, next_rows
+from anyrt.passes import PASSES
+from anyrt.prims import build as b
+from anyrt.prims.const import Param
+from anyrt.prims.view import Axis
+from anyrt.schedule.cost import Sizes
+
+F, BF16 = DataType.FLOAT, DataType.BF16
+
+
+def constant(shape: tuple[int, ...], dtype: DataType = F) -> Value:
+    return b.const(np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32), dtype)
+
+
+def columns_three_times() -> Value:
+    """Lanes of a product that move with windows, which are rows of it."""
+    y = b.contract("mk,kn->mn", b.param("x", (16, 32), F), constant((32, 33)))
+    return b.windows(y, (Axis(0, 0), Axis(0, 1, 1, ((2, 1),))), (16, 31, 3))
+
+
+def images_with_moving_borders() -> Value:
+    """Images that windows slide over, with rows at the border for some of them only."""
+    x = b.pad(b.param("x", (4, 2, 64), F), (0, 0, 1), (0, 0, 1), 0.0)
+    windows = b.windows(x, (Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((3, 1),))), (4, 2, 65, 2))
+    y = b.contract("nwcl,wl->nwc", windows, constant((2, 2)))
+    return b.windows(y, (Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((3, 1),))), (4, 2, 64, 2))
+
+
+def narrow_images_in_words() -> Value:
+    """A convolution whose two columns of results lie between two rows, of words of bfloat16."""
+    x = b.pad(b.param("x", (1, 32, 31, 2), BF16), (0, 0, 2, 2), (0, 0, 2, 1), 0.0)
+    axes = (Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((4, 1),)), Axis(0, 3, 1, ((5, 1),)))
+    windows = b.windows(x, axes, (1, 32, 31, 2, 5, 4))
+    return b.contract("nchwij,ocij->nohw", windows, constant((4, 32, 5, 4), BF16), F)
+
+
+@pytest.mark.parametrize("make", [columns_three_times, images_with_moving_borders, narrow_images_in_words])
+@pytest.mark.parametrize("level", [None, "avx2"])
+def test_kernels_agree_with_the_interpreter(make, level):
+    y = make()
+    inputs = tuple((v.op.name, v) for v in walk([y]) if isinstance(v.op, Param))
+    graph = Graph(inputs, (("y", y),))
+    for step in PASSES:
+        graph = step.run(graph, False)
+    target = choose(level)
+    found = native.lower(graph, constant_offsets(graph), Sizes({}), machine=target.limited(REFERENCE))
+    assert verify(found, target, [{}]) == ()
+
+
+def test_rows_at_places_that_their_counter_gives_are_not_asked_for():
+    names, row, chunk, k = Names(), Sym("i", extent=17), Sym("c", extent=2), Sym("k", extent=64)
+    x = Buffer("x", F, Space.INPUT, 4096)
+    item = Item(row, 8, 1, chunk, Sym("p", extent=1), Sym("q", extent=1), Sym("j", extent=16), 1, 16)
+    known = load(x, 64 * row.dim + k.dim)
+    assert next_rows(known, (k,), item, (), names) is not None
+    place = bound(index(16 - row.dim), 0, 16)
+    assert next_rows(load(x, 64 * place + k.dim + 64 * row.dim), (k,), item, (), names) is None
