@@ -1,6 +1,9 @@
 """How much a kernel's item does."""
 
-from anyrt.core.dims import evaluate
+from dataclasses import replace
+
+from anyrt.core.dims import Sym, add, evaluate, substitute
+from anyrt.ir.kernel import For, Loop
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.loops.work import work
 
@@ -30,11 +33,20 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 
 def test_work_follows_open_sizes_in_the_branch_that_is_longest_at_the_usual_ones():
     (kernel,) = parse_kernels(TEXT)
-    counts = [work(kernel.body, lambda x, n=n: evaluate(x, {"n": n})) for n in (50, 4)]
+    counts = [work(kernel, lambda x, n=n: evaluate(x, {"n": n})) for n in (50, 4)]
     assert [evaluate(count, {"n": 90}) for count in counts] == [3 * 91, 3 * 21]
 
 
 def test_a_piece_that_ends_with_an_open_number_counts_as_the_first_one():
     (kernel,) = parse_kernels(TEXT.replace("k2 0.. < n", "k2 0.. < min(8, n + -8*i1)"))
-    count = work(kernel.body[:1], lambda x: evaluate(x, {"n": 50}))
+    count = work(kernel, lambda x: evaluate(x, {"n": 50}))
     assert [evaluate(count, {"n": n}) for n in (4, 50)] == [3 * 21, 3 * 21]
+
+
+def test_what_is_known_of_a_strip_stays_known():
+    """A number that a kernel does not count itself, as the columns of a strip, is not the first of any."""
+    (kernel,) = parse_kernels(TEXT)
+    columns = Sym("strip.columns", extent=101)
+    loop = For(Sym("k", extent=add(columns.dim, kernel.var.dim)), Loop.VECTOR, kernel.body[0].body[-1:])
+    count = work(replace(kernel, body=(loop,)), lambda x: 1)
+    assert evaluate(substitute(count, {columns: 40}), {}) == 40

@@ -225,11 +225,11 @@ class _Tiles:
         image is stored with each."""
         *outer, last = self.windows.outer or (self.names.var(1, "c"),)
         block, within, at = pieces(self.names, last.extent or 0, self.size.images, "c")
-        fill = self._fill()
+        fill, tiles = self._fill(), self._tiles()
         moving, still = _kept(fill, _is_moving), (self._zeros(), *_kept(fill, _is_border))
         if _moves_border(fill, last):
             moving, still = (*still, *moving), ()
-        each = Rewrite({last: at}).body((*moving, *self._tiles()))
+        each = Rewrite({last: at}).body((*moving, *tiles))
         items = [v for v in (*outer, block, self.band) if v.extent != 1]
         body = (*still, *serial([within] if within.extent != 1 else [], each))
         return replace(self.kernel, body=serial(items, body)), len(items)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from anyrt.core.dims import Dim, Sym, add, mul, substitute, symbols
-from anyrt.ir.kernel import Fold, For, If, Stmt, Store
+from anyrt.core.dims import Dim, Sym, add, mul, substitute
+from anyrt.ir.kernel import Fold, For, If, Kernel, Let, Stmt, Store
+from anyrt.ir.visit import statements
 
 
-def work(body: Iterable[Stmt], usual: Callable[[Dim], int]) -> Dim:
-    """Turns of the stores and folds in statements, which may depend on open sizes; of branches, which are
-    alternatives, those of the one that is longest at the usual sizes."""
+def work(kernel: Kernel, usual: Callable[[Dim], int]) -> Dim:
+    """Turns of the stores and folds of an item, which may depend on open sizes, and in a strip on what is
+    known of that; of branches, which are alternatives, those of the one that is longest at the usual
+    sizes."""
+    found = [s.var for s in statements(kernel.body) if isinstance(s, For | Let)]
+    return _work(kernel.body, dict.fromkeys((kernel.var, *found), 0), usual)
+
+
+def _work(body: Iterable[Stmt], first: Mapping[Sym, Dim], usual: Callable[[Dim], int]) -> Dim:
     total: Dim = 0
     branches: list[Dim] = [0]
     for stmt in body:
         match stmt:
             case For(var=var, body=inner):
-                total = add(total, mul(_turns(var), work(inner, usual)))
+                total = add(total, mul(_turns(var, first), _work(inner, first, usual)))
             case If(body=inner):
-                branches.append(work(inner, usual))
+                branches.append(_work(inner, first, usual))
             case Store() | Fold():
                 total = add(total, 1)
             case _:
@@ -26,8 +33,7 @@ def work(body: Iterable[Stmt], usual: Callable[[Dim], int]) -> Dim:
     return add(total, max(branches, key=usual))
 
 
-def _turns(var: Sym) -> Dim:
+def _turns(var: Sym, first: Mapping[Sym, Dim]) -> Dim:
     """Turns of a loop, of a piece's loop for the first piece; at least one where that is known."""
-    extent = var.extent or 0
-    turns = substitute(extent, {s: 0 for s in symbols(extent) if s.extent is not None})
+    turns = substitute(var.extent or 0, first)
     return max(1, turns) if isinstance(turns, int) else turns

@@ -41,7 +41,7 @@ def parallel(kernel: Kernel, c: Context, count: int) -> Kernel | Fail:
     made = parallelise(kernel, c.names, count)
     if isinstance(made, Fail):
         return made
-    return replace(made, work=maximum(1, work(made.body, c.sizes.of)))
+    return replace(made, work=maximum(1, work(made, c.sizes.of)))
 
 
 def all_parallel(kernel: Kernel, c: Context) -> Kernel | Fail:
