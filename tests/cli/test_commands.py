@@ -205,7 +205,7 @@ def test_explain_shows_the_steps_that_make_a_kernel(capsys):
         "# parallelise",
         "# vectorise",
         "# split by range: no vector loop compares positions, or its body is long",
-        "# version: no vector loop follows a table of an open class",
+        "# version: no vector loop follows a table of a class",
         "# precompute addresses: no long vector loop reads ascending positions",
         "# non-temporal stores: the caches hold what it stores",
     ]
