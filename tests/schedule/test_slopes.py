@@ -43,7 +43,7 @@ def classes(found: native.Lowered) -> list[int]:
     ("rows", "width", "out", "wanted"),
     [
         (9, 50, 75, [1]),
-        (9, 50, 20, [4]),
+        (9, 50, 20, [3]),
         (9, 500, 20, [0]),
         (ROWS.dim, 50, 75, [0, 1]),
         (ROWS.dim, 50, 20, [0, 4]),

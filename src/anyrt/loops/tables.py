@@ -7,7 +7,8 @@ from typing import Protocol
 from anyrt.core.dims import Dim
 from anyrt.ir.buffer import Addresses, Buffer
 
-SLOPES = (1, 2, 4)  # classes of tables: neighbouring positions ascend by at most this much each, on average
+# Classes of tables that have versions: neighbouring positions ascend by at most this much each, on average.
+SLOPES = (1, 2, 4)
 LEAST = 256  # elements that a buffer must have to be read in whole registers near any of them
 ADDRESSED_GROUP = 16  # elements of a group, up to which an entry lies within 256 of its vector's first
 

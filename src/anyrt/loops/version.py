@@ -113,12 +113,14 @@ def _table(sym: Sym, tables: Tables) -> Table | None:
 
 
 def _classes(tables: Collection[Table], buffers: Collection[Buffer]) -> Iterator[tuple[int, list[Expr]]]:
-    """The classes that may hold, and first, at some sizes: each with what is left to test."""
+    """The classes that may hold, and first, at some sizes: each with what is left to test, which is worth a
+    version for some of them."""
     earlier: list[frozenset[Expr]] = []
-    for slope in SLOPES:
+    for slope in range(1, SLOPES[-1] + 1):
         asked = [t.reach(slope) for t in tables] + [(LEAST, b.entries) for b in buffers]
         tests = [alu(Op.LE, index(a), index(b)) for a, b in asked if not always_le(a, b)]
-        if any(always_le(add(b, 1), a) for a, b in asked) or any(e.issubset(tests) for e in earlier):
+        never = any(always_le(add(b, 1), a) for a, b in asked)
+        if never or any(e.issubset(tests) for e in earlier) or (tests and slope not in SLOPES):
             continue
         earlier.append(frozenset(tests))
         yield slope, tests
