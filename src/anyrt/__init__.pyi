@@ -356,6 +356,31 @@ class IConvolutionLayer(ILayer):
     @num_groups.setter
     def num_groups(self, value: int) -> None: ...
 
+class ICumulativeLayer(ILayer):
+    """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
+    `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
+    Floats add up in float32, one after the other, and are rounded where they are stored; int32 and
+    int64 wrap.
+    """
+    @property
+    def op(self) -> CumulativeOperation:
+        """what is accumulated"""
+
+    @op.setter
+    def op(self, value: CumulativeOperation) -> None: ...
+    @property
+    def exclusive(self) -> bool_:
+        """whether an element's own value is left out of its sum"""
+
+    @exclusive.setter
+    def exclusive(self, value: bool_) -> None: ...
+    @property
+    def reverse(self) -> bool_:
+        """whether sums begin at the end of the axis"""
+
+    @reverse.setter
+    def reverse(self, value: bool_) -> None: ...
+
 class IDeconvolutionLayer(ILayer):
     """Each element of the input times a kernel (channels, output maps of a group, spatial sizes), added
     up in the output where kernels overlap, the stride apart, plus a bias. The input is (N, C, spatial
@@ -1222,6 +1247,37 @@ class INetworkDefinition(_INetworkDefinition):
             layer.stride_nd = (2, 2)
 
         As in TensorRT 10.16 (operator page Convolution, C++ header).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_cumulative(
+        self, input: ITensor, axis: ITensor, op: CumulativeOperation, exclusive: bool_, reverse: bool_
+    ) -> ICumulativeLayer:
+        """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
+        `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
+        Floats add up in float32, one after the other, and are rounded where they are stored; int32 and
+        int64 wrap.
+
+        input: float32, float16, int32, bfloat16, int64
+        axis: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
+            tensor; must be a constant
+        op: what is accumulated
+        exclusive: whether an element's own value is left out of its sum
+        reverse: whether sums begin at the end of the axis
+
+        The new ICumulativeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 0
+        AR123: a list of axes
+        AR202: a type that Cumulative does not take; an axis that is no integer
+        AR303: an axis before the first; an axis beyond the rank
+
+            axis = network.add_constant((), np.array(0, np.int32)).get_output(0)
+            layer = network.add_cumulative(x, axis, trt.CumulativeOperation.SUM, False, False)
+
+        As in TensorRT 10.16 (operator page Cumulative; from 10.8).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

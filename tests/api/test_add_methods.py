@@ -119,6 +119,16 @@ CASES = {
         lambda net, x: net.add_ragged_softmax(input=x, bounds=axes(net, [1])),
         [[1, 0]],
     ),
+    "add_cumulative": (
+        lambda net, x: net.add_cumulative(
+            input=x,
+            axis=constant(net, np.array(1, np.int32)),
+            op=trt.CumulativeOperation.SUM,
+            exclusive=False,
+            reverse=True,
+        ),
+        [[4, 3]],
+    ),
     "add_reduce": (
         lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),
         [4],

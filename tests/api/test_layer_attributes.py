@@ -44,6 +44,11 @@ def activation(kind):
     return lambda net, x: net.add_activation(x, kind)
 
 
+def summed(net, x):
+    axis = net.add_constant((), np.array(1, np.int32)).get_output(0)
+    return net.add_cumulative(x, axis, trt.CumulativeOperation.SUM, False, False)
+
+
 def reduced(net, x):
     return net.add_reduce(x, trt.ReduceOperation.SUM, 0b10, False)
 
@@ -237,6 +242,9 @@ CASES = {
         *(FOUR, rotated, True, [[[[-3, -4, 1, 2]]]], [[[[-2, 1, -4, 3]]]]),
     ),
     ("IRotaryEmbeddingLayer", "rotary_embedding_dim"): (FOUR, rotated, 2, [[[[-3, -4, 1, 2]]]], None),
+    ("ICumulativeLayer", "op"): (SQUARE, summed, trt.CumulativeOperation.SUM, *[[[1, 3], [3, 7]]] * 2),
+    ("ICumulativeLayer", "exclusive"): (SQUARE, summed, True, [[1, 3], [3, 7]], [[0, 1], [0, 3]]),
+    ("ICumulativeLayer", "reverse"): (SQUARE, summed, True, [[1, 3], [3, 7]], [[3, 2], [7, 4]]),
     ("IReduceLayer", "op"): (SQUARE, reduced, trt.ReduceOperation.PROD, [3, 7], [2, 12]),
     ("IReduceLayer", "axes"): (SQUARE, reduced, 0b01, [3, 7], [4, 6]),
     ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),

@@ -62,6 +62,7 @@ KINDS: Final = {
     "window": "Convolution",
     "strips": "Attention",
     "update": "KVCacheUpdate",
+    "written": "Scatter",
     "stencil": "Resize",
     "copy": "Reformat",
 }

@@ -42,6 +42,7 @@ from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
+from anyrt.prims.scan import Scan
 from anyrt.prims.taps import Cubic, TapRule, Taps
 
 Errors = NDArray[np.float64]
@@ -91,6 +92,8 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
                 error = _mapped(op, run, args, array) + _rounding(op, args, array)
             case Reduce() as op:
                 error = _reduced(op, args[0])
+            case Scan() as op:
+                error = _scanned(op, args[0])
             case Contract() as op:
                 bfloat = all(a.dtype is DataType.BF16 for a in value.args)
                 error = _contracted(op, args, bfloat)
@@ -263,6 +266,24 @@ def _gathered(op: Gather, x: Bounded, at: Bounded) -> Errors:
     """Of the elements that are read; where a position may be another one, the element may be any."""
     error, unsure = np.broadcast_to(x.error, x.array.shape), np.broadcast_to(at.error, at.array.shape) > 0
     return np.where(unsure, np.inf, op.ref((error, at.array), at.array.shape).astype(np.float64))
+
+
+def _scanned(op: Scan, x: Bounded) -> Errors:
+    """As of a fold at every position."""
+    error, size = np.broadcast_to(x.error, x.array.shape), _size(x.array)
+    if op.fn in ("max", "min"):
+        return op.scanned(np.maximum.accumulate, error).astype(np.float64)
+    is_sum, accumulate = op.fn == "sum", np.add.accumulate if op.fn == "sum" else np.multiply.accumulate
+    grown = op.scanned(accumulate, size + error).astype(np.float64)
+    total = op.scanned(accumulate, error if is_sum else size).astype(np.float64)
+    if x.array.dtype.kind != "f":
+        wrong = total if is_sum else np.where(grown != total, np.inf, 0.0)
+        return np.asarray(wrong)
+    terms = op.scanned(np.add.accumulate, np.ones_like(size)).astype(np.float64)
+    rounding = UNIT * (8 + 2 * np.sqrt(terms)) * grown
+    least = op.scanned(np.minimum.accumulate, np.where(size > 0, total, 1.0)).astype(np.float64)
+    unknown = (grown > LARGEST) | (not is_sum and (least < 1 / LARGEST))
+    return np.where(unknown, np.inf, (total if is_sum else grown - total + TINY) + rounding)
 
 
 def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float) -> Errors:

@@ -2,7 +2,8 @@
 
 A value is there before (`Given`), or each of its elements is an expression of operand elements (`Elements`),
 a fold of many (`Folded`), a sum of products (`Contracted`), a weighted sum of a few along an axis
-(`Tapped`), or it is its operands side by side (`Pieced`); what is no loop nest, as sorting, is `Opaque`.
+(`Tapped`), or it is its operands side by side (`Pieced`); what is no element by itself, as sorting, has
+statements of its own (`Written`).
 Scheduling asks for this and for relations of
 indices, never for the class of a primitive.
 """
@@ -94,10 +95,12 @@ class Pieced:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
-    """No loops: a call of something that makes the whole value from whole operands."""
+class Written:
+    """By statements of the primitive's own (`Prim.write`), which read operands that lie in memory and go
+    along the axes `along` (negative ones count from the end); along the others what they make is independent,
+    and loops over these stand around them."""
 
-    name: str
+    along: tuple[int, ...]
 
 
-Compute: TypeAlias = Given | Elements | Folded | Contracted | Tapped | Pieced | Opaque
+Compute: TypeAlias = Given | Elements | Folded | Contracted | Tapped | Pieced | Written

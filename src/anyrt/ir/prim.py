@@ -8,16 +8,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dims import Dim
+from anyrt.core.dims import Dim, Sym
 from anyrt.core.requirement import Assertion, Requirement
+from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Graph, Type
-from anyrt.ir.kernel import Expr
+from anyrt.ir.kernel import Expr, Stmt
 
 T = TypeVar("T")
 Array = NDArray[np.generic]
@@ -31,6 +32,26 @@ class Read:
 
     type: Type
     at: Callable[[Sequence[Dim]], Expr]
+
+
+class Making(Protocol):
+    """What the statements of a primitive are written with: the result they make, and what they count and keep
+    meanwhile."""
+
+    def var(self, extent: Dim) -> Sym:
+        """A counter of a loop."""
+
+    def at(self, index: Sequence[Dim]) -> Expr:
+        """An element of the result, as it was stored last."""
+
+    def store(self, index: Sequence[Dim], value: Expr) -> Stmt:
+        """Makes an element of the result."""
+
+    def register(self, kind: Scalar) -> Buffer:
+        """A number to fold into."""
+
+    def scratch(self, kind: Scalar, count: Dim) -> Buffer:
+        """Memory of the item's own, with anything in it."""
 
 
 class Prim(ABC):
@@ -50,6 +71,13 @@ class Prim(ABC):
     @abstractmethod
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The element at `index` as an expression of operand elements."""
+
+    def write(
+        self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
+    ) -> tuple[Stmt, ...]:
+        """The statements that make an item of the result: all of its elements at `item` but for the axes that
+        statements go along, where `item` is 0; of a primitive that is `Written`."""
+        raise NotImplementedError
 
     def compute(self) -> Compute:
         """How elements of the result come about; `lower` gives them where each comes about by itself."""

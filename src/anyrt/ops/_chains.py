@@ -16,7 +16,7 @@ from random import Random
 import numpy as np
 
 from anyrt.core.dims import Dim, Sym
-from anyrt.core.dtype import cast
+from anyrt.core.dtype import cast, is_float
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import Graph, Symbol, Value, walk
@@ -33,7 +33,8 @@ TYPES = frozenset(DataType) - {DataType.INT8, DataType.E8M0}
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`y` is what layers make of the input `x`, whose elements are `fed`; `told` says which layers."""
+    """`y` is what layers make of the input `x`, whose elements are `fed`; `told` says which layers, `slack`
+    what the least exact of them may differ."""
 
     name: str
     x: Value
@@ -42,6 +43,7 @@ class Chain:
     fed: Array
     expected: Array
     told: str
+    slack: float
 
 
 def joined(chains: Sequence[Chain]) -> Run:
@@ -53,7 +55,8 @@ def joined(chains: Sequence[Chain]) -> Run:
     )
     sizes = {s.sym.name: c.fed.shape[s.axis] for c in chains for s in c.symbols}
     expected, types = tuple(c.expected for c in chains), tuple(c.y.dtype for c in chains)
-    return Run(graph, {c.name: c.fed for c in chains}, sizes, expected, types, rtol=1e-5, atol=1e-6)
+    feeds, slack = {c.name: c.fed for c in chains}, tuple(c.slack for c in chains)
+    return Run(graph, feeds, sizes, expected, types, rtol=1e-5, atol=1e-6, slack=slack)
 
 
 class Unfit(Exception):
@@ -81,21 +84,25 @@ def _grown(name: str, ops: Sequence[AnyOp], random: Random, dynamic: bool) -> Ch
     named = {s.axis: s.sym.dim for s in symbols}
     shape: tuple[Dim, ...] = tuple(named.get(k, n) for k, n in enumerate(held.shape))
     x = value = param(name, shape, dtype)
-    made, told = [held], []
+    made, told, slack = [held], [], 0.0
     for op in ops:
-        value, answer, layer = _step(op, value, made[-1], sizes, random)
+        value, answer, layer, own = _step(op, value, made[-1], sizes, random)
         made.append(widen(cast(answer, value.dtype), value.dtype))
         told.append(layer)
+        slack = max(slack, own)
     if all(a.size for a in made):
         raise Unfit
-    return Chain(name, x, value, symbols, cast(held, dtype), made[-1], f"{dtype.name}{held.shape} {told}")
+    fed, layers = cast(held, dtype), f"{dtype.name}{held.shape} {told}"
+    return Chain(name, x, value, symbols, fed, made[-1], layers, slack)
 
 
 def _step(
     op: AnyOp, value: Value, held: Array, sizes: Mapping[str, int], random: Random
-) -> tuple[Value, Array, str]:
-    """One more layer: its value, what the reference gives, and what it is."""
+) -> tuple[Value, Array, str, float]:
+    """One more layer: its value, what the reference gives, what it is, and what it may differ."""
     case, place, arrays = _pick(op, held.ndim, value.dtype, random)
+    if held.shape != arrays[place].shape and any(_counts(case, k) for k in range(len(case.data))):
+        raise Unfit
     attrs, before = _with_a_zero(op, case.attrs, random), arrays[place].shape
     given = [a if _decides(op, k) else _like(a, before, held.shape) for k, a in enumerate(arrays)]
     given[place] = held
@@ -107,7 +114,17 @@ def _step(
         raise Unfit
     with np.errstate(all="ignore"):
         answer = op.ref(attrs, tuple(given))[0]
-    return after, answer, f"{op.layer.name} {attrs} on {[a.shape for a in given]}"
+    return (
+        after,
+        answer,
+        f"{op.layer.name} {attrs} on {[a.shape for a in given]}",
+        case.atol if is_float(value.dtype) else 0.0,
+    )
+
+
+def _counts(case: AnyCase, k: int) -> bool:
+    """True for an operand of chosen integers, as lengths: they suit the case's own sizes."""
+    return case.data[k] is not None and not is_float(dtype_of(case, k))
 
 
 def _pick(

@@ -18,6 +18,7 @@ from anyrt.prims.map import Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
+from anyrt.prims.scan import Scan
 from anyrt.prims.taprules import Border, Cubic, Linear, Nearest
 from anyrt.prims.taps import Taps
 from anyrt.prims.view import Axis, View
@@ -36,6 +37,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Concat,
     Taps,
     Gather,
+    Scan,
     Checked,
     Asserted,
 )

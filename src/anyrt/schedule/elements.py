@@ -17,7 +17,7 @@ from anyrt.core.dims import Dim, Sym, add, mul
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import COMPUTED, Buffer, Space
-from anyrt.ir.compute import Contracted, Folded, Opaque, Tapped
+from anyrt.ir.compute import Contracted, Folded, Tapped, Written
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Expr, Load, Op, const, load
@@ -103,8 +103,8 @@ class Elements:
                 return self._contracted(value, how, index)
             case Tapped():
                 return (self.tapped or self.taps)(value, index)
-            case Opaque(name=name):
-                raise Refusal(value, f"{name} makes the whole of it")
+            case Written():
+                raise Refusal(value, "its own statements make the whole of it")
             case Each(positions=operands):
                 for k in operands:
                     self._check_position(value.args[k], index)

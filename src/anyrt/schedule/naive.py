@@ -27,7 +27,7 @@ from anyrt.core.dims import (
 )
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space
-from anyrt.ir.compute import Border, Contracted
+from anyrt.ir.compute import Border, Contracted, Written
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import (
     Alloc,
@@ -64,6 +64,7 @@ from anyrt.schedule.strategies.step import Context, Strategy, Trace, carry_out
 from anyrt.schedule.strategies.window import is_windowed
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.window import Window, moved
+from anyrt.schedule.written import Maker, written
 
 FEWER = 64  # times: what has as many elements less than the kernel writes is stored for next to nothing
 
@@ -123,6 +124,12 @@ class Builder:
         """The serial loops, and the strategy for them."""
         if self.group.border is not None:
             return self._kernel(self._bordered(self.group.border)), self.strategies.map
+        how = self.group.root.compute
+        if isinstance(how, Written):
+            maker = Maker(self.group.root, self.group.buffer, self.group.place, self.names)
+            body = written(how, maker, self._elements(reductions=False), self.buffers)
+            self.scratch, self.chosen = maker.bytes, "written"
+            return self._kernel(body), self.strategies.written
         if self.group.root.dtype in storage.PACKED:
             return self._kernel(self._packed()), self.strategies.map
         elements, store = self._refined()

@@ -21,7 +21,7 @@ from itertools import chain
 
 from anyrt.core.dims import always_le, mul
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced, Tapped
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced, Tapped, Written
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
@@ -191,8 +191,8 @@ class _Partition:
         uses = self.users[value]
         if found.weight > PACKED and value in self.contracted and not self._is_copied(value):
             return "a contraction reads each of its elements many times"
-        if isinstance(value.compute, Pieced):
-            return "its parts are written by loops of their own"
+        if (whole := _as_a_whole(value, uses)) is not None:
+            return whole
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
             return "it is transposed, and what reads it reads rows of it several times"
         if is_turned(value) and any(_sums_rows(value, u) for u in uses):
@@ -357,6 +357,17 @@ class _More:
 
     def __contains__(self, value: object) -> bool:
         return value in self.chains or len(self.readers[value].loops) > self.count  # type: ignore[index]  # `object`, as containers ask
+
+
+def _as_a_whole(value: Value, users: Sequence[Value]) -> str | None:
+    """Why no other kernel computes an element of the value where it is read."""
+    if isinstance(value.compute, Pieced):
+        return "its parts are written by loops of their own"
+    if isinstance(value.compute, Written):
+        return "its own statements make the whole of it"
+    if not _moves(value) and any(isinstance(u.compute, Written) for u in users):
+        return "what is written from it reads it several times"
+    return None
 
 
 def _moves(value: Value) -> bool:

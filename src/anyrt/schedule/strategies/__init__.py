@@ -2,7 +2,8 @@
 
 A group's kernel begins with serial loops (schedule/naive.py). What it holds decides about its strategy:
 rows that taps read again (stencil), sums of products (contraction), those of the windows of an image
-(window), folds (reduction), what is there already (update), or neither (map). Each
+(window), folds (reduction), what is there already (update), statements of a primitive's own (written), or
+neither (map). Each
 step is tried on what the steps before have left; where it does not apply it says why, and the next one is
 tried. A step is switched off by leaving it out of the list, `STRATEGIES.without("tile")`, and done otherwise
 by another step in its place, `STRATEGIES.instead("cache read", Step("cache read for two loops", …))`.
@@ -20,6 +21,7 @@ from anyrt.schedule.strategies.stencil import STENCIL
 from anyrt.schedule.strategies.step import Step, Strategy
 from anyrt.schedule.strategies.update import UPDATE
 from anyrt.schedule.strategies.window import WINDOW
+from anyrt.schedule.strategies.written import WRITTEN
 from anyrt.schedule.tuning import MODEL, Tuning
 
 
@@ -36,6 +38,7 @@ class Strategies:
     window: Strategy = WINDOW
     stencil: Strategy = STENCIL
     update: Strategy = UPDATE
+    written: Strategy = WRITTEN
     tuning: Tuning = MODEL
 
     def __str__(self) -> str:

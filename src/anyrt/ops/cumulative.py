@@ -1,0 +1,137 @@
+"""Cumulative: along an axis the sum of all elements up to each one.
+
+axis = network.add_constant((), np.array(1, np.int32)).get_output(0)
+add_cumulative(x, axis, CumulativeOperation.SUM, exclusive=False, reverse=False)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.enums import CumulativeOperation, DataType, LayerType
+from anyrt.core.errors import ShapeError
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._check import constants, normalized_axes
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import pad, reshape, slice_
+from anyrt.prims.scan import Scan
+
+
+@dataclass(frozen=True, slots=True)
+class CumulativeAttrs(Attrs):
+    """Attributes of Cumulative."""
+
+    op: CumulativeOperation = attr(Kind.ENUM, "what is accumulated", enum=CumulativeOperation)
+    exclusive: bool = attr(Kind.BOOL, "whether an element's own value is left out of its sum", False)
+    reverse: bool = attr(Kind.BOOL, "whether sums begin at the end of the axis", False)
+
+
+def expand(layer: Layer[CumulativeAttrs]) -> tuple[Value, ...]:
+    """A `Scan`; an exclusive one of elements moved by one place, with a 0 before them."""
+    x, attrs = layer.input(0), layer.attrs
+    if x.type.rank == 0:
+        raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
+    if layer.input(1).type.rank != 0:
+        got, do = f"axis of rank {layer.input(1).type.rank}", "give a constant of shape ()"
+        raise ShapeError("AR123", layer.name, got, "one number", do)
+    given = constants(layer.name, reshape(layer.input(1), (1,)), "axis")
+    (axis,) = normalized_axes(layer.name, given, x.type.rank)
+    if attrs.exclusive:
+        x = _moved(x, axis, attrs.reverse)
+    return (apply(Scan("sum", axis, attrs.reverse), x),)
+
+
+def _moved(x: Value, axis: int, back: bool) -> Value:
+    """Each element one place further along the axis, or one place back."""
+    before = [int(k == axis and not back) for k in range(x.type.rank)]
+    after = [int(k == axis and back) for k in range(x.type.rank)]
+    wide, zeros = pad(x, before, after, 0.0), [0] * x.type.rank
+    return slice_(wide, after if back else zeros, x.shape, [1] * x.type.rank)
+
+
+def ref(attrs: CumulativeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """np.cumsum, of which an exclusive one has the element taken away again."""
+    x, axis = arrays[0], int(arrays[1])
+    wide = np.zeros_like(x)
+    for k in range(x.shape[axis]):
+        chosen: list[slice | int] = [slice(None)] * x.ndim
+        rest = chosen.copy()
+        if attrs.reverse:
+            rest[axis] = slice(k + attrs.exclusive, None)
+        else:
+            rest[axis] = slice(0, k + 1 - attrs.exclusive)
+        chosen[axis] = k
+        with np.errstate(all="ignore"):
+            wide[tuple(chosen)] = x[tuple(rest)].sum(axis=axis, dtype=x.dtype)
+    return (wide,)
+
+
+def _case(
+    shape: tuple[int, ...], axis: int, exclusive: bool, reverse: bool, dtype: DataType = DataType.FLOAT,
+    index: DataType = DataType.INT32,
+) -> Case[CumulativeAttrs]:  # fmt: skip
+    a = CumulativeAttrs(CumulativeOperation.SUM, exclusive, reverse)
+    return Case(a, (shape, ()), (dtype, index), (None, np.array(axis)))
+
+
+def cases() -> tuple[Case[CumulativeAttrs], ...]:
+    """Both directions, with and without the element itself, along every axis, in every type."""
+    flags = [(exclusive, reverse) for exclusive in (False, True) for reverse in (False, True)]
+    edges = np.array([2**31 - 1, 1, -(2**31), -1])
+    wrap = CumulativeAttrs(CumulativeOperation.SUM, False, False)
+    special = np.array([[1.0, np.inf, -np.inf, 2.0], [np.nan, 1.0, -0.0, 0.0]])
+    return (
+        *(_case((3, 17), 1, e, r, t) for e, r in flags for t in sorted(FLOATS | INTS, key=int)),
+        *(_case((2, 5, 33), axis, e, r) for e, r in flags for axis in (0, 1, -1)),
+        _case((31,), 0, False, False, index=DataType.INT64),
+        _case((3, 0), 1, True, False),
+        _case((0, 3), 1, False, True),
+        _case((1, 2, 1, 2, 1, 3, 1, 2), 5, True, True),
+        Case(wrap, ((4,), ()), (DataType.INT32, DataType.INT32), (edges, np.array(0))),
+        Case(wrap, ((2, 4), ()), (DataType.FLOAT, DataType.INT32), (special, np.array(1))),
+    )
+
+
+def mistakes() -> tuple[Mistake[CumulativeAttrs], ...]:
+    """Axes and types."""
+    a, f, i = CumulativeAttrs(CumulativeOperation.SUM), DataType.FLOAT, DataType.INT32
+    far, zero = (None, np.array(2)), (None, np.array(0))
+    return (
+        Mistake("AR303", "an axis beyond the rank", a, ((2, 3), ()), (f, i), far),
+        Mistake("AR303", "an axis before the first", a, ((2, 3), ()), (f, i), (None, np.array(-3))),
+        Mistake("AR123", "a list of axes", a, ((2, 3), (1,)), (f, i), (None, np.array([0]))),
+        Mistake("AR101", "an input of rank 0", a, ((), ()), (f, i), zero),
+        Mistake("AR202", "a type that Cumulative does not take", a, ((3,), ()), (DataType.BOOL, i), zero),
+        Mistake("AR202", "an axis that is no integer", a, ((3,), ()), (f, f), zero),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.CUMULATIVE,
+        cls="ICumulativeLayer",
+        methods=(
+            Method(
+                "add_cumulative",
+                ("input", "axis", "op", "exclusive", "reverse"),
+                example="axis = network.add_constant((), np.array(0, np.int32)).get_output(0)\n"
+                "layer = network.add_cumulative(x, axis, trt.CumulativeOperation.SUM, False, False)",
+            ),
+        ),
+        inputs=(Input("input", FLOATS | INTS), Input("axis", INTS, shape_values=True, build_time=True)),
+        attrs=CumulativeAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it, "
+        "`reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end. "
+        "Floats add up in float32, one after the other, and are rounded where they are stored; int32 and "
+        "int64 wrap.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("CumSum",),
+        source="operator page Cumulative; from 10.8",
+    ),
+)

@@ -1,0 +1,97 @@
+"""Folding along an axis, with what is folded so far kept at every position: a prefix sum, product, minimum or
+maximum.
+
+>>> Scan("sum", 1).ref((np.array([[1, 2, 3]]),), (1, 3)).tolist()
+[[1, 3, 6]]
+>>> Scan("sum", 1, reverse=True).ref((np.array([[1, 2, 3]]),), (1, 3)).tolist()
+[[6, 5, 3]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dims import Dim, add, mul
+from anyrt.core.errors import ArgumentError
+from anyrt.ir.buffer import COMPUTED
+from anyrt.ir.compute import Compute, Written
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Alloc, Expr, Fold, For, Loop, Stmt, Store, alu, const, load
+from anyrt.ir.prim import Array, Making, Prim, Read
+from anyrt.prims._check import check_axis, check_type, expect
+from anyrt.prims.reduce import FOLDED, FOLDS
+
+ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
+    "sum": np.add.accumulate,
+    "prod": np.multiply.accumulate,
+    "max": np.maximum.accumulate,
+    "min": np.minimum.accumulate,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Prim):
+    """`fn` (a key of FOLDS) of all elements along `axis` up to each one, it included; `reverse`: from each
+    one on. What is summed is kept as it is computed, rounded only where it is stored."""
+
+    fn: str
+    axis: int
+    reverse: bool = False
+
+    def compute(self) -> Compute:
+        """Statements for each row, or for the last axis where another one is folded along."""
+        return Written((self.axis, -1))
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The operand's type."""
+        expect(args, 1, "scan")
+        if self.fn not in FOLDS:
+            raise ArgumentError("AR304", "scan", got=repr(self.fn), wanted=f"one of {', '.join(FOLDS)}")
+        (x,) = args
+        check_type(x.dtype, FOLDED, "scan")
+        check_axis(self.axis, x.rank, "scan")
+        return x
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """NumPy's accumulate in the operand's own type."""
+        (x,) = args
+        with np.errstate(all="ignore"):
+            return self.scanned(ACCUMULATE[self.fn], x)
+
+    def scanned(self, accumulate: Callable[..., Array], x: Array) -> Array:
+        """What NumPy's `accumulate` of a function gives along the axis."""
+        turned = np.flip(x, self.axis) if self.reverse else x
+        found = accumulate(turned, axis=self.axis, dtype=x.dtype)
+        return np.flip(found, self.axis) if self.reverse else found
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """Never called: no element comes about by itself."""
+        raise AssertionError("a scan is not one expression; it is written as statements")
+
+    def write(
+        self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
+    ) -> tuple[Stmt, ...]:
+        """Along the last axis a row after the other; else all elements of the last axis side by side."""
+        (x,), rank = args, len(item)
+        kind, start = COMPUTED[out.dtype], const(FOLDS[self.fn].identity(out.dtype), COMPUTED[out.dtype])
+        step = make.var(out.shape[self.axis])
+        along = add(add(out.shape[self.axis], -1), mul(step.dim, -1)) if self.reverse else step.dim
+        if self.axis == rank - 1:
+            at, total = _at(item, self.axis, along), make.register(kind)
+            folded = Fold(total, FOLDS[self.fn].op, x.at(at))
+            return Alloc(total, start), For(step, Loop.SERIAL, (folded, make.store(at, load(total, 0))))
+        first, lane = make.var(out.shape[-1]), make.var(out.shape[-1])
+        at = _at(_at(item, self.axis, along), rank - 1, lane.dim)
+        row = make.scratch(kind, out.shape[-1])
+        sums = alu(FOLDS[self.fn].op, load(row, lane.dim), x.at(at))
+        body = (Store(row, lane.dim, sums), make.store(at, load(row, lane.dim)))
+        zeros = For(first, Loop.VECTOR, (Store(row, first.dim, start),))
+        return zeros, For(step, Loop.SERIAL, (For(lane, Loop.VECTOR, body),))
+
+
+def _at(item: Sequence[Dim], axis: int, value: Dim) -> tuple[Dim, ...]:
+    return (*item[:axis], value, *item[axis + 1 :])

@@ -1,0 +1,80 @@
+"""Kernels of values that primitives write with statements of their own (`ir.compute.Written`).
+
+Around these stand loops over what is independent; operands that no kernel has stored are asked for first,
+unless they only move elements of what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from anyrt.core.dims import Dim, Sym, add, floordiv, mul
+from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
+from anyrt.ir.compute import Elements as Each
+from anyrt.ir.compute import Given, Written
+from anyrt.ir.graph import Value
+from anyrt.ir.kernel import Expr, Stmt, Store
+from anyrt.ir.prim import Read
+from anyrt.loops.nest import ALIGNMENT, Names, serial
+from anyrt.schedule import storage
+from anyrt.schedule.elements import Elements, Refusal
+
+
+@dataclass(slots=True)
+class Maker:
+    """What a primitive's statements are written with; `place`: where an element of the result lies."""
+
+    root: Value
+    buffer: Buffer
+    place: Callable[[Sequence[Dim]], Dim]
+    names: Names
+    bytes: Dim = 0
+    held: list[Buffer] = field(default_factory=list)
+
+    def var(self, extent: Dim) -> Sym:
+        """A counter of a loop."""
+        return self.names.var(extent)
+
+    def at(self, index: Sequence[Dim]) -> Expr:
+        """An element of the result, as it was stored last."""
+        return storage.read(self.buffer, self.root.dtype, self.place(index))
+
+    def store(self, index: Sequence[Dim], value: Expr) -> Stmt:
+        """Makes an element of the result."""
+        return Store(self.buffer, self.place(index), storage.encode(self.root.dtype, value))
+
+    def register(self, kind: Scalar) -> Buffer:
+        """A number to fold into."""
+        return Buffer(self.names.name("acc"), kind, Space.REGISTER)
+
+    def scratch(self, kind: Scalar, count: Dim) -> Buffer:
+        """Memory of the item's own."""
+        made = Buffer(self.names.name("kept"), kind, Space.SCRATCH, count, self.bytes)
+        lines = floordiv(add(mul(count, BITS[kind] // 8), ALIGNMENT - 1), ALIGNMENT)
+        self.bytes = add(self.bytes, mul(lines, ALIGNMENT))
+        return made
+
+
+def written(
+    how: Written, maker: Maker, elements: Elements, buffers: Mapping[Value, Buffer]
+) -> tuple[Stmt, ...]:
+    """Loops over the independent axes of a value, around the statements that make an item of it."""
+    root = maker.root
+    for arg in root.args:
+        _check_stored(arg, buffers)
+    rank = root.type.rank
+    along = {k % rank for k in how.along} if rank else set[int]()
+    vars = {k: maker.var(d) for k, d in enumerate(root.shape) if k not in along and d != 1}
+    item = tuple(vars[k].dim if k in vars else 0 for k in range(rank))
+    reads = tuple(Read(a.type, partial(elements.at, a)) for a in root.args)
+    return serial(tuple(vars.values()), root.op.write(root.type, reads, item, maker))
+
+
+def _check_stored(value: Value, buffers: Mapping[Value, Buffer]) -> None:
+    while value not in buffers and not isinstance(value.compute, Given):
+        how = value.compute
+        if not isinstance(how, Each) or not how.moves or len(value.args) != 1:
+            raise Refusal(value, "what is written from it reads it several times")
+        (value,) = value.args

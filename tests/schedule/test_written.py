@@ -1,0 +1,45 @@
+"""Kernels of statements that primitives write themselves."""
+
+import pytest
+
+from anyrt.backends.cpu.processors import choose
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph, Symbol, apply
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.prims.scan import Scan
+from anyrt.schedule.cost import Sizes
+
+N = Sym("x.1", 0, 100)
+
+
+def lowered(y, level=None):
+    x = b.param("x", (3, N.dim, 17), DataType.FLOAT)
+    graph = Graph((("x", x),), (("y", y(x)),), {}, (Symbol(N, "x", 1),))
+    machine = choose(level).limited(REFERENCE)
+    return native.lower(graph, constant_offsets(graph), Sizes({N.name: 9}), machine=machine)
+
+
+@pytest.mark.parametrize("level", [None, "avx2"])
+@pytest.mark.parametrize("fn", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_scans_agree_with_the_interpreter(axis, fn, level):
+    found = lowered(lambda x: apply(Scan(fn, axis, reverse=axis == 1), x), level)
+    assert verify(found, choose(level), [{N.name: n} for n in (0, 1, 9, 50)]) == ()
+
+
+def test_what_is_read_is_stored_before_unless_it_only_moves_and_what_comes_after_is_not_inlined():
+    found = lowered(lambda x: b.map_("exp", apply(Scan("sum", 2), b.map_("neg", x))))
+    assert [k.name for k in found.module.kernels] == ["map", "scan", "map#2"]
+    moved = lowered(lambda x: apply(Scan("sum", 1), b.transpose(x, (0, 2, 1))))
+    assert [k.name for k in moved.module.kernels] == ["scan"]
+
+
+def test_along_an_outer_axis_all_elements_of_the_last_one_are_folded_side_by_side():
+    found = print_kernels(lowered(lambda x: apply(Scan("sum", 1), x)).module.kernels)
+    assert "for serial i2 0.. < x.1 {\n    for vector i4 0.. < 17 {" in found
