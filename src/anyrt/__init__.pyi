@@ -485,6 +485,32 @@ class IElementWiseLayer(ILayer):
     @op.setter
     def op(self, value: ElementWiseOperation) -> None: ...
 
+class IGatherLayer(ILayer):
+    """Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices.
+    ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
+    last axis of the indices has one index for each axis of the input, from the first on that is not
+    shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
+    0. int64 indices are not narrowed; uint8 and 4-bit floats are an extension.
+    """
+    @property
+    def mode(self) -> GatherMode:
+        """DEFAULT: slices of the input; ELEMENT: one element for each index; ND: the last axis of the indices says where on several axes"""
+
+    @mode.setter
+    def mode(self, value: GatherMode) -> None: ...
+    @property
+    def axis(self) -> int:
+        """the axis that indices count along; ND does not read it"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
+    @property
+    def num_elementwise_dims(self) -> int:
+        """leading axes that input and indices share: 0 or 1 for DEFAULT, any for ND"""
+
+    @num_elementwise_dims.setter
+    def num_elementwise_dims(self, value: int) -> None: ...
+
 class IIdentityLayer(ILayer):
     """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
 
@@ -1465,6 +1491,94 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_elementwise(a, b, trt.ElementWiseOperation.SUM)
 
         As in TensorRT 10.16 (operator page ElementWise).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_gather(self, input: ITensor, indices: ITensor, axis: int) -> IGatherLayer:
+        """Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices.
+        ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
+        last axis of the indices has one index for each axis of the input, from the first on that is not
+        shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
+        0. int64 indices are not narrowed; uint8 and 4-bit floats are an extension.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        indices: int32, int64
+        axis: the axis that indices count along; ND does not read it
+
+        The new IGatherLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: mode, num_elementwise_dims.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 0
+        AR112: shared sizes that differ and are not 1
+        AR114: indices for an empty axis
+        AR115: a result of more than 8 axes
+        AR122: indices of another rank in mode ELEMENT
+        AR123: indices for more axes than are not shared; indices for more axes than the input has;
+            indices for no axis; indices of rank 0 in mode ND; more indices than elements beside the axis;
+            shared sizes that differ in mode ND
+        AR202: a type that Gather does not take; indices that are no integers
+        AR303: a negative axis; a shared axis that the indices lack; an axis outside the rank; the axis
+            that input and indices share
+        AR304: a negative number of shared axes; a shared axis in mode ELEMENT; as many shared axes as the
+            input has; two shared axes in mode DEFAULT
+
+        Refused in a run:
+        AR112: shared sizes that differ at run time
+        AR114: indices for an axis that is empty at run time
+        AR117: indices whose last size is dynamic in mode ND
+        AR123: more indices than elements beside the axis at run time
+
+            layer = network.add_gather(x, indices, 0)
+
+        As in TensorRT 10.16 (operator page Gather; out of range from the C++ header).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_gather_v2(self, input: ITensor, indices: ITensor, mode: GatherMode) -> IGatherLayer:
+        """Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices.
+        ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
+        last axis of the indices has one index for each axis of the input, from the first on that is not
+        shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
+        0. int64 indices are not narrowed; uint8 and 4-bit floats are an extension.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        indices: int32, int64
+        mode: DEFAULT: slices of the input; ELEMENT: one element for each index; ND: the last axis of the
+            indices says where on several axes
+
+        The new IGatherLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: axis, num_elementwise_dims.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 0
+        AR112: shared sizes that differ and are not 1
+        AR114: indices for an empty axis
+        AR115: a result of more than 8 axes
+        AR122: indices of another rank in mode ELEMENT
+        AR123: indices for more axes than are not shared; indices for more axes than the input has;
+            indices for no axis; indices of rank 0 in mode ND; more indices than elements beside the axis;
+            shared sizes that differ in mode ND
+        AR202: a type that Gather does not take; indices that are no integers
+        AR303: a negative axis; a shared axis that the indices lack; an axis outside the rank; the axis
+            that input and indices share
+        AR304: a negative number of shared axes; a shared axis in mode ELEMENT; as many shared axes as the
+            input has; two shared axes in mode DEFAULT
+
+        Refused in a run:
+        AR112: shared sizes that differ at run time
+        AR114: indices for an axis that is empty at run time
+        AR117: indices whose last size is dynamic in mode ND
+        AR123: more indices than elements beside the axis at run time
+
+            layer = network.add_gather_v2(x, indices, trt.GatherMode.ELEMENT)
+            layer.axis = 1
+
+        As in TensorRT 10.16 (operator page Gather; out of range from the C++ header).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

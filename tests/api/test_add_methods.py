@@ -73,6 +73,14 @@ CASES = {
     "add_deconvolution_nd": (convolved("add_deconvolution_nd"), [[[[0, 8, 24]], [[1, 12, 27]]]]),
     "add_einsum": (lambda net, x: net.add_einsum(inputs=[x, x], equation="ij,kj->ik"), [[10]]),
     "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),
+    "add_gather": (
+        lambda net, x: net.add_gather(input=x, indices=axes(net, 1, -2, 2), axis=1),
+        [[3, 1, 0]],
+    ),
+    "add_gather_v2": (
+        lambda net, x: net.add_gather_v2(input=x, indices=axes(net, 0, 1), mode=trt.GatherMode.ND),
+        3,
+    ),
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
     "add_lrn": (
         lambda net, x: net.add_lrn(input=four(net, x), window=1, alpha=1, beta=1, k=1),

@@ -28,6 +28,7 @@ def test_example_of_a_method_runs_and_stands_in_its_docstring(method, net, log):
     names |= {
         "rows": net.add_input("rows", trt.float32, (3, 5)),
         "bounds": net.add_input("bounds", trt.int32, (3, 1)),
+        "indices": net.add_input("indices", trt.int32, (1, 2, 4, 4)),
     }
     names |= {n: net.add_input(n, trt.float32, (1, 4, 2)) for n in ("cos_cache", "sin_cache")}
     names |= {"cache": net.add_input("cache", trt.float32, (1, 3, 8, 4))}

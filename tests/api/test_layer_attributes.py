@@ -114,6 +114,10 @@ def cached(net, x):
     return net.add_kv_cache_update(x, constant(net, np.float32([[[[5]]]])), at, trt.KVCacheMode.LINEAR)
 
 
+def gathered(axis, *indices):
+    return lambda net, x: net.add_gather(x, constant(net, np.int32(indices)), axis)
+
+
 TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are those of (1, 3) and (3, 9)
 SEEN = [[[[2.761594], [2.995055]]]]
 FOUR = [[[[1, 2, 3, 4]]]]
@@ -216,6 +220,14 @@ CASES = {
     ),
     ("IMatrixMultiplyLayer", "op1"): (
         *([[1, 2], [3, 4]], squared, trt.MatrixOperation.TRANSPOSE, [[7, 10], [15, 22]], [[5, 11], [11, 25]]),
+    ),
+    ("IGatherLayer", "mode"): (
+        *(SQUARE, gathered(0, [1, 0], [0, 0]), trt.GatherMode.ELEMENT),
+        *([[[3, 4], [1, 2]], [[1, 2], [1, 2]]], [[3, 2], [1, 2]]),
+    ),
+    ("IGatherLayer", "axis"): (SQUARE, gathered(0, 1), 1, [[3, 4]], [[2], [4]]),
+    ("IGatherLayer", "num_elementwise_dims"): (
+        *(SQUARE, gathered(1, [1], [0]), 1, [[[2], [1]], [[4], [3]]], [[2], [3]]),
     ),
     ("ILRNLayer", "window_size"): (*([[[1]], [[3]]], lrn, 3, [[[0.5]], [[0.3]]], [[[3 / 13]], [[9 / 13]]]),),
     ("ILRNLayer", "alpha"): ([[[1]], [[3]]], lrn, 3, [[[0.5]], [[0.3]]], [[[1 / 4]], [[3 / 28]]]),

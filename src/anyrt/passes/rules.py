@@ -175,6 +175,30 @@ def _neutral(fn: str, neutral: float) -> Rule:
     )
 
 
+def _chosen(which: str, condition: int) -> Rule:
+    """A selection whose condition is the same everywhere, before it runs."""
+
+    def guard(c: Value, x: Value, out: Value) -> Fail | None:
+        return _same_shape(x, out) if number(c) == condition else Fail(f"not all choose {which}")
+
+    def example(draw: Below) -> Value:
+        x = operand(draw, *EVERY)
+        y, c = build.param("y", (1, x.shape[1]), x.dtype), build.const([[condition]], DataType.BOOL)
+        return build.map_(SELECT, c, *((x, y) if condition else (y, x)))
+
+    return Rule(
+        f"select always {which}",
+        find=(
+            (lambda c, x, y: op(Map, c, x, y, fn=SELECT))
+            if condition
+            else (lambda c, x, y: op(Map, c, y, x, fn=SELECT))
+        ),
+        make=lambda x: x,
+        guard=guard,
+        example=example,
+    )
+
+
 def _twice(fn: str, once: bool, *types: DataType) -> Rule:
     """`fn` of `fn`: as good as once, or as not at all."""
     return Rule(
@@ -267,6 +291,8 @@ RULES: Final[tuple[Rule, ...]] = (
             operand(draw, *EVERY)
         ),
     ),
+    _chosen("then", 1),
+    _chosen("else", 0),
     Rule(
         "reshape of a reshape",
         find=lambda x: op(Reshape, op(Reshape, x), shape=Bind("shape")),
