@@ -194,8 +194,7 @@ class Fusion:
     def _outputs(self) -> None:
         """The first output of a value is its buffer; others, and inputs that are outputs, are copies (see
         `_copies`)."""
-        inputs, outputs = ([v for _, v in ends] for ends in (self.graph.inputs, self.graph.outputs))
-        past = past_caches(outputs, inputs, self.machine)
+        past = past_caches(self.graph, self.machine)
         updated = {name for name, _ in self.graph.updates}
         for name, value in self.graph.outputs:
             buffer = self._output(name, value)

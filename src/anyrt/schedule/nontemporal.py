@@ -6,14 +6,15 @@ Where sizes are open, they decide while the engine runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anyrt.core.dims import Dim, add, always_le, floordiv, maximum, minimum, mul, product
+from anyrt.core.dims import Dim, always_le, floordiv, maximum, minimum, mul, product, total
 from anyrt.core.dtype import bits
 from anyrt.core.enums import DataType
 from anyrt.core.machine import Machine
-from anyrt.ir.graph import Value
+from anyrt.ir.compute import Elements
+from anyrt.ir.graph import Graph, Value, users
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +40,22 @@ def in_tiles(machine: Machine) -> int:
     return machine.last_bytes // 2
 
 
-def past_caches(outputs: Iterable[Value], inputs: Iterable[Value], machine: Machine) -> dict[Value, Past]:
+def past_caches(graph: Graph, machine: Machine) -> dict[Value, Past]:
     """For each of a network's outputs, whether it is written past the caches."""
-    outputs = tuple(outputs)
-    traffic: Dim = 0
-    for value in (*inputs, *outputs):
-        traffic = add(traffic, _bytes(value.dtype, product(value.shape)))
-    rows = _reaches(traffic, in_order(machine))
+    uses, outputs = users(graph), {v for _, v in graph.outputs}
+    reads = [_bytes(v.dtype, _read(v, uses.get(v, []))) for _, v in graph.inputs]
     sizes = {v: _bytes(v.dtype, product(v.shape)) for v in outputs}
+    traffic = total((*reads, *(sizes[v] for _, v in graph.outputs)))
+    rows = _reaches(traffic, in_order(machine))
     return {v: Past(rows, maximum(rows, _reaches(size, in_tiles(machine)))) for v, size in sizes.items()}
+
+
+def _read(value: Value, uses: Sequence[Value]) -> Dim:
+    """Elements of an input that are read: of a table only those at the positions that are asked for."""
+    whole = product(value.shape)
+    if not uses or any(not isinstance(u.compute, Elements) or u.compute.same for u in uses):
+        return whole
+    return minimum(whole, total(product(u.shape) for u in uses))
 
 
 def _bytes(dtype: DataType, elements: Dim) -> Dim:
