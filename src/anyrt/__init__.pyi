@@ -494,7 +494,7 @@ class IGatherLayer(ILayer):
     """
     @property
     def mode(self) -> GatherMode:
-        """DEFAULT: slices of the input; ELEMENT: one element for each index; ND: the last axis of the indices says where on several axes"""
+        """DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions"""
 
     @mode.setter
     def mode(self, value: GatherMode) -> None: ...
@@ -1546,8 +1546,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
         indices: int32, int64
-        mode: DEFAULT: slices of the input; ELEMENT: one element for each index; ND: the last axis of the
-            indices says where on several axes
+        mode: DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions
 
         The new IGatherLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).

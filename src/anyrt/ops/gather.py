@@ -34,8 +34,7 @@ class GatherAttrs(Attrs):
 
     mode: GatherMode = attr(
         Kind.ENUM,
-        "DEFAULT: slices of the input; ELEMENT: one element for each index; ND: the last axis of the "
-        "indices says where on several axes",
+        "DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions",
         G.DEFAULT,
         enum=GatherMode,
     )
