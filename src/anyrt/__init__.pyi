@@ -485,6 +485,57 @@ class IElementWiseLayer(ILayer):
     @op.setter
     def op(self, value: ElementWiseOperation) -> None: ...
 
+class IFillLayer(ILayer):
+    """Numbers that no input has. LINSPACE: alpha, plus beta for each step along an axis. RANDOM_UNIFORM:
+    alpha to beta, itself given only where a sum rounds to it. RANDOM_NORMAL: of mean alpha and
+    standard deviation beta, none farther than 6.7 of them. Random numbers are those of Squares (B.
+    Widynski, arXiv:2004.06278), a hash of each element's position with a key made of the seed: every
+    run gives the same, and so does every processor, but for the rounding of normal ones. Layers have
+    seeds of their own, made of their names, unless `seed` is set, which is an extension. Input 0
+    gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their type.
+    Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any
+    float, int32 or int64, which wraps, the others any float; bfloat16, and float16 of LINSPACE, are
+    extensions.
+    """
+    @property
+    def shape(self) -> Dims:
+        """the sizes of the output"""
+
+    @shape.setter
+    def shape(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def operation(self) -> FillOperation:
+        """what it is filled with"""
+
+    @operation.setter
+    def operation(self, value: FillOperation) -> None: ...
+    @property
+    def alpha(self) -> float:
+        """the first number, the least, or the mean"""
+
+    @alpha.setter
+    def alpha(self, value: float) -> None: ...
+    @property
+    def beta(self) -> float:
+        """the step, the least that is too large, or the standard deviation"""
+
+    @beta.setter
+    def beta(self, value: float) -> None: ...
+    @property
+    def to_type(self) -> DataType:
+        """the type of the output"""
+
+    @to_type.setter
+    def to_type(self, value: DataType) -> None: ...
+    @property
+    def seed(self) -> int:
+        """where random numbers begin; unset: a number made of the layer's name"""
+
+    @seed.setter
+    def seed(self, value: int) -> None: ...
+    def is_alpha_beta_int64(self) -> bool_:
+        """True when alpha or beta was assigned as an int."""
+
 class IGatherLayer(ILayer):
     """Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices.
     ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
@@ -1491,6 +1542,53 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_elementwise(a, b, trt.ElementWiseOperation.SUM)
 
         As in TensorRT 10.16 (operator page ElementWise).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_fill(
+        self, shape: Dims | Sequence[int], op: FillOperation, output_type: DataType = ...
+    ) -> IFillLayer:
+        """Numbers that no input has. LINSPACE: alpha, plus beta for each step along an axis. RANDOM_UNIFORM:
+        alpha to beta, itself given only where a sum rounds to it. RANDOM_NORMAL: of mean alpha and
+        standard deviation beta, none farther than 6.7 of them. Random numbers are those of Squares (B.
+        Widynski, arXiv:2004.06278), a hash of each element's position with a key made of the seed: every
+        run gives the same, and so does every processor, but for the rounding of normal ones. Layers have
+        seeds of their own, made of their names, unless `seed` is set, which is an extension. Input 0
+        gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their type.
+        Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any
+        float, int32 or int64, which wraps, the others any float; bfloat16, and float16 of LINSPACE, are
+        extensions.
+
+        shape: the sizes of the output (assigning it disconnects input 0)
+        op: what it is filled with
+        output_type: the type of the output
+
+        The new IFillLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: alpha, beta, seed.
+
+        Inputs that `layer.set_input` may connect: 0 (shape), 1 (alpha), 2 (beta).
+
+        Refused when the shape is asked for, and by the build:
+        AR111: more than 2^31 - 1 elements
+        AR115: more than 8 axes
+        AR120: a negative size
+        AR123: a shape that is no list; alpha of another rank than 0; not as many steps as axes
+        AR124: LINSPACE of several axes with one step
+        AR202: a shape that is no integers; a type that LINSPACE does not take; random integers
+        AR203: beta of another type than alpha
+        AR304: a fraction as a step of integers
+        AR308: alpha that is not finite
+        AR406: alpha without beta
+
+        Refused in a run:
+        AR120: a negative size at run time
+
+            layer = network.add_fill((2, 3), trt.FillOperation.RANDOM_NORMAL)
+            layer.seed = 1
+
+        As in TensorRT 10.16 (operator page Fill; C++ header).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -81,6 +81,10 @@ CASES = {
         lambda net, x: net.add_gather_v2(input=x, indices=axes(net, 0, 1), mode=trt.GatherMode.ND),
         3,
     ),
+    "add_fill": (
+        lambda net, x: net.add_fill(shape=(3,), op=trt.FillOperation.LINSPACE, output_type=trt.int32),
+        [0, 1, 2],
+    ),
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
     "add_lrn": (
         lambda net, x: net.add_lrn(input=four(net, x), window=1, alpha=1, beta=1, k=1),

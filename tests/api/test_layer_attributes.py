@@ -61,6 +61,10 @@ def sliced(net, x):
     return net.add_slice(x, (0,), (2,), (1,))
 
 
+def filled(net, x):
+    return given(net.add_fill((3,), trt.FillOperation.LINSPACE), alpha=1.0, beta=0.5)
+
+
 def lrn(net, x):
     return net.add_lrn(x, 1, 1, 1, 1)
 
@@ -208,6 +212,21 @@ CASES = {
     ),
     ("IElementWiseLayer", "op"): (
         *(PAIR, lambda net, x: net.add_elementwise(x, x, SUM), trt.ElementWiseOperation.PROD, [2, 6], [1, 9]),
+    ),
+    ("IFillLayer", "shape"): (PAIR, filled, (2,), [1, 1.5, 2], [1, 1.5]),
+    ("IFillLayer", "operation"): (
+        *(PAIR, lambda net, x: given(filled(net, x), beta=1), trt.FillOperation.RANDOM_UNIFORM),
+        *([1, 2, 3], [1, 1, 1]),
+    ),
+    ("IFillLayer", "alpha"): (PAIR, filled, -2, [1, 1.5, 2], [-2, -1.5, -1]),
+    ("IFillLayer", "beta"): (PAIR, filled, 3.0, [1, 1.5, 2], [1, 4, 7]),
+    ("IFillLayer", "to_type"): (
+        *(PAIR, lambda net, x: given(filled(net, x), alpha=2049), trt.float16),
+        *([2049, 2049.5, 2050], [2048, 2050, 2050]),
+    ),
+    ("IFillLayer", "seed"): (
+        *(PAIR, lambda net, x: given(net.add_fill((2,), trt.FillOperation.RANDOM_UNIFORM), seed=1), 2),
+        *([0.28539, 0.91830], [0.54020, 0.81530]),
     ),
     ("IMatrixMultiplyLayer", "op0"): (
         *(

@@ -26,7 +26,7 @@ def test_methods_name_attributes_and_operands_that_exist(op):
     for method in op.methods:
         renamed = dict(method.renamed)
         assert {renamed.get(p, p) for p in method.params} <= attributes | required
-        assert {name for name, _ in (*method.defaults, *method.fixed)} <= attributes
+        assert {renamed.get(name, name) for name, _ in (*method.defaults, *method.fixed)} <= attributes
 
 
 @ALL

@@ -167,6 +167,13 @@ def test_integer_quotients_by_hand():
     assert results(SCALARS["mod"], Scalar.I32, [a, b])[0].tolist() == [1, 1, -1, -1, 0, 0]
 
 
+def test_shifts_by_hand():
+    x, n = np.array([1, -1, 5, -(2**31), 3]), np.array([31, 28, 0, 31, 33])
+    assert results(SCALARS["shift_left"], Scalar.I32, [x, n])[0].tolist() == [-(2**31), -(2**28), 5, 0, 6]
+    assert results(SCALARS["shift_right"], Scalar.I32, [x, n])[0].tolist() == [0, 15, 5, 1, 1]
+    assert results(SCALARS["bit_xor"], Scalar.I32, [x, n])[0].tolist() == [30, -29, 5, 31 - 2**31, 34]
+
+
 @pytest.mark.parametrize("name", ["exp", "expm1", "tanh", "sinh", "cosh", "erf", "sigmoid"])
 def test_nan_of_any_bits_stays_nan(name):
     x = np.int32([0x7FC00000, 0x7FC00001, 0x7FE12345, 0x7FFFFFFF, -1, -0x3FEDCB]).view(np.float32)

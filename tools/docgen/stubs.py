@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from enum import Enum
 from textwrap import indent
 from types import ModuleType
 
@@ -108,6 +109,8 @@ def _properties(op: AnyOp) -> Iterator[str]:
         yield from ("    @property", f"    def {operand.name}(self) -> ITensor: ...")
         yield f"    @{operand.name}.setter"
         yield f"    def {operand.name}(self, value: ITensor) -> None: ..."
+    for query in op.queries:
+        yield from (f"    def {query.name}(self) -> bool_:", f'        """{query.doc}"""')
 
 
 def _read(spec: AttrSpec) -> str:
@@ -136,7 +139,7 @@ def _parameter(p: inspect.Parameter) -> str:
     if p.name == "self":
         return "self"
     kind = "Any" if p.annotation is p.empty else BOOL.sub("bool_", p.annotation)
-    default = "..." if p.default is REQUIRED else repr(p.default)
+    default = "..." if p.default is REQUIRED or isinstance(p.default, Enum) else repr(p.default)
     return f"{p.name}: {kind}" if p.default is p.empty else f"{p.name}: {kind} = {default}"
 
 

@@ -6,6 +6,8 @@ an array may be edited until the build.
 
 from __future__ import annotations
 
+import numpy as np
+
 from anyrt.api.dims import Dims, Permutation, floats, integers, sizes, unknown_dims
 from anyrt.api.edge import WrongType, boolean, integer, number, wrong_type
 from anyrt.api.weights import Weights, to_weights
@@ -17,6 +19,7 @@ from anyrt.prims.const import Blob
 ANNOTATIONS: dict[Kind, str] = {
     Kind.INT: "int",
     Kind.FLOAT: "float",
+    Kind.NUMBER: "float",
     Kind.BOOL: "bool",
     Kind.TEXT: "str",
     Kind.DIMS: "Dims",
@@ -57,6 +60,8 @@ def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one 
             return _mask(x, where)
         case Kind.FLOAT:
             return number(x, where)
+        case Kind.NUMBER:
+            return int(x) if isinstance(x, int | np.integer) else number(x, where)
         case Kind.BOOL:
             return boolean(x, where)
         case Kind.TEXT if isinstance(x, str):

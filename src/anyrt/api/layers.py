@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from anyrt.api.convert import show, take
 from anyrt.api.describe import attribute_text, boundary_text, class_text, operand_text
@@ -21,7 +23,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
 from anyrt.ir.graph import Value
 from anyrt.ops import ALL_OPS, OPS
-from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Scope
+from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Query, Scope
 
 # Attributes of weak typing, which TensorRT refuses on strongly typed networks.
 WEAK_ONLY = frozenset({"compute_precision"})
@@ -32,7 +34,8 @@ def layer_class(name: str) -> type[ILayer]:
     """The class of that name, also of one that was removed; AttributeError when no operator has it."""
     for op in ALL_OPS:
         if op.scope is None and op.cls == name:
-            return _new(name, {"__doc__": class_text(op), **_attributes(op)})
+            answers = {q.name: _answer(q) for q in op.queries}
+            return _new(name, {"__doc__": class_text(op), **_attributes(op), **answers})
         if op.scope is not None and name in (op.cls, op.scope.exit_cls, op.scope.boundary):
             return _boundary_class(op, op.scope, name)
     raise lookup_error("anyrt", name)
@@ -116,6 +119,14 @@ def _attributes(op: AnyOp) -> dict[str, property]:
     """Properties of a layer for attributes, and for operands that have one."""
     operands = {x.name: _operand(op, i) for i, x in enumerate(op.inputs) if x.is_property}
     return {**{s.name: _property(op, s) for s in op.specs()}, **operands}
+
+
+def _answer(query: Query[Any]) -> Callable[[ILayer], bool]:  # Any: the attributes of any operator
+    def ask(self: ILayer) -> bool:
+        return query.answer(self._op.attrs(**self._attributes))
+
+    ask.__name__, ask.__qualname__, ask.__doc__ = query.name, query.name, query.doc
+    return ask
 
 
 def _operand(op: AnyOp, index: int) -> property:

@@ -40,7 +40,6 @@ LAYERS: dict[str, tuple[str, str]] = {
         "use add_reduce for the largest value, add_elementwise, add_cast",
     ),
     "add_dynamic_quantize_v2": ("", "use add_reduce for the largest value, add_elementwise, add_cast"),
-    "add_fill": ("IFillLayer", "use add_constant, or an input"),
     "add_grid_sample": ("IGridSampleLayer", "use add_resize where the grid is regular"),
     "add_if_conditional": (
         "IIfConditional IConditionLayer IIfConditionalBoundaryLayer IIfConditionalInputLayer"

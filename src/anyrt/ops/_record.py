@@ -32,6 +32,7 @@ class Kind(enum.Enum):
     ENUM = "enum"  # member of `enum`
     INT = "int"
     FLOAT = "float"
+    NUMBER = "int | float"  # what it was given as
     BOOL = "bool"
     TEXT = "str"
     DIMS = "Dims"  # tuple[int, ...] | None when unset; getter: Dims (rank −1 when unset)
@@ -97,6 +98,15 @@ class Attrs:
 
 
 A = TypeVar("A", bound=Attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[A]):
+    """A method of the layer class that takes nothing and tells a truth about the attributes."""
+
+    name: str
+    doc: str
+    answer: Callable[[A], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +270,7 @@ class Op(Generic[A]):
     removed: bool = False
     scope: Scope | None = None
     shares: tuple[tuple[int, int], ...] = ()
+    queries: tuple[Query[A], ...] = ()
 
     @property
     def owner(self) -> str:

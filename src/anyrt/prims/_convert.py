@@ -24,6 +24,7 @@ NARROW = frozenset({DataType.INT8, DataType.UINT8, DataType.INT4})
 # Functions whose int32 result for narrow operands may need more bits than the operands have.
 OUTGROWS = frozenset(
     {"add", "sub", "mul", "div", "floordiv", "pow", "neg", "abs", "square", "fma", "not", "recip"}
+    | {"shift_left", "shift_right"}
 )
 
 

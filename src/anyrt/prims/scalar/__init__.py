@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from anyrt.prims.scalar import (
     arithmetic,
+    bits,
     compare,
     exponential,
     hyperbolic,
@@ -22,5 +23,5 @@ from anyrt.prims.scalar.table import Kind, ResultKind, ScalarFn
 
 __all__ = ["SCALARS", "Kind", "ResultKind", "ScalarFn"]
 
-_FAMILIES = (arithmetic, compare, exponential, power, trigonometric, hyperbolic, rounding, special)
+_FAMILIES = (arithmetic, bits, compare, exponential, power, trigonometric, hyperbolic, rounding, special)
 SCALARS: dict[str, ScalarFn] = {f.name: f for family in _FAMILIES for f in family.FUNCTIONS}
