@@ -162,6 +162,19 @@ class IActivationLayer(ILayer):
     @beta.setter
     def beta(self, value: float) -> None: ...
 
+class IAssertionLayer(ILayer):
+    """A condition all of whose elements must be True; else there is an error, AR410, with the message.
+    It is judged by the build where it is known there, when shapes are set where it follows from
+    sizes, else by each run, before anything is written to an output. Conditions on data, and on more
+    than 64 elements, are extensions. The layer has no output.
+    """
+    @property
+    def message(self) -> str:
+        """what the error says where the condition does not hold"""
+
+    @message.setter
+    def message(self, value: str) -> None: ...
+
 class IAttention(_Between):
     """Scores are the products of queries and keys, which are not scaled: scale the queries. The mask is
     added, or, of bool, says where a query may look; softmax over the keys makes weights of scores,
@@ -1031,6 +1044,31 @@ class INetworkDefinition(_INetworkDefinition):
             layer.alpha = 0.1
 
         As in TensorRT 10.16 (operator page Activation; C++ header for THRESHOLDED_RELU).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_assertion(self, condition: ITensor, message: str) -> IAssertionLayer:
+        """A condition all of whose elements must be True; else there is an error, AR410, with the message.
+        It is judged by the build where it is known there, when shapes are set where it follows from
+        sizes, else by each run, before anything is written to an output. Conditions on data, and on more
+        than 64 elements, are extensions. The layer has no output.
+
+        condition: bool
+        message: what the error says where the condition does not hold
+
+        The new IAssertionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR124: a condition of more than one axis
+        AR202: a condition that is no bool
+
+            equal = trt.ElementWiseOperation.EQUAL
+            sizes = network.add_shape(a).get_output(0), network.add_shape(b).get_output(0)
+            alike = network.add_elementwise(*sizes, equal).get_output(0)
+            layer = network.add_assertion(alike, "a and b have one shape")
+
+        As in TensorRT 10.16 (operator page Assertion).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -386,7 +386,8 @@ def same(a, b):
 
 
 def test_the_cases_are_the_attributes_of_all_layers():
-    other = {"is_v2", "decomposable", "cache_mode"}  # below, in test_attention, and the one there is
+    # Below, in test_attention, the one there is, and in test_assertion.
+    other = {"is_v2", "decomposable", "cache_mode", "message"}
     assert set(CASES) == {key for key in ATTRIBUTES if key[1] not in other}
 
 

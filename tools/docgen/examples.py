@@ -26,9 +26,10 @@ np.set_printoptions(precision=3, suppress=True)
 builder = trt.Builder(trt.Logger(trt.Logger.WARNING))
 network = builder.create_network()
 """
-TAIL = """layer.get_output(0).name = "y"
+MARK = """layer.get_output(0).name = "y"
 network.mark_output(layer.get_output(0))
-engine = builder.build_engine_with_config(network, builder.create_builder_config())
+"""
+BUILD = """engine = builder.build_engine_with_config(network, builder.create_builder_config())
 """
 
 
@@ -42,7 +43,8 @@ def example(op: AnyOp) -> str:
     feeds = [f"{names[i]} = {_array(case, i)}" for i in fed]
     call = ", ".join(f"{names[i]}={names[i]}" for i in fed)
     body = "".join(f"{x}\n" for x in lines)
-    return HEAD + body + TAIL + "".join(f"{x}\n" for x in feeds) + f'print(engine.run({call})["y"])\n'
+    tail = MARK + BUILD if op.outputs else f"layer = network.add_identity({names[0]})\n{MARK}{BUILD}"
+    return HEAD + body + tail + "".join(f"{x}\n" for x in feeds) + f'print(engine.run({call})["y"])\n'
 
 
 def _awkwardness(op: AnyOp, case: AnyCase) -> tuple[bool | int, ...]:

@@ -87,6 +87,8 @@ def _inputs(op: AnyOp) -> str:
 
 
 def _outputs(op: AnyOp) -> str:
+    if not op.outputs:
+        return "None.\n"
     names = ", ".join(f"`{n}`" for n in op.outputs)
     return (
         f"{names}. Its `shape` and `dtype` answer as soon as the layer is added, and follow every change.\n"

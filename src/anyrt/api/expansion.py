@@ -60,10 +60,14 @@ class Expansion:
         """The value of `tensor`; raises the mistake that makes it unknown."""
         if tensor._layer is None:
             return self._input(tensor)
-        outcome = self._outcome(tensor._layer)
+        return self.values(tensor._layer)[tensor._index]
+
+    def values(self, layer: ILayer) -> tuple[Value, ...]:
+        """The values of `layer`: its outputs', or what a layer without any asks for; raises its mistake."""
+        outcome = self._outcome(layer)
         if outcome.error is not None:
             raise outcome.error
-        return outcome.values[tensor._index]
+        return outcome.values
 
     def type_of(self, tensor: ITensor) -> Type | None:
         """Shape and type of `tensor`; None when a mistake makes them unknown, which is reported once."""
@@ -137,12 +141,13 @@ class Expansion:
 
     def _judge(self, layer: ILayer) -> Outcome:
         scales = tuple(1.0 if t is None else self.scale(t) for t in layer._inputs)
-        first = layer._outputs[0]
+        first = layer._outputs[0] if layer._outputs else None
+        asked, dtype = (first._scale, first._dtype) if first else (None, None)
         try:
             record = self.record(layer)
-            values = expand_layer(layer._op, record, scales, first._scale, first._dtype)
+            values = expand_layer(layer._op, record, scales, asked, dtype)
             rest = (cast(v, t._dtype or v.dtype) for v, t in zip(values[1:], layer._outputs[1:], strict=True))
-            scale = output_scale(layer._op, record, scales, first._scale)
+            scale = output_scale(layer._op, record, scales, asked)
             return Outcome((values[0], *rest), scale)
         except AnyrtError as error:
             return Outcome(error=error.at(layer._place) if error.where == layer._name else error)

@@ -17,9 +17,11 @@ from anyrt.api.weights import Weights
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.enums import Severity, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
-from anyrt.ir.graph import Graph, Value
+from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.checked import Checked
 from anyrt.prims.const import Blob
 
 Profile = tuple[Range, ...]
@@ -42,9 +44,10 @@ def freeze(
     _judge(network, expansion)
     _check_updates(network)
     names = _names(network, expansion)
+    held = _held(network, expansion, outputs, names)
     graph = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
-        tuple((t._name, expansion.value(t)) for t in outputs),
+        tuple((t._name, held.get(t) or expansion.value(t)) for t in outputs),
         names,
         tuple(expansion.symbols.values()),
         {
@@ -93,7 +96,7 @@ def _judge(network: INetworkDefinition, expansion: Expansion) -> None:
     mistakes: dict[AnyrtError, None] = {}
     for layer in network._layers:
         try:
-            expansion.value(layer._outputs[0])
+            expansion.values(layer)
         except AnyrtError as error:
             mistakes[error] = None
     for mistake in [*mistakes][1:]:
@@ -133,6 +136,26 @@ def _names(network: INetworkDefinition, expansion: Expansion) -> dict[Value, str
         for tensor in layer._outputs:
             names.setdefault(expansion.value(tensor), layer._name)
     return names
+
+
+def _held(
+    network: INetworkDefinition,
+    expansion: Expansion,
+    outputs: Sequence[ITensor],
+    names: dict[Value, str],
+) -> dict[ITensor, Value]:
+    """An output with all that layers without outputs ask for. It is the one that costs least: one that no
+    layer reads, as others would have to be copied, and that updates no cache."""
+    updates = {y for layer in network._layers for y, _ in _updates(layer)}
+    waits = min(outputs, key=lambda t: (t in updates, bool(t._consumers)))
+    value = expansion.value(waits)
+    for layer in network._layers:
+        for asked in () if layer._outputs else expansion.values(layer):
+            if isinstance(asked.op, Checked | Asserted):
+                names.setdefault(asked.args[-1], layer._name)
+                value = apply(asked.op, value, *asked.args[1:])
+    names.setdefault(value, names[expansion.value(waits)])
+    return {waits: value}
 
 
 def _binding(tensor: ITensor, value: Value) -> Binding:

@@ -32,7 +32,6 @@ class Topic:
 
 # Layers: a method of the network, the classes that come with it, and what to do instead.
 LAYERS: dict[str, tuple[str, str]] = {
-    "add_assertion": ("IAssertionLayer", "leave it out, and check values where they are made"),
     "add_dequantize": ("IDequantizeLayer", "use add_cast and add_scale, or tensor.dynamic_range"),
     "add_dist_collective": ("IDistCollectiveLayer", "an engine runs on one device; exchange arrays outside"),
     "add_dynamic_quantize": (

@@ -285,6 +285,11 @@ GRAPH: dict[int, tuple[str, str, str]] = {
         "A cache is an input of the network that nothing else reads, and its update is an output",
         "mark the update as an output, and let other layers read that",
     ),
+    410: (
+        "assertion fails",
+        "A condition that the network asserts does not hold",
+        "feed what the message of the layer asks for",
+    ),
 }
 
 PROFILES: dict[int, tuple[str, str, str]] = {

@@ -244,6 +244,8 @@ class Op(Generic[A]):
     It may answer an integer output with real numbers, which are then rounded half to even and saturated.
     dla: None when DLA could run the layer, else the documented reason why not (`dla_reason` adds the rules
     common to all).
+    outputs: their names. A layer without any expands to an operand of its own, `Checked` or `Asserted`, which
+    an output of the network then is as well.
     shares: (output, operand) pairs: the output has the operand's memory, which is an input of the network.
     real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
     tensors' scales);
