@@ -469,6 +469,33 @@ class IDeconvolutionLayer(ILayer):
     @num_groups.setter
     def num_groups(self, value: int) -> None: ...
 
+class IDequantizeLayer(ILayer):
+    """(x − zero point) · scale as float32, float16 or bfloat16. The arithmetic is float32's. One scale
+    serves the tensor (one element), each slice along `axis` (a vector; activations may have one, too,
+    as an extension), or each block (a scale of the input's rank): the sizes of blocks are those of
+    the input divided by those of the scale, unless `block_shape` names them. Scales may be computed;
+    constant ones must be above 0. Zero points of int8 and int4 may be any codes, as an extension.
+    Dynamic ranges are not looked at.
+    """
+    @property
+    def to_type(self) -> DataType:
+        """the type of the output"""
+
+    @to_type.setter
+    def to_type(self, value: DataType) -> None: ...
+    @property
+    def axis(self) -> int:
+        """the axis whose slices have a scale each; -1: none is named"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
+    @property
+    def block_shape(self) -> Dims:
+        """the sizes of a block, -1 for a whole axis; unset: the input's divided by those of the scale"""
+
+    @block_shape.setter
+    def block_shape(self, value: Dims | Sequence[int]) -> None: ...
+
 class IEinsumLayer(ILayer):
     """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
     size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
@@ -770,6 +797,35 @@ class IPoolingLayer(ILayer):
 
     @average_count_excludes_padding.setter
     def average_count_excludes_padding(self, value: bool_) -> None: ...
+
+class IQuantizeLayer(ILayer):
+    """clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and saturated
+    at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest number
+    of their type. NaN becomes the lowest code of an integer type, NaN of fp8, 6 of fp4. The
+    arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
+    vector; activations may have one, too, as an extension), or each block (a scale of the input's
+    rank): the sizes of blocks are those of the input divided by those of the scale, unless
+    `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
+    int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
+    """
+    @property
+    def to_type(self) -> DataType:
+        """the type of the output"""
+
+    @to_type.setter
+    def to_type(self, value: DataType) -> None: ...
+    @property
+    def axis(self) -> int:
+        """the axis whose slices have a scale each; -1: none is named"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
+    @property
+    def block_shape(self) -> Dims:
+        """the sizes of a block, -1 for a whole axis; unset: the input's divided by those of the scale"""
+
+    @block_shape.setter
+    def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
 class IRaggedSoftMaxLayer(ILayer):
     """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
@@ -1518,6 +1574,52 @@ class INetworkDefinition(_INetworkDefinition):
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
+    def add_dequantize(
+        self, input: ITensor, scale: ITensor, output_type: DataType = DataType.FLOAT
+    ) -> IDequantizeLayer:
+        """(x − zero point) · scale as float32, float16 or bfloat16. The arithmetic is float32's. One scale
+        serves the tensor (one element), each slice along `axis` (a vector; activations may have one, too,
+        as an extension), or each block (a scale of the input's rank): the sizes of blocks are those of
+        the input divided by those of the scale, unless `block_shape` names them. Scales may be computed;
+        constant ones must be above 0. Zero points of int8 and int4 may be any codes, as an extension.
+        Dynamic ranges are not looked at.
+
+        input: int8, fp8, int4, fp4
+        scale: float32, float16, bfloat16, e8m0
+        output_type: the type of the output
+
+        The new IDequantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: axis, block_shape.
+
+        Inputs that `layer.set_input` may connect: 2 (zero_point).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: a scalar
+        AR108: another count of block sizes than axes
+        AR123: a scale of another rank; a zero point for no slice; another count of scales than the axis
+            has; blocks and one scale for each slice; blocks that are not the scale's; sizes that blocks
+            do not divide
+        AR202: a scale that is no float; a type that the input may not have
+        AR203: a zero point of another type than the codes
+        AR206: a type that the output may not have
+        AR303: an axis below -1; an axis outside the rank
+        AR304: a block size below 1; a zero point of fp8 that is not 0
+        AR306: a scale for each slice, and no axis
+
+        Refused in a run:
+        AR117: open sizes, and no block_shape
+        AR123: another count of scales at run time; blocks that are not the scale's at run time
+
+            scale = network.add_constant((), np.float32([0.05])).get_output(0)
+            codes = network.add_quantize(x, scale, trt.int8).get_output(0)
+            layer = network.add_dequantize(codes, scale, trt.float32)
+
+        As in TensorRT 10.16 (operator page Dequantize).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
     def add_einsum(self, inputs: Sequence[ITensor], equation: str) -> IEinsumLayer:
         """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
         size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
@@ -1584,7 +1686,7 @@ class INetworkDefinition(_INetworkDefinition):
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
     def add_fill(
-        self, shape: Dims | Sequence[int], op: FillOperation, output_type: DataType = ...
+        self, shape: Dims | Sequence[int], op: FillOperation, output_type: DataType = DataType.FLOAT
     ) -> IFillLayer:
         """Numbers that no input has. LINSPACE: alpha, plus beta for each step along an axis. RANDOM_UNIFORM:
         alpha to beta, itself given only where a sum rounds to it. RANDOM_NORMAL: of mean alpha and
@@ -2073,6 +2175,53 @@ class INetworkDefinition(_INetworkDefinition):
             layer.stride_nd = (2, 2)
 
         As in TensorRT 10.16 (operator page Pooling).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_quantize(
+        self, input: ITensor, scale: ITensor, output_type: DataType = DataType.INT8
+    ) -> IQuantizeLayer:
+        """clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and saturated
+        at the type's limits, −128 and 127, −8 and 7, ±448, ±6; floats are rounded to the nearest number
+        of their type. NaN becomes the lowest code of an integer type, NaN of fp8, 6 of fp4. The
+        arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
+        vector; activations may have one, too, as an extension), or each block (a scale of the input's
+        rank): the sizes of blocks are those of the input divided by those of the scale, unless
+        `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
+        int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
+
+        input: float32, float16, bfloat16
+        scale: float32, float16, bfloat16, e8m0
+        output_type: the type of the output
+
+        The new IQuantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: axis, block_shape.
+
+        Inputs that `layer.set_input` may connect: 2 (zero_point).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: a scalar
+        AR108: another count of block sizes than axes
+        AR123: a scale of another rank; a zero point for no slice; another count of scales than the axis
+            has; blocks and one scale for each slice; blocks that are not the scale's; sizes that blocks
+            do not divide
+        AR202: a scale that is no float; a type that the input may not have
+        AR203: a half scale beside an input of another type; a zero point of another type than the codes
+        AR206: a type that the output may not have
+        AR303: an axis below -1; an axis outside the rank
+        AR304: a block size below 1; a zero point of fp8 that is not 0
+        AR306: a scale for each slice, and no axis
+
+        Refused in a run:
+        AR117: open sizes, and no block_shape
+        AR123: another count of scales at run time; blocks that are not the scale's at run time
+
+            scale = network.add_constant((), np.float32([0.05])).get_output(0)
+            layer = network.add_quantize(x, scale, trt.int8)
+
+        As in TensorRT 10.16 (operator page Quantize).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -71,6 +71,12 @@ CASES = {
     "add_constant": (lambda net, x: net.add_constant(shape=(1, 1), weights=FOUR), [[4]]),
     "add_deconvolution": (convolved("add_deconvolution"), [[[[0, 8, 24]], [[1, 12, 27]]]]),
     "add_deconvolution_nd": (convolved("add_deconvolution_nd"), [[[[0, 8, 24]], [[1, 12, 27]]]]),
+    "add_dequantize": (
+        lambda net, x: net.add_dequantize(
+            input=constant(net, np.int8([[-2, 5]])), scale=constant(net, FOUR), output_type=trt.bfloat16
+        ),
+        [[-8, 20]],
+    ),
     "add_einsum": (lambda net, x: net.add_einsum(inputs=[x, x], equation="ij,kj->ik"), [[10]]),
     "add_elementwise": (lambda net, x: net.add_elementwise(input1=x, input2=x, op=ADD), [[2, 6]]),
     "add_gather": (
@@ -126,6 +132,10 @@ CASES = {
             input=four(net, x), type=trt.PoolingType.MAX, window_size=trt.Dims((1, 2))
         ),
         [[[[3]]]],
+    ),
+    "add_quantize": (
+        lambda net, x: net.add_quantize(input=x, scale=constant(net, ONE / 50), output_type=trt.int8),
+        [[50, 127]],
     ),
     "add_ragged_softmax": (
         lambda net, x: net.add_ragged_softmax(input=x, bounds=axes(net, [1])),

@@ -120,6 +120,21 @@ def cached(net, x):
 
 def gathered(axis, *indices):
     return lambda net, x: net.add_gather(x, constant(net, np.int32(indices)), axis)
+    ),
+def quantized(*scale, shape=(), **attributes):
+    def add(net, x):
+        step = constant(net, of(*scale).reshape(shape))
+        return given(net.add_quantize(x, step), **attributes)
+
+    return add
+
+
+def dequantized(*scale, shape=(), **attributes):
+    def add(net, x):
+        codes = net.add_quantize(x, constant(net, of(1))).get_output(0)
+        return given(net.add_dequantize(codes, constant(net, of(*scale).reshape(shape))), **attributes)
+
+    return add
 
 
 TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are those of (1, 3) and (3, 9)
@@ -278,6 +293,20 @@ CASES = {
     ("ICumulativeLayer", "reverse"): (SQUARE, summed, True, [[1, 3], [3, 7]], [[3, 2], [7, 4]]),
     ("IReduceLayer", "op"): (SQUARE, reduced, trt.ReduceOperation.PROD, [3, 7], [2, 12]),
     ("IReduceLayer", "axes"): (SQUARE, reduced, 0b01, [3, 7], [4, 6]),
+    ("IQuantizeLayer", "to_type"): ([1.5, 99, -3], quantized(0.5), trt.int4, [3, 127, -6], [3, 7, -6]),
+    ("IQuantizeLayer", "axis"): (
+        *(SQUARE, quantized(1, 0.5, shape=2, axis=0), 1, [[1, 2], [6, 8]], [[1, 4], [3, 8]]),
+    ),
+    ("IQuantizeLayer", "block_shape"): (
+        *(SQUARE, quantized(1, 0.5, shape=(1, 2)), (1, 2), [[1, 4], [3, 8]], None),
+    ),
+    ("IDequantizeLayer", "to_type"): ([100], dequantized(1.001), trt.float16, [100.1], [100.125]),
+    ("IDequantizeLayer", "axis"): (
+        *(SQUARE, dequantized(1, 0.5, shape=2, axis=0), 1, [[1, 2], [1.5, 2]], [[1, 1], [3, 2]]),
+    ),
+    ("IDequantizeLayer", "block_shape"): (
+        *(SQUARE, dequantized(1, 0.5, shape=(1, 2)), (1, 2), [[1, 1], [3, 2]], None),
+    ),
     ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),
     ("IPaddingLayer", "pre_padding_nd"): ([[[PAIR]]], padded, (0, 1), [[[PAIR]]], [[[[0, *PAIR]]]]),
     ("IPaddingLayer", "post_padding_nd"): ([[[PAIR]]], padded, (1, -1), [[[PAIR]]], [[[[1], [0]]]]),
@@ -439,6 +468,7 @@ DEFAULTS = {
         "blend_factor": 0,
         "average_count_excludes_padding": True,
     },
+    "IQuantizeLayer": {"to_type": trt.int8, "axis": -1},
     "IResizeLayer": {
         "resize_mode": trt.InterpolationMode.NEAREST,
         "scales": [],
@@ -461,6 +491,7 @@ def test_attributes_start_at_the_documented_defaults(net):
         net.add_convolution_nd(x, 1, (3, 4), np.ones(24, np.float32)),
         net.add_deconvolution_nd(x, 1, (3, 4), np.ones(24, np.float32)),
         net.add_pooling_nd(x, trt.PoolingType.MAX, (2, 2)),
+        net.add_quantize(x, x),
     ]
     found = {type(v).__name__: {n: getattr(v, n) for n in DEFAULTS[type(v).__name__]} for v in layers}
     assert found == DEFAULTS

@@ -27,7 +27,7 @@ from anyrt.schedule.cost import Sizes
 COUNT = 2000
 # Whose results are 0 or normal numbers, and what only chooses.
 NEVER = {
-    *("floordiv", "sign", "ceil", "floor", "round", "trunc", "to_half", "to_fp8", "select"),
+    *("floordiv", "sign", "ceil", "floor", "round", "trunc", "to_half", "to_fp8", "to_fp4", "select"),
     *("log", "sqrt", "rsqrt", "cos", "acos", "cosh", "acosh"),
 }
 REAL = [f for f in SCALARS.values() if Kind.FLOAT in f.kinds and f.result is ResultKind.SAME]

@@ -56,6 +56,7 @@ def _awkwardness(op: AnyOp, case: AnyCase) -> tuple[bool | int, ...]:
     types = {_dtype(case, i) for i in range(len(shapes))}
     return (
         not types <= SIMPLE or any(b.dtype not in SIMPLE for b in blobs) or case.int8 is not None,
+        sum(not hasattr(np, short_name(t)) for t in types),
         any(case.data[i] is not None and _is_fed(op, case, i) for i in range(len(case.data))),
         max([*elements, *(b.size for b in blobs)]) > MOST_ELEMENTS,
         min(elements) < 2 and bool(shapes),

@@ -20,7 +20,10 @@ MOVED = (
 
 
 def int8_text(op: AnyOp) -> str:
-    """A paragraph; nothing for an operator that takes no int8 or makes another type of it."""
+    """A paragraph; nothing for an operator that takes no int8, makes another type of it, or has scales as
+    operands."""
+    if op.coded:
+        return ""
     cases = [c for c in op.cases() if DataType.INT8 in c.dtypes]
     computed = any(op.real_int8(c.attrs) for c in cases)
     moved = [c for c in cases if not op.real_int8(c.attrs)]

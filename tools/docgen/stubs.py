@@ -139,8 +139,13 @@ def _parameter(p: inspect.Parameter) -> str:
     if p.name == "self":
         return "self"
     kind = "Any" if p.annotation is p.empty else BOOL.sub("bool_", p.annotation)
-    default = "..." if p.default is REQUIRED or isinstance(p.default, Enum) else repr(p.default)
+    hidden = isinstance(p.default, Enum) and not isinstance(p.default, DataType)
+    default = "..." if p.default is REQUIRED or hidden else _shown(p.default)
     return f"{p.name}: {kind}" if p.default is p.empty else f"{p.name}: {kind} = {default}"
+
+
+def _shown(default: object) -> str:
+    return str(default) if isinstance(default, DataType) else repr(default)
 
 
 def _formatted(text: str) -> str:

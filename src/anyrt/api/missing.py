@@ -32,7 +32,6 @@ class Topic:
 
 # Layers: a method of the network, the classes that come with it, and what to do instead.
 LAYERS: dict[str, tuple[str, str]] = {
-    "add_dequantize": ("IDequantizeLayer", "use add_cast and add_scale, or tensor.dynamic_range"),
     "add_dist_collective": ("IDistCollectiveLayer", "an engine runs on one device; exchange arrays outside"),
     "add_dynamic_quantize": (
         "IDynamicQuantizeLayer",
@@ -55,7 +54,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),
     "add_one_hot": ("IOneHotLayer", "compare with a constant (add_elementwise EQUAL), then add_select"),
-    "add_quantize": ("IQuantizeLayer", "use add_scale and add_cast, or tensor.dynamic_range"),
     "add_reverse_sequence": ("IReverseSequenceLayer", "use add_slice with stride -1 where lengths are alike"),
     "add_rnn_v2": (
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",

@@ -7,6 +7,7 @@ the result, divided by the output's scale, is rounded half to
 even and saturated to −128 … 127, and NaN becomes −128. Layers that only move elements copy the codes,
 after bringing every
 operand to the output's scale; an output without a range then has the scale of the first INT8 operand.
+Quantize and Dequantize (`Op.coded`) name scales themselves: they make and read codes, whatever the ranges.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype, check_rank, checked, need, show
+from anyrt.ops._quantized import codes as to_codes
 from anyrt.ops._record import A, Layer, Op
 from anyrt.prims.build import cast, map_, scalar
 
@@ -127,7 +129,7 @@ def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Va
 def _stage_int8(
     op: Op[A], layer: Layer[A], in_scales: tuple[float, ...], out_scale: float | None
 ) -> Layer[A]:
-    if not any(map(_is_int8, layer.inputs)):
+    if op.coded or not any(map(_is_int8, layer.inputs)):
         return layer
     real = op.real_int8(layer.attrs)
     target = output_scale(op, layer, in_scales, out_scale)
@@ -165,10 +167,4 @@ def _dequantize(value: Value, scale: float) -> Value:
 
 def _quantize(real: Value, scale: float) -> Value:
     steps = real if scale == 1 else map_("div", real, scalar(scale, real))
-    rounded = map_("round", steps)
-    low, high = scalar(-128, rounded), scalar(127, rounded)
-    # Comparisons instead of a maximum: NaN fails the first and takes the lowest code, as an empty INT8
-    # average must.
-    least = map_("select", map_("lt", low, rounded), rounded, low)
-    kept = map_("select", map_("lt", least, high), least, high)
-    return cast(kept, DataType.INT8)
+    return to_codes(steps, DataType.INT8)

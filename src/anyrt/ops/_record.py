@@ -250,6 +250,7 @@ class Op(Generic[A]):
     real_int8: whether INT8 operands stand for real numbers (dequantised before, quantised after, with the
     tensors' scales);
     otherwise their codes are copied.
+    coded: INT8 operands and results are codes here, whatever dynamic ranges they have.
     removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.
     """
 
@@ -273,6 +274,7 @@ class Op(Generic[A]):
     scope: Scope | None = None
     shares: tuple[tuple[int, int], ...] = ()
     queries: tuple[Query[A], ...] = ()
+    coded: bool = False
 
     @property
     def owner(self) -> str:

@@ -41,7 +41,8 @@ _FLOATS: Final = {
     DataType.FP8: (4, -9, 8),
     DataType.FP4: (2, -1, 2),
 }
-IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", "to_half", "to_bf16", "to_fp8")
+ROUNDINGS: Final = ("to_half", "to_bf16", "to_fp8", "to_fp4")
+IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", *ROUNDINGS)
 
 
 def holds(wide: DataType, narrow: DataType) -> bool:

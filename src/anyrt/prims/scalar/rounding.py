@@ -15,15 +15,24 @@ def _through(x: Expr, narrow: Scalar) -> Expr:
     return cast(cast(x, narrow), Scalar.F32)
 
 
-def _to_fp8(x: Expr) -> Expr:
-    """Three bits of mantissa, half to even; below 2⁻⁶ multiples of 2⁻⁹; no infinity, but a largest number."""
-    size, cut = absolute(x), 20  # bits of a float32's mantissa that go
+def _to_small(x: Expr, cut: int, normal: float, step: float, top: float) -> Expr:
+    """`x` without `cut` bits of its mantissa, half to even; below `normal` in steps of `step`; at most `top`
+    and no infinity."""
+    size = absolute(x)
     bits = bits_of(size)
     even = (bits >> cut) & 1
-    normal = bitcast((bits + (even + ((1 << cut - 1) - 1))) & -(1 << cut), Scalar.F32)
-    subnormal = (size + 2.0**14) - 2.0**14  # whose last place is 2⁻⁹
-    kept = at_most(select(size < 2.0**-6, subnormal, normal), 448.0)
-    return select(equal(x, x), flip_sign(kept, sign_of(x)), x)
+    rounded = bitcast((bits + (even + ((1 << cut - 1) - 1))) & -(1 << cut), Scalar.F32)
+    magic = step * 2.0**23  # whose last place is `step`
+    kept = at_most(select(size < normal, (size + magic) - magic, rounded), top)
+    return flip_sign(kept, sign_of(x))
+
+
+def _to_fp8(x: Expr) -> Expr:
+    return select(equal(x, x), _to_small(x, 20, 2.0**-6, 2.0**-9, 448.0), x)
+
+
+def _to_fp4(x: Expr) -> Expr:
+    return select(equal(x, x), _to_small(x, 22, 1.0, 0.5, 6.0), 6.0)
 
 
 FUNCTIONS = (
@@ -47,6 +56,13 @@ FUNCTIONS = (
         lambda x: _wide(x, DataType.FP8),
         _to_fp8,
         note="the nearest 8-bit float (E4M3), at most 448",
+    ),
+    ScalarFn(
+        "to_fp4",
+        1,
+        lambda x: _wide(x, DataType.FP4),
+        _to_fp4,
+        note="the nearest 4-bit float (E2M1), at most 6, which NaN becomes, too",
     ),
 )
 
