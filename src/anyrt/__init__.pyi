@@ -496,6 +496,47 @@ class IDequantizeLayer(ILayer):
     @block_shape.setter
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
+class IDynamicQuantizeLayer(ILayer):
+    """Codes of each block of elements, and a scale for each: the largest magnitude of the block divided
+    by the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which
+    says what a scale of 1 is worth, it is divided by that. Then it is rounded to `scale_type`: to the
+    nearest fp8 number, to the next power of two that is not smaller (e8m0), or not at all. Codes are
+    the elements divided by what the rounded scale is worth, rounded half to even and saturated; 0
+    where that is 0. NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128
+    (int8). Any axis, rank and size of blocks will do, as an extension. `add_dequantize` with the
+    scales, which `double_quant_scale` dequantises, gives the numbers back.
+    """
+    @property
+    def to_type(self) -> DataType:
+        """the type of the codes: FP4, FP8 or INT8"""
+
+    @to_type.setter
+    def to_type(self, value: DataType) -> None: ...
+    @property
+    def scale_type(self) -> DataType:
+        """the type of the scales: FP8, E8M0 or FLOAT"""
+
+    @scale_type.setter
+    def scale_type(self, value: DataType) -> None: ...
+    @property
+    def axis(self) -> int:
+        """the axis that blocks divide; -1: none is named"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
+    @property
+    def block_size(self) -> int:
+        """elements of a block along that axis; -1: all of them"""
+
+    @block_size.setter
+    def block_size(self, value: int) -> None: ...
+    @property
+    def block_shape(self) -> Dims:
+        """the sizes of a block, -1 for a whole axis; it counts in place of axis and block_size"""
+
+    @block_shape.setter
+    def block_shape(self, value: Dims | Sequence[int]) -> None: ...
+
 class IEinsumLayer(ILayer):
     """Sums of products as numpy.einsum writes them: axes with one letter move together and have one
     size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
@@ -1617,6 +1658,98 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_dequantize(codes, scale, trt.float32)
 
         As in TensorRT 10.16 (operator page Dequantize).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_dynamic_quantize(
+        self, input: ITensor, axis: int, block_size: int, output_type: DataType, scale_type: DataType
+    ) -> IDynamicQuantizeLayer:
+        """Codes of each block of elements, and a scale for each: the largest magnitude of the block divided
+        by the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which
+        says what a scale of 1 is worth, it is divided by that. Then it is rounded to `scale_type`: to the
+        nearest fp8 number, to the next power of two that is not smaller (e8m0), or not at all. Codes are
+        the elements divided by what the rounded scale is worth, rounded half to even and saturated; 0
+        where that is 0. NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128
+        (int8). Any axis, rank and size of blocks will do, as an extension. `add_dequantize` with the
+        scales, which `double_quant_scale` dequantises, gives the numbers back.
+
+        input: float32, float16, bfloat16
+        axis: the axis that blocks divide; -1: none is named
+        block_size: elements of a block along that axis; -1: all of them
+        output_type: the type of the codes: FP4, FP8 or INT8
+        scale_type: the type of the scales: FP8, E8M0 or FLOAT
+
+        The new IDynamicQuantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: block_shape.
+
+        Inputs that `layer.set_input` may connect: 1 (double_quant_scale).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: a scalar
+        AR108: another count of block sizes than axes
+        AR118: a size that blocks do not divide
+        AR123: more than one double_quant_scale
+        AR202: an input that is no float
+        AR203: a double_quant_scale of another half type
+        AR206: another type of codes; another type of scales
+        AR303: an axis outside the rank
+        AR304: a block size below 1; a double_quant_scale that is not above 0; a size of block_shape below
+            1
+
+        Refused in a run:
+        AR117: an open size that blocks divide
+
+            layer = network.add_dynamic_quantize(x, 1, 32, trt.fp8, trt.e8m0)
+            codes, scales = layer.get_output(0), layer.get_output(1)
+
+        As in TensorRT 10.16 (operator page DynamicQuantize).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_dynamic_quantize_v2(
+        self, input: ITensor, block_shape: Dims | Sequence[int], output_type: DataType, scale_type: DataType
+    ) -> IDynamicQuantizeLayer:
+        """Codes of each block of elements, and a scale for each: the largest magnitude of the block divided
+        by the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which
+        says what a scale of 1 is worth, it is divided by that. Then it is rounded to `scale_type`: to the
+        nearest fp8 number, to the next power of two that is not smaller (e8m0), or not at all. Codes are
+        the elements divided by what the rounded scale is worth, rounded half to even and saturated; 0
+        where that is 0. NaN makes the scale of its block NaN; then codes are NaN (fp8), 6 (fp4) and −128
+        (int8). Any axis, rank and size of blocks will do, as an extension. `add_dequantize` with the
+        scales, which `double_quant_scale` dequantises, gives the numbers back.
+
+        input: float32, float16, bfloat16
+        block_shape: the sizes of a block, -1 for a whole axis; it counts in place of axis and block_size
+        output_type: the type of the codes: FP4, FP8 or INT8
+        scale_type: the type of the scales: FP8, E8M0 or FLOAT
+
+        The new IDynamicQuantizeLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: axis, block_size.
+
+        Inputs that `layer.set_input` may connect: 1 (double_quant_scale).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: a scalar
+        AR108: another count of block sizes than axes
+        AR118: a size that blocks do not divide
+        AR123: more than one double_quant_scale
+        AR202: an input that is no float
+        AR203: a double_quant_scale of another half type
+        AR206: another type of codes; another type of scales
+        AR303: an axis outside the rank
+        AR304: a block size below 1; a double_quant_scale that is not above 0; a size of block_shape below
+            1
+
+        Refused in a run:
+        AR117: an open size that blocks divide
+
+            layer = network.add_dynamic_quantize_v2(x, (1, -1), trt.int8, trt.float32)
+
+        As in TensorRT 10.16 (operator page DynamicQuantize).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

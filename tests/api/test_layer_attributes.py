@@ -120,7 +120,8 @@ def cached(net, x):
 
 def gathered(axis, *indices):
     return lambda net, x: net.add_gather(x, constant(net, np.int32(indices)), axis)
-    ),
+
+
 def quantized(*scale, shape=(), **attributes):
     def add(net, x):
         step = constant(net, of(*scale).reshape(shape))
@@ -135,6 +136,10 @@ def dequantized(*scale, shape=(), **attributes):
         return given(net.add_dequantize(codes, constant(net, of(*scale).reshape(shape))), **attributes)
 
     return add
+
+
+def block_scaled(net, x):
+    return net.add_dynamic_quantize(x, 1, 2, trt.fp8, trt.float32)
 
 
 TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are those of (1, 3) and (3, 9)
@@ -307,6 +312,11 @@ CASES = {
     ("IDequantizeLayer", "block_shape"): (
         *(SQUARE, dequantized(1, 0.5, shape=(1, 2)), (1, 2), [[1, 1], [3, 2]], None),
     ),
+    ("IDynamicQuantizeLayer", "to_type"): ([PAIR], block_scaled, trt.int8, [[144, 448]], [[42, 127]]),
+    ("IDynamicQuantizeLayer", "scale_type"): ([PAIR], block_scaled, trt.e8m0, [[144, 448]], [[128, 384]]),
+    ("IDynamicQuantizeLayer", "axis"): ([PAIR, PAIR], block_scaled, 0, [[144, 448]] * 2, [[448, 448]] * 2),
+    ("IDynamicQuantizeLayer", "block_size"): ([PAIR], block_scaled, 1, [[144, 448]], [[448, 448]]),
+    ("IDynamicQuantizeLayer", "block_shape"): ([PAIR], block_scaled, (1, 1), [[144, 448]], [[448, 448]]),
     ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),
     ("IPaddingLayer", "pre_padding_nd"): ([[[PAIR]]], padded, (0, 1), [[[PAIR]]], [[[[0, *PAIR]]]]),
     ("IPaddingLayer", "post_padding_nd"): ([[[PAIR]]], padded, (1, -1), [[[PAIR]]], [[[[1], [0]]]]),

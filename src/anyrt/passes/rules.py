@@ -41,7 +41,7 @@ _FLOATS: Final = {
     DataType.FP8: (4, -9, 8),
     DataType.FP4: (2, -1, 2),
 }
-ROUNDINGS: Final = ("to_half", "to_bf16", "to_fp8", "to_fp4")
+ROUNDINGS: Final = ("to_half", "to_bf16", "to_fp8", "to_fp4", "to_e8m0")
 IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", *ROUNDINGS)
 
 

@@ -3,7 +3,7 @@ expressions.
 
 Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, bool as one bit;
 4-bit types lie two to a byte, the low nibble first. Each conversion to a float type rounds half to even; FP8
-(E4M3) and FP4 (E2M1) saturate.
+(E4M3) and FP4 (E2M1) saturate. E8M0 has powers of two and NaN, which everything else becomes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _decode(dtype: DataType, stored: Expr) -> Expr:
             magnitude = bitcast((stored & 7) << 22, Scalar.F32) * 2.0**126
             return _signed(magnitude, (stored & 8) << 28)
         case DataType.E8M0:
-            return bitcast(cast(stored, Scalar.I32) << 23, Scalar.F32)
+            return _decode_power(cast(stored, Scalar.I32))
         case _:
             return cast(stored, COMPUTED[dtype])
 
@@ -58,6 +58,23 @@ def _decode_fp8(bits: Expr) -> Expr:
     magnitude = bitcast((bits & 0x7F) << 20, Scalar.F32) * 2.0**120
     nan = alu(Op.EQ, bits & 0x7F, const(0x7F, Scalar.I32))
     return _signed(select(nan, float("nan"), magnitude), (bits & 0x80) << 24)
+
+
+def _decode_power(code: Expr) -> Expr:
+    """Codes are exponents of float32; but the first is 2⁻¹²⁷, half a step below them, and the last NaN."""
+    least, nan = const(1 << 22, Scalar.I32), const(0x1FF << 22, Scalar.I32)
+    bits = select(alu(Op.EQ, code, const(0, Scalar.I32)), least, code << 23)
+    return bitcast(select(alu(Op.EQ, code, const(255, Scalar.I32)), nan, bits), Scalar.F32)
+
+
+def _encode_power(x: Expr) -> Expr:
+    """The exponent of the nearest power of two, the greater one where two are as near; NaN for what has
+    none."""
+    bits, normal = bitcast(x, Scalar.I32), const(1 << 23, Scalar.I32)
+    half = select(bits < normal, const(1 << 21, Scalar.I32), const(1 << 22, Scalar.I32))
+    code = alu(Op.LSHR, bits + half, const(23, Scalar.I32))
+    nan = const(255, Scalar.I32)
+    return select(const(0, Scalar.I32) < bits, select(code < nan, code, nan), nan)
 
 
 def _signed(magnitude: Expr, sign_bit: Expr) -> Expr:
@@ -78,16 +95,12 @@ def encode(dtype: DataType, value: Expr) -> Expr:
             )
         case DataType.FP4:
             return cast(_encode_small(value, SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3, False)), Scalar.U8)
+        case DataType.E8M0:
+            return cast(_encode_power(value), Scalar.U8)
         case DataType.INT4:
             return cast(value & 15, Scalar.U8)
-        case DataType.INT8:
-            return cast(value, Scalar.I8)
-        case DataType.UINT8:
-            return cast(value, Scalar.U8)
-        case DataType.HALF:
-            return cast(value, Scalar.F16)
-        case DataType.BF16:
-            return cast(value, Scalar.BF16)
+        case DataType.INT8 | DataType.UINT8 | DataType.HALF | DataType.BF16:
+            return cast(value, STORED[dtype])
         case _:
             return value
 

@@ -7,7 +7,7 @@ import numpy as np
 from anyrt.core.dtype import cast as stored
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Expr, bitcast, cast, select
+from anyrt.ir.kernel import Expr, bitcast, cast, const, select
 from anyrt.prims.scalar.table import Array, ScalarFn, absolute, at_most, bits_of, equal, flip_sign, sign_of
 
 
@@ -33,6 +33,22 @@ def _to_fp8(x: Expr) -> Expr:
 
 def _to_fp4(x: Expr) -> Expr:
     return select(equal(x, x), _to_small(x, 22, 1.0, 0.5, 6.0), 6.0)
+
+
+def _to_e8m0(x: Expr) -> Expr:
+    """In the bits: a mantissa that is not 0 carries into the exponent."""
+    size = absolute(x)
+    bits = bits_of(size)
+    above = (bits + ((1 << 23) - 1)) & -(1 << 23)
+    inside = at_most(bitcast(select(const(1 << 22, Scalar.I32) < bits, above, 1 << 22), Scalar.F32), 2.0**127)
+    return select(equal(x, x), inside, x)
+
+
+def _power_above(x: Array) -> Array:
+    mantissa, exponent = np.frexp(np.abs(x.astype(np.float64)))
+    power = np.ldexp(1.0, np.clip(exponent - (mantissa == 0.5), -127, 127))
+    known = np.where(np.abs(x) <= 2.0**-127, 2.0**-127, np.where(np.isinf(x), 2.0**127, power))
+    return np.where(np.isnan(x), x, known)
 
 
 FUNCTIONS = (
@@ -63,6 +79,13 @@ FUNCTIONS = (
         lambda x: _wide(x, DataType.FP4),
         _to_fp4,
         note="the nearest 4-bit float (E2M1), at most 6, which NaN becomes, too",
+    ),
+    ScalarFn(
+        "to_e8m0",
+        1,
+        _power_above,
+        _to_e8m0,
+        note="the least power of two from 2⁻¹²⁷ on that is not below the magnitude, at most 2¹²⁷",
     ),
 )
 

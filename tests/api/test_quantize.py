@@ -1,0 +1,64 @@
+"""Explicit quantisation through the API: scales of every type, dynamic ranges, both results."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+
+def constant(net, array):
+    return net.add_constant(array.shape, array).get_output(0)
+
+
+def built(net, builder, *tensors):
+    """An engine that gives these tensors as y0, y1, …"""
+    for k, tensor in enumerate(tensors):
+        tensor.name = f"y{k}"
+        net.mark_output(tensor)
+    return builder.build_engine_with_config(net, builder.create_builder_config())
+
+
+@pytest.fixture
+def builder(log):
+    return trt.Builder(log)
+
+
+def test_every_e8m0_scale_is_read_as_its_power_of_two(builder):
+    net = builder.create_network()
+    scale = net.add_input("scale", trt.e8m0, (256,))
+    layer = net.add_dequantize(constant(net, np.ones(256, np.int8)), scale, trt.float32)
+    layer.axis = 0
+    codes = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e8m0fnu)
+    got = built(net, builder, layer.get_output(0)).run(scale=codes)["y0"]
+    assert np.array_equal(got, codes.astype(np.float32), equal_nan=True)
+
+
+def test_e8m0_scales_are_the_next_powers_of_two(builder):
+    net = builder.create_network()
+    x = net.add_input("x", trt.float32, (8,))
+    layer = net.add_dynamic_quantize(x, 0, 1, trt.fp8, trt.e8m0)
+    numbers = np.float32([448, 449, -896, 0, 1e-40, 3e38, np.inf, np.nan])
+    got = built(net, builder, layer.get_output(1)).run(x=numbers)["y0"].view(np.uint8)
+    assert got.tolist() == [127, 128, 128, 0, 0, 247, 254, 255]
+
+
+def test_quantize_and_dequantize_look_at_no_dynamic_range(builder):
+    net = builder.create_network()
+    x, step = net.add_input("x", trt.float32, (3,)), constant(net, np.array(0.5, np.float32))
+    codes = net.add_quantize(x, step).get_output(0)
+    codes.dynamic_range = (-1270, 1270)
+    numbers = net.add_dequantize(codes, step).get_output(0)
+    engine = built(net, builder, net.add_identity(codes).get_output(0), numbers)
+    got = engine.run(x=np.float32([1, -2, 100]))
+    assert [got["y0"].tolist(), got["y1"].tolist()] == [[2, -4, 127], [1, -2, 63.5]]
+
+
+def test_codes_are_rounded_to_even_before_anything_reads_them(builder):
+    net = builder.create_network()
+    x, one = net.add_input("x", trt.float32, (6,)), constant(net, np.array(1, np.float32))
+    pairs = [net.add_dequantize(net.add_quantize(x, one, t).get_output(0), one) for t in (trt.fp4, trt.int4)]
+    engine = built(net, builder, *(p.get_output(0) for p in pairs))
+    got = engine.run(x=np.float32([0.25, 0.75, 2.5, 5, 9, -9]))
+    assert got["y0"].tolist() == [0, 1, 2, 4, 6, -6]
+    assert got["y1"].tolist() == [0, 1, 2, 5, 7, -8]
