@@ -1701,7 +1701,7 @@ class INetworkDefinition(_INetworkDefinition):
         Refused in a run:
         AR117: an open size that blocks divide
 
-            layer = network.add_dynamic_quantize(x, 1, 32, trt.fp8, trt.e8m0)
+            layer = network.add_dynamic_quantize(x, 3, 4, trt.fp8, trt.e8m0)  # blocks of 4
             codes, scales = layer.get_output(0), layer.get_output(1)
 
         As in TensorRT 10.16 (operator page DynamicQuantize).
@@ -1747,7 +1747,7 @@ class INetworkDefinition(_INetworkDefinition):
         Refused in a run:
         AR117: an open size that blocks divide
 
-            layer = network.add_dynamic_quantize_v2(x, (1, -1), trt.int8, trt.float32)
+            layer = network.add_dynamic_quantize_v2(x, (1, 1, 1, -1), trt.int8, trt.float32)
 
         As in TensorRT 10.16 (operator page DynamicQuantize).
 

@@ -245,14 +245,14 @@ OPS = (
                 "add_dynamic_quantize",
                 ("input", "axis", "block_size", "output_type", "scale_type"),
                 renamed=(("output_type", "to_type"),),
-                example="layer = network.add_dynamic_quantize(x, 1, 32, trt.fp8, trt.e8m0)\n"
+                example="layer = network.add_dynamic_quantize(x, 3, 4, trt.fp8, trt.e8m0)  # blocks of 4\n"
                 "codes, scales = layer.get_output(0), layer.get_output(1)",
             ),
             Method(
                 "add_dynamic_quantize_v2",
                 ("input", "block_shape", "output_type", "scale_type"),
                 renamed=(("output_type", "to_type"),),
-                example="layer = network.add_dynamic_quantize_v2(x, (1, -1), trt.int8, trt.float32)",
+                example="layer = network.add_dynamic_quantize_v2(x, (1, 1, 1, -1), trt.int8, trt.float32)",
             ),
         ),
         inputs=(
