@@ -6,6 +6,8 @@ import pytest
 
 import anyrt as trt
 
+NONE = trt.MatrixOperation.NONE
+
 
 def constant(net, array):
     return net.add_constant(array.shape, array).get_output(0)
@@ -62,3 +64,17 @@ def test_codes_are_rounded_to_even_before_anything_reads_them(builder):
     got = engine.run(x=np.float32([0.25, 0.75, 2.5, 5, 9, -9]))
     assert got["y0"].tolist() == [0, 1, 2, 4, 6, -6]
     assert got["y1"].tolist() == [0, 1, 2, 5, 7, -8]
+
+
+def test_products_of_codes_are_summed_exactly(builder):
+    net = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    random = np.random.default_rng(5)
+    codes, weights = (random.integers(64, 128, s, np.int8) for s in ((9, 4001), (4001, 7)))
+    one, both = constant(net, np.array(1, np.float32)), constant(net, np.float32([1, 2, 1, 2, 1, 2, 1]))
+    x = net.add_dequantize(net.add_input("x", trt.int8, (9, 4001)), one).get_output(0)
+    w = net.add_dequantize(constant(net, weights), both)
+    w.axis = 1
+    layer = net.add_matrix_multiply(x, NONE, w.get_output(0), NONE)
+    got = built(net, builder, layer.get_output(0)).run(x=codes)["y0"]
+    want = codes.astype(np.int64) @ weights.astype(np.int64)
+    assert np.array_equal(got, np.float32(want) * np.float32([1, 2, 1, 2, 1, 2, 1]))

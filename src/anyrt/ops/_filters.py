@@ -19,7 +19,7 @@ from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Shape, Value, apply
 from anyrt.ops._check import Requirements, check_weights, checked, need, show, static_shape
-from anyrt.ops._product import SUMMED, coded
+from anyrt.ops._product import coded
 from anyrt.ops._record import (
     ABSENT,
     EMPTY_BLOB,
@@ -38,6 +38,7 @@ from anyrt.ops._types import FLOATS
 from anyrt.ops._windows import Slide, per_axis, slides
 from anyrt.prims.build import cast, const, contract, map_, reshape, scalar
 from anyrt.prims.const import Blob, Const
+from anyrt.prims.contract import SUMMED
 
 Numbers = NDArray[np.float64]
 MOST_AXES = 3

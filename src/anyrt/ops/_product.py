@@ -20,11 +20,10 @@ from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import checked, show
 from anyrt.ops._record import A, Array, Layer
 from anyrt.prims.build import cast, contract, map_, scalar, squeeze, windows
+from anyrt.prims.contract import SUMMED
 from anyrt.prims.map import broadcast
 from anyrt.prims.view import Axis
 
-# So many products of two codes have a sum that INT32 holds.
-SUMMED = (2**31 - 1) // 128**2
 CODES = 127.0  # the largest code of weights, which is symmetric around 0
 
 

@@ -1,8 +1,8 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
-['round layers', 'fold constants', 'narrow constants', 'simplify', 'split sums', 'fold constants',
- 'shorten', 'winograd', 'pack constants', 'turn operands']
+['round layers', 'contract codes', 'fold constants', 'narrow constants', 'simplify', 'split sums',
+ 'fold constants', 'shorten', 'winograd', 'pack constants', 'turn operands']
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 from anyrt.ir.graph import Graph
 from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
+from anyrt.passes.contract_codes import contract_codes
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.pack_constants import pack_constants
@@ -51,6 +52,7 @@ class Pass:
 
 PASSES: Final[tuple[Pass, ...]] = (
     Pass("round layers", round_layers, rounds=True),
+    Pass("contract codes", contract_codes),  # of weights, too, which folding would make numbers of
     Pass("fold constants", fold_constants),
     Pass("narrow constants", narrow_constants),
     Pass("simplify", simplify),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from string import ascii_letters
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_type, differ, expect, same_types, show
 from anyrt.prims._convert import wrap_array
 from anyrt.prims.reduce import FOLDED
+
+SUMMED: Final = (2**31 - 1) // 128**2  # so many products of two int8 numbers have a sum that int32 holds
 
 
 @dataclass(frozen=True, slots=True)
