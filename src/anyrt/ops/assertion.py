@@ -59,8 +59,9 @@ def _found(condition: Value) -> Value:
 
 
 def ref(attrs: AssertionAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The condition, which holds."""
-    assert arrays[0].all(), attrs.message
+    """The condition; an error where it does not hold."""
+    if not arrays[0].all():
+        raise ValueError(attrs.message)
     return (arrays[0],)
 
 
