@@ -41,7 +41,7 @@ def follow(network, calls):
             continue
         owner, name = call["call"].split(".")
         given = {k: meaning(v, made) for k, v in call.get("args", {}).items()}
-        given |= {k: getattr(trt, v) for k, v in given.items() if k in ("dtype", "to_type")}
+        given |= {k: getattr(trt, v) for k, v in given.items() if k.endswith(("dtype", "_type"))}
         made[call.get("id", "")] = getattr(made[owner], name)(**given)
     return made
 

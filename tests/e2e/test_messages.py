@@ -292,6 +292,10 @@ PROVOKED = {
     "AR407": lambda p: p.net.unmark_output(p.identity(2).get_output(0)),
     "AR408": cycle,
     "AR409": lambda p: p.build(cached(p, p.identity(1, 1, 4, 3).get_output(0))),
+    "AR410": lambda p: (
+        p.net.add_assertion(p.net.add_constant((1,), np.zeros(1, np.bool_)).get_output(0), "it holds"),
+        p.build(p.identity(2)),
+    ),
     "AR501": lambda p: p.build(p.identity(-1)),
     "AR502": lambda p: p.build(p.identity(-1), x=[(1,), (2, 2), (3,)]),
     "AR503": lambda p: p.build(p.identity(-1), x=[(1,), (4,), (3,)]),
