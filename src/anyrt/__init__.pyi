@@ -754,6 +754,18 @@ class INormalizationLayer(ILayer):
     def is_v2(self) -> bool_:
         """scale and bias of groups have one value per channel"""
 
+class IOneHotLayer(ILayer):
+    """values[1] where the position along a new axis, whose size is depth, is the index; values[0]
+    elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, bool
+    values and a depth that is an input are an extension.
+    """
+    @property
+    def axis(self) -> int:
+        """where the new axis lies in the output; negative: from its end"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
+
 class IPaddingLayer(ILayer):
     """Output position i of each of the last two axes reads input position i − pre, and is 0 outside the
     input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
@@ -2149,6 +2161,39 @@ class INetworkDefinition(_INetworkDefinition):
             layer.num_groups = 1
 
         As in TensorRT 10.16 (core page Normalization; add_normalization_v2 from 10.15).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_one_hot(self, indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer:
+        """values[1] where the position along a new axis, whose size is depth, is the index; values[0]
+        elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, bool
+        values and a depth that is an input are an extension.
+
+        indices: int32, int64
+        values: float32, float16, int8, int32, bool, bfloat16, int64
+        depth: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
+            tensor
+        axis: where the new axis lies in the output; negative: from its end
+
+        The new IOneHotLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR115: a result of more than 8 axes
+        AR120: a depth of 0
+        AR123: a depth that is a list; values of another rank than 1; values that are not two
+        AR202: a type that OneHot does not take; indices that are no integers
+        AR303: an axis before the first; an axis outside the rank of the output
+
+        Refused in a run:
+        AR120: a depth below 1 at run time
+        AR123: values that are not two at run time
+
+            values = network.add_constant((2,), np.float32([0, 1])).get_output(0)
+            depth = network.add_constant((), np.array(10, np.int32)).get_output(0)
+            layer = network.add_one_hot(indices, values, depth, -1)
+
+        As in TensorRT 10.16 (operator page OneHot).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -21,6 +21,10 @@ def axes(net, *values):
     return constant(net, np.int32(values))
 
 
+def depth(net, n):
+    return net.add_constant((), np.array(n, np.int32)).get_output(0)
+
+
 def resized(net, x):
     layer = net.add_resize(input=x)
     layer.shape = (1, 4)
@@ -123,6 +127,12 @@ CASES = {
     ),
     "add_normalization": (normalized("add_normalization"), [[3, 5]]),
     "add_normalization_v2": (normalized("add_normalization_v2"), [[3, 5]]),
+    "add_one_hot": (
+        lambda net, x: net.add_one_hot(
+            indices=axes(net, 1, -2), values=constant(net, np.float32([5, 6])), depth=depth(net, 3), axis=0
+        ),
+        [[5, 5], [6, 6], [5, 5]],
+    ),
     "add_padding": (
         lambda net, x: net.add_padding(input=four(net, x), pre_padding=(1, -1), post_padding=(0, 2)),
         [[[[0, 0, 0], [3, 0, 0]]]],

@@ -142,6 +142,11 @@ def block_scaled(net, x):
     return net.add_dynamic_quantize(x, 1, 2, trt.fp8, trt.float32)
 
 
+def hot(net, x):
+    one, depth = constant(net, np.int32([1])), net.add_constant((), np.array(2, np.int32)).get_output(0)
+    return net.add_one_hot(one, x, depth, 0)
+
+
 TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are those of (1, 3) and (3, 9)
 SEEN = [[[[2.761594], [2.995055]]]]
 FOUR = [[[[1, 2, 3, 4]]]]
@@ -318,6 +323,7 @@ CASES = {
     ("IDynamicQuantizeLayer", "block_size"): ([PAIR], block_scaled, 1, [[144, 448]], [[448, 448]]),
     ("IDynamicQuantizeLayer", "block_shape"): ([PAIR], block_scaled, (1, 1), [[144, 448]], [[448, 448]]),
     ("IReduceLayer", "keep_dims"): (SQUARE, reduced, True, [3, 7], [[3], [7]]),
+    ("IOneHotLayer", "axis"): (PAIR, hot, 1, [[1], [3]], [[1, 3]]),
     ("IPaddingLayer", "pre_padding_nd"): ([[[PAIR]]], padded, (0, 1), [[[PAIR]]], [[[[0, *PAIR]]]]),
     ("IPaddingLayer", "post_padding_nd"): ([[[PAIR]]], padded, (1, -1), [[[PAIR]]], [[[[1], [0]]]]),
     ("IPoolingLayer", "type"): (ROW, largest, trt.PoolingType.AVERAGE, [[[3, 5]]], [[[2, 4]]]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyrt.core.dims import product
+from anyrt.core.dims import Dim, product
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value, apply
 from anyrt.prims.build import cast, map_, reduce_, reshape, scalar
@@ -21,11 +21,21 @@ def mean(value: Value, axes: tuple[int, ...]) -> Value:
     """The sum over `axes`, which stay with size 1, divided by the number of elements (integers:
     towards zero)."""
     total = reduce_("sum", value, axes)
-    count = product(value.shape[a] for a in axes)
-    if isinstance(count, int):
-        return map_("div", total, scalar(count, total))
-    elements = cast(apply(Shape((count,))), total.dtype)
-    return map_("div", total, reshape(elements, (1,) * total.type.rank))
+    return map_("div", total, number(product(value.shape[a] for a in axes), total))
+
+
+def number(size: Dim, like: Value) -> Value:
+    """A size as one number of the element type of `like`, shaped to broadcast with it."""
+    if isinstance(size, int):
+        return scalar(size, like)
+    return reshape(cast(apply(Shape((size,))), like.dtype), (1,) * like.type.rank)
+
+
+def from_end(index: Value, length: Dim) -> Value:
+    """Indices of which the negative ones count from the end of an axis of this length."""
+    return map_(
+        "select", map_("lt", index, scalar(0, index)), map_("add", index, number(length, index)), index
+    )
 
 
 def softmax(value: Value, axis: int) -> Value:

@@ -15,14 +15,14 @@ from anyrt.core.dims import Dim, product
 from anyrt.core.enums import DataType, GatherMode, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
-from anyrt.ir.graph import Shape, Value, apply
+from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import Requirements, check_axis, checked, need, show
+from anyrt.ops._math import from_end, number
 from anyrt.ops._product import repeated
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import INTS, STORAGE
-from anyrt.prims.build import cast, gather, map_, reshape, scalar, slice_
 from anyrt.prims.build import expand as expand_
-from anyrt.prims.const import Shape as Sizes
+from anyrt.prims.build import gather, map_, reshape, scalar, slice_
 from anyrt.prims.map import broadcast
 
 G = GatherMode
@@ -121,22 +121,15 @@ def _together(parts: Sequence[Places], lengths: Shape) -> Places:
     """One position for several axes that lie behind one another; inside where all of them are."""
     at, inside = parts[0].at, parts[0].inside
     for part, length in zip(parts[1:], lengths[1:], strict=True):
-        at = map_("add", map_("mul", at, _number(length, at)), part.at)
+        at = map_("add", map_("mul", at, number(length, at)), part.at)
         inside = map_("and", inside, part.inside)
     return Places(at, inside)
 
 
 def _places(index: Value, length: Dim) -> Places:
     """Positions along an axis of this length; negative indices count from its end."""
-    size, zero = _number(length, index), scalar(0, index)
-    at = map_("select", map_("lt", index, zero), map_("add", index, size), index)
-    return Places(at, map_("and", map_("le", zero, at), map_("lt", at, size)))
-
-
-def _number(size: Dim, like: Value) -> Value:
-    if isinstance(size, int):
-        return scalar(size, like)
-    return cast(reshape(apply(Sizes((size,))), (1,) * like.type.rank), like.dtype)
+    at = from_end(index, length)
+    return Places(at, map_("and", map_("le", scalar(0, at), at), map_("lt", at, number(length, at))))
 
 
 def _read(x: Value, places: Places, axis: int) -> Value:

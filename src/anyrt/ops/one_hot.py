@@ -1,0 +1,161 @@
+"""OneHot: a new axis along which one element is "on", where the index says.
+
+add_one_hot(indices, values, depth, axis=-1)      # [0, 2], [0, 1], 3 gives [[1, 0, 0], [0, 0, 1]]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value
+from anyrt.ir.symbolic import known
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._math import from_end
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import iota, map_, reshape, slice_, unsqueeze
+
+TYPES = FLOATS | INTS | {DataType.INT8, DataType.BOOL}
+
+
+@dataclass(frozen=True, slots=True)
+class OneHotAttrs(Attrs):
+    """Attributes of OneHot."""
+
+    axis: int = attr(Kind.INT, "where the new axis lies in the output; negative: from its end")
+
+
+def expand(layer: Layer[OneHotAttrs]) -> tuple[Value, ...]:
+    """Counting along the new axis, compared with the index, and a selection."""
+    indices, rules = layer.input(0), _check_values(layer)
+    depth, more = _depth(layer)
+    rank = indices.type.rank + 1
+    axis = _axis(layer, rank)
+    index = from_end(unsqueeze(indices, (axis,)), depth)
+    count = iota(tuple(depth if k == axis else 1 for k in range(rank)), axis, indices.dtype)
+    off, on = (_value(layer.input(1), k, rank) for k in range(2))
+    return (checked(map_("select", map_("eq", count, index), on, off), rules + more),)
+
+
+def _value(values: Value, k: int, rank: int) -> Value:
+    return reshape(slice_(values, (k,), (1,), (1,)), (1,) * rank)
+
+
+def _axis(layer: Layer[OneHotAttrs], rank: int) -> int:
+    axis = layer.attrs.axis
+    if not -rank <= axis < rank:
+        got, wanted = f"axis {axis} of an output of rank {rank}", f"{-rank} to {rank - 1}"
+        raise ArgumentError("AR303", layer.name, got, wanted, "name an axis of the output")
+    return axis % rank
+
+
+def _check_values(layer: Layer[OneHotAttrs]) -> Requirements:
+    values = layer.input(1)
+    got, wanted, do = f"values of shape {show(values.shape)}", "(2)", "give two: off, on"
+    if values.type.rank != 1:
+        raise ShapeError("AR123", layer.name, got, wanted, do)
+    return need(layer.name, values.shape[0], Relation.EQ, 2, "AR123", got, wanted, do)
+
+
+def _depth(layer: Layer[OneHotAttrs]) -> tuple[Dim, Requirements]:
+    """The size of the new axis."""
+    value = layer.input(2)
+    if value.type.rank != 0:
+        got = f"a depth of shape {show(value.shape)}"
+        raise ShapeError("AR123", layer.name, got, "rank 0", "give one number")
+    elements = known(value)
+    if elements is None:
+        got, do = "a depth whose value depends on the run", "use a constant, or an input"
+        raise ShapeError("AR121", layer.name, got, "a shape tensor", do)
+    depth: Dim = elements.item()
+    got, do = f"a depth of {depth}", "give the number of classes"
+    return depth, need(layer.name, 1, Relation.LE, depth, "AR120", got, "1 or more", do)
+
+
+def ref(attrs: OneHotAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Rows of an identity matrix, one more for indices outside, moved to the axis."""
+    indices, (off, on), depth = arrays[0].astype(np.int64), arrays[1], int(arrays[2])
+    inside = (-depth <= indices) & (indices < depth)
+    rows = np.eye(depth + 1, depth, dtype=bool)[np.where(inside, indices % depth, depth)]
+    return (np.where(np.moveaxis(rows, -1, attrs.axis), on, off),)
+
+
+def cases() -> tuple[Case[OneHotAttrs], ...]:
+    """Every axis and type; indices from behind and outside; none; an open depth."""
+    o, f, i32, i64 = OneHotAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
+    page = np.array([0, 1, 2, 3, 4, -1, -2, -3, -4, -5])
+    far = np.array([[2**31 - 1, -(2**31), 0], [-1, 7, 2]])
+    four = np.array(4)
+    out = [
+        Case(o(axis), ((2, 3), (2,), ()), (i32, f, i32), (None, None, four)) for axis in (-1, -2, -3, 0, 1, 2)
+    ]
+    out += [
+        Case(o(-1), ((10,), (2,), ()), (i32, t, i64), (page, np.array([0, 1]), four))
+        for t in sorted(TYPES, key=int)
+    ]
+    out += [
+        Case(o(axis), shape, (index, f, i32), (at, np.array([-1.5, 2.5]), np.array(depth)))
+        for axis, shape, index, at, depth in (
+            (0, ((), (2,), ()), i32, np.array(-2), 3),
+            (1, ((2, 3), (2,), ()), i32, far, 8),
+            (1, ((2, 3), (2,), ()), i64, far << 31, 40),
+            (0, ((0, 3), (2,), ()), i32, None, 5),
+            (2, ((2, 3), (2,), ()), i32, far, 1),
+        )
+    ]
+    return tuple(out)
+
+
+def mistakes() -> tuple[Mistake[OneHotAttrs], ...]:
+    """Axes, shapes, depths, types."""
+    o, f, i32 = OneHotAttrs, DataType.FLOAT, DataType.INT32
+    shapes, types, data = ((2, 3), (2,), ()), (i32, f, i32), (None, None, np.array(4))
+    return (
+        Mistake("AR303", "an axis outside the rank of the output", o(3), shapes, types, data),
+        Mistake("AR303", "an axis before the first", o(-4), shapes, types, data),
+        Mistake("AR123", "values that are not two", o(0), ((2, 3), (3,), ()), types, data),
+        Mistake("AR123", "values of another rank than 1", o(0), ((2, 3), (1, 2), ()), types, data),
+        Mistake("AR123", "values that are not two at run time", o(0), ((2, 3), (3,), ()), types, data, True),
+        Mistake("AR123", "a depth that is a list", o(0), ((2, 3), (2,), (1,)), types, data),
+        Mistake("AR120", "a depth of 0", o(0), shapes, types, (None, None, np.array(0))),
+        Mistake(
+            "AR120", "a depth below 1 at run time", o(0), shapes, types, (None, None, np.array(-1)), True
+        ),
+        Mistake("AR202", "indices that are no integers", o(0), shapes, (f, f, i32), data),
+        Mistake("AR202", "a type that OneHot does not take", o(0), shapes, (i32, DataType.FP8, i32), data),
+        Mistake("AR115", "a result of more than 8 axes", o(0), ((1,) * 8, (2,), ()), types, data),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.ONE_HOT,
+        cls="IOneHotLayer",
+        methods=(
+            Method(
+                "add_one_hot",
+                ("indices", "values", "depth", "axis"),
+                example="values = network.add_constant((2,), np.float32([0, 1])).get_output(0)\n"
+                "depth = network.add_constant((), np.array(10, np.int32)).get_output(0)\n"
+                "layer = network.add_one_hot(indices, values, depth, -1)",
+            ),
+        ),
+        inputs=(Input("indices", INTS), Input("values", TYPES), Input("depth", INTS, shape_values=True)),
+        attrs=OneHotAttrs,
+        expand=expand,
+        ref=ref,
+        doc="values[1] where the position along a new axis, whose size is depth, is the index; values[0] "
+        "elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, bool values "
+        "and a depth that is an input are an extension.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("OneHot",),
+        source="operator page OneHot",
+    ),
+)
