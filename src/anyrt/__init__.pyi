@@ -969,6 +969,25 @@ class IResizeLayer(ILayer):
     @exclude_outside.setter
     def exclude_outside(self, value: bool_) -> None: ...
 
+class IReverseSequenceLayer(ILayer):
+    """Of each sequence the first elements, as many as its length says, in reverse order, and the rest as
+    it is. A length lies between 0 and the size of the sequence axis; where it does not, the network
+    is not built, or the run is refused before anything is written. uint8, fp8 and 4-bit types are an
+    extension.
+    """
+    @property
+    def batch_axis(self) -> int:
+        """the axis of the sequences"""
+
+    @batch_axis.setter
+    def batch_axis(self, value: int) -> None: ...
+    @property
+    def sequence_axis(self) -> int:
+        """the axis of the elements of each"""
+
+    @sequence_axis.setter
+    def sequence_axis(self, value: int) -> None: ...
+
 class IRotaryEmbeddingLayer(ILayer):
     """The pair (a, b) becomes (a · cos − b · sin, a · sin + b · cos). The input is (batch, heads,
     positions, head size); elements of a head that are not turned are copied. The caches are (batch,
@@ -2494,6 +2513,37 @@ class INetworkDefinition(_INetworkDefinition):
             layer.resize_mode, layer.scales = trt.InterpolationMode.LINEAR, (1, 1, 2, 2)
 
         As in TensorRT 10.16 (core page Resize; C++ header for the axes of NEAREST and for DLA).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_reverse_sequence(self, input: ITensor, sequence_lens: ITensor) -> IReverseSequenceLayer:
+        """Of each sequence the first elements, as many as its length says, in reverse order, and the rest as
+        it is. A length lies between 0 and the size of the sequence axis; where it does not, the network
+        is not built, or the run is refused before anything is written. uint8, fp8 and 4-bit types are an
+        extension.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        sequence_lens: int32, int64
+
+        The new IReverseSequenceLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: batch_axis, sequence_axis.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 1
+        AR123: another number of lengths than of sequences; lengths of another rank than 1
+        AR202: a type that ReverseSequence does not take; lengths that are no integers
+        AR303: a batch axis outside the rank; a negative sequence axis
+        AR305: one axis for both
+
+        Refused in a run:
+        AR123: another number of lengths at run time
+
+            lengths = network.add_constant((3,), np.int32([1, 0, 1])).get_output(0)
+            layer = network.add_reverse_sequence(x, lengths)
+
+        As in TensorRT 10.16 (operator page ReverseSequence).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -198,6 +198,12 @@ CASES = {
         ),
         [[[[10, 300]]]],
     ),
+    "add_reverse_sequence": (
+        lambda net, x: net.add_reverse_sequence(
+            input=constant(net, np.float32([[4], [8]])), sequence_lens=axes(net, 2)
+        ),
+        [[8], [4]],
+    ),
     "add_select": (
         lambda net, x: net.add_select(
             condition=constant(net, MASK), then_input=x, else_input=constant(net, FOUR)

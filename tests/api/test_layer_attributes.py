@@ -147,6 +147,14 @@ def hot(net, x):
     return net.add_one_hot(one, x, depth, 0)
 
 
+def turned(batch, axis):
+    def add(net, x):
+        layer = net.add_reverse_sequence(x, constant(net, np.int32([2, 1])))
+        return given(layer, batch_axis=batch, sequence_axis=axis)
+
+    return add
+
+
 TWO = [[[[1], [3]]]]  # queries, keys and values of size 1; their weights are those of (1, 3) and (3, 9)
 SEEN = [[[[2.761594], [2.995055]]]]
 FOUR = [[[[1, 2, 3, 4]]]]
@@ -366,6 +374,12 @@ CASES = {
         *([[0, 4]], half_pixel(CUBIC, 1, 4), True),
         *([[-27 / 64, 58 / 64, 4 - 58 / 64, 4 + 27 / 64]],),
         *([[4 * -27 / 198, 4 * 67 / 292, 4 * 225 / 292, 4 * 225 / 198]],),
+    ),
+    ("IReverseSequenceLayer", "batch_axis"): (
+        *([SQUARE, SQUARE], turned(2, 1), 0, [[[3, 2], [1, 4]]] * 2, [[[3, 4], [1, 2]], SQUARE]),
+    ),
+    ("IReverseSequenceLayer", "sequence_axis"): (
+        *([SQUARE, SQUARE], turned(0, 1), 2, [[[3, 4], [1, 2]], SQUARE], [[[2, 1], [4, 3]], SQUARE]),
     ),
     ("IScaleLayer", "mode"): (
         *(IMAGE, lambda net, x: net.add_scale(x, trt.ScaleMode.UNIFORM, scale=of(10, 100))),

@@ -48,7 +48,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "add_moe": ("IMoELayer", "run this part outside"),
     "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),
-    "add_reverse_sequence": ("IReverseSequenceLayer", "use add_slice with stride -1 where lengths are alike"),
     "add_rnn_v2": (
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",
         "TensorRT 10 removed it; add the layers of each turn in a loop of Python",

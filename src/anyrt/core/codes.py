@@ -177,6 +177,11 @@ SHAPES: dict[int, tuple[str, str, str]] = {
         "A cache has room for what is written into it, from the position on where that begins",
         "write less, or earlier, or give the cache more positions",
     ),
+    133: (
+        "length out of range",
+        "A sequence has 0 or more elements, and no more than its axis",
+        "give lengths of 0 to the size of the sequence axis",
+    ),
 }
 
 DTYPES: dict[int, tuple[str, str, str]] = {

@@ -1,0 +1,168 @@
+"""ReverseSequence: the first elements of each sequence of a batch backwards, the others where they are.
+
+add_reverse_sequence(x, lengths)      # x: (T, B, …), lengths: (B,)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import FINE, Assertion, Relation
+from anyrt.ir.graph import Value, apply
+from anyrt.ir.symbolic import known
+from anyrt.ops._check import Requirements, check_axis, checked, need, show
+from anyrt.ops._math import number
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import INTS, STORAGE
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.build import cast, gather, iota, map_, reduce_, reshape, scalar
+from anyrt.prims.build import expand as expand_
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseSequenceAttrs(Attrs):
+    """Attributes of ReverseSequence."""
+
+    batch_axis: int = attr(Kind.INT, "the axis of the sequences", 1)
+    sequence_axis: int = attr(Kind.INT, "the axis of the elements of each", 0)
+
+
+def expand(layer: Layer[ReverseSequenceAttrs]) -> tuple[Value, ...]:
+    """A `Gather`: below its length, each position reads the one as far from the end. Lengths that the run
+    alone knows are judged before anything is read."""
+    x, rules = layer.input(0), _check(layer)
+    batch, axis, rank = layer.attrs.batch_axis, layer.attrs.sequence_axis, layer.input(0).type.rank
+    most = x.shape[axis]
+    lengths, more = _lengths(layer, most)
+    row = tuple(x.shape[batch] if k == batch else 1 for k in range(rank))
+    length = cast(reshape(lengths, row), DataType.INT32)  # no axis is longer
+    at = iota(tuple(most if k == axis else 1 for k in range(rank)), axis, DataType.INT32)
+    back = map_("sub", map_("sub", length, scalar(1, length)), at)
+    place = map_("select", map_("lt", at, length), back, at)
+    return (checked(gather(x, expand_(place, x.shape), axis), rules + more),)
+
+
+def _check(layer: Layer[ReverseSequenceAttrs]) -> Requirements:
+    """Two axes, and one length for each sequence."""
+    x, lengths = layer.input(0), layer.input(1)
+    batch, axis = layer.attrs.batch_axis, layer.attrs.sequence_axis
+    if x.type.rank < 2:
+        got = f"an input of shape {show(x.shape)}"
+        raise ShapeError("AR101", layer.name, got, "at least 2 dimensions", "insert a batch of 1")
+    for which in (batch, axis):
+        check_axis(layer.name, which, x.type.rank)
+    if batch == axis:
+        got = f"axis {axis} for both batch_axis and sequence_axis"
+        raise ArgumentError("AR305", layer.name, got, "two axes", "set one of them")
+    got = f"sequence_lens of shape {show(lengths.shape)} for {show(x.shape)}"
+    wanted, do = f"({x.shape[batch]})", "give one length for each sequence"
+    if lengths.type.rank != 1:
+        raise ShapeError("AR123", layer.name, got, wanted, do)
+    return need(layer.name, lengths.shape[0], Relation.EQ, x.shape[batch], "AR123", got, wanted, do)
+
+
+def _lengths(layer: Layer[ReverseSequenceAttrs], most: Dim) -> tuple[Value, Requirements]:
+    """The lengths, all of them 0 to `most`."""
+    lengths, do = layer.input(1), "give lengths of 0 to the size of the sequence axis"
+    elements = known(lengths)
+    if elements is None:
+        return _judged(layer, cast(lengths, DataType.INT64), most, do), ()
+    rules = []
+    for n in elements.tolist():
+        rules.append(need(layer.name, 0, Relation.LE, n, "AR133", f"length {n}", "0 or more", do))
+        rules.append(need(layer.name, n, Relation.LE, most, "AR133", f"length {n}", f"at most {most}", do))
+    return lengths, tuple(rule for group in rules for rule in group)
+
+
+def _judged(layer: Layer[ReverseSequenceAttrs], lengths: Value, most: Dim, do: str) -> Value:
+    below = map_("lt", lengths, scalar(0, lengths))
+    wrong = map_("or", below, map_("lt", number(most, lengths), lengths))
+    seen = map_("max", lengths, scalar(FINE + 1, lengths))
+    found = reduce_("max", map_("select", wrong, seen, scalar(FINE, lengths)), (0,))
+    size = f"{most}" if isinstance(most, int) else "the size of the sequence axis"
+    rule = Assertion("AR133", layer.name, "a sequence of length {}", f"lengths of 0 to {size}", do)
+    return apply(Asserted(rule), lengths, reshape(found, ()))
+
+
+def ref(attrs: ReverseSequenceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Sequence by sequence, each sliced backwards; an error where a length lies outside."""
+    x, lengths = arrays
+    if np.any(np.less(lengths, 0) | np.greater(lengths, x.shape[attrs.sequence_axis])):
+        raise ValueError(f"lengths {lengths.tolist()}")
+    y = np.moveaxis(x.copy(), (attrs.batch_axis, attrs.sequence_axis), (0, 1))
+    for sequence, n in zip(y, lengths, strict=True):
+        sequence[: int(n)] = sequence[: int(n)][::-1].copy()
+    return (np.moveaxis(y, (0, 1), (attrs.batch_axis, attrs.sequence_axis)),)
+
+
+def cases() -> tuple[Case[ReverseSequenceAttrs], ...]:
+    """Every type and pair of axes; lengths of 0, 1 and all; nothing."""
+    r, f, i32, i64 = ReverseSequenceAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64
+    three, five = np.array([4, 0, 1]), np.array([5, 2, 3])
+    out = [Case(r(), ((4, 3), (3,)), (f, i32), (None, three))]
+    out += [Case(r(), ((5, 3, 2), (3,)), (t, i64), (None, five)) for t in sorted(STORAGE, key=int)]
+    out += [
+        Case(r(batch, axis), (shape, lengths.shape), (f, i32), (None, lengths))
+        for batch, axis, shape, lengths in (
+            (0, 1, (3, 5), five),
+            (0, 1, (3, 5, 7), five),
+            (0, 2, (3, 2, 40), np.array([40, 17, 0])),
+            (2, 0, (5, 2, 3), five),
+            (2, 1, (1, 5, 3), five),
+            (0, 1, (1, 1), np.array([1])),
+            (1, 3, (2, 3, 1, 5), five),
+            (1, 0, (5, 0), np.empty(0, np.int32)),
+            (1, 0, (0, 3), np.array([0, 0, 0])),
+        )
+    ]
+    return tuple(out)
+
+
+def mistakes() -> tuple[Mistake[ReverseSequenceAttrs], ...]:
+    """Axes, shapes and types; lengths that the run alone knows are tried in the tests of runs."""
+    r, f, i32 = ReverseSequenceAttrs, DataType.FLOAT, DataType.INT32
+    x, types = ((4, 3), (3,)), (f, i32)
+    return (
+        Mistake("AR305", "one axis for both", r(0, 0), x, types),
+        Mistake("AR303", "a batch axis outside the rank", r(2, 0), x, types),
+        Mistake("AR303", "a negative sequence axis", r(0, -1), x, types),
+        Mistake("AR101", "an input of rank 1", r(), ((4,), (4,)), types),
+        Mistake("AR123", "another number of lengths than of sequences", r(), ((4, 3), (4,)), types),
+        Mistake("AR123", "lengths of another rank than 1", r(), ((4, 3), (3, 1)), types),
+        Mistake("AR123", "another number of lengths at run time", r(), ((4, 3), (4,)), types, dynamic=True),
+        Mistake("AR202", "lengths that are no integers", r(), x, (f, f)),
+        Mistake("AR202", "a type that ReverseSequence does not take", r(), x, (DataType.E8M0, i32)),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.REVERSE_SEQUENCE,
+        cls="IReverseSequenceLayer",
+        methods=(
+            Method(
+                "add_reverse_sequence",
+                ("input", "sequence_lens"),
+                example="lengths = network.add_constant((3,), np.int32([1, 0, 1])).get_output(0)\n"
+                "layer = network.add_reverse_sequence(x, lengths)",
+            ),
+        ),
+        inputs=(Input("input", STORAGE), Input("sequence_lens", INTS)),
+        attrs=ReverseSequenceAttrs,
+        expand=expand,
+        ref=ref,
+        doc="Of each sequence the first elements, as many as its length says, in reverse order, and the rest "
+        "as it is. A length lies between 0 and the size of the sequence axis; where it does not, the "
+        "network is not built, or the run is refused before anything is written. uint8, fp8 and 4-bit types "
+        "are an extension.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("ReverseSequence",),
+        source="operator page ReverseSequence",
+    ),
+)
