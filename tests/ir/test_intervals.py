@@ -41,3 +41,11 @@ def test_intervals(x: Expr, expected: tuple[float, float] | None):
 def test_a_value_in_range_is_converted_without_limits():
     assert convert(INSIDE, DataType.FLOAT, DataType.INT8) is cast(INSIDE, Scalar.I32)
     assert convert(INSIDE, DataType.FLOAT, DataType.UINT8) is not cast(INSIDE, Scalar.I32)
+
+
+def test_sums_and_products_of_integers_that_cannot_wrap():
+    row, column = (cast(load(Buffer(n, Scalar.U8, Space.INPUT), 0), Scalar.I32) for n in "rc")
+    at = row * 640 + column
+    assert interval(at) == (0, 255 * 640 + 255)
+    assert interval(row * -3 + 7) == (7 - 765, 7)
+    assert interval(at * at) is None

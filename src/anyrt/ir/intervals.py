@@ -23,6 +23,7 @@ from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op
 
 Interval: TypeAlias = tuple[float, float]
 _BYTES = {Scalar.U8: (0.0, 255.0), Scalar.I8: (-128.0, 127.0), Scalar.BOOL: (0.0, 1.0)}
+_WIDTHS = {Scalar.I32: 32, Scalar.I64: 64}
 _WHOLE: Mapping[Op, Callable[[float], int]] = {
     Op.RINT: round,
     Op.FLOOR: floor,
@@ -50,11 +51,22 @@ def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
         case Alu(op=Op.SELECT, args=(condition, then, otherwise)):
             first = _interval(then, {**known, **_learned(condition, known)})
             return _union(first, _interval(otherwise, known))
+        case Alu(op=Op.ADD | Op.MUL as op, args=(a, b)) if x.type in _WIDTHS:
+            return _counted(op, _interval(a, known), _interval(b, known), _WIDTHS[x.type])
         case Alu(op=op, args=(arg,)) if op in _WHOLE:
             found = _interval(arg, known)
             return None if found is None else (_whole(op, found[0]), _whole(op, found[1]))
         case _:
             return None
+
+
+def _counted(op: Op, a: Interval | None, b: Interval | None, width: int) -> Interval | None:
+    """Of a sum or a product of integers that cannot wrap."""
+    if a is None or b is None:
+        return None
+    ends = [p + q if op is Op.ADD else p * q for p in a for q in b]
+    limit = 2.0 ** (min(width, 53) - 1)
+    return (min(ends), max(ends)) if -limit <= min(ends) and max(ends) < limit else None
 
 
 def _whole(op: Op, bound: float) -> float:

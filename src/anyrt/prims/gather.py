@@ -20,6 +20,7 @@ from anyrt.ir import kernel
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Type
+from anyrt.ir.intervals import interval
 from anyrt.ir.kernel import Expr, Op, alu, bound
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_axis, check_type, differ, expect, show
@@ -91,10 +92,13 @@ class Gather(Prim):
         """The element at the position that is read; where there is none, the first, which is not used."""
         x, at = args
         length = x.type.shape[self.axis]
-        last = kernel.index(length) - 1
-        low = alu(Op.MIN, kernel.cast(at.at(index), Scalar.I64), last)
-        inside = alu(Op.MAX, low, kernel.const(0, Scalar.I64))
         most = length - 1 if isinstance(length, int) else FAR
+        place = at.at(index)
+        known = interval(place)
+        inside = kernel.cast(place, Scalar.I64)
+        if known is None or known[0] < 0 or not isinstance(length, int) or known[1] > most:
+            low = alu(Op.MIN, inside, kernel.index(length) - 1)
+            inside = alu(Op.MAX, low, kernel.const(0, Scalar.I64))
         position = bound(inside, 0, max(most, 0), "at", maximum(length, 1))
         return x.at((*index[: self.axis], position, *index[self.axis + 1 :]))
 
