@@ -643,6 +643,33 @@ class IGatherLayer(ILayer):
     @num_elementwise_dims.setter
     def num_elementwise_dims(self, value: int) -> None: ...
 
+class IGridSampleLayer(ILayer):
+    """The image at the positions of the grid, which has x and y, and z for volumes, for each element of
+    the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is the
+    nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights of
+    -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), with
+    edges where the grid has them. With FILL a position that is NaN is outside; with the others LINEAR
+    and CUBIC give NaN there. Nothing is read outside the image. Volumes are an extension.
+    """
+    @property
+    def interpolation_mode(self) -> InterpolationMode:
+        """how to interpolate"""
+
+    @interpolation_mode.setter
+    def interpolation_mode(self, value: InterpolationMode) -> None: ...
+    @property
+    def align_corners(self) -> bool_:
+        """whether -1 and 1 are the centres of the outermost elements, not their outer edges"""
+
+    @align_corners.setter
+    def align_corners(self, value: bool_) -> None: ...
+    @property
+    def sample_mode(self) -> SampleMode:
+        """what is read outside: 0, the nearest element, or a mirror image"""
+
+    @sample_mode.setter
+    def sample_mode(self, value: SampleMode) -> None: ...
+
 class IIdentityLayer(ILayer):
     """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
 
@@ -1980,6 +2007,40 @@ class INetworkDefinition(_INetworkDefinition):
             layer.axis = 1
 
         As in TensorRT 10.16 (operator page Gather; out of range from the C++ header).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_grid_sample(self, input: ITensor, grid: ITensor) -> IGridSampleLayer:
+        """The image at the positions of the grid, which has x and y, and z for volumes, for each element of
+        the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is the
+        nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights of
+        -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), with
+        edges where the grid has them. With FILL a position that is NaN is outside; with the others LINEAR
+        and CUBIC give NaN there. Nothing is read outside the image. Volumes are an extension.
+
+        input: float32, float16, bfloat16
+        grid: float32, float16, bfloat16; the type of input 0
+
+        The new IGridSampleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: interpolation_mode, align_corners, sample_mode.
+
+        Refused when the shape is asked for, and by the build:
+        AR114: something from an empty image
+        AR123: a grid of another rank than the image; an image of another rank than 4 and 5; other batches
+            of grids than of images; other than 2 numbers for each element, 3 for volumes
+        AR202: a type that GridSample does not take
+        AR203: a grid of another type than the image
+        AR304: a mode that GridSample does not have; no mode at all
+
+        Refused in a run:
+        AR123: other batches at run time
+
+            layer = network.add_grid_sample(x, grid)
+            layer.sample_mode = trt.SampleMode.CLAMP
+
+        As in TensorRT 10.16 (operator page GridSample).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -103,6 +103,12 @@ CASES = {
         lambda net, x: net.add_gather_v2(input=x, indices=axes(net, 0, 1), mode=trt.GatherMode.ND),
         3,
     ),
+    "add_grid_sample": (
+        lambda net, x: net.add_grid_sample(
+            input=four(net, x), grid=constant(net, np.zeros((1, 1, 1, 2), "f"))
+        ),
+        [[[[2]]]],
+    ),
     "add_fill": (
         lambda net, x: net.add_fill(shape=(3,), op=trt.FillOperation.LINSPACE, output_type=trt.int32),
         [0, 1, 2],

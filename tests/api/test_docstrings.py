@@ -31,6 +31,7 @@ def test_example_of_a_method_runs_and_stands_in_its_docstring(method, net, log):
         "indices": net.add_input("indices", trt.int32, (1, 2, 4, 4)),
     }
     names |= {n: net.add_input(n, trt.float32, (1, 4, 2)) for n in ("cos_cache", "sin_cache")}
+    names |= {"grid": net.add_input("grid", trt.float32, (1, 5, 5, 2))}
     names |= {"cache": net.add_input("cache", trt.float32, (1, 3, 8, 4))}
     names |= {"write_indices": net.add_input("write_indices", trt.int32, (1,))}
     names |= {"condition": net.add_input("condition", trt.bool, (1, 3, 4, 4)), "network": net}

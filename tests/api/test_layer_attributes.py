@@ -11,6 +11,7 @@ HALF_PIXEL = trt.ResizeCoordinateTransformation.HALF_PIXEL
 SUM = trt.ElementWiseOperation.SUM
 PAIR = [1, 3]  # mean 2, variance 1
 SQUARE = [[1, 2], [3, 4]]
+WIDE = [[[[1, 2, 3, 4]]]]  # (1, 1, 1, 4)
 ROW = [[[1, 3, 5]]]  # (1, 1, 3)
 IMAGE = [[[[1], [2]], [[3], [4]]]]  # (1, 2, 2, 1)
 UNIT = np.ones(1, np.float32)
@@ -63,6 +64,11 @@ def sliced(net, x):
 
 def filled(net, x):
     return given(net.add_fill((3,), trt.FillOperation.LINSPACE), alpha=1.0, beta=0.5)
+
+
+def sampled(at):
+    """A point of an image one row high."""
+    return lambda net, x: net.add_grid_sample(x, constant(net, np.float32([[[[at, 0]]]])))
 
 
 def lrn(net, x):
@@ -261,6 +267,11 @@ CASES = {
         *(PAIR, lambda net, x: given(net.add_fill((2,), trt.FillOperation.RANDOM_UNIFORM), seed=1), 2),
         *([0.28539, 0.91830], [0.54020, 0.81530]),
     ),
+    ("IGridSampleLayer", "interpolation_mode"): (
+        *(WIDE, sampled(0.2), trt.InterpolationMode.NEAREST, [[[[2.9]]]], [[[[3]]]]),
+    ),
+    ("IGridSampleLayer", "align_corners"): (WIDE, sampled(0.2), True, [[[[2.9]]]], [[[[2.8]]]]),
+    ("IGridSampleLayer", "sample_mode"): (WIDE, sampled(1.125), trt.SampleMode.CLAMP, [[[[1]]]], [[[[4]]]]),
     ("IMatrixMultiplyLayer", "op0"): (
         *(
             [[1, 2], [3, 4]],

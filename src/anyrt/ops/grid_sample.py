@@ -1,0 +1,348 @@
+"""GridSample: an image read at positions that are data.
+
+add_grid_sample(image, grid)      # (N, C, H, W) and (N, h, w, 2), from -1 to 1 across the image: (N, C, h, w)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product as each
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dims import Dim, product
+from anyrt.core.enums import DataType, InterpolationMode, LayerType, SampleMode
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS
+from anyrt.prims.build import cast, gather, map_, reshape, scalar, slice_
+from anyrt.prims.build import expand as expand_
+from anyrt.prims.const import Shape
+
+NEAREST, LINEAR, CUBIC = InterpolationMode
+CLAMP, FILL, REFLECT = SampleMode.CLAMP, SampleMode.FILL, SampleMode.REFLECT
+F: Final = DataType.FLOAT
+A: Final = -0.75  # of the cubic weights, as in PyTorch and ONNX
+
+
+@dataclass(frozen=True, slots=True)
+class GridSampleAttrs(Attrs):
+    """Attributes of GridSample."""
+
+    interpolation_mode: InterpolationMode = attr(
+        Kind.ENUM, "how to interpolate", LINEAR, enum=InterpolationMode
+    )
+    align_corners: bool = attr(
+        Kind.BOOL, "whether -1 and 1 are the centres of the outermost elements, not their outer edges", False
+    )
+    sample_mode: SampleMode = attr(
+        Kind.ENUM, "what is read outside: 0, the nearest element, or a mirror image", FILL, enum=SampleMode
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """Elements to read along one axis: `at`, int32 inside the axis; 0 is read instead where not `inside`;
+    times `weight`. None: everywhere, and 1."""
+
+    at: Value
+    inside: Value | None = None
+    weight: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An axis of the image: its size, and the position on it for each element of the output, (N, 1, P)."""
+
+    size: Value
+    last: Value
+    position: Value
+
+
+def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
+    """For each element 1 to 4 taps along an axis, of each a `Gather` from the image as one line, and sums of
+    them times their weights, along the innermost axis first; positions and sums are float32."""
+    x, grid, rules = layer.input(0), layer.input(1), _check(layer)
+    batch, channels, *spatial = x.shape
+    wanted = grid.shape[1:-1]
+    lines = [_line(layer.attrs, x, grid, axis) for axis in range(len(spatial))]
+    taps = [_taps(layer.attrs, line) for line in lines]
+    flat = reshape(x, (batch, channels, product(spatial)))
+    y = _sum(flat, lines, taps, None, None)
+    return (checked(reshape(cast(y, x.dtype), (batch, channels, *wanted)), rules),)
+
+
+def _check(layer: Layer[GridSampleAttrs]) -> Requirements:
+    x, grid, mode = layer.input(0), layer.input(1), layer.attrs.sample_mode
+    if mode not in (CLAMP, FILL, REFLECT):
+        do = "choose what is read outside"
+        raise ArgumentError("AR304", layer.name, mode.name, "CLAMP, FILL or REFLECT", do)
+    if x.type.rank not in (4, 5):
+        got, wanted = f"an image of shape {show(x.shape)}", "(N, C, H, W) or (N, C, D, H, W)"
+        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
+    got, wanted = f"a grid of shape {show(grid.shape)}", f"{x.type.rank} axes, as the image has"
+    if grid.type.rank != x.type.rank:
+        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
+    count = x.type.rank - 2
+    do = "make the batches equal"
+    rules = need(layer.name, grid.shape[0], Relation.EQ, x.shape[0], "AR123", got, f"{x.shape[0]} grids", do)
+    do, wanted = "give x, y and, for volumes, z for each element", f"{count} numbers for each element"
+    return rules + need(layer.name, grid.shape[-1], Relation.EQ, count, "AR123", got, wanted, do)
+
+
+def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
+    """The last numbers of the grid are for the first axis of the image, as x comes before y."""
+    size, count = x.shape[2 + axis], x.type.rank - 2
+    batch, *wanted, _ = grid.shape
+    start = (0,) * (count + 1) + (count - 1 - axis,)
+    numbers = slice_(grid, start, (batch, *wanted, 1), (1,) * (count + 2))
+    g = cast(reshape(numbers, (batch, 1, product(wanted))), F)
+    length = _number(size, g)
+    last = map_("sub", length, scalar(1.0, g))
+    one, half = scalar(1.0, g), scalar(0.5, g)
+    if attrs.align_corners:
+        position = map_("mul", map_("mul", map_("add", g, one), half), last)
+    else:
+        position = map_("mul", map_("sub", map_("mul", map_("add", g, one), length), one), half)
+    return Line(length, last, position)
+
+
+def _number(size: Dim, like: Value) -> Value:
+    """A size as a float32, or the type of `like`."""
+    if isinstance(size, int):
+        return scalar(size if like.dtype is not F else float(size), like)
+    return cast(reshape(apply(Shape((size,))), (1, 1, 1)), like.dtype)
+
+
+def _taps(attrs: GridSampleAttrs, line: Line) -> list[Tap]:
+    if attrs.interpolation_mode is CUBIC:
+        return _cubic(attrs, line)
+    p = _kept(attrs, line, line.position)
+    if attrs.interpolation_mode is NEAREST:
+        return [_tap(attrs, line, map_("round", p), None)]
+    low = map_("floor", p)
+    part = map_("sub", p, low)
+    one = scalar(1.0, p)
+    return [
+        _tap(attrs, line, low, map_("sub", one, part)),
+        _tap(attrs, line, map_("add", low, one), part),
+    ]
+
+
+def _cubic(attrs: GridSampleAttrs, line: Line) -> list[Tap]:
+    p = _kept(attrs, line, line.position) if attrs.sample_mode is FILL else line.position
+    low = map_("floor", p)
+    part = map_("sub", p, low)
+    steps = (-1.0, 0.0, 1.0, 2.0)
+    distances = (map_("sub", part, scalar(step, part)) for step in steps)
+    places = [map_("add", low, scalar(step, low)) for step in steps]
+    if attrs.sample_mode is REFLECT:
+        places = [_kept(attrs, line, p) for p in places]
+    return [
+        _tap(attrs, line, p, _weight(map_("abs", d), abs(step - 0.5) > 1))
+        for p, d, step in zip(places, distances, steps, strict=True)
+    ]
+
+
+def _weight(d: Value, is_far: bool) -> Value:
+    """The cubic weight at a distance of 1 to 2, else of 0 to 1 (R. Keys, 1981)."""
+    terms = (A, -5 * A, 8 * A, -4 * A) if is_far else (A + 2, -(A + 3), 0.0, 1.0)
+    total = scalar(terms[0], d)
+    for term in terms[1:]:
+        total = map_("fma", total, d, scalar(term, d))
+    return total
+
+
+def _tap(attrs: GridSampleAttrs, line: Line, place: Value, weight: Value | None) -> Tap:
+    zero = scalar(0.0, place)
+    inside = None
+    if attrs.sample_mode is FILL:
+        inside = map_("and", map_("le", zero, place), map_("le", place, line.last))
+    # What is known to lie inside is converted and read without further care.
+    return Tap(cast(_between(zero, place, line.last), DataType.INT32), inside, weight)
+
+
+def _between(low: Value, p: Value, high: Value) -> Value:
+    """The position, or the end that it lies beyond; the lower one for NaN, which fails comparisons."""
+    below = map_("select", map_("lt", p, high), p, high)
+    return map_("select", map_("lt", low, p), below, low)
+
+
+def _kept(attrs: GridSampleAttrs, line: Line, p: Value) -> Value:
+    """A position brought back: mirrored at centres or edges of the outermost elements, then kept inside; with
+    FILL kept so near that weights are numbers, 3 elements outside, where no tap reads."""
+    zero, far = scalar(0.0, p), scalar(3.0, p)
+    if attrs.sample_mode is FILL:
+        return _between(map_("sub", zero, far), p, map_("add", line.size, far))
+    if attrs.sample_mode is REFLECT:
+        low, span = scalar(-0.5, p), line.size
+        if attrs.align_corners:  # a single element is its own mirror: any span will do
+            low, span = zero, map_("max", line.last, scalar(1.0, p))
+        turn = map_("add", span, span)
+        from_low = map_("sub", p, low)
+        turns = map_("floor", map_("div", from_low, turn))
+        rest = map_("sub", from_low, map_("mul", turns, turn))
+        p = map_("add", map_("sub", span, map_("abs", map_("sub", rest, span))), low)
+    return map_("min", map_("max", p, zero), line.last)
+
+
+def _sum(
+    flat: Value, lines: list[Line], taps: list[list[Tap]], at: Value | None, inside: Value | None
+) -> Value:
+    """The weighted sum over the taps of all axes, (N, C, P), float32; `at`: positions along those before."""
+    if not taps:
+        return _read(flat, at, inside)
+    total: Value | None = None
+    for tap in taps[0]:
+        place, kept = tap.at, tap.inside
+        if at is not None:
+            place = map_("add", map_("mul", at, cast(lines[0].size, DataType.INT32)), place)
+        if inside is not None and kept is not None:
+            kept = map_("and", inside, kept)
+        part = _sum(flat, lines[1:], taps[1:], place, kept)
+        if tap.weight is None:
+            return part
+        total = map_("mul", tap.weight, part) if total is None else map_("fma", tap.weight, part, total)
+    assert total is not None, "an axis has taps"
+    return total
+
+
+def _read(flat: Value, at: Value | None, inside: Value | None) -> Value:
+    assert at is not None, "an image has axes"
+    shape = (*flat.shape[:2], at.shape[2])
+    read = cast(gather(flat, expand_(at, shape), 2), F)
+    return read if inside is None else map_("select", inside, read, scalar(0.0, read))
+
+
+# ---- the reference ------------------------------------------------------------------------------
+
+
+def ref(attrs: GridSampleAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Point by point, as PyTorch describes it."""
+    x, grid = (a.astype(np.float64) for a in arrays)
+    y = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
+    for n, *at in np.ndindex(grid.shape[:-1]):
+        numbers = grid[(n, *at)][::-1]
+        axes = [[*_ref_taps(attrs, g, size)] for g, size in zip(numbers, x.shape[2:], strict=True)]
+        for combination in each(*axes):
+            weight = math.prod(w for _, w in combination)
+            y[(n, slice(None), *at)] += weight * x[(n, slice(None), *(k for k, _ in combination))]
+    return (y,)
+
+
+def _ref_taps(attrs: GridSampleAttrs, g: float, size: int) -> Iterator[tuple[int, float]]:
+    p = (g + 1) / 2 * (size - 1) if attrs.align_corners else ((g + 1) * size - 1) / 2
+    if attrs.interpolation_mode is not CUBIC:
+        p = _ref_kept(attrs, p, size)
+    low = math.floor(p)
+    match attrs.interpolation_mode:
+        case InterpolationMode.NEAREST:
+            found = [(int(np.rint(p)), 1.0)]
+        case InterpolationMode.LINEAR:
+            found = [(low, low + 1 - p), (low + 1, p - low)]
+        case InterpolationMode.CUBIC:
+            found = [(k, _ref_weight(abs(p - k))) for k in range(low - 1, low + 3)]
+            found = [(int(_ref_kept(attrs, k, size)), w) for k, w in found]
+    yield from ((k, w) for k, w in found if 0 <= k < size)
+
+
+def _ref_kept(attrs: GridSampleAttrs, p: float, size: int) -> float:
+    if attrs.sample_mode is FILL:
+        return p
+    if attrs.sample_mode is REFLECT:
+        low, high = (0.0, size - 1.0) if attrs.align_corners else (-0.5, size - 0.5)
+        while high > low and not low <= p <= high:
+            p = 2 * low - p if p < low else 2 * high - p
+    return min(max(p, 0), size - 1)
+
+
+def _ref_weight(d: float) -> float:
+    if d <= 1:
+        return (A + 2) * d**3 - (A + 3) * d**2 + 1
+    return A * d**3 - 5 * A * d**2 + 8 * A * d - 4 * A
+
+
+def _off_ties(how: InterpolationMode, shape: tuple[int, ...]) -> tuple[Array | None, ...]:
+    """For NEAREST odd numbers over 64, -2 to 2, none of which lies in the middle of two elements."""
+    numbers = (np.arange(math.prod(shape)) * 74 % 256 - 127) / 64
+    return (None, numbers) if how is NEAREST else ()
+
+
+def cases() -> tuple[Case[GridSampleAttrs], ...]:
+    """All modes with aligned corners and without, images and volumes, one element, all types, nothing."""
+    a, modes = GridSampleAttrs, (CLAMP, FILL, REFLECT)
+    image, grid, near = ((2, 3, 5, 4), (2, 3, 7, 2)), (2, 3, 7, 2), 2e-5
+    volume = ((1, 2, 3, 2, 4), (1, 2, 2, 3, 3))
+    return (
+        *(
+            Case(a(how, aligned, mode), shapes, data=_off_ties(how, shapes[1]), rtol=near, atol=near)
+            for shapes, modes_of in ((image, InterpolationMode), (volume, (NEAREST, LINEAR)))
+            for how in modes_of for aligned in (False, True) for mode in modes
+        ),
+        Case(a(CUBIC, False, REFLECT), volume, rtol=near, atol=near),
+        *(
+            Case(a(how, aligned, mode), ((1, 2, 1, 3), (1, 1, 9, 2)), rtol=near, atol=near)
+            for how in (LINEAR, CUBIC) for aligned in (False, True) for mode in modes
+        ),
+        *(
+            Case(a(LINEAR, False, mode), image, (t,), rtol=near, atol=1e-3)
+            for t in (DataType.HALF, DataType.BF16) for mode in modes
+        ),
+        *(Case(a(LINEAR, False, mode), image, low=-9, high=9, rtol=1e-4, atol=1e-4) for mode in modes),
+        Case(a(), ((2, 20, 9, 9), (2, 4, 5, 2)), rtol=near, atol=near),
+        *(Case(a(), (x, g)) for x, g in (((0, 2, 3, 3), (0, 2, 2, 2)), ((2, 0, 3, 3), grid))),
+        Case(a(CUBIC), ((1, 2, 0, 3), (1, 0, 2, 2))),
+    )  # fmt: skip
+
+
+def mistakes() -> tuple[Mistake[GridSampleAttrs], ...]:
+    """Shapes, types, modes of Slice alone."""
+    a, f, h = GridSampleAttrs, F, DataType.HALF
+    x, grid = (2, 3, 5, 4), (2, 3, 7, 2)
+    return (
+        Mistake("AR123", "an image of another rank than 4 and 5", a(), ((2, 3, 5), (2, 3, 2))),
+        Mistake("AR123", "a grid of another rank than the image", a(), (x, (2, 7, 2))),
+        Mistake("AR123", "other than 2 numbers for each element, 3 for volumes", a(), (x, (2, 3, 7, 3))),
+        Mistake("AR123", "other batches of grids than of images", a(), (x, (1, 3, 7, 2))),
+        Mistake("AR123", "other batches at run time", a(), (x, (1, 3, 7, 2)), dynamic=True),
+        Mistake("AR114", "something from an empty image", a(), ((2, 3, 0, 4), grid)),
+        Mistake("AR304", "a mode that GridSample does not have", a(sample_mode=SampleMode.WRAP), (x, grid)),
+        Mistake("AR304", "no mode at all", a(sample_mode=SampleMode.STRICT_BOUNDS), (x, grid)),
+        Mistake("AR202", "a type that GridSample does not take", a(), (x, grid), (DataType.INT32,)),
+        Mistake("AR203", "a grid of another type than the image", a(), (x, grid), (f, h)),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.GRID_SAMPLE,
+        cls="IGridSampleLayer",
+        methods=(
+            Method(
+                "add_grid_sample",
+                ("input", "grid"),
+                example="layer = network.add_grid_sample(x, grid)\nlayer.sample_mode = trt.SampleMode.CLAMP",
+            ),
+        ),
+        inputs=(Input("input", FLOATS), Input("grid", FLOATS, same_as=0)),
+        attrs=GridSampleAttrs,
+        expand=expand,
+        ref=ref,
+        doc="The image at the positions of the grid, which has x and y, and z for volumes, for each element "
+        "of the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is "
+        "the nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights "
+        "of -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), "
+        "with edges where the grid has them. With FILL a position that is NaN is outside; with the others "
+        "LINEAR and CUBIC give NaN there. Nothing is read outside the image. Volumes are an extension.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("GridSample",),
+        source="operator page GridSample",
+    ),
+)
