@@ -13,6 +13,7 @@ carries a bound for every element, to first order (Higham, "Accuracy and Stabili
   normal range of float32 as well; dots of bfloat16 may take it for 0 there, and factors there as well;
 * a weighed sum of taps adds 16u times the magnitudes, for its weights are computed in float32 as well, and
   divided by their sum where those outside are excluded;
+* what is combined with what is there is rounded to the stored type each time, by half a step of that;
 * what only moves elements moves the bounds.
 
 A bound of infinity means "not to be compared": beyond the range of float32, outside a function's domain, or
@@ -43,6 +44,7 @@ from anyrt.prims.map import CAST, Map
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.scan import Scan
+from anyrt.prims.scatter import LAST, Scatter
 from anyrt.prims.taps import Cubic, TapRule, Taps
 
 Errors = NDArray[np.float64]
@@ -52,6 +54,7 @@ UNIT: Final = 2.0**-24
 TINY: Final = 2.0**-148  # two steps of float32 below its normal range
 LEAST: Final = 2.0**-126  # what is less is 0 to dots of bfloat16
 LARGEST: Final = 3.4e38
+HALVES: Final = {DataType.HALF: (2.0**-11, 65504.0), DataType.BF16: (2.0**-8, LARGEST)}
 WEIGHED: Final = 16
 SAFETY: Final = 2.0
 EXACT: Final[Errors] = np.zeros(())
@@ -94,6 +97,8 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
                 error = _reduced(op, args[0])
             case Scan() as op:
                 error = _scanned(op, args[0])
+            case Scatter() as op:
+                error = _scattered(op, args, value.dtype)
             case Contract() as op:
                 bfloat = all(a.dtype is DataType.BF16 for a in value.args)
                 error = _contracted(op, args, bfloat)
@@ -284,6 +289,34 @@ def _scanned(op: Scan, x: Bounded) -> Errors:
     least = op.scanned(np.minimum.accumulate, np.where(size > 0, total, 1.0)).astype(np.float64)
     unknown = (grown > LARGEST) | (not is_sum and (least < 1 / LARGEST))
     return np.where(unknown, np.inf, (total if is_sum else grown - total + TINY) + rounding)
+
+
+def _scattered(op: Scatter, args: tuple[Bounded, ...], dtype: DataType) -> Errors:
+    """As of folds that round to `dtype` each time; where a position may be another one, all may be any."""
+    x, at, updates = args
+    shape, given = x.array.shape, at.array.shape
+
+    def put(fn: str, a: Array, b: Array) -> Errors:
+        both = np.broadcast_to(a, shape), at.array, np.broadcast_to(b, given)
+        return replace(op, fn=fn).ref(both, shape).astype(np.float64)
+
+    if np.any(at.error > 0):
+        return np.full(shape, np.inf)
+    if op.fn in (LAST, "max", "min"):
+        return put(LAST if op.fn == LAST else "max", x.error, updates.error)
+    a, b = _size(x.array), _size(updates.array)
+    grown = put(op.fn, a + x.error, b + updates.error)
+    error = put("sum", x.error, updates.error) if op.fn == "sum" else grown - put("prod", a, b)
+    if x.array.dtype.kind != "f":
+        return error if op.fn == "sum" else np.where(error != 0, np.inf, 0.0)
+    unit, largest = HALVES.get(dtype, (UNIT, LARGEST))
+    most, least = (
+        put("prod", np.maximum(a, 1.0), np.maximum(b, 1.0)),
+        np.where(b > 0, np.minimum(b, 1.0), 1.0),
+    )
+    least = put("prod", np.where(a > 0, np.minimum(a, 1.0), 1.0), least)
+    unknown = grown > largest if op.fn == "sum" else (most > largest) | (least < 1 / largest)
+    return np.where(unknown, np.inf, error + 2 * unit * put("sum", np.zeros(()), np.ones(())) * grown)
 
 
 def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float) -> Errors:

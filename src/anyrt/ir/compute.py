@@ -97,10 +97,11 @@ class Pieced:
 @dataclass(frozen=True, slots=True)
 class Written:
     """By statements of the primitive's own (`Prim.write`), which read operands that lie in memory and go
-    along the axes `along` (negative ones count from the end); along the others what they make is independent,
-    and loops over these stand around them."""
+    along the axes `along` (negative ones count from the end), `behind`: and along all behind these; along the
+    others what they make is independent, and loops over these stand around them."""
 
     along: tuple[int, ...]
+    behind: bool = False
 
 
 Compute: TypeAlias = Given | Elements | Folded | Contracted | Tapped | Pieced | Written

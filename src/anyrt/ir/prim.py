@@ -18,7 +18,7 @@ from anyrt.core.requirement import Assertion, Requirement
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Graph, Type
-from anyrt.ir.kernel import Expr, Stmt
+from anyrt.ir.kernel import Expr, Stmt, Store
 
 T = TypeVar("T")
 Array = NDArray[np.generic]
@@ -44,7 +44,7 @@ class Making(Protocol):
     def at(self, index: Sequence[Dim]) -> Expr:
         """An element of the result, as it was stored last."""
 
-    def store(self, index: Sequence[Dim], value: Expr) -> Stmt:
+    def store(self, index: Sequence[Dim], value: Expr) -> Store:
         """Makes an element of the result."""
 
     def register(self, kind: Scalar) -> Buffer:
@@ -76,7 +76,8 @@ class Prim(ABC):
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
         """The statements that make an item of the result: all of its elements at `item` but for the axes that
-        statements go along, where `item` is 0; of a primitive that is `Written`."""
+        statements go along, where `item` is 0; of a primitive that is `Written`. A loop that holds all others
+        may turn in any order, and threads may share it."""
         raise NotImplementedError
 
     def compute(self) -> Compute:

@@ -19,6 +19,7 @@ from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.scan import Scan
+from anyrt.prims.scatter import Scatter
 from anyrt.prims.taprules import Border, Cubic, Linear, Nearest
 from anyrt.prims.taps import Taps
 from anyrt.prims.view import Axis, View
@@ -38,6 +39,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Taps,
     Gather,
     Scan,
+    Scatter,
     Checked,
     Asserted,
 )

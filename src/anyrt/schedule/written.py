@@ -41,7 +41,7 @@ class Maker:
         """An element of the result, as it was stored last."""
         return storage.read(self.buffer, self.root.dtype, self.place(index))
 
-    def store(self, index: Sequence[Dim], value: Expr) -> Stmt:
+    def store(self, index: Sequence[Dim], value: Expr) -> Store:
         """Makes an element of the result."""
         return Store(self.buffer, self.place(index), storage.encode(self.root.dtype, value))
 
@@ -66,6 +66,7 @@ def written(
         _check_stored(arg, buffers)
     rank = root.type.rank
     along = {k % rank for k in how.along} if rank else set[int]()
+    along |= set(range(min(along, default=0), rank)) if how.behind else set()
     vars = {k: maker.var(d) for k, d in enumerate(root.shape) if k not in along and d != 1}
     item = tuple(vars[k].dim if k in vars else 0 for k in range(rank))
     reads = tuple(Read(a.type, partial(elements.at, a)) for a in root.args)

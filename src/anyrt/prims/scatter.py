@@ -1,0 +1,295 @@
+"""A copy with elements stored at positions that are data: along an axis, or several taken as one, each update
+where a tensor of indices says.
+
+>>> x, at = np.array([[10, 20, 30], [40, 50, 60]]), np.array([[2, 0], [-1, 9]])
+>>> Scatter(1).ref((x, at, np.array([[1, 2], [3, 4]])), (2, 3)).tolist()  # never outside: left out
+[[2, 20, 1], [40, 50, 3]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dims import (
+    Dim,
+    Sym,
+    add,
+    always_le,
+    ceildiv,
+    clamp,
+    depends,
+    divmod_dim,
+    floordiv,
+    linear,
+    maximum,
+    minimum,
+    mul,
+    product,
+)
+from anyrt.core.dtype import is_packed
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.requirement import Relation, Requirement
+from anyrt.ir import kernel
+from anyrt.ir.buffer import Scalar
+from anyrt.ir.compute import Compute, Written
+from anyrt.ir.graph import Shape, Type
+from anyrt.ir.kernel import Expr, For, If, Load, Loop, Op, Stmt, Store, alu, bound, free_symbols
+from anyrt.ir.prim import Array, Making, Prim, Read
+from anyrt.ir.visit import parts
+from anyrt.prims._check import check_axis, check_type, differ, expect, same_types, show
+from anyrt.prims.gather import FAR, INDICES
+from anyrt.prims.reduce import FOLDED, FOLDS
+
+LAST: Final = "last"
+STORED: Final = frozenset(t for t in DataType if not is_packed(t))
+AT: Final[dict[str, Callable[..., None]]] = {
+    "sum": np.add.at,
+    "prod": np.multiply.at,
+    "max": np.maximum.at,
+    "min": np.minimum.at,
+}
+BLOCKS: Final = 16  # ranges of positions that threads may take
+LOOKED: Final = 4  # elements are copied while one update is looked at
+LEAST: Final = 1 << 14  # elements of such a range, or waking a thread costs more than copying them
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Prim):
+    """The first operand with the third one's elements at the positions in the second: along `axis`, and along
+    the `over` - 1 axes behind it as if all these were one. Where several updates have one position, it gets
+    the last of them (`fn` LAST), or `fn` (a key of FOLDS) of what is there and each of them, in their order,
+    rounded to the element type each time.
+
+    Indices and updates have one shape, with one axis in place of those; along the others they begin where the
+    first operand does and have no larger sizes. A negative position counts from the end; what lies outside
+    even so is left out, so that nothing is ever written there.
+    """
+
+    axis: int
+    fn: str = LAST
+    over: int = 1
+
+    def compute(self) -> Compute:
+        """Statements for the axis and those behind it, along which rows are stored side by side."""
+        return Written((self.axis,), behind=True)
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """The first operand's type."""
+        expect(args, 3, "scatter")
+        if self.fn != LAST and self.fn not in FOLDS:
+            wanted = f"one of {', '.join((LAST, *FOLDS))}"
+            raise ArgumentError("AR304", "scatter", got=repr(self.fn), wanted=wanted)
+        x, at, updates = args
+        check_type(at.dtype, INDICES, "scatter")
+        check_type(x.dtype, STORED if self.fn == LAST else FOLDED, "scatter")
+        same_types((x.dtype, updates.dtype), "scatter")
+        check_axis(self.axis, x.rank, "scatter")
+        check_axis(self.axis + self.over - 1, x.rank, "scatter")
+        given = f"indices {show(at.shape)} and updates {show(updates.shape)}"
+        if {at.rank, updates.rank} != {x.rank - self.over + 1}:
+            wanted = f"rank {x.rank - self.over + 1}"
+            raise ShapeError("AR122", "scatter", got=f"{given} for {show(x.shape)}", wanted=wanted)
+        if any(differ(m, n) for m, n in zip(at.shape, updates.shape, strict=True)):
+            raise ShapeError("AR112", "scatter", got=given, wanted="equal sizes")
+        if any(always_le(add(n, 1), m) for _, m, n in self._others(x, at)):
+            wanted = f"sizes that are no larger but on axis {self.axis}"
+            raise ShapeError("AR112", "scatter", got=f"{given} for {show(x.shape)}", wanted=wanted)
+        return x
+
+    def _others(self, x: Type, at: Type) -> list[tuple[int, Dim, Dim]]:
+        whole = zip(at.shape, self.merged(x.shape), strict=True)
+        return [(k, m, n) for k, (m, n) in enumerate(whole) if k != self.axis and not always_le(m, n)]
+
+    def merged(self, shape: Shape) -> Shape:
+        """The shape where the axes of positions are one."""
+        behind = self.axis + self.over
+        return (*shape[: self.axis], product(shape[self.axis : behind]), *shape[behind:])
+
+    def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
+        """An index for each update, and sizes along the other axes that are no larger."""
+        x, at, updates = args
+        pairs = enumerate(zip(at.shape, updates.shape, strict=True))
+        equal = tuple(
+            Requirement(m, Relation.EQ, n, "AR123", where, f"make the sizes of axis {k} equal")
+            for k, (m, n) in pairs
+            if m != n
+        )
+        inside = tuple(
+            Requirement(m, Relation.LE, n, "AR123", where, f"give no more along axis {k} than there is")
+            for k, m, n in self._others(x, at)
+        )
+        return equal + inside
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """NumPy's assignment to chosen elements, or a function's `at`."""
+        x, at, updates = args
+        behind = self.axis + self.over
+        length = prod(x.shape[self.axis : behind])
+        made = x.reshape(*x.shape[: self.axis], length, *x.shape[behind:]).copy()
+        where = at.astype(np.int64)
+        where = np.where(where < 0, where + length, where)
+        inside = (where >= 0) & (where < length)
+        index = list(np.nonzero(inside))
+        index[self.axis] = where[inside]
+        with np.errstate(all="ignore"):
+            if self.fn == LAST:
+                made[tuple(index)] = updates[inside]
+            else:
+                AT[self.fn](made, tuple(index), updates[inside])
+        return made.reshape(x.shape)
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """Never called: no element comes about by itself."""
+        raise AssertionError("a scatter is not one expression; it is written as statements")
+
+    def write(
+        self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
+    ) -> tuple[Stmt, ...]:
+        """Ranges of positions, which threads may share: each is copied, and gets those of all updates, in
+        their order, that lie in it."""
+        writer = _Writer(self, out, args, item[: self.axis], make)
+        length, count = writer.length, writer.blocks()
+        if count == 1:
+            return writer.block(0, length)
+        size, turn = ceildiv(length, count), make.var(count)
+        first = mul(turn.dim, size)
+        held = maximum(0, minimum(size, add(length, mul(first, -1))))
+        return (For(turn, Loop.SERIAL, writer.block(first, held)),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """What the statements of an item are made of; `before`: its index along the axes before the positions."""
+
+    op: Scatter
+    out: Type
+    args: tuple[Read, ...]
+    before: tuple[Dim, ...]
+    make: Making
+
+    @property
+    def length(self) -> Dim:
+        """Positions there are."""
+        return self.op.merged(self.out.shape)[self.op.axis]
+
+    @property
+    def row(self) -> Shape:
+        """The sizes of what lies at one position."""
+        return self.out.shape[self.op.axis + self.op.over :]
+
+    @property
+    def given(self) -> Shape:
+        """The sizes of what is stored there for an index."""
+        return self.args[1].type.shape[self.op.axis + 1 :]
+
+    @property
+    def updates(self) -> Dim:
+        """How many there are along the axis."""
+        return self.args[1].type.shape[self.op.axis]
+
+    def place(self, position: Dim, inner: Sequence[Dim]) -> tuple[Dim, ...]:
+        """An index of the result."""
+        sizes = self.out.shape[self.op.axis : self.op.axis + self.op.over]
+        return (*self.before, *unravelled(position, sizes), *inner)
+
+    def index(self, step: Dim, inner: Sequence[Dim]) -> Expr:
+        """Where an update goes, or outside."""
+        found = kernel.cast(self.args[1].at((*self.before, step, *inner)), Scalar.I64)
+        return kernel.select(found < 0, found + kernel.index(self.length), found)
+
+    def blocks(self) -> Dim:
+        """So many ranges that looking at all updates for each of them costs less than copying."""
+        step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.given]
+        deciding = free_symbols(self.index(step.dim, [v.dim for v in inner]))
+        looked = product(
+            (self.updates, *(d for v, d in zip(inner, self.given, strict=True) if v in deciding))
+        )
+        whole = product((self.length, *self.row))
+        return clamp(
+            minimum(floordiv(whole, LEAST), floordiv(whole, mul(LOOKED, maximum(looked, 1)))), 1, BLOCKS
+        )
+
+    def block(self, first: Dim, count: Dim) -> tuple[Stmt, ...]:
+        """All at `count` positions from `first` on."""
+        step = self.make.var(self.updates)
+        moves: Stmt = For(step, Loop.SERIAL, self.moved(step.dim, first, count))
+        for i, m, n in zip(self.before, self.args[1].type.shape, self.out.shape, strict=False):
+            if not always_le(n, m):
+                moves = If(kernel.index(i) < kernel.index(m), (moves,))
+        return self.copied(first, count), moves
+
+    def copied(self, first: Dim, count: Dim) -> Stmt:
+        """The positions as they are: in one loop, where all of them lie side by side."""
+        lane = self.make.var(product((count, *self.row)))
+        position, *inner = unravelled(lane.dim, (count, *self.row))
+        store = self.copy(add(first, position), inner)
+        if is_straight(store, lane):
+            return For(lane, Loop.VECTOR, (store,))
+        vars = [self.make.var(d) for d in (count, *self.row)]
+        where = [v.dim for v in vars]
+        return nested(vars, (self.copy(add(first, where[0]), where[1:]),))
+
+    def copy(self, position: Dim, inner: Sequence[Dim]) -> Store:
+        """An element as it is."""
+        at = self.place(position, inner)
+        return self.make.store(at, self.args[0].at(at))
+
+    def moved(self, step: Dim, first: Dim, count: Dim) -> tuple[Stmt, ...]:
+        """The elements of an update, if they lie there: side by side where one index says where."""
+        lane = self.make.var(product(self.given))
+        if len(self.given) > 1 and self.given == self.row:
+            inner = unravelled(lane.dim, self.given)
+            at = self.index(step, inner)
+            if lane not in free_symbols(at) and is_straight(store := self.update(step, at, inner), lane):
+                return (If(self.lies(at, first, count), (For(lane, Loop.VECTOR, (store,)),)),)
+        vars = [self.make.var(d) for d in self.given]
+        inner = tuple(v.dim for v in vars)
+        at = self.index(step, inner)
+        deciding = [k for k, v in enumerate(vars) if v in free_symbols(at)]
+        cut = max(deciding, default=-1) + 1
+        stored = self.update(step, at, inner)
+        body: Stmt = If(self.lies(at, first, count), (nested(vars[cut:], (stored,)),))
+        for var in reversed(vars[:cut]):
+            body = For(var, Loop.SERIAL, (body,))
+        return (body,)
+
+    def lies(self, at: Expr, first: Dim, count: Dim) -> Expr:
+        """Whether a position is one of those."""
+        return alu(Op.AND, kernel.index(first) <= at, at < kernel.index(add(first, count)))
+
+    def update(self, step: Dim, at: Expr, inner: Sequence[Dim]) -> Store:
+        """An element of an update, by itself or with what is there, at a position that exists."""
+        most = self.length - 1 if isinstance(self.length, int) else FAR
+        place = self.place(bound(at, 0, max(most, 0), "at", maximum(self.length, 1)), inner)
+        new = self.args[2].at((*self.before, step, *inner))
+        if self.op.fn != LAST:
+            new = alu(FOLDS[self.op.fn].op, self.make.at(place), new)
+        return self.make.store(place, new)
+
+
+def unravelled(at: Dim, sizes: Shape) -> tuple[Dim, ...]:
+    """The index of element `at` in row-major order."""
+    found: list[Dim] = []
+    for size in sizes[:0:-1]:
+        at, rest = divmod_dim(at, size)
+        found.append(rest)
+    return (*([at] if sizes else []), *reversed(found))
+
+
+def is_straight(store: Store, lane: Sym) -> bool:
+    """True where a loop reads and stores along memory, or reads the same again."""
+    read = (x.index for x in parts((store.value,)) if isinstance(x, Load))
+    return all(linear(d, lane) is not None for d in (store.index, *read) if depends(d, lane))
+
+
+def nested(vars: Sequence[Sym], body: tuple[Stmt, ...]) -> Stmt:
+    """Loops around statements, the innermost over neighbours."""
+    for k, var in enumerate(reversed(vars)):
+        body = (For(var, Loop.SERIAL if k else Loop.VECTOR, body),)
+    return body[0]

@@ -1,0 +1,92 @@
+"""Scatters: copies by whole vectors with updates stored at positions that are data."""
+
+import pytest
+
+from anyrt.backends.cpu.processors import choose
+from anyrt.compiler import native
+from anyrt.compiler.trial import constant_offsets
+from anyrt.compiler.verify import verify
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType
+from anyrt.core.machine import REFERENCE
+from anyrt.ir.graph import Graph, Symbol, apply
+from anyrt.ir.kerneltext import print_kernels
+from anyrt.prims import build as b
+from anyrt.prims.scatter import Scatter
+from anyrt.schedule.cost import Sizes
+
+N, M = Sym("x.1", 0, 1 << 20), Sym("at.1", 0, 1 << 20)
+
+
+def lowered(op, x, at, dtype=DataType.FLOAT, level=None, index=DataType.INT32):
+    """A scatter of updates that are an input, as its indices are."""
+    values = {"x": b.param("x", x, dtype), "at": b.param("at", at, index), "u": b.param("u", at, dtype)}
+    graph = Graph(tuple(values.items()), (("y", apply(op, *values.values())),), {}, symbols(x, at))
+    machine = choose(level).limited(REFERENCE)
+    return native.lower(graph, constant_offsets(graph), Sizes({N.name: 9, M.name: 5}), machine=machine)
+
+
+def symbols(x, at):
+    named = ((N, "x", x), (M, "at", at))
+    return tuple(Symbol(s, n, shape.index(s.dim)) for s, n, shape in named if s.dim in shape)
+
+
+@pytest.mark.parametrize("level", [None, "avx2"])
+@pytest.mark.parametrize("fn", ["last", "sum", "prod", "max", "min"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_scatters_agree_with_the_interpreter(axis, fn, level):
+    found = lowered(Scatter(axis, fn), (3, N.dim, 17), (3, M.dim, 17), level=level)
+    points = [{N.name: n, M.name: m} for n, m in ((9, 5), (0, 0), (1, 1), (50, 3), (40, 40))]
+    assert verify(found, choose(level), points) == ()
+
+
+@pytest.mark.parametrize("index", [DataType.INT32, DataType.INT64])
+@pytest.mark.parametrize(
+    "dtype", [DataType.HALF, DataType.BF16, DataType.INT8, DataType.INT64, DataType.BOOL]
+)
+def test_every_type_is_moved_and_halves_are_rounded_each_time(dtype, index):
+    fns = ["last"] if dtype is DataType.BOOL else ["last", "sum", "max"]
+    for fn in fns:
+        found = lowered(Scatter(0, fn), (N.dim, 40), (M.dim, 40), dtype, index=index)
+        assert verify(found, choose(None), [{N.name: 9, M.name: 30}, {N.name: 2, M.name: 1}]) == ()
+
+
+def rows(x, row, count):
+    """Rows of which one index says where they go, on all the other axes."""
+    values = {"x": b.param("x", x, DataType.FLOAT), "at": b.param("at", (count,), DataType.INT32)}
+    values["u"] = b.param("u", (count, *row), DataType.FLOAT)
+    at = b.expand(b.reshape(values["at"], (count, *(1 for _ in row))), (count, *row))
+    y = apply(Scatter(0, over=len(x) - len(row)), values["x"], at, values["u"])
+    graph = Graph(tuple(values.items()), (("y", y),), {}, symbols(x, (count,)))
+    machine = choose(None).limited(REFERENCE)
+    return native.lower(graph, constant_offsets(graph), Sizes({N.name: 9, M.name: 5}), machine=machine)
+
+
+def test_rows_on_several_axes_are_copied_and_stored_along_memory():
+    found = rows((N.dim, 3, 5, 4), (5, 4), M.dim)
+    text = print_kernels(found.module.kernels)
+    assert "store out_y[20*v.0 + i6] = in_u[20*i5 + i6]" in text
+    assert verify(found, choose(None), [{N.name: n, M.name: m} for n, m in ((9, 5), (0, 4), (3, 90))]) == ()
+
+
+def test_threads_share_ranges_of_positions_of_what_is_long():
+    extents = [rows((4096, 64), (64,), m).module.kernels[0].var.extent for m in (100, 20000, 40000)]
+    assert extents == [16, 3, 1]
+
+
+def test_data_that_is_transposed_is_copied_as_it_is_read():
+    def made(x, at, u):
+        return apply(Scatter(0), b.transpose(x, (1, 0)), at, u)
+
+    values = [b.param("x", (33, 9), DataType.FLOAT), b.param("at", (4, 33), DataType.INT32)]
+    values.append(b.param("u", (4, 33), DataType.FLOAT))
+    graph = Graph(tuple(zip(("x", "at", "u"), values, strict=True)), (("y", made(*values)),), {}, ())
+    found = native.lower(graph, constant_offsets(graph), Sizes({}), machine=REFERENCE)
+    assert [k.name for k in found.module.kernels] == ["scatter"]
+    assert verify(found, choose(None), [{}]) == ()
+
+
+def test_indices_that_the_rest_of_an_axis_lacks_leave_it_as_it_is():
+    for axis in range(3):
+        found = lowered(Scatter(axis), (3, N.dim, 17), (2, M.dim, 5))
+        assert verify(found, choose(None), [{N.name: 9, M.name: 5}, {N.name: 9, M.name: 9}]) == ()
