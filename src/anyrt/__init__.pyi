@@ -1070,6 +1070,34 @@ class IScaleLayer(ILayer):
     @channel_axis.setter
     def channel_axis(self, value: int) -> None: ...
 
+class IScatterLayer(ILayer):
+    """A copy of the data with updates written into it. ELEMENT: indices and updates have one shape of
+    the data's rank, no larger than the data but along the axis, and each index says where on the axis
+    its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes
+    of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
+    from the end, and updates outside even so are left out. Where several updates go to one place, the
+    last one counts; with a reduction, each is combined with what is there, in their order, and
+    rounded to the type each time. bool, but in reductions, and reductions are extensions.
+    """
+    @property
+    def mode(self) -> ScatterMode:
+        """ELEMENT: an index is a position on one axis; ND: a row of them is one"""
+
+    @mode.setter
+    def mode(self, value: ScatterMode) -> None: ...
+    @property
+    def axis(self) -> int:
+        """the axis that indices of mode ELEMENT count along"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
+    @property
+    def reduction(self) -> ReduceOperation:
+        """what becomes of an update and of what is there, NONE: the update; an extension"""
+
+    @reduction.setter
+    def reduction(self, value: ReduceOperation) -> None: ...
+
 class ISelectLayer(ILayer):
     """then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an
     extension.
@@ -2735,6 +2763,49 @@ class INetworkDefinition(_INetworkDefinition):
                 x, trt.ScaleMode.CHANNEL, scale=np.ones(3, np.float32), channel_axis=1)
 
         As in TensorRT 10.16 (core page Scale; C++ header for the minimum rank and the default channel axis).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_scatter(
+        self, data: ITensor, indices: ITensor, updates: ITensor, mode: ScatterMode
+    ) -> IScatterLayer:
+        """A copy of the data with updates written into it. ELEMENT: indices and updates have one shape of
+        the data's rank, no larger than the data but along the axis, and each index says where on the axis
+        its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes
+        of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
+        from the end, and updates outside even so are left out. Where several updates go to one place, the
+        last one counts; with a reduction, each is combined with what is there, in their order, and
+        rounded to the type each time. bool, but in reductions, and reductions are extensions.
+
+        data: float32, float16, int8, int32, bool, bfloat16, int64
+        indices: int32, int64
+        updates: float32, float16, int8, int32, bool, bfloat16, int64; the type of input 0
+        mode: ELEMENT: an index is a position on one axis; ND: a row of them is one
+
+        The new IScatterLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: axis, reduction.
+
+        Refused when the shape is asked for, and by the build:
+        AR101: data of rank 0
+        AR122: indices of another rank than the data; updates of another rank than rows of the data;
+            updates of another rank than the data
+        AR123: more indices than data beside the axis; rows of more indices than the data has axes; rows
+            of no indices; updates of another shape than the indices; updates that are no rows of the data
+        AR202: a sum of bools; a type that Scatter does not take; indices that are no integers
+        AR203: updates of another type than the data
+        AR303: a negative axis; an axis outside the rank
+        AR304: an average
+
+        Refused in a run:
+        AR123: more indices than elements at run time; updates of another size at run time
+
+            rows = network.add_constant((1, 1), np.array([[0]], np.int32)).get_output(0)
+            first = network.add_slice(x, (0, 0), (1, 3), (1, 1)).get_output(0)
+            layer = network.add_scatter(x, rows, first, trt.ScatterMode.ND)
+
+        As in TensorRT 10.16 (operator page Scatter; from 8.0).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

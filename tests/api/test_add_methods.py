@@ -179,6 +179,15 @@ CASES = {
         ),
         [[4, 3]],
     ),
+    "add_scatter": (
+        lambda net, x: net.add_scatter(
+            data=x,
+            indices=constant(net, np.array([[0, -1]], np.int32)),
+            updates=constant(net, np.array([[5, 6]], np.float32)),
+            mode=trt.ScatterMode.ELEMENT,
+        ),
+        [[5, 6]],
+    ),
     "add_reduce": (
         lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),
         [4],

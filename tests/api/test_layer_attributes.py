@@ -45,6 +45,11 @@ def activation(kind):
     return lambda net, x: net.add_activation(x, kind)
 
 
+def scattered(net, x):
+    last, five = constant(net, np.array([[1]], np.int32)), constant(net, of([5]))
+    return net.add_scatter(x, last, five, trt.ScatterMode.ELEMENT)
+
+
 def summed(net, x):
     axis = net.add_constant((), np.array(1, np.int32)).get_output(0)
     return net.add_cumulative(x, axis, trt.CumulativeOperation.SUM, False, False)
@@ -320,6 +325,14 @@ CASES = {
     ("ICumulativeLayer", "op"): (SQUARE, summed, trt.CumulativeOperation.SUM, *[[[1, 3], [3, 7]]] * 2),
     ("ICumulativeLayer", "exclusive"): (SQUARE, summed, True, [[1, 3], [3, 7]], [[0, 1], [0, 3]]),
     ("ICumulativeLayer", "reverse"): (SQUARE, summed, True, [[1, 3], [3, 7]], [[3, 2], [7, 4]]),
+    ("IScatterLayer", "mode"): (
+        *([[1], [2]], lambda net, x: given(scattered(net, x), axis=1), trt.ScatterMode.ND),
+        *([[1], [2]], [[1], [5]]),
+    ),
+    ("IScatterLayer", "axis"): ([[1], [2]], scattered, 1, [[1], [5]], [[1], [2]]),
+    ("IScatterLayer", "reduction"): (
+        *([[1], [2]], scattered, trt.ReduceOperation.SUM, [[1], [5]], [[1], [7]]),
+    ),
     ("IReduceLayer", "op"): (SQUARE, reduced, trt.ReduceOperation.PROD, [3, 7], [2, 12]),
     ("IReduceLayer", "axes"): (SQUARE, reduced, 0b01, [3, 7], [4, 6]),
     ("IQuantizeLayer", "to_type"): ([1.5, 99, -3], quantized(0.5), trt.int4, [3, 127, -6], [3, 7, -6]),

@@ -1,0 +1,258 @@
+"""Scatter: a copy of a tensor with updates written where indices say.
+
+layer = add_scatter(data, indices, updates, ScatterMode.ELEMENT)   # data[indices[i, j], j] = updates[i, j]
+layer.axis = 0
+add_scatter(data, indices, updates, ScatterMode.ND)                # data[tuple(indices[i])] = updates[i]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim, product
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType, LayerType, ReduceOperation, ScatterMode
+from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Shape as Sizes
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._check import check_axis, need, show
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import cast, map_, reshape, scalar, slice_
+from anyrt.prims.build import expand as repeat
+from anyrt.prims.const import Shape
+from anyrt.prims.scatter import LAST, Scatter
+
+TYPES = FLOATS | INTS | {DataType.INT8, DataType.BOOL}
+ELEMENT, ND = ScatterMode.ELEMENT, ScatterMode.ND
+R = ReduceOperation
+FUNCTIONS = {R.NONE: LAST, R.SUM: "sum", R.PROD: "prod", R.MAX: "max", R.MIN: "min"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAttrs(Attrs):
+    """Attributes of Scatter."""
+
+    mode: ScatterMode = attr(
+        Kind.ENUM, "ELEMENT: an index is a position on one axis; ND: a row of them is one", enum=ScatterMode
+    )
+    axis: int = attr(Kind.INT, "the axis that indices of mode ELEMENT count along", 0)
+    reduction: ReduceOperation = attr(
+        Kind.ENUM,
+        "what becomes of an update and of what is there, NONE: the update; an extension",
+        R.NONE,
+        enum=ReduceOperation,
+    )
+
+
+def expand(layer: Layer[ScatterAttrs]) -> tuple[Value, ...]:
+    """A `Scatter`; rows of indices are one index each of the axes that they count along."""
+    data, attrs = layer.input(0), layer.attrs
+    if data.type.rank == 0:
+        raise ShapeError("AR101", layer.name, "data of rank 0", "rank >= 1", "add a dimension of size 1")
+    if attrs.reduction not in FUNCTIONS:
+        wanted = ", ".join(r.name for r in FUNCTIONS)
+        raise ArgumentError("AR304", layer.name, attrs.reduction.name, wanted, "choose one of these")
+    if attrs.reduction is not R.NONE and data.dtype is DataType.BOOL:
+        got, do = f"{short_name(data.dtype)} with reduction {attrs.reduction.name}", "cast the data"
+        raise DTypeError("AR202", layer.name, got, "numbers", do)
+    return (_elements(layer) if attrs.mode is ELEMENT else _rows(layer),)
+
+
+def _elements(layer: Layer[ScatterAttrs]) -> Value:
+    data, indices, updates = (layer.input(i) for i in range(3))
+    rank, axis = data.type.rank, layer.attrs.axis
+    check_axis(layer.name, axis, rank)
+    if {indices.type.rank, updates.type.rank} != {rank}:
+        got = f"indices {show(indices.shape)} and updates {show(updates.shape)} for {show(data.shape)}"
+        raise ShapeError("AR122", layer.name, got, "equal ranks", "add dimensions of size 1")
+    _equal(layer, indices.shape)
+    for k, (m, n) in enumerate(zip(indices.shape, data.shape, strict=True)):
+        if k != axis:
+            got, do = f"size {m} of axis {k} for {show(data.shape)}", "give no more indices than elements"
+            need(layer.name, m, Relation.LE, n, "AR123", got, f"at most {n}", do)
+    return apply(Scatter(axis, FUNCTIONS[layer.attrs.reduction]), data, indices, updates)
+
+
+def _rows(layer: Layer[ScatterAttrs]) -> Value:
+    data, indices, updates = (layer.input(i) for i in range(3))
+    rank, length = data.type.rank, indices.shape[-1] if indices.type.rank else 0
+    if not isinstance(length, int) or not 1 <= length <= rank:
+        got, do = (
+            f"indices {show(indices.shape)} for {show(data.shape)}",
+            "give an index for each leading axis",
+        )
+        raise ShapeError("AR123", layer.name, got, f"a last size of 1 to {rank}, static", do)
+    row = data.shape[length:]
+    wanted = (*indices.shape[:-1], *row)
+    if updates.type.rank != len(wanted):
+        got, do = f"updates {show(updates.shape)}", "give a row of the data for each index"
+        raise ShapeError("AR122", layer.name, got, f"the shape {show(wanted)}", do)
+    _equal(layer, wanted)
+    count = product(indices.shape[:-1])
+    at = _positions(reshape(indices, (count, length)), data.shape[:length])
+    at = repeat(reshape(at, (count, *(1 for _ in row))), (count, *row))
+    fn = FUNCTIONS[layer.attrs.reduction]
+    return apply(Scatter(0, fn, length), data, at, reshape(updates, (count, *row)))
+
+
+def _equal(layer: Layer[ScatterAttrs], wanted: Sizes) -> None:
+    """The updates have this shape, as far as is known; a `Scatter` asks for the rest."""
+    shape = layer.input(2).shape
+    for m, n in zip(shape, wanted, strict=True):
+        got, do = f"updates {show(shape)}", "give one update for each index"
+        need(layer.name, m, Relation.EQ, n, "AR123", got, f"the shape {show(wanted)}", do)
+
+
+def _positions(rows: Value, sizes: tuple[Dim, ...]) -> Value:
+    """Rows of indices, each as the number of an element of `sizes`; beyond all where one lies outside."""
+    count = rows.shape[0]
+    if len(sizes) == 1:
+        return reshape(rows, (count,))
+    at, inside = scalar(0, _size(1)), None
+    for k, n in enumerate(sizes):
+        index = cast(reshape(slice_(rows, (0, k), (count, 1), (1, 1)), (count,)), DataType.INT64)
+        size, zero = _size(n), scalar(0, _size(1))
+        index = map_("select", map_("lt", index, zero), map_("add", index, size), index)
+        fits = map_("and", map_("le", zero, index), map_("lt", index, size))
+        inside = fits if inside is None else map_("and", inside, fits)
+        at = map_("add", map_("mul", at, size), index)
+    assert inside is not None, "there is an axis"
+    return map_("select", inside, at, _size(product(sizes)))
+
+
+def _size(n: Dim) -> Value:
+    return apply(Shape((n,)))
+
+
+COMBINED: dict[ReduceOperation, Callable[[Array, Array], Array]] = {
+    R.NONE: lambda old, new: new,
+    R.SUM: np.add,
+    R.PROD: np.multiply,
+    R.MAX: np.maximum,
+    R.MIN: np.minimum,
+}
+
+
+def ref(attrs: ScatterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """One update after the other; those that lie outside are passed over."""
+    made, indices, updates = arrays[0].copy(), arrays[1], arrays[2]
+    for i in np.ndindex(indices.shape if attrs.mode is ELEMENT else indices.shape[:-1]):
+        place = [int(k) for k in np.atleast_1d(indices[i])]
+        if attrs.mode is ELEMENT:
+            place = [*i[: attrs.axis], *place, *i[attrs.axis + 1 :]]
+        if all(-n <= k < n for k, n in zip(place, made.shape, strict=False)):
+            at = tuple(place)
+            with np.errstate(all="ignore"):
+                made[at] = COMBINED[attrs.reduction](made[at], updates[i])
+    return (made,)
+
+
+def _case(
+    attrs: ScatterAttrs, shape: tuple[int, ...], given: tuple[int, ...], indices: Array,
+    dtype: DataType = DataType.FLOAT, index: DataType = DataType.INT32, updates: Array | None = None,
+) -> Case[ScatterAttrs]:  # fmt: skip
+    open_ = tuple(range(indices.ndim - (attrs.mode is ND)))  # how many indices a row has is static
+    return Case(
+        attrs, (shape, indices.shape, given), (dtype, index, dtype), (None, indices, updates),
+        dynamic=(tuple(range(len(shape))), open_, tuple(range(len(given)))), static_only=not open_,
+    )  # fmt: skip
+
+
+def _indices(shape: tuple[int, ...], size: int) -> Array:
+    """Positions of either sign, some twice and one outside."""
+    found = np.arange(int(np.prod(shape))) * 7 % (2 * size) - size
+    found[len(found) // 2 : len(found) // 2 + 1] = size
+    return found.reshape(shape)
+
+
+def cases() -> tuple[Case[ScatterAttrs], ...]:
+    """Both modes in all types, along every axis, fewer and more updates than elements, every reduction."""
+    a, small = ScatterAttrs, (3, 4, 2)
+    tuples = np.array([[[1, 2], [-1, -3]], [[1, 2], [2, 4]], [[-4, 0], [0, 0]]])
+    row, wide = _indices((5, 1), 3), np.arange(-20, 20).reshape(5, 4, 2)
+    return (
+        *(_case(a(ELEMENT, 1), (3, 5), (3, 4), _indices((3, 4), 5), t) for t in sorted(TYPES, key=int)),
+        *(_case(a(ND), small, (5, 4, 2), row, t) for t in sorted(TYPES, key=int)),
+        *(_case(a(ELEMENT, k), small, small, _indices(small, small[k])) for k in range(3)),
+        *(_case(a(ELEMENT, k), (5, 6, 19), (2, 3, 17), _indices((2, 3, 17), 5)) for k in range(3)),
+        _case(a(ELEMENT, 1), small, (3, 9, 2), _indices((3, 9, 2), 4), index=DataType.INT64),
+        _case(a(ND), small, (3, 2, 2), tuples),
+        _case(a(ND), small, (3, 2, 2), tuples, index=DataType.INT64),
+        _case(a(ND), small, (7,), _indices((7, 3), 2)),
+        _case(a(ND), small, (4, 2), np.array([-1])),
+        *(_case(a(ND, 0, r), small, (5, 4, 2), row, t, updates=wide)
+          for r in FUNCTIONS for t in (DataType.FLOAT, DataType.HALF, DataType.INT8, DataType.INT64)),
+        *(_case(a(ELEMENT, 0, r), (9,), (40,), _indices((40,), 9)) for r in FUNCTIONS),
+        _case(a(ELEMENT), (0, 3), (2, 3), np.zeros((2, 3))),
+        _case(a(ELEMENT), (2, 3), (0, 3), np.zeros((0, 3))),
+        _case(a(ND), (2, 0), (3, 0), np.zeros((3, 1))),
+        _case(a(ND), (2, 3), (0, 3), np.zeros((0, 1))),
+        _case(a(ELEMENT, 5), (1, 2, 1, 2, 1, 3, 1, 2), (1, 2, 1, 2, 1, 2, 1, 2), _indices((1, 2) * 4, 3)),
+    )  # fmt: skip
+
+
+def mistakes() -> tuple[Mistake[ScatterAttrs], ...]:
+    """Axes, ranks, shapes and types."""
+    a, f, i, h = ScatterAttrs, DataType.FLOAT, DataType.INT32, DataType.HALF
+    types, two = (f, i, f), (2, 3)
+    return (
+        Mistake("AR303", "an axis outside the rank", a(ELEMENT, 2), (two, two, two), types),
+        Mistake("AR303", "a negative axis", a(ELEMENT, -1), (two, two, two), types),
+        Mistake("AR101", "data of rank 0", a(ELEMENT), ((), (), ()), types),
+        Mistake("AR122", "indices of another rank than the data", a(ELEMENT), (two, (2,), two), types),
+        Mistake("AR122", "updates of another rank than the data", a(ELEMENT), (two, two, (2,)), types),
+        Mistake("AR123", "more indices than data beside the axis", a(ELEMENT), (two, (2, 4), (2, 4)), types),
+        Mistake("AR123", "updates of another shape than the indices", a(ELEMENT), (two, two, (1, 3)), types),
+        Mistake("AR123", "rows of more indices than the data has axes", a(ND), (two, (5, 3), (5,)), types),
+        Mistake("AR123", "rows of no indices", a(ND), (two, (5, 0), (5, 2, 3)), types),
+        Mistake("AR122", "updates of another rank than rows of the data", a(ND), (two, (5, 1), (5,)), types),
+        Mistake("AR123", "updates that are no rows of the data", a(ND), (two, (5, 1), (5, 2)), types),
+        Mistake("AR304", "an average", a(ND, 0, R.AVG), (two, (5, 1), (5, 3)), types),
+        Mistake("AR202", "a sum of bools", a(ND, 0, R.SUM), (two, (5, 1), (5, 3)),
+                (DataType.BOOL, i, DataType.BOOL)),
+        Mistake("AR202", "indices that are no integers", a(ELEMENT), (two, two, two), (f, f, f)),
+        Mistake("AR202", "a type that Scatter does not take", a(ELEMENT), (two, two, two),
+                (DataType.FP8, i, DataType.FP8)),
+        Mistake("AR203", "updates of another type than the data", a(ELEMENT), (two, two, two), (f, i, h)),
+        Mistake("AR123", "updates of another size at run time", a(ELEMENT), (two, two, (1, 3)), types,
+                dynamic=True),
+        Mistake("AR123", "more indices than elements at run time", a(ELEMENT), (two, (2, 4), (2, 4)), types,
+                dynamic=True),
+    )  # fmt: skip
+
+
+OPS = (
+    Op(
+        layer=LayerType.SCATTER,
+        cls="IScatterLayer",
+        methods=(
+            Method(
+                "add_scatter",
+                ("data", "indices", "updates", "mode"),
+                example="rows = network.add_constant((1, 1), np.array([[0]], np.int32)).get_output(0)\n"
+                "first = network.add_slice(x, (0, 0), (1, 3), (1, 1)).get_output(0)\n"
+                "layer = network.add_scatter(x, rows, first, trt.ScatterMode.ND)",
+            ),
+        ),
+        inputs=(Input("data", TYPES), Input("indices", INTS), Input("updates", TYPES, same_as=0)),
+        attrs=ScatterAttrs,
+        expand=expand,
+        ref=ref,
+        doc="A copy of the data with updates written into it. ELEMENT: indices and updates have one shape of "
+        "the data's rank, no larger than the data but along the axis, and each index says where on the axis "
+        "its update goes. ND: the last axis of the indices, of size k, holds positions on the first k axes "
+        "of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count "
+        "from the end, and updates outside even so are left out. Where several updates go to one place, the "
+        "last one counts; with a reduction, each is combined with what is there, in their order, and rounded "
+        "to the type each time. bool, but in reductions, and reductions are extensions.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("Scatter", "ScatterElements", "ScatterND"),
+        source="operator page Scatter; from 8.0",
+    ),
+)
