@@ -1188,6 +1188,38 @@ class ISoftMaxLayer(ILayer):
 class ISqueezeLayer(ILayer):
     """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's."""
 
+class ITopKLayer(ILayer):
+    """The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an
+    axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
+    comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
+    place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no
+    more than the axis has, or the run is refused.
+    """
+    @property
+    def op(self) -> TopKOperation:
+        """whether the largest or the smallest"""
+
+    @op.setter
+    def op(self, value: TopKOperation) -> None: ...
+    @property
+    def k(self) -> int:
+        """how many; 1 to 3840, and no more than the axis has"""
+
+    @k.setter
+    def k(self, value: int) -> None: ...
+    @property
+    def axes(self) -> int:
+        """the axis along which they are found, one of the last four"""
+
+    @axes.setter
+    def axes(self, value: int) -> None: ...
+    @property
+    def indices_type(self) -> DataType:
+        """the type of the indices, int32 or int64"""
+
+    @indices_type.setter
+    def indices_type(self, value: DataType) -> None: ...
+
 class IUnaryLayer(ILayer):
     """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
     (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
@@ -2988,6 +3020,44 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_squeeze(x, axes)
 
         As in TensorRT 10.16 (operator page Squeeze).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_topk(
+        self, input: ITensor, op: TopKOperation, k: int, axes: int, indices_type: DataType = DataType.INT32
+    ) -> ITopKLayer:
+        """The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an
+        axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
+        comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
+        place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no
+        more than the axis has, or the run is refused.
+
+        input: float32, float16, int32, bfloat16, int64
+        op: whether the largest or the smallest
+        k: how many; 1 to 3840, and no more than the axis has
+        axes: the axis along which they are found, one of the last four (bit i stands for dimension i)
+        indices_type: the type of the indices, int32 or int64
+
+        The new ITopKLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        Inputs that `layer.set_input` may connect: 1 (k).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 0
+        AR123: a list of numbers for k
+        AR132: a k larger than the axis; a k of 0; a k over 3840
+        AR202: a k that is no int32; a type that TopK does not take; indices that are no integers
+        AR302: a mask of 0; an axis before the last four; an axis beyond the rank; two axes
+
+        Refused in a run:
+        AR132: a k larger than an axis of dynamic size; a k of 0 from an operand; a k over 3840 from an
+            operand
+
+            layer = network.add_topk(x, trt.TopKOperation.MAX, 2, 1 << 1)
+            values, indices = layer.get_output(0), layer.get_output(1)
+
+        As in TensorRT 10.16 (operator page TopK; indices_type from 10.14).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -188,6 +188,12 @@ CASES = {
         ),
         [[5, 6]],
     ),
+    "add_topk": (
+        lambda net, x: net.add_topk(
+            input=x, op=trt.TopKOperation.MAX, k=1, axes=2, indices_type=trt.DataType.INT64
+        ),
+        [[3]],
+    ),
     "add_reduce": (
         lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),
         [4],

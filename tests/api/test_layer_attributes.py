@@ -55,6 +55,10 @@ def summed(net, x):
     return net.add_cumulative(x, axis, trt.CumulativeOperation.SUM, False, False)
 
 
+def top(net, x):
+    return net.add_topk(x, trt.TopKOperation.MAX, 1, 0b10)
+
+
 def reduced(net, x):
     return net.add_reduce(x, trt.ReduceOperation.SUM, 0b10, False)
 
@@ -333,6 +337,10 @@ CASES = {
     ("IScatterLayer", "reduction"): (
         *([[1], [2]], scattered, trt.ReduceOperation.SUM, [[1], [5]], [[1], [7]]),
     ),
+    ("ITopKLayer", "op"): (SQUARE, top, trt.TopKOperation.MIN, [[2], [4]], [[1], [3]]),
+    ("ITopKLayer", "k"): (SQUARE, top, 2, [[2], [4]], [[2, 1], [4, 3]]),
+    ("ITopKLayer", "axes"): (SQUARE, top, 0b01, [[2], [4]], [[3, 4]]),
+    ("ITopKLayer", "indices_type"): (SQUARE, top, trt.DataType.INT64, *[[[2], [4]]] * 2),
     ("IReduceLayer", "op"): (SQUARE, reduced, trt.ReduceOperation.PROD, [3, 7], [2, 12]),
     ("IReduceLayer", "axes"): (SQUARE, reduced, 0b01, [3, 7], [4, 6]),
     ("IQuantizeLayer", "to_type"): ([1.5, 99, -3], quantized(0.5), trt.int4, [3, 127, -6], [3, 7, -6]),

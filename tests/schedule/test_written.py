@@ -12,10 +12,11 @@ from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph, Symbol, apply
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
+from anyrt.prims.ranked import Ranked
 from anyrt.prims.scan import Scan
 from anyrt.schedule.cost import Sizes
 
-N = Sym("x.1", 0, 100)
+N = Sym("x.1", 0, 400)
 
 
 def lowered(y, level=None):
@@ -43,3 +44,14 @@ def test_what_is_read_is_stored_before_unless_it_only_moves_and_what_comes_after
 def test_along_an_outer_axis_all_elements_of_the_last_one_are_folded_side_by_side():
     found = print_kernels(lowered(lambda x: apply(Scan("sum", 1), x)).module.kernels)
     assert "for serial i2 0.. < x.1 {\n    for vector i4 0.. < 17 {" in found
+
+
+@pytest.mark.parametrize("level", [None, "avx2"])
+@pytest.mark.parametrize(("axis", "count", "dtype"), [
+    (0, 2, DataType.FLOAT), (1, 5, DataType.FLOAT), (1, 5, DataType.INT64), (1, 90, DataType.INT32),
+    (1, 90, DataType.INT64), (2, 9, DataType.HALF),
+])  # fmt: skip
+def test_ranks_agree_with_the_interpreter(axis, count, dtype, level):
+    found = lowered(lambda x: apply(Ranked(axis, count, axis == 1), b.cast(x, dtype)), level)
+    sizes = (90, 91, 160, 400) if axis == 1 else (0, 1, 9)
+    assert verify(found, choose(level), [{N.name: n} for n in sizes]) == ()

@@ -51,7 +51,6 @@ LAYERS: dict[str, tuple[str, str]] = {
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",
         "TensorRT 10 removed it; add the layers of each turn in a loop of Python",
     ),
-    "add_topk": ("ITopKLayer", "use add_reduce for the largest or smallest; else sort outside"),
 }
 
 OTHERS = (

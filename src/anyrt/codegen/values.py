@@ -64,9 +64,10 @@ class Values:
         return scope.known[x]
 
     def _scope(self, loops: frozenset[Sym]) -> Scope:
-        """Where an index that depends on these is written: where the scratch that it reads is, too."""
+        """Where an index that depends on these is written: where the registers and the scratch that it reads
+        change, too."""
         sources = (s.source for s in loops)
-        read = (local_of(x) for x in sources if isinstance(x, Index | Load | Alu | Cast))
+        read = (registers_of(x) | local_of(x) for x in sources if isinstance(x, Index | Load | Alu | Cast))
         return self.out.scopes.home(loops, frozenset().union(*read))
 
     def loop_symbols(self, x: Dim | Sym | Fn) -> frozenset[Sym]:

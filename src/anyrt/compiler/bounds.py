@@ -41,6 +41,7 @@ from anyrt.prims._convert import limits
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, Map
+from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.scan import Scan
@@ -104,6 +105,8 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
                 error = _contracted(op, args, bfloat)
             case Gather() as op:
                 error = _gathered(op, *args)
+            case Ranked() as op:
+                error = _ranked(op, args[0], array)
             case Taps() as op if op.rule.weighs:
                 error = _tapped(op, args[0], array)
             case _:
@@ -271,6 +274,23 @@ def _gathered(op: Gather, x: Bounded, at: Bounded) -> Errors:
     """Of the elements that are read; where a position may be another one, the element may be any."""
     error, unsure = np.broadcast_to(x.error, x.array.shape), np.broadcast_to(at.error, at.array.shape) > 0
     return np.where(unsure, np.inf, op.ref((error, at.array), at.array.shape).astype(np.float64))
+
+
+def _ranked(op: Ranked, x: Bounded, found: Array) -> Errors:
+    """None where an element is surely in its place, further from its neighbours in order than both may be
+    off; else any position may be there."""
+    if x.exact:
+        return EXACT
+    order = op.ordered(x.array)
+    size, last = order.shape[op.axis], found.shape[op.axis]
+    ranks = np.argsort(order, axis=op.axis, kind="stable")
+    sorted_ = np.take_along_axis(order, ranks, op.axis).astype(np.float64)
+    off = np.take_along_axis(np.broadcast_to(x.error, order.shape), ranks, op.axis)
+    most = off.max(axis=op.axis, keepdims=True, initial=0.0)
+    apart = np.diff(sorted_, axis=op.axis) > 2 * most
+    edge = np.ones_like(sorted_.take(range(min(size, 1)), op.axis), dtype=np.bool_)
+    sure = np.concatenate((edge, apart), op.axis) & np.concatenate((apart, edge), op.axis)
+    return np.where(sure.take(range(last), op.axis) | (most == 0), 0.0, np.inf)
 
 
 def _scanned(op: Scan, x: Bounded) -> Errors:

@@ -177,6 +177,11 @@ SHAPES: dict[int, tuple[str, str, str]] = {
         "A cache has room for what is written into it, from the position on where that begins",
         "write less, or earlier, or give the cache more positions",
     ),
+    132: (
+        "number of elements out of range",
+        "TopK gives 1 to 3840 elements, and no more than its axis has",
+        "ask for another number",
+    ),
     133: (
         "length out of range",
         "A sequence has 0 or more elements, and no more than its axis",

@@ -16,6 +16,7 @@ from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import Map
 from anyrt.prims.pad import Pad
+from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.scan import Scan
@@ -40,6 +41,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Gather,
     Scan,
     Scatter,
+    Ranked,
     Checked,
     Asserted,
 )

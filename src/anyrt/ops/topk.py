@@ -1,0 +1,187 @@
+"""TopK: the largest or smallest elements along an axis, sorted, and where they are.
+
+add_topk(x, TopKOperation.MAX, k=5, axes=1 << 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType, LayerType, TopKOperation
+from anyrt.core.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value, apply
+from anyrt.ir.symbolic import known
+from anyrt.ops._check import axes_of, checked, need
+from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import cast, gather
+from anyrt.prims.ranked import Ranked
+
+MOST = 3840
+LAST = 4  # axes, of which one may be chosen
+MAX, MIN = TopKOperation.MAX, TopKOperation.MIN
+
+
+@dataclass(frozen=True, slots=True)
+class TopKAttrs(Attrs):
+    """Attributes of TopK."""
+
+    op: TopKOperation = attr(Kind.ENUM, "whether the largest or the smallest", enum=TopKOperation)
+    k: int = attr(Kind.INT, "how many; 1 to 3840, and no more than the axis has")
+    axes: int = attr(Kind.AXES, "the axis along which they are found, one of the last four")
+    indices_type: DataType = attr(
+        Kind.ENUM, "the type of the indices, int32 or int64", DataType.INT32, enum=DataType
+    )
+
+
+def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
+    """Positions by `Ranked`, values read there."""
+    x, attrs = layer.input(0), layer.attrs
+    axis, k = _axis(layer), _count(layer)
+    if attrs.indices_type not in INTS:
+        got, do = f"indices of {attrs.indices_type.name}", "set indices_type to one of these"
+        raise DTypeError("AR202", layer.name, got, "INT32 or INT64", do)
+    got, wanted, do = f"k = {k}", f"1 to {MOST}", "ask for another number of elements"
+    rules = need(layer.name, 1, Relation.LE, k, "AR132", got, wanted, do)
+    rules += need(layer.name, k, Relation.LE, MOST, "AR132", got, wanted, do)
+    at = apply(Ranked(axis, k, attrs.op is MAX), checked(x, rules))
+    return gather(x, at, axis), cast(at, attrs.indices_type)
+
+
+def _axis(layer: Layer[TopKAttrs]) -> int:
+    """The one axis that the mask names."""
+    rank, mask = layer.input(0).type.rank, layer.attrs.axes
+    if rank == 0:
+        raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
+    axes = axes_of(layer.name, mask, rank)
+    if len(axes) > 1 or axes[0] < rank - LAST:
+        got, wanted = f"axes {bin(mask)} for rank {rank}", f"one bit, for one of the last {LAST} axes"
+        raise ArgumentError("AR302", layer.name, got, wanted, "transpose the input, or merge axes, before")
+    return axes[0]
+
+
+def _count(layer: Layer[TopKAttrs]) -> Dim:
+    """The attribute, unless an operand says how many."""
+    given = layer.optional(1)
+    if given is None:
+        return layer.attrs.k
+    if given.type.rank != 0:
+        got, do = f"k of rank {given.type.rank}", "give a tensor of shape ()"
+        raise ShapeError("AR123", layer.name, got, "one number", do)
+    elements = known(given)
+    if elements is None:
+        do = "compute k from shapes and constants, or make it an input of the network"
+        raise NotSupportedError("AR901", layer.name, "a k that depends on data", "a k known before a run", do)
+    (k,) = elements.reshape(-1).tolist()
+    return k  # type: ignore[no-any-return]  # an array of objects, which are Dims
+
+
+def ref(attrs: TopKAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The beginning of all rows sorted; with Python's sort, which keeps equal ones in order."""
+    x, axis = arrays[0], attrs.axes.bit_length() - 1
+    k = attrs.k if len(arrays) < 2 or arrays[1] is ABSENT else int(arrays[1])
+    rows = np.moveaxis(x, axis, -1)
+    at = np.zeros((*rows.shape[:-1], k), np.int64)
+    for place in np.ndindex(rows.shape[:-1]):
+        row = rows[place].tolist()
+        sign = -1 if attrs.op is MAX else 1
+        order = sorted(
+            range(len(row)), key=lambda i: (row[i] != row[i], 0 if row[i] != row[i] else sign * row[i])
+        )
+        at[place] = order[:k]
+    found = np.moveaxis(at, -1, axis)
+    chosen = np.int64 if attrs.indices_type is DataType.INT64 else np.int32
+    return np.take_along_axis(x, found, axis), found.astype(chosen)
+
+
+def cases() -> tuple[Case[TopKAttrs], ...]:
+    """Both operations in every type, every axis, counts from 1 to all, equal elements, orders that are hard,
+    NaN and infinities, k from an operand, nothing."""
+    types = sorted(FLOATS | INTS, key=int)
+    rng = np.random.default_rng(5)
+    few = rng.integers(-3, 4, (2, 700))
+    up = np.arange(900.0).reshape(1, 900)
+    special = np.array([[np.nan, 1, -np.inf, np.nan, np.inf, -0.0, 0.0, -1], [np.nan] * 7 + [-np.inf]])
+    edges = np.array([[2**63 - 1, -(2**63), 0, -1, 2**63 - 1]])
+    half = np.array([[2**31 - 1, -(2**31), 0, -1, 2**31 - 1]])
+    k, f, i32, i64, bf16 = TopKAttrs, DataType.FLOAT, DataType.INT32, DataType.INT64, DataType.BF16
+    own = ((0, 1), ())
+    return (
+        *(Case(k(op, 3, 0b10), ((3, 17),), (t,), low=-9, high=9) for op in (MAX, MIN) for t in types),
+        *(Case(k(op, n, 0b10), ((2, 700),), (t,), (few,))
+          for op, n, t in ((MAX, 5, f), (MIN, 5, bf16), (MAX, 150, i32), (MIN, 150, i64), (MAX, 700, f))),
+        *(Case(k(op, n, 0b10), ((1, 900),), (f,), (up,)) for op in (MAX, MIN) for n in (1, 10, 200)),
+        *(Case(k(MAX, 2, 1 << axis), ((2, 5, 33),)) for axis in (0, 1, 2)),
+        *(Case(k(op, 8, 0b10), ((2, 8),), (t,), (special,)) for op in (MAX, MIN) for t in (f, DataType.HALF)),
+        *(Case(k(op, 5, 0b10), ((1, 5),), (i64,), (edges,)) for op in (MAX, MIN)),
+        *(Case(k(op, 5, 0b10), ((1, 5),), (i32,), (half,)) for op in (MAX, MIN)),
+        Case(k(MAX, 2, 0b10, i64), ((3, 17),)),
+        Case(k(MAX, 2, 0b10), ((3, 17), ()), (f, i32), (None, np.array(4)), own),
+        Case(k(MIN, 2, 0b1, i64), ((17, 3), ()), (f, i32), (None, np.array(17)), own),
+        Case(k(MAX, 3, 0b10), ((0, 17),)),
+        Case(k(MAX, 1, 0b1), ((31,),)),
+        Case(k(MIN, 2, 1 << 5), ((1, 2, 1, 2, 1, 3, 1, 2),)),
+    )  # fmt: skip
+
+
+def mistakes() -> tuple[Mistake[TopKAttrs], ...]:
+    """Counts, axes and types."""
+    k, f, i32 = TopKAttrs, DataType.FLOAT, DataType.INT32
+    one = k(MAX, 1, 0b10)
+    return (
+        Mistake("AR132", "a k larger than the axis", k(MAX, 6, 0b10), ((2, 5),)),
+        Mistake("AR132", "a k larger than an axis of dynamic size", k(MAX, 6, 0b10), ((2, 5),), dynamic=True),
+        Mistake("AR132", "a k of 0", k(MAX, 0, 0b10), ((2, 5),)),
+        Mistake("AR132", "a k over 3840", k(MAX, 3841, 0b10), ((2, 5000),)),
+        Mistake("AR132", "a k over 3840 from an operand", one, ((2, 5000), ()), (f, i32),
+                (None, np.array(3841)), dynamic=True),
+        Mistake("AR132", "a k of 0 from an operand", one, ((2, 5), ()), (f, i32), (None, np.array(0)),
+                dynamic=True),
+        Mistake("AR123", "a list of numbers for k", one, ((2, 5), (1,)), (f, i32), (None, np.array([1]))),
+        Mistake("AR302", "a mask of 0", k(MAX, 1, 0), ((2, 5),)),
+        Mistake("AR302", "two axes", k(MAX, 1, 0b11), ((2, 5),)),
+        Mistake("AR302", "an axis beyond the rank", k(MAX, 1, 0b100), ((2, 5),)),
+        Mistake("AR302", "an axis before the last four", k(MAX, 1, 0b1), ((2, 1, 1, 1, 5),)),
+        Mistake("AR101", "an input of rank 0", k(MAX, 1, 0b1), ((),)),
+        Mistake("AR202", "a type that TopK does not take", one, ((2, 5),), (DataType.BOOL,)),
+        Mistake("AR202", "indices that are no integers", k(MAX, 1, 0b10, f), ((2, 5),)),
+        Mistake("AR202", "a k that is no int32", one, ((2, 5), ()), (f, f), (None, np.array(1))),
+    )  # fmt: skip
+
+
+OPS = (
+    Op(
+        layer=LayerType.TOPK,
+        cls="ITopKLayer",
+        methods=(
+            Method(
+                "add_topk",
+                ("input", "op", "k", "axes", "indices_type"),
+                defaults=(("indices_type", DataType.INT32),),
+                example="layer = network.add_topk(x, trt.TopKOperation.MAX, 2, 1 << 1)\n"
+                "values, indices = layer.get_output(0), layer.get_output(1)",
+            ),
+        ),
+        inputs=(
+            Input("input", FLOATS | INTS),
+            Input("k", frozenset({DataType.INT32}), required=False, shape_values=True),
+        ),
+        attrs=TopKAttrs,
+        expand=expand,
+        ref=ref,
+        doc="The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an "
+        "axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index "
+        "comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the "
+        "place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no "
+        "more than the axis has, or the run is refused.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("TopK", "ArgMax", "ArgMin"),
+        outputs=("values", "indices"),
+        source="operator page TopK; indices_type from 10.14",
+    ),
+)

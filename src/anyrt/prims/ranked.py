@@ -1,0 +1,384 @@
+"""Where the first few elements along an axis lie, were they sorted: the positions of the largest or smallest.
+
+>>> Ranked(1, 2, largest=True).ref((np.array([[1, 5, 3, 5]]),), (1, 2)).tolist()  # the first of equals first
+[[1, 3]]
+
+Nothing is sorted as a whole. The beginning of the axis fills a list, of which the best are kept, sorted.
+What follows is looked at in blocks, and only where a block holds something better than the last of these, its
+better elements are appended. When the list is full, it is sorted and cut again. So few elements are sorted
+where their order is random; in the worst case each is sorted once, among as many others as are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dims import Dim, Sym, add, always_le, floordiv, maximum, minimum, mod, mul
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ShapeError
+from anyrt.core.requirement import Relation, Requirement
+from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar
+from anyrt.ir.compute import Compute, Written
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import (
+    Alloc,
+    Expr,
+    Fold,
+    For,
+    If,
+    Let,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    bitcast,
+    bound,
+    cast,
+    const,
+    index,
+    load,
+    select,
+)
+from anyrt.ir.prim import Array, Making, Prim, Read
+from anyrt.prims._check import check_axis, check_type, expect, show
+
+RANKED: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32, DataType.INT64})
+BLOCK: Final = 64  # elements that are looked at together
+FOUND: Final = 6  # elements of a block that are searched for, instead of comparing all of them one by one
+LEAST: Final = 16  # entries: a shorter list is not worth sorting
+FEW: Final = 192  # of a list that is sorted by counting, for each element, those before it
+DIGIT: Final = 8  # bits
+DIGITS: Final = 1 << DIGIT
+HIGH: Final = {Scalar.I32: (1 << 31) - 1, Scalar.I64: (1 << 63) - 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked(Prim):
+    """The positions of the `count` largest or smallest elements along `axis`, in order. Of equal ones, as 0
+    and -0 are, the first comes first; NaN comes behind all numbers."""
+
+    axis: int
+    count: Dim
+    largest: bool
+
+    def compute(self) -> Compute:
+        """Statements for all that lies along the axis."""
+        return Written((self.axis,))
+
+    def infer(self, args: tuple[Type, ...]) -> Type:
+        """As many int32 along the axis."""
+        expect(args, 1, "ranked")
+        (x,) = args
+        check_type(x.dtype, RANKED, "ranked")
+        check_axis(self.axis, x.rank, "ranked")
+        size = x.shape[self.axis]
+        if always_le(add(size, 1), self.count):
+            got = f"{self.count} of the {size} elements along axis {self.axis} of {show(x.shape)}"
+            raise ShapeError("AR132", "ranked", got=got, wanted=f"at most {size}")
+        shape = (*x.shape[: self.axis], self.count, *x.shape[self.axis + 1 :])
+        return Type(shape, DataType.INT32)
+
+    def requires(self, args: tuple[Type, ...], where: str) -> tuple[Requirement, ...]:
+        """No more than there are."""
+        size = args[0].shape[self.axis]
+        if always_le(self.count, size):
+            return ()
+        do = f"ask for no more elements than axis {self.axis} has"
+        return (Requirement(self.count, Relation.LE, size, "AR132", where, do),)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
+        """A stable sort of what orders like the elements."""
+        (x,) = args
+        found = np.argsort(self.ordered(x), axis=self.axis, kind="stable")
+        return np.take(found, range(out[self.axis]), self.axis).astype(np.int32)
+
+    def ordered(self, x: Array) -> Array:
+        """Numbers that ascend as the elements rank."""
+        if x.dtype.kind == "f":
+            return np.negative(x) if self.largest else x  # NaN is last either way
+        return np.invert(x) if self.largest else x
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """Never called: no element comes about by itself."""
+        raise AssertionError("what is ranked is not one expression; it is written as statements")
+
+    def write(
+        self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
+    ) -> tuple[Stmt, ...]:
+        """The list filled, sorted, and cut as elements are appended."""
+        x, along = args[0], args[0].type.shape[self.axis]
+        enough = maximum(mul(self.count, 2), LEAST)
+        room = add(enough, BLOCK)
+        task = _Task(self, x, item, make, _List.of(make, COMPUTED[x.type.dtype], minimum(room, along)))
+        step = make.var(self.count)
+        place = (*item[: self.axis], step.dim, *item[self.axis + 1 :])
+        result = For(step, Loop.VECTOR, (make.store(place, load(task.list.places, step.dim)),))
+        if always_le(along, room):
+            return (*task.filled(along), *task.list.sorted(make, along), result)
+        return (*task.filled(minimum(along, enough)), *task.searched(along, enough), result)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """Keys, which ascend as elements rank, with the positions of the elements; and the same again for what is
+    moved while they are sorted. Positions ascend where keys are equal."""
+
+    keys: Buffer
+    places: Buffer
+    moved_keys: Buffer
+    moved_places: Buffer
+    extra: Buffer  # ranks, or how often each digit occurs
+    few: bool
+
+    @staticmethod
+    def of(make: Making, kind: Scalar, room: Dim) -> _List:
+        """An empty one with `room` for elements that are computed as `kind`."""
+        key, few = Scalar.I64 if kind is Scalar.I64 else Scalar.I32, always_le(room, FEW)
+        pairs = [make.scratch(k, room) for k in (key, Scalar.I32) * 2]
+        extra = make.scratch(Scalar.I32, room if few else BITS[key] // DIGIT * DIGITS)
+        return _List(pairs[0], pairs[1], pairs[2], pairs[3], extra, few)
+
+    @property
+    def kind(self) -> Scalar:
+        """Of keys."""
+        return self.keys.stored
+
+    def sorted(self, make: Making, length: Dim) -> tuple[Stmt, ...]:
+        """The first `length` entries sorted."""
+        return self._by_ranks(make, length) if self.few else self._by_digits(make, length)
+
+    def _by_ranks(self, make: Making, length: Dim) -> tuple[Stmt, ...]:
+        """Each entry goes where as many others are before it."""
+        one, other, again = (make.var(length) for _ in range(3))
+        before = make.register(Scalar.I32)
+        a, b = load(self.keys, other.dim), load(self.keys, one.dim)
+        tie = alu(Op.EQ, a, b) & (load(self.places, other.dim) < load(self.places, one.dim))
+        counted = Fold(before, Op.ADD, select(alu(Op.OR, a < b, tie), const(1, Scalar.I32), 0))
+        ranks = (
+            Alloc(before, const(0, Scalar.I32)),
+            For(other, Loop.SERIAL, (counted,)),
+            Store(self.extra, one.dim, load(before, 0)),
+        )
+        item, rank = make.var(length), make.var(self.keys.size)
+        found = bound(load(self.extra, item.dim), 0, HIGH[Scalar.I32], "rank", self.keys.size)
+        moved = (Let(rank, found), *self._move(item.dim, rank.dim, forth=True))
+        return (
+            For(one, Loop.VECTOR, ranks),
+            For(item, Loop.SERIAL, moved),
+            For(again, Loop.VECTOR, self._move(again.dim, again.dim, forth=False)),
+        )
+
+    def _move(self, source: Dim, to: Dim, forth: bool) -> tuple[Stmt, ...]:
+        pairs = ((self.keys, self.moved_keys), (self.places, self.moved_places))
+        turned = pairs if forth else tuple((b, a) for a, b in pairs)
+        return tuple(Store(b, to, load(a, source)) for a, b in turned)
+
+    def _by_digits(self, make: Making, length: Dim) -> tuple[Stmt, ...]:
+        """By each digit, the lowest first, without changing the order of equal ones: an even number of times,
+        so that entries come back to where they were."""
+        count = BITS[self.kind] // DIGIT
+        clear, item = make.var(count * DIGITS), make.var(length)
+        zero = Store(self.extra, clear.dim, const(0, Scalar.I32))
+        cells = [add(self._digit(self.keys, item.dim, n), n * DIGITS) for n in range(count)]
+        counted = tuple(Store(self.extra, c, load(self.extra, c) + 1) for c in cells)
+        turns = (self._turn(make, length, n) for n in range(count))
+        return (
+            For(clear, Loop.VECTOR, (zero,)),
+            For(item, Loop.SERIAL, counted),
+            *(stmt for turn in turns for stmt in turn),
+        )
+
+    def _digit(self, keys: Buffer, item: Dim, n: int) -> Dim:
+        """The n-th digit of a key; of the sign's, the upper half stands for what is not negative."""
+        shifted = alu(Op.LSHR, load(keys, item), const(n * DIGIT, self.kind)) & (DIGITS - 1)
+        turned = shifted ^ (DIGITS >> 1) if (n + 1) * DIGIT == BITS[self.kind] else shifted
+        return bound(turned, 0, DIGITS - 1, "digit", DIGITS)
+
+    def _turn(self, make: Making, length: Dim, n: int) -> tuple[Stmt, ...]:
+        """Where entries with each digit begin, and each entry there."""
+        forth = n % 2 == 0
+        digit, item, to = make.var(DIGITS), make.var(length), make.var(self.keys.size)
+        sum, here = make.register(Scalar.I32), make.register(Scalar.I32)
+        at = add(digit.dim, n * DIGITS)
+        begins = (
+            Alloc(here, load(self.extra, at)),
+            Store(self.extra, at, load(sum, 0)),
+            Fold(sum, Op.ADD, load(here, 0)),
+        )
+        cell = add(self._digit(self.keys if forth else self.moved_keys, item.dim, n), n * DIGITS)
+        found = bound(load(self.extra, cell), 0, HIGH[Scalar.I32], "to", self.keys.size)
+        body = (
+            Let(to, found),
+            *self._move(item.dim, to.dim, forth),
+            Store(self.extra, cell, load(self.extra, cell) + 1),
+        )
+        return (
+            Alloc(sum, const(0, Scalar.I32)),
+            For(digit, Loop.SERIAL, begins),
+            For(item, Loop.SERIAL, body),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the statements of an item are made from."""
+
+    prim: Ranked
+    x: Read
+    item: Sequence[Dim]
+    make: Making
+    list: _List
+
+    def filled(self, count: Dim) -> tuple[Stmt, ...]:
+        """The first elements in the list."""
+        step = self.make.var(count)
+        place = cast(index(step.dim), Scalar.I32)
+        stored = (
+            Store(self.list.keys, step.dim, self._key(self._at(step.dim))),
+            Store(self.list.places, step.dim, place),
+        )
+        return (For(step, Loop.VECTOR, stored),)
+
+    def _at(self, place: Dim) -> Expr:
+        axis = self.prim.axis
+        return self.x.at((*self.item[:axis], place, *self.item[axis + 1 :]))
+
+    def _key(self, x: Expr) -> Expr:
+        """An integer that ascends as elements rank; of NaN the highest."""
+        if not x.type.is_float:
+            return x ^ -1 if self.prim.largest else x
+        turned = _turned(bitcast(x + 0.0, Scalar.I32))  # -0 + 0 is 0
+        return select(alu(Op.EQ, x, x), turned ^ -1 if self.prim.largest else turned, HIGH[Scalar.I32])
+
+    def _element(self, key: Expr) -> Expr:
+        """What has this key; of NaN's, NaN."""
+        found = key ^ -1 if self.prim.largest else key
+        if not self.kind.is_float:
+            return found
+        nan = alu(Op.EQ, key, const(HIGH[Scalar.I32], Scalar.I32))
+        return select(nan, float("nan"), bitcast(_turned(found), Scalar.F32))
+
+    @property
+    def kind(self) -> Scalar:
+        """Of elements, as they are computed with."""
+        return COMPUTED[self.x.type.dtype]
+
+    def searched(self, along: Dim, enough: Dim) -> tuple[Stmt, ...]:
+        """The elements behind the first `enough` appended, where they are better; and the list sorted
+        whenever it has as many entries again, and at the end."""
+        make, first = self.make, minimum(along, enough)
+        rest = add(along, mul(first, -1))
+        turn = make.var(add(floordiv(rest, BLOCK), 2))
+        i32 = Scalar.I32
+        best = _Best(*(make.register(k) for k in (i32, self.list.kind, self.kind, i32, i32)))
+        start = add(first, mul(turn.dim, BLOCK))
+        body = (
+            If(self._is_enough(best, turn, rest, enough), self._cut(best)),
+            Alloc(best.seen, const(0, i32)),
+            If(index(turn.dim) < index(floordiv(rest, BLOCK)), (self._look(best, start),)),
+            *self._search(best, start),
+            *self._compare(best, start, turn, rest),
+        )
+        return (
+            Alloc(best.held, cast(index(first), i32)),
+            Alloc(best.last, const(0, best.last.stored)),
+            Alloc(best.least, const(0, best.least.stored)),
+            For(turn, Loop.SERIAL, body),
+        )
+
+    def _is_enough(self, best: _Best, turn: Sym, rest: Dim, enough: Dim) -> Expr:
+        many = index(enough) <= cast(load(best.held, 0), Scalar.I64)
+        more = const(0, Scalar.I64) < index(rest)
+        end = alu(Op.EQ, index(turn.dim), index(add(floordiv(rest, BLOCK), 1)))
+        return alu(Op.OR, end, alu(Op.AND, many, more))
+
+    def _cut(self, best: _Best) -> tuple[Stmt, ...]:
+        """The list sorted, of which the best are kept."""
+        room = add(self.list.keys.size, 1)
+        length = self.make.var(room)
+        worst = load(self.list.keys, add(self.prim.count, -1))
+        return (
+            Let(length, bound(load(best.held, 0), 0, HIGH[Scalar.I32], "held", room)),
+            *self.list.sorted(self.make, length.dim),
+            Store(best.held, 0, cast(index(self.prim.count), Scalar.I32)),
+            Store(best.last, 0, worst),
+            Store(best.least, 0, self._element(worst)),
+        )
+
+    def _is_behind(self, best: _Best, place: Dim) -> Expr:
+        """Whether an element is surely no better than the last that is kept; of NaN nothing is sure."""
+        pair = (self._at(place), load(best.least, 0))
+        return alu(Op.LE, *(pair if self.prim.largest else reversed(pair)))
+
+    def _look(self, best: _Best, start: Dim) -> Stmt:
+        """How many elements of the block may be better."""
+        lane = self.make.var(BLOCK)
+        behind = self._is_behind(best, add(start, lane.dim))
+        return For(lane, Loop.VECTOR, (Fold(best.seen, Op.ADD, select(behind, const(0, Scalar.I32), 1)),))
+
+    def _search(self, best: _Best, start: Dim) -> tuple[Stmt, ...]:
+        """Few of them, one after the other."""
+        few, lane, there = self.make.var(FOUND + 1), self.make.var(BLOCK), self.make.var(BLOCK)
+        step, next = self.make.var(few.dim), self.make.register(Scalar.I32)
+        seen, here = load(best.seen, 0), cast(index(lane.dim), Scalar.I32)
+        count = select(const(FOUND, Scalar.I32) < seen, 0, seen)
+        behind = alu(Op.OR, self._is_behind(best, add(start, lane.dim)), here <= load(best.place, 0))
+        found = Fold(next, Op.MIN, select(behind, const(BLOCK - 1, Scalar.I32), here))
+        body = (
+            Alloc(next, const(BLOCK - 1, Scalar.I32)),
+            For(lane, Loop.VECTOR, (found,)),
+            Let(there, bound(load(next, 0), 0, BLOCK - 1, "next", BLOCK)),
+            *self._append(best, add(start, there.dim)),
+            Store(best.place, 0, load(next, 0)),
+        )
+        return (
+            Alloc(best.place, const(-1, Scalar.I32)),
+            Let(few, bound(count, 0, FOUND, "few")),
+            For(step, Loop.SERIAL, body),
+        )
+
+    def _compare(self, best: _Best, start: Dim, turn: Sym, rest: Dim) -> tuple[Stmt, ...]:
+        """All elements of a block that has many, or of what is no whole block."""
+        many = self.make.var(BLOCK + 1)
+        step, whole, here = self.make.var(many.dim), index(floordiv(rest, BLOCK)), index(turn.dim)
+        seen = const(FOUND, Scalar.I32) < load(best.seen, 0)
+        left = select(alu(Op.EQ, here, whole), index(mod(rest, BLOCK)), 0)
+        count = select(here < whole, select(seen, const(BLOCK, Scalar.I64), 0), left)
+        return (
+            Let(many, bound(count, 0, BLOCK, "many")),
+            For(step, Loop.SERIAL, self._append(best, add(start, step.dim))),
+        )
+
+    def _append(self, best: _Best, place: Dim) -> tuple[Stmt, ...]:
+        """An element written behind the list, which is longer then if the element is better."""
+        to = self.make.var(self.list.keys.size)
+        key = self._key(self._at(place))
+        longer = select(key < load(best.last, 0), const(1, Scalar.I32), 0)
+        return (
+            Let(to, bound(load(best.held, 0), 0, HIGH[Scalar.I32], "held", self.list.keys.size)),
+            Store(self.list.keys, to.dim, key),
+            Store(self.list.places, to.dim, cast(index(place), Scalar.I32)),
+            Store(best.held, 0, load(best.held, 0) + longer),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """Registers: entries in the list, the key of the last that is kept, the element that has it; and how many
+    in a block may be better, and where the last of these was found."""
+
+    held: Buffer
+    last: Buffer
+    least: Buffer
+    seen: Buffer
+    place: Buffer
+
+
+def _turned(bits: Expr) -> Expr:
+    """The bits of floats as integers that ascend as floats do, and the other way round."""
+    return bits ^ ((bits >> 31) & HIGH[Scalar.I32])
