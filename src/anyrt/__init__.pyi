@@ -2833,9 +2833,10 @@ class INetworkDefinition(_INetworkDefinition):
         Refused in a run:
         AR123: more indices than elements at run time; updates of another size at run time
 
-            rows = network.add_constant((1, 1), np.array([[0]], np.int32)).get_output(0)
-            first = network.add_slice(x, (0, 0), (1, 3), (1, 1)).get_output(0)
-            layer = network.add_scatter(x, rows, first, trt.ScatterMode.ND)
+            first = network.add_constant((1,), np.array([0], np.int32)).get_output(0)
+            last = network.add_constant((1, 1), np.array([[-1]], np.int32)).get_output(0)
+            row = network.add_gather(x, first, 0).get_output(0)
+            layer = network.add_scatter(x, last, row, trt.ScatterMode.ND)
 
         As in TensorRT 10.16 (operator page Scatter; from 8.0).
 

@@ -263,6 +263,7 @@ PROVOKED = {
     "AR126": lambda p: shape(p.net.add_convolution_nd(p.x(1, 1, 2), 1, (3,), np.ones(3, np.float32))),
     "AR130": lambda p: shape(p.net.add_matrix_multiply(p.x(2, 3), PLAIN, p.x(2, 3, name="z"), PLAIN)),
     "AR131": lambda p: shape(cached(p, p.x(1, 1, 2, 3))),
+    "AR132": lambda p: shape(p.net.add_topk(p.x(4, 1), trt.TopKOperation.MAX, 5, 1)),
     "AR133": lambda p: shape(p.net.add_reverse_sequence(p.x(4, 1), p.ints(5))),
     "AR201": lambda p: shape(p.net.add_scale(p.x(1, 3, 4, 5), CHANNEL, scale=ONES, shift=HALVES)),
     "AR202": lambda p: shape(p.net.add_activation(p.x(2, dtype=trt.int32), trt.ActivationType.TANH)),

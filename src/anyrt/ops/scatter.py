@@ -234,9 +234,10 @@ OPS = (
             Method(
                 "add_scatter",
                 ("data", "indices", "updates", "mode"),
-                example="rows = network.add_constant((1, 1), np.array([[0]], np.int32)).get_output(0)\n"
-                "first = network.add_slice(x, (0, 0), (1, 3), (1, 1)).get_output(0)\n"
-                "layer = network.add_scatter(x, rows, first, trt.ScatterMode.ND)",
+                example="first = network.add_constant((1,), np.array([0], np.int32)).get_output(0)\n"
+                "last = network.add_constant((1, 1), np.array([[-1]], np.int32)).get_output(0)\n"
+                "row = network.add_gather(x, first, 0).get_output(0)\n"
+                "layer = network.add_scatter(x, last, row, trt.ScatterMode.ND)",
             ),
         ),
         inputs=(Input("data", TYPES), Input("indices", INTS), Input("updates", TYPES, same_as=0)),
