@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.dtype import cast, numpy_dtype
 
 NONE = trt.MatrixOperation.NONE
 
@@ -43,6 +44,22 @@ def test_e8m0_scales_are_the_next_powers_of_two(builder):
     numbers = np.float32([448, 449, -896, 0, 1e-40, 3e38, np.inf, np.nan])
     got = built(net, builder, layer.get_output(1)).run(x=numbers)["y0"].view(np.uint8)
     assert got.tolist() == [127, 128, 128, 0, 0, 247, 254, 255]
+
+
+@pytest.mark.parametrize(("of", "count"), [(trt.fp8, 256), (trt.fp4, 16)], ids=["fp8", "fp4"])
+def test_every_code_of_a_small_float_is_read_and_written(builder, of, count):
+    net = builder.create_network()
+    one = constant(net, np.array(1, np.float32))
+    codes = net.add_input("codes", of, (count,))
+    numbers = net.add_dequantize(codes, one).get_output(0)
+    x = net.add_input("x", trt.float32, (2, count))
+    engine = built(net, builder, numbers, net.add_quantize(x, one, of).get_output(0))
+    every = np.arange(count, dtype=np.uint8).view(numpy_dtype(of))
+    want = every.astype(np.float32)
+    beside = np.stack([want * np.float32(1.0625), np.nextafter(want * np.float32(1.0625), np.float32(0))])
+    got = engine.run(codes=every, x=beside)
+    assert np.array_equal(got["y0"], want, equal_nan=True)
+    assert np.array_equal(*(a.astype(np.float32) for a in (got["y1"], cast(beside, of))), equal_nan=True)
 
 
 def test_quantize_and_dequantize_look_at_no_dynamic_range(builder):

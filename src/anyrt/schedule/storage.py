@@ -18,6 +18,7 @@ from anyrt.core.dtype import cast as round_to
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import COMPUTED, STORED, Buffer, Scalar
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, alu, bitcast, cast, const, index, load, select
+from anyrt.prims.scalar.rounding import unrounded
 
 PACKED = frozenset({DataType.INT4, DataType.FP4})
 
@@ -93,6 +94,7 @@ def encode(dtype: DataType, value: Expr) -> Expr:
     moved = _moved(dtype, value)
     if moved is not None:
         return moved
+    value = unrounded(dtype, value)  # else it would be rounded twice
     match dtype:
         case DataType.BOOL:
             return cast(value, Scalar.U8)

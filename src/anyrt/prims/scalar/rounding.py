@@ -7,7 +7,7 @@ import numpy as np
 from anyrt.core.dtype import cast as stored
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Expr, bitcast, cast, const, select
+from anyrt.ir.kernel import Alu, Expr, Op, bitcast, cast, const, select
 from anyrt.prims.scalar.table import Array, ScalarFn, absolute, at_most, bits_of, equal, flip_sign, sign_of
 
 
@@ -33,6 +33,17 @@ def _to_fp8(x: Expr) -> Expr:
 
 def _to_fp4(x: Expr) -> Expr:
     return select(equal(x, x), _to_small(x, 22, 1.0, 0.5, 6.0), 6.0)
+
+
+SMALL = {DataType.FP8: _to_fp8, DataType.FP4: _to_fp4}
+
+
+def unrounded(dtype: DataType, x: Expr) -> Expr:
+    """What was rounded to `dtype` here, one of the small floats, where `x` is the result; else `x` itself."""
+    match x:
+        case Alu(op=Op.SELECT, args=(Alu(op=Op.EQ, args=(given, same)), _, _)) if given is same:
+            return given if dtype in SMALL and SMALL[dtype](given) is x else x
+    return x
 
 
 def _to_e8m0(x: Expr) -> Expr:
