@@ -65,7 +65,7 @@ def ref(attrs: ElementWiseAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]
     with np.errstate(all="ignore"):
         if a.dtype.kind == "i":
             exact = np.frompyfunc(INTEGERS[attrs.op], 2, 1)(a.astype(object), b.astype(object))
-            return (_wrapped(exact, np.dtype(bool) if attrs.op in COMPARISONS else a.dtype),)
+            return (_wrapped(np.asarray(exact), np.dtype(bool) if attrs.op in COMPARISONS else a.dtype),)
         return (np.asarray(REALS[attrs.op](a, b)),)
 
 
@@ -166,6 +166,7 @@ def cases() -> tuple[Case[ElementWiseAttrs], ...]:
         ((1, 2, 1, 2, 1, 3, 1, 2), (2, 1, 2, 1, 3, 1, 2, 1)),
     )
     out += [Case(ElementWiseAttrs(E.SUM), pair) for pair in shapes]
+    out.append(Case(ElementWiseAttrs(E.SUM), ((), ()), (DataType.INT32,)))
     out += [
         Case(
             ElementWiseAttrs(op),
