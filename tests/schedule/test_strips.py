@@ -14,12 +14,14 @@ from anyrt.core.dims import Sym, evaluate
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space
-from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.graph import Graph, Symbol, walk
 from anyrt.ir.kernel import Loop
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.statements import loops
 from anyrt.passes import PASSES
 from anyrt.prims import build as b
+from anyrt.prims.const import Param
+from anyrt.prims.view import Axis
 from anyrt.schedule.cost import Sizes
 
 M, N = Sym("q.2", 0, 300), Sym("k.2", 0, 300)
@@ -197,3 +199,25 @@ def test_products_of_one_batch_with_weights_are_not_made_in_strips():
     y = b.contract("bmk,bkn->bmn", b.map_("tanh", b.contract("bmk,bkn->bmn", x, w)), w)
     lowered = native.lower(Graph((("x", x), ("w", w)), (("y", y),)), {}, Sizes({}), machine=SMALL)
     assert "strips" not in {x.kind for x in lowered.schedules[0].launches}
+
+
+def test_results_of_strips_lie_as_what_they_are_made_of_where_that_is_another_order():
+    """Rows of a grouped sum over windows have their channels innermost, and so has what softmax makes."""
+    x = b.pad(b.param("x", (2, 4, 17, 3), F), (0, 0, 1, 0), (0, 0, 1, 1), 0.0)
+    axes = (Axis(0, 0), Axis(0, 1, 2, ((2, 1),)), Axis(0, 3, 1, ((5, 1),)), Axis(0, 4, 1, ((6, 1),)))
+    windows = b.windows(x, axes, (2, 2, 2, 17, 3, 3, 2))
+    random = np.random.default_rng(0)
+    kernel = b.const(random.uniform(-0.3, 0.3, (2, 2, 17, 3, 2)).astype(np.float32), F)
+    keys = b.const(random.uniform(-1, 1, (2, 2, 17, 3)).astype(np.float32), F)
+    queries = b.contract("ngchwkl,gcokl->ngohw", windows, kernel)
+    scores = b.contract("ngohw,ngtw->ngoht", queries, keys)
+    powers = b.map_("exp", b.map_("sub", scores, b.reduce_("max", scores, (4,))))
+    weights = b.map_("div", powers, b.reduce_("sum", powers, (4,)))
+    y = b.contract("ngoht,ngtv->ngohv", weights, b.param("v", (2, 2, 17, 3), F))
+    inputs = tuple((v.op.name, v) for v in walk([y]) if isinstance(v.op, Param))
+    graph = Graph(inputs, (("y", b.reshape(y, (2, 34, 17, 3))),))
+    for step in PASSES:
+        graph = step.run(graph, False)
+    found = native.lower(graph, constant_offsets(graph), Sizes({}))
+    assert any(x.group.strip is not None for x in found.schedule.launches)
+    assert verify(found, host(), [{}]) == ()

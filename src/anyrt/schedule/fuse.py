@@ -324,6 +324,8 @@ class Fusion:
         part = (Part(cut.strip.root.shape, cut.start), group.buffer)
         copying = cut.copying()
         given = {} if copying is None else {copying[2]: copying[1]}
+        if cut.strip.root in self.layouts:
+            given[made] = self.layouts[cut.strip.root]
         inner = self._within(cut, graph, given, {made: part})
         calls = [x.call.bound for x in inner.schedule().launches]
         looking, leaves = self._looking(cut)
