@@ -470,12 +470,13 @@ class IDeconvolutionLayer(ILayer):
     def num_groups(self, value: int) -> None: ...
 
 class IDequantizeLayer(ILayer):
-    """(x − zero point) · scale as float32, float16 or bfloat16. The arithmetic is float32's. One scale
-    serves the tensor (one element), each slice along `axis` (a vector; activations may have one, too,
-    as an extension), or each block (a scale of the input's rank): the sizes of blocks are those of
-    the input divided by those of the scale, unless `block_shape` names them. Scales may be computed;
-    constant ones must be above 0. Zero points of int8 and int4 may be any codes, as an extension.
-    Dynamic ranges are not looked at.
+    """(x − zero point) · scale as float32, float16 or bfloat16. Sums of products of two dequantised
+    operands are made of their int8 codes, exactly, where scales are alike along what is summed. The
+    arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
+    vector; activations may have one, too, as an extension), or each block (a scale of the input's
+    rank): the sizes of blocks are those of the input divided by those of the scale, unless
+    `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
+    int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
     """
     @property
     def to_type(self) -> DataType:
@@ -1736,12 +1737,13 @@ class INetworkDefinition(_INetworkDefinition):
     def add_dequantize(
         self, input: ITensor, scale: ITensor, output_type: DataType = DataType.FLOAT
     ) -> IDequantizeLayer:
-        """(x − zero point) · scale as float32, float16 or bfloat16. The arithmetic is float32's. One scale
-        serves the tensor (one element), each slice along `axis` (a vector; activations may have one, too,
-        as an extension), or each block (a scale of the input's rank): the sizes of blocks are those of
-        the input divided by those of the scale, unless `block_shape` names them. Scales may be computed;
-        constant ones must be above 0. Zero points of int8 and int4 may be any codes, as an extension.
-        Dynamic ranges are not looked at.
+        """(x − zero point) · scale as float32, float16 or bfloat16. Sums of products of two dequantised
+        operands are made of their int8 codes, exactly, where scales are alike along what is summed. The
+        arithmetic is float32's. One scale serves the tensor (one element), each slice along `axis` (a
+        vector; activations may have one, too, as an extension), or each block (a scale of the input's
+        rank): the sizes of blocks are those of the input divided by those of the scale, unless
+        `block_shape` names them. Scales may be computed; constant ones must be above 0. Zero points of
+        int8 and int4 may be any codes, as an extension. Dynamic ranges are not looked at.
 
         input: int8, fp8, int4, fp4
         scale: float32, float16, bfloat16, e8m0

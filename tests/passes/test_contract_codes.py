@@ -31,8 +31,9 @@ def steps(*shape):
     return b.const(np.arange(1, np.prod(shape) + 1).reshape(shape) / 8, F)
 
 
-def real(codes, scale):
-    return b.map_("mul", b.cast(codes, F), scale)
+def real(codes, scale, zero=None):
+    codes = b.cast(codes, F)
+    return b.map_("mul", codes if zero is None else b.map_("sub", codes, b.cast(zero, F)), scale)
 
 
 def graph(y):
@@ -88,7 +89,21 @@ CODED = {
     ),
     "conditions": b.contract("mk,kn->mn", apply(FEW, real(x(N.dim, 6), ONE)), real(w(6, 5), steps(1, 5))),
 }
+ZERO = b.const([[3]], I8)
+CODED |= {
+    "another zero than 0": b.contract("mk,kn->mn", real(x(4, 6), ONE, ZERO), real(w(6, 5), steps(1, 5))),
+    "another zero of the second factor": b.contract(
+        "km,nk->nm", real(w(6, 4), ONE), real(x(5, 6), ONE, ZERO)
+    ),
+    "a border of another zero": b.contract(
+        "cpu,kcu->kp", windows(real(x(3, 7), ONE, ZERO)), real(w(5, 3, 3), steps(5, 1, 1))
+    ),
+}
 REAL = {
+    "two zeros that are not 0": b.contract("mk,kn->mn", real(x(4, 6), ONE, ZERO), real(w(6, 5), ONE, ZERO)),
+    "zeros that differ": b.contract(
+        "mk,kn->mn", real(x(4, 6), ONE), real(w(6, 5), ONE, b.const(np.arange(5)[None], I8))
+    ),
     "a scale for each term": b.contract("mk,kn->mn", real(x(4, 6), ONE), real(w(6, 5), steps(6, 1))),
     "factors of one side that are numbers": b.contract(
         "mk,kn->mn", real(x(4, 6), ONE), b.param("s", (6, 5), F)

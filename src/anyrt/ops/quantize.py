@@ -345,7 +345,9 @@ OPS = (
         attrs=QuantizeAttrs,
         expand=expand_dequantize,
         ref=ref_dequantize,
-        doc="(x − zero point) · scale as float32, float16 or bfloat16. " + CODED
+        doc="(x − zero point) · scale as float32, float16 or bfloat16. Sums of products of two dequantised "
+        "operands are made of their int8 codes, exactly, where scales are alike along what is summed. "
+        + CODED
         + GRAINS,
         cases=cases_dequantize,
         mistakes=mistakes_dequantize,

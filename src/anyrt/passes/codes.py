@@ -1,0 +1,122 @@
+"""Numbers that are codes times a scale, wherever they were moved since.
+
+dequantised(pad((cast(q) − 3) × s))     ->     Codes(pad(q) with 3 in the border, s, 3)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Shape, Value, apply
+from anyrt.ir.rewrite import Fail
+from anyrt.passes.facts import number
+from anyrt.prims import build
+from anyrt.prims.checked import Checked
+from anyrt.prims.map import CAST, Map
+from anyrt.prims.pad import Pad
+from anyrt.prims.reshape import Reshape, pieces
+from anyrt.prims.view import Axis, View
+
+WIDE: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
+CODES: Final = frozenset({DataType.INT8, DataType.INT4})
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """(`codes` − `zero`) × `scale`: codes are int8, the scale is FLOAT, and has size 1 along the axes where
+    it is the same."""
+
+    codes: Value
+    scale: Value
+    zero: int = 0
+
+
+def dequantised(value: Value) -> Codes | Fail:
+    """The operand as codes and their scale, if it is made of them."""
+    moves, at = list[Value](), value
+    while _moves(at):
+        moves.append(at)
+        (at,) = at.args
+    found = _product(at)
+    for move in reversed(moves):
+        if isinstance(found, Fail):
+            return found
+        found = _moved(found, move)
+    return found
+
+
+def _moves(value: Value) -> bool:
+    """True for what passes elements on, as floats of another size perhaps."""
+    match value.op:
+        case View() | Reshape() | Pad() | Checked() | Map(fn="identity"):
+            return True
+        case Map(fn=fn):
+            return fn == CAST and value.dtype in WIDE and value.args[0].dtype in WIDE
+    return False
+
+
+def _product(value: Value) -> Codes | Fail:
+    """(cast(codes) − zero) × scale, in either order."""
+    if not isinstance(value.op, Map) or value.op.fn != "mul" or value.dtype is not DataType.FLOAT:
+        return Fail("it is no product")
+    for steps, scale in (value.args, value.args[::-1]):
+        codes, zero = _shifted(steps)
+        if not isinstance(codes.op, Map) or codes.op.fn != CAST or codes.args[0].dtype not in CODES:
+            continue
+        fits = all(s in (1, d) for s, d in zip(scale.shape, codes.shape, strict=True))
+        if codes.shape == value.shape and fits and zero == int(zero):
+            return Codes(build.cast(codes.args[0], DataType.INT8), scale, int(zero))
+    return Fail("neither factor is made of codes, of which there is one for each element")
+
+
+def _shifted(steps: Value) -> tuple[Value, float]:
+    """What one number is taken from, and that number, which is 0 where there is none."""
+    if isinstance(steps.op, Map) and steps.op.fn == "sub":
+        held = number(steps.args[1])
+        if held is not None and abs(held) <= 128:
+            return steps.args[0], held
+    return steps, 0
+
+
+def _moved(found: Codes, move: Value) -> Codes | Fail:
+    """The same codes elsewhere, with their scale."""
+    scale, zero = found.scale, found.zero
+    match move.op:
+        case Map():
+            return found
+        case Checked():
+            return replace(found, codes=apply(move.op, found.codes))
+        case Pad(lo=lo, hi=hi, value=border):
+            still = all((a, b) == (0, 0) or s == 1 for a, b, s in zip(lo, hi, scale.shape, strict=True))
+            if border != 0 or not still:
+                return Fail("the border is no 0, or along an axis where scales differ")
+            return replace(found, codes=apply(Pad(lo, hi, float(zero)), found.codes))
+        case View(shape=shape, axes=axes):
+            return Codes(apply(move.op, found.codes), _viewed(scale, shape, axes), zero)
+        case Reshape(shape=shape):
+            sizes = _reshaped(found, shape)
+            if isinstance(sizes, Fail):
+                return sizes
+            return Codes(apply(move.op, found.codes), build.reshape(scale, sizes), zero)
+    raise AssertionError(f"{move.op} moves nothing")
+
+
+def _viewed(scale: Value, shape: Shape, axes: tuple[Axis, ...]) -> Value:
+    own = tuple(a if d != 1 else Axis(0, None) for a, d in zip(axes, scale.shape, strict=True))
+    read = {out for a in own for out, _ in a.terms}
+    return apply(View(tuple(d if k in read else 1 for k, d in enumerate(shape)), own), scale)
+
+
+def _reshaped(found: Codes, shape: Shape) -> Shape | Fail:
+    """The sizes of a scale whose codes take `shape`."""
+    sizes: list[Dim] = [1] * len(shape)
+    for sources, targets in pieces(found.codes.shape, shape):
+        differs = [found.scale.shape[k] != 1 for k in sources]
+        if any(differs) and not all(differs):
+            return Fail("axes are joined along one of which scales differ")
+        for k in targets if any(differs) else ():
+            sizes[k] = shape[k]
+    return tuple(sizes)
