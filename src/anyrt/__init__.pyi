@@ -497,6 +497,36 @@ class IDequantizeLayer(ILayer):
     @block_shape.setter
     def block_shape(self, value: Dims | Sequence[int]) -> None: ...
 
+class IDistCollectiveLayer(ILayer):
+    """An exchange between the devices that run a network. An engine here runs on one, for which every
+    operation gives what it was given: a sum over one device, a gathering of one part. Other devices,
+    as a root, in a group, or by num_ranks, are refused by name.
+    """
+    @property
+    def dist_collective_op(self) -> CollectiveOperation:
+        """what is exchanged"""
+
+    @dist_collective_op.setter
+    def dist_collective_op(self, value: CollectiveOperation) -> None: ...
+    @property
+    def reduce_op(self) -> ReduceOperation:
+        """how elements are folded; NONE where nothing is"""
+
+    @reduce_op.setter
+    def reduce_op(self, value: ReduceOperation) -> None: ...
+    @property
+    def root(self) -> int:
+        """the device that sends or receives; -1 where none does"""
+
+    @root.setter
+    def root(self, value: int) -> None: ...
+    @property
+    def groups(self) -> Dims:
+        """the devices that take part; None: all of them"""
+
+    @groups.setter
+    def groups(self, value: Dims | Sequence[int] | None) -> None: ...
+
 class IDynamicQuantizeLayer(ILayer):
     """Codes of each block of elements, and a scale for each: the largest magnitude of the block divided
     by the largest number of the codes (6, 448, 127). Where a `double_quant_scale` is connected, which
@@ -1778,6 +1808,40 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_dequantize(codes, scale, trt.float32)
 
         As in TensorRT 10.16 (operator page Dequantize).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_dist_collective(
+        self,
+        input: ITensor,
+        dist_collective_op: CollectiveOperation,
+        reduce_op: ReduceOperation,
+        root: int,
+        groups: Dims | Sequence[int] | None,
+    ) -> IDistCollectiveLayer:
+        """An exchange between the devices that run a network. An engine here runs on one, for which every
+        operation gives what it was given: a sum over one device, a gathering of one part. Other devices,
+        as a root, in a group, or by num_ranks, are refused by name.
+
+        input: float32, float16, int32, bfloat16, int64
+        dist_collective_op: what is exchanged
+        reduce_op: how elements are folded; NONE where nothing is
+        root: the device that sends or receives; -1 where none does
+        groups: the devices that take part; None: all of them
+
+        The new IDistCollectiveLayer; shape and type of its output answer at once. AR403 refuses a tensor
+        of another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR101: an input of rank 0 that would be cut
+        AR202: a type that it does not take
+        AR304: a fold that is missing; a fold where nothing is folded; a root that is missing
+        AR901: a group of several devices; a root that is another device
+
+            every, total = trt.CollectiveOperation.ALL_REDUCE, trt.ReduceOperation.SUM
+            layer = network.add_dist_collective(x, every, total, -1, None)
+
+        As in TensorRT 10.16 (operator page DistCollective; from 10.16).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -113,6 +113,16 @@ CASES = {
         lambda net, x: net.add_fill(shape=(3,), op=trt.FillOperation.LINSPACE, output_type=trt.int32),
         [0, 1, 2],
     ),
+    "add_dist_collective": (
+        lambda net, x: net.add_dist_collective(
+            input=x,
+            dist_collective_op=trt.CollectiveOperation.ALL_REDUCE,
+            reduce_op=trt.ReduceOperation.SUM,
+            root=-1,
+            groups=None,
+        ),
+        [[1, 3]],
+    ),
     "add_identity": (lambda net, x: net.add_identity(input=x), [[1, 3]]),
     "add_lrn": (
         lambda net, x: net.add_lrn(input=four(net, x), window=1, alpha=1, beta=1, k=1),

@@ -478,7 +478,13 @@ def same(a, b):
 
 def test_the_cases_are_the_attributes_of_all_layers():
     # Below, in test_attention, the one there is, and in test_assertion.
-    other = {"is_v2", "decomposable", "cache_mode", "message"}
+    other = {
+        "is_v2",
+        "decomposable",
+        "cache_mode",
+        "message",
+        *("dist_collective_op", "reduce_op", "root", "groups"),
+    }
     assert set(CASES) == {key for key in ATTRIBUTES if key[1] not in other}
 
 

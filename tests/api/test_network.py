@@ -364,3 +364,11 @@ def test_compute_precision_belongs_to_weak_typing(log):
     layer = net.add_normalization(x, one, one, 12)
     layer.compute_precision = trt.float16
     assert (layer.compute_precision, "AR310" in log.lines[0]) == (F, True)
+
+
+def test_a_collective_has_one_rank(net, log):
+    total = trt.ReduceOperation.SUM
+    x = net.add_input("x", trt.float32, (2,))
+    layer = net.add_dist_collective(x, trt.CollectiveOperation.ALL_REDUCE, total, -1, None)
+    layer.num_ranks = 2
+    assert (layer.num_ranks, "AR901" in log.lines[0]) == (1, True)

@@ -46,11 +46,14 @@ def annotation(spec: AttrSpec) -> str:
 
 def accepted(spec: AttrSpec) -> str:
     """The types that can be given for the attribute, as signatures show them."""
-    return GIVEN.get(spec.kind, annotation(spec))
+    found = GIVEN.get(spec.kind, annotation(spec))
+    return f"{found} | None" if spec.optional else found
 
 
 def take(spec: AttrSpec, x: object, where: str) -> object:  # noqa: C901  # one case for each kind
     """What the user gave, checked and in the layer's form; TypeError where the types do not fit."""
+    if x is None and spec.optional:
+        return None
     match spec.kind:
         case Kind.ENUM if spec.enum is not None and isinstance(x, spec.enum):
             return x

@@ -13,7 +13,7 @@ from anyrt.api.hints import FAILED
 from anyrt.api.oneline import listed, one_line, quoted, shape_text
 from anyrt.api.tensor import ITensor, checked_name, checked_text
 from anyrt.core.enums import DataType, LayerType
-from anyrt.core.errors import ArgumentError, GraphError
+from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
 from anyrt.ops._record import AnyOp
 
 if TYPE_CHECKING:
@@ -137,6 +137,9 @@ class ILayer(Fixed):
             raise wrong_type("ILayer.num_ranks", count, "an int")
         if count < 1:
             raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more", "leave it at 1")
+        if count > 1 and self.type is LayerType.DIST_COLLECTIVE:
+            do = "exchange arrays between engines outside of them"
+            raise NotSupportedError("AR901", self._place, f"{count} ranks", "1: an engine runs on one", do)
         self._num_ranks = count
 
     def get_input(self, index: int) -> ITensor:

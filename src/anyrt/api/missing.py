@@ -32,7 +32,6 @@ class Topic:
 
 # Layers: a method of the network, the classes that come with it, and what to do instead.
 LAYERS: dict[str, tuple[str, str]] = {
-    "add_dist_collective": ("IDistCollectiveLayer", "an engine runs on one device; exchange arrays outside"),
     "add_if_conditional": (
         "IIfConditional IConditionLayer IIfConditionalBoundaryLayer IIfConditionalInputLayer"
         " IIfConditionalOutputLayer",

@@ -54,6 +54,7 @@ class AttrSpec:
     locked_by: while this operand is connected, an assignment is refused (AR310) and changes nothing.
     drops: this operand is disconnected when the attribute is assigned.
     sets: attributes that an assignment goes to; it shows the first of them.
+    optional: None may be given, too.
     """
 
     name: str
@@ -67,6 +68,7 @@ class AttrSpec:
     locked_by: int | None = None
     drops: int | None = None
     sets: tuple[str, ...] = ()
+    optional: bool = False
 
 
 REQUIRED = object()
@@ -85,9 +87,12 @@ def attr(
     locked_by: int | None = None,
     drops: int | None = None,
     sets: tuple[str, ...] = (),
+    optional: bool = False,
 ) -> Any:  # the field's annotation says the type, as with dataclasses.field
     """A dataclass field that carries its `AttrSpec`; without `default` the add method must give it."""
-    spec = AttrSpec("", kind, doc, enum, read_only, from_rank, from_attr, clears, locked_by, drops, sets)
+    spec = AttrSpec(
+        "", kind, doc, enum, read_only, from_rank, from_attr, clears, locked_by, drops, sets, optional
+    )
     meta = {"spec": spec}
     return field(metadata=meta) if default is REQUIRED else field(default=default, metadata=meta)
 
