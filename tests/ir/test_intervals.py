@@ -43,9 +43,12 @@ def test_a_value_in_range_is_converted_without_limits():
     assert convert(INSIDE, DataType.FLOAT, DataType.UINT8) is not cast(INSIDE, Scalar.I32)
 
 
-def test_sums_and_products_of_integers_that_cannot_wrap():
+def test_integers_that_are_computed_and_cannot_wrap():
     row, column = (cast(load(Buffer(n, Scalar.U8, Space.INPUT), 0), Scalar.I32) for n in "rc")
     at = row * 640 + column
     assert interval(at) == (0, 255 * 640 + 255)
     assert interval(row * -3 + 7) == (7 - 765, 7)
     assert interval(at * at) is None
+    assert interval(select(at < 9, at, 0) * column) == (0, 9 * 255)
+    assert interval(alu(Op.MIN, row - 300, column)) == (-300, -45)
+    assert interval(alu(Op.MAX, row - 300, const(-100, Scalar.I32))) == (-100, -45)

@@ -12,6 +12,7 @@ from anyrt.core.errors import AnyrtError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Graph, Symbol, Type
 from anyrt.ir.interpret import interpret
+from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.gather import Gather
 from anyrt.schedule.cost import Sizes
@@ -91,3 +92,12 @@ def test_code_agrees_with_the_interpreter(shape, indices, axis, dtype, kind):
     graph = gathered(shape, indices, axis, dtype, kind)
     sizes = [{N.name: n, M.name: m} for n, m in ((1, 40), (40, 7), (5, 0))] if graph.symbols else [{}]
     assert verify(native.lower(graph, {}, Sizes({N.name: 5, M.name: 9})), host(), sizes) == ()
+
+
+@pytest.mark.parametrize(("length", "limited"), [(256, False), (255, True)])
+def test_positions_that_are_known_to_lie_inside_are_not_limited_again(length, limited):
+    x, at = b.param("x", (length,), F), b.param("at", (40,), DataType.UINT8)
+    y = b.gather(x, b.cast(at, I32), 0)
+    lowered = native.lower(Graph((("x", x), ("at", at)), (("y", y),)), {}, Sizes({}))
+    assert ("min(" in print_kernels(lowered.module.kernels)) == limited
+    assert verify(lowered, host(), [{}]) == ()

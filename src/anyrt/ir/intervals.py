@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import ceil, floor, inf, isnan, trunc
+from operator import add, mul, sub
 from typing import TypeAlias
 
 from anyrt.ir.buffer import Scalar
@@ -23,6 +24,13 @@ from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op
 
 Interval: TypeAlias = tuple[float, float]
 _BYTES = {Scalar.U8: (0.0, 255.0), Scalar.I8: (-128.0, 127.0), Scalar.BOOL: (0.0, 1.0)}
+_COUNTS: Mapping[Op, Callable[[float, float], float]] = {
+    Op.ADD: add,
+    Op.SUB: sub,
+    Op.MUL: mul,
+    Op.MIN: min,
+    Op.MAX: max,
+}
 _WIDTHS = {Scalar.I32: 32, Scalar.I64: 64}
 _WHOLE: Mapping[Op, Callable[[float], int]] = {
     Op.RINT: round,
@@ -51,7 +59,7 @@ def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
         case Alu(op=Op.SELECT, args=(condition, then, otherwise)):
             first = _interval(then, {**known, **_learned(condition, known)})
             return _union(first, _interval(otherwise, known))
-        case Alu(op=Op.ADD | Op.MUL as op, args=(a, b)) if x.type in _WIDTHS:
+        case Alu(op=op, args=(a, b)) if op in _COUNTS and x.type in _WIDTHS:
             return _counted(op, _interval(a, known), _interval(b, known), _WIDTHS[x.type])
         case Alu(op=op, args=(arg,)) if op in _WHOLE:
             found = _interval(arg, known)
@@ -61,10 +69,10 @@ def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
 
 
 def _counted(op: Op, a: Interval | None, b: Interval | None, width: int) -> Interval | None:
-    """Of a sum or a product of integers that cannot wrap."""
-    if a is None or b is None:
+    """Of what is computed from integers, and cannot wrap; the extremes of these functions are at the ends."""
+    if a is None or b is None or inf in map(abs, (*a, *b)):
         return None
-    ends = [p + q if op is Op.ADD else p * q for p in a for q in b]
+    ends = [_COUNTS[op](p, q) for p in a for q in b]
     limit = 2.0 ** (min(width, 53) - 1)
     return (min(ends), max(ends)) if -limit <= min(ends) and max(ends) < limit else None
 
