@@ -679,8 +679,8 @@ class IGridSampleLayer(ILayer):
     the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is the
     nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights of
     -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), with
-    edges where the grid has them. With FILL a position that is NaN is outside; with the others LINEAR
-    and CUBIC give NaN there. Nothing is read outside the image. Volumes are an extension.
+    edges where the grid has them. A position that is NaN lies outside, below. Nothing is read outside
+    the image. Volumes are an extension.
     """
     @property
     def interpolation_mode(self) -> InterpolationMode:
@@ -2141,8 +2141,8 @@ class INetworkDefinition(_INetworkDefinition):
         the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is the
         nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights of
         -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), with
-        edges where the grid has them. With FILL a position that is NaN is outside; with the others LINEAR
-        and CUBIC give NaN there. Nothing is read outside the image. Volumes are an extension.
+        edges where the grid has them. A position that is NaN lies outside, below. Nothing is read outside
+        the image. Volumes are an extension.
 
         input: float32, float16, bfloat16
         grid: float32, float16, bfloat16; the type of input 0

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, product
+from anyrt.core.dims import Dim, add, mul, product
 from anyrt.core.enums import DataType, InterpolationMode, LayerType, SampleMode
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
@@ -60,9 +60,14 @@ class Tap:
 class Line:
     """An axis of the image: its size, and the position on it for each element of the output, (N, 1, P)."""
 
-    size: Value
-    last: Value
+    size: Dim
     position: Value
+
+    def number(self, factor: int, addend: int, like: Value) -> Value:
+        """The size times a factor, plus a number, of the type of `like`."""
+        if isinstance(self.size, int):
+            return scalar((float if like.dtype is F else int)(self.size * factor + addend), like)
+        return cast(reshape(apply(Shape((add(mul(self.size, factor), addend),))), (1, 1, 1)), like.dtype)
 
 
 def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
@@ -103,93 +108,82 @@ def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
     start = (0,) * (count + 1) + (count - 1 - axis,)
     numbers = slice_(grid, start, (batch, *wanted, 1), (1,) * (count + 2))
     g = cast(reshape(numbers, (batch, 1, product(wanted))), F)
-    length = _number(size, g)
-    last = map_("sub", length, scalar(1.0, g))
-    one, half = scalar(1.0, g), scalar(0.5, g)
+    line, one, half = Line(size, g), scalar(1.0, g), scalar(0.5, g)
     if attrs.align_corners:
-        position = map_("mul", map_("mul", map_("add", g, one), half), last)
-    else:
-        position = map_("mul", map_("sub", map_("mul", map_("add", g, one), length), one), half)
-    return Line(length, last, position)
-
-
-def _number(size: Dim, like: Value) -> Value:
-    """A size as a float32, or the type of `like`."""
-    if isinstance(size, int):
-        return scalar(size if like.dtype is not F else float(size), like)
-    return cast(reshape(apply(Shape((size,))), (1, 1, 1)), like.dtype)
+        return Line(size, map_("mul", map_("mul", map_("add", g, one), half), line.number(1, -1, g)))
+    ends = map_("mul", map_("add", g, one), line.number(1, 0, g))
+    return Line(size, map_("mul", map_("sub", ends, one), half))
 
 
 def _taps(attrs: GridSampleAttrs, line: Line) -> list[Tap]:
-    if attrs.interpolation_mode is CUBIC:
-        return _cubic(attrs, line)
-    p = _kept(attrs, line, line.position)
+    p = _kept(attrs, line)
     if attrs.interpolation_mode is NEAREST:
-        return [_tap(attrs, line, map_("round", p), None)]
+        return [_tap(attrs, line, cast(map_("round", p), DataType.INT32), 0, None)]
     low = map_("floor", p)
-    part = map_("sub", p, low)
-    one = scalar(1.0, p)
-    return [
-        _tap(attrs, line, low, map_("sub", one, part)),
-        _tap(attrs, line, map_("add", low, one), part),
-    ]
+    at, part, one = cast(low, DataType.INT32), map_("sub", p, low), scalar(1.0, p)
+    if attrs.interpolation_mode is LINEAR:
+        return [
+            _tap(attrs, line, at, 0, map_("sub", one, part)),
+            _tap(attrs, line, at, 1, part),
+        ]
+    return [_tap(attrs, line, at, step, _weight(part, step)) for step in (-1, 0, 1, 2)]
 
 
-def _cubic(attrs: GridSampleAttrs, line: Line) -> list[Tap]:
-    p = _kept(attrs, line, line.position) if attrs.sample_mode is FILL else line.position
-    low = map_("floor", p)
-    part = map_("sub", p, low)
-    steps = (-1.0, 0.0, 1.0, 2.0)
-    distances = (map_("sub", part, scalar(step, part)) for step in steps)
-    places = [map_("add", low, scalar(step, low)) for step in steps]
-    if attrs.sample_mode is REFLECT:
-        places = [_kept(attrs, line, p) for p in places]
-    return [
-        _tap(attrs, line, p, _weight(map_("abs", d), abs(step - 0.5) > 1))
-        for p, d, step in zip(places, distances, steps, strict=True)
-    ]
-
-
-def _weight(d: Value, is_far: bool) -> Value:
-    """The cubic weight at a distance of 1 to 2, else of 0 to 1 (R. Keys, 1981)."""
-    terms = (A, -5 * A, 8 * A, -4 * A) if is_far else (A + 2, -(A + 3), 0.0, 1.0)
+def _weight(part: Value, step: int) -> Value:
+    """The cubic weight of what lies a step from a position's lower neighbour (R. Keys, 1981)."""
+    d = map_("abs", map_("sub", part, scalar(float(step), part)))
+    far = step in (-1, 2)
+    terms = (A, -5 * A, 8 * A, -4 * A) if far else (A + 2, -(A + 3), 0.0, 1.0)
     total = scalar(terms[0], d)
     for term in terms[1:]:
         total = map_("fma", total, d, scalar(term, d))
     return total
 
 
-def _tap(attrs: GridSampleAttrs, line: Line, place: Value, weight: Value | None) -> Tap:
-    zero = scalar(0.0, place)
-    inside = None
-    if attrs.sample_mode is FILL:
-        inside = map_("and", map_("le", zero, place), map_("le", place, line.last))
-    # What is known to lie inside is converted and read without further care.
-    return Tap(cast(_between(zero, place, line.last), DataType.INT32), inside, weight)
+def _tap(attrs: GridSampleAttrs, line: Line, at: Value, step: int, weight: Value | None) -> Tap:
+    """The element a step behind `at`: mirrored once where a cubic weight reaches outside, as positions lie
+    inside before; then kept inside."""
+    place = map_("add", at, scalar(step, at)) if step else at
+    zero, last = scalar(0, at), line.number(1, -1, at)
+    if attrs.interpolation_mode is CUBIC and attrs.sample_mode is REFLECT:
+        low, high = (0, line.number(2, -2, at)) if attrs.align_corners else (-1, line.number(2, -1, at))
+        place = map_("max", place, map_("sub", scalar(low, at), place))
+        place = map_("min", place, map_("sub", high, place))
+    kept = place
+    if attrs.interpolation_mode is CUBIC or attrs.sample_mode is FILL:
+        kept = map_("max", place, zero)
+    if kept is not at:
+        kept = map_("min", kept, last)
+    return Tap(kept, map_("eq", place, kept) if attrs.sample_mode is FILL else None, weight)
 
 
-def _between(low: Value, p: Value, high: Value) -> Value:
-    """The position, or the end that it lies beyond; the lower one for NaN, which fails comparisons."""
+def _kept(attrs: GridSampleAttrs, line: Line) -> Value:
+    """The position brought to where the axis and what is mirrored in it begins and ends. Where nothing
+    changes any more it is cut off, 3 elements outside, so that weights are numbers."""
+    p = line.position
+    low, high = scalar(0.0, p), line.number(1, -1, p)
+    if attrs.sample_mode is FILL or (attrs.interpolation_mode is CUBIC and attrs.sample_mode is CLAMP):
+        low, high = scalar(-3.0, p), line.number(1, 3, p)
+    if attrs.sample_mode is REFLECT:
+        p = _mirrored(attrs, line)
+    if attrs.interpolation_mode is CUBIC and attrs.sample_mode is REFLECT:
+        low, high = scalar(-0.5, p), map_("sub", line.number(1, 0, p), scalar(0.5, p))
+    # By comparisons, which NaN fails: it becomes the lower end.
     below = map_("select", map_("lt", p, high), p, high)
     return map_("select", map_("lt", low, p), below, low)
 
 
-def _kept(attrs: GridSampleAttrs, line: Line, p: Value) -> Value:
-    """A position brought back: mirrored at centres or edges of the outermost elements, then kept inside; with
-    FILL kept so near that weights are numbers, 3 elements outside, where no tap reads."""
-    zero, far = scalar(0.0, p), scalar(3.0, p)
-    if attrs.sample_mode is FILL:
-        return _between(map_("sub", zero, far), p, map_("add", line.size, far))
-    if attrs.sample_mode is REFLECT:
-        low, span = scalar(-0.5, p), line.size
-        if attrs.align_corners:  # a single element is its own mirror: any span will do
-            low, span = zero, map_("max", line.last, scalar(1.0, p))
-        turn = map_("add", span, span)
-        from_low = map_("sub", p, low)
-        turns = map_("floor", map_("div", from_low, turn))
-        rest = map_("sub", from_low, map_("mul", turns, turn))
-        p = map_("add", map_("sub", span, map_("abs", map_("sub", rest, span))), low)
-    return map_("min", map_("max", p, zero), line.last)
+def _mirrored(attrs: GridSampleAttrs, line: Line) -> Value:
+    """The position mirrored at the centres or the edges of the outermost elements."""
+    p = line.position
+    low, span = scalar(-0.5, p), line.number(1, 0, p)
+    if attrs.align_corners:  # a single element is its own mirror: any span will do
+        low, span = scalar(0.0, p), map_("max", line.number(1, -1, p), scalar(1.0, p))
+    turn = map_("add", span, span)
+    from_low = map_("sub", p, low)
+    turns = map_("floor", map_("div", from_low, turn))
+    rest = map_("sub", from_low, map_("mul", turns, turn))
+    return map_("add", map_("sub", span, map_("abs", map_("sub", rest, span))), low)
 
 
 def _sum(
@@ -202,7 +196,7 @@ def _sum(
     for tap in taps[0]:
         place, kept = tap.at, tap.inside
         if at is not None:
-            place = map_("add", map_("mul", at, cast(lines[0].size, DataType.INT32)), place)
+            place = map_("add", map_("mul", at, lines[0].number(1, 0, at)), place)
         if inside is not None and kept is not None:
             kept = map_("and", inside, kept)
         part = _sum(flat, lines[1:], taps[1:], place, kept)
@@ -338,8 +332,8 @@ OPS = (
         "of the output: -1 to 1 are the outer edges, or the centres, of the outermost elements. NEAREST is "
         "the nearest element, the even one of two; LINEAR takes 2, and CUBIC 4 along each axis, with weights "
         "of -0.75. Outside are zeros (FILL), the outermost elements (CLAMP), or mirror images (REFLECT), "
-        "with edges where the grid has them. With FILL a position that is NaN is outside; with the others "
-        "LINEAR and CUBIC give NaN there. Nothing is read outside the image. Volumes are an extension.",
+        "with edges where the grid has them. A position that is NaN lies outside, below. Nothing is read "
+        "outside the image. Volumes are an extension.",
         cases=cases,
         mistakes=mistakes,
         onnx=("GridSample",),
