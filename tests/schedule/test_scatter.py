@@ -90,3 +90,8 @@ def test_indices_that_the_rest_of_an_axis_lacks_leave_it_as_it_is():
     for axis in range(3):
         found = lowered(Scatter(axis), (3, N.dim, 17), (2, M.dim, 5))
         assert verify(found, choose(None), [{N.name: 9, M.name: 5}, {N.name: 9, M.name: 9}]) == ()
+
+
+def test_one_update_is_combined_with_what_was_copied_before():
+    found = lowered(Scatter(0, "sum"), (2000,), (1,), DataType.INT32)
+    assert verify(found, choose(None), [{}]) == ()

@@ -16,8 +16,9 @@ from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import LOCAL, Values
 from anyrt.core.dims import Dim, Sym, add, always_le, mul
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.kernel import Alloc, Expr, Fetch, Fold, For, If, Kernel, Let, Loop, Stmt, Store
-from anyrt.ir.statements import buffers_in_order, changes_of
+from anyrt.ir.kernel import Alloc, Expr, Fetch, Fold, For, If, Kernel, Let, Load, Loop, Stmt, Store
+from anyrt.ir.statements import buffers_in_order, changes_of, expressions, stores
+from anyrt.ir.visit import parts
 from anyrt.plan import abi
 
 NAME = "kernel"  # of every function, since equal kernels share one
@@ -85,6 +86,7 @@ class Emitter:
         anchor = next((b for b in tables if always_le(1, b.size)), None)
         away = [b for b in tables if anchor is not None and b is not anchor]
         frame = [b for b in touched if b.space not in LOCAL and b not in away]
+        v.own = _both(kernel) - {b.name for b in touched if b.space in LOCAL}
         for buffer in (*frame, *(b for b in touched if b not in frame)):
             self._base(buffer, frame, anchor)
         self.block((For(kernel.var, Loop.PARALLEL, kernel.body),))
@@ -214,3 +216,10 @@ class Emitter:
         v.changed(buffer.name)
         where = v.address(scope, buffer, v.dim(stmt.index))
         scope.lines.append(f"  store {ll.NAMES[type]} {value}, ptr {where}, align {ll.BYTES[type]}")
+
+
+def _both(kernel: Kernel) -> frozenset[str]:
+    """Names of the buffers that a kernel reads and writes."""
+    written = {s.buffer for s in stores(kernel.body)}
+    read = (x.buffer for x in parts(expressions(kernel.body)) if isinstance(x, Load))
+    return frozenset(b.name for b in read if b in written)

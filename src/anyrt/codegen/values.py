@@ -21,6 +21,7 @@ from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symb
 
 LOCAL: Final = frozenset({Space.SCRATCH, Space.SHARED})  # memory that others than a kernel's caller keep
 REGISTERS: Final = frozenset({Space.REGISTER})
+MEMORY: Final = frozenset(Space) - REGISTERS
 
 
 @dataclass(slots=True)
@@ -42,7 +43,9 @@ class Values:
     pointers: dict[Buffer, str] = field(default_factory=dict)
     registers: dict[str, Register] = field(default_factory=dict)
     allocas: list[str] = field(default_factory=list)
-    # Writes so far, of each register and each buffer in scratch or shared memory.
+    # Names of other buffers that the function reads and writes.
+    own: frozenset[str] = frozenset()
+    # Writes so far, of each register, each buffer in scratch or shared memory, and each of those.
     state: dict[str, int] = field(default_factory=dict)
 
     def changed(self, name: str) -> None:
@@ -64,10 +67,10 @@ class Values:
         return scope.known[x]
 
     def _scope(self, loops: frozenset[Sym]) -> Scope:
-        """Where an index that depends on these is written: where the registers and the scratch that it reads
+        """Where an index that depends on these is written: where the registers and the memory that it reads
         change, too."""
         sources = (s.source for s in loops)
-        read = (registers_of(x) | local_of(x) for x in sources if isinstance(x, Index | Load | Alu | Cast))
+        read = (registers_of(x) | self.local(x) for x in sources if isinstance(x, Index | Load | Alu | Cast))
         return self.out.scopes.home(loops, frozenset().union(*read))
 
     def loop_symbols(self, x: Dim | Sym | Fn) -> frozenset[Sym]:
@@ -190,15 +193,19 @@ class Values:
         return self.known(scope, (x, 1), x, lambda: self._write(scope, x))
 
     def home(self, x: Expr, find: Callable[[frozenset[Sym], frozenset[str]], Scope]) -> Scope:
-        """Where `x` is written: what `find` gives for what it needs and reads. What reads scratch or
-        shared memory stays where it stands: an index that its loop keeps in range need not be so before."""
-        if local_of(x):
+        """Where `x` is written: what `find` gives for what it needs and reads. What reads memory that changes
+        stays where it stands: an index that its loop keeps in range need not be so before."""
+        if self.local(x):
             return self.out.scopes.inner
         return find(frozenset(s for s in free_symbols(x) if s.source is None), registers_of(x))
 
+    def local(self, x: Expr) -> frozenset[str]:
+        """Names of the buffers that `x` reads and that change meanwhile."""
+        return local_of(x) | (memory_of(x) & self.own if self.own else frozenset())
+
     def known(self, scope: Scope, key: object, x: Expr, write: Callable[[], str]) -> str:
         """What `write` gave for `key` in `scope` before, unless what `x` reads has changed since."""
-        state = tuple(self.state.get(name, 0) for name in (*registers_of(x), *local_of(x)))
+        state = tuple(self.state.get(name, 0) for name in (*registers_of(x), *sorted(self.local(x))))
         found = scope.values.get(key)
         if found is None or found[1] != state:
             found = scope.values[key] = (write(), state)
@@ -260,6 +267,12 @@ def registers_of(x: Expr) -> frozenset[str]:
 def local_of(x: Expr) -> frozenset[str]:
     """Names of the buffers in scratch and shared memory that `x` reads."""
     return _named(x, LOCAL)
+
+
+@lru_cache(maxsize=1 << 16)
+def memory_of(x: Expr) -> frozenset[str]:
+    """Names of all buffers that `x` reads, but for accumulators."""
+    return _named(x, MEMORY)
 
 
 @lru_cache(maxsize=1 << 17)

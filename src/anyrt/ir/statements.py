@@ -115,9 +115,8 @@ def _touched(kernel: Kernel) -> tuple[Buffer, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def changes_of(body: tuple[Stmt, ...]) -> frozenset[str]:
-    """Names of the registers and scratch buffers that statements write."""
-    found = (b for s in statements(body) for b in written(s))
-    return frozenset(b.name for b in found if b.space in (Space.REGISTER, Space.SCRATCH))
+    """Names of the buffers that statements write."""
+    return frozenset(b.name for s in statements(body) for b in written(s))
 
 
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
