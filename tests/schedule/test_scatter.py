@@ -95,3 +95,10 @@ def test_indices_that_the_rest_of_an_axis_lacks_leave_it_as_it_is():
 def test_one_update_is_combined_with_what_was_copied_before():
     found = lowered(Scatter(0, "sum"), (2000,), (1,), DataType.INT32)
     assert verify(found, choose(None), [{}]) == ()
+
+
+def test_an_item_without_indices_reads_those_of_another_one():
+    text = print_kernels(lowered(Scatter(1), (N.dim, 30), (4, 1)).module.kernels)
+    assert "in_at[min(3, i1)]" in text
+    text = print_kernels(lowered(Scatter(1), (9, 30), (M.dim, 1)).module.kernels)
+    assert "if lt(index(i1), index(at.1))" in text

@@ -198,9 +198,25 @@ class _Writer:
         sizes = self.out.shape[self.op.axis : self.op.axis + self.op.over]
         return (*self.before, *unravelled(position, sizes), *inner)
 
+    @property
+    def shorter(self) -> list[tuple[Dim, Dim]]:
+        """The item's index along axes where there may be none for it, and how many there are."""
+        both = zip(self.before, self.args[1].type.shape, self.out.shape, strict=False)
+        return [(i, m) for i, m, n in both if not always_le(n, m)]
+
+    def read(self, step: Dim, inner: Sequence[Dim]) -> tuple[Dim, ...]:
+        """An index of the updates: of one that exists, or of the first where there is none, for what an
+        item reads may be read before it is known whether there is anything for it."""
+        if not self.shorter:
+            return (*self.before, step, *inner)
+        shape = self.args[1].type.shape[: self.op.axis]
+        some = product(minimum(1, m) for m in shape)
+        last = (minimum(i, maximum(0, add(m, -1))) for i, m in zip(self.before, shape, strict=True))
+        return (*(mul(some, i) for i in last), step, *inner)
+
     def index(self, step: Dim, inner: Sequence[Dim]) -> Expr:
         """Where an update goes, or outside."""
-        found = kernel.cast(self.args[1].at((*self.before, step, *inner)), Scalar.I64)
+        found = kernel.cast(self.args[1].at(self.read(step, inner)), Scalar.I64)
         return kernel.select(found < 0, found + kernel.index(self.length), found)
 
     def blocks(self) -> Dim:
@@ -219,9 +235,8 @@ class _Writer:
         """All at `count` positions from `first` on."""
         step = self.make.var(self.updates)
         moves: Stmt = For(step, Loop.SERIAL, self.moved(step.dim, first, count))
-        for i, m, n in zip(self.before, self.args[1].type.shape, self.out.shape, strict=False):
-            if not always_le(n, m):
-                moves = If(kernel.index(i) < kernel.index(m), (moves,))
+        for i, m in self.shorter:
+            moves = If(kernel.index(i) < kernel.index(m), (moves,))
         return self.copied(first, count), moves
 
     def copied(self, first: Dim, count: Dim) -> Stmt:
@@ -267,7 +282,7 @@ class _Writer:
         """An element of an update, by itself or with what is there, at a position that exists."""
         most = self.length - 1 if isinstance(self.length, int) else FAR
         place = self.place(bound(at, 0, max(most, 0), "at", maximum(self.length, 1)), inner)
-        new = self.args[2].at((*self.before, step, *inner))
+        new = self.args[2].at(self.read(step, inner))
         if self.op.fn != LAST:
             new = alu(FOLDS[self.op.fn].op, self.make.at(place), new)
         return self.make.store(place, new)
