@@ -48,6 +48,8 @@ def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
     got, wanted, do = f"k = {k}", f"1 to {MOST}", "ask for another number of elements"
     rules = need(layer.name, 1, Relation.LE, k, "AR132", got, wanted, do)
     rules += need(layer.name, k, Relation.LE, MOST, "AR132", got, wanted, do)
+    size, do = x.shape[axis], f"ask for no more elements than axis {axis} has"
+    rules += need(layer.name, k, Relation.LE, size, "AR132", got, f"at most {size}", do)
     at = apply(Ranked(axis, k, attrs.op is MAX), checked(x, rules))
     return gather(x, at, axis), cast(at, attrs.indices_type)
 

@@ -1,0 +1,70 @@
+"""TopK: order of what is equal or no number, k from a tensor, what is refused."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.core.errors import ShapeError
+
+MAX, MIN = trt.TopKOperation.MAX, trt.TopKOperation.MIN
+
+
+def built(net, *outputs, **ranges):
+    for name, tensor in zip("vi", outputs, strict=False):
+        tensor.name = name
+        net.mark_output(tensor)
+    config, profile = net.builder.create_builder_config(), net.builder.create_optimization_profile()
+    for name, values in ranges.items():
+        set_range = profile.set_shape if name == "x" else profile.set_shape_input
+        set_range(name, *values)
+    if ranges:
+        config.add_optimization_profile(profile)
+    return net.builder.build_engine_with_config(net, config)
+
+
+def test_the_first_of_equals_is_first_and_nan_is_last(net):
+    layer = net.add_topk(net.add_input("x", trt.float32, (7,)), MAX, 7, 1)
+    engine = built(net, layer.get_output(0), layer.get_output(1))
+    found = engine.run(x=np.float32([np.nan, 0, -0.0, 2, -np.inf, np.nan, 2]))
+    assert found["i"].tolist() == [3, 6, 1, 2, 4, 0, 5]
+
+
+def test_the_smallest_come_in_ascending_order_and_nan_is_last(net):
+    layer = net.add_topk(net.add_input("x", trt.float32, (5,)), MIN, 5, 1)
+    engine = built(net, layer.get_output(1))
+    assert engine.run(x=np.float32([np.nan, 1, np.inf, -1, 1]))["v"].tolist() == [3, 1, 4, 2, 0]
+
+
+def test_long_rows_in_order_take_every_path(net):
+    layer = net.add_topk(net.add_input("x", trt.float32, (2, 3000)), MAX, 120, 0b10)
+    engine = built(net, layer.get_output(1))
+    up = np.arange(3000, dtype=np.float32)
+    found = engine.run(x=np.stack([up, -up]))["v"]
+    assert (found == [np.arange(2999, 2879, -1), np.arange(120)]).all()
+
+
+def test_k_comes_from_an_input(net):
+    layer = net.add_topk(net.add_input("x", trt.int32, (4,)), MAX, 1, 1)
+    layer.set_input(1, net.add_input("k", trt.int32, ()))
+    engine = built(net, layer.get_output(0), k=([1], [2], [4]))
+    x = np.int32([5, 9, 7, 1])
+    assert [engine.run(x=x, k=np.int32(n))["v"].tolist() for n in (1, 3)] == [[9], [9, 7, 5]]
+
+
+def test_more_than_there_are_is_refused_by_the_name_of_its_layer(net):
+    layer = net.add_topk(net.add_input("x", trt.float32, (2,)), MAX, 1, 1, trt.int64)
+    layer.set_input(1, net.add_input("k", trt.int32, ()))
+    engine = built(net, layer.get_output(1), k=([1], [2], [4]))
+    with pytest.raises(ShapeError, match=r"\[AR132\] \(Unnamed Layer\* 0\) \[TopK\] .*wanted at most 2"):
+        engine.run(x=np.float32([1, 2]), k=np.int32(3))
+
+
+def test_k_that_depends_on_data_is_refused_in_words(net, log):
+    x = net.add_input("x", trt.float32, (4,))
+    layer = net.add_topk(x, MAX, 1, 1)
+    at = net.add_reduce(layer.get_output(1), trt.ReduceOperation.MAX, 1, False).get_output(0)
+    layer = net.add_topk(x, MAX, 1, 1)
+    layer.set_input(1, at)
+    assert layer.get_output(0).shape.rank == -1
+    assert "[AR901]" in log.lines[0]
+    assert "a k that depends on data" in log.lines[0]
