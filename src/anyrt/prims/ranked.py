@@ -113,12 +113,13 @@ class Ranked(Prim):
         """The list filled, sorted, and cut as elements are appended."""
         x, along = args[0], args[0].type.shape[self.axis]
         enough = maximum(mul(self.count, 2), LEAST)
-        room = add(enough, BLOCK)
-        task = _Task(self, x, item, make, _List.of(make, COMPUTED[x.type.dtype], minimum(room, along)))
+        room = minimum(add(enough, BLOCK), along)
+        task = _Task(self, x, item, make, _List.of(make, COMPUTED[x.type.dtype], room))
+        if self.count == 1:
+            return task.first(along)
         step = make.var(self.count)
-        place = (*item[: self.axis], step.dim, *item[self.axis + 1 :])
-        result = For(step, Loop.VECTOR, (make.store(place, load(task.list.places, step.dim)),))
-        if always_le(along, room):
+        result = For(step, Loop.VECTOR, (task.result(step.dim, load(task.list.places, step.dim)),))
+        if always_le(along, mul(enough, 2)):
             return (*task.filled(along), *task.list.sorted(make, along), result)
         return (*task.filled(minimum(along, enough)), *task.searched(along, enough), result)
 
@@ -243,6 +244,25 @@ class _Task:
             Store(self.list.places, step.dim, place),
         )
         return (For(step, Loop.VECTOR, stored),)
+
+    def first(self, along: Dim) -> tuple[Stmt, ...]:
+        """The one that is best: its key, and where that occurs first."""
+        one, again, kind = self.make.var(along), self.make.var(along), self.list.kind
+        best, place = self.make.register(kind), self.make.register(Scalar.I32)
+        none, here = const(HIGH[Scalar.I32], Scalar.I32), cast(index(again.dim), Scalar.I32)
+        is_best = alu(Op.EQ, self._key(self._at(again.dim)), load(best, 0))
+        return (
+            Alloc(best, const(HIGH[kind], kind)),
+            For(one, Loop.VECTOR, (Fold(best, Op.MIN, self._key(self._at(one.dim))),)),
+            Alloc(place, none),
+            For(again, Loop.VECTOR, (Fold(place, Op.MIN, select(is_best, here, none)),)),
+            self.result(0, load(place, 0)),
+        )
+
+    def result(self, rank: Dim, place: Expr) -> Stmt:
+        """A position stored."""
+        axis = self.prim.axis
+        return self.make.store((*self.item[:axis], rank, *self.item[axis + 1 :]), place)
 
     def _at(self, place: Dim) -> Expr:
         axis = self.prim.axis
