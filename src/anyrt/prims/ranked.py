@@ -6,7 +6,9 @@
 Nothing is sorted as a whole. The beginning of the axis fills a list, of which the best are kept, sorted.
 What follows is looked at in blocks, and only where a block holds something better than the last of these, its
 better elements are appended. When the list is full, it is sorted and cut again. So few elements are sorted
-where their order is random; in the worst case each is sorted once, among as many others as are kept.
+where their order is random; in the worst case each is sorted once, among as many others as are kept. Short
+lists are sorted by counting what is before each entry, long ones by the digits of integers that ascend as the
+elements rank. Of a single best element only its place is looked for.
 """
 
 from __future__ import annotations
