@@ -56,3 +56,14 @@ def test_ranks_agree_with_the_interpreter(axis, count, dtype, level):
     found = lowered(lambda x: apply(Ranked(axis, count, axis == 1), b.cast(x, dtype)), level)
     sizes = (90, 91, 160, 400) if axis == 1 else (0, 1, 9)
     assert verify(found, choose(level), [{N.name: n} for n in sizes]) == ()
+
+
+def test_what_is_written_already_is_copied_to_other_outputs_and_between_pieces():
+    def joined(x):
+        y = apply(Scan("sum", 2), x)
+        return b.concat([y, x, y], 1)
+
+    found = lowered(joined)
+    assert [k.name for k in found.module.kernels].count("scan") == 1
+    assert "kept" not in print_kernels(found.module.kernels[1:])
+    assert verify(found, choose(None), [{N.name: n} for n in (0, 1, 9)]) == ()

@@ -125,7 +125,7 @@ class Builder:
         if self.group.border is not None:
             return self._kernel(self._bordered(self.group.border)), self.strategies.map
         how = self.group.root.compute
-        if isinstance(how, Written):
+        if isinstance(how, Written) and self.group.root not in self.buffers:
             maker = Maker(self.group.root, self.group.buffer, self.group.place, self.names)
             body = written(how, maker, self._elements(reductions=False), self.buffers)
             self.scratch, self.chosen = maker.bytes, "written"
