@@ -14,19 +14,21 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from anyrt.compiler.request import BuildRequest
-from anyrt.core.dims import Dim, Sym, evaluate, product
+from anyrt.core.dims import Dim, Sym, evaluate, minimum, product
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, SampleMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.errors import AnyrtError
-from anyrt.ir.graph import Graph, Symbol, Value, walk
+from anyrt.ir.graph import Graph, Symbol, Value, apply, walk
 from anyrt.ir.text import print_graph
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
 from anyrt.prims.map import kind_of
 from anyrt.prims.scalar import SCALARS
+from anyrt.prims.scan import Scan
+from anyrt.prims.scatter import LAST, Scatter
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.prims.taps import Border, Cubic, Linear, Nearest, TapRule
 from anyrt.prims.view import Axis
@@ -245,6 +247,22 @@ class Maker:
             rules += [Linear(how, selector)] * 2 + [Cubic(how, selector, -0.75, self.dice.pick(True, False))]
         return b.taps(v, axis, size, self.dice.pick(*rules))
 
+    def scan(self) -> Value:
+        v = self.value(lambda v: v.dtype in FOLDED)
+        return apply(Scan(self.dice.pick("sum", "max", "min"), self.axis(v), self.dice.flag()), v)
+
+    def scatter(self) -> Value:
+        """Some of a value's first elements once more in its other places, or combined with what is there."""
+        v = self.value(lambda v: v.dtype in FOLDED)
+        axis = self.axis(v)
+        n = v.shape[axis]
+        size = tuple(minimum(n, self.dice.pick(1, 3, 9)) if k == axis else d for k, d in enumerate(v.shape))
+        flat = (0,) * len(size), size, (1,) * len(size)
+        at = [u for u in self.values if u.dtype is DataType.INT32 and u.shape == v.shape]
+        where = self.dice.pick(*at, b.iota(v.shape, self.axis(v), DataType.INT32))
+        fn = self.dice.pick(LAST, LAST, "sum", "max", "min")
+        return apply(Scatter(axis, fn), v, b.slice_(where, *flat), b.slice_(v, *flat))
+
     def iota(self) -> Value:
         v = self.value()
         return b.iota(v.shape, self.axis(v), self.dice.pick(DataType.INT32, DataType.INT64, DataType.FLOAT))
@@ -357,7 +375,7 @@ STEPS = (
     *(Maker.unary, Maker.binary, Maker.binary, Maker.select, Maker.cast, Maker.iota),
     *(Maker.reduce, Maker.centred, Maker.transpose, Maker.slice, Maker.expand),
     *(Maker.reshape, Maker.reshape, Maker.pad, Maker.concat, Maker.taps),
-    *(Maker.contract, Maker.windows, Maker.convolve, Maker.gather),
+    *(Maker.contract, Maker.windows, Maker.convolve, Maker.gather, Maker.scan, Maker.scatter),
 )
 
 
