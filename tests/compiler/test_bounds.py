@@ -88,7 +88,8 @@ def test_a_quotient_by_what_may_be_0_may_be_nan():
 def test_a_quotient_by_what_may_be_0_is_any_number():
     y = b.param("y", (2,), DataType.FLOAT)
     small = Bounded(np.float64([7e-83, 1.0]), np.float64([1e-44, 1e-44]))
-    for made, args in ((b.map_("div", y, y), (small, small)), (b.map_("recip", y), (small,))):
+    quotients = [(b.map_(fn, y, y), (small, small)) for fn in ("div", "mod", "floordiv")]
+    for made, args in (*quotients, (b.map_("recip", y), (small,))):
         wanted = bounded(made, args, {})
         assert differing(np.float32([np.nan, 2]), wanted, DataType.FLOAT).tolist() == [False, True]
 

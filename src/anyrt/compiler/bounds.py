@@ -61,7 +61,7 @@ SAFETY: Final = 2.0
 EXACT: Final[Errors] = np.zeros(())
 EQUALITIES: Final = ("eq", "ne")
 WAVES: Final = ("sin", "cos")
-QUOTIENTS: Final = ("div", "div_short", "recip")
+QUOTIENTS: Final = ("div", "div_short", "recip", "floordiv", "mod")
 EXACT_TURNS: Final = 2.0**47  # of a remainder: the quotient, up to which it is one
 
 
@@ -151,13 +151,18 @@ def _mapped(op: Map, run: Run, args: tuple[Bounded, ...], result: Array) -> Erro
         return np.maximum(error, _may_be_equal(*args))
     if op.fn in WAVES:  # both ends of a range may lie whole turns apart
         return np.maximum(error, np.minimum(args[0].error, 2.0))
-    if op.fn in QUOTIENTS:  # by what may be 0: any number
-        divisor = args[-1]
-        none = np.less_equal(np.abs(divisor.array), SAFETY * divisor.error) & (divisor.error > 0)
-        return np.where(none, np.inf, error)
+    if op.fn in QUOTIENTS and is_float(op.dtype):
+        error = error + _turned(*args) if op.fn == "mod" else error
+        return np.where(_may_divide_by_0(args[-1]), np.inf, error)
     if op.fn == "pow":
         return np.where(_may_be_none(*args), np.inf, error)
-    return error + _turned(*args) if op.fn == "mod" and is_float(op.dtype) else error
+    return error
+
+
+def _may_divide_by_0(divisor: Bounded) -> Array:
+    """Where a quotient may be any number."""
+    near = np.less_equal(np.abs(divisor.array), SAFETY * divisor.error)
+    return np.logical_and(near, divisor.error > 0)
 
 
 def _may_be_none(base: Bounded, exponent: Bounded) -> Array:
