@@ -7,7 +7,7 @@ unless they only move elements of what is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from anyrt.core.dims import Dim, Sym, add, floordiv, mul
@@ -31,7 +31,6 @@ class Maker:
     place: Callable[[Sequence[Dim]], Dim]
     names: Names
     bytes: Dim = 0
-    held: list[Buffer] = field(default_factory=list)
 
     def var(self, extent: Dim) -> Sym:
         """A counter of a loop."""
