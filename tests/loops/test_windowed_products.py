@@ -42,6 +42,15 @@ def images_with_moving_borders() -> Value:
     return b.windows(y, (Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((3, 1),))), (4, 2, 64, 2))
 
 
+def images_with_borders_of_their_own() -> Value:
+    """The same below windows over images, too: each image has other rows of its border than the next one."""
+    x = b.pad(b.param("x", (3, 2, 64), F), (0, 0, 1), (0, 0, 1), 0.0)
+    windows = b.windows(x, (Axis(0, 0), Axis(0, 1), Axis(0, 2, 1, ((3, 1),))), (3, 2, 65, 2))
+    y = b.contract("nwcl,wl->nwc", windows, constant((2, 2)))
+    axes = (Axis(0, 0, 1, ((4, 1),)), Axis(0, 1), Axis(0, 2, 1, ((3, 1),)))
+    return b.windows(y, axes, (2, 2, 64, 2, 2))
+
+
 def narrow_images_in_words() -> Value:
     """A convolution whose two columns of results lie between two rows, of words of bfloat16."""
     x = b.pad(b.param("x", (1, 32, 31, 2), BF16), (0, 0, 2, 2), (0, 0, 2, 1), 0.0)
@@ -50,7 +59,15 @@ def narrow_images_in_words() -> Value:
     return b.contract("nchwij,ocij->nohw", windows, constant((4, 32, 5, 4), BF16), F)
 
 
-@pytest.mark.parametrize("make", [columns_three_times, images_with_moving_borders, narrow_images_in_words])
+MADE = (
+    columns_three_times,
+    images_with_moving_borders,
+    images_with_borders_of_their_own,
+    narrow_images_in_words,
+)
+
+
+@pytest.mark.parametrize("make", MADE)
 @pytest.mark.parametrize("level", [None, "avx2"])
 def test_kernels_agree_with_the_interpreter(make, level):
     y = make()

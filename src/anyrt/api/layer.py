@@ -137,7 +137,7 @@ class ILayer(Fixed):
             raise wrong_type("ILayer.num_ranks", count, "an int")
         if count < 1:
             raise ArgumentError("AR304", self._place, f"{count} ranks", "1 or more", "leave it at 1")
-        if count > 1 and self.type is LayerType.DIST_COLLECTIVE:
+        if count > 1 and self._op.exchanges:
             do = "exchange arrays between engines outside of them"
             raise NotSupportedError("AR901", self._place, f"{count} ranks", "1: an engine runs on one", do)
         self._num_ranks = count

@@ -41,8 +41,6 @@ LAYERS: dict[str, tuple[str, str]] = {
         "ILoop IIteratorLayer ILoopBoundaryLayer ILoopOutputLayer IRecurrenceLayer ITripLimitLayer",
         "add the layers of each turn in a loop of Python",
     ),
-    "add_lrn": ("ILRNLayer", "use add_slice, add_elementwise and add_unary"),
-    "add_matrix_multiply": ("IMatrixMultiplyLayer", "multiply with add_elementwise, sum with add_reduce"),
     "add_moe": ("IMoELayer", "run this part outside"),
     "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),

@@ -256,6 +256,7 @@ class Op(Generic[A]):
     tensors' scales);
     otherwise their codes are copied.
     coded: INT8 operands and results are codes here, whatever dynamic ranges they have.
+    exchanges: what it gives depends on how many ranks run it, of which there is one.
     removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.
     """
 
@@ -280,6 +281,7 @@ class Op(Generic[A]):
     shares: tuple[tuple[int, int], ...] = ()
     queries: tuple[Query[A], ...] = ()
     coded: bool = False
+    exchanges: bool = False
 
     @property
     def owner(self) -> str:

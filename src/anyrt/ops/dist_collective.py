@@ -116,5 +116,6 @@ OPS = (
         cases=cases,
         mistakes=mistakes,
         source="operator page DistCollective; from 10.16",
+        exchanges=True,
     ),
 )

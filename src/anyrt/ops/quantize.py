@@ -290,6 +290,7 @@ GRAINS = (
     "ranges are not looked at."
 )
 CODED = "The arithmetic is float32's. "
+STEPS = (Input("scale", SCALES), Input("zero_point", NARROW, required=False, build_time=True))
 OPS = (
     Op(
         layer=LayerType.QUANTIZE,
@@ -304,11 +305,7 @@ OPS = (
                 "layer = network.add_quantize(x, scale, trt.int8)",
             ),
         ),
-        inputs=(
-            Input("input", FLOATS),
-            Input("scale", SCALES),
-            Input("zero_point", NARROW, required=False, build_time=True),
-        ),
+        inputs=(Input("input", FLOATS), *STEPS),
         attrs=QuantizeAttrs,
         expand=expand_quantize,
         ref=ref_quantize,
@@ -337,11 +334,7 @@ OPS = (
                 "layer = network.add_dequantize(codes, scale, trt.float32)",
             ),
         ),
-        inputs=(
-            Input("input", NARROW),
-            Input("scale", SCALES),
-            Input("zero_point", NARROW, required=False, build_time=True),
-        ),
+        inputs=(Input("input", NARROW), *STEPS),
         attrs=QuantizeAttrs,
         expand=expand_dequantize,
         ref=ref_dequantize,
