@@ -110,9 +110,13 @@ def around(kernel: Kernel) -> tuple[tuple[Sym, ...], tuple[Stmt, ...]]:
 def reserve(kernel: Kernel, name: str, kind: Scalar, count: Dim) -> tuple[Kernel, Buffer]:
     """A kernel with one more buffer in the thread's scratch."""
     offset = kernel.scratch
-    lines = floordiv(add(mul(count, BITS[kind] // 8), ALIGNMENT - 1), ALIGNMENT)
     buffer = Buffer(name, kind, Space.SCRATCH, count, offset)
-    return replace(kernel, scratch=add(offset, mul(ALIGNMENT, lines))), buffer
+    return replace(kernel, scratch=add(offset, room(kind, count))), buffer
+
+
+def room(kind: Scalar, count: Dim) -> Dim:
+    """Bytes of so many elements in the thread's scratch, in whole lines of cache."""
+    return mul(ALIGNMENT, floordiv(add(mul(count, BITS[kind] // 8), ALIGNMENT - 1), ALIGNMENT))
 
 
 def loads_of(body: Sequence[Stmt]) -> list[Load]:

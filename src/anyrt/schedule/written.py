@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from anyrt.core.dims import Dim, Sym, add, floordiv, mul
-from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
+from anyrt.core.dims import Dim, Sym, add
+from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.compute import Elements as Each
 from anyrt.ir.compute import Given, Written
 from anyrt.ir.graph import Value
 from anyrt.ir.kernel import Expr, Stmt, Store
 from anyrt.ir.prim import Read
-from anyrt.loops.nest import ALIGNMENT, Names, serial
+from anyrt.loops.nest import Names, room, serial
 from anyrt.schedule import storage
 from anyrt.schedule.elements import Elements, Refusal
 
@@ -51,8 +51,7 @@ class Maker:
     def scratch(self, kind: Scalar, count: Dim) -> Buffer:
         """Memory of the item's own."""
         made = Buffer(self.names.name("kept"), kind, Space.SCRATCH, count, self.bytes)
-        lines = floordiv(add(mul(count, BITS[kind] // 8), ALIGNMENT - 1), ALIGNMENT)
-        self.bytes = add(self.bytes, mul(lines, ALIGNMENT))
+        self.bytes = add(self.bytes, room(kind, count))
         return made
 
 
