@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from docgen import operators, pictures, stubs, tables
+from docgen import operators, parts, pictures, stubs, tables
 from docgen.blocks import with_outputs
 from docgen.console import replayed
 from docgen.tables import works as generated_table
@@ -25,7 +25,8 @@ WORKS = re.compile(r"(<!-- begin: what works[^\n]*-->\n).*?(<!-- end: what works
 def generated() -> dict[str, str]:
     """Path below the root and text of every file that is generated, or has a part that is."""
     found = {**operators.pages(), **tables.codes(), **tables.scalars(), **tables.missing()}
-    found |= {**stubs.stub(), **pictures.residual()}
+    found |= {**stubs.stub(), **pictures.residual(), **parts.pages()}
+    found["docs/operators/index.md"] = operators.index(parts.rows())
     for name in ("README.md", TOUR):
         text = (ROOT / name).read_text(encoding="utf-8")
         text = WORKS.sub(lambda m: f"{m[1]}{generated_table()}{m[2]}", text)

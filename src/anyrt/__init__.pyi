@@ -42,6 +42,10 @@ from anyrt.api.module import init_libnvinfer_plugins as init_libnvinfer_plugins
 from anyrt.api.module import nptype as nptype
 from anyrt.api.module import volume as volume
 from anyrt.api.network import INetworkDefinition as _INetworkDefinition
+from anyrt.api.parts import IIfConditional as _IIfConditional
+from anyrt.api.parts import IIfConditionalBoundaryLayer as IIfConditionalBoundaryLayer
+from anyrt.api.parts import ILoop as _ILoop
+from anyrt.api.parts import ILoopBoundaryLayer as ILoopBoundaryLayer
 from anyrt.api.profile import IOptimizationProfile as IOptimizationProfile
 from anyrt.api.registry import IPluginRegistry as IPluginRegistry
 from anyrt.api.runtime import Runtime as Runtime
@@ -276,6 +280,9 @@ class IConcatenationLayer(ILayer):
 
     @axis.setter
     def axis(self, value: int) -> None: ...
+
+class IConditionLayer(IIfConditionalBoundaryLayer):
+    """What the choice depends on: a bool of rank 0."""
 
 class IConstantLayer(ILayer):
     """Weights as a tensor; every type but uint8 and e8m0. 4-bit types are packed, the first element in
@@ -704,6 +711,31 @@ class IGridSampleLayer(ILayer):
 class IIdentityLayer(ILayer):
     """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast."""
 
+class IIfConditionalInputLayer(IIfConditionalBoundaryLayer):
+    """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
+    in no other; what is made of other tensors alone is computed before, whatever is chosen.
+    """
+
+class IIfConditionalOutputLayer(IIfConditionalBoundaryLayer):
+    """The first tensor if the condition is true, else the second one, of the same type and shape."""
+
+class IIteratorLayer(ILoopBoundaryLayer):
+    """A slice of the tensor in each turn, one after the other; where there are more turns than slices,
+    the last one again.
+    """
+    @property
+    def axis(self) -> int:
+        """the axis that it goes along, which slices do not have"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
+    @property
+    def reverse(self) -> bool_:
+        """from the last slice to the first"""
+
+    @reverse.setter
+    def reverse(self, value: bool_) -> None: ...
+
 class IKVCacheUpdateLayer(ILayer):
     """The cache, with token t of each batch at position write_indices + t. The cache is an input of the
     network that no other layer reads, its number of positions is static, and the output is an output
@@ -757,6 +789,23 @@ class ILRNLayer(ILayer):
 
     @k.setter
     def k(self, value: float) -> None: ...
+
+class ILoopOutputLayer(ILoopBoundaryLayer):
+    """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
+    the second input, `set_input(1, ...)`. Places of turns that there were not are 0. The last value
+    of a recurrence is what the next turn would get, in particular its initial value where there was
+    no turn; that of anything else is 0 then.
+    """
+    @property
+    def kind(self) -> LoopOutput:
+        """LAST_VALUE: the one at the end; CONCATENATE: those of all turns; REVERSE: the last one first"""
+
+    @property
+    def axis(self) -> int:
+        """the new axis of what is concatenated"""
+
+    @axis.setter
+    def axis(self, value: int) -> None: ...
 
 class IMatrixMultiplyLayer(ILayer):
     """Products of the matrices that the last two dimensions hold, or (VECTOR) of the vectors that the
@@ -942,6 +991,11 @@ class IRaggedSoftMaxLayer(ILayer):
     """Softmax of the first elements of each row, as many as its bound says, and 0 behind them. The input
     is (rows, columns) or (batch, rows, columns), bounds have one column. A bound below 0 counts as 0,
     one beyond the row as its length.
+    """
+
+class IRecurrenceLayer(ILoopBoundaryLayer):
+    """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
+    the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type.
     """
 
 class IReduceLayer(ILayer):
@@ -1251,6 +1305,15 @@ class ITopKLayer(ILayer):
     @indices_type.setter
     def indices_type(self, value: DataType) -> None: ...
 
+class ITripLimitLayer(ILoopBoundaryLayer):
+    """How long the loop goes on: for a number of turns, or as long as a condition holds, or both. A
+    count of 0 or below is no turn. A loop without COUNT is stopped after its `max_trips` turns, with
+    the error AR412.
+    """
+    @property
+    def kind(self) -> TripLimit:
+        """COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is true"""
+
 class IUnaryLayer(ILayer):
     """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
     (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
@@ -1268,7 +1331,136 @@ class IUnsqueezeLayer(ILayer):
     from its end.
     """
 
+class ILoop(_ILoop):
+    def add_iterator(self, tensor: ITensor, axis: int = 0, reverse: bool_ = False) -> IIteratorLayer:
+        """A slice of the tensor in each turn, one after the other; where there are more turns than slices,
+        the last one again.
+
+        tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+        axis: the axis that it goes along, which slices do not have
+        reverse: from the last slice to the first
+
+        The new IIteratorLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+            layer = loop.add_iterator(rows)
+
+        As in TensorRT 10.16 (operator page Loop).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_loop_output(self, tensor: ITensor, kind: LoopOutput, axis: int = 0) -> ILoopOutputLayer:
+        """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
+        the second input, `set_input(1, ...)`. Places of turns that there were not are 0. The last value
+        of a recurrence is what the next turn would get, in particular its initial value where there was
+        no turn; that of anything else is 0 then.
+
+        tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+        kind: LAST_VALUE: the one at the end; CONCATENATE: those of all turns; REVERSE: the last one first
+            (read only)
+        axis: the new axis of what is concatenated
+
+        The new ILoopOutputLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Inputs that `layer.set_input` may connect: 1 (length).
+
+            layer = loop.add_loop_output(total, trt.LoopOutput.LAST_VALUE)
+
+        As in TensorRT 10.16 (operator page Loop).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_recurrence(self, initial_value: ITensor) -> IRecurrenceLayer:
+        """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
+        the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type.
+
+        initial_value: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+
+        The new IRecurrenceLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Inputs that `layer.set_input` may connect: 1 (next_value).
+
+            layer = loop.add_recurrence(zero)
+            layer.set_input(1, next_value)
+
+        As in TensorRT 10.16 (operator page Loop).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_trip_limit(self, tensor: ITensor, kind: TripLimit) -> ITripLimitLayer:
+        """How long the loop goes on: for a number of turns, or as long as a condition holds, or both. A
+        count of 0 or below is no turn. A loop without COUNT is stopped after its `max_trips` turns, with
+        the error AR412.
+
+        tensor: int32, bool, int64
+        kind: COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is
+            true (read only)
+
+        The new ITripLimitLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+            loop.add_trip_limit(count, trt.TripLimit.COUNT)
+
+        As in TensorRT 10.16 (operator page Loop).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+
+class IIfConditional(_IIfConditional):
+    def add_input(self, input: ITensor) -> IIfConditionalInputLayer:
+        """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
+        in no other; what is made of other tensors alone is computed before, whatever is chosen.
+
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+
+        The new IIfConditionalInputLayer; shape and type of its output answer at once. AR403 refuses a
+        tensor of another network; an argument of the wrong class is a TypeError (AR311).
+
+            layer = conditional.add_input(x)
+
+        As in TensorRT 10.16 (operator page If).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_output(
+        self, true_subgraph_output: ITensor, false_subgraph_output: ITensor
+    ) -> IIfConditionalOutputLayer:
+        """The first tensor if the condition is true, else the second one, of the same type and shape.
+
+        true_subgraph_output: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4,
+            e8m0
+        false_subgraph_output: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4,
+            fp4, e8m0
+
+        The new IIfConditionalOutputLayer; shape and type of its output answer at once. AR403 refuses a
+        tensor of another network; an argument of the wrong class is a TypeError (AR311).
+
+            layer = conditional.add_output(y, z)
+
+        As in TensorRT 10.16 (operator page If).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def set_condition(self, condition: ITensor) -> IConditionLayer:
+        """What the choice depends on: a bool of rank 0.
+
+        condition: bool
+
+        The new IConditionLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+            conditional.set_condition(flag)
+
+        As in TensorRT 10.16 (operator page If).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+
 class INetworkDefinition(_INetworkDefinition):
+    def add_loop(self) -> ILoop: ...
+    def add_if_conditional(self) -> IIfConditional: ...
     def add_activation(self, input: ITensor, type: ActivationType) -> IActivationLayer:
         """One function for every element, computed in float32; int8 stands for real numbers, and RELU also
         takes int32 and int64, which stay integers. THRESHOLDED_RELU keeps x where x > alpha, and CLIP

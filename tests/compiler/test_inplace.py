@@ -23,6 +23,7 @@ from anyrt.loops.overwrite import reads_what_it_stores, stores_of
 from anyrt.passes import PASSES
 from anyrt.prims import build as b
 from anyrt.schedule.cost import Sizes
+from anyrt.schedule.launch import in_line
 
 F, N = DataType.FLOAT, Sym("x.0", 1, 200)
 SIDE = 64
@@ -55,7 +56,8 @@ def lowered(make, rows=SIDE):
 
 def shared(low):
     """How many tensors take another one's memory."""
-    return len(taken_over(low.schedule.launches, low.schedule.buffers))
+    line = in_line(low.schedule)
+    return len(taken_over(line.steps, line.last_uses()))
 
 
 def is_right(low, sizes=None):

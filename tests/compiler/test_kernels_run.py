@@ -127,7 +127,7 @@ def result(found, sizes, kernels=None):
             memory.write(buffer, value.op.blob.data, value.dtype)
         elif value in held:
             memory.write(buffer, held[value], value.dtype)
-    for kernel in kernels or (*found.module.tables, *(c.bound for c in found.module.versions[version].calls)):
+    for kernel in kernels or (*found.module.tables, *(c.bound for c in found.module.versions[version].steps)):
         given = (x for x in buffers_of(kernel.body) if x.space not in (Space.SCRATCH, Space.REGISTER))
         run(kernel, {x: memory[x] for x in given}, sizes)
     ((_, y),) = graph.outputs

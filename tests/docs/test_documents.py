@@ -29,10 +29,11 @@ def test_stub_and_list_of_operators_are_current():
 
 
 def test_every_operator_has_a_page():
+    from docgen import parts
     from docgen.operators import page_name
 
     pages = {p.stem for p in (ROOT / "docs/operators").glob("*.md")} - {"index"}
-    assert pages == {page_name(op) for op in ALL_OPS}
+    assert pages == {*(page_name(op) for op in ALL_OPS), *parts.PAGES}
 
 
 @pytest.mark.parametrize(
@@ -75,4 +76,4 @@ def test_files_and_folders_that_are_named_exist(name):
 def test_architecture_names_every_primitive():
     text = (ROOT / "docs/architecture.md").read_text()
     assert [p.__name__ for p in PRIMITIVES if f"`{p.__name__}`" not in text] == []
-    assert len(PRIMITIVES) == 18, "the page says eighteen"
+    assert len(PRIMITIVES) == 20, "the page says twenty"

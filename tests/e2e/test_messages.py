@@ -94,6 +94,37 @@ def cycle(p):
     return shape(first)
 
 
+def looped(p, count, length=3):
+    """The sums of x and itself, turn by turn."""
+    loop = p.net.add_loop()
+    state = loop.add_recurrence(p.x(2))
+    now = state.get_output(0)
+    state.set_input(1, p.net.add_elementwise(now, now, SUM).get_output(0))
+    if count is not None:
+        loop.add_trip_limit(
+            p.net.add_constant((), np.array(count, np.int32)).get_output(0), trt.TripLimit.COUNT
+        )
+    found = loop.add_loop_output(now, trt.LoopOutput.CONCATENATE)
+    found.set_input(1, p.net.add_constant((), np.array(length, np.int32)).get_output(0))
+    return found
+
+
+def endless(p):
+    loop = p.net.add_loop()
+    loop.max_trips = 9
+    flag = loop.add_recurrence(p.net.add_constant((), np.array(True)).get_output(0))
+    flag.set_input(1, p.net.add_identity(flag.get_output(0)).get_output(0))
+    state = loop.add_recurrence(p.x(2))
+    state.set_input(1, p.net.add_identity(state.get_output(0)).get_output(0))
+    loop.add_trip_limit(flag.get_output(0), trt.TripLimit.WHILE)
+    last = loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE)
+    return run(p, last, np.ones(2, np.float32))
+
+
+def run(p, layer, x):
+    return p.load(p.build(layer)).run(x=x)
+
+
 def sealed(plan, header):
     """The plan with another header and a checksum that fits."""
     start = -(-(128 + len(header)) // 64) * 64
@@ -294,6 +325,10 @@ PROVOKED = {
     "AR407": lambda p: p.net.unmark_output(p.identity(2).get_output(0)),
     "AR408": cycle,
     "AR409": lambda p: p.build(cached(p, p.identity(1, 1, 4, 3).get_output(0))),
+    "AR411": lambda p: looped(p, None).get_output(0).shape,
+    "AR412": lambda p: endless(p),
+    "AR413": lambda p: run(p, looped(p, 3, 2), np.ones(2, np.float32)),
+    "AR414": lambda p: p.build(p.net.add_identity(looped(p, 3).get_input(0))),
     "AR410": lambda p: (
         p.net.add_assertion(p.net.add_constant((1,), np.zeros(1, np.bool_)).get_output(0), "it holds"),
         p.build(p.identity(2)),

@@ -42,7 +42,7 @@ from anyrt.prims.const import Param
 from anyrt.prims.contract import Contract
 from anyrt.prims.taps import Cubic, Linear, Nearest
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.strategies import reduction
 from anyrt.schedule.versions import serving
 from benchmarks.random_graphs import Case, Maker, Seeded, fits, random_case

@@ -23,9 +23,8 @@ SECTIONS = ("Adding it", "Attributes", "Inputs", "Outputs", "Meaning", "Limits",
 
 
 def pages() -> dict[str, str]:
-    """Path and text of every page, and of the list of them."""
-    found = {f"docs/operators/{page_name(op)}.md": _page(op) for op in ALL_OPS}
-    return {**found, "docs/operators/index.md": _index()}
+    """Path and text of every page."""
+    return {f"docs/operators/{page_name(op)}.md": _page(op) for op in ALL_OPS}
 
 
 def page_name(op: AnyOp) -> str:
@@ -45,8 +44,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _index() -> str:
+def index(more: Sequence[tuple[str, str]]) -> str:
+    """The list of all pages; `more`: lines of those that are no operator's."""
     rows = [(f"[{title(op)}]({page_name(op)}.md)", _first_sentence(op.doc)) for op in ALL_OPS]
+    rows += more
     head = NOTE.format("the operators' records") + "# Operators\n\n"
     return head + table(("operator", "what it does"), sorted(rows))
 
@@ -57,7 +58,7 @@ def _first_sentence(doc: str) -> str:
 
 def _page(op: AnyOp) -> str:
     source = Path(inspect.getfile(op.expand)).name
-    parts = (_adding, _attributes, _inputs, _outputs, _meaning, _limits, _errors, _dla, _example)
+    parts = (_adding, attributes, inputs, _outputs, _meaning, _limits, _errors, _dla, _example)
     bodies = [part(op) for part in parts]
     head = f"{NOTE.format(f'src/anyrt/ops/{source}')}# {title(op)}\n\n{op.doc}\n"
     sections = [f"\n## {name}\n\n{body}" for name, body in zip(SECTIONS, bodies, strict=True) if body]
@@ -66,22 +67,25 @@ def _page(op: AnyOp) -> str:
 
 def _adding(op: AnyOp) -> str:
     made = add_methods(ALL_OPS)
-    lines = [f"network.{m.name}{_signature(made[m.name])}" for m in op.methods]
+    lines = [f"network.{m.name}{signature_text(made[m.name])}" for m in op.methods]
     return "```\n" + "\n".join(lines) + "\n```\n"
 
 
-def _signature(method: object) -> str:
+def signature_text(method: object) -> str:
+    """The parameters of a method, as a program sees them."""
     signature = inspect.signature(method)  # type: ignore[arg-type]  # made in api.methods
     parameters = [p for p in signature.parameters.values() if p.name != "self"]
     return MEMBER.sub(r"\1", str(signature.replace(parameters=parameters)).replace("'", ""))
 
 
-def _attributes(op: AnyOp) -> str:
+def attributes(op: AnyOp) -> str:
+    """The table of attributes; empty where there are none."""
     rows = [(f"`{s.name}`", annotation(s), default(op, s), s.doc + notes(s)) for s in op.specs()]
     return table(("attribute", "type", "default", "meaning"), rows) if rows else ""
 
 
-def _inputs(op: AnyOp) -> str:
+def inputs(op: AnyOp) -> str:
+    """The table of operands."""
     rows = [
         (str(i), f"`{x.name}`", types_text(x.dtypes), operand_notes(op, x)) for i, x in enumerate(op.inputs)
     ]

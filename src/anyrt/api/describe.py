@@ -24,6 +24,7 @@ ANSWER = (
     "The new {cls}; shape and type of its output answer at once. AR403 refuses a tensor of another network;"
     " an argument of the wrong class is a TypeError (AR311)."
 )
+HOSTS = {"": "network", "ILoop": "loop", "IIfConditional": "conditional"}
 REFUSED = "Refused when the shape is asked for, and by the build:"
 REFUSED_LATER = "Refused in a run:"
 
@@ -45,7 +46,7 @@ def method_text(op: AnyOp, method: Method) -> str:
 
 def class_text(op: AnyOp) -> str:
     """The docstring of a layer's class."""
-    made = f"Made by {' and '.join(f'`network.{m.name}`' for m in op.methods)}."
+    made = f"Made by {' and '.join(f'`{HOSTS[op.within]}.{m.name}`' for m in op.methods)}."
     return "\n\n".join([wrapped(op.doc), made, *_mistakes(op), _source(op)])
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
+from typing import cast as typed
 
 from anyrt.api.layer import ILayer
 from anyrt.api.tensor import ITensor
@@ -23,6 +25,9 @@ from anyrt.ops._record import Attrs, Layer
 from anyrt.prims._check import VALUE_LIMIT
 from anyrt.prims.build import cast
 from anyrt.prims.const import Blob, Param
+
+if TYPE_CHECKING:
+    from anyrt.api.parts import Border, Part
 
 Limits = Mapping[
     tuple[str, int, bool], tuple[int, int]
@@ -54,6 +59,8 @@ class Expansion:
         self._layers: dict[ILayer, Outcome] = {}
         self._inputs: dict[ITensor, Value] = {}
         self._blobs: dict[int, tuple[Weights, Blob]] = {}
+        self._parts: dict[Part, tuple[Value, ...]] = {}
+        self._names: dict[Value, str] = {}
         self.symbols: dict[str, Symbol] = {}
 
     def value(self, tensor: ITensor) -> Value:
@@ -108,11 +115,28 @@ class Expansion:
         """`layer` has changed: what was computed from it counts no longer."""
         todo = [layer]
         self._blobs.clear()  # else arrays that were replaced would stay in memory
-        self._layers.pop(layer, None)
+        self._parts.clear()
+        self._pop(layer)
         while todo:
-            for tensor in todo.pop()._outputs:
-                # A layer that was never judged has no judged successors.
-                todo += [c for c in tensor._consumers if self._layers.pop(c, None) is not None]
+            # A layer that was never judged has no judged successors.
+            todo += [c for c in todo.pop()._followers() if self._pop(c)]
+
+    def _pop(self, layer: ILayer) -> bool:
+        """Forget what a layer means; False where nobody has asked."""
+        outcome = self._layers.pop(layer, None)
+        for value in () if outcome is None else outcome.values:
+            self._names.pop(value, None)
+        return outcome is not None
+
+    def part(self, part: Part) -> tuple[Value, ...]:
+        """The outputs of a loop or conditional."""
+        if part not in self._parts:
+            self._parts[part] = part._values(self)
+        return self._parts[part]
+
+    def layer_of(self, value: Value) -> str | None:
+        """The layer whose output a value is, as far as layers have been judged."""
+        return self._names.get(value)
 
     def forget_tensor(self, tensor: ITensor) -> None:
         """`tensor` has changed."""
@@ -125,7 +149,7 @@ class Expansion:
         todo, open_ = [wanted], set[ILayer]()
         while todo:
             layer = todo[-1]
-            waiting = [w for w in _producers(layer) if w not in self._layers]
+            waiting = [w for w in layer._needs() if w not in self._layers]
             if layer not in self._layers and waiting and layer not in open_:
                 open_.add(layer)
                 todo += waiting
@@ -140,6 +164,19 @@ class Expansion:
         return Outcome(error=GraphError("AR408", layer._place, got, wanted))
 
     def _judge(self, layer: ILayer) -> Outcome:
+        outcome = self._of_border(typed("Border", layer)) if layer._op.within else self._of_layer(layer)
+        for value in outcome.values:
+            self._names.setdefault(value, layer._name)
+        return outcome
+
+    def _of_border(self, layer: Border) -> Outcome:
+        try:
+            first = layer._inputs[0]
+            return Outcome(layer._expand(self), 1.0 if first is None else self.scale(first))
+        except AnyrtError as error:
+            return Outcome(error=error)
+
+    def _of_layer(self, layer: ILayer) -> Outcome:
         scales = tuple(1.0 if t is None else self.scale(t) for t in layer._inputs)
         first = layer._outputs[0] if layer._outputs else None
         asked, dtype = (first._scale, first._dtype) if first else (None, None)
@@ -189,7 +226,3 @@ class Expansion:
         if id(weights) not in self._blobs:
             self._blobs[id(weights)] = (weights, Blob(weights.elements(), weights.dtype))
         return self._blobs[id(weights)][1]
-
-
-def _producers(layer: ILayer) -> list[ILayer]:
-    return [t._layer for t in layer._inputs if t is not None and t._layer is not None]

@@ -40,7 +40,8 @@ def fold(cls: type[T]) -> type[T]:
     body["__doc__"] = f"{cleandoc(cls.__doc__ or '')}\n\nAs in TensorRT {API}."
     if "__slots__" in vars(cls):
         body["__slots__"] = (*slots,)
-    bases = tuple(base for base in cls.__bases__ if base not in helpers)
+    bases = tuple(dict.fromkeys(b for part in (cls, *helpers) for b in part.__bases__ if b not in helpers))
+    bases = tuple(b for b in bases if b is not object)
     made: type[T] = new_class(cls.__name__, bases, {"metaclass": type(cls)}, lambda names: names.update(body))
     return made
 

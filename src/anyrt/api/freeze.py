@@ -17,12 +17,12 @@ from anyrt.api.weights import Weights
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.enums import Severity, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
-from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.symbolic import known
 from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
-from anyrt.prims.const import Blob
+from anyrt.prims.const import Blob, Param
 
 Profile = tuple[Range, ...]
 # A tensor that sizes are taken from may also be a long table; runs write it, inferring shapes does not.
@@ -45,6 +45,7 @@ def freeze(
     _check_updates(network)
     names = _names(network, expansion)
     held = _held(network, expansion, outputs, names)
+    _check_inside(network, expansion, outputs)
     graph = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
         tuple((t._name, held.get(t) or expansion.value(t)) for t in outputs),
@@ -120,6 +121,19 @@ def _check_updates(network: INetworkDefinition) -> None:
         if output not in network._outputs:
             do = "call network.mark_output(layer.get_output(0))"
             raise GraphError("AR409", layer._place, "an update that is no output", "one that is marked", do)
+
+
+def _check_inside(network: INetworkDefinition, expansion: Expansion, outputs: Iterable[ITensor]) -> None:
+    """What is computed inside a loop or conditional leaves it by its outputs alone."""
+    borders = [x for x in network._layers if x._op.within and x._outputs]
+    inside = {expansion.value(x._outputs[0]): x for x in borders}
+    known = {expansion.value(t) for t in network._inputs}
+    for tensor in outputs if borders else ():
+        for value in walk([expansion.value(tensor)]):
+            if isinstance(value.op, Param) and value not in known:
+                got = f"{tensor._name}, which is made of {inside[value]._place}, inside of it"
+                do = "pass it through the output of the loop or conditional"
+                raise GraphError("AR414", tensor._name, got, "what has left it", do)
 
 
 def _updates(layer: ILayer) -> Iterator[tuple[ITensor, ITensor]]:

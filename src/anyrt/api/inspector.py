@@ -65,6 +65,8 @@ KINDS: Final = {
     "written": "Scatter",
     "stencil": "Resize",
     "copy": "Reformat",
+    "loop": "Loop",
+    "conditional": "Conditional",
 }
 SEPARATOR: Final = "\x1e"  # between the metadata of fused layers
 

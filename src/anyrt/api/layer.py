@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +76,14 @@ class ILayer(Fixed):
     def _passes_values(self) -> bool:
         """Whether values of the outputs depend on values of the inputs, not on their sizes alone."""
         return self._op.layer is not LayerType.SHAPE
+
+    def _needs(self) -> Iterator[ILayer]:
+        """The layers that are judged before it."""
+        return (t._layer for t in self._inputs if t is not None and t._layer is not None)
+
+    def _followers(self) -> Iterator[ILayer]:
+        """The layers that must be judged again when it changes."""
+        return (layer for tensor in self._outputs for layer in tensor._consumers)
 
     def _changed(self) -> None:
         self._network._expansion.forget(self)

@@ -17,12 +17,13 @@ from anyrt.api.edge import quiet
 from anyrt.api.fold import fold
 from anyrt.api.layer import ILayer
 from anyrt.api.missing import REMOVED, lookup_error, mark_absences
+from anyrt.api.parts import BORDER_CLASSES, PARTS
 from anyrt.api.scope import Between
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
 from anyrt.ir.graph import Value
-from anyrt.ops import ALL_OPS, OPS
+from anyrt.ops import ALL_OPS, BORDERS, OPS
 from anyrt.ops._record import AnyOp, Attrs, AttrSpec, Input, Layer, Query, Scope
 
 # Attributes of weak typing, which TensorRT refuses on strongly typed networks.
@@ -38,6 +39,10 @@ def layer_class(name: str) -> type[ILayer]:
             return _new(name, {"__doc__": class_text(op), **_attributes(op), **answers})
         if op.scope is not None and name in (op.cls, op.scope.exit_cls, op.scope.boundary):
             return _boundary_class(op, op.scope, name)
+    for op in BORDERS.values():
+        if op.cls == name:
+            body = {"__doc__": class_text(op), **_attributes(op)}
+            return _new(name, body, BORDER_CLASSES[op.within])
     raise lookup_error("anyrt", name)
 
 
@@ -45,6 +50,9 @@ def found_class(name: str) -> type:
     """The class of that name, of layers or of what stands between them, that TensorRT has today."""
     if name not in layer_class_names():
         raise lookup_error("anyrt", name)
+    plain = {**PARTS, **{c.__name__: c for c in BORDER_CLASSES.values()}}
+    if name in plain:
+        return plain[name]
     scopes = {op.scope.cls for op in OPS.values() if op.scope is not None}
     return scope_class(name) if name in scopes else layer_class(name)
 
@@ -93,7 +101,8 @@ def layer_class_names() -> list[str]:
     """Every name that `found_class` takes."""
     scopes = [op.scope for op in OPS.values() if op.scope is not None]
     around = {n for s in scopes for n in (s.cls, s.boundary, s.exit_cls)}
-    return sorted({op.cls for op in OPS.values()} | around)
+    around |= {*PARTS, *(c.__name__ for c in BORDER_CLASSES.values())}
+    return sorted({op.cls for op in (*OPS.values(), *BORDERS.values())} | around)
 
 
 def _new(name: str, body: dict[str, object], base: type[ILayer] = ILayer) -> type[ILayer]:

@@ -36,7 +36,8 @@ REQUIRED = _Required()
 
 
 def add_methods(ops: Iterable[AnyOp] = tuple(OPS.values())) -> dict[str, Adder]:
-    """Every `add_*` method that makes a layer."""
+    """Every method that adds a layer, of `ops`, to a network; those of layers at the borders of a part of it
+    are methods of that part."""
     return {m.name: _adder(op, m) for op in ops for m in op.methods}
 
 
@@ -47,24 +48,29 @@ def _adder(op: AnyOp, method: Method) -> Adder:
 
     def add(
         self: Any, *args: object, **named: object
-    ) -> ILayer | Between:  # Any: the network, whose class this becomes a part of
+    ) -> ILayer | Between:  # Any: the network, or part of it, whose class this becomes a part of
+        network = self._network if op.within else self
         given = _bind(method.name, signature, args, named)
-        tensors = _operands(op, method, given, self)
+        tensors = _operands(op, method, given, network)
         attributes = _defaults(op) | dict(method.fixed)
         for name, value in given.items():
             spec = specs.get(renamed.get(name, name))
             if spec is not None and name not in _operand_names(op, method):
                 attributes[spec.name] = take(spec, value, f"{method.name}: {name}")
-        label = f"(Unnamed Layer* {len(self._layers)}) [{op.title}]"
-        layer = layer_class(op.cls)(self, op, label, tensors, attributes, user_line())
-        self._layers.append(layer)
+        label = f"(Unnamed Layer* {len(network._layers)}) [{op.title}]"
+        layer = layer_class(op.cls)(network, op, label, tensors, attributes, user_line())
+        network._layers.append(layer)
+        if op.within:
+            layer._scope = self
+            self._adopt(layer)
         return layer if op.scope is None else enter(layer)
 
-    return _dressed(add, method.name, signature, method_text(op, method))
+    owner = op.within or "INetworkDefinition"
+    return _dressed(add, f"{owner}.{method.name}", signature, method_text(op, method))
 
 
 def _dressed(add: Adder, name: str, signature: inspect.Signature, doc: str) -> Adder:
-    add.__name__, add.__qualname__, add.__doc__ = name, f"INetworkDefinition.{name}", doc
+    add.__name__, add.__qualname__, add.__doc__ = name.partition(".")[2], name, doc
     wrapped = quiet(None)(add)
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     shown = signature.replace(parameters=[first, *signature.parameters.values()])

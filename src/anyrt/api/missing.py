@@ -32,15 +32,6 @@ class Topic:
 
 # Layers: a method of the network, the classes that come with it, and what to do instead.
 LAYERS: dict[str, tuple[str, str]] = {
-    "add_if_conditional": (
-        "IIfConditional IConditionLayer IIfConditionalBoundaryLayer IIfConditionalInputLayer"
-        " IIfConditionalOutputLayer",
-        "compute both branches and choose with add_select",
-    ),
-    "add_loop": (
-        "ILoop IIteratorLayer ILoopBoundaryLayer ILoopOutputLayer IRecurrenceLayer ITripLimitLayer",
-        "add the layers of each turn in a loop of Python",
-    ),
     "add_moe": ("IMoELayer", "run this part outside"),
     "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),

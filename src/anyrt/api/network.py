@@ -16,12 +16,14 @@ from anyrt.api.methods import add_methods
 from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import network_table
 from anyrt.api.oneline import one_line, quoted
+from anyrt.api.parts import PARTS, IIfConditional, ILoop
 from anyrt.api.tensor import ITensor, checked_name, checked_shape, checked_text
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorLocation
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.units import counted
+from anyrt.ops import BORDERS
 
 if TYPE_CHECKING:
     from anyrt.api.builder import Builder
@@ -47,6 +49,7 @@ class INetworkDefinition(Reporting, Managed):
         "_layers",
         "_name",
         "_outputs",
+        "_parts",
         "_refittable",
         "_shape_outputs",
         "_weight_names",
@@ -60,6 +63,7 @@ class INetworkDefinition(Reporting, Managed):
         self._inputs: list[ITensor] = []
         self._layers: list[ILayer] = []
         self._outputs: list[ITensor] = []
+        self._parts = 0
         self._shape_outputs: list[ITensor] = []
         self._debug: list[ITensor] = []
         self._debug_unfused = False
@@ -166,6 +170,23 @@ class INetworkDefinition(Reporting, Managed):
         tensor._dtype = dtype
         self._inputs.append(tensor)
         return tensor
+
+    def add_loop(self) -> ILoop:
+        """A new loop, which gets its layers by methods of its own.
+
+        loop = network.add_loop()
+        total = loop.add_recurrence(zero)
+        loop.add_trip_limit(count, trt.TripLimit.COUNT)"""
+        self._parts += 1
+        return ILoop(self, f"(Unnamed Loop* {self._parts - 1})")
+
+    def add_if_conditional(self) -> IIfConditional:
+        """A new conditional, which gets its layers by methods of its own.
+
+        conditional = network.add_if_conditional()
+        conditional.set_condition(flag)"""
+        self._parts += 1
+        return IIfConditional(self, f"(Unnamed Conditional* {self._parts - 1})")
 
     @quiet(None)
     def mark_output(self, tensor: ITensor) -> None:
@@ -313,4 +334,7 @@ class INetworkDefinition(Reporting, Managed):
 
 for _name, _method in add_methods().items():
     setattr(INetworkDefinition, _name, _method)
+for _op in BORDERS.values():
+    for _name, _method in add_methods([_op]).items():
+        setattr(PARTS[_op.within], _name, _method)
 mark_absences(INetworkDefinition)

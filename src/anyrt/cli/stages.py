@@ -21,7 +21,7 @@ from anyrt.ir.program import print_call, print_module
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.text import print_graph
 from anyrt.prims.table import named_blobs, vocabulary
-from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.versions import versions
 

@@ -5,7 +5,7 @@ compiled = compile_lowered(lower(graph, blobs, sizes), target)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -18,15 +18,16 @@ from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value, walk
-from anyrt.ir.program import Guarded, Module
+from anyrt.ir.program import Guarded, Module, Step, Turns, Ways
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
 from anyrt.prims.const import Blob, Const
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Fusion, Schedule, port_names
+from anyrt.schedule.fuse import Fusion, port_names
 from anyrt.schedule.labels import labelled
+from anyrt.schedule.launch import Launch, Schedule, in_line
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
@@ -76,27 +77,41 @@ def lower(
         number = fusion.number  # a tensor of one version is none of another, which lies elsewhere
         arenas.append(_arrange(made[-1]))
         places |= _places(version.graph, made[-1], arenas[-1], blobs)
-    read = [b for s in made for x in s.launches for b in x.call.buffers if b.space is Space.TABLE]
+    read = [b for s in made for x in s.everywhere for b in x.call.buffers if b.space is Space.TABLE]
     tables.read = {b.offset for b in read}
     fills = tables.kernels()
-    schedules = labelled([v.graph for v in kinds], made, [k.name for k in fills])
-    guarded = [Guarded(v.guard, [x.call for x in s.launches]) for v, s in zip(kinds, schedules, strict=True)]
-    calls = [c for g in guarded for c in g.calls]
+    schedules = labelled(made, [k.name for k in fills])
+    guarded = [Guarded(v.guard, _steps(s)) for v, s in zip(kinds, schedules, strict=True)]
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
     module = Module(fills, guarded, places, symbols, bindings)
-    for call in (*module.fills, *calls):
+    for call in (*module.fills, *module.calls):
         places.update({b: (abi.TABLES, b.offset) for b in call.buffers if b.space is Space.TABLE})
     for kernel in module.distinct:
         assert_kernel(kernel)
     return Lowered(graph, machine, schedules, module, reduce(maximum, (a.bytes for a in arenas)))
 
 
+def _steps(schedule: Schedule) -> list[Step]:
+    """What the host program does."""
+    found = list[Step]()
+    for step in schedule.steps:
+        if isinstance(step, Launch):
+            found.append(step.call)
+            continue
+        before, *bodies = map(_steps, step.parts)
+        found += before
+        if step.turns:
+            found.append(Turns(step.name, step.flag, [x for body in bodies for x in body]))
+        else:
+            found.append(Ways(step.name, step.flag, *bodies))
+    return found
+
+
 def _arrange(schedule: Schedule) -> Arena:
-    steps = []
-    for launch in schedule.launches:
-        written = [schedule.buffers[v] for v in launch.makes if v in schedule.buffers]
-        steps.append((written, launch.call.buffers))
-    return arrange(steps, taken_over(schedule.launches, schedule.buffers))
+    line = in_line(schedule)
+    steps = [(x.written, x.call.buffers) if isinstance(x, Launch) else ((), (x,)) for x in line.steps]
+    last = line.last_uses()
+    return arrange(steps, last, taken_over(line.steps, last))
 
 
 def _places(
@@ -104,12 +119,9 @@ def _places(
 ) -> dict[Buffer, tuple[int, Dim]]:
     """For each buffer the word of the argument array that holds its base, and the bytes from there."""
     words = {name: abi.FIRST_BINDING + n for n, name in enumerate(port_names(graph))}
-    places: dict[Buffer, tuple[int, Dim]] = {}
-    for value in walk(v for _, v in graph.outputs):
-        buffer = schedule.buffers.get(value)
-        if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
-            places[buffer] = (abi.CONSTS, blobs[value.op.blob])
-    for buffer in {b for x in schedule.launches for b in x.call.buffers}:
+    places = dict(_constants(schedule, blobs))
+    touched = {b for x in schedule.everywhere for b in x.call.buffers}
+    for buffer in touched | {x.flag for x in schedule.nests}:
         match buffer.space:
             case Space.INPUT | Space.OUTPUT:
                 places[buffer] = (words[buffer.name], 0)
@@ -118,6 +130,17 @@ def _places(
             case _:
                 pass
     return places
+
+
+def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[Buffer, tuple[int, Dim]]]:
+    """Where the constants of a graph and its regions lie."""
+    for value in walk(v for _, v in schedule.graph.outputs):
+        buffer = schedule.buffers.get(value)
+        if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
+            yield buffer, (abi.CONSTS, blobs[value.op.blob])
+    for nest in schedule.nests:
+        for part in nest.parts:
+            yield from _constants(part, blobs)
 
 
 def text(lowered: Lowered, target: processors.Processor) -> str:
@@ -155,9 +178,10 @@ def compile_lowered(
             lowered.arena_bytes,
             lowered.schedule.tables.bytes,
             scratch_bytes(lowered),
-            tuple(c.name for c in lowered.module.calls),
+            tuple(x.name for x in lowered.module.steps),
             entries,
             assertions=lowered.module.assertions,
+            inside=lowered.module.inside,
         ),
         image,
     )

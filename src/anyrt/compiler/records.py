@@ -12,11 +12,12 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
 from anyrt.plan.program import Compiled
-from anyrt.schedule.fuse import Schedule, port_names
+from anyrt.schedule.fuse import port_names
 from anyrt.schedule.labels import Layers, distinct
-from anyrt.schedule.versions import versions
+from anyrt.schedule.launch import Nest, Schedule
 
 COPY = "copy"
+TURNS, WAYS = "loop", "conditional"
 TENSORS = frozenset({Space.INPUT, Space.OUTPUT, Space.ARENA})
 
 
@@ -27,27 +28,39 @@ def with_records(compiled: Compiled, lowered: Lowered) -> Compiled:
 
 
 def kernel_records(lowered: Lowered) -> tuple[KernelRecord, ...]:
-    """A record for each kernel of every version, in the order of the program's names."""
-    pairs = zip(versions(lowered.graph), lowered.schedules, strict=True)
-    return tuple(record for version, schedule in pairs for record in _of_version(version.graph, schedule))
+    """A record for each step of every version, in the order of the program's names."""
+    return tuple(record for schedule in lowered.schedules for record in _of_graph(schedule, {}))
 
 
-def _of_version(graph: Graph, schedule: Schedule) -> Iterator[KernelRecord]:
+def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:
+    """Those of a graph and its regions; `around`: the tensors of the graphs around it."""
+    graph = schedule.graph
     layers = Layers.in_graph(graph)
-    tensors = _tensors(graph, schedule, layers)
-    for launch in schedule.launches:
-        written = {launch.group.buffer.name, *(b.name for _, b in launch.group.also)}
-        buffers = launch.call.buffers
-        touched = [b for b in buffers if b.space in TENSORS]
+    tensors = {**_tensors(graph, schedule, layers), **around}
+    for step in schedule.steps:
+        if isinstance(step, Nest):
+            yield from _of_nest(step, tensors)
+            continue
+        touched = [b for b in step.call.buffers if b.space in TENSORS]
+        written = {b.name for b in step.written}
+        for name in written:  # a copy for the next turn of a loop is no value of its own
+            tensors.setdefault(name, TensorRecord(name, "", step.root.dtype, step.root.shape))
         yield KernelRecord(
-            COPY if launch.group.copy else launch.kind,
-            str(launch.tuning),
-            launch.tuning.tactic,
-            tuple(layers.computed(launch)),
+            COPY if step.group.copy else step.kind,
+            str(step.tuning),
+            step.tuning.tactic,
+            tuple(layers.computed(step)),
             tuple(tensors[b.name] for b in touched if b.name not in written),
             tuple(tensors[b.name] for b in touched if b.name in written),
-            tuple(_weights(buffers)),
+            tuple(_weights(step.call.buffers)),
         )
+
+
+def _of_nest(nest: Nest, tensors: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:
+    yield from _of_graph(nest.before, tensors)
+    yield KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (tensors[nest.flag.name],), (), ())
+    for body in nest.bodies:
+        yield from _of_graph(body, tensors)
 
 
 def _tensors(graph: Graph, schedule: Schedule, layers: Layers) -> Mapping[str, TensorRecord]:
@@ -58,9 +71,10 @@ def _tensors(graph: Graph, schedule: Schedule, layers: Layers) -> Mapping[str, T
         for port, (name, value) in zip(port_names(graph), ends, strict=True)
     }
     inner = {v: b for v, b in schedule.buffers.items() if b.space is Space.ARENA}
-    names = distinct((_tensor_name(graph, v, layers.of[v]) for v in inner), (r.name for r in found.values()))
+    called = (_tensor_name(graph, v, layers.of.get(v, "")) for v in inner)
+    names = distinct(called, (r.name for r in found.values()))
     for (value, buffer), name in zip(inner.items(), names, strict=True):
-        layer = layers.of[value] if value in graph.names else ""
+        layer = layers.of.get(value, "") if value in graph.names else ""
         found[buffer.name] = TensorRecord(name, layer, value.dtype, value.shape)
     return found
 

@@ -20,8 +20,8 @@ from anyrt.ir.visit import parts
 from anyrt.plan.report import KernelTraffic, Report, StoredTensor
 from anyrt.prims.reshape import elements_of
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Launch
 from anyrt.schedule.labels import Layers
+from anyrt.schedule.launch import Launch
 from anyrt.schedule.versions import serving, versions
 
 MUCH = 200_000  # characters of a kernel's text, above which the report says why

@@ -17,7 +17,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.statements import stores
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Launch
+from anyrt.schedule.launch import Launch
 
 MEMORY = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
 

@@ -34,7 +34,7 @@ from anyrt.ir.program import Call, Guarded
 from anyrt.ir.statements import buffers_of
 from anyrt.plan.pool import Threads
 from anyrt.schedule.cost import Sizes
-from anyrt.schedule.fuse import Schedule
+from anyrt.schedule.launch import Schedule
 from anyrt.schedule.measure import BUDGETS, Budget, fastest, measure
 from anyrt.schedule.tuning import MODEL, Tuning
 from anyrt.schedule.variants import Task, Variant, described, tasks, variants

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import starmap
+from itertools import count, starmap
 from math import prod
 from typing import Final
 
@@ -29,16 +29,17 @@ from anyrt.core.dims import evaluate
 from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.compute import Nested
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
-from anyrt.ir.program import Guarded
+from anyrt.ir.program import Guarded, every
 from anyrt.ir.statements import stores
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
-from anyrt.schedule.fuse import Launch, Schedule
+from anyrt.schedule.launch import Launch, Nest, Schedule
 from anyrt.schedule.layout import Layout, row_major
-from anyrt.schedule.versions import originals, serving, versions
+from anyrt.schedule.versions import originals, serving
 
 SEED: Final = 20
 NARROW: Final = frozenset({DataType.HALF, DataType.BF16, DataType.FP8})  # what strips round in scratch
@@ -101,7 +102,7 @@ def verify(
         loaded = load(lowered, target, told)
     found: dict[str, Mismatch] = {}
     checks = [_Check(loaded, sizes, seed) for sizes in sizes_list]
-    total, done = sum(len(c.schedule.launches) for c in checks), 0
+    total, done = sum(len([*c.schedule.everywhere]) for c in checks), 0
     with progress.counted(VERIFYING) as told:
         told(0, total)
         for check in checks:
@@ -152,22 +153,43 @@ class _Check:
 
     def run(self) -> Iterator[tuple[int, list[Mismatch]]]:
         """How many kernels were run, with what differs, each time that a tensor is complete."""
-        held = self._leaves()
-        number = sum(len(v.calls) for v in self._versions[: self.version])
-        for launches in _writers(self.schedule.launches):
-            made = self._made(launches)
-            stops = {v: a for v, a in held.items() if v not in made.values() or self._is_copy(launches)}
-            on_the_way = NARROW if any(x.group.strip is not None for x in launches) else frozenset()
-            references = {v: reference(v, stops, self.sizes, on_the_way) for v in made.values()}
-            self._feed(launches, held)
-            for _ in launches:
-                self.trial.step(number)
-                number += 1
-            found: list[Mismatch] = []
-            for buffer, value in made.items():
-                found += self._compare(launches, buffer, value, references[value])
-                held[value] = cast(references[value].array, value.dtype)
-            yield len(launches), [*found, *self._overrun(launches)]
+        before = [x for v in self._versions[: self.version] for x in every(v.steps)]
+        yield from self._part(self.schedule, count(len(before)))
+
+    def _part(self, schedule: Schedule, numbers: Iterator[int]) -> Iterator[tuple[int, list[Mismatch]]]:
+        """The kernels of a graph, and of its regions, which get random numbers as the graph does; `numbers`:
+        those of steps."""
+        held = self._leaves(schedule.graph)
+        for steps in _writers(schedule.steps):
+            if isinstance(steps, Nest):
+                yield from self._part(steps.before, numbers)
+                next(numbers)
+                for body in steps.bodies:
+                    yield from self._part(body, numbers)
+                continue
+            yield len(steps), self._step(schedule, steps, held, numbers)
+
+    def _step(
+        self,
+        schedule: Schedule,
+        launches: Sequence[Launch],
+        held: dict[Value, Array],
+        numbers: Iterator[int],
+    ) -> list[Mismatch]:
+        """What differs of what some launches make together, which is `held` then."""
+        made = _made(schedule, launches)
+        is_copy = any(b not in schedule.buffers.values() for b in made)
+        stops = {v: a for v, a in held.items() if v not in made.values() or is_copy}
+        on_the_way = NARROW if any(x.group.strip is not None for x in launches) else frozenset()
+        references = {v: reference(v, stops, self.sizes, on_the_way) for v in made.values()}
+        self._feed(schedule, launches, held)
+        for _ in launches:
+            self.trial.step(next(numbers))
+        found: list[Mismatch] = []
+        for buffer, value in made.items():
+            found += self._compare(schedule, launches, buffer, value, references[value])
+            held[value] = cast(references[value].array, value.dtype)
+        return [*found, *self._overrun(schedule, launches)]
 
     @cached_property
     def trial(self) -> Trial:
@@ -185,42 +207,37 @@ class _Check:
     def schedule(self) -> Schedule:
         return self.loaded.lowered.schedules[self.version]
 
-    @cached_property
-    def graph(self) -> Graph:
-        return versions(self.loaded.lowered.graph)[self.version].graph
-
-    def _leaves(self) -> dict[Value, Array]:
-        """Inputs and constants, as stored."""
-        feeds = random_inputs(self.graph, self.sizes, self.seed)
-        held = {value: feeds[name] for name, value in self.graph.inputs}
-        for value in walk(v for _, v in self.graph.outputs):
+    def _leaves(self, graph: Graph) -> dict[Value, Array]:
+        """Inputs, constants, and what regions leave in memory, as stored."""
+        feeds = random_inputs(graph, self.sizes, self.seed)
+        held, rng = {value: feeds[name] for name, value in graph.inputs}, np.random.default_rng(self.seed)
+        for value in walk(v for _, v in graph.outputs):
             if isinstance(value.op, Const):
                 held[value] = value.op.blob.data.reshape(value.op.shape)
+            elif isinstance(value.compute, Nested):
+                shape = tuple(evaluate(d, self.sizes) for d in value.shape)
+                held[value] = random_array(rng, value.dtype, shape)
         return held
 
-    def _made(self, launches: Sequence[Launch]) -> dict[Buffer, Value]:
-        """The buffers that kernels write, with what lies in each."""
-        owners = {b: v for v, b in self.schedule.buffers.items()}
-        buffers = {b: None for x in launches for b in _written(x) if b.space in MEMORY}
-        return {b: owners.get(b, launches[0].makes[0]) for b in buffers}
-
-    def _is_copy(self, launches: Sequence[Launch]) -> bool:
-        return any(b not in self.schedule.buffers.values() for b in self._made(launches))
-
-    def _feed(self, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
+    def _feed(self, schedule: Schedule, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
+        """Write what the launches may read; where values share memory, those that they do read come last."""
         touched = {b for x in launches for b in x.call.buffers}
-        for value, buffer in self.schedule.buffers.items():
+        read = {a for x in launches for v in (*x.makes, *x.inlined) for a in (v, *v.args)}
+        for value in sorted(schedule.buffers, key=read.__contains__):
+            buffer = schedule.buffers[value]
             if buffer in touched and value in held and buffer.space is not Space.CONST:
-                self.trial.write(buffer, self._layout(value).stored(held[value]), value.dtype)
-
-    def _layout(self, value: Value) -> Layout:
-        return self.schedule.layouts.get(value) or row_major(value.shape)
+                self.trial.write(buffer, _layout(schedule, value).stored(held[value]), value.dtype)
 
     def _compare(
-        self, launches: Sequence[Launch], buffer: Buffer, value: Value, wanted: Bounded
+        self,
+        schedule: Schedule,
+        launches: Sequence[Launch],
+        buffer: Buffer,
+        value: Value,
+        wanted: Bounded,
     ) -> Iterator[Mismatch]:
-        layout = self.schedule.layouts.get(value) if buffer == self.schedule.buffers.get(value) else None
-        layout = layout or row_major(value.shape)
+        known = buffer == schedule.buffers.get(value)
+        layout = _layout(schedule, value) if known else row_major(value.shape)
         shape = tuple(wanted.array.shape[k] for k in layout.order)
         got = layout.read(self.trial.read(buffer, value.dtype, shape))
         wrong = differing(got, wanted, value.dtype)
@@ -229,24 +246,27 @@ class _Check:
             allowed = SAFETY * float(np.broadcast_to(wanted.error, wrong.shape)[first])
             element = Element(first, str(got[first]), f"{wanted.array[first]} ± {allowed:.3g}")
             launch = _maker(launches, value, first, self.sizes)
-            yield self._mismatch(launch, element, f"{int(wrong.sum())} of {wrong.size} elements differ")
+            finding = f"{int(wrong.sum())} of {wrong.size} elements differ"
+            yield self._mismatch(schedule, launch, element, finding)
 
-    def _overrun(self, launches: Sequence[Launch]) -> Iterator[Mismatch]:
+    def _overrun(self, schedule: Schedule, launches: Sequence[Launch]) -> Iterator[Mismatch]:
         blocks = self.trial.overrun()
         if blocks:
             self.trial.mend()
-            yield self._mismatch(launches[-1], None, f"it writes behind {', '.join(blocks)}")
+            yield self._mismatch(schedule, launches[-1], None, f"it writes behind {', '.join(blocks)}")
 
-    def _mismatch(self, launch: Launch, element: Element | None, finding: str) -> Mismatch:
-        graph = self.loaded.lowered.graph
-        origin = originals(graph, self.graph)
-        values = [origin[v] for v in (*launch.makes, *launch.inlined) if v in origin]
+    def _mismatch(
+        self, schedule: Schedule, launch: Launch, element: Element | None, finding: str
+    ) -> Mismatch:
+        graph, mine = self.loaded.lowered.graph, schedule.graph
+        origin = originals(graph, mine) if schedule is self.schedule else {}
+        values = [v for v in (*launch.makes, *launch.inlined) if schedule is not self.schedule or v in origin]
         return Mismatch(
             kernel=launch.kernel.name,
             text=print_kernels([launch.kernel]),
-            layers=tuple(dict.fromkeys(graph.name(v) for v in values)),
-            values=frozenset(values),
-            inputs=tuple(starmap(_describe, random_inputs(self.graph, self.sizes, self.seed).items())),
+            layers=tuple(dict.fromkeys(mine.name(v) for v in values)),
+            values=frozenset(origin.get(v, v) for v in values),
+            inputs=tuple(starmap(_describe, random_inputs(mine, self.sizes, self.seed).items())),
             seed=self.seed,
             sizes=tuple(self.sizes.items()),
             finding=finding,
@@ -286,16 +306,33 @@ def _written(launch: Launch) -> list[Buffer]:
     return [s.buffer for s in stores(launch.kernel.body)]
 
 
-def _writers(launches: Sequence[Launch]) -> list[list[Launch]]:
+def _made(schedule: Schedule, launches: Sequence[Launch]) -> dict[Buffer, Value]:
+    """The buffers that kernels write, with what lies in each."""
+    owners = {b: v for v, b in schedule.buffers.items()}
+    owners |= {schedule.buffers[v]: v for x in launches for v in x.makes if v in schedule.buffers}
+    buffers = {b: None for x in launches for b in _written(x) if b.space in MEMORY}
+    return {b: owners.get(b, launches[0].makes[0]) for b in buffers}
+
+
+def _layout(schedule: Schedule, value: Value) -> Layout:
+    return schedule.layouts.get(value) or row_major(value.shape)
+
+
+def _writers(steps: Sequence[Launch | Nest]) -> list[list[Launch] | Nest]:
     """Kernels in order, those together that write parts of one buffer."""
-    groups: list[list[Launch]] = []
+    groups: list[list[Launch] | Nest] = []
+    together: list[Launch] = []
     last: frozenset[Buffer] = frozenset()
-    for launch in launches:
-        buffers = frozenset(b for b in _written(launch) if b.space in MEMORY)
-        if groups and buffers & last:
-            groups[-1].append(launch)
-        else:
-            groups.append([launch])
+    for step in steps:
+        if isinstance(step, Nest):
+            groups.append(step)
+            last = frozenset()
+            continue
+        buffers = frozenset(b for b in _written(step) if b.space in MEMORY)
+        if buffers.isdisjoint(last):
+            together = []
+            groups.append(together)
+        together.append(step)
         last = buffers
     return groups
 

@@ -300,6 +300,27 @@ GRAPH: dict[int, tuple[str, str, str]] = {
         "A condition that the network asserts does not hold",
         "feed what the message of the layer asks for",
     ),
+    411: (
+        "loop or conditional incomplete",
+        "A loop has one COUNT, one WHILE or both, a conditional has one condition, and each is known before "
+        "what depends on it",
+        "add what is missing, once",
+    ),
+    412: (
+        "loop does not end",
+        "A loop that no COUNT limits has taken its `max_trips` turns, and wants another one",
+        "raise max_trips, or make the WHILE condition false",
+    ),
+    413: (
+        "more turns than room",
+        "A loop output that concatenates has a place for each turn, as many as its length says",
+        "give the loop output a greater length",
+    ),
+    414: (
+        "tensor of the inside of a loop or conditional",
+        "What is computed inside a loop or conditional is read outside by its outputs alone",
+        "pass it through add_loop_output, or add_output of the conditional",
+    ),
 }
 
 PROFILES: dict[int, tuple[str, str, str]] = {

@@ -29,6 +29,16 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
+class Nested(Given):
+    """What the regions of a primitive leave in memory, whose first operand is a bool. `turns`: the first
+    operands, one for each result, are states, and the one region makes new ones of them as long as the bool
+    among them is true; else the bool chooses one of two regions. `name`: what a person calls all this."""
+
+    turns: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Border:
     """`value` wherever an axis is less than `lo`, or `hi` and less, from its ends."""
 

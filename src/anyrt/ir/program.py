@@ -1,8 +1,9 @@
 """The host program: what one native call of an engine does, between its kernels.
 
-A `Module` has kernels that fill tables when sizes change, and versions of an inference, each a list of calls
-behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel. Nothing
-here is code of a processor; a backend encodes a module (backends/cpu/bytecode.py).
+A `Module` has kernels that fill tables when sizes change, and versions of an inference, each a list of steps
+behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel; `Turns`
+and `Ways` take other steps again, or some of them. Nothing here is code of a processor; a backend encodes a
+module (backends/cpu/bytecode.py).
 
     sizes:
       n 1..64
@@ -19,8 +20,9 @@ here is code of a processor; a backend encodes a module (backends/cpu/bytecode.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from anyrt.core.dims import Dim, Sym, add
 from anyrt.core.dimtext import print_dim
@@ -68,11 +70,51 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Steps that are taken again as long as the bool in `flag` is true."""
+
+    name: str
+    flag: Buffer
+    body: Sequence[Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The steps `then` where the bool in `flag` is true, else `otherwise`."""
+
+    name: str
+    flag: Buffer
+    then: Sequence[Step]
+    otherwise: Sequence[Step]
+
+
+Step: TypeAlias = Call | Turns | Ways
+
+
+def inside(step: Step) -> tuple[Step, ...]:
+    """The steps that a step consists of."""
+    match step:
+        case Call():
+            return ()
+        case Turns(body=body):
+            return tuple(body)
+        case Ways(then=then, otherwise=otherwise):
+            return (*then, *otherwise)
+
+
+def every(steps: Iterable[Step]) -> Iterator[Step]:
+    """All steps in order, each before those inside it."""
+    for step in steps:
+        yield step
+        yield from every(inside(step))
+
+
+@dataclass(frozen=True, slots=True)
 class Guarded:
-    """The calls of an inference in order, for sizes that make `guard` other than 0."""
+    """The steps of an inference in order, for sizes that make `guard` other than 0."""
 
     guard: Dim
-    calls: Sequence[Call]
+    steps: Sequence[Step]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +135,20 @@ class Module:
         return tuple(Call(k, k.name) for k in self.tables)
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of all versions, in the order in which `step` counts them."""
+        return tuple(s for v in self.versions for s in every(v.steps))
+
+    @property
+    def inside(self) -> tuple[tuple[int, int], ...]:
+        """The numbers of the steps that others are inside of, and how many these are."""
+        found = ((n, sum(1 for _ in every(inside(x)))) for n, x in enumerate(self.steps))
+        return tuple((n, count) for n, count in found if count)
+
+    @property
     def calls(self) -> tuple[Call, ...]:
-        """The calls of all versions, in the order in which `step` counts them."""
-        return tuple(c for v in self.versions for c in v.calls)
+        """The calls among them."""
+        return tuple(s for s in self.steps if isinstance(s, Call))
 
     @property
     def assertions(self) -> tuple[Assertion, ...]:
@@ -131,7 +184,22 @@ def _lines(module: Module) -> Iterator[str]:
         yield from map(print_call, module.fills)
     for version in module.versions:
         yield "run:" if version.guard == 1 else f"run when {print_dim(version.guard)}:"
-        yield from map(print_call, version.calls)
+        yield from _steps(version.steps, "")
+
+
+def _steps(steps: Iterable[Step], indent: str) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case Call():
+                yield indent + print_call(step)
+            case Turns(name, flag, body):
+                yield f"{indent}  {name} while {flag.name}:"
+                yield from _steps(body, f"{indent}  ")
+            case Ways(name, flag, then, otherwise):
+                yield f"{indent}  {name} if {flag.name}:"
+                yield from _steps(then, f"{indent}  ")
+                yield f"{indent}  else:"
+                yield from _steps(otherwise, f"{indent}  ")
 
 
 def _memory(module: Module, buffer: Buffer) -> str:

@@ -256,6 +256,8 @@ class Op(Generic[A]):
     tensors' scales);
     otherwise their codes are copied.
     coded: INT8 operands and results are codes here, whatever dynamic ranges they have.
+    within: the class of a part of the network, as ILoop, that has the add methods; "" for the network itself.
+    What such an operator means, the part as a whole says (api/parts.py).
     exchanges: what it gives depends on how many ranks run it, of which there is one.
     removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.
     """
@@ -282,6 +284,7 @@ class Op(Generic[A]):
     queries: tuple[Query[A], ...] = ()
     coded: bool = False
     exchanges: bool = False
+    within: str = ""
 
     @property
     def owner(self) -> str:

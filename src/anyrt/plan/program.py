@@ -30,8 +30,9 @@ class Program:
 
     `slots`: values that run() reads behind the bindings, with room for `frames` words behind them.
     `arena_bytes`, `table_bytes`, `scratch_bytes` (per thread): memory for given sizes. `kernels`: names in
-    the order of step(). `entries`: (name, offset in the image). `about`: what else is told of the kernels
-    (see plan/kernels.py). `assertions`: what runs find out, in the order of their statuses.
+    the order of step(); `inside`: for some of them how many that follow are inside it. `entries`: (name,
+    offset in the image). `about`: what else is told of the kernels (see plan/kernels.py). `assertions`: what
+    runs find out, in the order of their statuses.
     """
 
     slots: tuple[Dim, ...]
@@ -43,6 +44,7 @@ class Program:
     entries: tuple[tuple[str, int], ...]
     about: str = "[]"
     assertions: tuple[Assertion, ...] = ()
+    inside: tuple[tuple[int, int], ...] = ()
 
     def as_json(self) -> Json:
         """Plain values that `parse` reads."""
@@ -56,6 +58,7 @@ class Program:
             "entries": [[name, offset] for name, offset in self.entries],
             "about": self.about,
             "assertions": [[a.code, a.where, a.got, a.wanted, a.do] for a in self.assertions],
+            "inside": [list(pair) for pair in self.inside],
         }
 
     @staticmethod
@@ -63,7 +66,8 @@ class Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
         names = ("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about", "assertions")
-        slots, frames, arena, tables, scratch, kernels, entries, about, assertions = reader.fields(*names)
+        found = reader.fields(*names, "inside")
+        slots, frames, arena, tables, scratch, kernels, entries, about, assertions, inside = found
         return Program(
             tuple(parse_dim(x.text(), symbols, x.where) for x in slots.items(MAX_SLOTS)),
             frames.integer(0, MAX_FRAMES),
@@ -74,7 +78,13 @@ class Program:
             tuple(_entry(x) for x in entries.items(MAX_KERNELS)),
             about.text(),
             tuple(_assertion(x) for x in assertions.items(MAX_KERNELS)),
+            tuple(_pair(x) for x in inside.items(MAX_KERNELS)),
         )
+
+
+def _pair(reader: Reader) -> tuple[int, int]:
+    step, count = (x.integer(0, MAX_KERNELS) for x in reader.exactly(2))
+    return step, count
 
 
 def _entry(reader: Reader) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from anyrt.ir.prim import Prim
 from anyrt.ir.text import Vocabulary
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
+from anyrt.prims.chosen import Chosen
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
@@ -18,6 +19,7 @@ from anyrt.prims.map import Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import Reduce
+from anyrt.prims.repeated import Repeated
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import Scatter
@@ -42,6 +44,8 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Scan,
     Scatter,
     Ranked,
+    Repeated,
+    Chosen,
     Checked,
     Asserted,
 )

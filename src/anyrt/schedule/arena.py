@@ -34,12 +34,12 @@ def buffer_bytes(buffer: Buffer) -> Dim:
     return mul(floordiv(add(mul(buffer.entries, each), ALIGN - 1), ALIGN), ALIGN)
 
 
-def arrange(steps: Sequence[Step], instead: Mapping[Buffer, Buffer] | None = None) -> Arena:
-    """Offsets for the arena buffers of a run of kernels, each given as (written, read). `instead`: buffers
-    that take the place of another one, which the kernel that writes them reads for the last time."""
-    last = {
-        b: n for n, (written, read) in enumerate(steps) for b in (*written, *read) if b.space is Space.ARENA
-    }
+def arrange(
+    steps: Sequence[Step], last: Mapping[Buffer, int], instead: Mapping[Buffer, Buffer] | None = None
+) -> Arena:
+    """Offsets for the arena buffers of a run of kernels, each given as (written, read). `last`: the last step
+    that needs each. `instead`: buffers that take the place of another one, which the kernel that writes them
+    reads for the last time."""
     lives = _lives(steps, last, instead or {})
     sizes = {life.owner: buffer_bytes(life.owner) for life in lives}
     known = len(lives) <= MOST and all(isinstance(size, int) for size in sizes.values())

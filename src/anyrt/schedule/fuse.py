@@ -10,91 +10,38 @@ buffers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, zip_longest
 from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Contracted, Elements, Folded, Given, Pieced
-from anyrt.ir.graph import Graph, Shape, Value, walk
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced
+from anyrt.ir.graph import Graph, Node, Shape, Type, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Finding
 from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
+from anyrt.schedule.launch import Launch, Nest, Schedule
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.layouts import layouts
 from anyrt.schedule.naive import Builder
+from anyrt.schedule.nest import Around, nest
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.pieces import pieces
 from anyrt.schedule.storage import PACKED
 from anyrt.schedule.strategies import STRATEGIES, Strategies
-from anyrt.schedule.strategies.step import Trace
 from anyrt.schedule.stripkernel import Piece, joined
 from anyrt.schedule.strips import ANY, Cut, Strip, strips
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """The call of a kernel that computes a group, with the values that are inlined in it. It is called by its
-    number, and by its layers when all of an engine's are known (labels.py). `kind`: the strategy that made
-    the kernel, with pieces as `tuning` says."""
-
-    call: Call
-    group: Group
-    inlined: tuple[Value, ...]
-    kind: str
-    tuning: Tuning
-
-    @property
-    def name(self) -> str:
-        """What to call it, in every listing."""
-        return self.call.name
-
-    @property
-    def root(self) -> Value:
-        """What tunings call it by."""
-        return self.group.root
-
-    @property
-    def makes(self) -> tuple[Value, ...]:
-        """The values that it writes (a part of)."""
-        return self.group.makes
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel on its own buffers."""
-        return self.call.bound
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """Calls in order, the tables they need (shared with other versions), where values lie, and how where that
-    is not the usual way, what was not fused, and how many kernels were made for it, those that were refused
-    included. `builder`: what makes a launch's kernel once more."""
-
-    launches: tuple[Launch, ...]
-    tables: Tables
-    buffers: Mapping[Value, Buffer]
-    layouts: Mapping[Value, Layout]
-    refused: tuple[Stored, ...]
-    made: int
-    builder: Callable[[Launch], Builder]
-
-    def trace(self, launch: Launch) -> list[Trace]:
-        """The launch's kernel after each step of its strategy, or why the step did not apply. Of what is made
-        in strips: the kernels of a strip, joined."""
-        if launch.group.strip is not None:
-            return [Trace("strips", launch.kernel)]
-        return self.builder(launch).traced()
 
 
 @dataclass(slots=True)
@@ -120,6 +67,7 @@ class Fusion:
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
     number: int = 0  # of the next tensor that is stored
+    nests: dict[Node, Nest] = field(default_factory=dict)
     assertions: dict[Value, Assertion] = field(default_factory=dict)
     strips: dict[Value, Strip] = field(default_factory=dict)
     parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
@@ -133,24 +81,19 @@ class Fusion:
         self.order = {v: k for k, v in enumerate(walk((*judged, *outputs)))}
         self._leaves()
         self._outputs()
+        self._nested()
         for stored in partition(self.graph, self.sizes, self.alone, self.machine):
             self._store(stored)
         self._judged()
         if not self.parts:
             self._cut()
-        launches = self._launches()
-        if marked := _marked(launches):
-            launches = [replace(x, call=_rebound(x.call, marked)) for x in launches]
-        buffers = {v: marked.get(b, b) for v, b in self.buffers.items()}
-        return Schedule(
-            tuple(launches),
-            self.tables,
-            buffers,
-            self.layouts,
-            tuple(self.refused),
-            len(self.made),
-            self._again,
+        steps = tuple(self._steps())
+        refused, made = tuple(self.refused), len(self.made)
+        found = Schedule(
+            self.graph, steps, self.tables, self.buffers, self.layouts, refused, made, self._again
         )
+        marked = _marked(found.everywhere)
+        return found.on(marked) if marked else found
 
     def _judged(self) -> None:
         """What conditions on data find is stored; a constant is judged here."""
@@ -179,7 +122,7 @@ class Fusion:
         for value in self.order:
             match value.compute:
                 case Given(constant=True, literal=None):
-                    name, size = f"const{len(self.buffers)}", product(value.shape)
+                    name, size = f"const{self._next()}", product(value.shape)
                     self.buffers[value] = Buffer(name, value.dtype, Space.CONST, size)
 
     def _updates(self) -> None:
@@ -203,6 +146,22 @@ class Fusion:
                 self.past[buffer] = past[value]
             self.buffers.setdefault(value, buffer)
 
+    def _nested(self) -> None:
+        """What regions read lies in memory, and so do their results. What a state is at first is made in its
+        place where nothing else reads it."""
+        uses = Counter(a for node in dict.fromkeys(v.node for v in self.order) for a in node.args)
+        for node in dict.fromkeys(v.node for v in self.order if isinstance(v.compute, Nested)):
+            results = [Value(node, k) for k in range(len(node.types))]
+            for result in results:
+                self.buffers.setdefault(result, self._fresh(result.type))
+            how = Value(node).compute
+            states = results if isinstance(how, Nested) and how.turns else []
+            for arg, state in zip_longest(node.args, states):
+                if state is not None and uses[arg] == 1 and not isinstance(arg.compute, Given):
+                    self.buffers.setdefault(arg, self.buffers[state])
+                if not isinstance(arg.compute, Given):
+                    self._store(Stored(arg, "a region reads it"))
+
     def _output(self, name: str, value: Value) -> Buffer:
         if value in self.parts:
             return self.parts[value][1]
@@ -211,11 +170,17 @@ class Fusion:
     def _store(self, stored: Stored) -> None:
         value = stored.value
         if value not in self.buffers:
-            number = max(self.number, len(self.buffers))
-            self.number = number + 1
-            size = product(self._roomy(value.shape))
-            self.buffers[value] = Buffer(f"v{number}", value.dtype, Space.ARENA, size)
+            self.buffers[value] = self._fresh(replace(value.type, shape=self._roomy(value.shape)))
             self.refused.append(stored)
+
+    def _fresh(self, of: Type) -> Buffer:
+        return Buffer(f"v{self._next()}", of.dtype, Space.ARENA, product(of.shape))
+
+    def _next(self) -> int:
+        """A number that no other tensor of this graph, nor of one inside it, has."""
+        number = max(self.number, len(self.buffers))
+        self.number = number + 1
+        return number
 
     def _roomy(self, shape: Shape) -> Shape:
         return (*shape[:-1], self.apart.get(shape[-1], shape[-1])) if shape else shape
@@ -236,27 +201,51 @@ class Fusion:
 
     # ---- kernels ------------------------------------------------------------------------------
 
-    def _launches(self) -> list[Launch]:
+    def _steps(self) -> list[Launch | Nest]:
         while True:
-            stored = [v for v, b in self.buffers.items() if b.space is Space.ARENA]
+            nested = {x for v in self.order if isinstance(v.compute, Nested) for x in (v, *v.args)}
+            stored = [v for v, b in self.buffers.items() if b.space is Space.ARENA and v not in nested]
             chosen = layouts(self.graph, stored, self.sizes)
             self.layouts = {**chosen, **self._apart_rows(stored), **self.given}
-            launches: list[Launch] = []
+            steps: list[Launch | Nest] = []
             refusals: dict[Value, Refusal] = {}
-            # Where it is empty there is nothing to do.
-            groups = [g for g in self._groups(self._hosts()) if 0 not in g.root.shape]
+            groups = list(self._groups(self._hosts()))
             if not self.made:
                 self.told(0, len(groups))
             for number, group in enumerate(groups):
                 try:
-                    launches.append(self._build(group, number))
+                    steps.append(self._step(group, number))
                 except Refusal as refusal:
                     refusals.setdefault(refusal.value, refusal)
                 self.told(number + 1, len(groups))
             if not refusals:
-                return launches
+                return steps
             for refused in refusals.values():
                 self._refuse(refused)
+
+    def _step(self, group: Group | Node, number: int) -> Launch | Nest:
+        if isinstance(group, Group):
+            return self._build(group, number)
+        if group not in self.nests:
+            around = Around(self._region, port_names, self._fresh, self.buffers)
+            self.nests[group] = nest(group, around)
+        return self.nests[group]
+
+    def _region(self, graph: Graph) -> Schedule:
+        """The schedule of a region, or of copies for one."""
+        inner = Fusion(
+            graph,
+            self.sizes,
+            self.machine,
+            frozenset(),
+            tables=self.tables,
+            strategies=self.strategies,
+            is_whole=False,
+            number=self._next(),
+        )
+        found = inner.schedule()
+        self.number = inner._next()
+        return found
 
     def _refuse(self, refusal: Refusal) -> None:
         """First refused, a value gets a buffer; refused by the kernel that was to fold it besides, a
@@ -327,7 +316,7 @@ class Fusion:
         if cut.strip.root in self.layouts:
             given[made] = self.layouts[cut.strip.root]
         inner = self._within(cut, graph, given, {made: part})
-        calls = [x.call.bound for x in inner.schedule().launches]
+        calls = [x.call.bound for x in inner.schedule().everywhere]
         looking, leaves = self._looking(cut)
         swap = self._leaves_of(cut, inner) | leaves
         if copying is None:
@@ -339,7 +328,7 @@ class Fusion:
         if cut.last:  # they are there
             return Piece(cut, calls, swap, looking=looking)
         filling = self._within(cut, before, {copied: layout}, {})
-        copies = [x.call.bound for x in filling.schedule().launches]
+        copies = [x.call.bound for x in filling.schedule().everywhere]
         swap |= self._leaves_of(cut, filling) | {filling.buffers[copied]: own}
         return Piece(cut, calls, swap, copies, looking, own)
 
@@ -349,7 +338,7 @@ class Fusion:
         if graph is None:
             return [], {}
         inner = self._within(cut, graph, {}, {})
-        calls = [x.call.bound for x in inner.schedule().launches]
+        calls = [x.call.bound for x in inner.schedule().everywhere]
         ((_, seen),) = graph.outputs
         return [with_buffers(k, {inner.buffers[seen]: ANY}) for k in calls], self._leaves_of(cut, inner)
 
@@ -418,7 +407,8 @@ class Fusion:
         )
 
     def _again(self, launch: Launch) -> Builder:
-        return self._builder(launch.group, launch.call.name)
+        group = launch.group  # before it was found to write past the caches
+        return self._builder(replace(group, buffer=replace(group.buffer, nontemporal=0)), launch.call.name)
 
     def _hosts(self) -> dict[Value, Value]:
         """Reductions that several kernels read are folded by one of them that folds over the same loops and
@@ -464,7 +454,17 @@ class Fusion:
             if v not in self.buffers or v is root:
                 todo += v.args
 
-    def _groups(self, hosts: Mapping[Value, Value]) -> Iterator[Group]:
+    def _groups(self, hosts: Mapping[Value, Value]) -> Iterator[Group | Node]:
+        """What computes anything: where it is empty there is nothing to do."""
+        nodes: set[Node] = set()
+        for group in self._all_groups(hosts):
+            if isinstance(group, Node) and group not in nodes:
+                nodes.add(group)
+                yield group
+            elif isinstance(group, Group) and 0 not in group.root.shape:
+                yield group
+
+    def _all_groups(self, hosts: Mapping[Value, Value]) -> Iterator[Group | Node]:
         done: set[Value] = set()
         guests: dict[Value, list[Value]] = {}
         for guest, host in hosts.items():
@@ -483,6 +483,9 @@ class Fusion:
             ):
                 continue
             done.add(value)
+            if isinstance(value.compute, Nested):
+                yield value.node
+                continue
             # Parts of 4-bit elements may share a byte, so that no kernel could write one alone.
             how = value.compute
             if isinstance(how, Pieced) and value.dtype not in PACKED:
@@ -538,18 +541,12 @@ class _Refused:
     reason: str
 
 
-def _marked(launches: Sequence[Launch]) -> dict[Buffer, Buffer]:
+def _marked(launches: Iterable[Launch]) -> dict[Buffer, Buffer]:
     """The outputs that some kernel writes past the caches, each with that mark."""
     marks: dict[Buffer, Dim] = {}
     for formal, actual in chain.from_iterable(x.call.binds.items() for x in launches):
         marks[actual] = maximum(formal.nontemporal, marks.get(actual, 0))
     return {b: replace(b, nontemporal=mark) for b, mark in marks.items() if mark != 0}
-
-
-def _rebound(call: Call, marked: Mapping[Buffer, Buffer]) -> Call:
-    """The call on marked outputs."""
-    bound = {b: call.binds.get(b, b) for b in buffers_in_order(call.kernel)}
-    return replace(call, binds=_different((b, marked.get(a, a)) for b, a in bound.items()))
 
 
 def _different(pairs: Iterable[tuple[Buffer, Buffer]]) -> dict[Buffer, Buffer]:

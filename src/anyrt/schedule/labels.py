@@ -17,44 +17,54 @@ from itertools import count
 from anyrt.core.lines import in_line
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.schedule.fuse import Launch, Schedule, port_names
+from anyrt.schedule.fuse import port_names
+from anyrt.schedule.launch import Launch, Nest, Schedule
 
 MOST = 100  # characters of a name, without the suffix
 ELSEWHERE = " (any sizes)"  # of the version that serves what the ones before it do not
 
 
-def labelled(
-    graphs: Sequence[Graph], schedules: Sequence[Schedule], taken: Iterable[str] = ()
-) -> tuple[Schedule, ...]:
-    """The schedules of an engine's versions with a name for each launch, like no other's and none of
+def labelled(schedules: Sequence[Schedule], taken: Iterable[str] = ()) -> tuple[Schedule, ...]:
+    """The schedules of an engine's versions with a name for each launch and nest, like no other's and none of
     `taken`. Kernels that several launches share are called as the first of them."""
     last = len(schedules) - 1
     wanted = [
         f"{name}{ELSEWHERE if 0 < n == last else ''}"
-        for n, (graph, schedule) in enumerate(zip(graphs, schedules, strict=True))
-        for name in _plain(graph, schedule)
+        for n, schedule in enumerate(schedules)
+        for name in _plain(schedule)
     ]
     names = distinct(wanted, taken)
-    return tuple(_renamed(schedule, names) for schedule in schedules)
+    return tuple(_renamed(schedule, names, {}) for schedule in schedules)
 
 
-def _plain(graph: Graph, schedule: Schedule) -> Iterator[str]:
-    """What each launch is called for itself."""
+def _plain(schedule: Schedule) -> Iterator[str]:
+    """What each launch is called for itself, and each nest, before what is inside."""
+    graph = schedule.graph
     layers, pieces = Layers.in_graph(graph), dict[Value, Iterator[int]]()
-    for launch in schedule.launches:
-        group = launch.group
-        name = joined([in_line(x) for x in layers.computed(launch)]) or graph.name(launch.makes[0])
+    for step in schedule.steps:
+        if isinstance(step, Nest):
+            yield in_line(step.name)
+            for part in step.parts:
+                yield from _plain(part)
+            continue
+        group = step.group
+        name = joined([in_line(x) for x in layers.computed(step)]) or graph.name(step.makes[0])
         piece = "" if group.whole is None else f"[{next(pieces.setdefault(group.whole, count()))}]"
         yield name + piece
 
 
-def _renamed(schedule: Schedule, names: Iterator[str]) -> Schedule:
-    kernels, launches = dict[int, Kernel](), list[Launch]()
-    for launch in schedule.launches:
-        call, name = launch.call, next(names)
+def _renamed(schedule: Schedule, names: Iterator[str], kernels: dict[int, Kernel]) -> Schedule:
+    steps = list[Launch | Nest]()
+    for step in schedule.steps:
+        name = next(names)
+        if isinstance(step, Nest):
+            before, *bodies = (_renamed(part, names, kernels) for part in step.parts)
+            steps.append(replace(step, name=name, before=before, bodies=tuple(bodies)))
+            continue
+        call = step.call
         kernel = kernels.setdefault(id(call.kernel), replace(call.kernel, name=name))
-        launches.append(replace(launch, call=replace(call, kernel=kernel, name=name)))
-    return replace(schedule, launches=tuple(launches))
+        steps.append(replace(step, call=replace(call, kernel=kernel, name=name)))
+    return replace(schedule, steps=tuple(steps))
 
 
 @dataclass(frozen=True, slots=True)

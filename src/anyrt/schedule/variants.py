@@ -9,7 +9,7 @@ from hashlib import sha256
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kerneltext import print_kernels
-from anyrt.schedule.fuse import Schedule
+from anyrt.schedule.launch import Schedule
 from anyrt.schedule.tuning import MODEL, Tuning, candidates
 from anyrt.schedule.versions import originals
 

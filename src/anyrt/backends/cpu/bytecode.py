@@ -3,7 +3,7 @@
     header     where each part begins, and the room that a call needs (`Header`)
     prepare    SIZE instructions for the slots, CALLs that fill tables, RETURN
     run        for each version: UNLESS its guard holds go to the next one, if it has one; CALLs; RETURN
-    calls      for each call of `run` where it stands and its version, for `step`
+    steps      for each step of `run` where it begins and ends, and its version, for `step`
     guards     the guard of each version
 
 An operand is two words: a word of the argument array (−1: none), and a number to add. A frame is how many
@@ -11,13 +11,14 @@ of its words are counted from a second word, how many it has, each as such a wor
 from a second one: which, and that word.
 
     RETURN status
-    UNLESS to, guard (operand)
+    UNLESS to, guard (operand): go to another place if that is 0
     SIZE   tokens, word to write, then pairs (Token, payload)
     SERIAL the kernel's place in bytes from the program's first word, its frame's place in words from the
            first frame, items, frame: a call so small that it runs in the calling thread
     CALL   the kernel's place, its frame's, items (operand), the work below which it runs in the calling
            thread, work in all, items a thread claims at once (operands), frame
     JUDGE  status, address (two operands to be added): returns the status unless the number there is FINE
+    TEST   to, address (two operands to be added): go to another place if the byte there is 0
 
 Behind the slots, the argument array has a word that is 1 while the frames are right, the bindings that these
 are right for, the frames, and what a JUDGE has found that was not FINE.
@@ -37,13 +38,14 @@ from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Call, Finding, Module
+from anyrt.ir.program import Call, Finding, Module, Step, Turns, Ways
 from anyrt.plan import abi
 
 ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
 NONE: Final = -1
 
 Operand = tuple[int, int]
+NEVER: Final[Operand] = (NONE, 0)  # a guard that does not hold
 
 
 class Code(enum.IntEnum):
@@ -55,6 +57,7 @@ class Code(enum.IntEnum):
     SIZE = 3
     SERIAL = 4
     JUDGE = 5
+    TEST = 6
 
 
 class Token(enum.IntEnum):
@@ -79,8 +82,8 @@ class Header(enum.IntEnum):
     PREPARE = 0
     RUN = 1
     STACK_WORDS = 2
-    CALLS = 3
-    CALL_TABLE = 4
+    STEPS = 3
+    STEP_TABLE = 4
     GUARD_TABLE = 5
     BINDINGS = 6
     RIGHT = 7
@@ -136,58 +139,81 @@ class _Encoder:
     filled: int = 0
     judged: int = 0
     stack_words: int = 1
+    run: list[int] = field(default_factory=list)
+    jumps: list[int] = field(default_factory=list)  # where in `run` a word says where to go, counted from it
+    places: list[tuple[int, int, int]] = field(default_factory=list)  # of steps: begin, end, version
     done: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def program(self) -> Encoded:
         """Header and parts; sizes come first, but only the calls tell which of them are needed."""
         guards = [self._operand(v.guard) for v in self.module.versions]
-        run, places = self._run(guards)
+        self._run(guards)
         tables = [w for c in self.module.fills for w in self._call(c, ALWAYS)]
         sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
         prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
         begin = len(Header) + len(prepare)
-        calls, right = begin + len(run), abi.slot_word(self.module.bindings, len(self.slots))
+        for at in self.jumps:
+            self.run[at] += begin
+        steps, right = begin + len(self.run), abi.slot_word(self.module.bindings, len(self.slots))
         words = [
             len(Header),
             begin,
             self.stack_words,
-            len(places),
-            calls,
-            calls + 2 * len(places),
+            len(self.places),
+            steps,
+            steps + 3 * len(self.places),
             self.module.bindings,
             right,
             right + 1 + self.module.bindings,
             right + 1 + self.module.bindings + self.filled,
             *prepare,
-            *self._moved(run, begin),
-            *(w for at, version in places for w in (begin + at, version)),
+            *self.run,
+            *(w for first, last, version in self.places for w in (begin + first, begin + last, version)),
             *(w for guard in guards for w in guard),
         ]
         return Encoded(words, tuple(self.slots), 2 + self.module.bindings + self.filled)
 
-    def _run(self, guards: Sequence[Operand]) -> tuple[list[int], list[tuple[int, int]]]:
-        """The instructions, and where each call stands with its version."""
-        words: list[int] = []
-        places: list[tuple[int, int]] = []
+    def _run(self, guards: Sequence[Operand]) -> None:
+        """The instructions, and where each step stands with its version."""
         for n, (version, guard) in enumerate(zip(self.module.versions, guards, strict=True)):
-            body: list[int] = []
-            unless = 0 if version.guard == 1 else 4
-            start = len(words) + unless
-            for call in version.calls:
-                places.append((start + len(body), n))
-                body += self._call(call, serial_work(self.machine))
-                body += [] if call.finds is None else self._judge(call.finds)
-            body += [Code.RETURN, int(abi.Status.OK)]
-            words += [Code.UNLESS, start + len(body), *guard, *body] if unless else body
-        return [*words, Code.RETURN, int(abi.Status.FAILED)], places
+            onward = [] if version.guard == 1 else [self._jump(Code.UNLESS, *guard)]
+            self._steps(version.steps, n)
+            self.run += [Code.RETURN, int(abi.Status.OK)]
+            self._land(onward)
+        self.run += [Code.RETURN, int(abi.Status.FAILED)]
 
-    def _moved(self, run: list[int], begin: int) -> list[int]:
-        """The jumps of `run`, which count from its first word, counted from the program's."""
-        at, out = 0, list(run)
-        while at < len(run) and out[at] == Code.UNLESS:
-            out[at + 1] += begin
-            at = out[at + 1] - begin
-        return out
+    def _steps(self, steps: Iterable[Step], version: int) -> None:
+        for step in steps:
+            begin, number = len(self.run), len(self.places)
+            self.places.append((begin, begin, version))
+            match step:
+                case Call():
+                    self.run += self._call(step, serial_work(self.machine))
+                    self.run += [] if step.finds is None else self._judge(step.finds)
+                case Turns(flag=flag, body=body):
+                    done = self._jump(Code.TEST, *self._address(flag))
+                    self._steps(body, version)
+                    self.run[self._jump(Code.UNLESS, *NEVER)] = begin
+                    self._land([done])
+                case Ways(flag=flag, then=then, otherwise=otherwise):
+                    other = self._jump(Code.TEST, *self._address(flag))
+                    self._steps(then, version)
+                    done = self._jump(Code.UNLESS, *NEVER)
+                    self._land([other])
+                    self._steps(otherwise, version)
+                    self._land([done])
+            self.places[number] = (begin, len(self.run), version)
+
+    def _jump(self, code: Code, *operands: int) -> int:
+        """An instruction that goes to another place; where to write which one."""
+        at = len(self.run) + 1
+        self.run += [code, 0, *operands]
+        self.jumps.append(at)
+        return at
+
+    def _land(self, jumps: Iterable[int]) -> None:
+        for at in jumps:
+            self.run[at] = len(self.run)
 
     def _call(self, call: Call, serial: int) -> list[int]:
         kernel = call.kernel
@@ -201,9 +227,13 @@ class _Encoder:
         return [Code.CALL, entry, place, *self._operand(items), serial, *sizes, *frame]
 
     def _judge(self, found: Finding) -> list[int]:
-        word, offset = self.module.places[found.buffer]
         self.judged += 1
-        return [Code.JUDGE, abi.FIRST_FAULT + self.judged - 1, word, 0, *self._operand(offset)]
+        return [Code.JUDGE, abi.FIRST_FAULT + self.judged - 1, *self._address(found.buffer)]
+
+    def _address(self, buffer: Buffer) -> tuple[int, ...]:
+        """Two operands whose sum is where a buffer lies."""
+        word, offset = self.module.places[buffer]
+        return (word, 0, *self._operand(offset))
 
     def _frame(self, call: Call) -> list[int]:
         """The frame's words: pointers, and then sizes."""

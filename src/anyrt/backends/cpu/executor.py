@@ -70,6 +70,16 @@ define internal i64 @operand(ptr %args, ptr %code, i64 %at) alwaysinline {{
   ret i64 %value
 }}
 
+; where the sum of two operands leads
+define internal ptr @place(ptr %args, ptr %code, i64 %at) alwaysinline {{
+  %base = call i64 @operand(ptr %args, ptr %code, i64 %at)
+  %at2 = add i64 %at, 2
+  %more = call i64 @operand(ptr %args, ptr %code, i64 %at2)
+  %sum = add i64 %base, %more
+  %p = inttoptr i64 %sum to ptr
+  ret ptr %p
+}}
+
 define internal i64 @word(ptr %code, i64 %at) alwaysinline {{
   %p = getelementptr i64, ptr %code, i64 %at
   %v = load i64, ptr %p
@@ -145,7 +155,7 @@ pushed:
 }}
 
 ; Instructions from `start` on, computed as usual.
-define internal i32 @execute(ptr %args, i64 %start, i1 %once, i1 %stale) #0 {{
+define internal i32 @execute(ptr %args, i64 %start, i64 %end, i1 %stale) #0 {{
   %theirs = alloca i32, align 4
   %ours = alloca i32, align 4
   call void @llvm.x86.sse.stmxcsr(ptr %theirs)
@@ -154,18 +164,18 @@ define internal i32 @execute(ptr %args, i64 %start, i1 %once, i1 %stale) #0 {{
   %usual = icmp eq i32 %control, {USUAL}
   br i1 %usual, label %plain, label %odd
 plain:
-  %status = call i32 @carry(ptr %args, i64 %start, i1 %once, i1 %stale)
+  %status = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale)
   ret i32 %status
 odd:
   store i32 {USUAL}, ptr %ours
   call void @llvm.x86.sse.ldmxcsr(ptr %ours)
-  %done = call i32 @carry(ptr %args, i64 %start, i1 %once, i1 %stale)
+  %done = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale)
   call void @llvm.x86.sse.ldmxcsr(ptr %theirs)
   ret i32 %done
 }}
 
-; Instructions from `start` on until one returns, or one call where `once`; frames are filled where `stale`.
-define internal i32 @carry(ptr %args, i64 %start, i1 %once, i1 %stale) noinline #0 {{
+; Instructions from `start` on until one returns, or the next is at `end`; frames are filled where `stale`.
+define internal i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale) noinline #0 {{
 entry:
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
@@ -178,7 +188,10 @@ entry:
   br label %next
 next:
   %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called],
-                 [%judge.after, %fine]
+                 [%judge.after, %judge], [%test.to, %test]
+  %ended = icmp eq i64 %pc, %end
+  br i1 %ended, label %stop, label %fetch
+fetch:
   %kind = call i64 @word(ptr %code, i64 %pc)
   %pc1 = add i64 %pc, 1
   %argument = call i64 @word(ptr %code, i64 %pc1)
@@ -186,6 +199,7 @@ next:
                                     i64 {CALL}, label %call
                                     i64 {UNLESS}, label %unless
                                     i64 {JUDGE}, label %judge
+                                    i64 {TEST}, label %test
                                     i64 {SIZE}, label %size ]
 return:
   %status = trunc i64 %argument to i32
@@ -292,24 +306,22 @@ there:
   call void %parallel(ptr %pool, ptr %kernel, ptr %frame, i64 %items, i64 %chunk)
   br label %called
 called:
-  %follows = call i64 @word(ptr %code, i64 %frame.after)
-  %is.judged = icmp eq i64 %follows, {JUDGE}
-  %not.judged = xor i1 %is.judged, true
-  %ends = and i1 %once, %not.judged
-  br i1 %ends, label %stop, label %next
+  br label %next
+test:
+  %test.at = add i64 %pc, 2
+  %test.p = call ptr @place(ptr %args, ptr %code, i64 %test.at)
+  %flag = load i8, ptr %test.p
+  %is.set = icmp ne i8 %flag, 0
+  %test.next = add i64 %pc, 6
+  %test.to = select i1 %is.set, i64 %test.next, i64 %argument
+  br label %next
 judge:
-  %judge.base.at = add i64 %pc, 2
-  %judge.base = call i64 @operand(ptr %args, ptr %code, i64 %judge.base.at)
-  %judge.more.at = add i64 %pc, 4
-  %judge.more = call i64 @operand(ptr %args, ptr %code, i64 %judge.more.at)
-  %judge.sum = add i64 %judge.base, %judge.more
-  %judge.p = inttoptr i64 %judge.sum to ptr
+  %judge.at = add i64 %pc, 2
+  %judge.p = call ptr @place(ptr %args, ptr %code, i64 %judge.at)
   %found = load i64, ptr %judge.p
   %judge.after = add i64 %pc, 6
   %is.fine = icmp eq i64 %found, {FINE}
-  br i1 %is.fine, label %fine, label %wrong
-fine:
-  br i1 %once, label %stop, label %next
+  br i1 %is.fine, label %next, label %wrong
 wrong:
   %found.word = call i64 @word(ptr %code, i64 {FOUND})
   %found.at = getelementptr i64, ptr %args, i64 %found.word
@@ -345,11 +357,11 @@ one:
   %equal = icmp eq i64 %now, %then
   br i1 %equal, label %compare, label %stale
 fresh:
-  %fresh.status = call i32 @execute(ptr %args, i64 %start, i1 false, i1 false)
+  %fresh.status = call i32 @execute(ptr %args, i64 %start, i64 -1, i1 false)
   ret i32 %fresh.status
 stale:
   store i64 0, ptr %right
-  %status = call i32 @execute(ptr %args, i64 %start, i1 false, i1 true)
+  %status = call i32 @execute(ptr %args, i64 %start, i64 -1, i1 true)
   %done = icmp eq i32 %status, {OK}
   br i1 %done, label %keep, label %end
 keep:
@@ -371,11 +383,11 @@ end:
 }}
 
 ; The frames that were right are not any more.
-define internal i32 @anew(ptr %args, ptr %code, i64 %start, i1 %once) #0 {{
+define internal i32 @anew(ptr %args, ptr %code, i64 %start, i64 %end) #0 {{
   %right.word = call i64 @word(ptr %code, i64 {RIGHT})
   %right = getelementptr i64, ptr %args, i64 %right.word
   store i64 0, ptr %right
-  %status = call i32 @execute(ptr %args, i64 %start, i1 %once, i1 true)
+  %status = call i32 @execute(ptr %args, i64 %start, i64 %end, i1 true)
   ret i32 %status
 }}
 
@@ -383,27 +395,29 @@ define i32 @{prepare}(ptr %args) #0 {{
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
   %start = call i64 @word(ptr %code, i64 {PREPARE})
-  %status = call i32 @anew(ptr %args, ptr %code, i64 %start, i1 false)
+  %status = call i32 @anew(ptr %args, ptr %code, i64 %start, i64 -1)
   ret i32 %status
 }}
 
-; Call number k alone; one of a version that these sizes do not choose does nothing.
+; Step number k alone; one of a version that these sizes do not choose does nothing.
 define i32 @{step}(ptr %args, i64 %k) #0 {{
 entry:
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
-  %count = call i64 @word(ptr %code, i64 {CALLS})
+  %count = call i64 @word(ptr %code, i64 {STEPS})
   %known = icmp ult i64 %k, %count
   br i1 %known, label %find, label %failed
 failed:
   ret i32 {FAILED}
 find:
-  %table = call i64 @word(ptr %code, i64 {CALL_TABLE})
-  %twice = mul i64 %k, 2
-  %row = add i64 %table, %twice
+  %table = call i64 @word(ptr %code, i64 {STEP_TABLE})
+  %thrice = mul i64 %k, 3
+  %row = add i64 %table, %thrice
   %at = call i64 @word(ptr %code, i64 %row)
   %row1 = add i64 %row, 1
-  %own = call i64 @word(ptr %code, i64 %row1)
+  %end = call i64 @word(ptr %code, i64 %row1)
+  %row2 = add i64 %row, 2
+  %own = call i64 @word(ptr %code, i64 %row2)
   %guards = call i64 @word(ptr %code, i64 {GUARD_TABLE})
   br label %next
 next:
@@ -424,7 +438,7 @@ mine:
 nothing:
   ret i32 {OK}
 go:
-  %status = call i32 @anew(ptr %args, ptr %code, i64 %at, i1 true)
+  %status = call i32 @anew(ptr %args, ptr %code, i64 %at, i64 %end)
   ret i32 %status
 }}
 

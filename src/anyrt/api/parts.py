@@ -1,0 +1,314 @@
+"""Parts of a network between layers at their borders: loops, and conditionals.
+
+The network shows these layers among the others, in the order in which they were added. What a part means is
+said by its outputs, which follow from all of its layers together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, cast
+
+from anyrt.api.edge import Channel, WrongValue, integer, quiet, user_line
+from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
+from anyrt.api.layer import ILayer
+from anyrt.api.oneline import one_line, quoted
+from anyrt.api.tensor import ITensor, checked_name
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
+from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from anyrt.ir.graph import Value
+from anyrt.ir.symbolic import known
+from anyrt.ops._check import check_axis
+from anyrt.ops._types import INTS
+from anyrt.ops.if_conditional import Conditional, Either, Passed
+from anyrt.ops.loop import MAX_TRIPS, Iterated, Loop, Output, Recurrence
+from anyrt.prims.build import param
+
+if TYPE_CHECKING:
+    from anyrt.api.expansion import Expansion
+    from anyrt.api.network import INetworkDefinition
+
+
+class Part(Fixed):
+    """What loops and conditionals have; `layers`: those at the borders."""
+
+    __slots__ = ("__weakref__", "_layers", "_name", "_network", "_source")
+
+    def __init__(self, network: INetworkDefinition, name: str) -> None:
+        self._network = network
+        self._name = name
+        self._source = user_line()
+        self._layers: list[Border] = []
+
+    @property
+    def _channel(self) -> Channel:
+        return self._network._channel
+
+    @property
+    def _place(self) -> str:
+        return f"{self._name} ({self._source})"
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {quoted(self._name)}: {', '.join(layer._op.title for layer in self._layers)}"
+
+    @property
+    def name(self) -> str:
+        """The name, for messages and profiles."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._rename(name)
+
+    @quiet(None)
+    def _rename(self, name: str) -> None:
+        self._name = checked_name(name, f"{type(self).__name__} {self._name}")
+        self._forget()
+
+    def _adopt(self, layer: Border) -> None:
+        """A new layer at its border."""
+        self._layers.append(layer)
+        self._forget()
+
+    def _forget(self) -> None:
+        for layer in self._layers:
+            self._network._expansion.forget(layer)
+
+    def _of(self, kind: LayerType) -> list[Border]:
+        return [layer for layer in self._layers if layer._op.layer is kind]
+
+    def _values(self, expansion: Expansion) -> tuple[Value, ...]:
+        """Those of all outputs, in the order in which they were added."""
+        raise NotImplementedError
+
+
+class Border(ILayer):
+    """A layer at the border of a part."""
+
+    __slots__ = ()
+    _OUTPUT: LayerType
+
+    @property
+    def _part(self) -> Part:
+        return cast("Part", self._scope)  # `Part` is folded into its classes
+
+    @property
+    def _is_output(self) -> bool:
+        return self._op.layer is self._OUTPUT
+
+    def _needs(self) -> Iterator[ILayer]:
+        """An output needs all layers at the borders, and what these read; another one what it reads first: a
+        recurrence comes before what it is made of in the next turn."""
+        if not self._is_output:
+            yield from _makers(self._inputs[:1])
+            return
+        for layer in self._part._layers:
+            yield from _makers(layer._inputs)
+            if not layer._is_output:
+                yield layer
+
+    def _followers(self) -> Iterator[ILayer]:
+        for tensor in self._outputs:
+            yield from tensor._consumers
+        if not self._is_output:
+            yield from self._part._of(self._OUTPUT)
+
+    def _expand(self, expansion: Expansion) -> tuple[Value, ...]:
+        """An output's value is one of those of its part; another layer's, as it is inside."""
+        if self._is_output:
+            return (expansion.part(self._part)[self._part._of(self._OUTPUT).index(self)],)
+        return (self._inside(expansion),) if self._outputs else ()
+
+    def _inside(self, expansion: Expansion) -> Value:
+        value = expansion.value(self._first)
+        return param(self._key, value.shape, value.dtype)
+
+    @property
+    def _key(self) -> str:
+        """What stands for it inside, like nothing else in the network."""
+        return f"{self._name} ({self._network._layers.index(self)})"
+
+    @property
+    def _first(self) -> ITensor:
+        tensor = self._inputs[0]
+        assert tensor is not None, f"{self._name} was added with a tensor"
+        return tensor
+
+
+def _makers(tensors: Sequence[ITensor | None]) -> Iterator[ILayer]:
+    for tensor in tensors:
+        if tensor is not None and tensor._layer is not None:
+            yield tensor._layer
+
+
+@fold
+class ILoopBoundaryLayer(Border):
+    """A layer where a loop begins or ends; made by the add methods of an `ILoop`."""
+
+    __slots__ = ()
+    _OUTPUT = LayerType.LOOP_OUTPUT
+
+    @property
+    def loop(self) -> Part:
+        """The ILoop that it belongs to."""
+        return self._part
+
+    def _inside(self, expansion: Expansion) -> Value:
+        value = expansion.value(self._first)
+        shape = value.shape
+        if self._op.layer is LayerType.ITERATOR:
+            axis = _axis(self)
+            check_axis(self._place, axis, len(shape))
+            shape = (*shape[:axis], *shape[axis + 1 :])
+        return param(self._key, shape, value.dtype)
+
+
+def _axis(layer: Border) -> int:
+    axis = layer._attributes["axis"]
+    assert isinstance(axis, int), f"{axis!r} was taken for an int"
+    return axis
+
+
+@fold
+class IIfConditionalBoundaryLayer(Border):
+    """A layer where a conditional begins or ends; made by the add methods of an `IIfConditional`."""
+
+    __slots__ = ()
+    _OUTPUT = LayerType.CONDITIONAL_OUTPUT
+
+    @property
+    def conditional(self) -> Part:
+        """The IIfConditional that it belongs to."""
+        return self._part
+
+
+@fold
+class ILoop(Part):
+    """A part of a network that is computed again and again, as long as its trip limits say; made by
+    `network.add_loop`.
+
+    A recurrence passes a tensor from turn to turn, an iterator gives each turn its slice of a tensor. Other
+    tensors may be read inside as they are; what depends on none of both is computed before the loop. Loop
+    outputs are the only way out.
+    """
+
+    __slots__ = ("_max_trips",)
+
+    def __init__(self, network: INetworkDefinition, name: str) -> None:
+        Part.__init__(self, network, name)
+        self._max_trips = MAX_TRIPS
+
+    @property
+    def max_trips(self) -> int:
+        """An extension: the turns after which a loop with a WHILE limit and no COUNT is an error (AR412)."""
+        return self._max_trips
+
+    @max_trips.setter
+    def max_trips(self, count: int) -> None:
+        if not 0 <= integer(count, "ILoop.max_trips") < 1 << 62:
+            raise WrongValue(ArgumentError("AR304", "ILoop.max_trips", f"{count}", "0 or more"))
+        self._max_trips = count
+        self._forget()
+
+    def _values(self, expansion: Expansion) -> tuple[Value, ...]:
+        limits = {kind: [x for x in self._of(LayerType.TRIP_LIMIT) if x._attributes["kind"] is kind]
+                  for kind in TripLimit}  # fmt: skip
+        loop = Loop(
+            self._place,
+            self._limit(expansion, limits[TripLimit.COUNT]),
+            self._limit(expansion, limits[TripLimit.WHILE]),
+            [_recurrence(x, expansion) for x in self._of(LayerType.RECURRENCE)],
+            [_iterated(x, expansion) for x in self._of(LayerType.ITERATOR)],
+            [_output(x, expansion) for x in self._of(LayerType.LOOP_OUTPUT)],
+            self._max_trips,
+            self._name,
+        )
+        return loop.values(expansion.layer_of)
+
+    def _limit(self, expansion: Expansion, layers: Sequence[Border]) -> Value | None:
+        """The number or condition of the one trip limit of a kind."""
+        for other in layers[1:]:
+            got = f"a second {other._attributes['kind']}"
+            raise GraphError("AR411", other._place, got, "one trip limit of each kind", "remove one of them")
+        return _scalar(layers[0], expansion, layers[0]._attributes["kind"]) if layers else None
+
+
+def _scalar(layer: Border, expansion: Expansion, kind: object) -> Value:
+    """What a limit or condition is: one number, a bool but for a COUNT."""
+    value = expansion.value(layer._first)
+    is_count = kind is TripLimit.COUNT
+    if value.dtype not in (INTS if is_count else {DataType.BOOL}) or value.shape != ():
+        wanted = "an int32 or int64 of rank 0" if is_count else "a bool of rank 0"
+        do = "cast it with add_cast" if value.shape == () else "reshape it to () with add_shuffle"
+        raise DTypeError("AR202", layer._place, f"{value.type}", wanted, do)
+    return value
+
+
+def _recurrence(layer: Border, expansion: Expansion) -> Recurrence:
+    if len(layer._inputs) < 2 or layer._inputs[1] is None:
+        do = "call layer.set_input(1, tensor) with what the next turn gets"
+        raise GraphError("AR406", layer._place, "a recurrence without its second input", "both inputs", do)
+    inner, first = expansion.value(layer._outputs[0]), expansion.value(layer._first)
+    return Recurrence(layer._place, inner, first, expansion.value(layer._inputs[1]))
+
+
+def _iterated(layer: Border, expansion: Expansion) -> Iterated:
+    inner, tensor = expansion.value(layer._outputs[0]), expansion.value(layer._first)
+    return Iterated(layer._place, inner, tensor, _axis(layer), bool(layer._attributes["reverse"]))
+
+
+def _output(layer: Border, expansion: Expansion) -> Output:
+    kind = layer._attributes["kind"]
+    assert isinstance(kind, LoopOutput), f"{kind!r} was taken for a LoopOutput"
+    length: Dim = 0
+    if kind is not LoopOutput.LAST_VALUE:
+        if len(layer._inputs) < 2 or layer._inputs[1] is None:
+            do = "call layer.set_input(1, length), for example with the tensor of the COUNT"
+            raise GraphError("AR406", layer._place, f"{kind} without a length", "a second input", do)
+        length = _length(layer, expansion.value(layer._inputs[1]))
+    return Output(layer._place, expansion.value(layer._first), kind, _axis(layer), length)
+
+
+def _length(layer: Border, value: Value) -> Dim:
+    elements = known(value)
+    if elements is None or elements.size != 1:
+        got, wanted = f"a length that is {value.type}, known to runs alone", "one number that sizes decide"
+        raise ShapeError(
+            "AR121", layer._place, got, wanted, "compute it from shapes, constants and shape tensors"
+        )
+    length: Dim = elements.reshape(-1)[0]
+    return length
+
+
+@fold
+class IIfConditional(Part):
+    """Two branches of a network, of which one is computed, as a condition says; made by
+    `network.add_if_conditional`.
+
+    A branch is what leads from the conditional's inputs to one side of its outputs.
+    """
+
+    __slots__ = ()
+
+    def _values(self, expansion: Expansion) -> tuple[Value, ...]:
+        conditions = self._of(LayerType.CONDITION)
+        if len(conditions) != 1:
+            do = "call conditional.set_condition(flag) once"
+            raise GraphError("AR411", self._place, f"{len(conditions)} conditions", "one", do)
+        inputs, outputs = (self._of(k) for k in (LayerType.CONDITIONAL_INPUT, LayerType.CONDITIONAL_OUTPUT))
+        passed = [Passed(expansion.value(x._outputs[0]), expansion.value(x._first)) for x in inputs]
+        either = [
+            Either(x._place, *(expansion.value(t) for t in x._inputs if t is not None)) for x in outputs
+        ]
+        flag = _scalar(conditions[0], expansion, None)
+        return Conditional(self._place, flag, passed, either, self._name).values(expansion.layer_of)
+
+
+PARTS: dict[str, type[Part]] = {"ILoop": ILoop, "IIfConditional": IIfConditional}
+BORDER_CLASSES: dict[str, type[Border]] = {
+    "ILoop": ILoopBoundaryLayer,
+    "IIfConditional": IIfConditionalBoundaryLayer,
+}

@@ -1,0 +1,340 @@
+"""Loop: a part of the network that is computed again and again, on what it has made.
+
+loop = network.add_loop()
+total = loop.add_recurrence(zero)
+each = loop.add_iterator(rows)                   # a row in each turn
+total.set_input(1, network.add_elementwise(total.get_output(0), each.get_output(0), SUM).get_output(0))
+loop.add_trip_limit(count, TripLimit.COUNT)
+y = loop.add_loop_output(total.get_output(0), LoopOutput.LAST_VALUE).get_output(0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
+from anyrt.core.errors import GraphError, ShapeError
+from anyrt.core.requirement import FINE, Assertion
+from anyrt.ir.graph import Graph, Value, apply, apply_all
+from anyrt.ir.symbolic import known
+from anyrt.ops._check import check_axis
+from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
+from anyrt.ops._regions import Cut, Names, depending, replaced
+from anyrt.ops._types import EVERY, INTS, PACKED
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar
+from anyrt.prims.const import Shape
+from anyrt.prims.repeated import Repeated
+
+MAX_TRIPS = 1_000_000  # of a loop that no COUNT limits, unless its `max_trips` says otherwise
+FLAG, COUNTER = DataType.BOOL, DataType.INT64
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """What a layer passes from turn to turn: inside it is `inner`, `first` in the first turn."""
+
+    where: str
+    inner: Value
+    first: Value
+    next: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Iterated:
+    """A slice of a tensor for each turn, `inner`; `backwards`: the last one first."""
+
+    where: str
+    inner: Value
+    tensor: Value
+    axis: int
+    backwards: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What leaves a loop: the last value, or those of all turns along a new `axis` of size `length`."""
+
+    where: str
+    value: Value
+    kind: LoopOutput
+    axis: int
+    length: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop as its layers say: it ends after `count` turns, or when `condition`, which is judged before each
+    of them, is false."""
+
+    where: str
+    count: Value | None
+    condition: Value | None
+    recurrences: Sequence[Recurrence]
+    iterated: Sequence[Iterated]
+    outputs: Sequence[Output]
+    max_trips: int = MAX_TRIPS
+    name: str = ""
+
+    def values(self, names: Names) -> tuple[Value, ...]:
+        """The outputs; `names`: the layers that values belong to."""
+        self._check()
+        counter = param(f"{self.where}: turn", (), COUNTER)
+        slices = {x.inner: _slice(x, counter) for x in self.iterated}
+        inner = [r.inner for r in self.recurrences]
+        roots = [*(r.next for r in self.recurrences), *(x.value for x in self.outputs)]
+        done = replaced([*roots, *self._conditions()], slices)
+        nexts = [done[r.next] for r in self.recurrences]
+        made = [_Left.of_output(x, done[x.value], counter, inner) for x in self.outputs]
+        more = [(x.state, x.first, x.next) for x in made if x.state and x.first and x.next]
+        states = [counter, *inner, *(state for state, _, _ in more)]
+        first = [scalar(0, counter), *(r.first for r in self.recurrences), *(x for _, x, _ in more)]
+        then = [map_("add", counter, scalar(1, counter)), *nexts, *(x for _, _, x in more)]
+        go, again = (self._goes_on(dict(zip(states, at, strict=True))) for at in (first, then))
+        cut = Cut(states)
+        cut.inside([again, *then])
+        flag = param(f"{self.where}: goes on", (), FLAG)
+        ends = [f"state{n}" for n in range(len(states))]
+        named = [("go", flag), *zip(ends, states, strict=True)]
+        called = {new: name for old, new in done.items() if (name := names(old)) is not None}
+        body = cut.graph(named, [("go", again), *zip(ends, then, strict=True)], called.get)
+        whole = {x.state for x in made if x.collects and x.value.dtype not in PACKED}
+        updates = tuple((end, end) for end, state in zip(ends, states, strict=True) if state in whole)
+        body = Graph(body.inputs, body.outputs, body.names, updates=updates)
+        _, *found = apply_all(Repeated(body, self.name), go, *first, *cut.around)
+        last = dict(zip(states, found, strict=True))
+        return self._judged(made, last, last[counter])
+
+    def _conditions(self) -> list[Value]:
+        return [] if self.condition is None else [self.condition]
+
+    def _check(self) -> None:
+        """What the layers must have, and how they must agree."""
+        if self.count is None and self.condition is None:
+            do = "add one with loop.add_trip_limit"
+            raise GraphError("AR411", self.where, "no trip limit", "a COUNT, a WHILE, or both", do)
+        for r in self.recurrences:
+            if r.next.type != r.first.type:
+                got = f"{r.next.type} for the next turn"
+                do = "give both inputs of the recurrence the same shape and type"
+                raise ShapeError("AR123", r.where, got, f"{r.first.type}, as in the first one", do)
+        if self.condition is not None:
+            slices = [x.inner for x in self.iterated]
+            if self.condition in depending([self.condition], slices) and slices:
+                got, do = "a condition made of an iterator", "compute it from recurrences"
+                raise GraphError("AR411", self.where, got, "one that is known before the turn", do)
+
+    def _goes_on(self, at: Mapping[Value, Value]) -> Value:
+        """Whether there is a turn on these states."""
+        counter, *_ = at.values()
+        asked = [] if self.condition is None else [replaced([self.condition], at)[self.condition]]
+        limit = scalar(self.max_trips, counter) if self.count is None else cast(self.count, COUNTER)
+        asked.append(map_("lt", counter, limit))
+        return asked[0] if len(asked) == 1 else map_("and", *asked)
+
+    def _judged(self, made: Sequence[_Left], last: Mapping[Value, Value], trips: Value) -> tuple[Value, ...]:
+        """The outputs, once it is known that the loop has ended, and that there was room for what it
+        concatenated."""
+        found = [*self._endless(last, trips), *(rule for x in made for rule in self._crowded(x, trips))]
+        out = []
+        for value in (x.result(last) for x in made):
+            for rule, wrong in found:
+                value = apply(Asserted(rule), value, map_("select", wrong, trips, scalar(FINE, trips)))
+            out.append(value)
+        return tuple(out)
+
+    def _endless(self, last: Mapping[Value, Value], trips: Value) -> Iterator[tuple[Assertion, Value]]:
+        if self.count is None and self.condition is not None:
+            do = "raise the loop's max_trips, or change what its WHILE limit is made of"
+            rule = Assertion("AR412", self.where, "another turn after {}", f"at most {self.max_trips}", do)
+            yield rule, replaced([self.condition], last)[self.condition]
+
+    def _crowded(self, x: _Left, trips: Value) -> Iterator[tuple[Assertion, Value]]:
+        elements = None if self.count is None else known(self.count)
+        certain = elements is not None and elements.reshape(-1)[0] == x.of.length
+        if x.collects and not certain:
+            do = "give the loop output a greater length"
+            rule = Assertion("AR413", x.of.where, "{} turns", f"at most {x.of.length!r}", do)
+            yield rule, map_("lt", _number(x.of.length), trips)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What leaves a loop: the value itself where it stays the same, or the last of a state, which the loop
+    has for its sake (`first` and `next`), or anyhow."""
+
+    of: Output
+    value: Value
+    state: Value | None = None
+    first: Value | None = None
+    next: Value | None = None
+
+    @staticmethod
+    def of_output(x: Output, value: Value, counter: Value, states: Sequence[Value]) -> _Left:
+        """For a value inside, which may be one of the recurrences' `states`."""
+        shape = value.shape
+        if x.kind is LoopOutput.LAST_VALUE:
+            if value in states or value not in depending([value], [counter, *states]):
+                return _Left(x, value)
+            state = param(x.where, shape, value.dtype)
+            return _Left(x, value, state, expand(scalar(0, value), shape), value)
+        check_axis(x.where, x.axis, len(shape) + 1)
+        whole = (*shape[: x.axis], x.length, *shape[x.axis :])
+        state = param(x.where, whole, value.dtype)
+        at = counter
+        if x.kind is LoopOutput.REVERSE:
+            at = map_("sub", map_("sub", _number(x.length), scalar(1, counter)), counter)
+        here = map_("eq", iota(whole, x.axis, COUNTER), reshape(at, (1,) * len(whole)))
+        new = reshape(value, (*shape[: x.axis], 1, *shape[x.axis :]))
+        return _Left(x, value, state, expand(scalar(0, value), whole), map_("select", here, new, state))
+
+    @property
+    def collects(self) -> bool:
+        """Whether it has a place for each turn."""
+        return self.of.kind is not LoopOutput.LAST_VALUE
+
+    def result(self, last: Mapping[Value, Value]) -> Value:
+        """What it is in the end."""
+        return last.get(self.value if self.state is None else self.state, self.value)
+
+
+def _slice(x: Iterated, counter: Value) -> Value:
+    """The slice of a turn: never outside, as `Gather` stays inside."""
+    shape, at = x.tensor.shape, counter
+    if x.backwards:
+        at = map_("sub", map_("sub", _number(shape[x.axis]), scalar(1, counter)), counter)
+    one = tuple(1 if k == x.axis else d for k, d in enumerate(shape))
+    taken = gather(x.tensor, expand(reshape(at, (1,) * len(shape)), one), x.axis)
+    return reshape(taken, (*shape[: x.axis], *shape[x.axis + 1 :]))
+
+
+def _number(size: Dim) -> Value:
+    """A size as an int64 of rank 0."""
+    return reshape(apply(Shape((size,))), ())
+
+
+@dataclass(frozen=True, slots=True)
+class TripLimitAttrs(Attrs):
+    """Attributes of a trip limit."""
+
+    kind: TripLimit = attr(
+        Kind.ENUM,
+        "COUNT: so many turns, an int32 or int64; WHILE: as long as a bool, known before a turn, is true",
+        enum=TripLimit,
+        read_only=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IteratorAttrs(Attrs):
+    """Attributes of an iterator."""
+
+    axis: int = attr(Kind.INT, "the axis that it goes along, which slices do not have", 0)
+    reverse: bool = attr(Kind.BOOL, "from the last slice to the first", False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOutputAttrs(Attrs):
+    """Attributes of a loop output."""
+
+    kind: LoopOutput = attr(
+        Kind.ENUM,
+        "LAST_VALUE: the one at the end; CONCATENATE: those of all turns; REVERSE: the last one first",
+        enum=LoopOutput,
+        read_only=True,
+    )
+    axis: int = attr(Kind.INT, "the new axis of what is concatenated", 0)
+
+
+def _expand(layer: Layer[Any]) -> NoReturn:  # Any: attributes of any of them
+    raise AssertionError(f"{layer.name} means nothing without its loop")
+
+
+def _ref(attrs: Attrs, arrays: tuple[Array, ...]) -> NoReturn:
+    raise AssertionError(f"{attrs} means nothing without its loop")
+
+
+def _border(
+    layer: LayerType,
+    method: Method,
+    attrs: type[Attrs],
+    inputs: tuple[Input, ...],
+    doc: str,
+    outputs: tuple[str, ...] = ("output",),
+) -> AnyOp:
+    return Op(
+        layer=layer,
+        cls=f"I{''.join(x.title() for x in layer.name.split('_'))}Layer",
+        methods=(method,),
+        inputs=inputs,
+        attrs=attrs,
+        expand=_expand,
+        ref=_ref,
+        doc=doc,
+        cases=tuple,
+        onnx=("Loop", "Scan"),
+        outputs=outputs,
+        source="operator page Loop",
+        within="ILoop",
+    )
+
+
+OPS = (
+    _border(
+        LayerType.RECURRENCE,
+        Method(
+            "add_recurrence",
+            ("initial_value",),
+            example="layer = loop.add_recurrence(zero)\nlayer.set_input(1, next_value)",
+        ),
+        Attrs,
+        (Input("initial_value", EVERY), Input("next_value", EVERY, required=False)),
+        "What a turn of the loop passes to the next one: the initial value in the first turn, afterwards the "
+        "second input, `set_input(1, ...)`, of the turn before. Both have one shape and type.",
+    ),
+    _border(
+        LayerType.ITERATOR,
+        Method(
+            "add_iterator",
+            ("tensor", "axis", "reverse"),
+            (("axis", 0), ("reverse", False)),
+            example="layer = loop.add_iterator(rows)",
+        ),
+        IteratorAttrs,
+        (Input("tensor", EVERY),),
+        "A slice of the tensor in each turn, one after the other; where there are more turns than slices, "
+        "the last one again.",
+    ),
+    _border(
+        LayerType.TRIP_LIMIT,
+        Method(
+            "add_trip_limit",
+            ("tensor", "kind"),
+            example="loop.add_trip_limit(count, trt.TripLimit.COUNT)",
+        ),
+        TripLimitAttrs,
+        (Input("tensor", INTS | {DataType.BOOL}),),
+        "How long the loop goes on: for a number of turns, or as long as a condition holds, or both. A count "
+        "of 0 or below is no turn. A loop without COUNT is stopped after its `max_trips` turns, with the "
+        "error AR412.",
+        outputs=(),
+    ),
+    _border(
+        LayerType.LOOP_OUTPUT,
+        Method(
+            "add_loop_output",
+            ("tensor", "kind", "axis"),
+            (("axis", 0),),
+            example="layer = loop.add_loop_output(total, trt.LoopOutput.LAST_VALUE)",
+        ),
+        LoopOutputAttrs,
+        (Input("tensor", EVERY), Input("length", INTS, required=False, shape_values=True)),
+        "The only way out of a loop: the last value, or those of all turns along a new axis, whose size is "
+        "the second input, `set_input(1, ...)`. Places of turns that there were not are 0. The last value of "
+        "a recurrence is what the next turn would get, in particular its initial value where there was no "
+        "turn; that of anything else is 0 then.",
+    ),
+)

@@ -1,0 +1,208 @@
+"""What scheduling a graph gives: launches of kernels in order, and those of regions, run again or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from anyrt.core.dims import product
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.graph import Graph, Node, Value
+from anyrt.ir.kernel import Kernel
+from anyrt.ir.program import Call
+from anyrt.ir.statements import buffers_in_order
+from anyrt.loops.overwrite import reads_what_it_stores, stores_of
+from anyrt.schedule.group import Group
+from anyrt.schedule.layout import Layout
+from anyrt.schedule.naive import Builder
+from anyrt.schedule.partition import Stored
+from anyrt.schedule.strategies.step import Trace
+from anyrt.schedule.tables import Tables
+from anyrt.schedule.tuning import Tuning
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The call of a kernel that computes a group, with the values that are inlined in it. It is called by its
+    number, and by its layers when all of an engine's are known (labels.py). `kind`: the strategy that made
+    the kernel, with pieces as `tuning` says."""
+
+    call: Call
+    group: Group
+    inlined: tuple[Value, ...]
+    kind: str
+    tuning: Tuning
+
+    @property
+    def name(self) -> str:
+        """What to call it, in every listing."""
+        return self.call.name
+
+    @property
+    def root(self) -> Value:
+        """What tunings call it by."""
+        return self.group.root
+
+    @property
+    def makes(self) -> tuple[Value, ...]:
+        """The values that it writes (a part of)."""
+        return self.group.makes
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel on its own buffers."""
+        return self.call.bound
+
+    @property
+    def written(self) -> tuple[Buffer, ...]:
+        """The memory that it writes (a part of)."""
+        return (self.group.buffer, *(b for _, b in self.group.also))
+
+    def may_store_over(self, old: Buffer) -> bool:
+        """True where it stores each element of its root once, and reads that of `old` before, no other, nor
+        later."""
+        kernel, call = self.call.kernel, self.call
+        own = {call.binds.get(b, b): b for b in buffers_in_order(kernel)}
+        made, read = own[self.group.buffer], own[old]
+        if call.first.get(made, 0) != call.first.get(read, 0) or not reads_what_it_stores(kernel, made, read):
+            return False
+        return stores_of(kernel, made) == product(self.root.shape)
+
+    def on(self, swap: Mapping[Buffer, Buffer]) -> Launch:
+        """The same on other memory."""
+        call, group = self.call, self.group
+        bound = {b: call.binds.get(b, b) for b in buffers_in_order(call.kernel)}
+        binds = {b: new for b, old in bound.items() if (new := swap.get(old, old)) != b}
+        finds = call.finds and replace(call.finds, buffer=swap.get(call.finds.buffer, call.finds.buffer))
+        also = tuple((v, swap.get(b, b)) for v, b in group.also)
+        return replace(
+            self,
+            call=replace(call, binds=binds, finds=finds),
+            group=replace(group, buffer=swap.get(group.buffer, group.buffer), also=also),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """The regions of a node, on the memory of the values around them, and a bool in `flag`: `bodies` are run
+    in order, again and again, as long as it is true (`turns`), or it chooses one of two. `before`: copies of
+    what the states are first."""
+
+    node: Node
+    flag: Buffer
+    turns: bool
+    before: Schedule
+    bodies: tuple[Schedule, ...]
+    name: str
+
+    @property
+    def parts(self) -> tuple[Schedule, ...]:
+        """All schedules in order."""
+        return (self.before, *self.bodies)
+
+    @property
+    def touched(self) -> frozenset[Buffer]:
+        """All memory that is read or written."""
+        found = (b for s in self.parts for launch in s.everywhere for b in launch.call.buffers)
+        return frozenset((self.flag, *found))
+
+    def on(self, swap: Mapping[Buffer, Buffer]) -> Nest:
+        """The same on other memory."""
+        bodies = tuple(s.on(swap) for s in self.bodies)
+        flag = swap.get(self.flag, self.flag)
+        return replace(self, flag=flag, before=self.before.on(swap), bodies=bodies)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Launches and nests of a graph in order, the tables they need (shared with other versions), where values
+    lie, and how where that is not the usual way, what was not fused, and how many kernels were made for it,
+    those that were refused included. `builder`: what makes a launch's kernel once more."""
+
+    graph: Graph
+    steps: tuple[Launch | Nest, ...]
+    tables: Tables
+    buffers: Mapping[Value, Buffer]
+    layouts: Mapping[Value, Layout]
+    refused: tuple[Stored, ...]
+    made: int
+    builder: Callable[[Launch], Builder]
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """Those of the graph itself, not of regions."""
+        return tuple(x for x in self.steps if isinstance(x, Launch))
+
+    @property
+    def nests(self) -> Iterator[Nest]:
+        """The regions of the graph, and those inside them."""
+        for step in self.steps:
+            if isinstance(step, Nest):
+                yield step
+                for part in step.parts:
+                    yield from part.nests
+
+    @property
+    def everywhere(self) -> Iterator[Launch]:
+        """All launches in order, those of regions at any depth included."""
+        for step in self.steps:
+            if isinstance(step, Launch):
+                yield step
+            else:
+                for part in step.parts:
+                    yield from part.everywhere
+
+    def on(self, swap: Mapping[Buffer, Buffer]) -> Schedule:
+        """The same on other memory."""
+        buffers = {v: swap.get(b, b) for v, b in self.buffers.items()}
+        return replace(self, steps=tuple(x.on(swap) for x in self.steps), buffers=buffers)
+
+    def trace(self, launch: Launch) -> list[Trace]:
+        """The launch's kernel after each step of its strategy, or why the step did not apply. Of what is made
+        in strips: the kernels of a strip, joined."""
+        if launch.group.strip is not None:
+            return [Trace("strips", launch.kernel)]
+        return self.builder(launch).traced()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """All launches of a schedule one behind the other, around those of a nest its flag; `turns`: the first
+    and the last of what is run again."""
+
+    steps: tuple[Launch | Buffer, ...]
+    turns: tuple[tuple[int, int], ...]
+
+    def last_uses(self) -> dict[Buffer, int]:
+        """The last step that needs what lies somewhere; what was there before a turn is needed by the next
+        one."""
+        first, last = dict[Buffer, int](), dict[Buffer, int]()
+        for n, step in enumerate(self.steps):
+            for b in (step,) if isinstance(step, Buffer) else (*step.written, *step.call.buffers):
+                first.setdefault(b, n)
+                last[b] = n
+        for begin, end in self.turns:
+            last |= {b: max(n, end) for b, n in last.items() if first[b] < begin <= n}
+        return last
+
+
+def in_line(schedule: Schedule) -> Line:
+    """All launches in order; inner turns stand before those around them."""
+    steps, turns = list[Launch | Buffer](), list[tuple[int, int]]()
+
+    def put(schedule: Schedule) -> None:
+        for step in schedule.steps:
+            if isinstance(step, Launch):
+                steps.append(step)
+                continue
+            put(step.before)
+            begin = len(steps)
+            steps.append(step.flag)
+            for body in step.bodies:
+                put(body)
+            if step.turns:
+                turns.append((begin, len(steps)))
+                steps.append(step.flag)
+
+    put(schedule)
+    return Line(tuple(steps), tuple(turns))

@@ -1,0 +1,147 @@
+"""The regions of a node on the memory of the values around them.
+
+Each state of a loop has one place, where its result lies afterwards. It is copied there before the first
+turn, unless it is made there. In a turn its successor may be made there as well where nothing reads the state
+later, or where the kernel that makes an element reads that element alone; else it is made elsewhere, and
+copied at the end of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from anyrt.core.dims import product
+from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.compute import Nested
+from anyrt.ir.graph import Graph, Node, Type, Value
+from anyrt.prims.build import param
+from anyrt.schedule.launch import Launch, Nest, Schedule
+
+Names = Callable[[Graph], Sequence[str]]  # of the memory of a graph's inputs, and then outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A copy of `value`, or of what lies in `value`, to another place."""
+
+    value: Value | Buffer
+    type: Type
+    to: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What regions need of the graph around them: how to schedule a graph, the names of its memory, new
+    memory, and where values lie, which is nowhere for a number that is known."""
+
+    schedule: Callable[[Graph], Schedule]
+    names: Names
+    fresh: Callable[[Type], Buffer]
+    buffers: Mapping[Value, Buffer]
+
+    def moves(self, moves: Sequence[Move], name: str) -> Schedule:
+        """The schedule of copies, which are called `name`."""
+        inputs, outputs, swap = dict[str, Value](), dict[str, Value](), dict[str, Buffer]()
+        for number, move in enumerate(moves):
+            if isinstance(move.value, Buffer):
+                inputs[f"from{number}"] = param(f"from{number}", move.type.shape, move.type.dtype)
+                swap[f"from{number}"] = move.value
+                outputs[f"to{number}"] = inputs[f"from{number}"]
+            else:
+                outputs[f"to{number}"] = move.value
+            swap[f"to{number}"] = move.to
+        names = dict.fromkeys((*inputs.values(), *outputs.values()), name)
+        graph = Graph(tuple(inputs.items()), tuple(outputs.items()), names)
+        ends = [name for name, _ in (*graph.inputs, *graph.outputs)]
+        ports = dict(zip(self.names(graph), ends, strict=True))
+        made = self.schedule(graph)
+        own = {b for x in made.everywhere for b in x.call.buffers} | set(made.buffers.values())
+        return made.on({b: swap[ports[b.name]] for b in own if b.name in ports})
+
+
+def nest(node: Node, around: Around) -> Nest:
+    """The regions of a node, with the copies that they need."""
+    how = Value(node).compute
+    assert isinstance(how, Nested), f"{node} has no regions"
+    name = how.name or type(node.op).__name__.lower()
+    return _repeated(node, around, name) if how.turns else _chosen(node, around, name)
+
+
+def _chosen(node: Node, around: Around, name: str) -> Nest:
+    """Two regions, which write the results."""
+    moves = list[Move]()
+    held = [_held(a, around, moves) for a in node.args]
+    results = [around.buffers[Value(node, k)] for k in range(len(node.types))]
+    bodies = []
+    for region in node.op.regions:
+        ins, outs = _ends(region, around)
+        bodies.append(around.schedule(region).on(_swap(ins, held[1:]) | _swap(outs, results)))
+    return Nest(node, held[0], False, around.moves(moves, name), tuple(bodies), name)
+
+
+def _repeated(node: Node, around: Around, name: str) -> Nest:
+    """A region that makes the results of themselves."""
+    moves = list[Move]()
+    (region,) = node.op.regions
+    states = [around.buffers[Value(node, k)] for k in range(len(node.types))]
+    for arg, place in zip(node.args, states, strict=False):
+        source = around.buffers.get(arg, arg)
+        if source != place:
+            moves.append(Move(source, arg.type, place))
+    held = [_held(a, around, moves) for a in node.args[len(states) :]]
+    body = around.schedule(region)
+    ins, outs = _ends(region, around)
+    swap, back = _swap(ins, [*states, *held]), list[Move]()
+    updated = dict(region.updates)
+    for number, ((name_of, result), made) in enumerate(zip(region.outputs, outs, strict=True)):
+        if name_of in updated or _may_stay(body, ins[number], made):
+            swap[made] = states[number]
+        else:
+            swap[made] = around.fresh(result.type)
+            back.append(Move(swap[made], result.type, states[number]))
+    bodies = (body.on(swap), around.moves(back, name))
+    return Nest(node, states[0], True, around.moves(moves, name), bodies, name)
+
+
+def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:
+    """Where an operand lies; a number is put somewhere."""
+    if value not in around.buffers:
+        moves.append(Move(value, value.type, around.fresh(value.type)))
+        return moves[-1].to
+    return around.buffers[value]
+
+
+def _ends(region: Graph, around: Around) -> tuple[list[Buffer], list[Buffer]]:
+    """The memory of a region's inputs and outputs, as its kernels call it."""
+    names, count = around.names(region), len(region.inputs)
+    ins = _named(names[:count], region.inputs, Space.INPUT)
+    return ins, _named(names[count:], region.outputs, Space.OUTPUT)
+
+
+def _named(names: Sequence[str], ends: Sequence[tuple[str, Value]], space: Space) -> list[Buffer]:
+    pairs = zip(names, ends, strict=True)
+    return [Buffer(name, v.dtype, space, product(v.shape)) for name, (_, v) in pairs]
+
+
+def _swap(mine: Sequence[Buffer], theirs: Sequence[Buffer]) -> dict[Buffer, Buffer]:
+    return dict(zip(mine, theirs, strict=True))
+
+
+def _may_stay(body: Schedule, old: Buffer, made: Buffer) -> bool:
+    """True where what is made of a state may lie where the state does."""
+    reads = [n for n, x in enumerate(body.steps) if old in _touched(x)]
+    writes = [n for n, x in enumerate(body.steps) if made in _written(x)]
+    if not reads or not writes or reads[-1] < writes[0]:
+        return True
+    last = body.steps[writes[0]]
+    alone = len(writes) == 1 and reads[-1] == writes[0]
+    return alone and isinstance(last, Launch) and last.group.border is None and last.may_store_over(old)
+
+
+def _touched(step: Launch | Nest) -> frozenset[Buffer]:
+    return frozenset(step.call.buffers) if isinstance(step, Launch) else step.touched
+
+
+def _written(step: Launch | Nest) -> frozenset[Buffer]:
+    return frozenset(step.written) if isinstance(step, Launch) else step.touched
