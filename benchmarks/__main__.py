@@ -7,6 +7,7 @@ python -m benchmarks ops --json new.jsonl --compare old.jsonl
 python -m benchmarks contractions                 products, convolutions, attention; an hour or two
 python -m benchmarks contractions --only '^product_512' --quick --threads 1
 python -m benchmarks contractions --list          names of its cases
+python -m benchmarks families                     gathers, scatters, top k, sums, samples, fills, codes
 python -m benchmarks mechanisms --json new.jsonl  what each mechanism of the compiler gives
 python -m benchmarks build                        what building networks costs
 python -m benchmarks build --only '^mixed' --runs 3 --tree ../older
@@ -39,6 +40,10 @@ from benchmarks.contractions import opened
 from benchmarks.contractions import peers as contraction_peers
 from benchmarks.contractions import report as contraction_report
 from benchmarks.contractions import session as contraction_session
+from benchmarks.families import cases as family_cases
+from benchmarks.families import peers as family_peers
+from benchmarks.families import report as family_report
+from benchmarks.families import session as family_session
 from benchmarks.machine import this_machine
 from benchmarks.measure import QUICK, Effort, limit_threads, processors
 from benchmarks.peers import NAMES, OURS
@@ -74,6 +79,15 @@ CONTRACTIONS = Bench(
     contraction_report.write,
     TABLES / "contractions.md",
 )
+FAMILIES = Bench(
+    "families",
+    tuple(c.name for c in family_cases.ALL),
+    family_peers.NAMES,
+    family_session.run,
+    family_report.tables,
+    family_report.write,
+    TABLES / "families.md",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -92,6 +106,10 @@ def _parser() -> argparse.ArgumentParser:
     _case_arguments(contractions, CONTRACTIONS)
     contractions.set_defaults(no_calls=True)
     contractions.add_argument("--list", action="store_true", help="names of its cases, and nothing else")
+    families = commands.add_parser("families", help="gathers, scatters, top k, sums, samples, fills, codes")
+    _case_arguments(families, FAMILIES)
+    families.set_defaults(no_calls=True)
+    families.add_argument("--list", action="store_true", help="names of its cases, and nothing else")
     _open_arguments(commands.add_parser("open", help="engines with open sizes beside static ones"))
     mechanisms = commands.add_parser("mechanisms", help="what each mechanism of the compiler gives")
     mechanisms.set_defaults(action=_mechanisms)
@@ -238,7 +256,8 @@ def _compare(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     results = record.read(options.results)
-    bench = CONTRACTIONS if contraction_report.is_mine(results) else OPS
+    mine = ((contraction_report, CONTRACTIONS), (family_report, FAMILIES))
+    bench = next((b for r, b in mine if r.is_mine(results)), OPS)
     show(bench.tables(results))
     if options.markdown:
         bench.write(options.markdown, results)
@@ -251,7 +270,7 @@ def _cases(options: argparse.Namespace) -> None:
     bench: Bench = options.bench
     names = _names(options.only, bench.cases)
     if not names:
-        listing = "list" if bench is OPS else "contractions --list"
+        listing = "list" if bench is OPS else f"{bench.command} --list"
         raise SystemExit(
             f"--only {options.only!r}: got no case; `python -m benchmarks {listing}` shows their names"
         )

@@ -1,0 +1,167 @@
+"""What is measured, as data: inputs, the right result, and how each program is asked for it."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from benchmarks.values import ALIGNMENT, Array
+
+Random: TypeAlias = np.random.Generator
+Make: TypeAlias = Callable[[Random], Array]
+Shape: TypeAlias = tuple[int, ...]
+HALVES = tuple(np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn))
+
+
+class Family(enum.Enum):
+    """Tables; each has its file."""
+
+    GATHER = "gathers"
+    SCATTER = "scatters"
+    SELECT = "one-hot and reversed sequences"
+    RANK = "top k"
+    SUM = "cumulative sums"
+    SAMPLE = "grid samples"
+    FILL = "fills"
+    CODE = "codes"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An ONNX node: names of inputs and constants in their order, and attributes."""
+
+    kind: str
+    operands: tuple[str | Array, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # Any: as make_node takes them
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A layer on inputs.
+
+    given: what makes each input. exact: NumPy's result, or several. ours(network, *tensors): the layer.
+    torch(torch, *tensors): the result, compiled by torch.compile, too; eagerly: another way without it.
+    onnx: the node, for the programs that read ONNX. wide: where integers are int64 there. read: bytes that
+    must be read, those of the inputs unless it says so. noise: random numbers, judged by their moments.
+    """
+
+    name: str
+    family: Family
+    given: Mapping[str, Make]
+    exact: Callable[..., Any]  # Any: an array or several, as the others
+    ours: Callable[..., Any]
+    onnx: Node | None = None
+    torch: Callable[..., Any] | None = None
+    eagerly: Callable[..., Any] | None = None
+    wide: bool = False
+    read: int | None = None
+    noise: bool = False
+
+
+def inputs(case: Case) -> dict[str, Array]:
+    """Every input at memory of its own, the same numbers in every run."""
+    return {
+        name: placed(make(np.random.default_rng(7 + i))) for i, (name, make) in enumerate(case.given.items())
+    }
+
+
+def wanted(case: Case, given: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The right results."""
+    found = case.exact(*given.values())
+    return found if isinstance(found, tuple) else (found,)
+
+
+def placed(x: Array) -> Array:
+    """The same at the beginning of a page."""
+    out = memory(x)
+    out[...] = x
+    return out
+
+
+def memory(like: Array) -> Array:
+    """Memory for such an array, at the beginning of a page and already touched."""
+    raw = np.zeros(like.nbytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + like.nbytes].view(like.dtype).reshape(like.shape)
+
+
+def room(like: Array) -> Array:
+    """Memory for a result: of types of 4 bits, two elements in each byte."""
+    if like.dtype in HALVES:
+        return memory(np.empty(-(-like.size // 2), np.uint8))
+    return memory(like)
+
+
+def nbytes(x: Array) -> int:
+    """What it takes in memory."""
+    return -(-x.size // 2) if x.dtype in HALVES else x.nbytes
+
+
+def packed(x: Array) -> Array:
+    """As programs take it: two elements of 4 bits in each byte, the first in the lower half."""
+    if x.dtype not in HALVES:
+        return x
+    codes = x.astype(np.int8).reshape(-1).view(np.uint8)
+    return placed((codes[::2] & 15) | (codes[1::2] << 4))
+
+
+def fetched(held: tuple[Array, ...], like: tuple[Array, ...]) -> tuple[Array, ...]:
+    """What memory of `room` holds, as arrays of these types."""
+    return tuple(_unpacked(x, y) for x, y in zip(held, like, strict=True))
+
+
+def _unpacked(held: Array, like: Array) -> Array:
+    if like.dtype not in HALVES:
+        return held
+    codes = np.stack([held & 15, held >> 4], -1).reshape(-1)[: like.size]
+    if like.dtype == HALVES[0]:
+        return ((codes.astype(np.int8) ^ 8) - 8).astype(like.dtype).reshape(like.shape)
+    return codes.view(like.dtype).reshape(like.shape)
+
+
+def traffic(case: Case, given: Mapping[str, Array], results: tuple[Array, ...]) -> tuple[int, int]:
+    """(bytes read, bytes written) that cannot be avoided."""
+    read = sum(map(nbytes, given.values())) if case.read is None else case.read
+    return read, sum(map(nbytes, results))
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Make:  # Any: whatever NumPy takes for a type
+    """Numbers around 0."""
+    return lambda random: random.standard_normal(shape, np.float32).astype(dtype)
+
+
+def places(limit: int, *shape: int) -> Make:
+    """Indices below `limit`, some of them equal."""
+    return lambda random: random.integers(0, limit, shape).astype(np.int32)
+
+
+def distinct(limit: int, count: int) -> Make:
+    """So many different indices below `limit`."""
+    return lambda random: random.permutation(limit)[:count].astype(np.int32)
+
+
+def shuffled(*shape: int, dtype: Any = np.float32) -> Make:  # Any: see above
+    """Different numbers along the last axis, in no order."""
+
+    def make(random: Random) -> Array:
+        rows, length = math.prod(shape[:-1]), shape[-1]
+        each = [random.permutation(length) for _ in range(rows)]
+        return ((np.stack(each) - length / 2) / 16).reshape(shape).astype(dtype)
+
+    return make
+
+
+def constant(value: Any, dtype: Any = np.float32) -> Make:  # Any: see above
+    """These numbers."""
+    return lambda random: np.asarray(value, dtype)
+
+
+def size(shape: Shape) -> str:
+    """For names."""
+    return "x".join(map(str, shape))

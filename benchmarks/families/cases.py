@@ -1,0 +1,12 @@
+"""Every case, family by family."""
+
+from __future__ import annotations
+
+from benchmarks.families import codes, fills, gathers, ranks, samples, scatters, selects, sums
+from benchmarks.families.case import Case
+
+ALL: tuple[Case, ...] = tuple(
+    case
+    for family in (gathers, scatters, selects, ranks, sums, samples, fills, codes)
+    for case in family.cases()
+)

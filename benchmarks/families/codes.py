@@ -1,0 +1,208 @@
+"""Codes of narrow types: quantise, dequantise, and scales found while running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import anyrt as trt
+from benchmarks.families.case import Case, Family, Node, Shape, normal, size
+from benchmarks.families.networks import constant_of
+from benchmarks.values import Array
+
+INT8, FP8, INT4 = (np.dtype(t) for t in (np.int8, ml_dtypes.float8_e4m3fn, ml_dtypes.int4))
+FP4 = np.dtype(ml_dtypes.float4_e2m1fn)
+OURS = {INT8: trt.int8, FP8: trt.fp8, INT4: trt.int4, FP4: trt.fp4}
+LIMITS = {INT8: (-128, 127), FP8: (-448, 448), INT4: (-8, 7), FP4: (-6, 6)}
+NAMES = {INT8: "i8", FP8: "fp8", INT4: "i4", FP4: "fp4"}
+STEPS = np.array([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0], np.float32)  # between magnitudes of fp4
+BIG: Shape = (8, 512, 768)
+SQUARE: Shape = (2048, 2048)
+
+
+def cases() -> Iterator[Case]:
+    """Scales for all, for channels, for blocks; every narrow type; float16; scales of blocks and of rows."""
+    for make in (_quantize, _dequantize):
+        yield make(BIG, INT8)
+        yield make(BIG, INT8, axis=2)
+        yield make((256, 64, 28, 28), INT8, axis=1)
+        yield make(SQUARE, INT8, block=32)
+        yield make(BIG, FP8)
+        yield make(SQUARE, INT4, axis=0)
+        yield make(SQUARE, INT4, block=32)
+        yield make(BIG, INT8, dtype=np.float16)
+    yield _dynamic((1024, 1024), INT8, 1024)
+    yield _dynamic((1024, 1024), FP8, 32)
+    yield _dynamic((1024, 1024), FP4, 16)
+
+
+def _scales(shape: Shape, axis: int | None, block: int | None, dtype: Any) -> Array:  # Any: a NumPy type
+    random = np.random.default_rng(3)
+    if block:
+        wanted: Shape = (shape[0], shape[1] // block)
+    else:
+        wanted = () if axis is None else (shape[axis],)
+    return np.asarray(np.exp2(random.integers(-7, -3, wanted)), dtype)
+
+
+def _spread(scale: Array, shape: Shape, axis: int | None, block: int | None) -> Array:
+    """Scales in a form that NumPy and PyTorch repeat."""
+    if block:
+        return np.repeat(scale, block, 1)
+    if axis is None:
+        return scale
+    return scale.reshape([-1 if k == axis else 1 for k in range(len(shape))])
+
+
+def _name(verb: str, shape: Shape, narrow: Any, axis: int | None, block: int | None, dtype: Any) -> str:
+    grain = f"_axis{axis}" if axis is not None else f"_block{block}" if block else ""
+    return f"{verb}_{size(shape)}_{NAMES[narrow]}{grain}{'_f16' if dtype is np.float16 else ''}"
+
+
+def _node(kind: str, scale: Array, narrow: Any, axis: int | None, block: int | None) -> Node:
+    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
+    attributes |= {"axis": 1, "block_size": block} if block else {}
+    return Node(kind, ("x", scale, np.zeros(scale.shape, narrow)), attributes)
+
+
+def _quantize(
+    shape: Shape, narrow: Any, axis: int | None = None, block: int | None = None, dtype: Any = np.float32
+) -> Case:
+    scale = _scales(shape, axis, block, dtype)
+    wide, (low, high) = _spread(scale, shape, axis, block), LIMITS[narrow]
+
+    def exact(x: Array) -> Array:
+        steps = x.astype(np.float32) / wide.astype(np.float32)
+        kept = np.clip(steps if narrow == FP8 else np.rint(steps), low, high)
+        return kept.astype(np.int8).astype(narrow) if narrow == INT4 else kept.astype(narrow)
+
+    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
+        layer = network.add_quantize(x, constant_of(network, scale), OURS[narrow])
+        if axis is not None:
+            layer.axis = axis
+        return layer
+
+    def torch(module: Any, x: Any) -> Any:  # Any: tensors
+        if block:
+            steps = (x.reshape(shape[0], -1, block) / module.from_numpy(scale)[..., None]).reshape(shape)
+        else:
+            steps = x / module.from_numpy(wide)
+        if narrow == FP8:
+            return module.clamp(steps, low, high).to(module.float8_e4m3fn)
+        codes = module.clamp(module.round(steps), low, high).to(module.int8)
+        return codes if narrow == INT8 else _packed(codes)
+
+    def library(module: Any, x: Any) -> Any:  # Any: tensors
+        if axis is None:
+            return module.quantize_per_tensor(x, float(scale), 0, module.qint8).int_repr()
+        zeros = module.zeros(scale.shape, dtype=module.int64)
+        return module.quantize_per_channel(x, module.from_numpy(scale), zeros, axis, module.qint8).int_repr()
+
+    plain = narrow == INT8 and dtype is np.float32 and not block
+    return Case(
+        _name("quantize", shape, narrow, axis, block, dtype),
+        Family.CODE,
+        {"x": normal(*shape, dtype=dtype)},
+        exact,
+        ours,
+        _node("QuantizeLinear", scale, narrow, axis, block),
+        torch,
+        eagerly=library if plain else None,
+    )
+
+
+def _packed(codes: Any) -> Any:  # Any: a tensor of int8
+    """Two codes of 4 bits in each byte."""
+    return (codes[..., ::2] & 15) | (codes[..., 1::2] << 4)
+
+
+def _dequantize(
+    shape: Shape, narrow: Any, axis: int | None = None, block: int | None = None, dtype: Any = np.float32
+) -> Case:
+    scale = _scales(shape, axis, block, dtype)
+    wide = _spread(scale, shape, axis, block)
+
+    def given(random: np.random.Generator) -> Array:
+        low, high = LIMITS[narrow]
+        return (
+            random.integers(max(low, -128), min(high, 127), shape, endpoint=True)
+            .astype(np.int8)
+            .astype(narrow)
+        )
+
+    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
+        kind = trt.float16 if dtype is np.float16 else trt.float32
+        layer = network.add_dequantize(x, constant_of(network, scale), kind)
+        if axis is not None:
+            layer.axis = axis
+        return layer
+
+    def torch(module: Any, x: Any) -> Any:  # Any: tensors
+        scales = module.from_numpy(scale if block else wide)
+        if narrow == INT4:
+            x = module.stack([(x << 4) >> 4, x >> 4], -1).reshape(shape)
+        numbers = x.to(scales.dtype)
+        return (
+            (numbers.reshape(shape[0], -1, block) * scales[..., None]).reshape(shape)
+            if block
+            else numbers * scales
+        )
+
+    return Case(
+        _name("dequantize", shape, narrow, axis, block, dtype),
+        Family.CODE,
+        {"x": given},
+        lambda x: (x.astype(np.float32) * wide.astype(np.float32)).astype(dtype),
+        ours,
+        _node("DequantizeLinear", scale, narrow, axis, block),
+        torch,
+    )
+
+
+def _dynamic(shape: Shape, narrow: Any, block: int) -> Case:
+    """Scales as float32 numbers (of whole rows), powers of two (MXFP8) or fp8 (NVFP4)."""
+    largest = float(LIMITS[narrow][1])
+    kind = {INT8: trt.float32, FP8: trt.e8m0, FP4: trt.fp8}[narrow]
+    kept = {INT8: np.float32, FP8: ml_dtypes.float8_e8m0fnu, FP4: ml_dtypes.float8_e4m3fn}[narrow]
+
+    def exact(x: Array) -> tuple[Array, ...]:
+        parts = x.reshape(shape[0], -1, block)
+        scale = np.abs(parts).max(-1, keepdims=True) / np.float32(largest)
+        scale = np.exp2(np.ceil(np.log2(scale))) if narrow == FP8 else scale.astype(kept).astype(np.float32)
+        steps = (parts / scale).reshape(shape)
+        codes = np.rint(steps) if narrow == INT8 else steps
+        return codes.astype(narrow), scale[..., 0].astype(kept)
+
+    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
+        return network.add_dynamic_quantize(x, 1, block, OURS[narrow], kind)
+
+    def torch(module: Any, x: Any) -> Any:  # Any: tensors
+        parts = x.reshape(shape[0], -1, block)
+        scale = parts.abs().amax(-1, keepdim=True) / largest
+        if narrow == FP8:
+            scale = module.exp2(module.ceil(module.log2(scale)))
+            held = ((scale.view(module.int32) >> 23) & 255).to(module.uint8)
+        else:
+            held = scale if narrow == INT8 else scale.to(module.float8_e4m3fn)
+            scale = held.to(module.float32)
+        steps = (parts / scale).reshape(shape)
+        if narrow == INT8:
+            return module.round(steps).to(module.int8), held[..., 0]
+        if narrow == FP8:
+            return steps.to(module.float8_e4m3fn), held[..., 0]
+        code = module.bucketize(steps.abs(), module.from_numpy(STEPS)).to(module.int8)
+        code = code | ((steps < 0).to(module.int8) << 3)
+        return _packed(code), held[..., 0]
+
+    return Case(
+        f"dynamic_{size(shape)}_{NAMES[narrow]}_block{block}",
+        Family.CODE,
+        {"x": normal(*shape)},
+        exact,
+        ours,
+        None,
+        torch,
+    )

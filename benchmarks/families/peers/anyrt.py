@@ -1,0 +1,51 @@
+"""AnyRT through its public API, bound to memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyrt as trt
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.enums import DataType
+from benchmarks.families.case import fetched, packed, room
+from benchmarks.families.peers import Peer, Results, Task, made
+from benchmarks.values import Array
+
+LOGGER = trt.Logger(trt.Logger.ERROR)
+DTYPES = {numpy_dtype(t): t for t in DataType}
+
+
+def prepare(task: Task) -> tuple[Results, ...]:
+    """A static engine."""
+    builder, network, config = described(task)
+    plan = builder.build_serialized_network(network, config)
+    assert plan is not None, f"{task.case.name}: the network is refused"
+    engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
+    context, outs = engine.create_execution_context(), tuple(map(room, task.results))
+    held = {name: packed(x) for name, x in task.given.items()}
+    for name, array in (*held.items(), *((f"y{i}", out) for i, out in enumerate(outs))):
+        assert context.set_tensor_address(name, array.ctypes.data), f"{task.case.name}: {name} is refused"
+    run = partial(_run, context, tuple(held.values()))
+    return (made("", run, partial(fetched, outs, task.results)),)
+
+
+def described(task: Task) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
+    """The case's network with its configuration."""
+    builder = trt.Builder(LOGGER)
+    network, config = builder.create_network(), builder.create_builder_config()
+    config.num_threads = task.threads
+    given = [network.add_input(name, DTYPES[x.dtype], x.shape) for name, x in task.given.items()]
+    layer: Any = task.case.ours(network, *given)  # Any: a layer, whose class is derived
+    for i in range(len(task.results)):
+        y = layer.get_output(i)
+        y.name = f"y{i}"
+        network.mark_output(y)
+    return builder, network, config
+
+
+def _run(context: Any, held: tuple[Array, ...]) -> None:  # Any: a context
+    context.execute_async_v3(0)
+
+
+PEER = Peer("AnyRT", trt.__anyrt_version__, prepare)

@@ -1,0 +1,59 @@
+"""A case as an ONNX model of one node, for the programs that read these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from benchmarks.families.case import placed
+from benchmarks.families.peers import Task
+from benchmarks.peers import Cannot
+from benchmarks.values import Array
+
+OPSET, IR_VERSION = 21, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The model with the inputs and results in its types."""
+
+    text: bytes
+    given: Mapping[str, Array]
+    results: tuple[Array, ...]
+
+
+def model_of(task: Task) -> Model:
+    """Integers are int64 where the node wants that."""
+    node = task.case.onnx
+    if node is None:
+        raise Cannot("no node of ONNX")
+    given = {name: _typed(task, x) for name, x in task.given.items()}
+    results = tuple(_typed(task, y) for y in task.results)
+    names, constants = list[str](), list[onnx.TensorProto]()
+    for i, operand in enumerate(node.operands):
+        names.append(operand if isinstance(operand, str) else f"c{i}")
+        if not isinstance(operand, str):
+            constants.append(numpy_helper.from_array(operand, f"c{i}"))
+    outs = [f"y{i}" for i in range(len(results))]
+    made = helper.make_node(node.kind, names, outs, **node.attributes)
+    ends = [
+        [helper.make_tensor_value_info(name, dtype_of(x), x.shape) for name, x in pairs]
+        for pairs in (given.items(), zip(outs, results, strict=True))
+    ]
+    graph = helper.make_graph([made], task.case.name, *ends, constants)
+    opsets = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    return Model(model.SerializeToString(), given, results)
+
+
+def dtype_of(x: Array) -> int:
+    """ONNX's number of the type."""
+    return int(helper.np_dtype_to_tensor_dtype(x.dtype))
+
+
+def _typed(task: Task, x: Array) -> Array:
+    return placed(x.astype(np.int64)) if task.case.wide and x.dtype == np.int32 else x

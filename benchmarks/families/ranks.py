@@ -1,0 +1,66 @@
+"""Top k: of classes, of tokens, of boxes; orders that are hard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import anyrt as trt
+from benchmarks.families.case import Case, Family, Make, Node, Shape, shuffled, size
+from benchmarks.values import Array
+
+
+def cases() -> Iterator[Case]:
+    """Short and long rows, few and many of them, one to a thousand; ascending, descending, equal elements."""
+    yield _top((1, 1000), 5)
+    yield _top((64, 1000), 5)
+    yield _top((1, 32000), 50)
+    yield _top((8, 128256), 40)
+    yield _top((8, 8400), 300)
+    yield _top((1, 100000), 1000)
+    yield _top((1024, 1024), 1)
+    yield _top((128, 256), 64)
+    yield _top((1024, 64), 8)
+    yield _top((1, 32000), 50, order="ascending")
+    yield _top((1, 32000), 50, order="descending")
+    yield _top((64, 1000), 10, order="ascending")
+    yield _top((8, 8400), 300, order="ascending")
+    yield _top((1, 100000), 1000, order="ascending")
+    yield _top((8, 32000), 50, order="few")
+    yield _top((1024, 64), 4, axis=0)
+
+
+def _numbers(shape: Shape, order: str) -> Make:
+    if order == "random":
+        return shuffled(*shape)
+    up = np.broadcast_to(np.arange(shape[-1], dtype=np.float32), shape).copy()
+    if order == "few":  # two values, and the best of them different: equal elements may be given in any order
+        return lambda random: np.where(up % 640 == 7, up, random.integers(-3, -1, shape)).astype(np.float32)
+    return lambda random: up if order == "ascending" else up[..., ::-1].copy()
+
+
+def _top(shape: Shape, k: int, order: str = "random", axis: int = -1) -> Case:
+    def exact(x: Array) -> tuple[Array, ...]:
+        at = np.take(np.argsort(-x, axis, kind="stable"), range(k), axis)
+        return np.take_along_axis(x, at, axis), at.astype(np.int32)
+
+    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
+        return network.add_topk(x, trt.TopKOperation.MAX, k, 1 << (axis % len(shape)))
+
+    suffix = ("" if order == "random" else f"_{order}") + ("" if axis == -1 else f"_axis{axis}")
+    return Case(
+        f"topk_{size(shape)}_{k}{suffix}",
+        Family.RANK,
+        {"x": _numbers(shape, order) if axis == -1 else _columns(shape)},
+        exact,
+        ours,
+        Node("TopK", ("x", np.array([k], np.int64)), {"axis": axis}),
+        lambda torch, x: tuple(torch.topk(x, k, axis)),
+        wide=True,
+    )
+
+
+def _columns(shape: Shape) -> Make:
+    return lambda random: np.ascontiguousarray(shuffled(*shape[::-1])(random).T)

@@ -1,0 +1,138 @@
+"""Tables from results: each family, each case, every program; and the document of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.families.case import Family
+from benchmarks.families.peers import NAMES, OURS
+from benchmarks.record import SAME_AS_BEST, Entry, Results, Row
+from benchmarks.table import Table, digits, geometric_mean, markdown
+
+MOST = 1.3  # times the best program's time that no case may take
+WANTED = 0.9  # the part of the cases that are to be as fast as the best program
+NOISY = 0.15  # what ratios of minima and of medians may differ
+HEAD = """# Gathers, scatters, selections, sums, samples, fills, codes
+
+AnyRT beside other programs on layers whose places, order or numbers depend on data. Written by
+`python -m benchmarks families`; the folder `benchmarks/families/` says how. Times of one machine do not carry
+over to another; ratios do, roughly.
+"""
+HOW = """Every program runs each case in turn, forwards and backwards, with a pause before it. Results are
+compared with NumPy before anything is timed. Inputs and outputs are bound beforehand where a program can do
+that; positions have the type that a program takes. Times are the least of all runs, and ratios are of these:
+other work on the machine only adds to a time. A line is noisy where the medians of turns say something else
+by more than 15 %, or where more than a quarter of the bursts began on a machine that was not quiet. The limit
+is a plain kernel that reads and writes as many bytes once, in order, with the same threads; positions in no
+order may ask for more.
+"""
+
+
+def is_mine(results: Results) -> bool:
+    """Whether results are of this benchmark."""
+    return any(r.layer in {f.value for f in Family} for r in results.rows)
+
+
+def tables(results: Results) -> list[Table]:
+    """Everything, by number of threads."""
+    out = []
+    for threads in sorted({r.threads for r in results.rows}, reverse=True):
+        rows = [r for r in results.rows if r.threads == threads]
+        name = "1 thread" if threads == 1 else f"{threads} threads"
+        out.append(_families(rows, name))
+        for family in Family:
+            mine = [r for r in rows if r.layer == family.value]
+            if mine:
+                title = f"{family.value[0].upper()}{family.value[1:]}, {name}"
+                out.append(_cases(title, mine))
+    return out
+
+
+def write(path: Path, results: Results) -> None:
+    """Write the document."""
+    machine = "\n".join(f"- {line}" for line in results.machine.lines())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([HEAD, machine, "", HOW, *map(markdown, tables(results))]))
+
+
+def lead(row: Row) -> float | None:
+    """How many times as fast as the best program we are; None where either is missing."""
+    mine, best = row.entry(OURS), _best(row)
+    return best.minimum / mine.minimum if mine and best else None
+
+
+def is_noisy(row: Row) -> bool:
+    """Whether the medians of turns say something else, or the machine was not quiet."""
+    best, found = _best(row), lead(row)
+    if best is None or found is None:
+        return False
+    turned = best.paired or found
+    return abs(turned / found - 1) > NOISY or row.disturbed > row.bursts / 4
+
+
+def _best(row: Row) -> Entry | None:
+    return min((e for e in row.entries if e.peer != OURS), key=lambda e: e.minimum, default=None)
+
+
+def _families(rows: Sequence[Row], threads: str) -> Table:
+    columns = ("family", "cases", "not slower than the best", "times faster, mean", "least", "reached")
+    lines = [_standing(f.value, [r for r in rows if r.layer == f.value]) for f in Family]
+    lines.append(_standing("all", rows))
+    note = (
+        f"Wanted: {WANTED:.0%} of the cases not slower than the best program, none slower than {MOST} times "
+        "that. 3 % is a tie; means are geometric."
+    )
+    return Table(f"Families, {threads}", columns, tuple(x for x in lines if x), note)
+
+
+def _standing(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
+    leads = [x for r in rows if (x := lead(r)) is not None]
+    if not leads:
+        return ()
+    ahead = sum(x >= 1 - SAME_AS_BEST for x in leads)
+    slow = sum(x * MOST < 1 for x in leads)
+    holds = ahead >= WANTED * len(leads) and not slow and len(leads) == len(rows)
+    return (
+        *(
+            name,
+            str(len(rows)),
+            f"{ahead} of {len(leads)}",
+            digits(geometric_mean(leads)),
+            digits(min(leads)),
+        ),
+        "yes" if holds else f"no: {slow} slower than {MOST}" if slow else "no",
+    )
+
+
+def _cases(title: str, rows: Sequence[Row]) -> Table:
+    others = [n for n in NAMES if n != OURS and any(r.entry(n) or _why(r, n) for r in rows)]
+    columns = ("case", "MB", "limit µs", "AnyRT µs", "best µs", "best", "times faster", *others, "noisy")
+    note = "Each program's time as a multiple of AnyRT's. –: has no way to compute the case."
+    return Table(title, columns, tuple(_line(r, others) for r in rows), note)
+
+
+def _line(row: Row, others: Sequence[str]) -> tuple[str, ...]:
+    mine, best, found = row.entry(OURS), _best(row), lead(row)
+    megabytes = (row.facts["read"] + row.facts["written"]) / 1e6
+    return (
+        *(row.case, digits(megabytes), digits(row.limit_minimum), digits(mine.minimum) if mine else ""),
+        *((digits(best.minimum), best.name) if best else ("", "")),
+        digits(found) if found else row.left_out.get(OURS, ""),
+        *(_beside(row, n) for n in others),
+        "yes" if is_noisy(row) else "",
+    )
+
+
+def _beside(row: Row, name: str) -> str:
+    entries = [e for e in row.entries if e.peer == name]
+    mine = row.entry(OURS)
+    if not entries:
+        return _why(row, name)
+    least = min(e.minimum for e in entries)
+    return digits(least / mine.minimum) if mine else f"{digits(least)} µs"
+
+
+def _why(row: Row, peer: str) -> str:
+    reason = next((why for name, why in row.left_out.items() if name.split(" ")[0] == peer), "")
+    return "–" if reason.startswith("cannot") else reason.split(":")[0]
