@@ -52,15 +52,15 @@ def typed(log):
 
 
 TYPES = {
-    trt.float32: "float32",
-    trt.float16: "float16",
-    trt.bfloat16: "bfloat16",
-    trt.int8: "int8",
-    trt.int32: "int32",
-    trt.int64: "int64",
-    trt.bool: "bool",
-    trt.fp8: "fp8",
-    trt.int4: "int4",
+    trt.float32: "FP32",
+    trt.float16: "FP16",
+    trt.bfloat16: "BF16",
+    trt.int8: "Int8",
+    trt.int32: "Int32",
+    trt.int64: "Int64",
+    trt.bool: "Bool",
+    trt.fp8: "FP8",
+    trt.int4: "Int4",
 }
 
 

@@ -359,7 +359,7 @@ def test_engine_knows_its_profiles(engine):
 
 def test_engine_layout_is_linear(engine):
     assert engine.get_tensor_format("x") is trt.TensorFormat.LINEAR
-    assert engine.get_tensor_format_desc("x", 1) == "Row major linear float32 format (kLINEAR)"
+    assert engine.get_tensor_format_desc("x", 1) == "Row major linear FP32 format (kLINEAR)"
     assert engine.get_tensor_bytes_per_component("x") == -1
     assert engine.get_tensor_components_per_element("x", 0) == -1
     assert engine.get_tensor_vectorized_dim("x") == -1

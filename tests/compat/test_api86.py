@@ -76,7 +76,7 @@ print(context.get_binding_shape(1), context.get_strides(1))
         "None -1 True",
         "(2, 3) DataType.FLOAT TensorLocation.DEVICE",
         "(2, 3) False True",
-        "TensorFormat.LINEAR Row major linear float32 format (kLINEAR) -1",
+        "TensorFormat.LINEAR Row major linear FP32 format (kLINEAR) -1",
         "-1 -1",
         "(2, 3) (3, 1)",
     ]

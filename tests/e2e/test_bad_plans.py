@@ -113,6 +113,15 @@ def test_plan_that_contradicts_its_graph_is_refused(field, change, net, plan_of,
     assert "AR607" in log.lines[-1]
 
 
+@pytest.mark.parametrize(("format", "code"), [("HWC", "AR607"), ("CHW4", "AR605"), ("DHWC", "AR607")])
+def test_plan_with_another_format_than_its_graph_is_refused(format, code, net, plan_of, log):
+    plan = bytes(plan_of(net, net.add_identity(x(net, 1, 2, 3, 4)).get_output(0)))
+    header = json.loads(plan[128 : 128 + struct.unpack_from("<Q", plan, 16)[0]])
+    header["bindings"][0][6] = format
+    assert trt.Runtime(log).deserialize_cuda_engine(sealed(plan, json.dumps(header).encode())) is None
+    assert log.lines[-1].startswith((f"[{code}] bindings[0][6]", f"[{code}] plan, binding 'x'"))
+
+
 def test_plan_that_hides_an_update_is_refused(net, plan_of, log):
     cache, new = net.add_input("cache", F, (1, 1, 4, 2)), net.add_input("new", F, (1, 1, 1, 2))
     at = net.add_input("at", trt.int32, (1,))

@@ -14,13 +14,14 @@ from anyrt.api.dims import MAX_DIMS, Dims, integers, unknown_dims
 from anyrt.api.edge import Channel, Refused, Reporting, boolean, quiet, wrong_type
 from anyrt.api.engine_config import IRuntimeConfig
 from anyrt.api.fold import fold
+from anyrt.api.formats import strides
 from anyrt.api.interfaces import IDebugListener, IGpuAllocator, IOutputAllocator, IProfiler, call_user
 from anyrt.api.managed import Managed
 from anyrt.api.missing import mark_absences
 from anyrt.api.oneline import bindings_text, one_line, quoted
 from anyrt.api.output import Allocator
 from anyrt.api.setting import Setting
-from anyrt.core.dims import INF, bounds, product
+from anyrt.core.dims import INF, Sym, bounds, product
 from anyrt.core.dtype import numpy_dtype, storage_bytes
 from anyrt.core.enums import ProfilingVerbosity
 from anyrt.core.errors import AnyrtError, ArgumentError, BindingError, ShapeError
@@ -179,15 +180,17 @@ class IExecutionContext(Reporting, Managed):
     @quiet(None)
     def _strides(self, name: str) -> Dims | None:
         shape = self._context.shape(self._tensor(name))
-        strides = [1] * len(shape)
-        for i in reversed(range(len(shape) - 1)):
-            strides[i] = -1 if min(shape[i + 1], strides[i + 1]) < 0 else strides[i + 1] * shape[i + 1]
-        return Dims(strides)
+        binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
+        sizes = [d if d >= 0 else Sym(f"{name}.{k}").dim for k, d in enumerate(shape)]
+        steps = strides(binding.format, binding.dtype, tuple(sizes))
+        return Dims([d if isinstance(d, int) else -1 for d in steps])
 
     def get_tensor_strides(self, name: str) -> Dims:
-        """Elements from one index to the next in each dimension, −1 for what is not known yet."""
-        strides = self._strides(name)
-        return unknown_dims() if strides is None else strides
+        """Elements from one index to the next in each dimension, −1 for what is not known yet.
+
+        In a vectorised format an element is a vector: along channels it is from one vector to the next."""
+        steps = self._strides(name)
+        return unknown_dims() if steps is None else steps
 
     def infer_shapes(self) -> list[str]:
         """Inputs that lack a shape, or an address if their values are sizes; RuntimeError on mistakes."""
@@ -219,7 +222,7 @@ class IExecutionContext(Reporting, Managed):
         if not context.missing():
             return context.resolve().nbytes[index]
         binding = context.loaded.plan.bindings[index]
-        most = bounds(product(binding.shape))[1]
+        most = bounds(product(binding.memory))[1]
         return -1 if most >= INF else storage_bytes(binding.dtype, most)
 
     def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:

@@ -14,6 +14,7 @@ from anyrt.api.edge import Channel, Refused, Reporting, integer, nothing, quiet,
 from anyrt.api.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
 from anyrt.api.flagbits import tell_idle
 from anyrt.api.fold import fold
+from anyrt.api.formats import describe
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.inspector import EngineInspector
 from anyrt.api.managed import Managed
@@ -23,7 +24,6 @@ from anyrt.api.notebook import engine_table
 from anyrt.api.oneline import bindings_text, one_line, quoted
 from anyrt.api.setting import Setting
 from anyrt.compiler.cached import mixer
-from anyrt.core.dtype import short_name
 from anyrt.core.enums import (
     DataType,
     EngineCapability,
@@ -36,6 +36,7 @@ from anyrt.core.enums import (
     TensorLocation,
 )
 from anyrt.core.errors import BindingError, NotSupportedError, PlanError
+from anyrt.core.formats import vector_axis, vector_length
 from anyrt.plan.file import PlanParts, plan_parts
 from anyrt.plan.plan import Binding, Plan
 from anyrt.runtime.engine import Engine
@@ -78,7 +79,8 @@ class ICudaEngine(Reporting, Managed):
 
             y = engine.run(x=np.ones((1, 3, 224, 224), np.float32))["y"]
 
-        Arrays have the inputs' types, and are copied where they are strided. TensorRT has no such method.
+        Arrays have the inputs' types, and are copied where they are strided; they are row-major whatever the
+        formats of tensors are. TensorRT has no such method.
         Raises AR701 for an input that is not given, AR703 for an array of another type, AR505 for a shape
         outside all profiles."""
         outputs = self._engine.infer(inputs)
@@ -251,32 +253,33 @@ class ICudaEngine(Reporting, Managed):
 
     @quiet(TensorFormat.LINEAR)
     def get_tensor_format(self, name: str, profile_index: int = 0) -> TensorFormat:
-        """The memory layout."""
+        """The memory layout, of those that `ITensor.allowed_formats` allowed; the same in all profiles."""
         return self._layout(name, profile_index).format
 
     @quiet("")
     def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
         """The memory layout in words."""
-        kind = short_name(self._layout(name, profile_index).dtype)
-        return f"Row major linear {kind} format (kLINEAR)"
+        binding = self._layout(name, profile_index)
+        return describe(binding.format, binding.dtype)
 
     @quiet(-1)
     def get_tensor_bytes_per_component(self, name: str, profile_index: int = 0) -> int:
-        """Bytes of one component of a vectorised layout; −1, as LINEAR is not vectorised."""
-        self._layout(name, profile_index)
-        return -1
+        """Bytes of one component of a vectorised layout; −1 for others."""
+        binding = self._layout(name, profile_index)
+        return -1 if vector_axis(binding.format, binding.shape) < 0 else int(binding.dtype.itemsize)
 
     @quiet(-1)
     def get_tensor_components_per_element(self, name: str, profile_index: int = 0) -> int:
-        """Components of an element of a vectorised layout; −1, as LINEAR is not vectorised."""
-        self._layout(name, profile_index)
-        return -1
+        """Components of an element of a vectorised layout, as 4 for CHW4; −1 for others."""
+        binding = self._layout(name, profile_index)
+        length = vector_length(binding.format, binding.shape)
+        return length if length > 1 else -1
 
     @quiet(-1)
     def get_tensor_vectorized_dim(self, name: str, profile_index: int = 0) -> int:
-        """The dimension that a layout vectorises; −1 for none."""
-        self._layout(name, profile_index)
-        return -1
+        """The dimension that a layout vectorises, that of channels; −1 for none."""
+        binding = self._layout(name, profile_index)
+        return vector_axis(binding.format, binding.shape)
 
     def _layout(self, name: str, profile_index: int) -> Binding:
         self._loaded.check_profile(integer(profile_index, "ICudaEngine"))

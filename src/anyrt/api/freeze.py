@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from anyrt.api.expansion import Expansion, Limits
+from anyrt.api.formats import chosen
 from anyrt.api.layer import ILayer
 from anyrt.api.marks import DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
@@ -15,7 +16,7 @@ from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.request import BuildRequest, Settings
-from anyrt.core.enums import Severity, TensorLocation
+from anyrt.core.enums import Severity, TensorFormat, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
 from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.symbolic import known
@@ -23,6 +24,7 @@ from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
 from anyrt.prims.const import Blob, Param
+from anyrt.prims.formats import with_formats
 
 Profile = tuple[Range, ...]
 # A tensor that sizes are taken from may also be a long table; runs write it, inferring shapes does not.
@@ -46,6 +48,7 @@ def freeze(
     names = _names(network, expansion)
     held = _held(network, expansion, outputs, names)
     _check_inside(network, expansion, outputs)
+    formats = _formats(network, expansion, outputs)
     graph = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
         tuple((t._name, held.get(t) or expansion.value(t)) for t in outputs),
@@ -60,10 +63,12 @@ def freeze(
     )
     return BuildRequest(
         name=network.name,
-        graph=graph,
+        graph=with_formats(graph, {n: f for n, f in formats.items() if f is not TensorFormat.LINEAR}),
         profiles=ranges,
         settings=settings,
-        bindings=tuple(_binding(t, expansion.value(t)) for t in (*network._inputs, *outputs)),
+        bindings=tuple(
+            _binding(t, expansion.value(t), formats[t._name]) for t in (*network._inputs, *outputs)
+        ),
         layers=tuple(_layers(network, expansion, outputs)),
         log=network._channel.log,
     )
@@ -172,7 +177,16 @@ def _held(
     return {waits: value}
 
 
-def _binding(tensor: ITensor, value: Value) -> Binding:
+def _formats(
+    network: INetworkDefinition, expansion: Expansion, outputs: Sequence[ITensor]
+) -> dict[str, TensorFormat]:
+    """How the memory of each input and output lies, by name."""
+    updated = {t for layer in network._layers for pair in _updates(layer) for t in pair}
+    ends = (*network._inputs, *outputs)
+    return {t._name: chosen(network, t, expansion.value(t).type, updated) for t in ends}
+
+
+def _binding(tensor: ITensor, value: Value, format: TensorFormat) -> Binding:
     is_shape = tensor.is_shape_tensor
     return Binding(
         name=tensor._name,
@@ -181,6 +195,7 @@ def _binding(tensor: ITensor, value: Value) -> Binding:
         shape=value.shape,
         is_shape=is_shape,
         is_host=is_shape or tensor._location is TensorLocation.HOST,
+        format=format,
         dim_names=_dim_names(tensor),
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import short_name
+from anyrt.core.enums import TensorFormat
 from anyrt.core.trt_enum import TrtEnum
 from anyrt.ir.graph import Type
 from anyrt.plan.plan import Binding, Range
@@ -94,9 +95,13 @@ def tensor_text(tensor: ITensor) -> str:
 
 def bindings_text(bindings: Sequence[Binding]) -> str:
     """Inputs and outputs of an engine: name, element type and shape."""
-    texts = {b.name: f"{quoted(b.name)} {short_name(b.dtype)} {sizes(b.shape)}" for b in bindings}
+    texts = {b.name: f"{quoted(b.name)} {short_name(b.dtype)} {sizes(b.shape)}{_format(b)}" for b in bindings}
     takes, gives = ([texts[b.name] for b in bindings if b.is_input is side] for side in (True, False))
     return f"{listed(takes)} -> {listed(gives)}"
+
+
+def _format(binding: Binding) -> str:
+    return "" if binding.format is TensorFormat.LINEAR else f" {binding.format.name}"
 
 
 def range_text(limits: Range) -> str:

@@ -138,7 +138,12 @@ class ITensor(Fixed):
 
     @property
     def allowed_formats(self) -> int:
-        """Bit mask of the memory layouts that an input or output may have; LINEAR is the one that is used."""
+        """Bit mask of the memory layouts that an input or output may have, by default LINEAR alone.
+
+            x.allowed_formats = 1 << int(trt.TensorFormat.CHW4)
+
+        LINEAR is used where it is allowed, else the first one that takes the type; kernels then read or write
+        it as they go. A build without such a one fails with AR415."""
         return self._formats
 
     @allowed_formats.setter
@@ -150,9 +155,9 @@ class ITensor(Fixed):
         if not isinstance(formats, int):
             raise wrong_type("ITensor.allowed_formats", formats, "a bit mask of TensorFormat")
         check_bits(self._name, formats, TensorFormat)
-        if not formats & 1 << TensorFormat.LINEAR:
-            got, do = f"formats {bin(formats)}", "allow 1 << TensorFormat.LINEAR"
-            raise ArgumentError("AR304", self._name, got, "LINEAR among them", do)
+        if not formats:
+            do = "allow 1 << int(TensorFormat.LINEAR)"
+            raise ArgumentError("AR304", self._name, "no format", "at least one", do)
         self._formats = formats
 
     @property

@@ -81,7 +81,7 @@ def _check_bindings(bindings: tuple[Binding, ...], graph: Graph) -> None:
         raise PlanError("AR607", "plan, bindings", got=f"{len(bindings)} tensors", wanted=wanted)
     for binding, port in zip(bindings, ports, strict=True):
         if not _fits(binding, port):
-            got = _show((binding.name, binding.is_input, binding.dtype, binding.shape))
+            got = _show((binding.name, binding.is_input, binding.dtype, binding.memory))
             raise PlanError("AR607", f"plan, binding {binding.name!r}", got=got, wanted=_show(port))
 
 
@@ -99,9 +99,9 @@ def _fits(binding: Binding, port: Port) -> bool:
     name, is_input, dtype, shape = port
     readable = not (binding.is_shape and is_input) or len(shape) <= 1
     same = (binding.name, binding.is_input, binding.dtype) == (name, is_input, dtype)
-    if not same or not readable or len(binding.shape) != len(shape):
+    if not same or not readable or len(binding.memory) != len(shape):
         return False
-    return all(equal(a, b) == 1 for a, b in zip(binding.shape, shape, strict=True))
+    return all(equal(a, b) == 1 for a, b in zip(binding.memory, shape, strict=True))
 
 
 def _show(port: Port) -> str:

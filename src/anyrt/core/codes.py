@@ -321,6 +321,12 @@ GRAPH: dict[int, tuple[str, str, str]] = {
         "What is computed inside a loop or conditional is read outside by its outputs alone",
         "pass it through add_loop_output, or add_output of the conditional",
     ),
+    415: (
+        "no format for the tensor",
+        "Each vectorised format holds elements of certain types, and tensors of so many dimensions; a shape "
+        "tensor, a debug tensor and a cache that is updated in place are LINEAR",
+        "allow LINEAR, or another format that takes the type",
+    ),
 }
 
 PROFILES: dict[int, tuple[str, str, str]] = {

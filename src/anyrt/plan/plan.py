@@ -19,6 +19,7 @@ from anyrt.core.dtype import parse as parse_dtype
 from anyrt.core.dtype import short_name, storage_bytes
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import DTypeError, PlanError
+from anyrt.core.formats import in_memory, misfit
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.plan.abi import align
 from anyrt.plan.json import MAX_INT, Json, Reader
@@ -75,6 +76,11 @@ class Binding:
     is_host: bool = False
     format: TensorFormat = TensorFormat.LINEAR
     dim_names: tuple[str, ...] = ()
+
+    @property
+    def memory(self) -> tuple[Dim, ...]:
+        """The sizes of the row-major array that its memory is, as the format says."""
+        return in_memory(self.format, self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +191,7 @@ class Plan:
 
 
 def _is_update(output: Binding, source: Binding) -> bool:
-    same = (output.dtype, output.shape) == (source.dtype, source.shape)
+    same = (output.dtype, output.shape, output.format) == (source.dtype, source.shape, source.format)
     return same and source.is_input and not output.is_input
 
 
@@ -262,14 +268,17 @@ def _parse_binding(reader: Reader, known: Mapping[str, Sym]) -> Binding:
     dims = _list(shape, MAX_RANK, lambda r: parse_dim(r.text(), known, r.where))
     if layout.text() not in _FORMATS:
         raise layout.error(repr(layout.text()[:40]), "a tensor format")
+    kind, format = read_dtype(dtype), _FORMATS[layout.text()]
+    if wanted := misfit(format, kind, dims):
+        raise layout.error(f"{format.name} of {short_name(kind)}, shape {dims}", wanted)
     return Binding(
         name=name.name(),
         is_input=is_input.flag(),
-        dtype=read_dtype(dtype),
+        dtype=kind,
         shape=dims,
         is_shape=is_shape.flag(),
         is_host=is_host.flag(),
-        format=_FORMATS[layout.text()],
+        format=format,
         dim_names=_list(dim_names, MAX_RANK, lambda r: r.text(4095)),
     )
 

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable
 from typing import Protocol
 
+from anyrt.core.enums import TensorFormat
 from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, ResourceError
 from anyrt.core.requirement import Assertion
 from anyrt.plan import abi
@@ -165,13 +166,16 @@ class Context:
     def set_address(self, name: str, value: Bindable) -> None:
         """The memory of an input or output: an address, a NumPy array or a DLPack object, which is kept.
 
-        An array gives a dynamic input its shape as well when none was set; the address 0 resets.
+        An array gives a dynamic input its shape as well when none was set, unless its format is another one
+        than LINEAR; the address 0 resets.
         """
         index = self.loaded.find(name)
         if self._lock.locked():
             self._check_idle()
-        bound = bind(self.loaded.plan.bindings[index], value)
-        if index < len(self._shapes) and self._shapes[index] is None and bound.shape is not None:
+        binding = self.loaded.plan.bindings[index]
+        bound = bind(binding, value)
+        is_open = index < len(self._shapes) and self._shapes[index] is None
+        if is_open and bound.shape is not None and binding.format is TensorFormat.LINEAR:
             self.set_shape(name, bound.shape)
         before, self._bound[index] = self.words[abi.FIRST_BINDING + index], bound
         self.words[abi.FIRST_BINDING + index] = bound.address
@@ -391,4 +395,6 @@ def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:
     if bound.nbytes is not None and (bound.nbytes < nbytes or (bound.nbytes > nbytes and not is_buffer)):
         got = f"an array of {bound.nbytes} bytes, shape {bound.shape}"
         do = "bind an array of the shape that get_tensor_shape gives"
+        if binding.format is not TensorFormat.LINEAR:
+            do = f"bind an array of {nbytes} bytes, as its format is {binding.format.name}"
         raise BindingError("AR704", binding.name, got=got, wanted=f"{nbytes} bytes", do=do)

@@ -9,12 +9,14 @@ from typing import Final
 import numpy as np
 
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
-from anyrt.core.enums import DataType
+from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import BindingError, ProfileError
+from anyrt.core.formats import misfit
 from anyrt.plan import abi
 from anyrt.plan.plan import Binding
 from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack, refuse_masked
 from anyrt.runtime.context import Context
+from anyrt.runtime.formats import from_memory, memory_shape, to_memory
 from anyrt.runtime.shapes import Shape
 
 _PLAIN: Final = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
@@ -27,7 +29,7 @@ class DirectCall:
         self._context, self._words = context, context.words
         bindings = context.loaded.plan.bindings
         self._inputs = [
-            (b.name, abi.FIRST_BINDING + i, numpy_dtype(b.dtype), is_packed(b.dtype), b)
+            (b.name, abi.FIRST_BINDING + i, numpy_dtype(b.dtype), _is_plain(b), b)
             for i, b in enumerate(bindings)
             if b.is_input
         ]
@@ -38,13 +40,14 @@ class DirectCall:
         sources = context.loaded.sources
         self._updates = {bindings[y].name: (abi.FIRST_BINDING + x, x) for y, x in sources.items()}
         self._packed: list[tuple[str, DataType, Shape]] = []
+        self._turned: list[tuple[Binding, Shape]] = []  # of other formats than LINEAR
 
     def __call__(self, arrays: Mapping[str, object]) -> dict[str, Array]:
         """The outputs for `arrays`, which has one array for each input."""
         words = self._words
         shapes: list[Shape] = []
         held = []  # converted copies must live until the run is over
-        for name, word, dtype, packed, binding in self._inputs:
+        for name, word, dtype, plain, binding in self._inputs:
             array = arrays.get(name)
             if (
                 type(array) is not np.ndarray
@@ -53,8 +56,8 @@ class DirectCall:
             ):
                 array = _convert(binding, array, dtype)
             shapes.append(array.shape)
-            if packed:
-                array = pack4(array)
+            if not plain:
+                array = _laid_out(binding, array)
             words[word] = address_of(array)
             held.append(array)
         if len(arrays) != len(held):
@@ -74,6 +77,8 @@ class DirectCall:
         self._context.execute()
         for name, kind, shape in self._packed:
             outputs[name] = unpack4(outputs[name], math.prod(shape), kind).reshape(shape)
+        for binding, shape in self._turned:
+            outputs[binding.name] = from_memory(binding, outputs[binding.name], shape)
         return outputs
 
     def _fit(self, shapes: Sequence[Shape]) -> None:
@@ -85,7 +90,7 @@ class DirectCall:
         resolved = context.resolve()
         context.fit(resolved)
         every = resolved.shapes
-        self._outputs, self._packed = [], []
+        self._outputs, self._packed, self._turned = [], [], []
         for word, binding in self._results:
             shape = every[word - abi.FIRST_BINDING]
             if is_packed(binding.dtype):
@@ -93,7 +98,9 @@ class DirectCall:
                 size = storage_bytes(binding.dtype, math.prod(shape))
                 self._outputs.append((binding.name, word, (size,), np.dtype(np.uint8)))
             else:
-                self._outputs.append((binding.name, word, shape, numpy_dtype(binding.dtype)))
+                self._turned += [(binding, shape)] if not _is_plain(binding) else []
+                memory = memory_shape(binding, shape)
+                self._outputs.append((binding.name, word, memory, numpy_dtype(binding.dtype)))
         self._shapes, context.is_ready = list(shapes), context.can_stay_ready
 
     def _set_shapes(self, shapes: Sequence[Shape]) -> None:
@@ -122,6 +129,19 @@ class DirectCall:
             wanted=f"the inputs {', '.join(known)}",
             do="write engine.run(name=array)",
         )
+
+
+def _is_plain(binding: Binding) -> bool:
+    """Whether the array of a tensor is its memory."""
+    return binding.format is TensorFormat.LINEAR and not is_packed(binding.dtype)
+
+
+def _laid_out(binding: Binding, array: Array) -> Array:
+    """`array` as the memory of an input has it, where it may be one; what it may not be is told later."""
+    if is_packed(binding.dtype):
+        return pack4(array)
+    fits = len(array.shape) == len(binding.shape) and not misfit(binding.format, binding.dtype, array.shape)
+    return to_memory(binding, array) if fits else array
 
 
 def _convert(binding: Binding, value: object, dtype: np.dtype[np.generic]) -> Array:

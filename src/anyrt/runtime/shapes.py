@@ -108,12 +108,13 @@ class Resolver:
             _check_consistent(binding, shape, sizes)
         for requirement in self.plan.requirements:
             _check(requirement, sizes, self.plan)
-        every = tuple(_shape(b, sizes) for b in self.plan.bindings)
+        every = tuple(_shape(b, b.shape, sizes) for b in self.plan.bindings)
+        memory = tuple(_shape(b, b.memory, sizes) for b in self.plan.bindings)
         program = self.program
         return Resolved(
             shapes=every,
             nbytes=tuple(
-                storage_bytes(b.dtype, math.prod(s)) for b, s in zip(self.plan.bindings, every, strict=True)
+                storage_bytes(b.dtype, math.prod(s)) for b, s in zip(self.plan.bindings, memory, strict=True)
             ),
             slots=tuple(value_of(d, sizes) for d in program.slots),
             arena_bytes=_bytes(program.arena_bytes, sizes),
@@ -129,8 +130,8 @@ def _bytes(dim: Dim, sizes: Mapping[str, int]) -> int:
     return align(value)
 
 
-def _shape(binding: Binding, sizes: Mapping[str, int]) -> Shape:
-    shape = tuple(value_of(d, sizes) for d in binding.shape)
+def _shape(binding: Binding, dims: tuple[Dim, ...], sizes: Mapping[str, int]) -> Shape:
+    shape = tuple(value_of(d, sizes) for d in dims)
     if any(d < 0 for d in shape):
         raise ShapeError("AR120", binding.name, f"shape {shape}", "sizes of 0 or more")
     if math.prod(shape) > MAX_ELEMENTS:

@@ -11,6 +11,7 @@ from anyrt.cli.show import print_heading, print_table
 from anyrt.compiler.cached import build_seconds, mixer
 from anyrt.core.dimtext import print_dim
 from anyrt.core.dtype import short_name
+from anyrt.core.enums import TensorFormat
 from anyrt.core.requirement import Requirement
 from anyrt.core.units import byte_count
 from anyrt.plan.file import PlanFile, map_plan
@@ -112,7 +113,7 @@ def _print_plan(file: PlanFile, path: Path, full: bool) -> None:
     print(f"{path}: {plan.name!r}, {size}, of these {constants} constants")
     print(f"digest {file.digest.hex()}")
     print_heading("bindings")
-    rows = [(b.name, _role(b), short_name(b.dtype), _shape(b)) for b in plan.bindings]
+    rows = [(b.name, _role(b), _kind(b), _shape(b)) for b in plan.bindings]
     print_table(("name", "role", "type", "shape"), rows)
     _print_profiles(plan)
     for title, columns, lines in _sections(plan):
@@ -154,6 +155,11 @@ def _print_profiles(plan: Plan) -> None:
 
 def _role(b: Binding) -> str:
     return ("input" if b.is_input else "output") + (", shape tensor" if b.is_shape else "")
+
+
+def _kind(b: Binding) -> str:
+    linear = b.format is TensorFormat.LINEAR
+    return short_name(b.dtype) if linear else f"{short_name(b.dtype)}, {b.format.name}"
 
 
 def _shape(b: Binding) -> str:

@@ -20,6 +20,7 @@ from anyrt.compiler.cached import mixer
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.errors import ArgumentError, BindingError
 from anyrt.plan.file import PlanFile, map_plan
+from anyrt.plan.plan import SymbolRecord
 
 Array = NDArray[Any]  # Any: of whatever element type the file has
 NATIVE: Final = "cpu"
@@ -100,16 +101,27 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
     from anyrt.backends.loader import all_backends
     from anyrt.backends.protocol import Job
     from anyrt.compiler.driver import lower_plan
-    from anyrt.ir.interpret import infer_sizes
+    from anyrt.runtime.formats import from_memory, to_memory
+    from anyrt.runtime.shapes import check_shape, value_of
 
     found = all_backends()
     if name not in found:
         raise ArgumentError("AR304", "--backend", repr(name), f"one of {', '.join(found)}")
     lowered = lower_plan(file)
     kernels = tuple(x.kernel for x in lowered.schedule.launches)
-    answer = found[name].target().run(Job(lowered.graph, kernels, infer_sizes(lowered.graph, feeds)), feeds)
+    bindings = {b.name: b for b in file.plan.bindings}
+    for tensor, array in feeds.items():
+        check_shape(bindings[tensor], array.shape, None)
+    sizes = {s.name: _size(s, feeds[s.tensor]) for s in file.plan.symbols}
+    memory = {n: to_memory(bindings[n], x) for n, x in feeds.items()}
+    answer = found[name].target().run(Job(lowered.graph, kernels, sizes), memory)
     print(answer.notes)
-    return answer.outputs
+    shapes = {n: tuple(value_of(d, sizes) for d in bindings[n].shape) for n in answer.outputs}
+    return {n: from_memory(bindings[n], x, shapes[n]) for n, x in answer.outputs.items()}
+
+
+def _size(symbol: SymbolRecord, array: Array) -> int:
+    return int(array.reshape(-1)[symbol.axis]) if symbol.is_value else array.shape[symbol.axis]
 
 
 def _row(name: str, x: Array) -> tuple[str, ...]:

@@ -1,0 +1,82 @@
+"""Tensors whose memory is not row-major: converted where they enter and leave a graph.
+
+Outside, an input or output is the array that its memory is, with vectors of channels and padding (see
+core/formats.py); inside, everything is as the network says. What lies between is a slice, a reshape and a
+transposition, or a border, a reshape and a transposition, which fuse like any others.
+
+>>> from anyrt.core.enums import DataType
+>>> from anyrt.prims.build import param
+>>> x = param("x", (1, 6, 5, 7), DataType.INT8)
+>>> pack(x, TensorFormat.CHW4).type
+int8[1, 2, 5, 7, 4]
+>>> unpack(pack(x, TensorFormat.CHW4), TensorFormat.CHW4, x.shape).type
+int8[1, 6, 5, 7]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from anyrt.core.dims import add, floordiv, mul
+from anyrt.core.enums import TensorFormat
+from anyrt.core.formats import in_memory, order, padded, splits, vector_axis, vector_length
+from anyrt.ir.graph import Graph, Shape, Value
+from anyrt.ir.rewrite import transformed
+from anyrt.prims.build import pad, param, reshape, slice_, transpose
+
+
+def with_formats(graph: Graph, formats: Mapping[str, TensorFormat]) -> Graph:
+    """`graph` with these inputs and outputs as they lie in memory; others, and `graph` itself where there are
+    none, as they are."""
+    if not any(name in formats for name, _ in (*graph.inputs, *graph.outputs)):
+        return graph
+    inputs = dict(graph.inputs)
+    outside = {name: _outside(name, inputs[name], formats[name]) for name in inputs.keys() & formats.keys()}
+    inside = {
+        inputs[name]: unpack(memory, formats[name], inputs[name].shape) for name, memory in outside.items()
+    }
+    made = transformed(graph, lambda old, new: inside.get(old, new))
+    # A conversion goes by no name of its own: it belongs to the layer that reads what comes of it.
+    names = {value: name for value, name in made.names.items() if value not in inside.values()}
+    names |= {memory: name for name, memory in outside.items()}
+    outputs: list[tuple[str, Value]] = []
+    for name, value in made.outputs:
+        packed = pack(value, formats[name]) if name in formats else value
+        names.setdefault(packed, names.get(value, name))
+        outputs.append((name, packed))
+    ports = tuple((name, outside.get(name, value)) for name, value in graph.inputs)
+    return replace(made, inputs=ports, outputs=tuple(outputs), names=names)
+
+
+def _outside(name: str, value: Value, format: TensorFormat) -> Value:
+    return param(name, in_memory(format, value.dtype, value.shape), value.dtype)
+
+
+def pack(v: Value, format: TensorFormat) -> Value:
+    """The array that holds `v`, with zeros where there are no elements."""
+    rank, whole = v.type.rank, padded(format, v.dtype, v.shape)
+    filled = pad(v, [0] * rank, [add(n, mul(d, -1)) for n, d in zip(whole, v.shape, strict=True)], 0.0)
+    if not splits(format):
+        return transpose(filled, order(format, rank))
+    axis = vector_axis(format, v.shape)
+    vectors = reshape(filled, _split(whole, axis, vector_length(format, v.shape)))
+    return transpose(vectors, [k for k in range(rank + 1) if k != axis + 1] + [axis + 1])
+
+
+def unpack(memory: Value, format: TensorFormat, shape: Shape) -> Value:
+    """The tensor of this shape in the array that holds it; what else is there is not read."""
+    rank, whole = len(shape), padded(format, memory.dtype, shape)
+    if splits(format):
+        axis = vector_axis(format, shape)
+        vectors = transpose(memory, [*range(axis + 1), rank, *range(axis + 1, rank)])
+        filled = reshape(vectors, whole)
+    else:
+        outer = order(format, rank)
+        filled = transpose(memory, [outer.index(k) for k in range(rank)])
+    return slice_(filled, [0] * rank, shape, [1] * rank)
+
+
+def _split(shape: Shape, axis: int, vector: int) -> Shape:
+    """`shape` with vectors of an axis behind it."""
+    return (*shape[:axis], floordiv(shape[axis], vector), vector, *shape[axis + 1 :])
