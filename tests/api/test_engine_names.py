@@ -54,7 +54,7 @@ def typed(log):
 TYPES = {
     trt.float32: "FP32",
     trt.float16: "FP16",
-    trt.bfloat16: "BF16",
+    trt.bfloat16: "BFloat16",
     trt.int8: "Int8",
     trt.int32: "Int32",
     trt.int64: "Int64",

@@ -1,5 +1,7 @@
 """Formats of inputs and outputs: what lies where in memory, and what engines say of it."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -277,3 +279,18 @@ def test_contexts_and_plans_keep_formats(engine_of, log):
     engine = trt.Runtime(log).deserialize_cuda_engine(plan)
     assert [engine.get_tensor_format(n).name for n in "xy"] == ["CHW32", "HWC8"]
     assert repr(engine).endswith("'x' float16 (2, 11, 3, 5) CHW32 -> 'y' float16 (2, 11, 3, 5) HWC8>")
+
+
+def test_inspectors_tell_of_formats(net):
+    x = net.add_input("x", F16, (1, 3, 2, 2))
+    y = net.add_unary(x, trt.UnaryOperation.ABS).get_output(0)
+    x.allowed_formats, y.name, y.allowed_formats = bit("CHW2"), "y", bit("HWC8")
+    net.mark_output(y)
+    config = net.builder.create_builder_config()
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    kernel = json.loads(told.get_layer_information(0, trt.LayerInformationFormat.JSON))
+    assert [(t["Dimensions"], t["Format/Datatype"]) for t in kernel["Inputs"] + kernel["Outputs"]] == [
+        ([1, 3, 2, 2], "Two wide channel vectorized row major FP16 format"),
+        ([1, 3, 2, 2], "Channel major FP16 format where channel % 8 == 0"),
+    ]

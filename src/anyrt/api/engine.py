@@ -260,7 +260,7 @@ class ICudaEngine(Reporting, Managed):
     def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
         """The memory layout in words."""
         binding = self._layout(name, profile_index)
-        return describe(binding.format, binding.dtype)
+        return f"{describe(binding.format, binding.dtype)} (k{binding.format.name})"
 
     @quiet(-1)
     def get_tensor_bytes_per_component(self, name: str, profile_index: int = 0) -> int:

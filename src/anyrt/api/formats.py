@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _NAMES: Final = {
     DataType.FLOAT: "FP32",
     DataType.HALF: "FP16",
+    DataType.BF16: "BFloat16",
     DataType.INT8: "Int8",
     DataType.UINT8: "UInt8",
     DataType.INT64: "Int64",
@@ -77,21 +78,19 @@ def strides(format: TensorFormat, dtype: DataType, shape: Shape) -> Shape:
 
 
 def describe(format: TensorFormat, dtype: DataType) -> str:
-    """A format of elements of a type in words.
+    """A format of elements of a type in words, as TensorRT has them.
 
     >>> describe(TensorFormat.CHW4, DataType.INT8)
-    'Four wide channel vectorized row major Int8 format (kCHW4)'
+    'Four wide channel vectorized row major Int8 format'
     """
     layout, kind = LAYOUTS[format], _NAMES.get(dtype, dtype.name)
     space = " with 3 spatial dimensions" if layout.channel == 4 else ""
     if layout.image:
-        words = f"DLA image {kind} format"
-    elif layout.line:
-        words = f"DLA planar {kind} format"
-    elif layout.vector > 1 and layout.innermost:
-        words = f"Channel major {kind} format where channel % {layout.vector} == 0{space}"
-    elif layout.vector > 1:
-        words = f"{_WIDE[layout.vector]} wide channel vectorized row major {kind} format{space}"
-    else:
-        words = f"{'Channel major' if layout.innermost else 'Row major linear'} {kind} format{space}"
-    return f"{words} (k{format.name})"
+        return f"DLA image {kind} format"
+    if layout.line:
+        return f"DLA planar {kind} format"
+    if layout.vector == 1:
+        return f"{'Channel major' if layout.innermost else 'Row major linear'} {kind} format{space}"
+    if layout.innermost:
+        return f"Channel major {kind} format where channel % {layout.vector} == 0{space}"
+    return f"{_WIDE[layout.vector]} wide channel vectorized row major {kind} format{space}"

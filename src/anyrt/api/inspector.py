@@ -10,10 +10,11 @@ from typing import Final, TypeAlias
 from anyrt.api.context import IExecutionContext
 from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
 from anyrt.api.fold import fold
+from anyrt.api.formats import describe
 from anyrt.api.oneline import one_line, quoted
 from anyrt.compiler.cached import build_seconds
 from anyrt.core.dims import Dim
-from anyrt.core.enums import DataType, LayerInformationFormat, ProfilingVerbosity
+from anyrt.core.enums import DataType, LayerInformationFormat, ProfilingVerbosity, TensorFormat
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.lines import in_line
 from anyrt.core.units import counted
@@ -154,17 +155,21 @@ class EngineInspector(Reporting):
 
 @dataclass(frozen=True, slots=True)
 class _Teller:
-    """What the records of an engine's kernels mean: the network's layers by name, the tensors of the host."""
+    """What the records of an engine's kernels mean: the network's layers by name, the tensors of the host,
+    inputs and outputs of other formats than LINEAR."""
 
     records: tuple[KernelRecord, ...]
     layers: Mapping[str, LayerRecord]
     hosts: frozenset[str]
+    formatted: Mapping[str, Binding]
 
     @staticmethod
     def of(plan: Plan, program: Program) -> _Teller:
         records = parse_records(program.about, plan.sym_by_name, len(program.kernels))
         layers = {layer.name: layer for layer in reversed(plan.layers)}
-        return _Teller(records, layers, frozenset(b.name for b in plan.bindings if b.is_host))
+        hosts = frozenset(b.name for b in plan.bindings if b.is_host)
+        formatted = {b.name: b for b in plan.bindings if b.format is not TensorFormat.LINEAR}
+        return _Teller(records, layers, hosts, formatted)
 
     def kernel(self, name: str, record: KernelRecord, sizes: Mapping[str, int]) -> dict[str, Shown]:
         """All that is known of one, at these sizes."""
@@ -189,11 +194,12 @@ class _Teller:
         """A tensor in memory under the name that the network has for it."""
         layer = self.layers.get(record.layer)
         name = layer.outputs[0] if layer is not None and len(layer.outputs) == 1 else record.name
+        port = None if record.layer else self.formatted.get(name)
         return {
             "Name": name,
             "Location": "Host" if not record.layer and name in self.hosts else "Device",
-            "Dimensions": [_size(d, sizes) for d in record.shape],
-            "Format/Datatype": FORMATS[record.dtype],
+            "Dimensions": [_size(d, sizes) for d in (record.shape if port is None else port.shape)],
+            "Format/Datatype": FORMATS[record.dtype] if port is None else describe(port.format, port.dtype),
         }
 
 
