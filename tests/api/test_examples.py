@@ -1,0 +1,74 @@
+"""The worked examples as a program writes them: calls by keywords, an engine, numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.core.dtype import pack4, parse
+from anyrt.core.errors import DTypeError
+
+EXAMPLES = json.loads((Path(__file__).parents[1] / "ops/examples.json").read_text())
+
+
+def weights(given, found):
+    """Weights of a type that NumPy has, or of two int4 in each byte, at an address that `found` keeps."""
+    if given["dtype"] != "int4":
+        return np.array(given["values"], trt.nptype(parse(given["dtype"])))
+    values = found["held"] = pack4(np.array(given["values"], np.int8))
+    return trt.Weights(trt.int4, values.ctypes.data, given["count"])
+
+
+def argument(value, found):
+    """What a call is given for one value of an example."""
+    match value:
+        case str() if value.startswith("$"):
+            name, _, index = value[1:].partition(".")
+            return found[name].get_output(int(index)) if index else found[name]
+        case str() if "." in value:
+            enum, member = value.split(".")
+            return getattr(trt, enum)[member]
+        case dict():
+            return weights(value, found)
+        case [str(), *_]:
+            return [argument(v, found) for v in value]
+    try:
+        return parse(value) if isinstance(value, str) else value
+    except DTypeError:
+        return value  # an equation, a message
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["id"])
+def test_example_gives_the_published_numbers_as_a_program(net, example):
+    found = {"network": net}
+    for call in example["calls"]:
+        owner, name = call.get("set", call.get("call")).split(".")
+        if "set" in call:
+            setattr(found[owner], name, argument(call["value"], found))
+        else:
+            args = {k: argument(v, found) for k, v in call["args"].items()}
+            found[call.get("id")] = getattr(found[owner], name)(**args)
+    for name in example["expected"]:
+        argument(name, found).name = name
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    inputs = [net.get_input(i) for i in range(net.num_inputs)]
+    feeds = {
+        x.name: np.array(example["inputs"][x.name], trt.nptype(x.dtype)).reshape(x.shape) for x in inputs
+    }
+    for name, got in engine.run(**feeds).items():
+        want = np.array(example["expected"][name]).reshape(got.shape)
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=example["tolerance"])
+
+
+def test_an_assertion_of_different_shapes_fails_the_build(net, log):
+    sizes = [
+        net.add_shape(net.add_input(f"input{i}", trt.float32, (3, 4 - i, 4))).get_output(0) for i in (0, 1)
+    ]
+    net.mark_output(net.add_identity(net.get_input(0)).get_output(0))
+    same = net.add_elementwise(*sizes, trt.ElementWiseOperation.EQUAL)
+    net.add_assertion(condition=same.get_output(0), message="the shapes differ")
+    assert net.builder.build_serialized_network(net, net.builder.create_builder_config()) is None
+    assert "[AR410]" in log.lines[-1]
+    assert "the shapes differ" in log.lines[-1]
