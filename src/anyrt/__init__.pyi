@@ -827,6 +827,124 @@ class IMatrixMultiplyLayer(ILayer):
     @op1.setter
     def op1(self, value: MatrixOperation) -> None: ...
 
+class IMoELayer(ILayer):
+    """For each token (batch, position) the sum of what the experts answer that were selected for it,
+    times their scores: down(act(gate(x)) · up(x)), where gate, up and down are products with an
+    expert's weights, plus its biases, and act is x · sigmoid(x) (SILU) or nothing (NONE). An expert
+    that is not there, as of another device, adds nothing, as an extension; one that is selected twice
+    counts twice. Sums and what lies between are float32; gate · up is rounded to the tensors' type,
+    or to FP8. Swiglu parameters, an extension: with g the smaller of gate and limit, g ·
+    sigmoid(alpha · g) · (clamp(up, −limit, limit) + beta). Only what is selected is computed: p pairs
+    of a token and an expert take p rows of products, and up to 7 more for each expert, up to 63 where
+    each has hundreds of tokens, that belong to no pair; up to 8 pairs, and fewer than half as many as
+    there are experts, take only their own. Weights are read where they lie, once for each block of 8
+    to 64 rows.
+    """
+    @property
+    def activation_type(self) -> MoEActType:
+        """what the gate's sums go through"""
+
+    @activation_type.setter
+    def activation_type(self, value: MoEActType) -> None: ...
+    @property
+    def quantization_to_type(self) -> DataType:
+        """the type that products of gate and up are rounded to: FP8"""
+
+    @quantization_to_type.setter
+    def quantization_to_type(self, value: DataType | None) -> None: ...
+    @property
+    def quantization_block_shape(self) -> Dims:
+        """kept: TensorRT does not quantise dynamically here yet either"""
+
+    @quantization_block_shape.setter
+    def quantization_block_shape(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def dyn_q_output_scale_type(self) -> DataType:
+        """kept: TensorRT does not quantise dynamically here yet either"""
+
+    @dyn_q_output_scale_type.setter
+    def dyn_q_output_scale_type(self, value: DataType | None) -> None: ...
+    @property
+    def swiglu_param_limit(self) -> float:
+        """gate is no larger, and up within it and its negative; an extension"""
+
+    @swiglu_param_limit.setter
+    def swiglu_param_limit(self, value: float) -> None: ...
+    @property
+    def swiglu_param_alpha(self) -> float:
+        """factor of the gate inside its sigmoid; an extension"""
+
+    @swiglu_param_alpha.setter
+    def swiglu_param_alpha(self, value: float) -> None: ...
+    @property
+    def swiglu_param_beta(self) -> float:
+        """what is added to up; an extension"""
+
+    @swiglu_param_beta.setter
+    def swiglu_param_beta(self, value: float) -> None: ...
+    def set_gated_weights(
+        self,
+        fc_gate_weights: ITensor,
+        fc_up_weights: ITensor,
+        fc_down_weights: ITensor,
+        activation_type: MoEActType,
+    ) -> None:
+        """Connect the experts' weights, gate and up of shape (experts, hidden, inner), down of (experts,
+        inner, hidden), and say what the gate's sums go through.
+
+        fc_gate_weights: input 3
+        fc_up_weights: input 4
+        fc_down_weights: input 5
+        activation_type: what the gate's sums go through
+
+        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def set_gated_biases(
+        self, fc_gate_biases: ITensor, fc_up_biases: ITensor, fc_down_biases: ITensor
+    ) -> None:
+        """Connect the experts' biases, gate and up of shape (experts, inner), down of (experts, hidden).
+
+        fc_gate_biases: input 6
+        fc_up_biases: input 7
+        fc_down_biases: input 8
+
+        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def set_quantization_static(self, fc_down_activation_scale: ITensor, data_type: DataType | None) -> None:
+        """Round the products of gate and up to FP8 in steps of a scale, which is one number or one for each
+        expert, before fc_down multiplies them.
+
+        fc_down_activation_scale: input 9
+        data_type: the type that products of gate and up are rounded to: FP8
+
+        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def set_quantization_dynamic_dbl_q(
+        self,
+        fc_down_activation_dbl_q_scale: ITensor,
+        data_type: DataType | None,
+        block_shape: Dims | Sequence[int],
+        dyn_q_output_scale_type: DataType | None,
+    ) -> None:
+        """Kept: the build refuses dynamic quantisation here (AR901), which TensorRT has not yet either.
+
+        fc_down_activation_dbl_q_scale: input 9
+        data_type: the type that products of gate and up are rounded to: FP8
+        block_shape: kept: TensorRT does not quantise dynamically here yet either
+        dyn_q_output_scale_type: kept: TensorRT does not quantise dynamically here yet either
+
+        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def set_swiglu_params(self, limit: float, alpha: float, beta: float) -> None:
+        """Set the limit, the factor alpha and the addend beta of the activation; an extension.
+
+        limit: gate is no larger, and up within it and its negative; an extension
+        alpha: factor of the gate inside its sigmoid; an extension
+        beta: what is added to up; an extension
+
+        Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+
 class INormalizationLayer(ILayer):
     """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
     or over each group of channels and all later axes. Scale and bias broadcast to the input; with
@@ -2479,6 +2597,69 @@ class INetworkDefinition(_INetworkDefinition):
             layer = network.add_matrix_multiply(a, plain, b, turned)
 
         As in TensorRT 10.16 (operator page MatrixMultiply).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_moe(
+        self,
+        hidden_states: ITensor,
+        selected_experts_for_tokens: ITensor,
+        scores_for_selected_experts: ITensor,
+    ) -> IMoELayer:
+        """For each token (batch, position) the sum of what the experts answer that were selected for it,
+        times their scores: down(act(gate(x)) · up(x)), where gate, up and down are products with an
+        expert's weights, plus its biases, and act is x · sigmoid(x) (SILU) or nothing (NONE). An expert
+        that is not there, as of another device, adds nothing, as an extension; one that is selected twice
+        counts twice. Sums and what lies between are float32; gate · up is rounded to the tensors' type,
+        or to FP8. Swiglu parameters, an extension: with g the smaller of gate and limit, g ·
+        sigmoid(alpha · g) · (clamp(up, −limit, limit) + beta). Only what is selected is computed: p pairs
+        of a token and an expert take p rows of products, and up to 7 more for each expert, up to 63 where
+        each has hundreds of tokens, that belong to no pair; up to 8 pairs, and fewer than half as many as
+        there are experts, take only their own. Weights are read where they lie, once for each block of 8
+        to 64 rows.
+
+        hidden_states: float32, float16, bfloat16
+        selected_experts_for_tokens: int32, int64
+        scores_for_selected_experts: float32, float16, bfloat16; the type of input 0
+
+        The new IMoELayer; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: activation_type, quantization_to_type, quantization_block_shape,
+        dyn_q_output_scale_type, swiglu_param_limit, swiglu_param_alpha, swiglu_param_beta.
+
+        Methods of the layer that set several at once: set_gated_weights, set_gated_biases,
+        set_quantization_static, set_quantization_dynamic_dbl_q, set_swiglu_params.
+
+        Inputs that `layer.set_input` may connect: 3 (fc_gate_weights), 4 (fc_up_weights), 5
+        (fc_down_weights), 6 (fc_gate_biases), 7 (fc_up_biases), 8 (fc_down_biases), 9
+        (fc_down_activation_scale).
+
+        Refused when the shape is asked for, and by the build:
+        AR123: another count of scales than of experts; another count of scores than of experts; biases of
+            another size; experts of other tokens; no expert; tokens of another rank than 3; weights of
+            another hidden size; weights of fc_down that are not (experts, inner, hidden); weights of one
+            expert, of two axes
+        AR202: a type that MoE does not take; experts that are no integers
+        AR203: scores of another type than the tokens; weights of another type than the tokens
+        AR206: a type to quantise to that is not fp8
+        AR406: a scale and no type to quantise to; a type to quantise to and no scale; no weights; no
+            weights of fc_down; one bias alone
+        AR901: blocks of dynamic quantisation; dynamic quantisation
+
+        Refused in a run:
+        AR123: experts of other tokens at run time
+
+            tokens = network.add_shuffle(x)  # an image's rows, of 4 numbers each
+            tokens.reshape_dims = (1, 12, 4)
+            experts = network.add_constant((1, 12, 1), np.arange(12, dtype=np.int32) % 2).get_output(0)
+            scores = network.add_constant((1, 12, 1), np.ones(12, np.float32)).get_output(0)
+            up = network.add_constant((2, 4, 3), np.ones((2, 4, 3), np.float32)).get_output(0)
+            down = network.add_constant((2, 3, 4), np.ones((2, 3, 4), np.float32)).get_output(0)
+            layer = network.add_moe(tokens.get_output(0), experts, scores)
+            layer.set_gated_weights(up, up, down, trt.MoEActType.SILU)
+
+        As in TensorRT 10.16 (operator page MoE; from 10.16).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -25,6 +25,16 @@ def depth(net, n):
     return net.add_constant((), np.array(n, np.int32)).get_output(0)
 
 
+def mixed(net, x, add):
+    """One token of [1, 3] through expert 1 of two, which is worth half of up(x) · gate(x)."""
+    experts, scores = constant(net, np.int32([[[1]]])), constant(net, np.float32([[[0.5]]]))
+    weights = constant(net, np.float32([np.zeros((2, 2)), np.diag([2, 4])]))
+    down = constant(net, np.float32([np.zeros((2, 2)), np.diag([6, 0.5])]))
+    layer = add(net.add_unsqueeze(x, axes(net, 0)).get_output(0), experts, scores)
+    layer.set_gated_weights(weights, weights, down, trt.MoEActType.NONE)
+    return layer
+
+
 def resized(net, x):
     layer = net.add_resize(input=x)
     layer.shape = (1, 4)
@@ -203,6 +213,17 @@ CASES = {
             input=x, op=trt.TopKOperation.MAX, k=1, axes=2, indices_type=trt.DataType.INT64
         ),
         [[3]],
+    ),
+    "add_moe": (
+        lambda net, x: mixed(
+            *(net, x),
+            lambda tokens, experts, scores: net.add_moe(
+                hidden_states=tokens,
+                selected_experts_for_tokens=experts,
+                scores_for_selected_experts=scores,
+            ),
+        ),
+        [[[12, 36]]],
     ),
     "add_reduce": (
         lambda net, x: net.add_reduce(input=x, op=trt.ReduceOperation.SUM, axes=2, keep_dims=False),

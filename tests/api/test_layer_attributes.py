@@ -15,6 +15,7 @@ WIDE = [[[[1, 2, 3, 4]]]]  # (1, 1, 1, 4)
 ROW = [[[1, 3, 5]]]  # (1, 1, 3)
 IMAGE = [[[[1], [2]], [[3], [4]]]]  # (1, 2, 2, 1)
 UNIT = np.ones(1, np.float32)
+ONE = [[[1]]]
 
 
 def of(*values):
@@ -131,6 +132,18 @@ def rotated(net, x):
 def cached(net, x):
     at = constant(net, np.int32([1]))
     return net.add_kv_cache_update(x, constant(net, np.float32([[[[5]]]])), at, trt.KVCacheMode.LINEAR)
+
+
+def mixed(**attributes):
+    """One token of one number through one expert: gate and up are twice that, down is once."""
+
+    def add(net, x):
+        two, one = constant(net, of(2).reshape(1, 1, 1)), constant(net, of(1).reshape(1, 1, 1))
+        layer = net.add_moe(x, constant(net, np.int32([[[0]]])), one)
+        layer.set_gated_weights(two, two, one, trt.MoEActType.NONE)
+        return given(layer, **attributes)
+
+    return add
 
 
 def gathered(axis, *indices):
@@ -308,6 +321,15 @@ CASES = {
     ("IKVCacheUpdateLayer", "update_form"): (
         *(TWO, cached, trt.AttentionIOForm.PACKED_NHD, [[[[1], [5]]]], None),
     ),
+    ("IMoELayer", "activation_type"): (ONE, mixed(), trt.MoEActType.SILU, [[[4]]], [[[3.523188]]]),
+    ("IMoELayer", "quantization_to_type"): (ONE, mixed(), trt.fp8, [[[4]]], None),
+    ("IMoELayer", "quantization_block_shape"): (ONE, mixed(), (1, 1, 1, 16), [[[4]]], None),
+    ("IMoELayer", "dyn_q_output_scale_type"): (ONE, mixed(), trt.float32, [[[4]]], None),
+    ("IMoELayer", "swiglu_param_limit"): (ONE, mixed(), 1.5, [[[4]]], [[[2.25]]]),
+    ("IMoELayer", "swiglu_param_alpha"): (
+        *(ONE, mixed(activation_type=trt.MoEActType.SILU), 0.0, [[[3.523188]]], [[[2]]]),
+    ),
+    ("IMoELayer", "swiglu_param_beta"): (ONE, mixed(), 1.0, [[[4]]], [[[6]]]),
     ("INormalizationLayer", "compute_precision"): (  # float16 holds no 2049
         *([[2048, 2049], [1, 3]], lambda net, x: norm(net, x, 0b10), trt.float16),
         *([[-1, 1], [-1, 1]], [[0, 0], [-1, 1]]),

@@ -41,7 +41,7 @@ def kind(value):
         case bool() | Enum() | str() | None:
             return value
         case int() | float():
-            return max(-1, min(value, 3)) if value == int(value) else "fraction"
+            return max(-1, min(value, 3)) if np.isfinite(value) and value == int(value) else "fraction"
         case tuple():
             return len(value), frozenset(map(kind, value))
         case Blob():

@@ -291,3 +291,17 @@ def test_rows_whose_reductions_differ_get_kernels_of_their_own():
         "fold acc add",
         "store out_y",
     ]
+
+
+def test_matrices_that_are_chosen_for_products_are_not_copied():
+    x, w = b.param("x", (6, 8, 32), DataType.FLOAT), b.param("w", (3, 32, 48), DataType.FLOAT)
+    at = b.param("at", (6, 1, 1), DataType.INT32)
+    y = b.contract("bmh,bhi->bmi", x, b.gather(w, b.expand(at, (6, 32, 48)), 0))
+    assert len([line for line in kernels(y) if "kernel" in line]) == 1
+
+
+def test_rows_that_are_chosen_for_a_product_are_copied_first():
+    x, w = b.param("x", (64, 8), DataType.FLOAT), b.param("w", (100, 64), DataType.FLOAT)
+    at = b.param("at", (48, 1), DataType.INT32)
+    y = b.contract("kn,mk->mn", x, b.gather(w, b.expand(at, (48, 64)), 0))
+    assert len([line for line in kernels(y) if "kernel" in line]) == 2

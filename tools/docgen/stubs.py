@@ -16,10 +16,12 @@ from textwrap import indent
 from types import ModuleType
 
 import anyrt
+from anyrt.api.arguments import REQUIRED
 from anyrt.api.convert import accepted, annotation
 from anyrt.api.layer import ILayer
-from anyrt.api.methods import REQUIRED, add_methods
+from anyrt.api.methods import add_methods
 from anyrt.api.parts import PARTS
+from anyrt.api.setters import setters
 from anyrt.core.enums import DataType
 from anyrt.ops import BORDERS, OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Kind
@@ -114,6 +116,9 @@ def _properties(op: AnyOp) -> Iterator[str]:
         yield f"    def {operand.name}(self, value: ITensor) -> None: ..."
     for query in op.queries:
         yield from (f"    def {query.name}(self) -> bool_:", f'        """{query.doc}"""')
+    for name, method in setters(op).items():
+        given = ", ".join(_parameter(p) for p in inspect.signature(method).parameters.values())
+        yield from (f"    def {name}({given}) -> None:", indent(_quoted(method.__doc__ or ""), " " * 8))
 
 
 def _read(spec: AttrSpec) -> str:

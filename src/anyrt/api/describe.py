@@ -16,7 +16,7 @@ from anyrt.api.convert import annotation
 from anyrt.api.fold import API
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
-from anyrt.ops._record import AnyOp, AttrSpec, Input, Kind, Method, Scope
+from anyrt.ops._record import AnyOp, AttrSpec, Input, Kind, Method, Scope, Setter
 from anyrt.prims.const import Blob
 
 WIDTH = 98
@@ -48,6 +48,15 @@ def class_text(op: AnyOp) -> str:
     """The docstring of a layer's class."""
     made = f"Made by {' and '.join(f'`{HOSTS[op.within]}.{m.name}`' for m in op.methods)}."
     return "\n\n".join([wrapped(op.doc), made, *_mistakes(op), _source(op)])
+
+
+def setter_text(op: AnyOp, setter: Setter) -> str:
+    """The docstring of a method that sets several attributes and inputs of a layer."""
+    specs, operands = {s.name: s for s in op.specs()}, {x.name: i for i, x in enumerate(op.inputs)}
+    lines = [
+        f"{p}: {specs[name].doc if name in specs else f'input {operands[name]}'}" for p, name in setter.params
+    ]
+    return "\n\n".join([wrapped(setter.doc), "\n".join(wrapped(line, "    ") for line in lines)])
 
 
 def boundary_text(op: AnyOp, scope: Scope) -> str:
@@ -102,8 +111,10 @@ def notes(spec: AttrSpec) -> str:
 def operand_notes(op: AnyOp, x: Input) -> str:
     """What else is to be known of an operand."""
     variadic = op.methods[0].variadic
-    way = "a property" if x.is_property else "`set_input`"
-    found = [] if x.required else [f"may be left out; {way} connects it"]
+    setters = [f"`{s.name}`" for s in op.setters if x.name in dict(s.params).values()]
+    way = " or ".join(setters) or ("a property" if x.is_property else "`set_input`")
+    left_out = "" if setters else "may be left out; "
+    found = [] if x.required else [f"{left_out}{way} connects it"]
     found += ["one or more tensors"] if variadic else []
     if x.shape_values:
         found.append("its values decide sizes: it must follow from shapes, constants or a shape tensor")
@@ -144,6 +155,10 @@ def _later(op: AnyOp, method: Method) -> Iterator[str]:
     names += [x.name for x in op.inputs if x.is_property]
     if names:
         yield wrapped(f"To be set on the layer: {', '.join(names)}.")
+    if op.setters:
+        yield wrapped(
+            f"Methods of the layer that set several at once: {', '.join(s.name for s in op.setters)}."
+        )
     inputs = [f"{i} ({x.name})" for i, x in enumerate(op.inputs) if not (x.required or x.is_property)]
     if inputs:
         yield wrapped(f"Inputs that `layer.set_input` may connect: {', '.join(inputs)}.")

@@ -19,6 +19,7 @@ from anyrt.api.layer import ILayer
 from anyrt.api.missing import REMOVED, lookup_error, mark_absences
 from anyrt.api.parts import BORDER_CLASSES, PARTS
 from anyrt.api.scope import Between
+from anyrt.api.setters import setters
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError
@@ -36,7 +37,7 @@ def layer_class(name: str) -> type[ILayer]:
     for op in ALL_OPS:
         if op.scope is None and op.cls == name:
             answers = {q.name: _answer(q) for q in op.queries}
-            return _new(name, {"__doc__": class_text(op), **_attributes(op), **answers})
+            return _new(name, {"__doc__": class_text(op), **_attributes(op), **answers, **setters(op)})
         if op.scope is not None and name in (op.cls, op.scope.exit_cls, op.scope.boundary):
             return _boundary_class(op, op.scope, name)
     for op in BORDERS.values():

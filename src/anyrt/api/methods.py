@@ -10,29 +10,20 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from anyrt.api.arguments import REQUIRED, bound, tensor
 from anyrt.api.convert import accepted, take
 from anyrt.api.describe import method_text
-from anyrt.api.edge import WrongType, quiet, user_line, wrong_type
-from anyrt.api.layer import ILayer, no_tensor
+from anyrt.api.edge import quiet, user_line, wrong_type
+from anyrt.api.layer import ILayer
 from anyrt.api.layers import enter, layer_class
 from anyrt.api.scope import Between
 from anyrt.api.tensor import ITensor
-from anyrt.core.errors import ArgumentError, GraphError
+from anyrt.core.errors import GraphError
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Method
 
 Adder = Callable[..., Any]  # Any: the signature is the method's own, see __signature__
 EMPTY = inspect.Parameter.empty
-
-
-class _Required:
-    """Stands for the default of a parameter that must be given though it comes after ones that need not."""
-
-    def __repr__(self) -> str:
-        return "<required>"
-
-
-REQUIRED = _Required()
 
 
 def add_methods(ops: Iterable[AnyOp] = tuple(OPS.values())) -> dict[str, Adder]:
@@ -50,7 +41,7 @@ def _adder(op: AnyOp, method: Method) -> Adder:
         self: Any, *args: object, **named: object
     ) -> ILayer | Between:  # Any: the network, or part of it, whose class this becomes a part of
         network = self._network if op.within else self
-        given = _bind(method.name, signature, args, named)
+        given = bound(method.name, signature, args, named)
         tensors = _operands(op, method, given, network)
         attributes = _defaults(op) | dict(method.fixed)
         for name, value in given.items():
@@ -99,26 +90,6 @@ def _operand_names(op: AnyOp, method: Method) -> dict[str, str]:
     return {i.name: "ITensor" for i in op.inputs if i.required and i.name in method.params}
 
 
-def _bind(
-    name: str, signature: inspect.Signature, args: tuple[object, ...], named: dict[str, object]
-) -> dict[str, object]:
-    try:
-        bound = signature.bind(*args, **named)
-    except TypeError as error:
-        raise _incompatible(name, str(error), signature) from None
-    bound.apply_defaults()
-    missing = [n for n, x in bound.arguments.items() if x is REQUIRED]
-    if missing:
-        raise _incompatible(name, f"missing {missing[0]!r}", signature)
-    return bound.arguments
-
-
-def _incompatible(name: str, why: str, signature: inspect.Signature) -> WrongType:
-    got, do = f"incompatible function arguments: {why}", f"help(network.{name}) explains them"
-    wanted = f"{name}{signature}".replace("'", "")
-    return WrongType(ArgumentError("AR311", name, got, wanted, do))
-
-
 def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: object) -> tuple[ITensor, ...]:
     if method.variadic:
         listed = given[method.params[0]]
@@ -130,16 +101,7 @@ def _operands(op: AnyOp, method: Method, given: Mapping[str, object], network: o
         found = [(method.params[0], x) for x in listed]
     else:
         found = [(name, given[name]) for name in _operand_names(op, method)]
-    return tuple(_tensor(method.name, name, x, network) for name, x in found)
-
-
-def _tensor(method: str, name: str, x: object, network: object) -> ITensor:
-    if not isinstance(x, ITensor):
-        raise no_tensor(f"{method}: {name}", x)
-    if x._network is not network:
-        got = f"tensor {x.name} of another network"
-        raise GraphError("AR403", f"{method}: {name}", got, "a tensor of this network")
-    return x
+    return tuple(tensor(method.name, name, x, network) for name, x in found)
 
 
 def _defaults(op: AnyOp) -> dict[str, object]:

@@ -32,7 +32,6 @@ class Topic:
 
 # Layers: a method of the network, the classes that come with it, and what to do instead.
 LAYERS: dict[str, tuple[str, str]] = {
-    "add_moe": ("IMoELayer", "run this part outside"),
     "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_non_zero": ("INonZeroLayer", "take the mask as an output and use numpy.nonzero"),
     "add_rnn_v2": (

@@ -172,6 +172,20 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
+class Setter:
+    """A method of the layer class that sets several at once.
+
+    params: (parameter, attribute or operand) pairs in order; an operand is connected.
+    clears: attributes that go back to their defaults.
+    """
+
+    name: str
+    doc: str
+    params: tuple[tuple[str, str], ...]
+    clears: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Layer(Generic[A]):
     """A layer as its operator sees it: frozen attributes and operands.
 
@@ -282,6 +296,7 @@ class Op(Generic[A]):
     scope: Scope | None = None
     shares: tuple[tuple[int, int], ...] = ()
     queries: tuple[Query[A], ...] = ()
+    setters: tuple[Setter, ...] = ()
     coded: bool = False
     exchanges: bool = False
     within: str = ""

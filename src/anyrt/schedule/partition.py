@@ -19,14 +19,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from anyrt.core.dims import always_le, mul
+from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced, Tapped, Written
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
 from anyrt.schedule.pieces import pieces
-from anyrt.schedule.positions import Position, own, positions, times
+from anyrt.schedule.positions import Position, own, positions, read, times
 from anyrt.schedule.turning import axis_of_terms
 
 CHAIN = 160  # instructions: longer chains are cut, so that kernels stay readable and compile fast
@@ -214,9 +214,11 @@ class _Partition:
         return next((r for u in uses if (r := self._tapped_again(value, u, found.weight, chains))), None)
 
     def _is_copied(self, value: Value) -> bool:
-        """True for what kernels copy themselves: what only moves elements, and the border around an input
-        that is read in windows of one image (loops/window_tile.py)."""
+        """True for what kernels copy themselves: what only moves elements, what is chosen for whole products,
+        and the border around an input that is read in windows of one image (loops/window_tile.py)."""
         how = value.compute
+        if isinstance(how, Elements) and how.positions and value.args[0] in self.given:
+            return all(_chooses(value, u) for u in self.users[value])
         if not isinstance(how, Elements) or how.border is None or value.args[0] not in self.given:
             return _moves(value)
         return all(_slides(v) for v in self._contractions(value))
@@ -388,6 +390,28 @@ def _slides(value: Value) -> bool:
         for a, labels, others in sides
     )
     return not all(alone)
+
+
+def _chooses(value: Value, user: Value) -> bool:
+    """True where elements are chosen for whole products, along axes that number these: positions are data,
+    but for a product all elements lie as they do in what they are chosen from."""
+    how, mine = user.compute, value.compute
+    if not isinstance(how, Contracted) or not isinstance(mine, Elements):
+        return False
+    sides = ((how.left, how.right), (how.right, how.left))
+    found = [pair for pair, arg in zip(sides, user.args, strict=True) if arg == value]
+    if len(found) != 1:
+        return False
+    own_labels, others = found[0]
+    axes = {f"i{k}" for k, label in enumerate(own_labels) if label in how.out and label in others}
+    return all(_depends(value.args[k], own(value.shape)) <= axes for k in mine.positions)
+
+
+def _depends(value: Value, at: Position) -> set[str]:
+    """The axes along which an element at this position changes, as far as moves tell."""
+    while _moves(value):
+        ((value, at, _),) = read(value, at)
+    return {s.name for d in at for s in symbols(d)}
 
 
 def _contracted_again(readers: Readers) -> str | None:

@@ -1,0 +1,510 @@
+"""MoE: each token goes through the few experts that were selected for it, whose answers are added up.
+
+layer = network.add_moe(tokens, experts, scores)
+layer.set_gated_weights(gate, up, down, MoEActType.SILU)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dims import Dim, add, floordiv, maximum, minimum, mul
+from anyrt.core.dtype import numpy_dtype, short_name
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.enums_more import MoEActType
+from anyrt.core.errors import DTypeError, GraphError, NotSupportedError, ShapeError
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Shape, Value, apply
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._math import number
+from anyrt.ops._quantized import LARGEST, check_scale, codes
+from anyrt.ops._record import (
+    ABSENT,
+    Array,
+    Attrs,
+    Case,
+    Input,
+    Kind,
+    Layer,
+    Method,
+    Mistake,
+    Op,
+    Setter,
+    attr,
+)
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import cast, contract, gather, iota, map_, reduce_, reshape, scalar, slice_
+from anyrt.prims.build import expand as expand_
+from anyrt.prims.scan import Scan
+from anyrt.prims.scatter import Scatter
+
+FLOAT, FP8, INT32 = DataType.FLOAT, DataType.FP8, DataType.INT32
+EXPERTS, SCORES, GATE, UP, DOWN, GATE_BIAS, UP_BIAS, DOWN_BIAS, SCALE = range(1, 10)
+BIAS = GATE_BIAS - GATE
+LEAST, MOST = 8, 64  # rows of a block
+INFINITE = float("inf")
+SHAPES = (
+    (0, "(batch, tokens, hidden)"),
+    (EXPERTS, "(batch, tokens, experts of a token)"),
+    (GATE, "(experts, hidden, inner)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MoEAttrs(Attrs):
+    """Attributes of MoE."""
+
+    activation_type: MoEActType = attr(
+        Kind.ENUM, "what the gate's sums go through", MoEActType.NONE, enum=MoEActType
+    )
+    quantization_to_type: DataType | None = attr(
+        Kind.ENUM,
+        "the type that products of gate and up are rounded to: FP8",
+        None,
+        enum=DataType,
+        optional=True,
+    )
+    quantization_block_shape: tuple[int, ...] | None = attr(
+        Kind.DIMS, "kept: TensorRT does not quantise dynamically here yet either", None
+    )
+    dyn_q_output_scale_type: DataType | None = attr(
+        Kind.ENUM,
+        "kept: TensorRT does not quantise dynamically here yet either",
+        None,
+        enum=DataType,
+        optional=True,
+    )
+    swiglu_param_limit: float = attr(
+        Kind.FLOAT, "gate is no larger, and up within it and its negative; an extension", INFINITE
+    )
+    swiglu_param_alpha: float = attr(Kind.FLOAT, "factor of the gate inside its sigmoid; an extension", 1.0)
+    swiglu_param_beta: float = attr(Kind.FLOAT, "what is added to up; an extension", 0.0)
+
+
+EXAMPLE = """\
+tokens = network.add_shuffle(x)  # an image's rows, of 4 numbers each
+tokens.reshape_dims = (1, 12, 4)
+experts = network.add_constant((1, 12, 1), np.arange(12, dtype=np.int32) % 2).get_output(0)
+scores = network.add_constant((1, 12, 1), np.ones(12, np.float32)).get_output(0)
+up = network.add_constant((2, 4, 3), np.ones((2, 4, 3), np.float32)).get_output(0)
+down = network.add_constant((2, 3, 4), np.ones((2, 3, 4), np.float32)).get_output(0)
+layer = network.add_moe(tokens.get_output(0), experts, scores)
+layer.set_gated_weights(up, up, down, trt.MoEActType.SILU)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Where the pairs of a token and an expert that was selected for it are computed: rows in blocks, each of
+    which one expert has.
+
+    expert: of each block. token: of each row. row: of each pair. count: of the rows of a block.
+    """
+
+    expert: Value
+    token: Value
+    row: Value
+    count: int
+
+
+def expand(layer: Layer[MoEAttrs]) -> tuple[Value, ...]:
+    """Pairs of tokens and experts are counted into blocks that have one expert each (`Scan`, `Scatter`), so
+    that three `Contract`s of all blocks, each with the weights that a `Gather` finds for it, compute what was
+    selected, and of every expert at most one block that is not full. Few pairs are not ordered: each has the
+    weights of its own."""
+    layer = _checked(layer)
+    x, selected = layer.input(0), layer.input(EXPERTS)
+    (batch, length, hidden), chosen, many = x.shape, selected.shape[2], layer.input(GATE).shape[0]
+    tokens = mul(batch, length)
+    pairs = mul(tokens, chosen)
+    selected = reshape(selected, (pairs,))
+    rows = _rows(selected, many, chosen)
+    lines = _lines(reshape(x, (tokens, hidden)), rows.token)
+    found = _lines(_answers(layer, rows, lines), rows.row)
+    own = map_("mul", found, reshape(cast(layer.input(SCORES), FLOAT), (pairs, 1)))
+    above, below = map_("le", scalar(0, selected), selected), map_("lt", selected, number(many, selected))
+    is_there = reshape(map_("and", above, below), (pairs, 1))
+    kept = map_("select", is_there, own, scalar(0.0, own))
+    total = reduce_("sum", reshape(kept, (tokens, chosen, hidden)), (1,))
+    return (cast(reshape(total, x.shape), x.dtype),)
+
+
+def _rows(selected: Value, many: Dim, chosen: Dim) -> Rows:
+    """Pairs in blocks. One whose expert is not there has no row of its own, and reads any."""
+    (pairs,) = selected.shape
+    count, pair = _block(pairs, many), iota((pairs,), 0, INT32)
+    if count == 1:
+        return Rows(selected, _token(pair, chosen), pair, 1)
+    own = map_("eq", reshape(selected, (pairs, 1)), iota((1, many), 1, selected.dtype))
+    ones = cast(own, INT32)
+    blocks = _quotient(map_("add", reduce_("sum", ones, (0,)), scalar(count - 1, ones)), count)
+    end = apply(Scan("sum", 1), blocks)
+    first = map_("mul", map_("sub", end, blocks), scalar(count, end))
+    before = map_("sub", apply(Scan("sum", 0), ones), scalar(1, ones))  # pairs of the expert until this one
+    place = map_("select", own, map_("add", first, before), scalar(-1, ones))
+    row = reshape(reduce_("max", place, (1,)), (pairs,))
+    used = floordiv(add(pairs, mul(minimum(many, pairs), count - 1)), count)
+    ended = cast(map_("le", end, iota((used, 1), 0, INT32)), INT32)
+    room = mul(used, count)
+    outside = map_("lt", row, scalar(0, row))
+    at = map_("select", outside, number(room, row), row)
+    owner = apply(Scatter(0), expand_(scalar(0, row), (room,)), at, pair)
+    return Rows(reshape(reduce_("sum", ended, (1,)), (used,)), _token(owner, chosen), row, count)
+
+
+def _block(pairs: Dim, many: Dim) -> int:
+    """How many rows a block has: an eighth to a quarter of what an expert has on average, so that few are
+    left over; one where there are few pairs."""
+    if not isinstance(pairs, int) or not isinstance(many, int):
+        return LEAST
+    if pairs <= LEAST or pairs * 2 <= many:
+        return 1
+    rows = LEAST
+    while rows < MOST and rows * 8 * many <= pairs:
+        rows *= 2
+    return rows
+
+
+def _quotient(v: Value, by: int) -> Value:
+    return map_("div", v, scalar(by, v))
+
+
+def _token(pair: Value, chosen: Dim) -> Value:
+    return map_("div", pair, number(maximum(chosen, 1), pair))
+
+
+def _lines(v: Value, at: Value) -> Value:
+    """Lines of a matrix at these positions."""
+    return gather(v, expand_(reshape(at, (*at.shape, 1)), (*at.shape, v.shape[1])), 0)
+
+
+def _answers(layer: Layer[MoEAttrs], rows: Rows, lines: Value) -> Value:
+    """What experts make of lines, as float32."""
+    (blocks,), (room, hidden) = rows.expert.shape, lines.shape
+    x = reshape(lines, (blocks, rows.count, hidden))
+    middle = _gated(layer.attrs, _projected(layer, rows, x, GATE), _projected(layer, rows, x, UP))
+    scale = layer.optional(SCALE)
+    if scale is None:
+        return reshape(_projected(layer, rows, cast(middle, x.dtype), DOWN), (room, hidden))
+    step = cast(_own(scale, rows), FLOAT)
+    steps = codes(map_("div", middle, step), FP8)
+    return reshape(_projected(layer, rows, cast(steps, x.dtype), DOWN, step), (room, hidden))
+
+
+def _gated(attrs: MoEAttrs, gate: Value, up: Value) -> Value:
+    limit, alpha, beta = attrs.swiglu_param_limit, attrs.swiglu_param_alpha, attrs.swiglu_param_beta
+    if limit != INFINITE:
+        most = scalar(limit, gate)
+        gate, up = map_("min", gate, most), map_("max", map_("min", up, most), scalar(-limit, up))
+    if attrs.activation_type is MoEActType.SILU:
+        inner = gate if alpha == 1 else map_("mul", gate, scalar(alpha, gate))
+        gate = map_("mul", gate, map_("sigmoid", inner))
+    return map_("mul", gate, up if beta == 0 else map_("add", up, scalar(beta, up)))
+
+
+def _projected(layer: Layer[MoEAttrs], rows: Rows, x: Value, which: int, step: Value | None = None) -> Value:
+    """Sums of products with an expert's weights, worth `step` each, and its bias."""
+    sums = contract("bmh,bhi->bmi", x, _own(layer.input(which), rows), FLOAT)
+    if step is not None:
+        sums = map_("mul", sums, step)
+    bias = layer.optional(which + BIAS)
+    return sums if bias is None else map_("add", sums, cast(_own(bias, rows), FLOAT))
+
+
+def _own(v: Value, rows: Rows) -> Value:
+    """For each block what its expert has, of three axes."""
+    (blocks,), shape = rows.expert.shape, v.shape
+    if not shape:
+        return reshape(v, (1, 1, 1))
+    matrices = v if len(shape) == 3 else reshape(v, (shape[0], 1, *(shape[1:] or (1,))))
+    rest = matrices.shape[1:]
+    return gather(matrices, expand_(reshape(rows.expert, (blocks, 1, 1)), (blocks, *rest)), 0)
+
+
+# ---- what is asked of operands ----------------------------------------------------------------------
+
+
+def _checked(layer: Layer[MoEAttrs]) -> Layer[MoEAttrs]:
+    """The layer with operands whose sizes are those of the first ones."""
+    _check_settings(layer)
+    x, selected, gate = (_ranked(layer, i, text) for i, text in SHAPES[:3])
+    (batch, length, hidden), chosen = x.shape, selected.shape[2]
+    many, _, inner = gate.shape
+    pairs, wide, long = (batch, length, chosen), (many, hidden, inner), (many, inner, hidden)
+    wanted: dict[int, Shape] = {EXPERTS: pairs, SCORES: pairs, GATE: wide, UP: wide, DOWN: long}
+    wanted |= {GATE_BIAS: (many, inner), UP_BIAS: (many, inner), DOWN_BIAS: (many, hidden)}
+    scale = layer.optional(SCALE)
+    if scale is not None and scale.shape != ():
+        wanted[SCALE] = (many,)
+    inputs = list(layer.inputs)
+    for i, shape in wanted.items():
+        if layer.optional(i) is not None:
+            inputs[i] = _sized(layer, i, shape)
+    do = "give the weights of one expert or more"
+    rules = need(layer.name, 1, Relation.LE, many, "AR123", "no expert", "at least one", do)
+    inputs[0] = checked(x, rules)
+    return replace(layer, inputs=tuple(inputs))
+
+
+def _check_settings(layer: Layer[MoEAttrs]) -> None:
+    attrs, names = layer.attrs, [x.name for x in OPERANDS]
+    for i, do in ((GATE, "call set_gated_weights"), (UP, "call it"), (DOWN, "call it")):
+        if layer.optional(i) is None:
+            raise GraphError("AR406", layer.name, f"no {names[i]}", "a tensor", do)
+    given = [i for i in (GATE_BIAS, UP_BIAS, DOWN_BIAS) if layer.optional(i) is not None]
+    if len(given) not in (0, 3):
+        got = f"{' and '.join(names[i] for i in given)} alone"
+        raise GraphError("AR406", layer.name, got, "all three biases or none", "call set_gated_biases")
+    if attrs.dyn_q_output_scale_type is not None or attrs.quantization_block_shape is not None:
+        got, do = "dynamic quantisation", "call set_quantization_static, or leave it out"
+        raise NotSupportedError("AR901", layer.name, got, "a static scale, as in TensorRT", do)
+    if attrs.quantization_to_type not in (None, FP8):
+        got = f"quantization_to_type {short_name(attrs.quantization_to_type)}"
+        raise DTypeError("AR206", layer.name, got, "fp8", "call set_quantization_static with it")
+    scale = layer.optional(SCALE)
+    if (scale is None) != (attrs.quantization_to_type is None):
+        got = "a type to quantise to and no scale" if scale is None else "a scale and no type to quantise to"
+        raise GraphError("AR406", layer.name, got, "both or none", "call set_quantization_static")
+    if scale is not None:
+        check_scale(layer.name, scale)
+
+
+def _ranked(layer: Layer[MoEAttrs], i: int, wanted: str) -> Value:
+    v = layer.input(i)
+    if v.type.rank != 3:
+        got = f"{OPERANDS[i].name} of shape {show(v.shape)}"
+        raise ShapeError("AR123", layer.name, got, wanted, "reshape it with add_shuffle")
+    return v
+
+
+def _sized(layer: Layer[MoEAttrs], i: int, shape: Shape) -> Value:
+    """Operand `i`, which must have these sizes."""
+    v, name = layer.input(i), OPERANDS[i].name
+    got, wanted = f"{name} of shape {show(v.shape)}", f"{show(shape)}"
+    if v.type.rank != len(shape):
+        raise ShapeError("AR123", layer.name, got, wanted, "give it the axes of its page")
+    rules: Requirements = ()
+    for has, size in zip(v.shape, shape, strict=True):
+        rules += need(layer.name, has, Relation.EQ, size, "AR123", got, wanted, "make sizes equal")
+    return slice_(checked(v, rules), (0,) * len(shape), shape, (1,) * len(shape)) if rules else v
+
+
+# ---- reference and cases ----------------------------------------------------------------------------
+
+
+def ref(attrs: MoEAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Token by token, expert by expert."""
+    x, selected, scores = arrays[:3]
+    weights = [a.astype(np.float64) for a in arrays[GATE : DOWN + 1]]
+    biases = [_given(arrays, i) for i in (GATE_BIAS, UP_BIAS, DOWN_BIAS)]
+    scale, out = _given(arrays, SCALE), np.zeros(x.shape)
+    for at in np.ndindex(selected.shape):
+        expert = int(selected[at])
+        if not 0 <= expert < weights[0].shape[0]:
+            continue
+        own = [w[expert] for w in weights]
+        rest = [0.0 if b is None else b[expert] for b in biases]
+        token = x[at[:2]].astype(np.float64)
+        middle = _ref_gated(attrs, token @ own[0] + rest[0], token @ own[1] + rest[1])
+        if scale is not None:
+            middle = _ref_rounded(middle, float(scale if scale.ndim == 0 else scale[expert]))
+        out[at[:2]] += float(scores[at]) * (middle @ own[2] + rest[2])
+    return (out,)
+
+
+def _given(arrays: tuple[Array, ...], i: int) -> NDArray[np.float64] | None:
+    return None if len(arrays) <= i or arrays[i] is ABSENT else arrays[i].astype(np.float64)
+
+
+def _ref_gated(attrs: MoEAttrs, gate: NDArray[np.float64], up: NDArray[np.float64]) -> NDArray[np.float64]:
+    limit = attrs.swiglu_param_limit
+    gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
+    if attrs.activation_type is MoEActType.SILU:
+        gate = gate / (1 + np.exp(-attrs.swiglu_param_alpha * gate))
+    return gate * (up + attrs.swiglu_param_beta)
+
+
+def _ref_rounded(middle: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    most = LARGEST[FP8]
+    return np.clip(middle / scale, -most, most).astype(numpy_dtype(FP8)).astype(np.float64) * scale
+
+
+def cases() -> tuple[Case[MoEAttrs], ...]:
+    """Both activations, biases, limits, rounding to FP8; few pairs and many, experts twice, one, none and
+    such as are not there; every type; nothing."""
+    m, silu, ints = MoEAttrs, MoEActType.SILU, sorted(INTS, key=int)
+    a, fp8 = m(silu), m(MoEActType.NONE, FP8)
+    oss = m(silu, swiglu_param_limit=0.7, swiglu_param_alpha=1.702, swiglu_param_beta=1.0)
+    far = np.array([[[0, 3], [-1, 1], [2, 2], [1 << 30, -(1 << 31)]] * 3])
+    sizes = ((1, 1, 4, 2), (1, 3, 9, 2), (1, 40, 2, 1), (1, 90, 1, 1))
+    nothing = ((0, 5, 3, 2), (2, 0, 3, 2), (2, 5, 3, 0))
+    return (
+        *(
+            _case(m(), dtype=t, index=i, plain=True)
+            for t in sorted(FLOATS, key=int)
+            for i in sorted(INTS, key=int)
+        ),
+        *(_case(a, index=i) for i in ints),
+        *(_case(a, size) for size in (*sizes, *nothing)),
+        *(_case(c, biases=b) for c in (m(), a, oss) for b in (False, True)),
+        *(_case(fp8, biases=b, scale=s) for b in (False, True) for s in ((), (3,))),
+        *(_case(fp8, (1, 2, 3, 2), scale=s) for s in ((), (3,))),
+        _case(fp8, scale=(3,), dtype=DataType.HALF),
+        *(_case(a, (1, n, 3, 2), far[:, :n]) for n in (4, 12)),
+        _case(a, (1, 12, 3, 2), np.full((1, 12, 2), 1)),
+        *(replace(_case(a, size), data=(), dynamic=()) for size in ((2, 9, 3, 2), (1, 4, 3, 2))),
+    )
+
+
+def _case(
+    attrs: MoEAttrs, size: tuple[int, int, int, int] = (2, 9, 3, 2), selected: Array | None = None,
+    biases: bool = False, scale: tuple[int, ...] | None = None, dtype: DataType = FLOAT,
+    index: DataType = INT32, plain: bool = False,
+) -> Case[MoEAttrs]:  # fmt: skip
+    """`size`: batches, tokens, experts, experts of a token. `plain`: numbers whose products and sums are
+    exact in a half type; so is what is rounded to FP8, before it is."""
+    (batch, tokens, many, chosen), hidden, inner = size, 7, 5
+    if selected is None:
+        selected = np.arange(batch * tokens * chosen).reshape(batch, tokens, chosen) ** 2 % 11 % many
+    pairs, wide = (batch, tokens, chosen), (many, hidden, inner)
+    rest = ((many, inner), (many, inner), (many, hidden)) if biases else (None,) * 3
+    shapes = ((batch, tokens, hidden), pairs, pairs, wide, wide, (many, inner, hidden), *rest, scale)
+    data: list[Array | None] = [None, selected, *(None,) * 8]
+    if scale is not None or plain:
+        data = [None if s is None else _plain(s) for s in shapes]
+        data[EXPERTS] = selected
+        data[SCALE] = None if scale is None else np.exp2(np.arange(int(np.prod(scale))) - 5.0).reshape(scale)
+    types = (dtype, index, *(dtype,) * 8)
+    open_axes = ((0, 1), (0, 1, 2), (0, 1, 2), *((),) * 7)
+    return Case(attrs, shapes, types, tuple(data), open_axes, -1, 1, rtol=1e-5, atol=1e-5)
+
+
+def _plain(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Powers of two of both signs, between zeros."""
+    k = np.arange(int(np.prod(shape)))
+    return np.where(k % 3 == 0, np.exp2(k % 4 - 2.0) * (1 - k % 5 % 2 * 2), 0.0).reshape(shape)
+
+
+def mistakes() -> tuple[Mistake[MoEAttrs], ...]:
+    """What is missing, sizes, types, settings."""
+    a, fp8, h, i = MoEAttrs(), MoEAttrs(quantization_to_type=FP8), DataType.HALF, INT32
+    x, pairs, wide, long = (2, 9, 7), (2, 9, 2), (3, 7, 5), (3, 5, 7)
+    small, big, kinds = (3, 5), (3, 7), (FLOAT, i, FLOAT)
+    given = (x, pairs, pairs, wide, wide, long)
+    biased = (*given, small, small, big)
+    return (
+        Mistake("AR406", "no weights", a, given[:3], kinds),
+        Mistake("AR406", "no weights of fc_down", a, given[:5], kinds),
+        Mistake("AR406", "one bias alone", a, (*given, small), kinds),
+        Mistake("AR406", "a scale and no type to quantise to", a, (*given, None, None, None, ()), kinds),
+        Mistake("AR406", "a type to quantise to and no scale", fp8, given, kinds),
+        Mistake("AR206", "a type to quantise to that is not fp8", replace(fp8, quantization_to_type=h), given,
+                kinds),
+        Mistake("AR901", "dynamic quantisation", replace(a, dyn_q_output_scale_type=FLOAT), given, kinds),
+        Mistake("AR901", "blocks of dynamic quantisation", replace(a, quantization_block_shape=(1, 16)),
+                given, kinds),
+        Mistake("AR123", "tokens of another rank than 3", a, ((18, 7), *given[1:]), kinds),
+        Mistake("AR123", "experts of other tokens", a, (x, (2, 8, 2), *given[2:]), kinds),
+        Mistake("AR123", "experts of other tokens at run time", a, (x, (2, 8, 2), *given[2:]), kinds,
+                dynamic=True),
+        Mistake("AR123", "another count of scores than of experts", a, (x, pairs, (2, 9, 3), *given[3:]),
+                kinds),
+        Mistake("AR123", "weights of another hidden size", a, (*given[:3], (3, 6, 5), wide, long), kinds),
+        Mistake("AR123", "weights of fc_down that are not (experts, inner, hidden)", a, (*given[:5], wide),
+                kinds),
+        Mistake("AR123", "weights of one expert, of two axes", a, (*given[:3], (7, 5), (7, 5), (5, 7)),
+                kinds),
+        Mistake("AR123", "biases of another size", a, (*given, small, small, small), kinds),
+        Mistake("AR123", "another count of scales than of experts", fp8, (*biased, (2,)), kinds),
+        Mistake("AR123", "no expert", a, (*given[:3], (0, 7, 5), (0, 7, 5), (0, 5, 7)), kinds),
+        Mistake("AR202", "a type that MoE does not take", a, given, (i,)),
+        Mistake("AR202", "experts that are no integers", a, given, (FLOAT,)),
+        Mistake("AR203", "scores of another type than the tokens", a, given, (FLOAT, i, h, FLOAT)),
+        Mistake("AR203", "weights of another type than the tokens", a, given, (FLOAT, i, FLOAT, h)),
+    )  # fmt: skip
+
+
+def _later(name: str) -> Input:
+    """An operand that a method of the layer connects."""
+    return Input(name, FLOATS, required=False, same_as=0)
+
+
+OPERANDS = (
+    Input("hidden_states", FLOATS),
+    Input("selected_experts_for_tokens", INTS),
+    Input("scores_for_selected_experts", FLOATS, same_as=0),
+    *(_later(f"fc_{part}_weights") for part in ("gate", "up", "down")),
+    *(_later(f"fc_{part}_biases") for part in ("gate", "up", "down")),
+    Input("fc_down_activation_scale", FLOATS, required=False),
+)
+SETTERS = (
+    Setter(
+        "set_gated_weights",
+        "Connect the experts' weights, gate and up of shape (experts, hidden, inner), down of (experts, "
+        "inner, hidden), and say what the gate's sums go through.",
+        (*((x.name, x.name) for x in OPERANDS[GATE : DOWN + 1]), ("activation_type", "activation_type")),
+    ),
+    Setter(
+        "set_gated_biases",
+        "Connect the experts' biases, gate and up of shape (experts, inner), down of (experts, hidden).",
+        tuple((x.name, x.name) for x in OPERANDS[GATE_BIAS : DOWN_BIAS + 1]),
+    ),
+    Setter(
+        "set_quantization_static",
+        "Round the products of gate and up to FP8 in steps of a scale, which is one number or one for each "
+        "expert, before fc_down multiplies them.",
+        (("fc_down_activation_scale", OPERANDS[SCALE].name), ("data_type", "quantization_to_type")),
+        ("quantization_block_shape", "dyn_q_output_scale_type"),
+    ),
+    Setter(
+        "set_quantization_dynamic_dbl_q",
+        "Kept: the build refuses dynamic quantisation here (AR901), which TensorRT has not yet either.",
+        (
+            ("fc_down_activation_dbl_q_scale", OPERANDS[SCALE].name),
+            ("data_type", "quantization_to_type"),
+            ("block_shape", "quantization_block_shape"),
+            ("dyn_q_output_scale_type", "dyn_q_output_scale_type"),
+        ),
+    ),
+    Setter(
+        "set_swiglu_params",
+        "Set the limit, the factor alpha and the addend beta of the activation; an extension.",
+        tuple((n, f"swiglu_param_{n}") for n in ("limit", "alpha", "beta")),
+    ),
+)
+DOC = (
+    "For each token (batch, position) the sum of what the experts answer that were selected for it, times "
+    "their scores: down(act(gate(x)) · up(x)), where gate, up and down are products with an expert's "
+    "weights, plus its biases, and act is x · sigmoid(x) (SILU) or nothing (NONE). An expert that is not "
+    "there, as of another device, adds nothing, as an extension; one that is selected twice counts twice. "
+    "Sums and what lies between are float32; gate · up is rounded to the tensors' type, or to FP8. Swiglu "
+    "parameters, an extension: with g the smaller of gate and limit, g · sigmoid(alpha · g) · (clamp(up, "
+    "−limit, limit) + beta). Only what is selected is computed: p pairs of a token and an expert take p "
+    "rows of products, and up to 7 more for each expert, up to 63 where each has hundreds of tokens, that "
+    "belong to no pair; up to 8 pairs, and fewer than half as many as there are experts, take only their "
+    "own. Weights are read where they lie, once for each block of 8 to 64 rows."
+)
+OPS = (
+    Op(
+        layer=LayerType.MOE,
+        cls="IMoELayer",
+        methods=(
+            Method(
+                "add_moe",
+                tuple(x.name for x in OPERANDS[:GATE]),
+                example=EXAMPLE,
+            ),
+        ),
+        inputs=OPERANDS,
+        attrs=MoEAttrs,
+        expand=expand,
+        ref=ref,
+        doc=DOC,
+        cases=cases,
+        mistakes=mistakes,
+        setters=SETTERS,
+        source="operator page MoE; from 10.16",
+    ),
+)
