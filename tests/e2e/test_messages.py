@@ -109,6 +109,11 @@ def looped(p, count, length=3):
     return found
 
 
+def formatted(layer):
+    layer.get_output(0).allowed_formats = 1 << trt.TensorFormat.CHW32
+    return layer
+
+
 def endless(p):
     loop = p.net.add_loop()
     loop.max_trips = 9
@@ -329,6 +334,7 @@ PROVOKED = {
     "AR412": lambda p: endless(p),
     "AR413": lambda p: run(p, looped(p, 3, 2), np.ones(2, np.float32)),
     "AR414": lambda p: p.build(p.net.add_identity(looped(p, 3).get_input(0))),
+    "AR415": lambda p: p.build(formatted(p.identity(2, 3))),
     "AR410": lambda p: (
         p.net.add_assertion(p.net.add_constant((1,), np.zeros(1, np.bool_)).get_output(0), "it holds"),
         p.build(p.identity(2)),
