@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from benchmarks.contractions.calls import Act
 from benchmarks.contractions.forms import Fold, Mask, Window
@@ -140,3 +141,36 @@ def test_an_lstm_cell_gives_the_same_state_after_some_steps():
     got = net.follow(net.build(size, weights), size, sequence)
     for found, want in zip(got, lstm(size, weights, sequence), strict=True):
         assert_close(found, want)
+
+
+def tagger(net, size, w, words):
+    """Scores, and the last state."""
+    h = c = np.zeros((size.batch, size.hidden))
+    states = []
+    for x in w["words.weight"][words].astype(np.float64):
+        of_x = x @ w["cell.weight_ih_l0"].T + w["cell.bias_ih_l0"]
+        of_h = h @ w["cell.weight_hh_l0"].T + w["cell.bias_hh_l0"]
+        parts, others = (np.split(a, net.GATES[size.cell], axis=1) for a in (of_x, of_h))
+        if size.cell == "lstm":
+            enter, keep, new, leave = (a + b for a, b in zip(parts, others, strict=True))
+            c = sigmoid(keep) * c + sigmoid(enter) * np.tanh(new)
+            h = sigmoid(leave) * np.tanh(c)
+        else:
+            r, z = (sigmoid(parts[n] + others[n]) for n in (0, 1))
+            new = np.tanh(parts[2] + r * others[2])
+            h = new + z * (h - new)
+        states.append(h)
+    return np.stack(states) @ w["tags.weight"].T + w["tags.bias"], h
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_tagger_gives_the_same_scores_for_sentences_of_every_length(cell):
+    net = example("tagger")
+    size = net.Size(cell=cell, longest=12, width=24, hidden=20)
+    weights = net.random_weights(size)
+    engine = net.build(size, weights)
+    for length in (1, 5, 12):
+        words = np.random.default_rng(length).integers(0, size.vocabulary, (length, size.batch))
+        got = engine.run(words=words.astype(np.int32))
+        for found, want in zip(got.values(), tagger(net, size, weights, words), strict=True):
+            assert_close(found, want)

@@ -118,3 +118,20 @@ def test_an_lstm_cell_agrees_with_pytorch():
     got = net.follow(net.build(size, weights), size, sequence)
     for found, want in zip(got, state, strict=True):
         assert_close(found, want)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_tagger_agrees_with_pytorch(cell):
+    net = example("tagger")
+    size = net.Size(cell=cell)
+    weights = net.random_weights(size)
+    w = tensors(weights)
+    layer = (torch.nn.LSTM if cell == "lstm" else torch.nn.GRU)(size.width, size.hidden)
+    layer.load_state_dict({k.removeprefix("cell."): x for k, x in w.items() if k.startswith("cell.")})
+    engine = net.build(size, weights)
+    for length in (1, 7, size.longest):
+        words = np.random.default_rng(length).integers(0, size.vocabulary, (length, size.batch))
+        states, last = layer(w["words.weight"][torch.from_numpy(words)])
+        got = engine.run(words=words.astype(np.int32))
+        assert_close(got["scores"], states @ w["tags.weight"].T + w["tags.bias"])
+        assert_close(got["state"], (last[0] if cell == "lstm" else last)[0])

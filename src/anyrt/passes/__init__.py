@@ -2,7 +2,7 @@
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['round layers', 'contract codes', 'fold constants', 'narrow constants', 'simplify', 'split sums',
- 'fold constants', 'shorten', 'winograd', 'pack constants', 'turn operands']
+ 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants', 'turn operands']
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
 from anyrt.passes.contract_codes import contract_codes
 from anyrt.passes.fold_constants import fold_constants
+from anyrt.passes.hoist_products import hoist_products
 from anyrt.passes.narrow_constants import narrow_constants
 from anyrt.passes.pack_constants import pack_constants
 from anyrt.passes.requirements import requirements
@@ -58,6 +59,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("simplify", simplify),
     Pass("split sums", split_sums),
     Pass("fold constants", fold_constants),  # rules bring constants together
+    Pass("hoist products", hoist_products),
     Pass("shorten", shorten),
     Pass("winograd", winograd),
     Pass("pack constants", pack_constants),

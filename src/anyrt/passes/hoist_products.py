@@ -1,0 +1,160 @@
+"""Products of a loop's slices with what does not change, made of all slices at once before the loop.
+
+    again: y[t] = gather(x, t) · w        ->        z = x · w
+                                                    again: y[t] = gather(z, t)
+
+A recurrent layer multiplies each step's input by weights that would be read again in every turn. One product
+of all steps reads them once, and has rows enough for the registers. What is moved is computed for every slice
+of a tensor that the loop goes along with its counter, however many turns there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anyrt.ir.compute import Elements
+from anyrt.ir.graph import Graph, Node, Value, apply, apply_all, users, walk
+from anyrt.ir.rewrite import transformed
+from anyrt.prims import build
+from anyrt.prims.const import Const, Param
+from anyrt.prims.contract import Contract
+from anyrt.prims.gather import Gather
+from anyrt.prims.map import Map
+from anyrt.prims.repeated import Repeated
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.view import View, moving
+
+
+def hoist_products(graph: Graph) -> Graph:
+    """The graph with such products before its loops."""
+    done: dict[Node, Sequence[Value]] = {}
+
+    def change(_: Value, new: Value) -> Value:
+        if not isinstance(new.op, Repeated):
+            return new
+        if new.node not in done:
+            done[new.node] = _hoisted(new.node, new.op)
+        return done[new.node][new.index]
+
+    return transformed(graph, change)
+
+
+def _hoisted(node: Node, op: Repeated) -> Sequence[Value]:
+    """The results of a loop whose products were moved."""
+    turn = _Turn(op.body, node.args)
+    moved = turn.moved()
+    if not moved:
+        return [Value(node, k) for k in range(len(node.types))]
+    inputs, instead = list(op.body.inputs), dict[Value, Value]()
+    for number, (value, whole) in enumerate(moved.items()):
+        name = f"hoisted{number}"
+        inputs.append((name, build.param(name, whole.shape, whole.dtype)))
+        instead[value] = turn.slice(value, inputs[-1][1])
+    body = transformed(
+        Graph(tuple(inputs), op.body.outputs, op.body.names, (), op.body.makers, op.body.updates),
+        lambda old, new: instead.get(old, new),
+    )
+    return apply_all(Repeated(body, op.name), *node.args, *moved.values())
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A loop's body, with the operands of its node. `whole`: for values of a turn what they are in all turns,
+    along a new first axis; `at`: the scalar inside that says which of them; `heavy`: those with products."""
+
+    body: Graph
+    args: Sequence[Value]
+    whole: dict[Value, Value] = field(default_factory=dict)
+    at: dict[Value, Value] = field(default_factory=dict)
+    heavy: set[Value] = field(default_factory=set)
+
+    def moved(self) -> Mapping[Value, Value]:
+        """The last values with products that follow from slices alone, with what they are in all turns."""
+        inputs = [v for _, v in self.body.inputs]
+        count = len(self.body.outputs)
+        outside = dict(zip(inputs[count:], self.args[count:], strict=True))
+        order = list(walk(v for _, v in self.body.outputs))
+        counted = {s for s, (_, v) in zip(inputs, self.body.outputs, strict=False) if _counts(s, v)}
+        for value in order:
+            free = not isinstance(value.op, Param) and (not value.args or _moves(value))
+            if free and all(a in outside for a in value.args):
+                outside[value] = apply_all(value.op, *(outside[a] for a in value.args))[value.index]
+            if value.args and all(a in counted or (not a.args and a not in inputs) for a in value.args):
+                counted.add(value)
+            self._learn(value, outside, counted)
+        uses, ends = users(self.body), {v for _, v in self.body.outputs}
+        last = [v for v in order if v in self.heavy and (v in ends or not self.heavy.issuperset(uses[v]))]
+        return {v: self.whole[v] for v in last}
+
+    def slice(self, value: Value, whole: Value) -> Value:
+        """The value of a turn, taken from those of all turns."""
+        index = build.reshape(self.at[value], (1,) * whole.type.rank)
+        taken = build.gather(whole, build.expand(index, (1, *whole.shape[1:])), 0)
+        return build.reshape(taken, value.shape)
+
+    def _learn(self, value: Value, outside: Mapping[Value, Value], counted: set[Value]) -> None:
+        if isinstance(value.op, Gather):
+            tensor, index = outside.get(value.args[0]), _scalar(value.args[1])
+            if tensor is not None and index in counted and value.shape[value.op.axis] == 1:
+                order = (value.op.axis, *(k for k in range(tensor.type.rank) if k != value.op.axis))
+                size = tensor.shape[value.op.axis]
+                whole = build.reshape(build.transpose(tensor, order), (size, *value.shape))
+                self.whole[value], self.at[value] = whole, index
+            return
+        sliced = [a for a in value.args if a in self.whole]
+        if not sliced or any(a not in self.whole and a not in outside for a in value.args):
+            return
+        if len({self.at[a] for a in sliced}) > 1:
+            return
+        along = [self.whole.get(a) for a in value.args]
+        found = _along(value, along, [outside.get(a, a) for a in value.args])
+        if found is not None:
+            self.whole[value], self.at[value] = found, self.at[sliced[0]]
+            if isinstance(value.op, Contract) or not self.heavy.isdisjoint(sliced):
+                self.heavy.add(value)
+
+
+def _along(value: Value, whole: Sequence[Value | None], given: Sequence[Value]) -> Value | None:
+    """What a value is along a new first axis that some operands have (`whole`), and the others, as they are
+    `given`, have not; None where that is not known of it."""
+    found = [x if w is None else w for w, x in zip(whole, given, strict=True)]
+    size = next(w.shape[0] for w in whole if w is not None)
+    match value.op:
+        case Map():
+            wide = (x if x in whole else build.reshape(x, (1, *x.shape)) for x in found)
+            return apply(value.op, *wide)
+        case Contract(left, right, out, dtype):
+            new = 1 + max((*left, *right))
+            sides = zip((left, right), whole, strict=True)
+            a, b = ((new, *labels) if w is not None else labels for labels, w in sides)
+            return apply(Contract(a, b, (new, *out), dtype), *found)
+        case Reshape(shape):
+            return build.reshape(found[0], (size, *shape))
+        case View(shape, axes):
+            more = (moving(a.start, [(k + 1, step) for k, step in a.terms]) for a in axes)
+            return apply(View((size, *shape), (moving(0, [(0, 1)]), *more)), found[0])
+        case _:
+            return None
+
+
+def _counts(state: Value, then: Value) -> bool:
+    """True where each turn adds 1 to a state."""
+    if not isinstance(then.op, Map) or then.op.fn != "add" or state not in then.args:
+        return False
+    others = [a for a in then.args if a != state]
+    return len(others) == 1 and isinstance(others[0].op, Const) and bool(np.all(others[0].op.blob.data == 1))
+
+
+def _scalar(value: Value) -> Value:
+    """The number that is repeated to a tensor, as far as moves show it."""
+    while value.type.rank and _moves(value) and len(value.args) == 1:
+        value = value.args[0]
+    return value
+
+
+def _moves(value: Value) -> bool:
+    how = value.compute
+    return isinstance(how, Elements) and how.moves
