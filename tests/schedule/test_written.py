@@ -67,3 +67,12 @@ def test_what_is_written_already_is_copied_to_other_outputs_and_between_pieces()
     assert [k.name for k in found.module.kernels].count("scan") == 1
     assert "kept" not in print_kernels(found.module.kernels[1:])
     assert verify(found, choose(None), [{N.name: n} for n in (0, 1, 9)]) == ()
+
+
+@pytest.mark.parametrize(("count", "size"), [(64, 256), (9, 36), (9, 100), (100, 401)])
+def test_lists_have_room_for_all_of_an_axis_or_for_a_block_more_than_is_enough(count, size):
+    def rows(x):  # all elements of a row are equal
+        return b.expand(b.slice_(x, [0] * 3, (3, N.dim, 1), [1] * 3), (3, N.dim, size))
+
+    found = lowered(lambda x: apply(Ranked(2, count, count == 9), rows(x)))
+    assert verify(found, choose(None), [{N.name: n} for n in (1, 2)]) == ()

@@ -108,10 +108,12 @@ class Pieced:
 class Written:
     """By statements of the primitive's own (`Prim.write`), which read operands that lie in memory and go
     along the axes `along` (negative ones count from the end), `behind`: and along all behind these; along the
-    others what they make is independent, and loops over these stand around them."""
+    others what they make is independent, and loops over these stand around them. again: they read elements
+    several times, which had better lie side by side along the last axis."""
 
     along: tuple[int, ...]
     behind: bool = False
+    again: bool = False
 
 
 Compute: TypeAlias = Given | Elements | Folded | Contracted | Tapped | Pieced | Written

@@ -18,7 +18,7 @@ from anyrt.ir.symbolic import known
 from anyrt.ops._check import axes_of, checked, need
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, gather
+from anyrt.prims.build import cast, gather, transpose
 from anyrt.prims.ranked import Ranked
 
 MOST = 3840
@@ -39,7 +39,7 @@ class TopKAttrs(Attrs):
 
 
 def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
-    """Positions by `Ranked`, values read there."""
+    """Positions by `Ranked` along the last axis, where neighbours lie side by side; values read there."""
     x, attrs = layer.input(0), layer.attrs
     axis, k = _axis(layer), _count(layer)
     if attrs.indices_type not in INTS:
@@ -50,8 +50,16 @@ def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
     rules += need(layer.name, k, Relation.LE, MOST, "AR132", got, wanted, do)
     size, do = x.shape[axis], f"ask for no more elements than axis {axis} has"
     rules += need(layer.name, k, Relation.LE, size, "AR132", got, f"at most {size}", do)
-    at = apply(Ranked(axis, k, attrs.op is MAX), checked(x, rules))
+    last = x.type.rank - 1
+    turned, back = _moved(x.type.rank, axis, last), _moved(x.type.rank, last, axis)
+    at = transpose(apply(Ranked(last, k, attrs.op is MAX), transpose(checked(x, rules), turned)), back)
     return gather(x, at, axis), cast(at, attrs.indices_type)
+
+
+def _moved(rank: int, axis: int, to: int) -> list[int]:
+    """The axes, of which one stands elsewhere."""
+    order = [k for k in range(rank) if k != axis]
+    return [*order[:to], axis, *order[to:]]
 
 
 def _axis(layer: Layer[TopKAttrs]) -> int:
@@ -121,6 +129,7 @@ def cases() -> tuple[Case[TopKAttrs], ...]:
         *(Case(k(op, 8, 0b10), ((2, 8),), (t,), (special,)) for op in (MAX, MIN) for t in (f, DataType.HALF)),
         *(Case(k(op, 5, 0b10), ((1, 5),), (i64,), (edges,)) for op in (MAX, MIN)),
         *(Case(k(op, 5, 0b10), ((1, 5),), (i32,), (half,)) for op in (MAX, MIN)),
+        *(Case(k(MIN, n, 0b10), ((2, size),)) for n, size in ((64, 256), (9, 70), (100, 448))),
         Case(k(MAX, 2, 0b10, i64), ((3, 17),)),
         Case(k(MAX, 2, 0b10), ((3, 17), ()), (f, i32), (None, np.array(4)), own),
         Case(k(MIN, 2, 0b1, i64), ((17, 3), ()), (f, i32), (None, np.array(17)), own),

@@ -3,23 +3,26 @@
 >>> Ranked(1, 2, largest=True).ref((np.array([[1, 5, 3, 5]]),), (1, 2)).tolist()  # the first of equals first
 [[1, 3]]
 
-Nothing is sorted as a whole. The beginning of the axis fills a list, of which the best are kept, sorted.
-What follows is looked at in blocks, and only where a block holds something better than the last of these, its
-better elements are appended. When the list is full, it is sorted and cut again. So few elements are sorted
-where their order is random; in the worst case each is sorted once, among as many others as are kept. Short
-lists are sorted by counting what is before each entry, long ones by the digits of integers that ascend as the
+Nothing is sorted as a whole. Elements are dealt to twice as many lanes as are wanted, and the best of each
+lane is kept: as many lanes as are wanted hold something as good as the last of these, which bits decide one
+by one. Then elements are looked at in blocks, and only where a block holds something as good, it is
+appended to a list. In most orders, random and ascending ones among them, the list ends with a few more
+entries than are wanted, and is sorted once. When it is full before, it is sorted, and only the best are
+kept: in the worst case each element is sorted once, among as many others as are kept. Short lists are
+sorted by counting what is before each entry, long ones by the digits of integers that ascend as the
 elements rank. Of a single best element only its place is looked for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Sym, add, always_le, floordiv, maximum, minimum, mod, mul
+from anyrt.core.dims import Dim, Sym, add, always_le, ceildiv, floordiv, maximum, mod, mul
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
@@ -56,6 +59,7 @@ LEAST: Final = 16  # entries: a shorter list is not worth sorting
 FEW: Final = 192  # of a list that is sorted by counting, for each element, those before it
 DIGIT: Final = 8  # bits
 DIGITS: Final = 1 << DIGIT
+NORMAL: Final = 2.0**-126
 HIGH: Final = {Scalar.I32: (1 << 31) - 1, Scalar.I64: (1 << 63) - 1}
 
 
@@ -70,7 +74,7 @@ class Ranked(Prim):
 
     def compute(self) -> Compute:
         """Statements for all that lies along the axis."""
-        return Written((self.axis,))
+        return Written((self.axis,), again=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """As many int32 along the axis."""
@@ -115,15 +119,16 @@ class Ranked(Prim):
         """The list filled, sorted, and cut as elements are appended."""
         x, along = args[0], args[0].type.shape[self.axis]
         enough = maximum(mul(self.count, 2), LEAST)
-        room = minimum(add(enough, BLOCK), along)
+        is_short = always_le(along, mul(enough, 2))
+        room = along if is_short else add(enough, BLOCK)
         task = _Task(self, x, item, make, _List.of(make, COMPUTED[x.type.dtype], room))
         if self.count == 1:
             return task.first(along)
         step = make.var(self.count)
         result = For(step, Loop.VECTOR, (task.result(step.dim, load(task.list.places, step.dim)),))
-        if always_le(along, mul(enough, 2)):
+        if is_short:
             return (*task.filled(along), *task.list.sorted(make, along), result)
-        return (*task.filled(minimum(along, enough)), *task.searched(along, enough), result)
+        return (*task.searched(along, enough), result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,33 +296,93 @@ class _Task:
         return COMPUTED[self.x.type.dtype]
 
     def searched(self, along: Dim, enough: Dim) -> tuple[Stmt, ...]:
-        """The elements behind the first `enough` appended, where they are better; and the list sorted
-        whenever it has as many entries again, and at the end."""
-        make, first = self.make, minimum(along, enough)
-        rest = add(along, mul(first, -1))
-        turn = make.var(add(floordiv(rest, BLOCK), 2))
+        """What is as good as a first bound appended, and the list sorted whenever it has `enough` entries,
+        and at the end."""
+        make = self.make
+        turn = make.var(add(floordiv(along, BLOCK), 2))
         i32 = Scalar.I32
         best = _Best(*(make.register(k) for k in (i32, self.list.kind, self.kind, i32, i32)))
-        start = add(first, mul(turn.dim, BLOCK))
+        start = mul(turn.dim, BLOCK)
         body = (
-            If(self._is_enough(best, turn, rest, enough), self._cut(best)),
+            If(self._is_enough(best, turn, along, enough), (self._completed(best, along), *self._cut(best))),
             Alloc(best.seen, const(0, i32)),
-            If(index(turn.dim) < index(floordiv(rest, BLOCK)), (self._look(best, start),)),
+            If(index(turn.dim) < index(floordiv(along, BLOCK)), (self._look(best, start),)),
             *self._search(best, start),
-            *self._compare(best, start, turn, rest),
+            *self._compare(best, start, turn, along),
         )
         return (
-            Alloc(best.held, cast(index(first), i32)),
-            Alloc(best.last, const(0, best.last.stored)),
-            Alloc(best.least, const(0, best.least.stored)),
+            Alloc(best.held, const(0, i32)),
+            *self._bounded(best, along),
             For(turn, Loop.SERIAL, body),
         )
 
-    def _is_enough(self, best: _Best, turn: Sym, rest: Dim, enough: Dim) -> Expr:
+    def _bounded(self, best: _Best, along: Dim) -> tuple[Stmt, ...]:
+        """As many elements as are wanted are no worse than the last of the best lanes that is wanted: what
+        counts is before the next worse key."""
+        make, lanes = self.make, mul(ceildiv(mul(self.prim.count, 2), BLOCK), BLOCK)
+        kept = make.scratch(self.kind, lanes)
+        first, lane, last = (make.var(lanes) for _ in range(3))
+        turn = make.var(floordiv(along, lanes))
+        worst = const(_worst(self.kind, self.prim.largest), self.kind)
+        here, one = load(kept, lane.dim), self._at(add(mul(turn.dim, lanes), lane.dim))
+        is_better = here < one if self.prim.largest else one < here
+        dealt = For(lane, Loop.VECTOR, (Store(kept, lane.dim, select(is_better, one, here)),))
+        key = Store(self.list.keys, last.dim, self._key(load(kept, last.dim)))
+        bits, high = make.register(self.list.kind), HIGH[self.list.kind]
+        found = load(bits, 0) ^ (-high - 1)
+        return (
+            For(first, Loop.VECTOR, (Store(kept, first.dim, worst),)),
+            For(turn, Loop.SERIAL, (dealt,)),
+            For(last, Loop.VECTOR, (key,)),
+            *self._decided(bits, lanes),
+            Alloc(best.last, alu(Op.MIN, found, const(high - 1, self.list.kind)) + 1),
+            Alloc(best.least, self._below(self._element(load(best.last, 0)))),
+        )
+
+    def _below(self, x: Expr) -> Expr:
+        """An element, or one that ranks behind it: −0, which comes next to 0, is no less."""
+        if not self.kind.is_float:
+            return x
+        is_zero = alu(Op.EQ, x, const(0.0, self.kind))
+        return select(is_zero, -NORMAL if self.prim.largest else NORMAL, x)
+
+    def _decided(self, bits: Buffer, lanes: Dim) -> tuple[Stmt, ...]:
+        """The bits of the last key that is wanted of those listed, the highest first: the lowest key of all
+        is 0. A bit is set unless as many keys as are wanted are below it."""
+        make, kind = self.make, self.list.kind
+        lowest = const(-HIGH[kind] - 1, kind)
+        step, lane = make.var(BITS[kind]), make.var(lanes)
+        tried, below = make.register(kind), make.register(Scalar.I32)
+        bit = alu(Op.LSHR, lowest, cast(index(step.dim), kind))
+        is_below = load(self.list.keys, lane.dim) < (load(tried, 0) ^ lowest)
+        is_few = cast(load(below, 0), Scalar.I64) < index(self.prim.count)
+        body = (
+            Alloc(tried, load(bits, 0) | bit),
+            Alloc(below, const(0, Scalar.I32)),
+            For(lane, Loop.VECTOR, (Fold(below, Op.ADD, select(is_below, const(1, Scalar.I32), 0)),)),
+            Store(bits, 0, select(is_few, load(tried, 0), load(bits, 0))),
+        )
+        return Alloc(bits, const(0, kind)), For(step, Loop.SERIAL, body)
+
+    def _completed(self, best: _Best, along: Dim) -> Stmt:
+        """The first elements with the highest key, of NaN, which are behind every bound, where fewer others
+        than are wanted have been found."""
+        step, to = self.make.var(along), self.make.var(self.list.keys.size)
+        high, held = const(HIGH[self.list.kind], self.list.kind), load(best.held, 0)
+        is_short = cast(held, Scalar.I64) < index(self.prim.count)
+        is_last = alu(Op.EQ, self._key(self._at(step.dim)), high)
+        body = (
+            Let(to, bound(held, 0, HIGH[Scalar.I32], "held", self.list.keys.size)),
+            Store(self.list.keys, to.dim, high),
+            Store(self.list.places, to.dim, cast(index(step.dim), Scalar.I32)),
+            Store(best.held, 0, held + select(alu(Op.AND, is_last, is_short), const(1, Scalar.I32), 0)),
+        )
+        return If(is_short, (For(step, Loop.SERIAL, body),))
+
+    def _is_enough(self, best: _Best, turn: Sym, along: Dim, enough: Dim) -> Expr:
         many = index(enough) <= cast(load(best.held, 0), Scalar.I64)
-        more = const(0, Scalar.I64) < index(rest)
-        end = alu(Op.EQ, index(turn.dim), index(add(floordiv(rest, BLOCK), 1)))
-        return alu(Op.OR, end, alu(Op.AND, many, more))
+        end = alu(Op.EQ, index(turn.dim), index(add(floordiv(along, BLOCK), 1)))
+        return alu(Op.OR, end, many)
 
     def _cut(self, best: _Best) -> tuple[Stmt, ...]:
         """The list sorted, of which the best are kept."""
@@ -364,12 +429,12 @@ class _Task:
             For(step, Loop.SERIAL, body),
         )
 
-    def _compare(self, best: _Best, start: Dim, turn: Sym, rest: Dim) -> tuple[Stmt, ...]:
+    def _compare(self, best: _Best, start: Dim, turn: Sym, along: Dim) -> tuple[Stmt, ...]:
         """All elements of a block that has many, or of what is no whole block."""
         many = self.make.var(BLOCK + 1)
-        step, whole, here = self.make.var(many.dim), index(floordiv(rest, BLOCK)), index(turn.dim)
+        step, whole, here = self.make.var(many.dim), index(floordiv(along, BLOCK)), index(turn.dim)
         seen = const(FOUND, Scalar.I32) < load(best.seen, 0)
-        left = select(alu(Op.EQ, here, whole), index(mod(rest, BLOCK)), 0)
+        left = select(alu(Op.EQ, here, whole), index(mod(along, BLOCK)), 0)
         count = select(here < whole, select(seen, const(BLOCK, Scalar.I64), 0), left)
         return (
             Let(many, bound(count, 0, BLOCK, "many")),
@@ -399,6 +464,14 @@ class _Best:
     least: Buffer
     seen: Buffer
     place: Buffer
+
+
+def _worst(kind: Scalar, is_largest: bool) -> float:
+    """What no number is worse than."""
+    worst = math.inf if kind.is_float else HIGH[kind]
+    if is_largest:
+        return -worst if kind.is_float else -worst - 1
+    return worst
 
 
 def _turned(bits: Expr) -> Expr:

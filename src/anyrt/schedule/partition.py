@@ -449,8 +449,11 @@ def _is_stored(value: Value) -> bool:
 
 
 def _reads_rows_again(user: Value) -> bool:
-    """Taps along an outer axis that surely make at least half as many rows again as they read."""
+    """Taps along an outer axis that surely make at least half as many rows again as they read, and statements
+    that read elements several times."""
     how = user.compute
+    if isinstance(how, Written):
+        return how.again
     if not isinstance(how, Tapped) or how.axis == user.type.rank - 1:
         return False
     return always_le(mul(user.args[0].shape[how.axis], 3), mul(how.size, 2))
