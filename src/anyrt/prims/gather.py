@@ -95,10 +95,12 @@ class Gather(Prim):
         most = length - 1 if isinstance(length, int) else FAR
         place = at.at(index)
         known = interval(place)
-        inside = kernel.cast(place, Scalar.I64)
+        # A known length is compared as indices are: lanes of 32 bits are twice as many as those of 64.
+        kind = place.type if isinstance(length, int) else Scalar.I64
+        inside = kernel.cast(place, kind)
         if known is None or known[0] < 0 or not isinstance(length, int) or known[1] > most:
-            low = alu(Op.MIN, inside, kernel.index(length) - 1)
-            inside = alu(Op.MAX, low, kernel.const(0, Scalar.I64))
+            last = kernel.const(max(most, 0), kind) if isinstance(length, int) else kernel.index(length) - 1
+            inside = alu(Op.MAX, alu(Op.MIN, inside, last), kernel.const(0, kind))
         position = bound(inside, 0, max(most, 0), "at", maximum(length, 1))
         return x.at((*index[: self.axis], position, *index[self.axis + 1 :]))
 
