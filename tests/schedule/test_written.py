@@ -1,5 +1,6 @@
 """Kernels of statements that primitives write themselves."""
 
+import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import choose
@@ -14,6 +15,7 @@ from anyrt.ir.kerneltext import print_kernels
 from anyrt.prims import build as b
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.scan import Scan
+from anyrt.prims.scatter import Scatter
 from anyrt.schedule.cost import Sizes
 
 N = Sym("x.1", 0, 400)
@@ -76,3 +78,15 @@ def test_lists_have_room_for_all_of_an_axis_or_for_a_block_more_than_is_enough(c
 
     found = lowered(lambda x: apply(Ranked(2, count, count == 9), rows(x)))
     assert verify(found, choose(None), [{N.name: n} for n in (1, 2)]) == ()
+
+
+@pytest.mark.parametrize("fn", ["last", "sum"])
+def test_threads_take_parts_of_rows_where_each_column_has_indices_of_its_own(fn):
+    at = np.random.default_rng(3).integers(-45, 45, (5, 810)).astype(np.int32)
+    updates = b.param("u", (5, 810), DataType.FLOAT)
+    given = b.const(np.ones((40, 900)), DataType.FLOAT), b.const(at, DataType.INT32)
+    graph = Graph((("u", updates),), (("y", apply(Scatter(0, fn), *given, updates)),), {}, ())
+    machine = choose(None).limited(REFERENCE)
+    found = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
+    assert found.module.kernels[0].var.extent == 2
+    assert verify(found, choose(None), [{}]) == ()

@@ -9,7 +9,7 @@ where a tensor of indices says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -56,6 +56,7 @@ AT: Final[dict[str, Callable[..., None]]] = {
 }
 BLOCKS: Final = 16  # ranges of positions that threads may take
 LOOKED: Final = 4  # elements are copied while one update is looked at
+LINE: Final = 16  # elements of a row that a part of it has at least
 LEAST: Final = 1 << 14  # elements of such a range, or waking a thread costs more than copying them
 
 
@@ -154,6 +155,8 @@ class Scatter(Prim):
         """Ranges of positions, which threads may share: each is copied, and gets those of all updates, in
         their order, that lie in it."""
         writer = _Writer(self, out, args, item[: self.axis], make)
+        if (parts := writer.parts()) is not None:
+            return (parts,)
         length, count = writer.length, writer.blocks()
         if count == 1:
             return writer.block(0, length)
@@ -165,13 +168,16 @@ class Scatter(Prim):
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """What the statements of an item are made of; `before`: its index along the axes before the positions."""
+    """What the statements of an item are made of; `before`: its index along the axes before the positions;
+    `first`, `wide`: what part of the axis behind the positions it has, where it is not all of it."""
 
     op: Scatter
     out: Type
     args: tuple[Read, ...]
     before: tuple[Dim, ...]
     make: Making
+    first: Dim = 0
+    wide: Dim | None = None
 
     @property
     def length(self) -> Dim:
@@ -181,12 +187,16 @@ class _Writer:
     @property
     def row(self) -> Shape:
         """The sizes of what lies at one position."""
-        return self.out.shape[self.op.axis + self.op.over :]
+        sizes = self.out.shape[self.op.axis + self.op.over :]
+        return sizes if self.wide is None else (self.wide, *sizes[1:])
 
     @property
     def given(self) -> Shape:
         """The sizes of what is stored there for an index."""
-        return self.args[1].type.shape[self.op.axis + 1 :]
+        sizes = self.args[1].type.shape[self.op.axis + 1 :]
+        if self.wide is None:
+            return sizes
+        return (maximum(0, minimum(self.wide, add(sizes[0], mul(self.first, -1)))), *sizes[1:])
 
     @property
     def updates(self) -> Dim:
@@ -196,7 +206,11 @@ class _Writer:
     def place(self, position: Dim, inner: Sequence[Dim]) -> tuple[Dim, ...]:
         """An index of the result."""
         sizes = self.out.shape[self.op.axis : self.op.axis + self.op.over]
-        return (*self.before, *unravelled(position, sizes), *inner)
+        return (*self.before, *unravelled(position, sizes), *self._whole(inner))
+
+    def _whole(self, inner: Sequence[Dim]) -> tuple[Dim, ...]:
+        """An index of a part as one of all."""
+        return tuple(add(self.first, i) if k == 0 else i for k, i in enumerate(inner))
 
     @property
     def shorter(self) -> list[tuple[Dim, Dim]]:
@@ -207,6 +221,7 @@ class _Writer:
     def read(self, step: Dim, inner: Sequence[Dim]) -> tuple[Dim, ...]:
         """An index of the updates: of one that exists, or of the first where there is none, for what an
         item reads may be read before it is known whether there is anything for it."""
+        inner = self._whole(inner)
         if not self.shorter:
             return (*self.before, step, *inner)
         shape = self.args[1].type.shape[: self.op.axis]
@@ -218,6 +233,21 @@ class _Writer:
         """Where an update goes, or outside."""
         found = kernel.cast(self.args[1].at(self.read(step, inner)), Scalar.I64)
         return kernel.select(found < 0, found + kernel.index(self.length), found)
+
+    def parts(self) -> Stmt | None:
+        """Parts of the axis behind the positions, which threads take, each at all positions: where indices
+        depend on that axis, no part looks at another one's updates."""
+        if not self.row:
+            return None
+        step, inner = self.make.var(self.updates), [self.make.var(d) for d in self.given]
+        row, whole = product(self.row), product((self.length, *self.row))
+        count = clamp(minimum(floordiv(whole, LEAST), minimum(self.row[0], floordiv(row, LINE))), 1, BLOCKS)
+        if inner[0] not in free_symbols(self.index(step.dim, [v.dim for v in inner])) or count == 1:
+            return None
+        turn, size = self.make.var(count), ceildiv(self.row[0], count)
+        first = mul(turn.dim, size)
+        wide = maximum(0, minimum(size, add(self.row[0], mul(first, -1))))
+        return For(turn, Loop.SERIAL, replace(self, first=first, wide=wide).block(0, self.length))
 
     def blocks(self) -> Dim:
         """So many ranges that looking at all updates for each of them costs less than copying."""
