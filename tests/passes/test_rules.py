@@ -128,6 +128,14 @@ def test_weights_of_one_row_of_values_are_divided_where_they_are():
     assert rewrite(Graph((("x", x),), (("y", y),)), [LATE_DIVISION]).outputs == (("y", y),)
 
 
+def test_weights_of_a_softmax_are_found_whichever_object_stands_for_a_value():
+    x, v = (b.param(n, (2, 5, 5), DataType.FLOAT) for n in "xv")
+    powers = b.map_("exp", b.map_("sub", x, b.reduce_("max", x, (2,))))
+    total = b.reduce_("sum", Value(powers.node), (2,))  # as nodes of another network hold it
+    y = b.contract("bij,bjk->bik", b.map_("div", powers, total), v)
+    assert rewrite(Graph((("x", x), ("v", v)), (("y", y),)), [LATE_DIVISION]).outputs != (("y", y),)
+
+
 @pytest.mark.parametrize(
     ("least", "limit", "wanted"), [(0, None, 0), (0, 1.0, 0), (1, None, 0), (0, -1.0, 1)]
 )

@@ -72,7 +72,7 @@ def expand(layer: Layer[EinsumAttrs]) -> tuple[Value, ...]:
         terms = [*rest, _product(terms[i], terms[j], kept)]
     (term,) = terms
     y = cast(transpose(term.value, [term.labels.index(c) for c in out]), dtype)
-    return (identity(y) if y is layer.input(0) else y,)
+    return (identity(y) if y == layer.input(0) else y,)
 
 
 def parse(where: str, equation: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[list[str], str]:

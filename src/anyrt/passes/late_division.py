@@ -45,7 +45,7 @@ def _is_late(weights: Value, out: Value, left: Labels, right: Labels, to: Labels
     (powers, total), last = found, weights.type.rank - 1
     if out.dtype is not DataType.FLOAT or powers.shape[:-1] != total.shape[:-1]:
         return Fail("its rows have no sums in float32")
-    if _folded(total, "sum", last) is not powers or not _is_at_most_one(powers, last):
+    if _folded(total, "sum", last) != powers or not _is_at_most_one(powers, last):
         return Fail("they are no powers of differences from the largest, and their sums")
     if left[last] in to or left[last] not in right or len(to) != len(left) or to[:-1] != left[:-1]:
         return Fail("not the last axis is summed, or the result's rows are others")
@@ -71,7 +71,7 @@ def _is_at_most_one(powers: Value, last: int) -> bool:
     if not isinstance(difference.op, Map) or difference.op.fn != "sub":
         return False
     x, most = difference.args
-    return _folded(most, "max", last) is x
+    return _folded(most, "max", last) == x
 
 
 def _folded(value: Value, fn: str, axis: int) -> Value | None:

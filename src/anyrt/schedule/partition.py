@@ -420,7 +420,7 @@ def _contracted_again(readers: Readers) -> str | None:
         return f"{len(readers.loops)} loops would contract it"
     if len(readers.reads) > 1:
         return f"it would be contracted for each of {len(readers.reads)} positions"
-    if any(kernel is not loop for kernel, loop in readers.loops):
+    if any(kernel != loop for kernel, loop in readers.loops):
         return "it would be contracted inside another fold"
     return None
 

@@ -253,7 +253,7 @@ def _shared(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip | 
 
 def _across(strip: Strip) -> Across | None:
     """What the factor's contraction reads so."""
-    (reader,) = (v for v in strip.inside if v is not strip.product and isinstance(v.compute, Contracted))
+    (reader,) = (v for v in strip.inside if v != strip.product and isinstance(v.compute, Contracted))
     how = reader.compute
     assert isinstance(how, Contracted), "it has been chosen so"
     for arg, labels, others in zip(reader.args, (how.left, how.right), (how.right, how.left), strict=True):
