@@ -1144,11 +1144,16 @@ class IReduceLayer(ILayer):
 
 class IResizeLayer(ILayer):
     """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
-    second input, when connected, gives the sizes at run time and overrides shape and scales. An
-    element whose weight is 0 is not read, so that NaN and infinities beside a position that lies on
-    an element do not show. 8-bit integers are interpolated in float32, rounded half to even and
-    saturated, int8 as the real numbers that it stands for; NEAREST copies them. bfloat16 and uint8
-    are extensions of the documented types, and NEAREST resizes up to 8 axes.
+    second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2,
+    constant scales, is an extension, and so are `antialias` and crops: input 3, the region, has the
+    beginnings of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the
+    axes within reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation
+    is not looked at. The sizes that scales give are those of the whole input. Sizes that keep an
+    aspect ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not
+    read, so that NaN and infinities beside a position that lies on an element do not show. 8-bit
+    integers are interpolated in float32, rounded half to even and saturated, int8 as the real numbers
+    that it stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented
+    types, and NEAREST resizes up to 8 axes.
     """
     @property
     def resize_mode(self) -> InterpolationMode:
@@ -1198,6 +1203,18 @@ class IResizeLayer(ILayer):
 
     @exclude_outside.setter
     def exclude_outside(self, value: bool_) -> None: ...
+    @property
+    def antialias(self) -> bool_:
+        """LINEAR and CUBIC: where an axis shrinks, the kernel is as much wider; an extension"""
+
+    @antialias.setter
+    def antialias(self, value: bool_) -> None: ...
+    @property
+    def extrapolation_value(self) -> float:
+        """what a crop (input 3) has where it reaches beyond the input; an extension"""
+
+    @extrapolation_value.setter
+    def extrapolation_value(self, value: float) -> None: ...
 
 class IReverseSequenceLayer(ILayer):
     """Of each sequence the first elements, as many as its length says, in reverse order, and the rest as
@@ -3037,11 +3054,16 @@ class INetworkDefinition(_INetworkDefinition):
         """
     def add_resize(self, input: ITensor) -> IResizeLayer:
         """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
-        second input, when connected, gives the sizes at run time and overrides shape and scales. An
-        element whose weight is 0 is not read, so that NaN and infinities beside a position that lies on
-        an element do not show. 8-bit integers are interpolated in float32, rounded half to even and
-        saturated, int8 as the real numbers that it stands for; NEAREST copies them. bfloat16 and uint8
-        are extensions of the documented types, and NEAREST resizes up to 8 axes.
+        second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2,
+        constant scales, is an extension, and so are `antialias` and crops: input 3, the region, has the
+        beginnings of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the
+        axes within reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation
+        is not looked at. The sizes that scales give are those of the whole input. Sizes that keep an
+        aspect ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not
+        read, so that NaN and infinities beside a position that lies on an element do not show. 8-bit
+        integers are interpolated in float32, rounded half to even and saturated, int8 as the real numbers
+        that it stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented
+        types, and NEAREST resizes up to 8 axes.
 
         input: float32, float16, int8, uint8, bfloat16
 
@@ -3049,21 +3071,24 @@ class INetworkDefinition(_INetworkDefinition):
         another network; an argument of the wrong class is a TypeError (AR311).
 
         To be set on the layer: resize_mode, shape, scales, coordinate_transformation,
-        selector_for_single_pixel, nearest_rounding, cubic_coeff, exclude_outside.
+        selector_for_single_pixel, nearest_rounding, cubic_coeff, exclude_outside, antialias,
+        extrapolation_value.
 
-        Inputs that `layer.set_input` may connect: 1 (shape).
+        Inputs that `layer.set_input` may connect: 1 (shape), 2 (scales), 3 (roi).
 
         Refused when the shape is asked for, and by the build:
         AR101: CUBIC on an input of fewer than 2 dimensions
         AR107: no shape, no scales and no second input
-        AR108: a shape of another length than the input's rank; scales of another length than the input's
-            rank
+        AR108: a shape of another length than the input's rank; a tensor of scales of another length;
+            scales of another length than the input's rank
         AR109: CUBIC on other than the last 2 axes; LINEAR on more than the last 3 axes
         AR110: a negative or infinite scale; a negative size; elements from an empty axis
         AR111: more than 2^31 elements
-        AR123: a second input that is not a vector
+        AR123: a region of another length than twice the rank; a region that is not a vector; a second
+            input that is not a vector; a tensor of scales that is not a vector
         AR202: a second input that is not Int32 or Int64; a type that Resize does not take
         AR308: a cubic_coeff that is not finite
+        AR310: scales from a tensor beside others
 
         Refused in a run:
         AR109: LINEAR on another axis at run time

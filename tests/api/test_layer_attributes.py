@@ -42,6 +42,17 @@ def resize(net, x, size, mode=trt.InterpolationMode.NEAREST, **attributes):
     return given(net.add_resize(x), shape=size, resize_mode=mode, **attributes)
 
 
+def cropped(begin, end, size):
+    """A part of a row, and what lies beyond."""
+
+    def add(net, x):
+        layer = resize(net, x, (size,), LINEAR)
+        layer.set_input(3, constant(net, of(begin, end)))
+        return layer
+
+    return add
+
+
 def activation(kind):
     return lambda net, x: net.add_activation(x, kind)
 
@@ -429,6 +440,11 @@ CASES = {
         *([[-27 / 64, 58 / 64, 4 - 58 / 64, 4 + 27 / 64]],),
         *([[4 * -27 / 198, 4 * 67 / 292, 4 * 225 / 292, 4 * 225 / 198]],),
     ),
+    # Eight elements become two, of which each reaches twice as far: weights 1, 3, 5, 7, 7, 5, … of 32.
+    ("IResizeLayer", "antialias"): (
+        *([[0] * 4 + [32] * 4], half_pixel(LINEAR, 1, 2), True, [[0, 32]], [[1 + 3, 32 - 1 - 3]]),
+    ),
+    ("IResizeLayer", "extrapolation_value"): (PAIR, cropped(0, 2, size=3), 7.0, [1, 3, 0], [1, 3, 7]),
     ("IReverseSequenceLayer", "batch_axis"): (
         *([SQUARE, SQUARE], turned(2, 1), 0, [[[3, 2], [1, 4]]] * 2, [[[3, 4], [1, 2]], SQUARE]),
     ),

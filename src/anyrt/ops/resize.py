@@ -7,13 +7,12 @@ layer.resize_mode, layer.scales = InterpolationMode.LINEAR, (1, 1, 2, 2)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import replace
 from itertools import product as combinations
 
 import numpy as np
 
-from anyrt.core.dims import Dim, scaled
+from anyrt.core.dims import Dim, always_le, minimum, scaled
 from anyrt.core.enums import (
     DataType,
     InterpolationMode,
@@ -26,55 +25,30 @@ from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, need, show, vector
-from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._record import Case, Input, Layer, Method, Mistake, Op
+from anyrt.ops._resample import Line, between, corners, cropped, nearest, part, smoothed, summed
+from anyrt.ops._resize import (
+    ALIGN_CORNERS,
+    ASYMMETRIC,
+    CUBIC,
+    FLOOR,
+    FORMULA,
+    HALF_DOWN,
+    HALF_PIXEL,
+    HALF_UP,
+    LINEAR,
+    NEAREST,
+    REACH,
+    UPPER,
+    ResizeAttrs,
+    ref,
+)
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, identity, map_, taps
+from anyrt.prims.build import cast, identity, map_, reshape, scalar, slice_, taps
+from anyrt.prims.const import Const
 from anyrt.prims.taprules import Cubic, Linear, Nearest, TapRule
 
-NEAREST, LINEAR, CUBIC = InterpolationMode.NEAREST, InterpolationMode.LINEAR, InterpolationMode.CUBIC
-ALIGN_CORNERS = ResizeCoordinateTransformation.ALIGN_CORNERS
-ASYMMETRIC = ResizeCoordinateTransformation.ASYMMETRIC
-HALF_PIXEL = ResizeCoordinateTransformation.HALF_PIXEL
-FORMULA, UPPER = ResizeSelector.FORMULA, ResizeSelector.UPPER
-FLOOR, CEIL = ResizeRoundMode.FLOOR, ResizeRoundMode.CEIL
-HALF_UP, HALF_DOWN = ResizeRoundMode.HALF_UP, ResizeRoundMode.HALF_DOWN
-
-# Innermost axes that may change size. The core page says 3 for NEAREST, the C++ header min(8, rank):
-# accept the wider.
-REACH = {NEAREST: 8, LINEAR: 3, CUBIC: 2}
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeAttrs(Attrs):
-    """Attributes of Resize."""
-
-    resize_mode: InterpolationMode = attr(Kind.ENUM, "how to interpolate", NEAREST, enum=InterpolationMode)
-    shape: tuple[int, ...] | None = attr(
-        Kind.DIMS, "the output's size, one for each dimension", None, clears=("scales",), locked_by=1
-    )
-    scales: tuple[float, ...] = attr(
-        Kind.FLOATS,
-        "output size / input size; the product in float32 is rounded down",
-        (),
-        clears=("shape",),
-        locked_by=1,
-    )
-    coordinate_transformation: ResizeCoordinateTransformation = attr(
-        Kind.ENUM,
-        "how an output position maps to the input",
-        ASYMMETRIC,
-        enum=ResizeCoordinateTransformation,
-    )
-    selector_for_single_pixel: ResizeSelector = attr(
-        Kind.ENUM, "UPPER: an output of size 1 reads position 0", FORMULA, enum=ResizeSelector
-    )
-    nearest_rounding: ResizeRoundMode = attr(
-        Kind.ENUM, "rounding of positions, NEAREST only", FLOOR, enum=ResizeRoundMode
-    )
-    cubic_coeff: float = attr(Kind.FLOAT, "the coefficient a of the cubic kernel", -0.75)
-    exclude_outside: bool = attr(
-        Kind.BOOL, "CUBIC: taps outside the input weigh nothing, the others sum to 1", False
-    )
+SIZES, SCALES, ROI = 1, 2, 3  # operands
 
 
 def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
@@ -91,19 +65,69 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
         do = "give sizes of 0 or more"
         rules += need(layer.name, 0, Relation.LE, size, "AR110", got, "a size of 0 or more", do)
         rules += _within_reach(layer, x, axis, size)
-    changed = [
-        (axis, size)
-        for axis, size in enumerate(sizes)
-        if axis >= x.type.rank - REACH[layer.attrs.resize_mode] and size != x.shape[axis]
-    ]
-    if not changed:
-        return (checked(identity(x), rules),)
+    reach = [(a, n) for a, n in enumerate(sizes) if a >= x.type.rank - REACH[layer.attrs.resize_mode]]
+    changed = [(axis, size) for axis, size in reach if size != x.shape[axis]]
     weighs = layer.attrs.resize_mode is not NEAREST
     y = cast(x, DataType.FLOAT) if weighs else x
+    if layer.optional(ROI) is not None:
+        return (checked(_back(_crop(layer, y, reach), x.dtype), rules),)
+    if not changed:
+        return (checked(identity(x), rules),)
     # The innermost axis first: rows resampled along it are what a window over the other axes keeps.
     for axis, size in changed[-1:] + changed[:-1]:
-        y = taps(y, axis, size, _rule(layer.attrs))
+        y = _resampled(layer, y, axis, size)
     return (checked(_back(y, x.dtype), rules),)
+
+
+def _resampled(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:
+    attrs, before = layer.attrs, y.shape[axis]
+    if not attrs.antialias or attrs.resize_mode is NEAREST or always_le(before, size):
+        return taps(y, axis, size, _rule(attrs))
+    line = _line(attrs, before, size)
+    reading = smoothed(line, attrs.coordinate_transformation, attrs.selector_for_single_pixel)
+    return summed(_readable(layer, y, axis, size), axis, reading)
+
+
+def _line(attrs: ResizeAttrs, before: Dim, size: Dim) -> Line:
+    return Line(attrs.resize_mode, before, size, attrs.cubic_coeff, attrs.antialias, _excludes(attrs))
+
+
+def _excludes(attrs: ResizeAttrs) -> bool:
+    return attrs.exclude_outside and (attrs.resize_mode is CUBIC or attrs.antialias)
+
+
+def _readable(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:
+    """`y`, along whose axis there must be something where anything is wanted."""
+    length, do = y.shape[axis], f"axis {axis} is empty, so its new size must be 0"
+    got = f"size {size} on the empty axis {axis} of {show(y.shape)}"
+    return checked(y, need(layer.name, minimum(size, 1), Relation.LE, length, "AR110", got, "size 0", do))
+
+
+def _crop(layer: Layer[ResizeAttrs], y: Value, reach: list[tuple[int, Dim]]) -> Value:
+    """The part of the input that the region names, along each axis within reach."""
+    roi, attrs, rank = layer.input(ROI), layer.attrs, y.type.rank
+    got, do = f"roi of shape {show(roi.shape)} for rank {rank}", "give all beginnings, then all ends"
+    if roi.type.rank != 1:
+        raise ShapeError("AR123", layer.name, got, f"{2 * rank} numbers", do)
+    rules = need(layer.name, roi.shape[0], Relation.EQ, 2 * rank, "AR123", got, f"{2 * rank} numbers", do)
+    roi = cast(slice_(checked(roi, rules), (0,), (2 * rank,), (1,)), DataType.FLOAT)
+    covered: Value | None = None
+    for axis, size in reach[-1:] + reach[:-1]:
+        line = _line(attrs, y.shape[axis], size)
+        position = corners(line, part(roi, axis), part(roi, rank + axis))
+        there = between(position, line.n_in)
+        position = map_("select", there, position, scalar(0.0, position))
+        y = _readable(layer, y, axis, size)
+        if attrs.resize_mode is NEAREST:
+            y = nearest(y, axis, position, attrs.nearest_rounding)
+        else:
+            y = summed(y, axis, cropped(line, position))
+        there = reshape(there, tuple(size if k == axis else 1 for k in range(rank)))
+        covered = there if covered is None else map_("and", covered, there)
+    if covered is None:
+        return y
+    beyond = scalar(attrs.extrapolation_value, cast(y, DataType.FLOAT))
+    return map_("select", covered, y, cast(beyond, y.dtype))
 
 
 def _back(y: Value, dtype: DataType) -> Value:
@@ -124,21 +148,36 @@ def _rule(attrs: ResizeAttrs) -> TapRule:
 
 
 def _sizes(layer: Layer[ResizeAttrs], x: Value) -> tuple[Dim, ...]:
-    attrs, given = layer.attrs, layer.optional(1)
+    attrs, given, factors = layer.attrs, layer.optional(SIZES), layer.optional(SCALES)
+    if factors is not None and (given is not None or attrs.shape is not None or attrs.scales):
+        got, do = "input 2 (scales) beside other sizes", "give sizes in one way"
+        raise ArgumentError("AR310", layer.name, got, "one of scales, shape, input 1 and input 2", do)
     if given is not None:
         return _one_each(layer, vector(layer.name, given, "input 1 (the sizes)"), x)
     if attrs.shape is not None:
         return _one_each(layer, attrs.shape, x)
-    if not attrs.scales:
+    scales = attrs.scales if factors is None else _constant(layer, factors)
+    if not scales and x.type.rank > 0:
         do = "set shape or scales, or connect input 1"
         raise ShapeError("AR107", layer.name, "neither shape nor scales nor input 1", "one of them", do)
-    for scale in attrs.scales:
+    for scale in scales:
         if not (math.isfinite(scale) and scale >= 0):
             do = "give one factor for each dimension"
-            raise ShapeError("AR110", layer.name, f"scales {attrs.scales}", "finite factors >= 0", do)
-    if len(attrs.scales) != x.type.rank:
-        _refuse_count(layer, len(attrs.scales), x)
-    return tuple(scaled(d, s) for d, s in zip(x.shape, attrs.scales, strict=True))
+            raise ShapeError("AR110", layer.name, f"scales {scales}", "finite factors >= 0", do)
+    if len(scales) != x.type.rank:
+        _refuse_count(layer, len(scales), x)
+    return tuple(scaled(d, s) for d, s in zip(x.shape, scales, strict=True))
+
+
+def _constant(layer: Layer[ResizeAttrs], factors: Value) -> tuple[float, ...]:
+    """The elements of a tensor of scales."""
+    if factors.type.rank != 1:
+        got = f"input 2 (scales) of rank {factors.type.rank}"
+        raise ShapeError("AR123", layer.name, got, "rank 1", "give one factor for each dimension")
+    if not isinstance(factors.op, Const):
+        got, do = "scales whose values depend on the run", "connect sizes to input 1, which may be computed"
+        raise ShapeError("AR121", layer.name, got, "build-time constants", do)
+    return tuple(float(s) for s in factors.op.blob.array)
 
 
 def _one_each(layer: Layer[ResizeAttrs], sizes: tuple[Dim, ...], x: Value) -> tuple[Dim, ...]:
@@ -164,86 +203,6 @@ def _within_reach(layer: Layer[ResizeAttrs], x: Value, axis: int, size: Dim) -> 
     wanted = f"changes in the last {REACH[mode]} axes only"
     do = f"keep axis {axis}, or transpose first"
     return need(layer.name, size, Relation.EQ, x.shape[axis], "AR109", got, wanted, do)
-
-
-# ---- the reference ------------------------------------------------------------------------------
-
-
-def ref(attrs: ResizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Axis by axis, position by position, with exact fractions."""
-    x = arrays[0]
-    if len(arrays) > 1:
-        sizes = tuple(int(v) for v in arrays[1].tolist())
-    elif attrs.shape is not None:
-        sizes = attrs.shape
-    else:
-        sizes = tuple(
-            int(np.floor(np.float32(d) * np.float32(s))) for d, s in zip(x.shape, attrs.scales, strict=True)
-        )
-    with np.errstate(invalid="ignore"):
-        for axis, (before, after) in enumerate(zip(x.shape, sizes, strict=True)):
-            if before != after:
-                x = _resample(attrs, x, axis, after)
-    return (x,)
-
-
-def _resample(attrs: ResizeAttrs, x: Array, axis: int, size: int) -> Array:
-    rows = np.moveaxis(x, axis, 0)
-    if attrs.resize_mode is not NEAREST:
-        rows = rows.astype(np.float64)
-    out = np.zeros((size, *rows.shape[1:]), rows.dtype)
-    for o in range(size):
-        at = _position(attrs, o, len(rows), size)
-        if attrs.resize_mode is NEAREST:
-            out[o] = rows[min(max(_rounded(attrs.nearest_rounding, at), 0), len(rows) - 1)]
-        else:
-            for k, weight in _weights(attrs, at, len(rows)):
-                if weight != 0:  # else it reads nothing, neither NaN nor infinities
-                    out[o] += float(weight) * rows[min(max(k, 0), len(rows) - 1)]
-    return np.moveaxis(out, 0, axis)
-
-
-def _position(attrs: ResizeAttrs, o: int, before: int, after: int) -> Fraction:
-    how = attrs.coordinate_transformation
-    if after == 1 and (attrs.selector_for_single_pixel is UPPER or how is ALIGN_CORNERS):
-        return Fraction(0)
-    if how is ALIGN_CORNERS:
-        return o * Fraction(before - 1, after - 1)
-    if how is ASYMMETRIC:
-        return o * Fraction(before, after)
-    return (o + Fraction(1, 2)) * Fraction(before, after) - Fraction(1, 2)
-
-
-def _rounded(how: ResizeRoundMode, x: Fraction) -> int:
-    below = x.numerator // x.denominator
-    rest = x - below
-    up = {
-        FLOOR: False,
-        CEIL: rest > 0,
-        HALF_UP: rest >= Fraction(1, 2),
-        HALF_DOWN: rest > Fraction(1, 2),
-    }
-    return below + up[how]
-
-
-def _weights(attrs: ResizeAttrs, at: Fraction, length: int) -> list[tuple[int, Fraction]]:
-    below = at.numerator // at.denominator
-    if attrs.resize_mode is LINEAR:
-        return [(below, 1 - (at - below)), (below + 1, at - below)]
-    a = Fraction(attrs.cubic_coeff)
-    out = []
-    for k in range(below - 1, below + 3):
-        d = abs(at - k)
-        if d <= 1:
-            weight = ((a + 2) * d - (a + 3)) * d * d + 1
-        else:
-            weight = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else Fraction(0)
-        out.append((k, weight))
-    if attrs.exclude_outside:
-        inside = [(k, w if 0 <= k < length else Fraction(0)) for k, w in out]
-        total = sum(w for _, w in inside)
-        out = [(k, w / total) for k, w in inside]
-    return out
 
 
 # ---- what is known about it ---------------------------------------------------------------------
@@ -354,7 +313,73 @@ def cases() -> tuple[Case[ResizeAttrs], ...]:
         Case(ResizeAttrs(CUBIC), ((1, 2, 3, 7), (4,)), (DataType.FLOAT, DataType.INT32), (None, sizes)),
         Case(ResizeAttrs(NEAREST), ((4, 2, 3, 7), (4,)), (DataType.HALF, DataType.INT32), (None, sizes)),
     ]
-    return (*others, *_nearest_cases(), *_smooth_cases(), *_special_cases())
+    factors = np.array([1, 0.7, 1.6])
+    given = [
+        Case(ResizeAttrs(LINEAR), ((2, 10, 5), None, (3,)), (DataType.FLOAT,), (None, None, factors)),
+        Case(ResizeAttrs(NEAREST), ((), None, (0,))),
+    ]
+    parts = (_nearest_cases(), _smooth_cases(), _special_cases(), _antialiased_cases(), _cropped_cases())
+    return (*others, *given, *(case for part in parts for case in part))
+
+
+def _antialiased_cases() -> list[Case[ResizeAttrs]]:
+    """Axes that shrink a little, a lot and to nothing, or do not; NaN that no kernel reaches."""
+    sizes = (((2, 7, 3), (2, 3, 2)), ((1, 9, 2), (1, 1, 3)))
+    kinds = combinations(ResizeCoordinateTransformation, ResizeSelector, (False, True))
+    many = [
+        _antialiased(ResizeAttrs(mode, after, (), how, single, FLOOR, a, outside, True), before)
+        for how, single, outside in kinds
+        for (mode, a), (before, after) in zip(((LINEAR, -0.75), (CUBIC, -0.5)), sizes, strict=True)
+    ]
+    types = [
+        _antialiased(ResizeAttrs(mode, (2, 3, 3), (), HALF_PIXEL, antialias=True), (2, 7, 5), t)
+        for mode, t in combinations((LINEAR, CUBIC), (DataType.HALF, DataType.BF16, DataType.UINT8))
+    ]
+    row = np.array([[np.nan, 1, 2, 3, 4, 5, 6, 7, np.inf], [1, 2, 3, np.nan, 5, 6, 7, 8, 9]])
+    plain = ResizeAttrs(LINEAR, (2, 3), (), HALF_PIXEL, antialias=True)
+    return [
+        *many,
+        *types,
+        _antialiased(ResizeAttrs(CUBIC, (0, 3), antialias=True), (3, 40)),
+        Case(plain, ((2, 9),), data=(row,), rtol=1e-5, atol=1e-5),
+        Case(replace(plain, resize_mode=NEAREST), ((2, 9),)),
+        Case(plain, ((2, 9),), (DataType.INT8,), low=-100, high=100, int8=((0.5,), 0.3)),
+    ]
+
+
+def _antialiased(
+    attrs: ResizeAttrs, shape: tuple[int, ...], dtype: DataType = DataType.FLOAT
+) -> Case[ResizeAttrs]:
+    """A case that allows what sums of so many products may lose, with weights divided by their sum."""
+    high, lost = 100.0 if dtype is DataType.UINT8 else 2.0, 0.0
+    for before, after in zip(shape, attrs.shape or shape, strict=True):
+        count = 4 * math.ceil(before / max(after, 1))
+        lost = 1.4 * lost + 1.4 * (2 * count + 12) * (before != after)
+    low = 0.0 if dtype is DataType.UINT8 else -high
+    return Case(attrs, (shape,), (dtype,), low=low, high=high, rtol=0.0, atol=lost * 2.0**-24 * high)
+
+
+def _cropped_cases() -> list[Case[ResizeAttrs]]:
+    """Regions inside, beyond both ends, backwards, of one position; whose coordinates are exact."""
+    f = DataType.FLOAT
+    regions = ((0.25, 0.25, 0.75, 1), (-0.25, 0.5, 1.25, 2), (1, 0.5, 0, 0.5), (np.nan, 0, 1, 1))
+    modes = [ResizeAttrs(mode, coordinate_transformation=HALF_PIXEL) for mode in (LINEAR, CUBIC)]
+    modes += [ResizeAttrs(NEAREST, nearest_rounding=how) for how in ResizeRoundMode]
+    modes += [ResizeAttrs(CUBIC, exclude_outside=True), ResizeAttrs(LINEAR, antialias=True)]
+    sizes = ((9, 5), (5, 9), (1, 2), (0, 3))
+    own, loss = ((0, 1), (), (), (0,)), 1e-5
+    return [
+        *(
+            Case(replace(attrs, shape=size, extrapolation_value=0.5), ((9, 5), None, None, (4,)), (f,),
+                 (None, None, None, np.array(region)), own, rtol=loss, atol=loss)
+            for k, attrs in enumerate(modes)
+            for region, size in zip(regions, (*sizes[k % 4 :], *sizes), strict=False)
+        ),
+        Case(ResizeAttrs(LINEAR, (2, 3, 4), extrapolation_value=7.0), ((2, 3, 3), None, None, (6,)),
+             (DataType.UINT8, f, f, f), (None, None, None, np.array([0, 0, -0.5, 1, 1, 1])), low=0, high=100),
+        Case(ResizeAttrs(NEAREST, (4,)), ((3,), None, None, (2,)), (DataType.HALF,),
+             (None, None, None, np.array([-0.5, 1]))),
+    ]  # fmt: skip
 
 
 def _special_cases() -> list[Case[ResizeAttrs]]:
@@ -390,12 +415,34 @@ def mistakes() -> tuple[Mistake[ResizeAttrs], ...]:
         Mistake("AR308", "a cubic_coeff that is not finite", ResizeAttrs(cubic_coeff=math.inf), nchw),
         Mistake("AR202", "a type that Resize does not take", ResizeAttrs(), nchw, (DataType.INT32,)),
         Mistake("AR202", "a second input that is not Int32 or Int64", ResizeAttrs(), both),
+        Mistake("AR310", "scales from a tensor beside others", ResizeAttrs(scales=(1, 1, 2, 2)),
+                (*nchw, None, (4,))),
+        Mistake("AR108", "a tensor of scales of another length", ResizeAttrs(), (*nchw, None, (3,)),
+                (DataType.FLOAT,), (None, None, np.ones(3))),
+        Mistake("AR123", "a tensor of scales that is not a vector", ResizeAttrs(), (*nchw, None, (1, 4))),
+        Mistake("AR123", "a region of another length than twice the rank", ResizeAttrs(shape=(1, 2, 3, 5)),
+                (*nchw, None, None, (4,))),
+        Mistake("AR123", "a region that is not a vector", ResizeAttrs(shape=(1, 2, 3, 5)),
+                (*nchw, None, None, (2, 4))),
         Mistake("AR110", "a negative size at run time", ResizeAttrs(), both, types, below, True),
         Mistake("AR109", "LINEAR on another axis at run time", ResizeAttrs(LINEAR), both, types, outer, True),
         Mistake("AR110", "elements from an empty axis at run time", nchw3, empty, dynamic=True),
     )  # fmt: skip
 
 
+DOC = (
+    "Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The "
+    "second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2, "
+    "constant scales, is an extension, and so are `antialias` and crops: input 3, the region, has the "
+    "beginnings of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the "
+    "axes within reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation "
+    "is not looked at. The sizes that scales give are those of the whole input. Sizes that keep an aspect "
+    "ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not read, so "
+    "that NaN and infinities beside a position that lies on an element do not show. 8-bit integers are "
+    "interpolated in float32, rounded half to even and saturated, int8 as the real numbers that it stands "
+    "for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented types, and NEAREST "
+    "resizes up to 8 axes."
+)
 OPS = (
     Op(
         layer=LayerType.RESIZE,
@@ -411,17 +458,19 @@ OPS = (
         inputs=(
             Input("input", FLOATS | {DataType.INT8, DataType.UINT8}),
             Input("shape", INTS, required=False, shape_values=True, clears=("shape", "scales")),
+            Input(
+                "scales",
+                frozenset({DataType.FLOAT}),
+                required=False,
+                build_time=True,
+                clears=("shape", "scales"),
+            ),
+            Input("roi", FLOATS, required=False),
         ),
         attrs=ResizeAttrs,
         expand=expand,
         ref=ref,
-        doc="Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). "
-        "The second input, when connected, gives the sizes at run time and overrides shape and scales. "
-        "An element whose weight is 0 is not read, so that NaN and infinities beside a position that lies on "
-        "an element do not show. "
-        "8-bit integers are interpolated in float32, rounded half to even and saturated, int8 as the real "
-        "numbers that it stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the "
-        "documented types, and NEAREST resizes up to 8 axes.",
+        doc=DOC,
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -1,0 +1,170 @@
+"""The attributes of Resize, and what it means: positions as exact fractions, axis by axis.
+
+ref(ResizeAttrs(shape=(6,)), (np.arange(3.0),))
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from anyrt.core.enums import (
+    InterpolationMode,
+    ResizeCoordinateTransformation,
+    ResizeRoundMode,
+    ResizeSelector,
+)
+from anyrt.ops._record import ABSENT, Array, Attrs, Kind, attr
+
+NEAREST, LINEAR, CUBIC = InterpolationMode.NEAREST, InterpolationMode.LINEAR, InterpolationMode.CUBIC
+ALIGN_CORNERS = ResizeCoordinateTransformation.ALIGN_CORNERS
+ASYMMETRIC = ResizeCoordinateTransformation.ASYMMETRIC
+HALF_PIXEL = ResizeCoordinateTransformation.HALF_PIXEL
+FORMULA, UPPER = ResizeSelector.FORMULA, ResizeSelector.UPPER
+FLOOR, CEIL = ResizeRoundMode.FLOOR, ResizeRoundMode.CEIL
+HALF_UP, HALF_DOWN = ResizeRoundMode.HALF_UP, ResizeRoundMode.HALF_DOWN
+
+# Innermost axes that may change size. The core page says 3 for NEAREST, the C++ header min(8, rank):
+# accept the wider.
+REACH = {NEAREST: 8, LINEAR: 3, CUBIC: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAttrs(Attrs):
+    """Attributes of Resize."""
+
+    resize_mode: InterpolationMode = attr(Kind.ENUM, "how to interpolate", NEAREST, enum=InterpolationMode)
+    shape: tuple[int, ...] | None = attr(
+        Kind.DIMS, "the output's size, one for each dimension", None, clears=("scales",), locked_by=1
+    )
+    scales: tuple[float, ...] = attr(
+        Kind.FLOATS,
+        "output size / input size; the product in float32 is rounded down",
+        (),
+        clears=("shape",),
+        locked_by=1,
+    )
+    coordinate_transformation: ResizeCoordinateTransformation = attr(
+        Kind.ENUM,
+        "how an output position maps to the input",
+        ASYMMETRIC,
+        enum=ResizeCoordinateTransformation,
+    )
+    selector_for_single_pixel: ResizeSelector = attr(
+        Kind.ENUM, "UPPER: an output of size 1 reads position 0", FORMULA, enum=ResizeSelector
+    )
+    nearest_rounding: ResizeRoundMode = attr(
+        Kind.ENUM, "rounding of positions, NEAREST only", FLOOR, enum=ResizeRoundMode
+    )
+    cubic_coeff: float = attr(Kind.FLOAT, "the coefficient a of the cubic kernel", -0.75)
+    exclude_outside: bool = attr(
+        Kind.BOOL, "CUBIC: taps outside the input weigh nothing, the others sum to 1", False
+    )
+    antialias: bool = attr(
+        Kind.BOOL,
+        "LINEAR and CUBIC: where an axis shrinks, the kernel is as much wider; an extension",
+        False,
+    )
+    extrapolation_value: float = attr(
+        Kind.FLOAT, "what a crop (input 3) has where it reaches beyond the input; an extension", 0.0
+    )
+
+
+def ref(attrs: ResizeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Axis by axis, position by position, with exact fractions."""
+    x, given, factors, roi = (*arrays, *(ABSENT,) * 4)[:4]
+    if given is not ABSENT:
+        sizes = tuple(int(v) for v in given.tolist())
+    elif attrs.shape is not None:
+        sizes = attrs.shape
+    else:
+        scales = attrs.scales if factors is ABSENT else factors.tolist()
+        sizes = tuple(
+            int(np.floor(np.float32(d) * np.float32(s))) for d, s in zip(x.shape, scales, strict=True)
+        )
+    if roi is not ABSENT:
+        return (_ref_crop(attrs, x, sizes, roi.tolist()),)
+    with np.errstate(invalid="ignore"):
+        for axis, (before, after) in enumerate(zip(x.shape, sizes, strict=True)):
+            if before != after:
+                x = _resample(attrs, x, axis, [_position(attrs, o, before, after) for o in range(after)])
+    return (x,)
+
+
+def _ref_crop(attrs: ResizeAttrs, x: Array, sizes: tuple[int, ...], roi: list[float]) -> Array:
+    """The part of `x` from `roi`, and the value beyond."""
+    beyond = np.zeros(sizes, bool)
+    for axis in range(max(0, x.ndim - REACH[attrs.resize_mode]), x.ndim):
+        ends = roi[axis], roi[x.ndim + axis]
+        begin, end = map(Fraction, ends if all(map(math.isfinite, ends)) else (-1, -1))
+        last, size = x.shape[axis] - 1, sizes[axis]
+        step = (end - begin) / max(size - 1, 1)
+        at = [(begin + o * step) * last if size > 1 else (begin + end) * last / 2 for o in range(size)]
+        outside = np.array([not 0 <= p <= last for p in at], bool)
+        x = _resample(attrs, x, axis, [min(max(p, Fraction(0)), Fraction(last)) for p in at])
+        beyond |= outside.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+    return np.where(beyond, x.dtype.type(attrs.extrapolation_value), x)
+
+
+def _resample(attrs: ResizeAttrs, x: Array, axis: int, positions: list[Fraction]) -> Array:
+    """Along one axis the elements at these positions."""
+    rows, size = np.moveaxis(x, axis, 0), len(positions)
+    if attrs.resize_mode is not NEAREST:
+        rows = rows.astype(np.float64)
+    out = np.zeros((size, *rows.shape[1:]), rows.dtype)
+    shrunk = Fraction(size, len(rows)) if attrs.antialias and 0 < size < len(rows) else Fraction(1)
+    for o, at in enumerate(positions):
+        if attrs.resize_mode is NEAREST:
+            out[o] = rows[min(max(_rounded(attrs.nearest_rounding, at), 0), len(rows) - 1)]
+        else:
+            for k, weight in _weights(attrs, at, len(rows), shrunk):
+                if weight != 0:  # else it reads nothing, neither NaN nor infinities
+                    out[o] += float(weight) * rows[min(max(k, 0), len(rows) - 1)]
+    return np.moveaxis(out, 0, axis)
+
+
+def _position(attrs: ResizeAttrs, o: int, before: int, after: int) -> Fraction:
+    how = attrs.coordinate_transformation
+    if after == 1 and (attrs.selector_for_single_pixel is UPPER or how is ALIGN_CORNERS):
+        return Fraction(0)
+    if how is ALIGN_CORNERS:
+        return o * Fraction(before - 1, after - 1)
+    if how is ASYMMETRIC:
+        return o * Fraction(before, after)
+    return (o + Fraction(1, 2)) * Fraction(before, after) - Fraction(1, 2)
+
+
+def _rounded(how: ResizeRoundMode, x: Fraction) -> int:
+    below = x.numerator // x.denominator
+    rest = x - below
+    up = {
+        FLOOR: False,
+        CEIL: rest > 0,
+        HALF_UP: rest >= Fraction(1, 2),
+        HALF_DOWN: rest > Fraction(1, 2),
+    }
+    return below + up[how]
+
+
+def _weights(attrs: ResizeAttrs, at: Fraction, length: int, shrunk: Fraction) -> list[tuple[int, Fraction]]:
+    """Elements and their weights, `shrunk` times as far from the position as they are."""
+    below, reach = at.numerator // at.denominator, math.ceil(2 / shrunk)
+    near = range(below - reach, below + reach + 2)
+    out = [(k, _weight(attrs, abs(at - k) * shrunk)) for k in near]
+    if attrs.exclude_outside and (attrs.resize_mode is CUBIC or attrs.antialias):
+        out = [(k, w if 0 <= k < length else Fraction(0)) for k, w in out]
+    total = sum(w for _, w in out)
+    return [(k, w / total) for k, w in out]
+
+
+def _weight(attrs: ResizeAttrs, d: Fraction) -> Fraction:
+    """What an element weighs at this distance."""
+    if attrs.resize_mode is LINEAR:
+        return max(1 - d, Fraction(0))
+    a = Fraction(attrs.cubic_coeff)
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else Fraction(0)
