@@ -306,14 +306,14 @@ def test_settings_reach_the_compiler(builder, config, asked):
     net = builder.create_network()
     identity(net)
     config.verify, config.num_threads, config.builder_optimization_level = "full", 3, 1
-    config.winograd = "F(4,3)"
+    config.winograd, config.checked = "F(4,3)", True
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 4096)
     config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
     builder.build_serialized_network(net, config)
     found = asked[0].settings
     assert (found.verify, found.num_threads, found.optimization_level) == (Verify.FULL, 3, 1)
     assert (found.memory_limit, found.round_layers, found.flags) == (4096, True, config.flags)
-    assert found.winograd is Winograd.F4
+    assert (found.winograd, found.checked) == (Winograd.F4, True)
 
 
 def test_verify_takes_three_words(builder, config, log):

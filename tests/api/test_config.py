@@ -140,6 +140,23 @@ def test_tiles_that_are_asked_for_are_in_the_plan(config, settings_of):
     assert settings_of(config)["winograd"] == "F(2,3)"
 
 
+def test_checked_kernels_are_in_the_plan_and_have_a_place_of_their_own_in_the_cache(builder, config):
+    engines = []
+    for checked in (False, True):
+        config.checked = checked
+        engines.append(builder.build_engine_with_config(passing(builder, 2), config))
+    assert [dict(e._plan.settings).get("checked") for e in engines] == [None, "on"]
+    assert [e.run(x=np.ones((2,), np.float32))["y"].tolist() for e in engines] == [[1, 1], [1, 1]]
+    assert [len(e._loaded.program.fences) for e in engines] == [0, 1]
+
+
+def test_the_environment_asks_for_checks_where_nobody_else_says(config, settings_of, monkeypatch):
+    monkeypatch.setenv("ANYRT_CHECKED", "1")
+    assert settings_of(config)["checked"] == "on"
+    config.checked = False
+    assert "checked" not in settings_of(config)
+
+
 @pytest.mark.parametrize(
     ("verbosity", "layer"),
     [

@@ -84,13 +84,13 @@ LIMITS = settings(
 
 
 @LIMITS
-@given(cases(), st.sampled_from(LEVELS), st.booleans())
-def test_native_code_agrees_with_the_interpreter(case, level, optimise):
+@given(cases(), st.sampled_from(LEVELS), st.booleans(), st.booleans())
+def test_native_code_agrees_with_the_interpreter(case, level, optimise, checked):
     assume(case.sizes)
     graph = case.graph
     for step in PASSES if optimise else ():
         graph = step.run(graph, False)
-    assert_agrees(case, graph, level)
+    assert_agrees(case, graph, level, checked)
 
 
 @st.composite
@@ -108,9 +108,9 @@ def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, til
     assert_agrees(case, graph, level)
 
 
-def assert_agrees(case, graph, level):
+def assert_agrees(case, graph, level, checked=False):
     """The graph, made of the case's, computes what the interpreter does, kernel by kernel and as a whole."""
-    lowered = native.lower(graph, constant_offsets(graph), Sizes(case.sizes[0]))
+    lowered = native.lower(graph, constant_offsets(graph), Sizes(case.sizes[0]), checked=checked)
     target = choose(level)
     assert [str(m) for m in verify(lowered, target, case.sizes)] == []
     for sizes in case.sizes:

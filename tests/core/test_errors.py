@@ -78,6 +78,7 @@ def test_titles_are_unique_and_end_without_a_stop():
 def test_flags_read_the_environment():
     environ = {"ANYRT_STRICT": "1", "ANYRT_NUM_THREADS": "3", "ANYRT_CPU": "AVX2", "ANYRT_VERIFY": "full"}
     assert read_flags(environ) == Flags(strict=True, num_threads=3, cpu="avx2", verify="full")
+    assert read_flags({"ANYRT_CHECKED": "1"}) == Flags(checked=True)
     assert read_flags({}) == Flags()
 
 

@@ -15,7 +15,7 @@ import pytest
 from anyrt.backends.cpu.device import CpuDevice
 from anyrt.compiler.cached import obtain, obtain_pool
 from anyrt.compiler.driver import build
-from anyrt.compiler.request import BuildRequest
+from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.ops import ALL_OPS
@@ -92,7 +92,7 @@ def pool(_own_cache):
     return shared_pool(2, CpuDevice(), obtain_pool)
 
 
-def request_of(run):
+def request_of(run, checked=False):
     """The request that the API would make of the case's graph: exactly its sizes are allowed."""
     followed = {s.tensor for s in run.graph.symbols if s.is_value}
     inputs = [Binding(n, True, v.dtype, v.shape, n in followed) for n, v in run.graph.inputs]
@@ -100,7 +100,8 @@ def request_of(run):
     fixed = [(n, False, run.feeds[n].shape) for n, _ in run.graph.inputs]
     fixed += [(n, True, tuple(run.feeds[n].reshape(-1).tolist())) for n in sorted(followed)]
     ranges = tuple(Range(n, is_values, x, x, x) for n, is_values, x in fixed)
-    return BuildRequest("case", run.graph, (ranges,), bindings=(*inputs, *outputs))
+    settings = Settings(checked=checked)
+    return BuildRequest("case", run.graph, (ranges,), settings, (*inputs, *outputs))
 
 
 class Block:
@@ -121,9 +122,9 @@ class Block:
         )
 
 
-def run_natively(run, pool):
+def run_natively(run, pool, checked=False):
     """The outputs by name."""
-    file = read_plan(build(request_of(run)))
+    file = read_plan(build(request_of(run, checked)))
     context = load(file, CpuDevice(), pool, obtain).create_context()
     blocks = {}
     for name, value in run.graph.inputs:
@@ -145,4 +146,12 @@ def test_native_code_agrees_with_reference(op, dynamic, start, pool):
     cases = TELLING[op.layer][:: STRIDE[dynamic]][start : start + CHUNK]
     runs = ((case, case_run(op, case, dynamic)) for case in cases)
     wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool))]
+    assert not wrong
+
+
+@pytest.mark.parametrize("op", ALL_OPS, ids=lambda op: op.layer.name)
+def test_code_with_checks_agrees_with_reference(op, pool):
+    cases = TELLING[op.layer]
+    runs = [(case, case_run(op, case, dynamic=True)) for case in (cases if EVERY else cases[-1:])]
+    wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool, True))]
     assert not wrong

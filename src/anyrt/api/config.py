@@ -48,8 +48,8 @@ BUILD_FLAGS = frozenset({BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.DIS
 
 @fold
 class IBuilderConfig(Fixed, Managed):
-    """How to build; made by `Builder.create_builder_config`. `verify`, `num_threads` and `winograd` are
-    AnyRT's own.
+    """How to build; made by `Builder.create_builder_config`. `verify`, `checked`, `num_threads` and
+    `winograd` are AnyRT's own.
 
     What says "kept" can be read back and changes no engine: it is about hardware, or about ways of measuring
     that builds do not have.
@@ -114,6 +114,13 @@ class IBuilderConfig(Fixed, Managed):
     remote_auto_tuning_config = Setting(str, "", "Kept: where to measure remotely.")
     build_route = Setting(str, "", 'Kept: the route of the build; only the standard one, "", exists.')
     verify = Setting(str, "", '"off", "sample" or "full": check kernels against the interpreter.')
+    checked = Setting(
+        bool,
+        None,
+        "Whether kernels check that each element that they read or write is there; a run that finds one that"
+        " is not ends with AR810, which names layers, tensor, index and size. Numbers stay the same, and runs"
+        " take longer. None: as ANYRT_CHECKED says, else not. AnyRT's own.",
+    )
     num_threads = Setting(
         int, None, "Threads of the engine; None: the machine's own number. AnyRT's own.", low=1
     )
@@ -330,6 +337,7 @@ class IBuilderConfig(Fixed, Managed):
             flags=self.flags,
             max_tactics=self.max_num_tactics,
             winograd=Winograd(tiles),
+            checked=read_flags().checked if self.checked is None else self.checked,
         )
 
 

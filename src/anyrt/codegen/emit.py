@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.checks import RECORD_WORDS
 from anyrt.codegen.registers import allocate, fold, keep
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import LOCAL, Values
@@ -32,11 +33,18 @@ ATTRIBUTES = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a function finds behind the fixed words of its frame: the addresses of these buffers, then these
-    sizes."""
+    """What a function finds behind the fixed words of its frame: the addresses of these buffers, how many
+    elements those have that are checked, then these sizes, and room for what checks find."""
 
     buffers: tuple[Buffer, ...]
     slots: tuple[Dim, ...]
+    checked: tuple[Buffer, ...] = ()
+    is_checked: bool = False
+
+    @property
+    def own(self) -> int:
+        """Words that are the function's to write."""
+        return RECORD_WORDS if self.is_checked else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +97,20 @@ class Emitter:
         v.own = _both(kernel) - {b.name for b in touched if b.space in LOCAL}
         for buffer in (*frame, *(b for b in touched if b not in frame)):
             self._base(buffer, frame, anchor)
+        checked = () if v.checks is None else touched
+        for word, buffer in enumerate(checked, abi.FIRST_BINDING + len(frame)):
+            v.checks.begin(buffer, word) if v.checks is not None else None
         self.block((For(kernel.var, Loop.PARALLEL, kernel.body),))
-        entry, first = v.out.scopes.stack[0], abi.FIRST_BINDING + len(frame)
+        entry, first = v.out.scopes.stack[0], abi.FIRST_BINDING + len(frame) + len(checked)
+        made = Frame(tuple(frame), tuple(v.slots), checked, v.checks is not None)
         head = [
-            self.lowering.head(name, first + len(v.slots)),
+            self.lowering.head(name, first + len(v.slots) + made.own),
             "entry:",
             f"  %slots = getelementptr i64, ptr %frame, i64 {first}",
+            *(() if v.checks is None else v.checks.head(len(v.slots))),
         ]
         text = "\n".join(head + v.allocas + entry.lines + ["  ret void", "}"])
-        return Function(text, frozenset(v.out.declared), Frame(tuple(frame), tuple(v.slots)))
+        return Function(text, frozenset(v.out.declared), made)
 
     def _base(self, buffer: Buffer, frame: Sequence[Buffer], anchor: Buffer | None) -> None:
         """A buffer's first byte: in the frame, so far from the table that is, or where the target keeps such
@@ -214,7 +227,7 @@ class Emitter:
         assert stmt.value.type is type, f"storing {stmt.value.type} into {buffer.name}, which holds {type}"
         value = v.scalar(stmt.value)
         v.changed(buffer.name)
-        where = v.address(scope, buffer, v.dim(stmt.index))
+        where = v.place(scope, buffer, v.dim(stmt.index), writes=True)
         scope.lines.append(f"  store {ll.NAMES[type]} {value}, ptr {where}, align {ll.BYTES[type]}")
 
 

@@ -12,9 +12,10 @@ from typing import Final
 
 from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.checks import Checks
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Fn, Monomial, Sym, polynomial, product, symbols
+from anyrt.core.dims import Dim, Fn, Monomial, Sym, polynomial, product, rebuild, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
@@ -47,6 +48,7 @@ class Values:
     own: frozenset[str] = frozenset()
     # Writes so far, of each register, each buffer in scratch or shared memory, and each of those.
     state: dict[str, int] = field(default_factory=dict)
+    checks: Checks | None = None  # where every access is checked
 
     def changed(self, name: str) -> None:
         """The register or buffer `name` was written: what was computed from it is out of date."""
@@ -234,21 +236,52 @@ class Values:
             "p",
         )
 
+    def place(
+        self,
+        scope: Scope,
+        buffer: Buffer,
+        at: str,
+        span: tuple[str, int] = ("1", 1),
+        *,
+        writes: bool = False,
+    ) -> str:
+        """Pointer to as many elements from `at` on as `span` says: their number, and the most that it can
+        be."""
+        pointer = self.address(scope, buffer, at)
+        if self.checks is None:
+            return pointer
+        return self.checks.run(scope, buffer, pointer, at, span, writes=writes)
+
     def register(self, scope: Scope, buffer: Buffer, at: Dim) -> str:
         """Pointer to an accumulator."""
         held = self.registers[buffer.name]
-        kind = ll.vector(buffer.stored, held.lanes)
-        return (
-            held.pointer
-            if at == 0
-            else self.out.put(scope, f"getelementptr inbounds {kind}, ptr {held.pointer}, i64 {self.dim(at)}")
-        )
+        kind, checks = ll.vector(buffer.stored, held.lanes), self.checks
+        if at == 0:
+            return held.pointer
+        text = self.dim(at)
+        pointer = self.out.put(scope, f"getelementptr inbounds {kind}, ptr {held.pointer}, i64 {text}")
+        known, size = self._constant(at), buffer.size
+        assert isinstance(size, int), f"{buffer.name} has an open number of registers"
+        if checks is None or (isinstance(known, int) and 0 <= known < size):
+            return pointer
+        checks.limit(buffer, size)
+        # Whoever asks for the address may write there, too.
+        return checks.run(scope, buffer, pointer, text, ("1", held.lanes), writes=True)
+
+    def _constant(self, at: Dim) -> Dim:
+        """An index with the turns of unrolled loops for their variables."""
+
+        def turn(sym: Sym) -> Dim:
+            value = self.out.scopes.value_of(sym)
+            return int(value) if value is not None and value.isdecimal() else sym.dim
+
+        return rebuild(at, turn)
 
     def _load(self, scope: Scope, x: Load) -> str:
         kind = ll.NAMES[x.type]
         if x.buffer.space is Space.REGISTER:
             return self.out.put(scope, f"load {kind}, ptr {self.register(scope, x.buffer, x.index)}")
-        where = self.address(scope, x.buffer, self.dim(x.index))
+        where = self.place(scope, x.buffer, self.dim(x.index), (str(x.elements), x.elements))
         return self.out.put(scope, f"load {kind}, ptr {where}, align {ll.BYTES[x.buffer.stored]}")
 
 

@@ -71,6 +71,7 @@ STEPS = ("Optimize graph", "Schedule kernels", "Verify kernels", "Generate code"
 ALONE = "alone"  # the setting that names values which verification wants unfused
 TUNINGS = "tunings"  # the setting that says how to make some kernels: "3 band=8;7 without tile"
 STRATEGY = "strategies"  # the setting that says how kernels were made, if not as usual
+CHECKED = "checked"  # the setting that says that kernels check every access
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the file that it is writing
 
@@ -126,7 +127,8 @@ def lower_plan(
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
     sizes, machine = Sizes(plan_sizes(file.plan, Point.OPT)), _machine(target or _target())
-    return native.lower(graph, offsets, sizes, alone, tunings, machine, told=told)
+    checked = CHECKED in settings
+    return native.lower(graph, offsets, sizes, alone, tunings, machine, told=told, checked=checked)
 
 
 def _target() -> processors.Processor:
@@ -390,7 +392,13 @@ class _Source:
         offsets = {self.blobs[r.name]: r.offset for r in self.records}
         strategies = self.request.strategies or STRATEGIES
         return partial(
-            native.lower, self.graph, offsets, self.sizes(), machine=machine, strategies=strategies
+            native.lower,
+            self.graph,
+            offsets,
+            self.sizes(),
+            machine=machine,
+            strategies=strategies,
+            checked=self.request.settings.checked,
         )
 
     def parts(self, report: str, settings: tuple[tuple[str, str], ...]) -> PlanParts:
@@ -441,7 +449,8 @@ class _Source:
         """Of weights only those matter that kernels hold as literals."""
         literals = (b"%d %s" % (n, blob_bytes(b)) for n, b in enumerate(self.blobs.values()) if b.size == 1)
         sizes = repr(sorted(self.sizes().values.items()))
-        return report_key(self.text, sizes, str(self.request.strategies), b"".join(literals))
+        made = f"{self.request.strategies} {self.request.settings.checked}"
+        return report_key(self.text, sizes, made, b"".join(literals))
 
 
 def _allowed(needs: Iterable[Requirement], sizes: Mapping[str, int]) -> bool:
@@ -470,6 +479,7 @@ def _settings(
     pairs += [("threads", str(s.num_threads))] if s.num_threads is not None else []
     pairs += [("memory_limit", str(s.memory_limit))] if s.memory_limit is not None else []
     pairs += [("winograd", s.winograd.value)] if s.winograd is not Winograd.AUTO else []
+    pairs += [(CHECKED, "on")] if s.checked else []
     pairs += [(ALONE, " ".join(str(order[v]) for v in alone))] if alone else []
     pairs += [(TUNINGS, print_tunings(tunings, order))] if tunings else []
     pairs += [(STRATEGY, str(request.strategies))] if request.strategies is not None else []

@@ -16,6 +16,7 @@ from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.machine import REFERENCE, Machine
+from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.program import Guarded, Module, Step, Turns, Ways
@@ -60,11 +61,13 @@ def lower(
     machine: Machine = REFERENCE,
     strategies: Strategies = STRATEGIES,
     told: Told = lambda made, of: None,
+    *,
+    checked: bool = False,
 ) -> Lowered:
     """Schedule a graph and place its buffers; `blobs` gives each constant's byte offset in the plan,
     `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
     same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
-    for every version, and what it raises ends the work."""
+    for every version, and what it raises ends the work. `checked`: kernels check every access."""
     tables, made, arenas, number = Tables(), [], [], 0
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -83,7 +86,7 @@ def lower(
     schedules = labelled(made, [k.name for k in fills])
     guarded = [Guarded(v.guard, _steps(s)) for v, s in zip(kinds, schedules, strict=True)]
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
-    module = Module(fills, guarded, places, symbols, bindings)
+    module = Module(fills, guarded, places, symbols, bindings, checked)
     for call in (*module.fills, *module.calls):
         places.update({b: (abi.TABLES, b.offset) for b in call.buffers if b.space is Space.TABLE})
     for kernel in module.distinct:
@@ -148,12 +151,13 @@ def text(lowered: Lowered, target: processors.Processor) -> str:
     stand for it, too."""
     module = lowered.module
     shared = [(c.name, c.kernel.name) for c in module.calls if c.name != c.kernel.name]
-    return cpu.text(module.distinct, target.limited(lowered.machine), shared)
+    return cpu.text(module.distinct, target.limited(lowered.machine), shared, checked=module.checked)
 
 
 def written(lowered: Lowered, target: processors.Processor) -> dict[int, Function]:
     """Each kernel as LLVM text, by the kernel's identity."""
-    return cpu.written(lowered.module.distinct, target.limited(lowered.machine))
+    module = lowered.module
+    return cpu.written(module.distinct, target.limited(lowered.machine), checked=module.checked)
 
 
 def compile_lowered(
@@ -182,9 +186,16 @@ def compile_lowered(
             entries,
             assertions=lowered.module.assertions,
             inside=lowered.module.inside,
+            fences=_fences(lowered.module),
         ),
         image,
     )
+
+
+def _fences(module: Module) -> tuple[Fence, ...]:
+    """What the accesses of each call are held to, where they are checked."""
+    calls = (*module.fills, *module.calls) if module.checked else ()
+    return tuple(Fence(c.name, tuple(b.name for b in c.buffers)) for c in calls)
 
 
 def scratch_bytes(lowered: Lowered) -> Dim:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from anyrt.compiler.native import Lowered
 from anyrt.core.enums import DataType
+from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value
 from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
@@ -24,12 +25,33 @@ TENSORS = frozenset({Space.INPUT, Space.OUTPUT, Space.ARENA})
 def with_records(compiled: Compiled, lowered: Lowered) -> Compiled:
     """The code of an engine with what is told of its kernels."""
     about = print_records(kernel_records(lowered))
-    return replace(compiled, program=replace(compiled.program, about=about))
+    fences = tuple(_fences(lowered, compiled.program.fences))
+    return replace(compiled, program=replace(compiled.program, about=about, fences=fences))
 
 
 def kernel_records(lowered: Lowered) -> tuple[KernelRecord, ...]:
     """A record for each step of every version, in the order of the program's names."""
     return tuple(record for schedule in lowered.schedules for record in _of_graph(schedule, {}))
+
+
+def _fences(lowered: Lowered, fences: Sequence[Fence]) -> Iterator[Fence]:
+    """The fences of all calls with the names that tensors have in the network."""
+    filled = len(lowered.module.fills)
+    yield from fences[:filled]
+    rest = iter(fences[filled:])
+    for schedule in lowered.schedules:
+        names = dict(_names(schedule))
+        for _, fence in zip(schedule.everywhere, rest, strict=False):
+            yield replace(fence, tensors=tuple(names.get(t, t) for t in fence.tensors))
+
+
+def _names(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """What the tensors of a graph and its regions are called, by the names of their buffers."""
+    for nest in schedule.nests:
+        for part in nest.parts:
+            yield from _names(part)
+    tensors = _tensors(schedule.graph, schedule, Layers.in_graph(schedule.graph))
+    yield from ((buffer, record.name) for buffer, record in tensors.items())
 
 
 def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:

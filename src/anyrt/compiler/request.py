@@ -64,7 +64,7 @@ class Settings:
     `memory_limit`: bytes of intermediate memory, None without limit. `num_threads`: None for the machine's
     own number. `round_layers`: half types are rounded after every layer, not only where a value is stored.
     `flags`: every BuilderFlag, as bits. `max_tactics`: most variants of a kernel to measure,
-    below 0 as the level says.
+    below 0 as the level says. `checked`: kernels check every access.
     """
 
     optimization_level: int = 3
@@ -76,6 +76,7 @@ class Settings:
     flags: int = 0
     max_tactics: int = -1
     winograd: Winograd = Winograd.AUTO
+    checked: bool = False
 
 
 class Monitor(Protocol):

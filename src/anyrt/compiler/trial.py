@@ -124,9 +124,10 @@ class Trial:
         call = self.loaded.code.function(entry, 1 + len(numbers))
         status = call(self.args.ctypes.data, *numbers)
         if status >= abi.FIRST_FAULT:
-            if ignored:
+            fault, program = status - abi.FIRST_FAULT, self.loaded.compiled.program
+            if ignored and fault < len(program.assertions):
                 return
-            raise self.loaded.compiled.program.assertions[status - abi.FIRST_FAULT].broken(int(self.args[-1]))
+            raise program.found(fault, [int(x) for x in self.args[-abi.FOUND_WORDS :]])[1]
         if status != abi.Status.OK:
             raise CompileError("AR807", entry, got=f"status {status}", do="report this as a bug")
 

@@ -6,6 +6,7 @@
     ANYRT_CPU=avx2          generate code for this feature level instead of the host's own
     ANYRT_MACHINE=m.json    a description that takes the place of what is found of the machine
     ANYRT_VERIFY=full       off, sample or full: check kernels against the reference while building
+    ANYRT_CHECKED=1         kernels that check every access, where the configuration does not say
     ANYRT_CHECK_WEIGHTS=0   load plans without comparing their weights with the checksums
 
 >>> read_flags({"ANYRT_NUM_THREADS": "4"}).num_threads
@@ -40,6 +41,7 @@ class Flags:
     cpu: str | None = None
     machine: Path | None = None
     verify: str | None = None
+    checked: bool = False
     check_weights: bool = True
 
 
@@ -63,6 +65,7 @@ def read_flags(environ: Mapping[str, str] = os.environ) -> Flags:
         cpu=(text("ANYRT_CPU") or "").lower() or None,
         machine=path("ANYRT_MACHINE"),
         verify=_choice("ANYRT_VERIFY", (text("ANYRT_VERIFY") or "").lower(), ("", *VERIFY_LEVELS)) or None,
+        checked=switch("ANYRT_CHECKED", "0"),
         check_weights=switch("ANYRT_CHECK_WEIGHTS", "1"),
     )
 

@@ -83,3 +83,25 @@ class Assertion:
         '[AR131] cache: got 2 tokens from 5 on, wanted an end at 6; write less'
         """
         return error(self.code, self.where, self.got.replace("{}", str(found)), self.wanted, self.do)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What the accesses of a kernel are checked for: `where`, the layers that it computes, and the names of
+    the tensors that it reads and writes."""
+
+    where: str
+    tensors: tuple[str, ...]
+
+    def broken(self, access: int, index: int, extent: int) -> AnyrtError:
+        """The error for an access that is outside; its number is 2 × that of the tensor, and 1 more for
+        reading, 2 for writing it.
+
+        >>> print(Fence("gather1", ("table", "y")).broken(1, 900, 20))  # doctest: +ELLIPSIS
+        [AR810] gather1: got reading element 900 of table, wanted one of its 20; ...
+        """
+        number, writes = divmod(access - 1, 2)
+        inside = 0 <= number < len(self.tensors)
+        tensor = self.tensors[number] if inside else "an array of accumulators"
+        got = f"{'writing' if writes else 'reading'} element {index} of {tensor}"
+        return error("AR810", self.where, got, f"one of its {extent}", CODES["AR810"].do)

@@ -121,13 +121,14 @@ class Guarded:
 class Module:
     """All that an engine runs: the kernels that fill tables, and the versions of an inference, of which the
     first whose guard holds is run. `places`: for each buffer the word of the argument array with its base,
-    and the bytes from there."""
+    and the bytes from there. `checked`: kernels check every access."""
 
     tables: Sequence[Kernel]
     versions: Sequence[Guarded]
     places: Mapping[Buffer, tuple[int, Dim]]
     symbols: Sequence[Sym]
     bindings: int
+    checked: bool = False
 
     @property
     def fills(self) -> tuple[Call, ...]:

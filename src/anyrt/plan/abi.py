@@ -10,7 +10,8 @@ A frame begins with the fixed words of the array; the pointers and sizes of one 
 
 The array begins with the fixed words below; then come one pointer per binding (inputs, then outputs), then
 the values of `Program.slots` for the current sizes, and `Program.frames` words, at first 0, that native code
-uses itself; in the last one it leaves what it has found where an assertion does not hold:
+uses itself; in the last three it leaves what it has found where an assertion does not hold (one number), or
+an access is outside (three):
 
 >>> slot_word(bindings=3, slot=0)
 11
@@ -50,7 +51,8 @@ class Status(enum.IntEnum):
     STALE = 3  # from the runtime instead of native code: the constants are not what they were
 
 
-FIRST_FAULT: Final = 16  # and behind: a status for each of `Program.assertions`, of which the last word tells
+FIRST_FAULT: Final = 16  # and behind: a status for each of `Program.assertions`, then of its `fences`
+FOUND_WORDS: Final = 3
 
 
 def slot_word(bindings: int, slot: int) -> int:

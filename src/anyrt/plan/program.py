@@ -8,15 +8,15 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from anyrt.core.codes import CODES
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
-from anyrt.core.errors import PlanError
-from anyrt.core.requirement import Assertion
+from anyrt.core.errors import AnyrtError, PlanError
+from anyrt.core.requirement import Assertion, Fence
 from anyrt.plan.json import Json, Reader
 
 MAX_SLOTS: Final = 1 << 20
@@ -32,7 +32,8 @@ class Program:
     `arena_bytes`, `table_bytes`, `scratch_bytes` (per thread): memory for given sizes. `kernels`: names in
     the order of step(); `inside`: for some of them how many that follow are inside it. `entries`: (name,
     offset in the image). `about`: what else is told of the kernels (see plan/kernels.py). `assertions`: what
-    runs find out, in the order of their statuses.
+    runs find out, in the order of their statuses; behind them comes a status for each of `fences`, what the
+    accesses of a kernel are held to.
     """
 
     slots: tuple[Dim, ...]
@@ -45,6 +46,17 @@ class Program:
     about: str = "[]"
     assertions: tuple[Assertion, ...] = ()
     inside: tuple[tuple[int, int], ...] = ()
+    fences: tuple[Fence, ...] = ()
+
+    def found(self, fault: int, words: Sequence[int]) -> tuple[str, AnyrtError]:
+        """Where the run ended whose status was so far behind `FIRST_FAULT`, and the error for the numbers in
+        the last words of its array."""
+        if fault < len(self.assertions):
+            assertion = self.assertions[fault]
+            return assertion.where, assertion.broken(words[0])
+        fence = self.fences[fault - len(self.assertions)]
+        access, index, extent = words
+        return fence.where, fence.broken(access, index, extent)
 
     def as_json(self) -> Json:
         """Plain values that `parse` reads."""
@@ -59,6 +71,7 @@ class Program:
             "about": self.about,
             "assertions": [[a.code, a.where, a.got, a.wanted, a.do] for a in self.assertions],
             "inside": [list(pair) for pair in self.inside],
+            "fences": [[f.where, *f.tensors] for f in self.fences],
         }
 
     @staticmethod
@@ -66,8 +79,8 @@ class Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
         names = ("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about", "assertions")
-        found = reader.fields(*names, "inside")
-        slots, frames, arena, tables, scratch, kernels, entries, about, assertions, inside = found
+        *sizes, about, assertions, inside, fences = reader.fields(*names, "inside", "fences")
+        slots, frames, arena, tables, scratch, kernels, entries = sizes
         return Program(
             tuple(parse_dim(x.text(), symbols, x.where) for x in slots.items(MAX_SLOTS)),
             frames.integer(0, MAX_FRAMES),
@@ -79,6 +92,7 @@ class Program:
             about.text(),
             tuple(_assertion(x) for x in assertions.items(MAX_KERNELS)),
             tuple(_pair(x) for x in inside.items(MAX_KERNELS)),
+            tuple(_fence(x) for x in fences.items(MAX_KERNELS)),
         )
 
 
@@ -98,6 +112,11 @@ def _assertion(reader: Reader) -> Assertion:
         raise PlanError("AR605", reader.where, got=f"code {code!r}", wanted="one that there is")
     where, got, wanted, do = rest
     return Assertion(code, where, got, wanted, do)
+
+
+def _fence(reader: Reader) -> Fence:
+    where, *tensors = (x.text() for x in reader.items(MAX_KERNELS))
+    return Fence(where, tuple(tensors))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from typing import Protocol
 
 from anyrt.core.enums import TensorFormat
 from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, ResourceError
-from anyrt.core.requirement import Assertion
 from anyrt.plan import abi
 from anyrt.plan.abi import Status
 from anyrt.plan.device import Memory
@@ -297,7 +296,7 @@ class Context:
 
     def _failed(self, status: int) -> AnyrtError:
         if status >= abi.FIRST_FAULT:
-            return self._broken(self.loaded.program.assertions[status - abi.FIRST_FAULT])
+            return self._broken(status - abi.FIRST_FAULT)
         if status == Status.STALE:
             do = "load it again; put a new plan beside the old one and rename it, instead of writing its file"
             return PlanError(
@@ -306,9 +305,9 @@ class Context:
         got = f"status {status} ({Status(status).name.lower()})"
         return CompileError("AR807", "inference", got, "status 0")
 
-    def _broken(self, assertion: Assertion) -> AnyrtError:
+    def _broken(self, fault: int) -> AnyrtError:
         """The error for what a run has found, with the line of the user's program that added the layer."""
-        error, where = assertion.broken(self.words[-1]), assertion.where
+        where, error = self.loaded.program.found(fault, self.words[-abi.FOUND_WORDS :])
         layers = (dict(x.details) for x in self.loaded.plan.layers if x.name == where)
         source = next((x["source"] for x in layers if "source" in x), None)
         return error if source is None else error.at(f"{where} ({source})")

@@ -19,9 +19,11 @@ from a second one: which, and that word.
            thread, work in all, items a thread claims at once (operands), frame
     JUDGE  status, address (two operands to be added): returns the status unless the number there is FINE
     TEST   to, address (two operands to be added): go to another place if the byte there is 0
+    CHECK  status, place in words from the first frame: returns the status unless the word there, which a
+           checked call may leave behind its frame, is 0, and makes it 0
 
 Behind the slots, the argument array has a word that is 1 while the frames are right, the bindings that these
-are right for, the frames, and what a JUDGE has found that was not FINE.
+are right for, the frames, and what a JUDGE has found that was not FINE, or a CHECK that was not 0.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ class Code(enum.IntEnum):
     SERIAL = 4
     JUDGE = 5
     TEST = 6
+    CHECK = 7
 
 
 class Token(enum.IntEnum):
@@ -139,6 +142,7 @@ class _Encoder:
     filled: int = 0
     judged: int = 0
     stack_words: int = 1
+    called: int = 0
     run: list[int] = field(default_factory=list)
     jumps: list[int] = field(default_factory=list)  # where in `run` a word says where to go, counted from it
     places: list[tuple[int, int, int]] = field(default_factory=list)  # of steps: begin, end, version
@@ -148,7 +152,7 @@ class _Encoder:
         """Header and parts; sizes come first, but only the calls tell which of them are needed."""
         guards = [self._operand(v.guard) for v in self.module.versions]
         self._run(guards)
-        tables = [w for c in self.module.fills for w in self._call(c, ALWAYS)]
+        tables = [w for n, c in enumerate(self.module.fills) for w in self._call(c, ALWAYS, n)]
         sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
         prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
         begin = len(Header) + len(prepare)
@@ -171,7 +175,7 @@ class _Encoder:
             *(w for first, last, version in self.places for w in (begin + first, begin + last, version)),
             *(w for guard in guards for w in guard),
         ]
-        return Encoded(words, tuple(self.slots), 2 + self.module.bindings + self.filled)
+        return Encoded(words, tuple(self.slots), 1 + self.module.bindings + self.filled + abi.FOUND_WORDS)
 
     def _run(self, guards: Sequence[Operand]) -> None:
         """The instructions, and where each step stands with its version."""
@@ -188,7 +192,9 @@ class _Encoder:
             self.places.append((begin, begin, version))
             match step:
                 case Call():
-                    self.run += self._call(step, serial_work(self.machine))
+                    called = len(self.module.fills) + self.called
+                    self.called += 1
+                    self.run += self._call(step, serial_work(self.machine), called)
                     self.run += [] if step.finds is None else self._judge(step.finds)
                 case Turns(flag=flag, body=body):
                     done = self._jump(Code.TEST, *self._address(flag))
@@ -215,16 +221,21 @@ class _Encoder:
         for at in jumps:
             self.run[at] = len(self.run)
 
-    def _call(self, call: Call, serial: int) -> list[int]:
+    def _call(self, call: Call, serial: int, number: int) -> list[int]:
         kernel = call.kernel
         items, work = kernel.var.extent if kernel.var.extent is not None else 0, kernel.work
-        entry, place, frame, total = self.entry(kernel), self.filled, self._frame(call), mul(items, work)
+        entry, place, total = self.entry(kernel), self.filled, mul(items, work)
+        frame = self._frame(call)
+        then = self._check(number, place + abi.FIRST_BINDING + frame[1]) if self.module.checked else []
         if isinstance(items, int) and isinstance(total, int) and total < serial:
-            return [Code.SERIAL, entry, place, items, *frame]
+            return [Code.SERIAL, entry, place, items, *frame, *then]
         claimed = claimed_work(self.machine)
         chunk = max(1, claimed // work) if isinstance(work, int) else maximum(1, claimed // work)
         sizes = (*self._operand(total), *self._operand(chunk))
-        return [Code.CALL, entry, place, *self._operand(items), serial, *sizes, *frame]
+        return [Code.CALL, entry, place, *self._operand(items), serial, *sizes, *frame, *then]
+
+    def _check(self, number: int, place: int) -> list[int]:
+        return [Code.CHECK, abi.FIRST_FAULT + len(self.module.assertions) + number, place]
 
     def _judge(self, found: Finding) -> list[int]:
         self.judged += 1
@@ -236,13 +247,14 @@ class _Encoder:
         return (word, 0, *self._operand(offset))
 
     def _frame(self, call: Call) -> list[int]:
-        """The frame's words: pointers, and then sizes."""
+        """The frame's words: pointers, how many elements lie there, where that is checked, and then sizes."""
         frame = self.frames(call.kernel)
         lie = [self._lies(call, b) for b in frame.buffers]
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
+        words += [(self._word(self._extent(call, b)), 0) for b in frame.checked]
         words += [(self._word(d), 0) for d in frame.slots]
         first = abi.FIRST_BINDING
-        self.filled += first + len(words)
+        self.filled += first + len(words) + frame.own
         more = [(first + k, self._word(at)) for k, (_, at) in enumerate(lie) if not isinstance(at, int)]
         return [len(more), len(words), *chain(*words, *more)]
 
@@ -250,6 +262,10 @@ class _Encoder:
         """The word with the base of what a call gives the kernel for a buffer, and the bytes from there."""
         word, offset = self.module.places[call.binds.get(buffer, buffer)]
         return word, add(offset, mul(call.first.get(buffer, 0), BITS[buffer.stored] // 8))
+
+    def _extent(self, call: Call, buffer: Buffer) -> Dim:
+        """How many elements a call's buffer has from where its kernel counts."""
+        return add(call.binds.get(buffer, buffer).entries, mul(-1, call.first.get(buffer, 0)))
 
     def _operand(self, x: Dim) -> Operand:
         return (NONE, x) if isinstance(x, int) else (self._word(x), 0)

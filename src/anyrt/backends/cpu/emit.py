@@ -16,6 +16,7 @@ from anyrt.backends.cpu.tiles import write_tile
 from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.backends.cpu.widen import VectorLoop
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.checks import Checks
 from anyrt.codegen.emit import NAME, Emitter, Function
 from anyrt.codegen.registers import allocate, fold, keep
 from anyrt.codegen.scope import Scope
@@ -29,11 +30,12 @@ from anyrt.ir.statements import changes_of, loops
 FUNCTION = "void (ptr, i64, i64, ptr)"  # the type of all of them
 
 
-def emit(kernel: Kernel, machine: Machine, name: str = NAME) -> Function:
-    """`kernel` as an LLVM function. Its text depends on nothing but the kernel's loops: names of buffers and
-    sizes do not occur in it."""
+def emit(kernel: Kernel, machine: Machine, name: str = NAME, *, checked: bool = False) -> Function:
+    """`kernel` as an LLVM function, with every access checked or not. Its text depends on nothing but the
+    kernel's loops: names of buffers and sizes do not occur in it."""
     refuse(kernel)
-    values = Values(Writer(CpuInstructions(machine)), {})
+    writer = Writer(CpuInstructions(machine))
+    values = Values(writer, {}, checks=Checks(writer) if checked else None)
     products = map(matrix.found, loops(kernel.body)) if machine.has_tiles else ()
     heights = {p.rows for p in products if p is not None}
     return Emitter(values, VectorLowering(Vectors(values, machine), heights)).function(kernel, name)

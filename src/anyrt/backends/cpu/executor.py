@@ -188,7 +188,7 @@ entry:
   br label %next
 next:
   %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called],
-                 [%judge.after, %judge], [%test.to, %test]
+                 [%judge.after, %judge], [%test.to, %test], [%check.after, %check]
   %ended = icmp eq i64 %pc, %end
   br i1 %ended, label %stop, label %fetch
 fetch:
@@ -200,6 +200,7 @@ fetch:
                                     i64 {UNLESS}, label %unless
                                     i64 {JUDGE}, label %judge
                                     i64 {TEST}, label %test
+                                    i64 {CHECK}, label %check
                                     i64 {SIZE}, label %size ]
 return:
   %status = trunc i64 %argument to i32
@@ -315,6 +316,29 @@ test:
   %test.next = add i64 %pc, 6
   %test.to = select i1 %is.set, i64 %test.next, i64 %argument
   br label %next
+check:
+  %check.at = add i64 %pc, 2
+  %check.word = call i64 @word(ptr %code, i64 %check.at)
+  %check.p = getelementptr i64, ptr %frames, i64 %check.word
+  %check.access = load i64, ptr %check.p
+  %check.after = add i64 %pc, 3
+  %is.inside = icmp eq i64 %check.access, 0
+  br i1 %is.inside, label %next, label %outside
+outside:
+  store i64 0, ptr %check.p
+  %index.at = getelementptr i64, ptr %check.p, i64 1
+  %index = load i64, ptr %index.at
+  %extent.at = getelementptr i64, ptr %check.p, i64 2
+  %extent = load i64, ptr %extent.at
+  %outside.word = call i64 @word(ptr %code, i64 {FOUND})
+  %outside.at = getelementptr i64, ptr %args, i64 %outside.word
+  store i64 %check.access, ptr %outside.at
+  %outside.second = getelementptr i64, ptr %outside.at, i64 1
+  store i64 %index, ptr %outside.second
+  %outside.third = getelementptr i64, ptr %outside.at, i64 2
+  store i64 %extent, ptr %outside.third
+  %outside.status = trunc i64 %argument to i32
+  ret i32 %outside.status
 judge:
   %judge.at = add i64 %pc, 2
   %judge.p = call ptr @place(ptr %args, ptr %code, i64 %judge.at)

@@ -14,9 +14,10 @@ from itertools import product
 from typing import Final
 
 from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.checks import NOTHING, NOWHERE
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of
-from anyrt.core.dims import Dim, Sym, bounds, linear, substitute
+from anyrt.core.dims import Dim, Sym, add, bounds, linear, mul, substitute
 from anyrt.ir.kernel import Alloc, Alu, Const, Expr, Fold, For, Load, Loop, Op, Stmt, Store
 from anyrt.ir.statements import expressions
 
@@ -175,8 +176,7 @@ def write(v: Values, p: Product, between: Callable[[str], None] = lambda word: N
     turn of that loop is computed while tiles are multiplied, as those take turns of many cycles."""
     scope, out, tall = v.out.scopes.inner, v.out, height(p.rows)
     rows = range(p.rows // tall)
-    first, target = (v.address(scope, x.buffer, v.dim(x.index)) for x in (p.first, p.target))
-    seconds = [v.address(scope, x.buffer, v.dim(x.index)) for x in p.seconds]
+    first, seconds, target = _places(v, scope, p)
     pitch = out.put(scope, f"mul i64 {v.dim(p.pitch)}, {ll.BYTES[p.first.buffer.stored]}")
     for r in rows:
         for c in range(2):
@@ -190,18 +190,19 @@ def write(v: Values, p: Product, between: Callable[[str], None] = lambda word: N
     before, last = out.scopes.name("pre"), out.scopes.name("end")
     scope.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
     scope.lines.append(f"  {at} = phi i64 [0, %{before}], [{after}, %{last}]")
-    here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {at}")
+    here = out.put(scope, f"getelementptr i32, ptr {first}, i64 {_moved(v, scope, first, at)}")
+    lower = _moved(v, scope, first, pitch)
     for r in rows:
         row = out.put(
-            scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {pitch}, {r * tall}')}"
+            scope, f"getelementptr i8, ptr {here}, i64 {out.put(scope, f'mul i64 {lower}, {r * tall}')}"
         )
-        _call(v, scope, "llvm.x86.tileloaddt164", ("i8", str(FIRST[r])), ("ptr", row), ("i64", pitch))
+        _call(v, scope, "llvm.x86.tileloaddt164", ("i8", str(FIRST[r])), ("ptr", row), ("i64", lower))
     words = out.put(scope, f"mul i64 {at}, {LANES * len(seconds)}")
     for second in seconds:
         for c in range(2):
             lane = out.put(scope, f"add i64 {words}, {c * SIDE}")
-            start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {lane}")
-            step = ("i64", str(LANES * WORD * len(seconds)))
+            start = out.put(scope, f"getelementptr i32, ptr {second}, i64 {_moved(v, scope, second, lane)}")
+            step = ("i64", _moved(v, scope, second, str(LANES * WORD * len(seconds))))
             _call(v, scope, "llvm.x86.tileloadd64", ("i8", str(SECOND[c])), ("ptr", start), step)
         for r, c in product(rows, range(2)):
             tiles = (2 * r + c, FIRST[r], SECOND[c])
@@ -212,11 +213,36 @@ def write(v: Values, p: Product, between: Callable[[str], None] = lambda word: N
     scope.lines += [f"  br i1 {again}, label %{head}, label %{done}", f"{done}:"]
     for r in rows:
         for c in range(2):
-            offset = r * tall * LANES + c * SIDE
+            offset = _moved(v, scope, target, str(r * tall * LANES + c * SIDE))
             place = out.put(scope, f"getelementptr i32, ptr {target}, i64 {offset}")
-            step = ("i64", str(LANES * WORD))
+            step = ("i64", _moved(v, scope, target, str(LANES * WORD)))
             _call(v, scope, "llvm.x86.tilestored64", ("i8", str(2 * r + c)), ("ptr", place), step)
     v.changed(p.target.buffer.name)
+
+
+def _places(v: Values, scope: Scope, p: Product) -> tuple[str, list[str], str]:
+    """Where the factors and the target begin, all of which is checked here where accesses are."""
+    rows, steps, size = p.rows, len(p.seconds), p.first.elements
+    words = add(mul(add(p.count, -1), LANES * steps), LANES)
+
+    def begin(x: Load | Store, count: Dim, *, writes: bool = False) -> str:
+        row = SIDE * WORD // ll.BYTES[x.buffer.stored]  # what a tile takes from there, if nothing is
+        span = (v.dim(count), row) if v.checks is not None else ("1", 1)
+        return v.place(scope, x.buffer, v.dim(x.index), span, writes=writes)
+
+    first = begin(p.first, add(mul(p.pitch, rows - 1), mul(p.count, size)))
+    seconds = [begin(x, mul(words, x.elements)) for x in p.seconds]
+    return first, seconds, begin(p.target, rows * LANES, writes=True)
+
+
+def _moved(v: Values, scope: Scope, place: str, by: str) -> str:
+    """How far from `place` something lies that is `by` from there: nowhere else where checks have found that
+    there is nothing."""
+    if v.checks is None:
+        return by
+    nothing, nowhere = (v.out.put(scope, f"icmp eq ptr {place}, {x}") for x in (NOTHING, NOWHERE))
+    still = v.out.put(scope, f"or i1 {nothing}, {nowhere}")
+    return v.out.put(scope, f"select i1 {still}, i64 0, i64 {by}")
 
 
 def _call(v: Values, scope: Scope, name: str, *args: tuple[str, str]) -> None:

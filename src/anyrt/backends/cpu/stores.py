@@ -24,7 +24,7 @@ def store(v: Vectors, stmt: Store, lanes: Lanes) -> None:
     values.changed(buffer.name)
     moved = linear(stmt.index, lanes.var)
     if moved and moved[0] == 1:
-        where = values.address(scope, buffer, v.lane_zero(scope, 1, moved[1], lanes))
+        where = v.run(scope, buffer, v.lane_zero(scope, 1, moved[1], lanes), lanes, writes=True)
         store_run(v, buffer, value, where, lanes)
     else:
         _scatter(v, stmt, value, lanes)
@@ -86,10 +86,7 @@ def _store_past(v: Vectors, buffer: Buffer, kind: str, value: str, where: str, p
 
 def _scatter(v: Vectors, stmt: Store, value: str, lanes: Lanes) -> None:
     scope, type, width = v.out.scopes.inner, stmt.buffer.stored, lanes.width
-    base, moving = v.split(stmt.index, lanes)
-    start = v.values.address(scope, stmt.buffer, v.values.dim(base))
-    offsets = v.out.put(scope, f"sext <{width} x i32> {v.lane_dim(moving, lanes)} to <{width} x i64>")
-    where = v.out.put(scope, f"getelementptr {ll.NAMES[type]}, ptr {start}, <{width} x i64> {offsets}")
+    where = v.places(scope, stmt.buffer, stmt.index, lanes, writes=True)
     mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
     name, kind = f"llvm.masked.scatter.{ll.suffix(type, width)}.v{width}p0", ll.vector(type, width)
     v.out.declared.add(f"declare void @{name}({kind}, <{width} x ptr>, i32, <{width} x i1>)")

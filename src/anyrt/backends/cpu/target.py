@@ -24,18 +24,24 @@ from anyrt.ir.program import Module
 _EXECUTORS: Final[dict[str, Piece]] = {}  # that this process has compiled, by processor
 
 
-def text(kernels: Iterable[Kernel], machine: Machine, shared: Iterable[tuple[str, str]] = ()) -> str:
+def text(
+    kernels: Iterable[Kernel],
+    machine: Machine,
+    shared: Iterable[tuple[str, str]] = (),
+    *,
+    checked: bool = False,
+) -> str:
     """LLVM text of kernels for a machine, each under its own name. `shared`: further names, each with the
     kernel that it is for."""
-    made = [emit(k, machine, symbol(k.name)) for k in kernels]
+    made = [emit(k, machine, symbol(k.name), checked=checked) for k in kernels]
     declared = sorted(frozenset().union(*(f.declared for f in made)))
     aliases = [f"@{symbol(a)} = alias {FUNCTION}, ptr @{symbol(kernel)}" for a, kernel in shared]
     return "\n\n".join([*declared, *(f.text for f in made), *aliases, *ATTRIBUTES])
 
 
-def written(kernels: Iterable[Kernel], machine: Machine) -> dict[int, Function]:
+def written(kernels: Iterable[Kernel], machine: Machine, *, checked: bool = False) -> dict[int, Function]:
     """Each kernel as LLVM text for a machine, by the kernel's identity."""
-    return {id(k): emit(k, machine) for k in kernels}
+    return {id(k): emit(k, machine, checked=checked) for k in kernels}
 
 
 def assemble(

@@ -59,7 +59,8 @@ class Tile:
         found = self._columns(Lanes(tile, size, "0", mask))
         for i, column in enumerate(found[:turns] if isinstance(turns, int) else found):
             inner = v.out.scopes.open(Scope(syms={tile: str(i)}, changes=changes_of((store,))))
-            where = values.address(inner, store.buffer, v.lane_zero(inner, 1, rest, self.lanes))
+            first = v.lane_zero(inner, 1, rest, self.lanes)
+            where = v.run(inner, store.buffer, first, self.lanes, writes=True)
             store_run(v, store.buffer, column, where, self.lanes)
             v.out.scopes.stack.pop()
             outer.lines += inner.lines if isinstance(turns, int) else self._where(f"{i}", count, inner.lines)
@@ -141,6 +142,6 @@ class Tile:
         inner = v.out.scopes.open(Scope(syms={tile: "0"}))
         first = v.out.put(inner, f"mul i64 {lanes.first}, {size}")
         start = v.out.put(inner, f"add i64 {values.dim(substitute(rest, {tile: 0}))}, {first}")
-        store_run(v, buffer, value, values.address(inner, buffer, start), run)
+        store_run(v, buffer, value, v.run(inner, buffer, start, run, writes=True), run)
         v.out.scopes.stack.pop()
         outer.lines += inner.lines

@@ -18,7 +18,7 @@ from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim, Fn, Sym, linear, mul, product, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import LANES, Addresses, Scalar, Space
+from anyrt.ir.buffer import LANES, Addresses, Buffer, Scalar, Space
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
 
 # Indices within a vector loop are computed in 32 bits: no tensor has more than 2³¹ elements.
@@ -193,10 +193,13 @@ class Vectors:
         stride = moved[0] if moved else None
         beside = stride == x.elements
         if moved and isinstance(stride, int) and (beside or 1 <= stride <= strided(self.machine)):
-            where = self.values.address(scope, x.buffer, self.lane_zero(scope, stride, moved[1], lanes))
+            at = self.lane_zero(scope, stride, moved[1], lanes)
             if beside:
-                return self._contiguous(scope, x, where, self._all_there(x, lanes))
+                present = self._all_there(x, lanes)
+                where = self.run(scope, x.buffer, at, present, x.elements)
+                return self._contiguous(scope, x, where, present)
             if not x.word and (lanes.mask is None or lanes.count is not None):
+                where = self.run(scope, x.buffer, at, lanes, stride, 1)
                 return self._strided(scope, x, where, stride, lanes)
         followed = self._followed(x, lanes)
         return self._gather(scope, x, lanes) if followed is None else self._pick(scope, x, *followed, lanes)
@@ -232,14 +235,14 @@ class Vectors:
             start = w.call(scope, "i64", "llvm.smin.i64", [("i64", start), ("i64", last)])
             shift = w.put(scope, f"trunc i64 {w.put(scope, f'sub i64 {rest}, {start}')} to i32")
             places = w.put(scope, f"add {kind} {places}, {w.spread(scope, shift, 'i32', lanes.width)}")
-        return permute.pick(
-            w, scope, x.type, self.values.address(scope, x.buffer, start), places, lanes.width, count
-        )
+        span = count * permute.REGISTER // size
+        where = self.values.place(scope, x.buffer, start, (str(span), span))
+        return permute.pick(w, scope, x.type, where, places, lanes.width, count)
 
     def _first(self, scope: Scope, entry: Load, rest: Dim, lanes: Lanes) -> str:
         """The position of the first lane's group."""
         w, where = self.out, self.lane_zero(scope, 1, rest, lanes)
-        entered = w.put(scope, f"load i32, ptr {self.values.address(scope, entry.buffer, where)}")
+        entered = w.put(scope, f"load i32, ptr {self.values.place(scope, entry.buffer, where)}")
         if entry.buffer.group > 1:
             inside = w.put(scope, f"urem i32 {entered}, {entry.buffer.group}")
             entered = w.put(scope, f"sub i32 {entered}, {inside}")
@@ -257,8 +260,8 @@ class Vectors:
         w, narrow, wide = self.out, ll.vector(Scalar.U8, LANES), ll.vector(Scalar.I32, LANES)
         block = w.put(scope, f"udiv i64 {lanes.first}, {LANES}")
         block = w.put(scope, f"add i64 {block}, {self.values.dim(addresses.first_block(tap))}")
-        begin = w.put(scope, f"load i32, ptr {self.values.address(scope, addresses.starts, block)}")
-        entry = self.values.address(scope, addresses.offsets, self.lane_zero(scope, 1, at, lanes))
+        begin = w.put(scope, f"load i32, ptr {self.values.place(scope, addresses.starts, block)}")
+        entry = self.run(scope, addresses.offsets, self.lane_zero(scope, 1, at, lanes), lanes)
         apart = w.put(scope, f"load {narrow}, ptr {entry}, align 1")
         return w.put(scope, f"sext i32 {begin} to i64"), w.put(scope, f"zext {narrow} {apart} to {wide}")
 
@@ -314,14 +317,7 @@ class Vectors:
 
     def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
         width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
-        base, moving = self.split(x.index, lanes)
-        start = self.values.address(scope, x.buffer, self.values.dim(base))
-        offsets = self.out.put(
-            scope, f"sext <{width} x i32> {self.lane_dim(moving, lanes)} to <{width} x i64>"
-        )
-        where = self.out.put(
-            scope, f"getelementptr {ll.NAMES[x.buffer.stored]}, ptr {start}, <{width} x i64> {offsets}"
-        )
+        where = self.places(scope, x.buffer, x.index, lanes)
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
         name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
         self.out.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
@@ -330,6 +326,47 @@ class Vectors:
             f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, "
             f"{kind} zeroinitializer)",
         )
+
+    def run(
+        self,
+        scope: Scope,
+        buffer: Buffer,
+        at: str,
+        lanes: Lanes,
+        each: int = 1,
+        last: int | None = None,
+        *,
+        writes: bool = False,
+    ) -> str:
+        """Pointer to what all lanes of the mask read or write, `each` elements apart, of which the last lane
+        needs so many."""
+        rest = each - (each if last is None else last)
+        most, checks = lanes.width * each - rest, self.values.checks
+        if checks is None or lanes.mask is None:
+            return self.values.place(scope, buffer, at, (str(most), most), writes=writes)
+        count = checks.masked(scope, lanes.mask, lanes.width)
+        if each > 1:
+            count = self.out.put(scope, f"mul i64 {count}, {each}")
+            count = self.out.put(scope, f"sub i64 {count}, {rest}")
+        return self.values.place(scope, buffer, at, (count, most), writes=writes)
+
+    def places(self, scope: Scope, buffer: Buffer, at: Dim, lanes: Lanes, *, writes: bool = False) -> str:
+        """Pointers to the element of each lane."""
+        width, checks = lanes.width, self.values.checks
+        base, moving = self.split(at, lanes)
+        first = self.values.dim(base)
+        start = self.values.address(scope, buffer, first)
+        offsets = self.out.put(
+            scope, f"sext <{width} x i32> {self.lane_dim(moving, lanes)} to <{width} x i64>"
+        )
+        where = self.out.put(
+            scope, f"getelementptr {ll.NAMES[buffer.stored]}, ptr {start}, <{width} x i64> {offsets}"
+        )
+        if checks is None:
+            return where
+        shared = self.out.spread(scope, first, "i64", width)
+        indices = self.out.put(scope, f"add <{width} x i64> {shared}, {offsets}")
+        return checks.places(scope, buffer, (where, indices), width, lanes.mask, writes=writes)
 
     def split(self, x: Dim, lanes: Lanes) -> tuple[Dim, Dim]:
         """(what all lanes share, what moves)."""

@@ -1,0 +1,133 @@
+"""The option `checked`: every access is checked, and numbers stay the same."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anyrt.backends.cpu.processors import choose
+from anyrt.compiler import native
+from anyrt.compiler.records import with_records
+from anyrt.compiler.trial import Trial, constant_offsets, load
+from anyrt.core.dims import add, mul
+from anyrt.core.enums import DataType, ResizeCoordinateTransformation, ResizeSelector
+from anyrt.core.errors import CompileError
+from anyrt.core.requirement import Fence
+from anyrt.ir.graph import Graph
+from anyrt.ir.visit import Rewrite
+from anyrt.plan.program import Program
+from anyrt.prims import build as b
+from anyrt.prims.taps import Linear
+from anyrt.schedule.cost import Sizes
+
+F = DataType.FLOAT
+LEVELS = pytest.mark.parametrize("level", ["sse2", None])
+
+
+def lowered(y, **inputs):
+    graph = Graph(tuple(inputs.items()), (("y", y),), {}, ())
+    return native.lower(graph, constant_offsets(graph), Sizes({}), checked=True)
+
+
+def broken(made, name, move):
+    """The same kernels, with what they read or write of one buffer elsewhere."""
+
+    def access(buffer, at):
+        return buffer, move(at) if buffer.name == name else at
+
+    def change(call):
+        kernel = replace(call.kernel, body=Rewrite(access=access).body(call.kernel.body))
+        return replace(call, kernel=kernel)
+
+    versions = [replace(v, calls=[change(c) for c in v.calls]) for v in made.module.versions]
+    return replace(made, module=replace(made.module, versions=versions))
+
+
+def run(made, level):
+    trial = Trial(load(made, choose(level)), {})
+    trial.run()
+    return trial
+
+
+@LEVELS
+@pytest.mark.parametrize(
+    ("count", "name", "move", "what"),
+    [
+        (1, "in_x", lambda at: add(at, 1), "reading element 1 of in_x, wanted one of its 1;"),
+        (5, "in_x", lambda at: add(at, 1), "reading element 5 of in_x, wanted one of its 5;"),
+        (40, "in_x", lambda at: add(at, 1), "reading element 40 of in_x, wanted one of its 40;"),
+        (40, "in_x", lambda at: add(at, -1), "reading element -1 of in_x"),
+        (40, "in_x", lambda at: mul(at, 2), "reading element 4. of in_x|reading element 7. of in_x"),
+        (40, "in_x", lambda at: mul(at, 100), "reading element .*00 of in_x"),
+        (40, "in_x", lambda at: mul(at, -1), "reading element -.* of in_x"),
+        (40, "in_x", lambda at: 1 << 50, "reading element 1125899906842624 of in_x"),
+        (1, "out_y", lambda at: add(at, 1), "writing element 1 of out_y, wanted one of its 1;"),
+        (5, "out_y", lambda at: add(at, 1), "writing element 5 of out_y, wanted one of its 5;"),
+        (40, "out_y", lambda at: add(at, 1), "writing element 40 of out_y, wanted one of its 40;"),
+        (40, "out_y", lambda at: add(at, -(1 << 40)), "writing element -1099511627776 of out_y"),
+        (40, "out_y", lambda at: mul(at, 100), "writing element .*00 of out_y"),
+        (40, "out_y", lambda at: mul(at, -1), "writing element -.* of out_y"),
+    ],
+)
+def test_an_element_that_is_not_there_ends_the_run(count, name, move, what, level):
+    x = b.param("x", (count,), F)
+    made = broken(lowered(b.map_("mul", x, b.scalar(2.0, x)), x=x), name, move)
+    with pytest.raises(CompileError, match=what):
+        run(made, level)
+
+
+@pytest.mark.parametrize("name", ["in_x", "in_w", "out_y"])
+@pytest.mark.parametrize(
+    ("dtype", "level"), [(F, "avx2"), (F, None), (DataType.BF16, None), (DataType.INT8, None)]
+)
+def test_sums_of_products_are_checked_too(name, dtype, level):
+    wide = DataType.INT32 if dtype is DataType.INT8 else dtype
+    x, w = b.param("x", (64, 128), dtype), b.param("w", (128, 96), dtype)
+    made = lowered(b.contract("ik,kj->ij", x, w, wide), x=x, w=w)
+    run(made, level)
+    with pytest.raises(CompileError, match=f"element .* of {name}"):
+        run(broken(made, name, lambda at: add(at, 4096)), level)
+
+
+def test_memory_of_a_thread_is_checked():
+    x = b.param("x", (8, 100), F)
+    made = lowered(b.map_("div", x, b.reduce_("sum", b.map_("exp", x), [1])), x=x)
+    names = {buffer.name for call in made.module.calls for buffer in call.buffers} - {"in_x", "out_y"}
+    for name in names:
+        with pytest.raises(CompileError, match=f"of {name}"):
+            run(broken(made, name, lambda at: add(at, 9000)), None)
+
+
+def test_the_next_run_begins_without_what_the_last_one_found():
+    x, at = b.param("x", (4,), F), b.param("at", (5,), DataType.INT32)
+    made = broken(lowered(b.gather(x, at, 0), x=x, at=at), "in_x", lambda at: mul(at, 2))
+    trial = Trial(load(made, choose(None)), {})
+    buffers = {buffer.name: buffer for buffer in made.module.places}
+    trial.write(buffers["in_x"], np.arange(4, dtype=np.float32), F)
+    for positions, fits in (([0, 1, 3, 0, 0], False), ([0, 1, 0, 1, 0], True), ([3, 0, 0, 0, 0], False)):
+        trial.write(buffers["in_at"], np.array(positions, np.int32), DataType.INT32)
+        if fits:
+            trial.run()
+        else:
+            with pytest.raises(CompileError, match="reading element 6 of in_x, wanted one of its 4;"):
+                trial.run()
+    assert trial.read(buffers["out_y"], F, (5,)).tolist() == [0, 0, 0, 0, 0]
+
+
+def test_tables_are_checked_when_they_are_filled():
+    x = b.param("x", (30,), F)
+    rule = Linear(ResizeCoordinateTransformation.HALF_PIXEL, ResizeSelector.UPPER)
+    made = lowered(b.taps(x, 0, 70, rule), x=x)
+    (table,) = made.module.tables
+    body = Rewrite(access=lambda buffer, at: (buffer, add(at, 200))).body(table.body)
+    module = replace(made.module, tables=[replace(table, body=body)])
+    with pytest.raises(CompileError, match=f"{table.name}: got writing element"):
+        run(replace(made, module=module), None)
+
+
+def test_an_error_names_tensors_of_the_network():
+    x = b.param("x", (4,), F)
+    made = lowered(b.map_("exp", x), x=x)
+    compiled = with_records(native.compile_lowered(made, choose(None)), made)
+    assert compiled.program.fences == (Fence("map", ("x", "y")),)
+    assert Program.parse(compiled.program.as_json(), {}) == compiled.program
