@@ -186,7 +186,8 @@ class IAttention(_Between):
     normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
     causal kind hides from a query reaches its result is open. Where there are more heads of queries
     than of keys, neighbours share one. Everything between the two products is computed in float32;
-    half types of weights are rounded to them.
+    half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond
+    the tokens; else there is an error, AR133, before anything is computed from them.
     """
     @property
     def norm_op(self) -> AttentionNormalizationOp:
@@ -1654,7 +1655,8 @@ class INetworkDefinition(_INetworkDefinition):
         normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
         causal kind hides from a query reaches its result is open. Where there are more heads of queries
         than of keys, neighbours share one. Everything between the two products is computed in float32;
-        half types of weights are rounded to them.
+        half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond
+        the tokens; else there is an error, AR133, before anything is computed from them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; the type of input 0
@@ -1707,7 +1709,8 @@ class INetworkDefinition(_INetworkDefinition):
         normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a
         causal kind hides from a query reaches its result is open. Where there are more heads of queries
         than of keys, neighbours share one. Everything between the two products is computed in float32;
-        half types of weights are rounded to them.
+        half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or beyond
+        the tokens; else there is an error, AR133, before anything is computed from them.
 
         query: float32, float16, bfloat16
         key: float32, float16, bfloat16; the type of input 0

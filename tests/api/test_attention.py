@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.errors import ShapeError
 
 F, SOFTMAX = trt.float32, trt.AttentionNormalizationOp.SOFTMAX
 UPPER, LOWER, FREE = trt.CausalMaskKind.UPPER_LEFT, trt.CausalMaskKind.LOWER_RIGHT, trt.CausalMaskKind.NONE
@@ -86,3 +87,63 @@ def test_queries_that_see_nothing_give_zeros_and_others_do_not(net):
     values = np.arange(33 * 8, dtype=np.float32).reshape(1, 1, 33, 8)
     y = engine.run(q=np.ones((1, 1, 2, 8), np.float32), k=values / 9, v=values, mask=mask)["y"]
     assert y.tolist() == [[[[0.0] * 8, values[0, 0, 30].tolist()]]]
+
+
+def packed(net, query_ends, key_ends):
+    """Attention of 5 packed queries over 6 packed keys, all ones: what a query sees is 1, nothing 0."""
+    q, k = net.add_input("q", F, (5, 1, 2)), net.add_input("k", F, (6, 1, 2))
+    layer = net.add_attention(q, k, k, SOFTMAX, False)
+    layer.query_form = layer.key_value_form = trt.AttentionIOForm.PACKED_NHD
+    layer.query_lengths, layer.key_value_lengths = query_ends(net), key_ends(net)
+    layer.get_output(0).name = "y"
+    net.mark_output(layer.get_output(0))
+    net.get_layer(0).name = "attend"
+    return net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+
+
+def given(name):
+    return lambda net: net.add_input(name, trt.int32, (3,))
+
+
+def constant(*ends):
+    return lambda net: net.add_constant((3,), np.int32(ends)).get_output(0)
+
+
+def test_a_run_with_packed_lengths_that_do_not_ascend_or_lie_outside_is_refused(net, log):
+    engine, ones = packed(net, given("qe"), given("ke")), np.ones((6, 1, 2), np.float32)
+    feeds = {"q": ones[:5], "k": ones}
+    run = lambda q, k: engine.run(**feeds, qe=np.int32(q), ke=np.int32(k))["y"][:, 0, 0].tolist()  # noqa: E731
+    assert run([0, 2, 5], [0, 6, 6]) == [1, 1, 0, 0, 0]
+    assert run([1, 1, 3], [0, 0, 4]) == [0, 1, 1, 0, 0]
+    for q, k, found in (
+        ([0, 2, 6], [0, 3, 6], "6 in query_lengths, wanted numbers from 0 to 5 that ascend"),
+        ([0, 3, 2], [0, 3, 6], "2 in query_lengths"),
+        ([-1, 3, 5], [0, 3, 6], "-1 in query_lengths"),
+        ([0, 3, 5], [0, 3, 2**31 - 1], "2147483647 in key_value_lengths, wanted numbers from 0 to 6"),
+        ([0, 3, 5], [-(2**31), 3, 6], "-2147483648 in key_value_lengths"),
+    ):
+        with trt.strict(), pytest.raises(ShapeError, match=f"AR133.* attend.*: got {found}"):
+            run(q, k)
+
+
+@pytest.mark.parametrize(("ends", "found"), [((0, 2, 6), "5 tokens"), ((0, 3, 2), "3 not behind 2")])
+def test_packed_lengths_that_are_wrong_and_known_are_refused_before_a_run(ends, found, net, log):
+    with trt.strict(), pytest.raises(ShapeError, match=f"AR133.*got query_lengths of 0, .*{found}"):
+        packed(net, constant(*ends), given("ke"))
+
+
+def test_a_run_with_lengths_of_padded_keys_outside_is_refused(net, log):
+    x = net.add_input("x", F, (2, 1, 3, 4))
+    layer = net.add_attention(x, x, x, SOFTMAX, False)
+    layer.key_value_lengths = net.add_input("lengths", trt.int32, (2,))
+    layer.get_output(0).name = "y"
+    net.mark_output(layer.get_output(0))
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    x = np.ones((2, 1, 3, 4), np.float32)
+    assert engine.run(x=x, lengths=np.int32([3, 0]))["y"][:, 0, 0, 0].tolist() == [1, 0]
+    for n in (4, -1):
+        with (
+            trt.strict(),
+            pytest.raises(ShapeError, match=f"AR133.*got keys of length {n}, wanted.*0 to 3"),
+        ):
+            engine.run(x=x, lengths=np.int32([3, n]))

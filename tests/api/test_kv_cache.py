@@ -225,3 +225,35 @@ def test_positions_that_are_known_at_the_call_are_refused_there(net, log):
     assert engine.run(**feeds, at=np.int32([4]))["updated"].sum() == 4
     with trt.strict(), pytest.raises(ShapeError, match=r"AR131.*at\[0\] = 5, wanted at most 6"):
         engine.run(**feeds, at=np.int32([5]))
+
+
+def test_a_run_with_packed_lengths_that_do_not_ascend_is_refused(net, log):
+    cache, new = net.add_input("cache", F, (2, 1, 6, 2)), net.add_input("new", F, (3, 1, 2))
+    layer = net.add_kv_cache_update(cache, new, net.add_input("at", trt.int32, (2,)), LINEAR)
+    layer.update_form, layer.update_lengths = (
+        trt.AttentionIOForm.PACKED_NHD,
+        net.add_input("ends", trt.int32, (3,)),
+    )
+    layer.get_output(0).name = "updated"
+    net.mark_output(layer.get_output(0))
+    context, arrays = (
+        built(net).create_execution_context(),
+        {
+            "cache": np.zeros((2, 1, 6, 2), np.float32),
+            "new": np.arange(1, 7, dtype=np.float32).reshape(3, 1, 2),
+            "at": np.int32([0, 3]),
+            "ends": np.int32([0, 1, 3]),
+        },
+    )
+    for name, array in arrays.items():
+        context.set_tensor_address(name, array)
+    context.set_tensor_address("updated", arrays["cache"])
+    assert context.execute_async_v3(0)
+    for ends in ([0, 3, 1], [0, 1, 4], [-1, 1, 3]):
+        arrays["ends"][:] = ends
+        with (
+            trt.strict(),
+            pytest.raises(ShapeError, match=r"AR133.*in update_lengths, wanted numbers from 0 to 3"),
+        ):
+            context.execute_async_v3(0)
+    assert arrays["cache"][1, 0].tolist() == [[0, 0], [0, 0], [0, 0], [3, 4], [5, 6], [0, 0]]

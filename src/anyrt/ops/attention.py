@@ -20,6 +20,7 @@ from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._lengths import ends_within, lengths_within
 from anyrt.ops._record import (
     ABSENT,
     Array,
@@ -132,7 +133,7 @@ def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
     """`Contract` of queries and keys, summed in float32; masks as selections, causal ones of `Iota`; then
     exp(score − max) / sum in float32, and `Contract` with the values, whose type weights are rounded to."""
     _check_settings(layer)
-    q, k, v = (_tokens(layer, i) for i in range(3))
+    (q, q_rules), (k, k_rules), (v, _) = (_tokens(layer, i) for i in range(3))
     batch = _batch(layer, q, k)
     q, k, v = (x.for_each(batch) for x in (q, k, v))
     rules, group = _check_sizes(layer, q.tokens, k.tokens, v.tokens)
@@ -150,24 +151,26 @@ def expand(layer: Layer[AttentionAttrs]) -> tuple[Value, ...]:
     y = reshape(contract(f"b{n}st,bnth->b{n}sh", weights, v.tokens), q.tokens.shape)
     if q.first is not None:  # what other batches' queries were given is 0
         y = transpose(reshape(reduce_("sum", y, (0,)), y.shape[1:]), (1, 0, 2))
-    return (checked(y, (*rules, *mask_rules)),)
+    return (checked(y, (*rules, *mask_rules, *q_rules, *k_rules)),)
 
 
-def _tokens(layer: Layer[AttentionAttrs], i: int) -> _Tokens:
-    """Operand `i`, with what its lengths say."""
+def _tokens(layer: Layer[AttentionAttrs], i: int) -> tuple[_Tokens, Requirements]:
+    """Operand `i`, with what its lengths say, and what must hold of these."""
     x, at = layer.input(i), KEY_LENGTHS if i else QUERY_LENGTHS
     form = layer.attrs.key_value_form if i else layer.attrs.query_form
     wanted = "(tokens, heads, head size)" if form is PACKED else "(batch, heads, tokens, head size)"
     _check_rank(layer, i, 3 if form is PACKED else 4, wanted)
     lengths = layer.optional(at)
     if lengths is None:
-        return _Tokens(x)
+        return _Tokens(x), ()
     _check_rank(layer, at, 1, "one number for each batch, packed tokens one more")
     if form is PADDED:
-        return _Tokens(x, behind=_column(lengths, 0, lengths.shape[0]))
+        lengths, rules = lengths_within(layer.name, lengths, x.shape[2], "keys", "the key's axis 2")
+        return _Tokens(x, behind=_column(lengths, 0, lengths.shape[0])), rules
+    lengths, rules = ends_within(layer.name, lengths, x.shape[0], OPERANDS[at].name)
     count = add(lengths.shape[0], -1)
     one = reshape(transpose(x, (1, 0, 2)), (1, x.shape[1], x.shape[0], x.shape[2]))
-    return _Tokens(one, _column(lengths, 0, count), _column(lengths, 1, count))
+    return _Tokens(one, _column(lengths, 0, count), _column(lengths, 1, count)), rules
 
 
 def _column(lengths: Value, start: Dim, count: Dim) -> Value:
@@ -536,7 +539,8 @@ OPS = (
         "normalisation, scores where it may not look are 0. Whether infinity or NaN among the values that a "
         "causal kind hides from a query reaches its result is open. Where there are more heads of queries "
         "than of keys, neighbours share one. Everything between the two products is computed in float32; "
-        "half types of weights are rounded to them.",
+        "half types of weights are rounded to them. Lengths of packed tokens ascend, none below 0 or "
+        "beyond the tokens; else there is an error, AR133, before anything is computed from them.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Attention",),

@@ -18,6 +18,7 @@ from anyrt.core.requirement import FINE, Assertion, Relation
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._lengths import ends_within
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims.asserted import Asserted
@@ -50,25 +51,27 @@ def expand(layer: Layer[KVCacheUpdateAttrs]) -> tuple[Value, ...]:
     batch, heads, most, size = cache.shape
     assert isinstance(most, int), f"{layer.name} was checked"
     position = iota((1, 1, most, 1), 2, DataType.INT64)
-    tokens, first, count = _update(layer, batch)
+    (tokens, first, count), more = _update(layer, batch)
     at = map_("sub", position, _start(layer, batch, most, count))
     inside = map_("and", map_("le", scalar(0, at), at), map_("lt", at, count))
     at = at if first is None else map_("add", at, first)
     source = expand_(tokens, (batch, heads, tokens.shape[2], size))
     written = gather(source, expand_(at, (batch, heads, most, size)), 2)
-    return (checked(map_("select", inside, written, cache), rules),)
+    return (checked(map_("select", inside, written, cache), rules + more),)
 
 
-def _update(layer: Layer[KVCacheUpdateAttrs], batch: Dim) -> tuple[Value, Value | None, Value]:
+def _update(
+    layer: Layer[KVCacheUpdateAttrs], batch: Dim
+) -> tuple[tuple[Value, Value | None, Value], Requirements]:
     """What is written, with the cache's axes; where the tokens of each batch begin there, if not with the
-    first; and how many they are."""
+    first; and how many they are; and what must hold of these."""
     update = layer.input(1)
     if layer.attrs.update_form is PADDED:
-        return update, None, reshape(apply(Shape((update.shape[2],))), (1, 1, 1, 1))
-    lengths = layer.input(LENGTHS)
+        return (update, None, reshape(apply(Shape((update.shape[2],))), (1, 1, 1, 1))), ()
+    lengths, rules = ends_within(layer.name, layer.input(LENGTHS), update.shape[0], "update_lengths")
     first, behind = _column(lengths, 0, batch), _column(lengths, 1, batch)
     tokens = transpose(update, (1, 0, 2))
-    return reshape(tokens, (1, *tokens.shape)), first, map_("sub", behind, first)
+    return (reshape(tokens, (1, *tokens.shape)), first, map_("sub", behind, first)), rules
 
 
 def _start(layer: Layer[KVCacheUpdateAttrs], batch: Dim, most: int, count: Value) -> Value:

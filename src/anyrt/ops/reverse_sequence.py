@@ -9,18 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
-from anyrt.core.requirement import FINE, Assertion, Relation
-from anyrt.ir.graph import Value, apply
-from anyrt.ir.symbolic import known
+from anyrt.core.requirement import Relation
+from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_axis, checked, need, show
-from anyrt.ops._math import number
+from anyrt.ops._lengths import lengths_within
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import INTS, STORAGE
-from anyrt.prims.asserted import Asserted
-from anyrt.prims.build import cast, gather, iota, map_, reduce_, reshape, scalar
+from anyrt.prims.build import cast, gather, iota, map_, reshape, scalar
 from anyrt.prims.build import expand as expand_
 
 
@@ -38,7 +35,7 @@ def expand(layer: Layer[ReverseSequenceAttrs]) -> tuple[Value, ...]:
     x, rules = layer.input(0), _check(layer)
     batch, axis, rank = layer.attrs.batch_axis, layer.attrs.sequence_axis, layer.input(0).type.rank
     most = x.shape[axis]
-    lengths, more = _lengths(layer, most)
+    lengths, more = lengths_within(layer.name, layer.input(1), most, "a sequence", "the sequence axis")
     row = tuple(x.shape[batch] if k == batch else 1 for k in range(rank))
     length = cast(reshape(lengths, row), DataType.INT32)  # no axis is longer
     at = iota(tuple(most if k == axis else 1 for k in range(rank)), axis, DataType.INT32)
@@ -64,29 +61,6 @@ def _check(layer: Layer[ReverseSequenceAttrs]) -> Requirements:
     if lengths.type.rank != 1:
         raise ShapeError("AR123", layer.name, got, wanted, do)
     return need(layer.name, lengths.shape[0], Relation.EQ, x.shape[batch], "AR123", got, wanted, do)
-
-
-def _lengths(layer: Layer[ReverseSequenceAttrs], most: Dim) -> tuple[Value, Requirements]:
-    """The lengths, all of them 0 to `most`."""
-    lengths, do = layer.input(1), "give lengths of 0 to the size of the sequence axis"
-    elements = known(lengths)
-    if elements is None:
-        return _judged(layer, cast(lengths, DataType.INT64), most, do), ()
-    rules = []
-    for n in elements.tolist():
-        rules.append(need(layer.name, 0, Relation.LE, n, "AR133", f"length {n}", "0 or more", do))
-        rules.append(need(layer.name, n, Relation.LE, most, "AR133", f"length {n}", f"at most {most}", do))
-    return lengths, tuple(rule for group in rules for rule in group)
-
-
-def _judged(layer: Layer[ReverseSequenceAttrs], lengths: Value, most: Dim, do: str) -> Value:
-    below = map_("lt", lengths, scalar(0, lengths))
-    wrong = map_("or", below, map_("lt", number(most, lengths), lengths))
-    seen = map_("max", lengths, scalar(FINE + 1, lengths))
-    found = reduce_("max", map_("select", wrong, seen, scalar(FINE, lengths)), (0,))
-    size = f"{most}" if isinstance(most, int) else "the size of the sequence axis"
-    rule = Assertion("AR133", layer.name, "a sequence of length {}", f"lengths of 0 to {size}", do)
-    return apply(Asserted(rule), lengths, reshape(found, ()))
 
 
 def ref(attrs: ReverseSequenceAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
