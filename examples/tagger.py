@@ -1,5 +1,5 @@
-"""A tagger with random weights: words to vectors, an LSTM or a GRU over the sentence, written with a loop, and
-a score for each tag of each word.
+"""A tagger with random weights: words to vectors, an LSTM or a GRU over the sentence, written with a loop,
+and a score for each tag of each word.
 
 python examples/tagger.py
 """

@@ -39,7 +39,7 @@ def broken(made, name, move):
         kernel = replace(call.kernel, body=Rewrite(access=access).body(call.kernel.body))
         return replace(call, kernel=kernel)
 
-    versions = [replace(v, calls=[change(c) for c in v.calls]) for v in made.module.versions]
+    versions = [replace(v, steps=[change(c) for c in v.steps]) for v in made.module.versions]
     return replace(made, module=replace(made.module, versions=versions))
 
 

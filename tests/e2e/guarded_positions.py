@@ -44,7 +44,7 @@ def cached(net, dtype):
     )
     attention = net.add_attention_v2(query, update.get_output(0), values, SOFTMAX, LOWER)
     attention.key_value_lengths = net.add_input("lengths", INT32, (6,))
-    feeds = {"at": np.array([7, 0, 3, 6, 0, 7]), "lengths": np.int32([9, 0, 3, 1, -5, 12])}
+    feeds = {"at": np.array([7, 0, 3, 6, 0, 7]), "lengths": np.int32([9, 0, 3, 1, 9, 2])}
     return {"cache_out": update, "y": attention}, feeds
 
 
@@ -77,4 +77,8 @@ for describe, dtype in ((rotary, F), (rotary, HALF), (cached, F), (cached, HALF)
             assert not context.execute_async_v3(0)
             cache = wanted["cache_out"]
             assert ctypes.string_at(held["cache"][1], cache.nbytes) == cache.tobytes(), wrong
+            ctypes.memmove(held["at"][1], feeds["at"].ctypes.data, 6 * 8)
+        for wrong in (-5, 10, 1 << 30) if "lengths" in feeds else ():
+            ctypes.memmove(held["lengths"][1], np.full(6, wrong, np.int32).ctypes.data, 6 * 4)
+            assert not context.execute_async_v3(0)
     print("ok", flush=True)
