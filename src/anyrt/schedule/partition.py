@@ -23,6 +23,7 @@ from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced, Tapped, Written
 from anyrt.ir.graph import Graph, Value, users, walk
+from anyrt.loops.nest import FEW
 from anyrt.prims.view import is_turned
 from anyrt.schedule.cost import Price, Sizes, heavy, price, weight
 from anyrt.schedule.pieces import pieces
@@ -466,9 +467,10 @@ def _sums_rows(value: Value, user: Value) -> bool:
 
 
 def _repeats(value: Value, user: Value) -> bool:
-    """True when a broadcasting user reads the same elements again in an outer loop."""
+    """True when a broadcasting user reads the same elements again in an outer loop, of more turns than become
+    one body (loops/share.py)."""
     how = user.compute
     if not isinstance(how, Elements) or not how.same or len(user.shape) != len(value.shape):
         return False
     wide = [k for k, (a, b) in enumerate(zip(value.shape, user.shape, strict=True)) if a == 1 and b != 1]
-    return any(any(d != 1 for d in value.shape[k + 1 :]) for k in wide)
+    return any(any(d != 1 for d in value.shape[k + 1 :]) for k in wide if not always_le(user.shape[k], FEW))

@@ -15,6 +15,7 @@ from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import loops
 from anyrt.loops.nest import Nest, around, interleaves, takes_apart
 from anyrt.loops.reorder import few_last
+from anyrt.loops.share import share
 from anyrt.loops.strip_mine import strip_mine
 from anyrt.loops.tile import is_tileable
 from anyrt.schedule.elements import Refusal
@@ -93,6 +94,7 @@ MAP: Strategy = (
     Step("store repeated", _store_repeated),
     TILE,
     Step("reorder", _reorder),
+    Step("share", lambda kernel, c: Fail("it is tiled") if _is_tiled(kernel) else share(kernel)),
     Step("strip-mine", _strip_mine),
     Step("parallelise", _parallelise),
     VECTORISE,

@@ -1,0 +1,51 @@
+"""Share: few turns of an outer loop become one body, where much of what they compute is the same (positions
+in an image, for each of its channels).
+
+    for c: 0 … 3                          for i: 0 … 640
+      for i: 0 … 640                        y[i]        = x[p(i)]
+        y[640c + i] = x[100c + p(i)]   ->   y[640 + i]  = x[100 + p(i)]
+                                            y[1280 + i] = x[200 + p(i)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from anyrt.core.dims import Sym
+from anyrt.ir.kernel import Alu, Cast, Kernel, Stmt, Store, free_symbols
+from anyrt.ir.rewrite import Fail
+from anyrt.ir.statements import expressions
+from anyrt.ir.visit import parts, substituted
+from anyrt.loops.nest import Nest, each_nest, is_few
+
+DEAR = 6  # instructions that are worth longer bodies
+
+
+def share(kernel: Kernel) -> Kernel | Fail:
+    """Every nest with such a loop."""
+    found: list[Nest] = []
+
+    def change(nest: Nest) -> Sequence[Stmt]:
+        shared = _shared(nest)
+        found.extend([shared] if shared is not nest else [])
+        return shared.loops
+
+    body = each_nest(kernel.body, change)
+    return replace(kernel, body=body) if found else Fail("few turns of no loop compute much that is the same")
+
+
+def _shared(nest: Nest) -> Nest:
+    for var in filter(is_few, nest.vars[:-1]):
+        count = var.extent
+        if isinstance(count, int) and isinstance(nest.body[0], Store) and _same(nest, var) >= DEAR:
+            turns = (substituted(nest.body, {var: k}) for k in range(count))
+            return Nest(tuple(v for v in nest.vars if v is not var), tuple(s for turn in turns for s in turn))
+    return nest
+
+
+def _same(nest: Nest, var: Sym) -> int:
+    """Instructions for each element of the innermost loop that do not depend on `var`."""
+    computed = (x for x in parts(expressions(nest.body)) if isinstance(x, Alu | Cast))
+    last = nest.vars[-1]
+    return sum(last in (of := free_symbols(x)) and var not in of for x in computed)

@@ -1,0 +1,46 @@
+"""Few turns of an outer loop as one body."""
+
+from anyrt.loops.share import share
+
+BUFFERS = """
+buffer x FLOAT input 20 offset 0
+buffer p FLOAT input 32 offset 0
+buffer y FLOAT output 64 offset 0
+"""
+
+
+def test_positions_are_computed_once_for_all_channels(after):
+    text = """
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  for serial i1 0.. < 2 {
+    for serial i2 0.. < 32 {
+      bound v.0 at 0..9 = min(max(i32(mul(mul(mul(p[i2], 2.0:f32), floor(p[i2])), p[i2])), 0:i32), 9:i32)
+      store y[32*i1 + i2] = sub(x[v.0 + 10*i1], 1.0:f32)
+    }
+  }
+}
+"""
+    wanted = """\
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  for serial i2 0.. < 32 {
+    e0 = min(max(i32(mul(mul(mul(p[i2], 2.0:f32), floor(p[i2])), p[i2])), 0:i32), 9:i32)
+    bound v.0 at 0..9 = e0
+    store y[i2] = sub(x[v.0], 1.0:f32)
+    store y[32 + i2] = sub(x[10 + v.0], 1.0:f32)
+  }
+}
+"""
+    assert after(BUFFERS + text, share) == wanted
+
+
+def test_what_is_cheap_is_computed_again(after):
+    text = """
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  for serial i1 0.. < 2 {
+    for serial i2 0.. < 32 {
+      store y[32*i1 + i2] = mul(add(p[i2], 1.0:f32), x[10*i1])
+    }
+  }
+}
+"""
+    assert after(BUFFERS + text, share) == "few turns of no loop compute much that is the same"
