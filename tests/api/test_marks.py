@@ -1,5 +1,7 @@
 """Marks and names of a network: what they change in the engine."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -164,3 +166,48 @@ def test_weights_have_one_name_and_only_named_ones_are_marked(net, log):
     assert net.set_weights_name(array, "v")
     assert net.unmark_weights_refittable("w") is False
     assert [line[:7] for line in log.lines] == ["[AR304]"] * 2
+
+
+def halves(net, debug):
+    """What a network of float16 whose layers fuse gives for some numbers, with these debug tensors."""
+    x = net.add_input("x", trt.float16, (2, 6, 40))
+    a = net.add_activation(x, trt.ActivationType.TANH).get_output(0)
+    b = net.add_softmax(a).get_output(0)
+    c = net.add_elementwise(b, x, trt.ElementWiseOperation.PROD).get_output(0)
+    d = net.add_matrix_multiply(c, trt.MatrixOperation.NONE, x, trt.MatrixOperation.TRANSPOSE).get_output(0)
+    y = net.add_unary(d, trt.UnaryOperation.SIN).get_output(0)
+    for tensor, name in zip((a, b, c, d, y), "abcdy", strict=True):
+        tensor.name = name
+    net.mark_output(y)
+    for tensor in (t for t in (x, a, b, c, d, y) if t.name in debug):
+        assert net.mark_debug(tensor)
+    if debug == "unfused":
+        net.mark_unfused_tensors_as_debug_tensors()
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    numbers = np.random.default_rng(1).standard_normal((2, 6, 40)).astype(np.float16)
+    return engine.run(x=numbers)["y"].tobytes()
+
+
+@pytest.mark.parametrize("debug", ["a", "b", "c", "d", "x", "y", "xabcdy", "unfused"])
+def test_debug_tensors_change_no_number_of_an_output(log, debug):
+    plain, marked = (trt.Builder(log).create_network() for _ in range(2))
+    assert halves(marked, debug) == halves(plain, "")
+
+
+def test_debug_tensors_are_what_layers_would_store(net, chain, engine_of):
+    class Listener(trt.IDebugListener):
+        def process_debug_tensor(self, addr, location, type, shape, name, stream):
+            seen[name] = np.frombuffer((ctypes.c_float * 2).from_address(addr), np.float32).tolist()
+            return True
+
+    seen = {}
+    for tensor in (net.get_input(0), *chain[:2]):
+        net.mark_debug(tensor)
+    context = engine_of(net).create_execution_context()
+    context.set_debug_listener(Listener())
+    context.set_all_tensors_debug_state(True)
+    x, y = np.float32([2, 8]), np.empty(2, np.float32)
+    context.set_tensor_address("x", x)
+    context.set_tensor_address("y", y)
+    assert context.execute_async_v3(0)
+    assert seen == {"x": [2, 8], "twice": [4, 16], "y": [2, 4]}

@@ -194,7 +194,7 @@ class Builder(Reporting, Managed):
     def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> PlanParts:
         plan = compile_request(_request(network, config))
         if network._debug_unfused:
-            # Only a build tells which tensors are stored; being stored, they cost no fusion as outputs.
+            # Only a build tells which tensors are stored.
             plan = compile_request(_request(network, config, stored_layers(IHostMemory(plan))))
         return plan
 

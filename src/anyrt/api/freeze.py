@@ -46,7 +46,8 @@ def freeze(
     _judge(network, expansion)
     _check_updates(network)
     names = _names(network, expansion)
-    held = _held(network, expansion, outputs, names)
+    marked = [*network._outputs, *network._shape_outputs]
+    held = _held(network, expansion, [t for t in outputs if t in marked], names)
     _check_inside(network, expansion, outputs)
     formats = _formats(network, expansion, outputs)
     graph = Graph(
@@ -71,6 +72,7 @@ def freeze(
         ),
         layers=tuple(_layers(network, expansion, outputs)),
         log=network._channel.log,
+        aside=frozenset(t._name for t in outputs if t not in marked),
     )
 
 

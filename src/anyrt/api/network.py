@@ -240,7 +240,11 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def mark_debug(self, tensor: ITensor) -> bool:
-        """Let a debug listener see the tensor, an input or the output of a layer, after each run."""
+        """Let a debug listener see the tensor, an input or the output of a layer, after each run.
+
+        What is no output besides is computed apart, from the inputs on, so that outputs have the numbers that
+        they have without it; this takes time in every run. Refused: AR402, it is one already; AR403, a tensor
+        of another network."""
         self._own("mark_debug", tensor)
         if tensor in self._debug:
             raise GraphError(
@@ -261,7 +265,10 @@ class INetworkDefinition(Reporting, Managed):
         return tensor in self._debug
 
     def mark_unfused_tensors_as_debug_tensors(self) -> bool:
-        """Let a debug listener see every tensor that is stored between kernels; fusion stays as it is."""
+        """Let a debug listener see every tensor that is stored between kernels; fusion stays as it is.
+
+        It builds twice, first to see which these are; they are computed as those of `mark_debug` are. A
+        listener is shown them while `context.unfused_tensors_debug_state` is set."""
         self._debug_unfused = True
         return True
 

@@ -51,6 +51,7 @@ from anyrt.core.units import counted
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import with_tiles
+from anyrt.passes.beside import beside, only
 from anyrt.plan.abi import align
 from anyrt.plan.file import DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
@@ -278,7 +279,14 @@ class _Build:
             obtain_pool(self.warn)  # so that loading needs no LLVM
 
     def _optimised(self) -> Graph:
-        graph = self.request.graph
+        graph, aside = self.request.graph, self.request.aside
+        names = [name for name, _ in graph.outputs]
+        if not aside.intersection(names):
+            return self._passed(graph)
+        shown = self._passed(only(graph, {name for name in names if name not in aside}))
+        return beside(shown, self._passed(only(graph, aside)), names)
+
+    def _passed(self, graph: Graph) -> Graph:
         settings = self.request.settings
         sizes = self.request.sizes(0, Point.OPT) if self.request.profiles else {}
         usual = with_tiles(settings.winograd.tiles, settings.winograd is not Winograd.AUTO, sizes)

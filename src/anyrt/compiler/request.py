@@ -100,7 +100,8 @@ class BuildRequest:
     `bindings`: inputs, then outputs, as the plan describes them. `timings`: measurements by key, which a
     build may add to; kernels are measured by `clock`, in seconds, on the threads of `pool` (None: in the
     building thread alone). `passes`: what is done to the graph, `strategies`: how kernels are made, None for
-    as usual; a plan that is loaded where its code is not in the cache gets kernels as usual.
+    as usual; a plan that is loaded where its code is not in the cache gets kernels as usual. `aside`: outputs
+    that change nothing of the others, see passes/beside.py.
     """
 
     name: str
@@ -117,6 +118,7 @@ class BuildRequest:
     pool: Callable[[], Threads] | None = None
     passes: Sequence[Pass] | None = None
     strategies: Strategies | None = None
+    aside: frozenset[str] = frozenset()
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:
         """The value of every symbol of the graph at one corner of a profile."""

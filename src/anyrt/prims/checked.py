@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from anyrt.core.dims import Dim
 from anyrt.core.requirement import Requirement
+from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
@@ -16,6 +17,10 @@ class Checked(Prim):
     """Its operand, for sizes that meet `requirements`."""
 
     requirements: tuple[Requirement, ...]
+
+    def compute(self) -> Compute:
+        """Operand elements as they are."""
+        return Elements(same=True, moves=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operand's type."""
