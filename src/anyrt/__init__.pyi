@@ -1020,7 +1020,10 @@ class IPoolingLayer(ILayer):
     MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
     no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
     lets the last window reach, is never counted. Where a window has no element that counts, the mean
-    is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension.
+    is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
+    are positions: once `indices_type` is set, output 1 has each maximum's place in the plane of the
+    last two or three axes, counted row by row: the first of equal ones, and of NaN, and −1 for a
+    window without elements.
     """
     @property  # type: ignore[override]
     def type(self) -> PoolingType:
@@ -1076,6 +1079,12 @@ class IPoolingLayer(ILayer):
 
     @average_count_excludes_padding.setter
     def average_count_excludes_padding(self, value: bool_) -> None: ...
+    @property
+    def indices_type(self) -> DataType:
+        """once set, to int32 or int64, output 1 says where each maximum lies; an extension"""
+
+    @indices_type.setter
+    def indices_type(self, value: DataType) -> None: ...
 
 class IQuantizeLayer(ILayer):
     """clamp(round(x / scale) + zero point) as int8, int4, fp8 or fp4: rounded half to even and saturated
@@ -1414,7 +1423,8 @@ class ITopKLayer(ILayer):
     axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
     comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
     place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no
-    more than the axis has, or the run is refused.
+    more than the axis has, or the run is refused. An attribute k of −1, an extension, sorts: all
+    elements and the permutation, of any number.
     """
     @property
     def op(self) -> TopKOperation:
@@ -1424,7 +1434,7 @@ class ITopKLayer(ILayer):
     def op(self, value: TopKOperation) -> None: ...
     @property
     def k(self) -> int:
-        """how many; 1 to 3840, and no more than the axis has"""
+        """how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts"""
 
     @k.setter
     def k(self, value: int) -> None: ...
@@ -2886,7 +2896,10 @@ class INetworkDefinition(_INetworkDefinition):
         MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
         no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
         lets the last window reach, is never counted. Where a window has no element that counts, the mean
-        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension.
+        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
+        are positions: once `indices_type` is set, output 1 has each maximum's place in the plane of the
+        last two or three axes, counted row by row: the first of equal ones, and of NaN, and −1 for a
+        window without elements.
 
         input: float32, float16, int8, bfloat16
         type: the maximum or the average of a window, or a mean of both
@@ -2896,7 +2909,7 @@ class INetworkDefinition(_INetworkDefinition):
         another network; an argument of the wrong class is a TypeError (AR311).
 
         To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
-        blend_factor, average_count_excludes_padding.
+        blend_factor, average_count_excludes_padding, indices_type.
 
         Refused when the shape is asked for, and by the build:
         AR101: an input without an axis before those of the window
@@ -2904,6 +2917,7 @@ class INetworkDefinition(_INetworkDefinition):
             strides for other axes than the window's
         AR126: a window that is larger than the padded input
         AR202: a type that Pooling does not take
+        AR206: positions of averages; positions that are no integers
         AR304: a blend_factor outside 0 to 1; a stride below 1; a window of no elements; padding below 0
         AR308: a blend_factor that is not finite
 
@@ -2924,7 +2938,10 @@ class INetworkDefinition(_INetworkDefinition):
         MAX_AVERAGE_BLEND (1 − blend_factor) · max + blend_factor · mean; computed in float32. Padding is
         no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
         lets the last window reach, is never counted. Where a window has no element that counts, the mean
-        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension.
+        is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
+        are positions: once `indices_type` is set, output 1 has each maximum's place in the plane of the
+        last two or three axes, counted row by row: the first of equal ones, and of NaN, and −1 for a
+        window without elements.
 
         input: float32, float16, int8, bfloat16
         type: the maximum or the average of a window, or a mean of both
@@ -2934,7 +2951,7 @@ class INetworkDefinition(_INetworkDefinition):
         another network; an argument of the wrong class is a TypeError (AR311).
 
         To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
-        blend_factor, average_count_excludes_padding.
+        blend_factor, average_count_excludes_padding, indices_type.
 
         Refused when the shape is asked for, and by the build:
         AR101: an input without an axis before those of the window
@@ -2942,6 +2959,7 @@ class INetworkDefinition(_INetworkDefinition):
             strides for other axes than the window's
         AR126: a window that is larger than the padded input
         AR202: a type that Pooling does not take
+        AR206: positions of averages; positions that are no integers
         AR304: a blend_factor outside 0 to 1; a stride below 1; a window of no elements; padding below 0
         AR308: a blend_factor that is not finite
 
@@ -3498,11 +3516,12 @@ class INetworkDefinition(_INetworkDefinition):
         axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
         comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
         place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no
-        more than the axis has, or the run is refused.
+        more than the axis has, or the run is refused. An attribute k of −1, an extension, sorts: all
+        elements and the permutation, of any number.
 
         input: float32, float16, int32, bfloat16, int64
         op: whether the largest or the smallest
-        k: how many; 1 to 3840, and no more than the axis has
+        k: how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts
         axes: the axis along which they are found, one of the last four (bit i stands for dimension i)
         indices_type: the type of the indices, int32 or int64
 

@@ -400,6 +400,7 @@ CASES = {
     ("IPaddingLayer", "pre_padding_nd"): ([[[PAIR]]], padded, (0, 1), [[[PAIR]]], [[[[0, *PAIR]]]]),
     ("IPaddingLayer", "post_padding_nd"): ([[[PAIR]]], padded, (1, -1), [[[PAIR]]], [[[[1], [0]]]]),
     ("IPoolingLayer", "type"): (ROW, largest, trt.PoolingType.AVERAGE, [[[3, 5]]], [[[2, 4]]]),
+    ("IPoolingLayer", "indices_type"): (ROW, largest, trt.DataType.INT64, *[[[[3, 5]]]] * 2),
     ("IPoolingLayer", "window_size_nd"): (ROW, largest, (1, 3), [[[3, 5]]], [[[5]]]),
     ("IPoolingLayer", "stride_nd"): (ROW, largest, (1, 2), [[[3, 5]]], [[[3]]]),
     ("IPoolingLayer", "padding_mode"): (

@@ -1,4 +1,4 @@
-"""TopK: order of what is equal or no number, k from a tensor, what is refused."""
+"""TopK: order of what is equal or no number, k from a tensor, what is refused; the largest of windows."""
 
 import numpy as np
 import pytest
@@ -68,3 +68,27 @@ def test_k_that_depends_on_data_is_refused_in_words(net, log):
     assert layer.get_output(0).shape.rank == -1
     assert "[AR901]" in log.lines[0]
     assert "a k that depends on data" in log.lines[0]
+
+
+def test_all_of_them_are_a_sort(net):
+    layer = net.add_topk(net.add_input("x", trt.float32, (9000,)), MIN, -1, 1)
+    engine = built(net, layer.get_output(0), layer.get_output(1))
+    x = np.random.default_rng(1).integers(-50, 50, 9000).astype(np.float32)
+    found = engine.run(x=x)
+    assert (found["v"] == np.sort(x)).all()
+    assert (found["i"] == np.argsort(x, kind="stable")).all()
+
+
+def test_the_place_of_the_largest_of_each_window(net):
+    layer = net.add_pooling_nd(net.add_input("x", trt.float32, (1, 3, 4)), trt.PoolingType.MAX, (2, 2))
+    assert (layer.num_outputs, layer.get_output(1)) == (1, None)
+    layer.stride_nd, layer.indices_type = (1, 2), trt.int32
+    assert (layer.num_outputs, layer.get_output(1).shape, layer.get_output(1).dtype) == (
+        2,
+        (1, 2, 2),
+        trt.int32,
+    )
+    engine = built(net, layer.get_output(0), layer.get_output(1))
+    found = engine.run(x=np.float32([[[1, 5, np.nan, 2], [5, 0, 3, 9], [7, 8, 8, 9]]]))
+    assert found["i"].tolist() == [[[1, 2], [9, 7]]]
+    assert np.array_equal(found["v"], [[[5, np.nan], [8, 9]]], equal_nan=True)

@@ -55,13 +55,21 @@ class ILayer(Fixed):
         self._source = source
         self._attributes = attributes
         self._inputs: list[ITensor | None] = list(inputs)
-        self._outputs = [ITensor(network, _output_name(name, i), self, i) for i in range(len(op.outputs))]
+        self._outputs: list[ITensor] = []
+        self._give_outputs()
         self._precision: DataType | None = None
         self._metadata = ""
         self._num_ranks = 1
         self._scope: object = None
         for tensor in inputs:
             tensor._consumers.append(self)
+
+    def _give_outputs(self) -> None:
+        """The outputs that the attributes ask for."""
+        op = self._op
+        count = len(op.outputs) if op.asked is None else op.asked(op.attrs(**self._attributes))
+        for i in range(len(self._outputs), count):
+            self._outputs.append(ITensor(self._network, _output_name(self._name, i), self, i))
 
     @property
     def _channel(self) -> Channel:

@@ -187,6 +187,7 @@ def _property(op: AnyOp, spec: AttrSpec) -> property:
             wanted, do = "the input or the attribute", "set it before, or not at all"
             raise ArgumentError("AR310", self._place, got, wanted, do)
         self._attributes.update(dict.fromkeys(spec.sets or (spec.name,), given))
+        self._give_outputs()
         if spec.drops is not None:
             self._drop(spec.drops)
         self._reset(spec.clears)

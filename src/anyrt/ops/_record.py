@@ -272,6 +272,7 @@ class Op(Generic[A]):
     coded: INT8 operands and results are codes here, whatever dynamic ranges they have.
     within: the class of a part of the network, as ILoop, that has the add methods; "" for the network itself.
     What such an operator means, the part as a whole says (api/parts.py).
+    asked: how many of the outputs there are with these attributes, never fewer than before; None: all.
     exchanges: what it gives depends on how many ranks run it, of which there is one.
     removed: TensorRT 10 has it no more, so that it is there with `python -m anyrt.compat --api 8.6` only.
     """
@@ -297,6 +298,7 @@ class Op(Generic[A]):
     shares: tuple[tuple[int, int], ...] = ()
     queries: tuple[Query[A], ...] = ()
     setters: tuple[Setter, ...] = ()
+    asked: Callable[[A], int] | None = None
     coded: bool = False
     exchanges: bool = False
     within: str = ""

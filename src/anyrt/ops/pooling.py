@@ -7,28 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import numpy as np
 
 from anyrt.core.dims import Dim, add, total
 from anyrt.core.enums import DataType, LayerType, PaddingMode, PoolingType
-from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import checked, show
-from anyrt.ops._math import in_float
+from anyrt.ops._math import in_float, number
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import FLOATS, INTS
 from anyrt.ops._window_folds import fold
-from anyrt.ops._windows import Slide, Span, per_axis, slides, spans
-from anyrt.prims.build import cast, iota, map_, reshape, scalar
+from anyrt.ops._windows import Slide, Span, per_axis, slides, spans, windows
+from anyrt.prims.build import cast, iota, map_, reduce_, reshape, scalar
 from anyrt.prims.const import Shape
 from anyrt.prims.reduce import lowest
 
 P, M = PoolingType, PaddingMode
 TYPES = FLOATS | {DataType.INT8}
 AXES = (2, 3)  # that windows slide along
+INT64, NOWHERE = DataType.INT64, (1 << 63) - 1
 
 
 def _ones(size: tuple[int, ...]) -> tuple[int, ...]:
@@ -72,6 +73,13 @@ class PoolingAttrs(Attrs):
         Kind.BOOL, "divide by the input's elements in a window, else by those of padding, too", True
     )
 
+    indices_type: DataType | None = attr(
+        Kind.ENUM,
+        "once set, to int32 or int64, output 1 says where each maximum lies; an extension",
+        None,
+        enum=DataType,
+    )
+
     @property
     def paddings(self) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
         """Before and after; None where nothing was said."""
@@ -81,14 +89,16 @@ class PoolingAttrs(Attrs):
 
 
 def expand(layer: Layer[PoolingAttrs]) -> tuple[Value, ...]:
-    """Maxima, and sums divided by counts, of a view of windows; averages in float32."""
+    """Maxima, and sums divided by counts, of a view of windows; averages in float32. Positions of maxima are
+    the least of those where an element is equal."""
     x, attrs = layer.input(0), layer.attrs
     sliding = _sliding(layer)
     by, sizes = sliding.by, x.shape[-len(sliding.by) :]
     at, rules = spans(layer.name, attrs.padding_mode, sizes, by, sliding.before, sliding.after)
     x = checked(x, rules)
     if attrs.type is P.MAX:
-        return (fold("max", layer.name, x, by, at),)
+        most = fold("max", layer.name, x, by, at)
+        return (most,) if attrs.indices_type is None else (most, _places(layer, x, most, by, at))
     if attrs.type is P.AVERAGE:
         return (in_float(x, lambda y: _average(layer, y, by, at)),)
     share = attrs.blend_factor
@@ -98,6 +108,39 @@ def expand(layer: Layer[PoolingAttrs]) -> tuple[Value, ...]:
         return map_("fma", middle, scalar(share, y), map_("mul", most, scalar(1.0 - share, y)))
 
     return (in_float(x, blend),)
+
+
+def _places(
+    layer: Layer[PoolingAttrs], x: Value, most: Value, by: Sequence[Slide], at: Sequence[Span]
+) -> Value:
+    """Where in the plane of the last axes each maximum lies first, counted row by row; −1 in no element."""
+    axes, lead = len(by), x.type.rank - len(by)
+    framed = windows(layer.name, x, by, at, lowest(x.dtype))
+    same = map_("eq", framed, reshape(most, (*most.shape, *(1,) * axes)))
+    same = map_("or", same, map_("ne", framed, framed))  # where there is a NaN, it is the maximum
+    place, inside = None, None
+    for k, (each, span, size) in enumerate(zip(by, at, x.shape[lead:], strict=True)):
+        window = iota(_alone(framed.type.rank, lead + k, span.count), lead + k, INT64)
+        element = iota(_alone(framed.type.rank, lead + axes + k, each.size), lead + axes + k, INT64)
+        along = map_("add", map_("mul", window, scalar(each.stride, window)), element)
+        along = map_("sub", along, number(span.before, along))
+        below = map_("lt", along, number(size, along))
+        here = map_("and", map_("le", scalar(0, along), along), below)
+        inside = here if inside is None else map_("and", inside, here)
+        place = along if place is None else map_("add", map_("mul", place, number(size, place)), along)
+    assert place is not None, "windows have axes"
+    assert inside is not None, "windows have axes"
+    there = map_("and", same, inside)
+    found = reduce_(
+        "min", map_("select", there, place, scalar(NOWHERE, place)), range(lead + axes, lead + 2 * axes)
+    )
+    found = map_("select", map_("eq", found, scalar(NOWHERE, found)), scalar(-1, found), found)
+    assert layer.attrs.indices_type is not None, "somebody asked for positions"
+    return cast(reshape(found, most.shape), layer.attrs.indices_type)
+
+
+def _alone(rank: int, axis: int, size: Dim) -> tuple[Dim, ...]:
+    return tuple(size if k == axis else 1 for k in range(rank))
 
 
 def _average(layer: Layer[PoolingAttrs], x: Value, by: Sequence[Slide], at: Sequence[Span]) -> Value:
@@ -158,6 +201,9 @@ def _sliding(layer: Layer[PoolingAttrs]) -> Sliding:
         raise ArgumentError("AR308", where, share, "a finite number", "give the average's share, 0 to 1")
     if not 0 <= attrs.blend_factor <= 1:
         raise ArgumentError("AR304", where, share, "0 to 1", "0 is the maximum alone, 1 the average")
+    if attrs.indices_type is not None and (attrs.type is not P.MAX or attrs.indices_type not in INTS):
+        got = f"{attrs.indices_type.name} positions of {attrs.type.name}"
+        raise DTypeError("AR206", where, got, "INT32 or INT64 positions of MAX", "leave indices_type alone")
     by = slides(where, attrs.window_size_nd, attrs.stride_nd, name="window_size_nd")
     names = ("pre_padding", "post_padding")
     paddings = zip(names, attrs.paddings, strict=True)
@@ -170,11 +216,25 @@ def ref(attrs: PoolingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     x, lead = arrays[0], arrays[0].ndim - len(attrs.window_size_nd)
     plans = [_windows_of_axis(attrs, k, size) for k, size in enumerate(x.shape[lead:])]
     y = np.empty((*x.shape[:lead], *map(len, plans)), x.dtype)
+    places = np.empty(y.shape, np.int64)
     for at in np.ndindex(*map(len, plans)):
         parts = [plan[i] for plan, i in zip(plans, at, strict=True)]
         inside = x[tuple([slice(None)] * lead + [slice(low, high) for low, high, _ in parts])]
         y[(..., *at)] = _pooled(attrs, inside, math.prod(n for _, _, n in parts))
-    return (y,)
+        for batch in np.ndindex(x.shape[:lead]):
+            places[(*batch, *at)] = _first(inside[batch], [low for low, _, _ in parts], x.shape[lead:])
+    return (y,) if attrs.indices_type is None else (y, places)
+
+
+def _first(window: Array, begin: list[int], sizes: tuple[int, ...]) -> int:
+    """Where the first NaN, or the first of the largest, lies in a plane of these sizes."""
+    if window.size == 0:
+        return -1
+    flat = window.reshape(-1)
+    wrong = np.flatnonzero(np.not_equal(flat, flat))
+    found = wrong[0] if wrong.size else np.argmax(flat)
+    place = [b + int(k) for b, k in zip(begin, np.unravel_index(found, window.shape), strict=True)]
+    return int(np.ravel_multi_index(place, sizes))
 
 
 def _windows_of_axis(attrs: PoolingAttrs, k: int, size: int) -> list[tuple[int, int, int]]:
@@ -256,6 +316,18 @@ def cases() -> tuple[Case[PoolingAttrs], ...]:
         Case(a(P.AVERAGE, (2, 3, 2), (1, 2, 2), padding_nd=(1, 0, 1)), ((1, 2, 3, 5, 4),)),
         Case(a(P.MAX, (1, 2, 2)), ((2, 3, 4, 5),)),
         Case(pair, ((2, 0, 3, 5),)),
+        *(
+            Case(replace(c, indices_type=t), shapes)
+            for t in (DataType.INT32, DataType.INT64)
+            for c, shapes in (
+                (a(P.MAX, (3, 3), (2, 2), padding_nd=(1, 1)), x),
+                (up(P.MAX, (2, 2)), x),
+                (a(P.MAX, (1, 2, 2)), ((2, 3, 4, 5),)),
+            )
+        ),
+        Case(replace(a(P.MAX, (2, 2)), indices_type=DataType.INT64), ((1, 1, 2, 6),), data=(special,)),
+        Case(replace(pair, indices_type=DataType.INT32), x, (DataType.BF16,)),
+        Case(replace(pair, indices_type=DataType.INT32), x, int8, low=-100, high=100, int8=((0.05,), 0.05)),
         Case(a(P.MAX, (1, 1), (2, 2)), ((1, 1, 2, 1, 3, 2, 3, 4),)),
     )
 
@@ -265,6 +337,8 @@ def mistakes() -> tuple[Mistake[PoolingAttrs], ...]:
     a, x, square = PoolingAttrs, ((1, 2, 4, 5),), (2, 2)
     share = partial(a, P.MAX_AVERAGE_BLEND, square)
     return (
+        Mistake("AR206", "positions of averages", a(P.AVERAGE, square, indices_type=DataType.INT32), x),
+        Mistake("AR206", "positions that are no integers", a(P.MAX, square, indices_type=DataType.FLOAT), x),
         Mistake("AR101", "an input without an axis before those of the window", a(P.MAX, square), ((4, 5),)),
         Mistake("AR108", "a window of another number of axes than 2 or 3", a(P.MAX, (2,)), x),
         Mistake("AR108", "strides for other axes than the window's", a(P.MAX, square, (1, 1, 1)), x),
@@ -302,11 +376,15 @@ OPS = (
         "Padding is no candidate for the maximum and adds 0 to the sum; what lies behind it, where "
         "EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a window has no element that "
         "counts, the mean is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an "
-        "extension.",
+        "extension, and so are positions: once `indices_type` is set, output 1 has each maximum's place "
+        "in the plane of the last two or three axes, counted row by row: the first of equal ones, and of "
+        "NaN, and −1 for a window without elements.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,
         onnx=("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"),
+        outputs=("output", "indices"),
+        asked=lambda attrs: 1 if attrs.indices_type is None else 2,
         real_int8=lambda attrs: attrs.type is not P.MAX,
         source="operator page Pooling",
     ),

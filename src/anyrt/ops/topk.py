@@ -22,6 +22,7 @@ from anyrt.prims.build import cast, gather, transpose
 from anyrt.prims.ranked import Ranked
 
 MOST = 3840
+ALL = -1  # in place of a count
 LAST = 4  # axes, of which one may be chosen
 MAX, MIN = TopKOperation.MAX, TopKOperation.MIN
 
@@ -31,7 +32,9 @@ class TopKAttrs(Attrs):
     """Attributes of TopK."""
 
     op: TopKOperation = attr(Kind.ENUM, "whether the largest or the smallest", enum=TopKOperation)
-    k: int = attr(Kind.INT, "how many; 1 to 3840, and no more than the axis has")
+    k: int = attr(
+        Kind.INT, "how many; 1 to 3840, and no more than the axis has; -1, an extension: all, which sorts"
+    )
     axes: int = attr(Kind.AXES, "the axis along which they are found, one of the last four")
     indices_type: DataType = attr(
         Kind.ENUM, "the type of the indices, int32 or int64", DataType.INT32, enum=DataType
@@ -45,10 +48,14 @@ def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
     if attrs.indices_type not in INTS:
         got, do = f"indices of {attrs.indices_type.name}", "set indices_type to one of these"
         raise DTypeError("AR202", layer.name, got, "INT32 or INT64", do)
+    size = x.shape[axis]
+    if layer.optional(1) is None and k == ALL:
+        at = apply(Ranked(axis, size, attrs.op is MAX), x)
+        return gather(x, at, axis), cast(at, attrs.indices_type)
     got, wanted, do = f"k = {k}", f"1 to {MOST}", "ask for another number of elements"
     rules = need(layer.name, 1, Relation.LE, k, "AR132", got, wanted, do)
     rules += need(layer.name, k, Relation.LE, MOST, "AR132", got, wanted, do)
-    size, do = x.shape[axis], f"ask for no more elements than axis {axis} has"
+    do = f"ask for no more elements than axis {axis} has"
     rules += need(layer.name, k, Relation.LE, size, "AR132", got, f"at most {size}", do)
     last = x.type.rank - 1
     turned, back = _moved(x.type.rank, axis, last), _moved(x.type.rank, last, axis)
@@ -94,6 +101,7 @@ def ref(attrs: TopKAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """The beginning of all rows sorted; with Python's sort, which keeps equal ones in order."""
     x, axis = arrays[0], attrs.axes.bit_length() - 1
     k = attrs.k if len(arrays) < 2 or arrays[1] is ABSENT else int(arrays[1])
+    k = x.shape[axis] if k == ALL else k
     rows = np.moveaxis(x, axis, -1)
     at = np.zeros((*rows.shape[:-1], k), np.int64)
     for place in np.ndindex(rows.shape[:-1]):
@@ -134,6 +142,12 @@ def cases() -> tuple[Case[TopKAttrs], ...]:
         Case(k(MAX, 2, 0b10), ((3, 17), ()), (f, i32), (None, np.array(4)), own),
         Case(k(MIN, 2, 0b1, i64), ((17, 3), ()), (f, i32), (None, np.array(17)), own),
         Case(k(MAX, 3, 0b10), ((0, 17),)),
+        *(Case(k(op, ALL, 0b10), ((3, 17),), (t,), low=-9, high=9)
+          for op in (MAX, MIN) for t in (f, bf16, i64)),
+        Case(k(MIN, ALL, 0b01), ((17, 3),)),
+        Case(k(MAX, ALL, 0b10), ((2, 8),), (f,), (special,)),
+        Case(k(MAX, ALL, 0b10), ((1, 5000),)),
+        Case(k(MIN, ALL, 0b10), ((2, 0),)),
         Case(k(MAX, 1, 0b1), ((31,),)),
         Case(k(MIN, 2, 1 << 5), ((1, 2, 1, 2, 1, 3, 1, 2),)),
     )  # fmt: skip
@@ -188,7 +202,8 @@ OPS = (
         "axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index "
         "comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the "
         "place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no "
-        "more than the axis has, or the run is refused.",
+        "more than the axis has, or the run is refused. An attribute k of −1, an extension, sorts: all "
+        "elements and the permutation, of any number.",
         cases=cases,
         mistakes=mistakes,
         onnx=("TopK", "ArgMax", "ArgMin"),
