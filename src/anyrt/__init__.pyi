@@ -661,7 +661,8 @@ class IGatherLayer(ILayer):
     ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
     last axis of the indices has one index for each axis of the input, from the first on that is not
     shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
-    0. int64 indices are not narrowed; uint8 and 4-bit floats are an extension.
+    0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
+    an extension.
     """
     @property
     def mode(self) -> GatherMode:
@@ -2394,7 +2395,8 @@ class INetworkDefinition(_INetworkDefinition):
         ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
         last axis of the indices has one index for each axis of the input, from the first on that is not
         shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
-        0. int64 indices are not narrowed; uint8 and 4-bit floats are an extension.
+        0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
+        an extension.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
         indices: int32, int64
@@ -2408,7 +2410,6 @@ class INetworkDefinition(_INetworkDefinition):
         Refused when the shape is asked for, and by the build:
         AR101: an input of rank 0
         AR112: shared sizes that differ and are not 1
-        AR114: indices for an empty axis
         AR115: a result of more than 8 axes
         AR122: indices of another rank in mode ELEMENT
         AR123: indices for more axes than are not shared; indices for more axes than the input has;
@@ -2422,7 +2423,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Refused in a run:
         AR112: shared sizes that differ at run time
-        AR114: indices for an axis that is empty at run time
         AR117: indices whose last size is dynamic in mode ND
         AR123: more indices than elements beside the axis at run time
 
@@ -2437,7 +2437,8 @@ class INetworkDefinition(_INetworkDefinition):
         ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the
         last axis of the indices has one index for each axis of the input, from the first on that is not
         shared. Negative indices count from the end, also where sizes are dynamic; what is read outside is
-        0. int64 indices are not narrowed; uint8 and 4-bit floats are an extension.
+        0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
+        an extension.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
         indices: int32, int64
@@ -2451,7 +2452,6 @@ class INetworkDefinition(_INetworkDefinition):
         Refused when the shape is asked for, and by the build:
         AR101: an input of rank 0
         AR112: shared sizes that differ and are not 1
-        AR114: indices for an empty axis
         AR115: a result of more than 8 axes
         AR122: indices of another rank in mode ELEMENT
         AR123: indices for more axes than are not shared; indices for more axes than the input has;
@@ -2465,7 +2465,6 @@ class INetworkDefinition(_INetworkDefinition):
 
         Refused in a run:
         AR112: shared sizes that differ at run time
-        AR114: indices for an axis that is empty at run time
         AR117: indices whose last size is dynamic in mode ND
         AR123: more indices than elements beside the axis at run time
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from anyrt.core.dims import Dim, product
+from anyrt.core.dims import Dim, add, maximum, mul, product
 from anyrt.core.enums import DataType, GatherMode, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
@@ -22,7 +22,7 @@ from anyrt.ops._product import repeated
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import INTS, STORAGE
 from anyrt.prims.build import expand as expand_
-from anyrt.prims.build import gather, map_, reshape, scalar, slice_
+from anyrt.prims.build import gather, map_, pad, reshape, scalar, slice_
 from anyrt.prims.map import broadcast
 
 G = GatherMode
@@ -135,6 +135,9 @@ def _places(index: Value, length: Dim) -> Places:
 def _read(x: Value, places: Places, axis: int) -> Value:
     """`x` at these positions along `axis`, 0 outside; places have size 1 along axes that do not matter."""
     shape = (*x.shape[:axis], places.at.shape[axis], *x.shape[axis + 1 :])
+    missing = maximum(add(1, mul(x.shape[axis], -1)), 0)  # where the axis may be empty, there is a 0 to read
+    rank = x.type.rank
+    x = pad(x, [0] * rank, [missing if k == axis else 0 for k in range(rank)], 0.0)
     y = gather(x, expand_(places.at, shape), axis)
     return map_("select", places.inside, y, scalar(0, y))
 
@@ -278,6 +281,10 @@ def cases() -> tuple[Case[GatherAttrs], ...]:
         for mode, axis, shapes, dynamic in (
             (G.DEFAULT, 0, ((3, 0), (4,)), ()),
             (G.DEFAULT, 0, ((0, 3), (0,)), ()),
+            (G.DEFAULT, 0, ((0, 3), (2,)), ()),
+            (G.ELEMENT, 1, ((3, 0), (3, 2)), ()),
+            (G.ND, 0, ((0, 4), (3, 1)), ((0, 1), (0,))),
+            (G.ND, 0, ((2, 0, 4), (3, 2)), ((0, 1, 2), (0,))),
             (G.ELEMENT, 1, ((3, 4), (3, 0)), ()),
             (G.ELEMENT, 1, ((3, 4), (0, 2)), ()),
             (G.ND, 0, ((0, 4), (0, 2)), ((0, 1), (0,))),
@@ -325,9 +332,6 @@ def mistakes() -> tuple[Mistake[GatherAttrs], ...]:
         Mistake("AR123", "shared sizes that differ in mode ND", g(G.ND, 0, 1), (x, (2, 1)), types),
         Mistake("AR117", "indices whose last size is dynamic in mode ND", g(G.ND), (x, (2, 1)), types,
                 dynamic=True),
-        Mistake("AR114", "indices for an empty axis", g(), ((0, 4), at), types),
-        Mistake("AR114", "indices for an axis that is empty at run time", g(), ((0, 4), at), types,
-                dynamic=True),
         Mistake("AR115", "a result of more than 8 axes", g(), ((2,) * 5, (2,) * 5), types),
         Mistake("AR202", "indices that are no integers", g(), (x, at), (f, f)),
         Mistake("AR202", "a type that Gather does not take", g(), (x, at), (DataType.E8M0, i32)),
@@ -359,7 +363,8 @@ OPS = (
         doc="Elements of the input where the indices say. DEFAULT: the axis becomes those of the indices. "
         "ELEMENT: the output has the shape of the indices, each of which counts along the axis. ND: the last "
         "axis of the indices has one index for each axis of the input, from the first on that is not shared. "
-        "Negative indices count from the end, also where sizes are dynamic; what is read outside is 0. "
+        "Negative indices count from the end, also where sizes are dynamic; what is read outside is 0, also "
+        "along an axis without elements. "
         "int64 indices are not narrowed; uint8 and 4-bit floats are an extension.",
         cases=cases,
         mistakes=mistakes,
