@@ -947,6 +947,20 @@ class IMoELayer(ILayer):
         Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
 
+class INonZeroLayer(ILayer):
+    """The indices of elements that are not zero, in row-major order: a row for each dimension of the
+    input, a column for each such element. How many there are depends on the data: it is known when a
+    run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all
+    elements of the input (`get_max_output_size`), and layers behind it compute with as many as were
+    found. A NaN is not zero; of an input of rank 0 the output has no rows.
+    """
+    @property
+    def indices_type(self) -> DataType:
+        """the type of the indices, int32 or int64"""
+
+    @indices_type.setter
+    def indices_type(self, value: DataType) -> None: ...
+
 class INormalizationLayer(ILayer):
     """(x − mean) / sqrt(variance + epsilon) · scale + bias, with the population variance over the axes,
     or over each group of channels and all later axes. Scale and bias broadcast to the input; with
@@ -2689,6 +2703,28 @@ class INetworkDefinition(_INetworkDefinition):
             layer.set_gated_weights(up, up, down, trt.MoEActType.SILU)
 
         As in TensorRT 10.16 (operator page MoE; from 10.16).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_non_zero(self, input: ITensor, indices_type: DataType = DataType.INT32) -> INonZeroLayer:
+        """The indices of elements that are not zero, in row-major order: a row for each dimension of the
+        input, a column for each such element. How many there are depends on the data: it is known when a
+        run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all
+        elements of the input (`get_max_output_size`), and layers behind it compute with as many as were
+        found. A NaN is not zero; of an input of rank 0 the output has no rows.
+
+        input: float32, float16, int8, int32, bool, uint8, bfloat16, int64
+        indices_type: the type of the indices, int32 or int64
+
+        The new INonZeroLayer; shape and type of its output answer at once. AR403 refuses a tensor of
+        another network; an argument of the wrong class is a TypeError (AR311).
+
+        Refused when the shape is asked for, and by the build:
+        AR202: a type that NonZero does not take; indices that are no integers
+
+            layer = network.add_non_zero(x, trt.int64)
+
+        As in TensorRT 10.16 (operator page NonZero; indices_type from 10.14).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -406,6 +406,9 @@ CASES = {
     ("IPoolingLayer", "padding_mode"): (
         *(ROW, averages(stride_nd=(1, 2)), trt.PaddingMode.SAME_LOWER, [[[2]]], [[[1, 4]]]),
     ),
+    ("INonZeroLayer", "indices_type"): (
+        *(PAIR, lambda net, x: net.add_non_zero(x), trt.DataType.INT64, [[0, 1]], [[0, 1]]),
+    ),
     ("IPoolingLayer", "pre_padding"): (ROW, averages(), (0, 1), [[[2, 4]]], [[[1, 2, 4]]]),
     ("IPoolingLayer", "post_padding"): (ROW, averages(), (0, 1), [[[2, 4]]], [[[2, 4, 5]]]),
     ("IPoolingLayer", "padding_nd"): (ROW, averages(), (0, 1), [[[2, 4]]], [[[1, 2, 4, 5]]]),

@@ -94,7 +94,7 @@ def pool(_own_cache):
 
 def request_of(run, checked=False):
     """The request that the API would make of the case's graph: exactly its sizes are allowed."""
-    followed = {s.tensor for s in run.graph.symbols if s.is_value}
+    followed = {s.tensor for s in run.graph.symbols if s.is_value and s.sym.most is None}
     inputs = [Binding(n, True, v.dtype, v.shape, n in followed) for n, v in run.graph.inputs]
     outputs = [Binding(n, False, v.dtype, v.shape) for n, v in run.graph.outputs]
     fixed = [(n, False, run.feeds[n].shape) for n, _ in run.graph.inputs]
@@ -116,7 +116,8 @@ class Block:
         return (self.bytes[:STRIP] == 0xA5).all() and (self.bytes[-STRIP:] == 0xA5).all()
 
     def array(self, dtype, shape):
-        raw, count = self.bytes[STRIP:-STRIP].copy(), int(np.prod(shape))
+        count = int(np.prod(shape))
+        raw = self.bytes[STRIP : STRIP + storage_bytes(dtype, count)].copy()
         return (unpack4(raw, count, dtype) if is_packed(dtype) else raw.view(numpy_dtype(dtype))).reshape(
             shape
         )
@@ -132,11 +133,12 @@ def run_natively(run, pool, checked=False):
         blocks[name] = Block(data.reshape(-1).view(np.uint8))
         context.set_shape(name, run.feeds[name].shape)
         context.set_address(name, blocks[name].address)
-    shapes = {name: context.shape(name) for name, _ in run.graph.outputs}
-    for name, value in run.graph.outputs:
-        blocks[name] = Block(np.zeros(storage_bytes(value.dtype, int(np.prod(shapes[name]))), np.uint8))
+    room = dict(zip((b.name for b in file.plan.bindings), context.resolve().nbytes, strict=True))
+    for name, _ in run.graph.outputs:
+        blocks[name] = Block(np.zeros(room[name], np.uint8))
         context.set_address(name, blocks[name].address)
     context.run()
+    shapes = {name: context.shape(name) for name, _ in run.graph.outputs}
     assert all(b.is_whole() for b in blocks.values())
     return {name: blocks[name].array(v.dtype, shapes[name]) for name, v in run.graph.outputs}
 

@@ -18,7 +18,7 @@ class DebugTensors:
 
     def __init__(self, context: Context, marks: Marks) -> None:
         self._context = context
-        self._hidden = marks.hidden
+        self._hidden = tuple(n for n in marks.hidden if not context.bound_address(n))
         self._unfused = marks.unfused
         self.any = bool(marks.debug or marks.unfused)
         self._memory: dict[str, NDArray[np.uint8]] = {}

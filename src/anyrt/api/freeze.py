@@ -16,10 +16,13 @@ from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.request import BuildRequest, Settings
+from anyrt.core.counts import counts
 from anyrt.core.enums import Severity, TensorFormat, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
+from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.symbolic import known
+from anyrt.passes.found_sizes import with_conditions
 from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
@@ -50,7 +53,7 @@ def freeze(
     held = _held(network, expansion, [t for t in outputs if t in marked], names)
     _check_inside(network, expansion, outputs)
     formats = _formats(network, expansion, outputs)
-    graph = Graph(
+    plain = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
         tuple((t._name, held.get(t) or expansion.value(t)) for t in outputs),
         names,
@@ -62,13 +65,17 @@ def freeze(
         },
         tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
     )
+    others = (v for layer in network._layers for v in expansion.values(layer))
+    graph = with_conditions(counted(plain, others), next(iter(held))._name)
+    tells = (Binding(name, False, v.dtype, v.shape) for name, v in graph.outputs[len(outputs) :])
     return BuildRequest(
         name=network.name,
         graph=with_formats(graph, {n: f for n, f in formats.items() if f is not TensorFormat.LINEAR}),
         profiles=ranges,
         settings=settings,
-        bindings=tuple(
-            _binding(t, expansion.value(t), formats[t._name]) for t in (*network._inputs, *outputs)
+        bindings=(
+            *(_binding(t, expansion.value(t), formats[t._name]) for t in (*network._inputs, *outputs)),
+            *tells,
         ),
         layers=tuple(_layers(network, expansion, outputs)),
         log=network._channel.log,
@@ -233,6 +240,8 @@ def _marks(network: INetworkDefinition, expansion: Expansion, tensor: ITensor) -
     asked = tensor in network._shape_outputs
     if asked or (shown and tensor.is_shape_tensor and len(value.shape) <= 1):
         elements = known(value)
+        if elements is not None and any(map(counts, elements.reshape(-1).tolist())):
+            elements = None
         if elements is not None and (asked or elements.size <= MANY_SIZES):
             yield VALUES, print_values(tensor._name, elements.reshape(-1).tolist())
         elif asked:

@@ -34,8 +34,8 @@ MAX_ELEMENTS: Final = 1 << 16
 class Marks:
     """`debug`: tensors that a listener may see. `unfused`: tensors stored in any case, seen on demand.
 
-    `hidden`: those of both that are no outputs otherwise. `values`: the elements of outputs that are computed
-    while shapes are inferred."""
+    `hidden`: those of both that are no outputs otherwise, and what tells sizes that data decide. `values`:
+    the elements of outputs that are computed while shapes are inferred."""
 
     debug: tuple[str, ...]
     unfused: tuple[str, ...]
@@ -70,7 +70,8 @@ def marks_of(plan: Plan) -> Marks:
     known = tuple(v for v in values if v[0] in outputs)
     for name, elements in known:
         _check_count(outputs[name], len(elements))
-    return Marks((*shown, *hidden), unfused, (*hidden, *unfused), known)
+    counted = (s.tensor for s in plan.symbols if s.most is not None)
+    return Marks((*shown, *hidden), unfused, tuple(dict.fromkeys((*hidden, *unfused, *counted))), known)
 
 
 def _check_count(binding: Binding, count: int) -> None:

@@ -25,9 +25,7 @@ Port = tuple[str, bool, DataType, tuple[Dim, ...]]
 
 def symbol_records(graph: Graph) -> tuple[SymbolRecord, ...]:
     """The dynamic sizes of a graph as a plan lists them."""
-    return tuple(
-        SymbolRecord(s.sym.name, s.tensor, s.axis, s.is_value, s.sym.lo, s.sym.hi) for s in graph.symbols
-    )
+    return tuple(SymbolRecord.of(s.sym, s.tensor, s.axis, s.is_value) for s in graph.symbols)
 
 
 def conditions(layers: Iterable[LayerRecord], *graphs: Graph) -> tuple[Requirement, ...]:
@@ -53,7 +51,8 @@ def check_agreement(plan: Plan, graph: Graph) -> None:
     _check_bindings(plan.bindings, graph)
     _check_updates(plan, graph)
     for profile in plan.profiles or ((),):
-        missing = {(s.tensor, s.is_value) for s in plan.symbols} - {(r.tensor, r.is_values) for r in profile}
+        given = {(s.tensor, s.is_value) for s in plan.symbols if s.most is None}
+        missing = given - {(r.tensor, r.is_values) for r in profile}
         for tensor, is_value in sorted(missing):
             what = "values" if is_value else "shapes"
             got = f"a profile without {what} of {tensor!r}"

@@ -40,6 +40,7 @@ from anyrt.compiler.report import build_report, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify, Winograd
 from anyrt.compiler.tune import Tuned, tune
 from anyrt.compiler.verify import Mismatch, groups_failed, verify
+from anyrt.core.counts import at_most
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
@@ -141,11 +142,11 @@ def _machine(target: processors.Processor) -> Machine:
 
 
 def plan_sizes(plan: Plan, point: Point, profile: int = 0) -> dict[str, int]:
-    """The value of every size symbol at a corner of a profile."""
-    if not plan.profiles:
-        return {}
-    corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in plan.profiles[profile]}
-    return {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols}
+    """The value of every size symbol at a corner of a profile; the most of those that data decide."""
+    ranges = plan.profiles[profile] if plan.profiles else ()
+    corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in ranges}
+    given = {s.name: corners[s.tensor, s.is_value][s.axis] for s in plan.symbols if s.most is None}
+    return at_most(given, (s.sym for s in plan.symbols))
 
 
 def _compile_plan(file: PlanFile, warn: Warn, progress: Progress) -> Compiled:
@@ -288,7 +289,7 @@ class _Build:
 
     def _passed(self, graph: Graph) -> Graph:
         settings = self.request.settings
-        sizes = self.request.sizes(0, Point.OPT) if self.request.profiles else {}
+        sizes = self.request.sizes(0, Point.OPT)
         usual = with_tiles(settings.winograd.tiles, settings.winograd is not Winograd.AUTO, sizes)
         for step in usual if self.request.passes is None else self.request.passes:
             graph = step.run(graph, settings.round_layers)
@@ -338,8 +339,11 @@ class _Build:
         ]
         if not points:
             return tuned, frozenset()
-        profiles = range(len(self.request.profiles))
-        corners = [self.request.sizes(p, at) for p in profiles for at in points] or [{}]
+        profiles, points = (
+            range(len(self.request.profiles) or 1),
+            points if self.request.profiles else points[:1],
+        )
+        corners = [self.request.sizes(p, at) for p in profiles for at in points]
         corners = [sizes for sizes in corners if _allowed(needs, sizes)]
         if not corners:
             line = "nothing was verified: the network can run at no corner of a profile"
@@ -363,7 +367,7 @@ class _Build:
         limit = self.request.settings.memory_limit
         if limit is None:
             return
-        corners = [self.request.sizes(p, Point.MAX) for p in range(len(self.request.profiles))] or [{}]
+        corners = [self.request.sizes(p, Point.MAX) for p in range(max(1, len(self.request.profiles)))]
         threads = self.request.settings.num_threads or default_threads()
         needed = max(align(s.of(arena)) + threads * align(s.of(scratch)) for s in map(Sizes, corners))
         if needed > limit:
@@ -393,7 +397,7 @@ class _Source:
 
     def sizes(self) -> Sizes:
         """What the engine should be best at."""
-        return Sizes(self.request.sizes(0, Point.OPT) if self.request.profiles else {})
+        return Sizes(self.request.sizes(0, Point.OPT))
 
     def lower(self, machine: Machine) -> partial[native.Lowered]:
         """What schedules the graph for a machine."""

@@ -5,7 +5,7 @@ compiled = compile_lowered(lower(graph, blobs, sizes), target)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -14,11 +14,14 @@ from anyrt.backends.cpu import target as cpu
 from anyrt.backends.cpu.objects import Store, Told
 from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
+from anyrt.core.counts import at_most, counts, highest
 from anyrt.core.dims import Dim, add, maximum, mul
+from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Guarded, Module, Step, Turns, Ways
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
@@ -68,6 +71,7 @@ def lower(
     `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
     same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
     for every version, and what it raises ends the work. `checked`: kernels check every access."""
+    sizes = Sizes(at_most(sizes.values, (s.sym for s in graph.symbols)))
     tables, made, arenas, number = Tables(), [], [], 0
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -83,6 +87,7 @@ def lower(
     read = [b for s in made for x in s.everywhere for b in x.call.buffers if b.space is Space.TABLE]
     tables.read = {b.offset for b in read}
     fills = tables.kernels()
+    _check_known(fills)
     schedules = labelled(made, [k.name for k in fills])
     guarded = [Guarded(v.guard, _steps(s)) for v, s in zip(kinds, schedules, strict=True)]
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
@@ -92,6 +97,15 @@ def lower(
     for kernel in module.distinct:
         assert_kernel(kernel)
     return Lowered(graph, machine, schedules, module, reduce(maximum, (a.bytes for a in arenas)))
+
+
+def _check_known(fills: Sequence[Kernel]) -> None:
+    """Tables are filled before a run, which may find out sizes."""
+    for kernel in fills:
+        size = kernel.var.extent or 0
+        if counts(size):
+            got, do = f"a resize between sizes that depend on data ({size})", "resize before such a layer"
+            raise NotSupportedError("AR901", "taps", got, "sizes that follow from those of inputs", do)
 
 
 def _steps(schedule: Schedule) -> list[Step]:
@@ -200,7 +214,7 @@ def _fences(module: Module) -> tuple[Fence, ...]:
 
 def scratch_bytes(lowered: Lowered) -> Dim:
     """An upper bound of what a thread needs: the largest of fixed sizes plus every symbolic one."""
-    sizes = [k.scratch for k in lowered.module.distinct]
+    sizes = [highest(k.scratch) for k in lowered.module.distinct]
     fixed = max((s for s in sizes if isinstance(s, int)), default=0)
     total: Dim = fixed
     for size in {s for s in sizes if not isinstance(s, int)}:

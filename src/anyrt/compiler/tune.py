@@ -64,7 +64,7 @@ def tune(
 ) -> Tuned:
     """The fastest of several variants of each kernel. `check` is called between runs, `done` with its number
     after each kernel: what they raise stops the measuring."""
-    sizes = Sizes(request.sizes(0, Point.OPT) if request.profiles else {})
+    sizes = Sizes(request.sizes(0, Point.OPT))
     ends = (*lowered.graph.inputs, *lowered.graph.outputs)
     needed = sum(storage_bytes(v.dtype, sizes.volume(v)) for _, v in ends) + sizes.of(lowered.arena_bytes)
     if needed > ROOM:

@@ -25,11 +25,14 @@ from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, st
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
 from anyrt.compiler.trial import Loaded, Trial, load
+from anyrt.core.counts import at_most
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import DataType
+from anyrt.core.requirement import FINE
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Nested
+from anyrt.ir.counted import mentioned
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
@@ -101,7 +104,8 @@ def verify(
     with progress.counted(COMPILING) as told:
         loaded = load(lowered, target, told)
     found: dict[str, Mismatch] = {}
-    checks = [_Check(loaded, sizes, seed) for sizes in sizes_list]
+    syms = [s.sym for s in lowered.graph.symbols]
+    checks = [_Check(loaded, at_most(sizes, syms), seed) for sizes in sizes_list]
     total, done = sum(len([*c.schedule.everywhere]) for c in checks), 0
     with progress.counted(VERIFYING) as told:
         told(0, total)
@@ -148,7 +152,7 @@ class _Check:
     """One run through the kernels of the version that serves `sizes`."""
 
     loaded: Loaded
-    sizes: Mapping[str, int]
+    sizes: dict[str, int]  # of what data decide the most, until it is found
     seed: int
 
     def run(self) -> Iterator[tuple[int, list[Mismatch]]]:
@@ -168,6 +172,8 @@ class _Check:
                     yield from self._part(body, numbers)
                 continue
             yield len(steps), self._step(schedule, steps, held, numbers)
+            if any(int(held[v]) != FINE for v in self._fitting if v in held):
+                return
 
     def _step(
         self,
@@ -189,7 +195,17 @@ class _Check:
         for buffer, value in made.items():
             found += self._compare(schedule, launches, buffer, value, references[value])
             held[value] = cast(references[value].array, value.dtype)
+            if value.op.tells is not None:
+                self.sizes[value.op.tells.name] = int(held[value])
         return [*found, *self._overrun(schedule, launches)]
+
+    @cached_property
+    def _fitting(self) -> frozenset[Value]:
+        """What is judged of sizes that data decide: where the random data decide what does not fit, a run
+        would end."""
+        every = walk(v for _, v in self.schedule.graph.outputs)
+        judged = {v.args[-1] for v in every if v.op.asserts is not None}
+        return frozenset(v for v in judged if mentioned(walk((v,))))
 
     @cached_property
     def trial(self) -> Trial:

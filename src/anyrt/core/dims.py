@@ -73,8 +73,8 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Sym(Arithmetic):
-    """A named integer: a dynamic dimension (`lo` … `hi`), a loop variable (0 … `extent` − 1) or a value
-    that a kernel computes (`source`, opaque here)."""
+    """A named integer: a dynamic dimension (`lo` … `hi`, 0 … `most` where data decide it), a loop variable
+    (0 … `extent` − 1) or a value that a kernel computes (`source`, opaque here)."""
 
     name: str
     lo: int = 0
@@ -82,6 +82,7 @@ class Sym(Arithmetic):
     extent: Dim | None = None
     source: object = None
     needs: tuple[Sym, ...] = ()
+    most: Dim | None = None
     key: str = field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
@@ -497,12 +498,13 @@ def _never_negative(x: Dim) -> bool:
         return True
     for m, _ in _terms(x):
         for atom in m:
-            if isinstance(atom, Sym) and atom.extent is not None and (split := linear(x, atom)) is not None:
+            last = (add(atom.extent, -1) if atom.extent else atom.most) if isinstance(atom, Sym) else None
+            if isinstance(atom, Sym) and last is not None and (split := linear(x, atom)) is not None:
                 coefficient, rest = split
                 if bounds(coefficient)[0] >= 0:
                     return _never_negative(rest)
                 if bounds(coefficient)[1] <= 0:
-                    return _never_negative(add(rest, mul(coefficient, add(atom.extent, -1))))
+                    return _never_negative(add(rest, mul(coefficient, last)))
     for m, c in _terms(x):
         if (least := _least(m, c)) is not None:
             rest = add(x, Expr(((m, -c),)))

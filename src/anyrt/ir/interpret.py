@@ -11,6 +11,7 @@ from anyrt.core.dims import as_symbol, evaluate
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
 from anyrt.ir.attributes import with_sizes
+from anyrt.ir.counted import told
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
@@ -43,10 +44,12 @@ def run_region(region: Graph, args: tuple[Array, ...]) -> tuple[Array, ...]:
 
 def _outputs(graph: Graph, args: tuple[Array, ...], sizes: Mapping[str, int]) -> tuple[Array, ...]:
     arrays = {value: array for (_, value), array in zip(graph.inputs, args, strict=True)}
-    for value in walk(v for _, v in graph.outputs):
+    for value in walk((*(v for _, v in told(graph)), *(v for _, v in graph.outputs))):
         if value not in arrays:
             made = _results(value.node, tuple(arrays[a] for a in value.args), sizes)
             arrays |= {Value(value.node, k): array for k, array in enumerate(made)}
+            if value.op.tells is not None:
+                sizes = {**sizes, value.op.tells.name: int(made[0])}
     return tuple(arrays[v] for _, v in graph.outputs)
 
 

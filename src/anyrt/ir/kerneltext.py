@@ -44,7 +44,7 @@ from anyrt.ir.kernel import (
     Store,
     operands,
 )
-from anyrt.ir.text import symbol_text
+from anyrt.ir.text import in_order, size_text, symbol_text
 from anyrt.ir.visit import held, statements
 
 MAX_NESTED: Final = 8  # deeper expressions get names
@@ -60,8 +60,8 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
     own = {b for b in buffers if names[b.name] > 1}
     own |= {b for b in buffers if b.addresses is not None and own & {b.addresses.starts, b.addresses.offsets}}
     placed = {s for b in buffers for s in symbols(b.size) | symbols(b.offset) | symbols(b.nontemporal)}
-    sizes = sorted(placed.union(*(p.sizes for p in parts)), key=lambda s: s.name)
-    lines = [f"symbol {symbol_text(s)}" for s in sizes]
+    sizes = in_order(placed.union(*(p.sizes for p in parts)))
+    lines = [f"symbol {size_text(s)}" for s in sizes]
     lines += _declared(buffers - own)
     last: dict[str, Buffer] = {}  # of several of one name
     for part, text in zip(parts, texts, strict=True):

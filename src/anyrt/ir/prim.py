@@ -100,6 +100,11 @@ class Prim(ABC):
         return None
 
     @property
+    def tells(self) -> Sym | None:
+        """The size that its result, an int64 number, is from then on (core/counts.py)."""
+        return None
+
+    @property
     def regions(self) -> tuple[Graph, ...]:
         """The graphs among its attributes; `ref` runs them with `interpret.run_region`."""
         return ()

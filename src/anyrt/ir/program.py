@@ -30,7 +30,7 @@ from anyrt.core.requirement import Assertion
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.statements import buffers_in_order
-from anyrt.ir.text import symbol_text
+from anyrt.ir.text import size_text
 from anyrt.ir.visit import Rewrite
 
 
@@ -46,13 +46,15 @@ class Finding:
 class Call:
     """`kernel` under a name of its own, on the buffers that `binds` puts in place of its own, from the
     elements on that `first` says, where it is not the first one. `finds`: what its result, a number, says of
-    a condition on data; the run ends where that does not hold."""
+    a condition on data; the run ends where that does not hold. `tells`: sizes that its results, numbers, are
+    from then on."""
 
     kernel: Kernel
     name: str
     binds: Mapping[Buffer, Buffer] = field(default_factory=dict)
     first: Mapping[Buffer, Dim] = field(default_factory=dict)
     finds: Finding | None = None
+    tells: tuple[tuple[Sym, Buffer], ...] = ()
 
     @property
     def bound(self) -> Kernel:
@@ -175,7 +177,7 @@ def print_module(module: Module) -> str:
 def _lines(module: Module) -> Iterator[str]:
     if module.symbols:
         yield "sizes:"
-        yield from (f"  {symbol_text(s)}" for s in module.symbols)
+        yield from (f"  {size_text(s)}" for s in module.symbols)
     buffers = dict.fromkeys(b for c in (*module.fills, *module.calls) for b in c.buffers)
     if buffers:
         yield "memory:"
@@ -220,4 +222,5 @@ def print_call(call: Call) -> str:
         if b.space is not Space.SCRATCH
     )
     judged = "" if call.finds is None else f", or {call.finds.assertion.code}"
-    return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}{judged}"
+    told = "".join(f", gives {sym}" for sym, _ in call.tells)
+    return f"  {call.name}({names}) over {print_dim(call.kernel.var.extent or 0)}{judged}{told}"

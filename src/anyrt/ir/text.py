@@ -23,11 +23,12 @@ import enum
 import json
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from textwrap import indent
 from typing import Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from anyrt.core.counts import named
 from anyrt.core.dims import INF, Expr, Sym, symbols
 from anyrt.core.dimtext import Reader, print_dim, print_name
 from anyrt.core.enums import DataType
@@ -57,7 +58,7 @@ def print_graph(graph: Graph, words: Vocabulary) -> str:
     """`graph` as text; every blob in it has a name in `words`."""
     show = _Printer(words)
     lines = show.statements(graph)
-    sizes = [f"symbol {symbol_text(s)}" for s in sorted(show.sizes, key=lambda s: s.name)]
+    sizes = [f"symbol {size_text(s)}" for s in in_order(show.sizes)]
     return "\n".join([*sizes, *lines]) + "\n"
 
 
@@ -70,6 +71,17 @@ def _named(node: Node, name: str) -> Iterator[tuple[Value, str]]:
 def symbol_text(s: Sym) -> str:
     """A symbol's name and range."""
     return f"{print_name(s.name)} {s.lo}..{'' if s.hi == INF else s.hi}"
+
+
+def size_text(s: Sym) -> str:
+    """The same of a size; what data decide has an upper bound."""
+    return symbol_text(s) if s.most is None else f"{symbol_text(s)} most {print_dim(s.most)}"
+
+
+def in_order(sizes: Iterable[Sym]) -> list[Sym]:
+    """Sizes, with those that their upper bounds mention, which come first."""
+    found = {s: -1 if s.most is None else len(named(s.most)) for size in sizes for s in named(size)}
+    return sorted(found, key=lambda s: (found[s], s.name))
 
 
 class _Printer:
@@ -162,7 +174,7 @@ def read_symbol(reader: Reader) -> Sym:
     hi = reader.integer() if reader.next.isdecimal() else INF
     if not -INF <= lo <= hi <= INF:
         raise PlanError("AR605", place, got=f"the range {lo}..{hi} of {name!r}", wanted="low <= high")
-    return Sym(name, lo, hi)
+    return Sym(name, lo, hi, most=reader.dim() if reader.skip("most") else None)
 
 
 class _Parser:

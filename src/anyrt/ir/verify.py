@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from anyrt.core.errors import AnyrtError, CompileError
+from anyrt.ir.counted import told
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.kernelrules import kernel_faults
@@ -61,7 +62,7 @@ def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
     if not graph.outputs:
         yield "no outputs"
     for symbol in graph.symbols:
-        if symbol.tensor not in {name for name, _ in graph.inputs}:
+        if symbol.tensor not in {name for name, _ in graph.inputs} and symbol.sym not in dict(told(graph)):
             yield f"symbol {symbol.sym} is read off {symbol.tensor!r}, which is no input"
     yield from _update_faults(graph)
 

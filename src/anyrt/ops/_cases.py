@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.dtype import cast, is_float, is_integer, numpy_dtype
 from anyrt.core.enums import DataType
+from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Symbol, Value
 from anyrt.ir.reference import widen
 from anyrt.ops import ALL_OPS
@@ -116,7 +117,7 @@ def case_graph(
     scales, out_scale = (isinstance(case, Case) and case.int8) or ((), None)
     outputs = expand_layer(op, Layer("layer", case.attrs, tuple(values)), scales, out_scale)
     named = tuple((f"y{j}", v) for j, v in enumerate(outputs))
-    return Graph(tuple(inputs), named, symbols=tuple(symbols)), sizes
+    return counted(Graph(tuple(inputs), named, symbols=tuple(symbols)), outputs), sizes
 
 
 def operands(op: AnyOp, case: AnyCase | AnyMistake) -> tuple[Array, ...]:
@@ -189,7 +190,8 @@ def differences(run: Run, outputs: Mapping[str, Array]) -> list[str]:
     the case tolerates nothing."""
     lines = []
     slack = run.slack or (0.0,) * len(run.expected)
-    for (name, value), want, more in zip(run.graph.outputs, run.expected, slack, strict=True):
+    outputs_of = run.graph.outputs[: len(run.expected)]  # behind them is what tells sizes
+    for (name, value), want, more in zip(outputs_of, run.expected, slack, strict=True):
         got = outputs[name]
         if got.shape != want.shape or got.dtype != numpy_dtype(value.dtype):
             lines.append(f"{name}: {got.dtype}{got.shape} instead of {want.dtype}{want.shape} ({value.type})")

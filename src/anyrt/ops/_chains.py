@@ -15,10 +15,13 @@ from random import Random
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import Dim, Sym, as_symbol
+from anyrt.core.dims import symbols as symbols_of
 from anyrt.core.dtype import cast, is_float
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError
+from anyrt.core.requirement import Requirement
+from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Symbol, Value, walk
 from anyrt.ir.interpret import interpret
 from anyrt.ir.prim import Array
@@ -55,6 +58,7 @@ def joined(chains: Sequence[Chain]) -> Run:
         tuple((c.name, c.y) for c in chains),
         symbols=tuple(s for c in chains for s in c.symbols),
     )
+    graph = counted(graph)
     sizes = {s.sym.name: c.fed.shape[s.axis] for c in chains for s in c.symbols}
     expected, types = tuple(c.expected for c in chains), tuple(c.y.dtype for c in chains)
     feeds, slack = {c.name: c.fed for c in chains}, tuple(c.slack for c in chains)
@@ -86,9 +90,10 @@ def _grown(name: str, ops: Sequence[AnyOp], random: Random, dynamic: bool) -> Ch
     named = {s.axis: s.sym.dim for s in symbols}
     shape: tuple[Dim, ...] = tuple(named.get(k, n) for k, n in enumerate(held.shape))
     x = value = param(name, shape, dtype)
-    made, told, slack = [held], [], 0.0
+    made, told, slack = [held], list[str](), 0.0
     for op in ops:
-        value, answer, layer, own = _step(op, value, made[-1], sizes, random)
+        value, answer, layer, own = _step(op, f"{name}{len(told)}", value, made[-1], sizes, random)
+        sizes |= _decided(value, answer)
         made.append(widen(cast(answer, value.dtype), value.dtype))
         told.append(layer)
         slack = max(slack, own)
@@ -96,12 +101,24 @@ def _grown(name: str, ops: Sequence[AnyOp], random: Random, dynamic: bool) -> Ch
         raise Unfit
     fed, layers = cast(held, dtype), f"{dtype.name}{held.shape} {told}"
     with np.errstate(all="ignore"):  # conditions on data that do not hold are raised
-        interpret(Graph(((name, x),), ((name, value),), symbols=symbols), {name: fed}, sizes)
+        interpret(counted(Graph(((name, x),), ((name, value),), symbols=symbols)), {name: fed}, sizes)
     return Chain(name, x, value, symbols, fed, made[-1], layers, slack)
 
 
+def _holds(rule: Requirement, sizes: Mapping[str, int]) -> bool:
+    """False, too, where data decide that inside a layer."""
+    known = {s.name for s in symbols_of(rule.left) | symbols_of(rule.right)}
+    return known <= sizes.keys() and rule.holds(sizes)
+
+
+def _decided(value: Value, answer: Array) -> dict[str, int]:
+    """Sizes that data have decided."""
+    pairs = zip(map(as_symbol, value.shape), answer.shape, strict=True)
+    return {sym.name: n for sym, n in pairs if sym is not None and sym.most is not None}
+
+
 def _step(
-    op: AnyOp, value: Value, held: Array, sizes: Mapping[str, int], random: Random
+    op: AnyOp, name: str, value: Value, held: Array, sizes: Mapping[str, int], random: Random
 ) -> tuple[Value, Array, str, float]:
     """One more layer: its value, what the reference gives, what it is, and what it may differ."""
     case, place, arrays = _pick(op, held.ndim, value.dtype, random)
@@ -113,9 +130,9 @@ def _step(
     given[place] = held
     values = [None if a is ABSENT else const(a, dtype_of(case, k)) for k, a in enumerate(given)]
     values[place] = value
-    after = expand_layer(op, Layer("layer", attrs, tuple(values)))[0]
+    after = expand_layer(op, Layer(name, attrs, tuple(values)))[0]
     rules = (r for v in walk([after]) for r in v.op.requires(tuple(a.type for a in v.args), "layer"))
-    if not all(r.holds(sizes) for r in rules):
+    if not all(_holds(r, sizes) for r in rules):
         raise Unfit
     with np.errstate(all="ignore"):
         answer = op.ref(attrs, tuple(given))[0]

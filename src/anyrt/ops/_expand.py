@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anyrt.core.counts import highest
 from anyrt.core.dims import always_le, product
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType
@@ -94,7 +95,7 @@ def _check_operands(op: Op[A], layer: Layer[A]) -> None:
         if allowed.same_as is not None:
             _check_same_type(layer.name, layer.input(allowed.same_as), value, i, allowed.same_as)
     for value in filter(None, layer.inputs):
-        volume = product(value.shape)
+        volume = highest(product(value.shape))
         if isinstance(volume, int) and volume > op.volume_limit:
             raise ShapeError(
                 "AR111", layer.name, f"{volume} elements", f"at most {op.volume_limit}", "split the tensor"
@@ -114,7 +115,7 @@ def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Va
     out = []
     for value in outputs:
         check_rank(layer.name, value.shape)
-        volume = product(value.shape)
+        volume = highest(product(value.shape))
         if any(always_le(volume, size) for size in given):
             out.append(value)
             continue

@@ -93,6 +93,8 @@ def _counts(value: Value) -> bool:
 
 
 def _is_static(value: Value) -> bool:
+    if value.op.tells is not None:  # a run reads it from memory
+        return False
     return all(isinstance(d, int) for d in value.shape) and next(open_sizes(value.op), None) is None
 
 

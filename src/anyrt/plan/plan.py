@@ -85,7 +85,8 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class SymbolRecord:
-    """A dynamic size: dimension `axis` of the input `tensor`, or (`is_value`) its element `axis`."""
+    """A dynamic size: dimension `axis` of the input `tensor`, or (`is_value`) its element `axis`. What data
+    decide is the number in an output, `most` at most."""
 
     name: str
     tensor: str
@@ -93,11 +94,17 @@ class SymbolRecord:
     is_value: bool
     lo: int
     hi: int
+    most: Dim | None = None
 
     @property
     def sym(self) -> Sym:
         """The symbol as it stands in sizes."""
-        return Sym(self.name, self.lo, self.hi)
+        return Sym(self.name, self.lo, self.hi, most=self.most)
+
+    @staticmethod
+    def of(sym: Sym, tensor: str, axis: int, is_value: bool) -> SymbolRecord:
+        """A symbol with where its value comes from."""
+        return SymbolRecord(sym.name, tensor, axis, is_value, sym.lo, sym.hi, sym.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +181,7 @@ class Plan:
             "name": self.name,
             "graph": self.graph_text,
             "blobs": [[b.name, short_name(b.dtype), b.count] for b in self.blobs],
-            "symbols": [[s.name, s.tensor, s.axis, s.is_value, s.lo, s.hi] for s in self.symbols],
+            "symbols": [_print_symbol(s) for s in self.symbols],
             "bindings": [_print_binding(b) for b in self.bindings],
             "requirements": [
                 [print_dim(r.left), r.relation.value, print_dim(r.right), r.code, r.where, r.do]
@@ -195,6 +202,11 @@ def _is_update(output: Binding, source: Binding) -> bool:
     return same and source.is_input and not output.is_input
 
 
+def _print_symbol(s: SymbolRecord) -> Json:
+    upper: list[Json] = [] if s.most is None else [print_dim(s.most)]
+    return [s.name, s.tensor, s.axis, s.is_value, s.lo, s.hi, *upper]
+
+
 def _print_binding(b: Binding) -> Json:
     shape: list[Json] = [print_dim(d) for d in b.shape]
     flags: list[Json] = [b.is_input, b.is_shape, b.is_host]
@@ -209,15 +221,18 @@ def parse_plan(header: Reader) -> Plan:
     """The plan that `as_json` wrote, each value checked; PlanError names the field."""
     name, graph, blobs, symbols, bindings, requirements, profiles, *rest = header.fields(*_FIELDS)
     settings, layers, report, _ = rest
-    records = _list(symbols, MAX_SYMBOLS, _parse_symbol)
-    _distinct(symbols, [s.name for s in records])
+    records = _parse_symbols(symbols)
     known = {s.name: s.sym for s in records}
     tensors = _list(bindings, MAX_BINDINGS, lambda r: _parse_binding(r, known))
     _distinct(bindings, [b.name for b in tensors])
     _check_inputs(bindings, tensors)
     inputs = {b.name: b for b in tensors if b.is_input}
+    outputs = {b.name: b for b in tensors if not b.is_input}
     for record, place in zip(records, symbols.items(MAX_SYMBOLS), strict=True):
-        _check_symbol(record, inputs, place)
+        if record.most is None:
+            _check_symbol(record, inputs, place)
+        else:
+            _check_count(record, outputs, place)
     return Plan(
         name=name.text(),
         graph_text=graph.text(),
@@ -255,11 +270,26 @@ def _parse_blob(reader: Reader) -> tuple[str, DataType, int]:
     return name.text(), read_dtype(dtype), count.integer()
 
 
-def _parse_symbol(reader: Reader) -> SymbolRecord:
-    name, tensor, axis, is_value, low, high = reader.exactly(6)
+def _parse_symbols(reader: Reader) -> tuple[SymbolRecord, ...]:
+    """Upper bounds mention symbols before them."""
+    found: dict[str, SymbolRecord] = {}
+    known: dict[str, Sym] = {}
+    for item in reader.items(MAX_SYMBOLS):
+        record = _parse_symbol(item, known)
+        _distinct(reader, [*found, record.name])
+        found[record.name], known[record.name] = record, record.sym
+    return tuple(found.values())
+
+
+def _parse_symbol(reader: Reader, known: Mapping[str, Sym]) -> SymbolRecord:
+    given = reader.items(7)
+    name, tensor, axis, is_value, low, high = given[:6] if len(given) == 7 else reader.exactly(6)
+    upper = given[6:]
     lo = low.integer(-MAX_INT)
+    bound = parse_dim(upper[0].text(), known, upper[0].where) if upper else None
+    kind = is_value.flag()
     return SymbolRecord(
-        name.name(), tensor.name(), axis.integer(), is_value.flag(), lo, high.integer(lo, MAX_INT)
+        name.name(), tensor.name(), axis.integer(), kind, lo, high.integer(lo, MAX_INT), bound
     )
 
 
@@ -319,6 +349,15 @@ def _check_symbol(record: SymbolRecord, inputs: Mapping[str, Binding], place: Re
             raise place.error(f"element {record.axis} of {record.tensor!r}", "an element of a shape tensor")
     elif record.axis >= len(binding.shape) or binding.shape[record.axis] != record.sym.dim:
         raise place.error(f"axis {record.axis} of {record.tensor!r}", f"an axis of size {record.name}")
+
+
+def _check_count(record: SymbolRecord, outputs: Mapping[str, Binding], place: Reader) -> None:
+    """What tells a size that data decide is a number in an output."""
+    binding = outputs.get(record.tensor)
+    if binding is None or binding.shape or binding.dtype is not DataType.INT64 or not record.is_value:
+        raise place.error(f"the tensor {record.tensor!r}", "an output that is an int64")
+    if record.axis or record.lo:
+        raise place.error(f"element {record.axis} from {record.lo} on", "element 0 from 0 on")
 
 
 def _parse_requirement(reader: Reader, known: Mapping[str, Sym]) -> Requirement:

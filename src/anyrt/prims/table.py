@@ -14,8 +14,10 @@ from anyrt.prims.chosen import Chosen
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
+from anyrt.prims.count import Count
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import Map
+from anyrt.prims.nonzero import NonZero
 from anyrt.prims.pad import Pad
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import Reduce
@@ -44,10 +46,12 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Scan,
     Scatter,
     Ranked,
+    NonZero,
     Repeated,
     Chosen,
     Checked,
     Asserted,
+    Count,
 )
 ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement, Assertion)
 CLASSES: Mapping[str, type] = {c.__name__: c for c in (*PRIMITIVES, *ATTRIBUTES)}

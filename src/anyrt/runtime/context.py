@@ -6,12 +6,14 @@ unchanged circumstances is one native call with one pointer.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from array import array
 from collections.abc import Callable
 from typing import Protocol
 
+from anyrt.core.counts import counts
 from anyrt.core.enums import TensorFormat
 from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, ResourceError
 from anyrt.plan import abi
@@ -21,7 +23,7 @@ from anyrt.plan.plan import Binding
 from anyrt.runtime.arrays import UNBOUND, Bindable, Bound, bind, read_values
 from anyrt.runtime.loaded import Loaded, static_shape
 from anyrt.runtime.memory import EMPTY, Policy, Workspace, adopt, take, workspace_bytes
-from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape
+from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape, found_shape
 from anyrt.runtime.shared import check, rivals
 
 _ALLOCATOR_ALIGNMENT = 256
@@ -60,6 +62,12 @@ class Context:
         self._tables: Memory | None = None
         self._workspace: Workspace = EMPTY
         self.is_ready = False
+        # Of sizes that data decide, whether they are those of a run for the shapes that are set now.
+        self._has_found = False
+        self._found = array("q", bytes(abi.WORD_BYTES * count))
+        for index in loaded.counts.values():
+            own = self._found.buffer_info()[0] + abi.WORD_BYTES * index
+            self._bound[index], self.words[abi.FIRST_BINDING + index] = Bound(own), own
         self._run = loaded.run
         self._use_lock()
         loaded.pool.listeners.add(self)
@@ -85,7 +93,7 @@ class Context:
         self._enter_profile(profile)
 
     def _enter_profile(self, profile: int) -> None:
-        self.profile, self.is_ready = profile, False
+        self.profile, self.is_ready, self._has_found = profile, False, False
         self._shapes = [self._pinned(b) for b in self.loaded.resolver.inputs]
         if self.policy is Policy.ON_PROFILE_CHANGE:
             needed = self.loaded.workspace_bytes(profile)
@@ -107,7 +115,7 @@ class Context:
         limits = self.loaded.limits(self.profile, name, is_values=False)
         check_shape(self.loaded.plan.bindings[index], shape, limits)
         self._shapes[index] = shape
-        self.is_ready = False
+        self.is_ready = self._has_found = False
 
     def shape(self, name: str) -> Shape:
         """The shape of an input or output, −1 for what is not known yet."""
@@ -115,9 +123,19 @@ class Context:
         known = self._shapes[index] if index < len(self._shapes) else None
         if known is None and not self.missing():
             known = self.resolve().shapes[index]
+            known = self.found_shape(index) if -1 in known else known
         if known is not None:
             return known
         return _declared(self.loaded.plan.bindings[index])
+
+    def found_shape(self, index: int) -> Shape:
+        """The shape of an output as the last run left it, −1 for what data decide and no run has found."""
+        sizes = self.sizes()
+        for name, at in self.loaded.counts.items():
+            del sizes[name]
+            if self._has_found:
+                sizes[name] = ctypes.c_int64.from_address(self.words[abi.FIRST_BINDING + at]).value
+        return found_shape(self.loaded.plan.bindings[index].shape, sizes)
 
     def missing(self) -> list[str]:
         """Inputs without a shape, and shape tensors without an address."""
@@ -221,17 +239,19 @@ class Context:
             if not self.is_ready:
                 self._make_ready()
             status = self._run(self.address)
+            self._has_found = status == 0
         finally:
             self._release()
         if status:
             raise self._failed(status)
+        self._notify()
 
     def run_again(self) -> bool:
         """The same inference as before; False where `run` is needed, which also says what is wrong."""
         if not self._acquire(False):
             return False
         try:
-            return self.is_ready and self._run(self.address) == 0
+            return self.is_ready and self._has_found and self._run(self.address) == 0
         finally:
             self._release()
 
@@ -253,8 +273,10 @@ class Context:
                 times.append((name, (time.perf_counter() - begin) * 1e3))
                 if status:
                     raise self._failed(status)
+            self._has_found = True
         finally:
             self._release()
+        self._notify()
         for name, milliseconds in times:
             report(name, milliseconds)
 
@@ -356,7 +378,15 @@ class Context:
             raise BindingError("AR709", name, f"{address}", f"an address of {nbytes} bytes", do)
         self._bound[index] = Bound(address)
         self.words[abi.FIRST_BINDING + index] = address
-        allocator.notify(name, resolved.shapes[index])
+        if -1 not in resolved.shapes[index]:
+            allocator.notify(name, resolved.shapes[index])
+
+    def _notify(self) -> None:
+        """Tell allocators what a run has found out."""
+        for index, allocator in self._allocators.items():
+            binding = self.loaded.plan.bindings[index]
+            if any(map(counts, binding.shape)):
+                allocator.notify(binding.name, self.found_shape(index))
 
     # ---- guards -----------------------------------------------------------------------------------------
 
@@ -390,7 +420,7 @@ def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:
         do = f"call context.set_tensor_address({binding.name!r}, array)"
         raise BindingError("AR702", binding.name, "address 0", f"an address of {nbytes} bytes", do)
     # A flat array may be a buffer kept for larger shapes; one with dimensions means exactly these.
-    is_buffer = bound.shape is None or len(bound.shape) == 1
+    is_buffer = bound.shape is None or len(bound.shape) == 1 or any(map(counts, binding.shape))
     if bound.nbytes is not None and (bound.nbytes < nbytes or (bound.nbytes > nbytes and not is_buffer)):
         got = f"an array of {bound.nbytes} bytes, shape {bound.shape}"
         do = "bind an array of the shape that get_tensor_shape gives"

@@ -17,7 +17,7 @@ from anyrt.plan.plan import Binding
 from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack, refuse_masked
 from anyrt.runtime.context import Context
 from anyrt.runtime.formats import from_memory, memory_shape, to_memory
-from anyrt.runtime.shapes import Shape
+from anyrt.runtime.shapes import Shape, found_shape
 
 _PLAIN: Final = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
 
@@ -41,6 +41,7 @@ class DirectCall:
         self._updates = {bindings[y].name: (abi.FIRST_BINDING + x, x) for y, x in sources.items()}
         self._packed: list[tuple[str, DataType, Shape]] = []
         self._turned: list[tuple[Binding, Shape]] = []  # of other formats than LINEAR
+        self._found: dict[str, Binding] = {}
 
     def __call__(self, arrays: Mapping[str, object]) -> dict[str, Array]:
         """The outputs for `arrays`, which has one array for each input."""
@@ -75,11 +76,34 @@ class DirectCall:
             words[word] = address_of(array)
             outputs[name] = array
         self._context.execute()
+        self._show(outputs)
+        return outputs
+
+    def _show(self, outputs: dict[str, Array]) -> None:
+        """Arrays in place of what was memory for them."""
+        if self._found:
+            self._cut(outputs)
         for name, kind, shape in self._packed:
             outputs[name] = unpack4(outputs[name], math.prod(shape), kind).reshape(shape)
         for binding, shape in self._turned:
             outputs[binding.name] = from_memory(binding, outputs[binding.name], shape)
-        return outputs
+
+    def _cut(self, outputs: dict[str, Array]) -> None:
+        """Outputs whose sizes data decide, which were kept room for what they may be at most."""
+        plan, counts = self._context.loaded.plan, self._context.loaded.counts
+        sizes = self._context.sizes()
+        sizes |= {name: int(outputs[plan.bindings[k].name]) for name, k in counts.items()}
+        self._packed = [p for p in self._packed if p[0] not in self._found]
+        self._turned = [t for t in self._turned if t[0].name not in self._found]
+        for name, binding in self._found.items():
+            shape, room = found_shape(binding.shape, sizes), outputs[name]
+            if is_packed(binding.dtype):
+                self._packed.append((name, binding.dtype, shape))
+                continue
+            self._turned += [] if _is_plain(binding) else [(binding, shape)]
+            memory = memory_shape(binding, shape)
+            kept = room[: math.prod(memory)].reshape(memory)
+            outputs[name] = kept if 2 * kept.size >= room.size else kept.copy()
 
     def _fit(self, shapes: Sequence[Shape]) -> None:
         context, self._shapes = self._context, []
@@ -90,10 +114,15 @@ class DirectCall:
         resolved = context.resolve()
         context.fit(resolved)
         every = resolved.shapes
-        self._outputs, self._packed, self._turned = [], [], []
+        self._outputs, self._packed, self._turned, self._found = [], [], [], {}
         for word, binding in self._results:
             shape = every[word - abi.FIRST_BINDING]
-            if is_packed(binding.dtype):
+            if -1 in shape:
+                self._found[binding.name] = binding
+                dtype = np.dtype(np.uint8) if is_packed(binding.dtype) else numpy_dtype(binding.dtype)
+                room = resolved.nbytes[word - abi.FIRST_BINDING] // dtype.itemsize
+                self._outputs.append((binding.name, word, (room,), dtype))
+            elif is_packed(binding.dtype):
                 self._packed.append((binding.name, binding.dtype, shape))
                 size = storage_bytes(binding.dtype, math.prod(shape))
                 self._outputs.append((binding.name, word, (size,), np.dtype(np.uint8)))

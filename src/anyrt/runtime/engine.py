@@ -62,7 +62,10 @@ def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile]
         pool=pool,
         resolver=Resolver(plan, compiled.program),
         position=position,
-        value_inputs=tuple(sorted({position[s.tensor] for s in plan.symbols if s.is_value})),
+        value_inputs=tuple(
+            sorted({position[s.tensor] for s in plan.symbols if s.is_value and s.most is None})
+        ),
+        counts={s.name: position[s.tensor] for s in plan.symbols if s.most is not None},
         sources=plan.sources,
         consts=constants.address,
         owner=constants.owner,

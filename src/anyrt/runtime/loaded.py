@@ -27,9 +27,10 @@ P = ParamSpec("P")
 class Loaded:
     """What all contexts of an engine share; nothing in it changes.
 
-    `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes. `sources`:
-    the inputs whose memory outputs have, by index. `is_intact`: whether constants in a mapped file are what
-    they were; None where they are in memory.
+    `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes. `counts`:
+    sizes that data decide, with the outputs that tell them, by index. `sources`: the inputs whose memory
+    outputs have, by index. `is_intact`: whether constants in a mapped file are what they were; None where
+    they are in memory.
     """
 
     plan: Plan
@@ -40,6 +41,7 @@ class Loaded:
     resolver: Resolver
     position: dict[str, int]
     value_inputs: tuple[int, ...]
+    counts: dict[str, int]
     sources: dict[int, int]
     consts: int
     owner: object

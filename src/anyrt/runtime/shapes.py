@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from anyrt.core import dims
-from anyrt.core.dims import Dim, Fn, Sym, symbols
+from anyrt.core.counts import counts, highest
+from anyrt.core.dims import Dim, Fn, Sym, product, symbols
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.errors import BindingError, ProfileError, ShapeError
 from anyrt.core.requirement import Relation, Requirement, broken
@@ -62,7 +62,8 @@ def _checked(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What follows from the shapes of the inputs, tuples in the order of the bindings."""
+    """What follows from the shapes of the inputs, tuples in the order of the bindings. Sizes that data
+    decide are −1; `nbytes` and the others are what is needed at most."""
 
     shapes: tuple[Shape, ...]
     nbytes: tuple[int, ...]
@@ -78,6 +79,7 @@ class Resolver:
     def __init__(self, plan: Plan, program: Program) -> None:
         self.plan, self.program = plan, program
         self.inputs = tuple(b for b in plan.bindings if b.is_input)
+        self._most = tuple(highest(product(b.memory)) for b in plan.bindings)
         # Takes no Python lock, which a forked child could find taken for ever.
         self._remembered = lru_cache(_REMEMBERED)(self._compute)
 
@@ -86,10 +88,14 @@ class Resolver:
         return self._remembered(shapes, values)
 
     def sizes(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> dict[str, int]:
-        """The value of every symbol; ProfileError where one lies outside what was compiled for."""
+        """The value of every symbol, the most of those that data decide; ProfileError where one lies outside
+        what was compiled for."""
         by_name = {b.name: (s, v) for b, s, v in zip(self.inputs, shapes, values, strict=True)}
         sizes: dict[str, int] = {}
         for record in self.plan.symbols:
+            if record.most is not None:
+                sizes[record.name] = value_of(highest(record.most), sizes)
+                continue
             shape, elements = by_name[record.tensor]
             source = elements if record.is_value else shape
             assert source is not None, f"no values for {record.tensor}"
@@ -108,19 +114,28 @@ class Resolver:
             _check_consistent(binding, shape, sizes)
         for requirement in self.plan.requirements:
             _check(requirement, sizes, self.plan)
-        every = tuple(_shape(b, b.shape, sizes) for b in self.plan.bindings)
-        memory = tuple(_shape(b, b.memory, sizes) for b in self.plan.bindings)
+        known = {s.name: sizes[s.name] for s in self.plan.symbols if s.most is None}
+        every = tuple(_shape(b, b.shape, known) for b in self.plan.bindings)
+        volumes = [value_of(n, sizes) for n in self._most]
+        for binding, shape, count in zip(self.plan.bindings, every, volumes, strict=True):
+            if count > MAX_ELEMENTS:
+                wanted = f"at most {MAX_ELEMENTS} elements"
+                raise ShapeError("AR111", binding.name, got=f"shape {shape}", wanted=wanted)
         program = self.program
         return Resolved(
             shapes=every,
-            nbytes=tuple(
-                storage_bytes(b.dtype, math.prod(s)) for b, s in zip(self.plan.bindings, memory, strict=True)
-            ),
+            nbytes=tuple(storage_bytes(b.dtype, n) for b, n in zip(self.plan.bindings, volumes, strict=True)),
             slots=tuple(value_of(d, sizes) for d in program.slots),
             arena_bytes=_bytes(program.arena_bytes, sizes),
             table_bytes=_bytes(program.table_bytes, sizes),
             scratch_bytes=_bytes(program.scratch_bytes, sizes),
         )
+
+
+def found_shape(shape: tuple[Dim, ...], sizes: Mapping[str, int]) -> Shape:
+    """A shape, −1 where it depends on what no run has found yet."""
+    known = (all(s.name in sizes for s in counts(d)) for d in shape)
+    return tuple(value_of(d, sizes) if ok else -1 for d, ok in zip(shape, known, strict=True))
 
 
 def _bytes(dim: Dim, sizes: Mapping[str, int]) -> int:
@@ -131,13 +146,9 @@ def _bytes(dim: Dim, sizes: Mapping[str, int]) -> int:
 
 
 def _shape(binding: Binding, dims: tuple[Dim, ...], sizes: Mapping[str, int]) -> Shape:
-    shape = tuple(value_of(d, sizes) for d in dims)
-    if any(d < 0 for d in shape):
+    shape = found_shape(dims, sizes)
+    if any(n < 0 and not counts(d) for n, d in zip(shape, dims, strict=True)):
         raise ShapeError("AR120", binding.name, f"shape {shape}", "sizes of 0 or more")
-    if math.prod(shape) > MAX_ELEMENTS:
-        raise ShapeError(
-            "AR111", binding.name, got=f"shape {shape}", wanted=f"at most {MAX_ELEMENTS} elements"
-        )
     return shape
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from anyrt.core.counts import highest
 from anyrt.core.dims import Dim, add, always_le, bounds, floordiv, mul
 from anyrt.ir.buffer import BITS, Buffer, Space
 
@@ -29,9 +30,9 @@ class Arena:
 
 
 def buffer_bytes(buffer: Buffer) -> Dim:
-    """Bytes of a buffer, rounded up to whole cache lines."""
+    """Bytes of a buffer, rounded up to whole cache lines; at most, where data decide its size."""
     each = max(BITS[buffer.stored], 8) // 8
-    return mul(floordiv(add(mul(buffer.entries, each), ALIGN - 1), ALIGN), ALIGN)
+    return mul(floordiv(add(mul(highest(buffer.entries), each), ALIGN - 1), ALIGN), ALIGN)
 
 
 def arrange(

@@ -21,6 +21,7 @@ from anyrt.core.machine import Machine
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced
+from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Graph, Node, Shape, Type, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Finding
@@ -77,8 +78,9 @@ class Fusion:
     def schedule(self) -> Schedule:
         """Decide, build, and decide again wherever a kernel refuses a value."""
         outputs = [v for _, v in self.graph.outputs]
-        judged = [v.args[-1] for v in walk(outputs) if v.op.asserts is not None]  # before all else is written
-        self.order = {v: k for k, v in enumerate(walk((*judged, *outputs)))}
+        # Sizes that data decide are told, and conditions judged, before all else is written.
+        judged = [v.args[-1] for v in walk(outputs) if v.op.asserts is not None]
+        self.order = {v: k for k, v in enumerate(walk((*in_turn(self.graph, judged), *outputs)))}
         self._leaves()
         self._outputs()
         self._nested()
@@ -268,7 +270,8 @@ class Fusion:
         first = {formal: at for formal, b in pairs if (at := signature.first(b)) != 0}
         judged = ((self.buffers[v], self.assertions[v]) for v in group.makes if v in self.assertions)
         finds = next((Finding(b, a) for b, a in judged), None)
-        call = Call(found.kernel, name, _different(pairs), first, finds)
+        tells = tuple((v.op.tells, self.buffers[v]) for v in group.makes if v.op.tells is not None)
+        call = Call(found.kernel, name, _different(pairs), first, finds, tells)
         inlined = tuple(v for v in signature.inlined if v not in group.makes)
         return Launch(call, group, inlined, found.kind, self._tuning(group))
 
@@ -435,11 +438,11 @@ class Fusion:
 
     def _needs_nothing_after(self, value: Value, host: Value) -> bool:
         """True when all that `host` reads from memory is there before `value` is."""
-        return all(
-            self.order[v] <= self.order[value]
-            for v in self._reads(host)
-            if v in self.buffers and v is not host
-        )
+        read = tuple(self._reads(host))
+        if mentioned(read) - mentioned(self._reads(value)):  # sizes that are known later
+            return False
+        stored = (v for v in read if v in self.buffers and v is not host)
+        return all(self.order[v] <= self.order[value] for v in stored)
 
     def _reads(self, root: Value) -> Iterator[Value]:
         """What a kernel for `root` computes or loads."""

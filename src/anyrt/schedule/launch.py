@@ -74,10 +74,11 @@ class Launch:
         bound = {b: call.binds.get(b, b) for b in buffers_in_order(call.kernel)}
         binds = {b: new for b, old in bound.items() if (new := swap.get(old, old)) != b}
         finds = call.finds and replace(call.finds, buffer=swap.get(call.finds.buffer, call.finds.buffer))
+        tells = tuple((size, swap.get(b, b)) for size, b in call.tells)
         also = tuple((v, swap.get(b, b)) for v, b in group.also)
         return replace(
             self,
-            call=replace(call, binds=binds, finds=finds),
+            call=replace(call, binds=binds, finds=finds, tells=tells),
             group=replace(group, buffer=swap.get(group.buffer, group.buffer), also=also),
         )
 

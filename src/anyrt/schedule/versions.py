@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeVar
 
+from anyrt.core.counts import counts
 from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, minimum, substitute
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.attributes import graph_with_sizes
@@ -65,10 +66,11 @@ def originals(graph: Graph, version: Graph) -> dict[Value, Value]:
 
 
 def _meetings(value: Value) -> list[tuple[Dim, Dim]]:
-    """Pairs of different symbolic sizes on one axis of the operands."""
+    """Pairs of different symbolic sizes on one axis of the operands, but for those that data decide, of which
+    nothing is known when a run begins."""
     first, *others = value.args
     pairs = [(a, b) for other in others for a, b in zip(first.shape, other.shape, strict=True)]
-    return [(a, b) for a, b in pairs if a != b and isinstance(a, Expr) and isinstance(b, Expr)]
+    return [(a, b) for a, b in pairs if a != b and all(isinstance(d, Expr) and not counts(d) for d in (a, b))]
 
 
 def _assume(a: Dim, b: Dim, same: dict[Sym, Dim]) -> None:

@@ -21,6 +21,9 @@ from a second one: which, and that word.
     TEST   to, address (two operands to be added): go to another place if the byte there is 0
     CHECK  status, place in words from the first frame: returns the status unless the word there, which a
            checked call may leave behind its frame, is 0, and makes it 0
+    LOAD   word to write, address (two operands to be added), most (operand): the number there, a size that
+           data decide, kept inside 0 to most; the SIZEs behind it follow, and frames are filled again from
+           there on
 
 Behind the slots, the argument array has a word that is 1 while the frames are right, the bindings that these
 are right for, the frames, and what a JUDGE has found that was not FINE, or a CHECK that was not 0.
@@ -36,6 +39,7 @@ from itertools import chain
 from typing import Final
 
 from anyrt.codegen.emit import Frame
+from anyrt.core.counts import counts, highest
 from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer
@@ -61,6 +65,7 @@ class Code(enum.IntEnum):
     JUDGE = 5
     TEST = 6
     CHECK = 7
+    LOAD = 8
 
 
 class Token(enum.IntEnum):
@@ -152,6 +157,10 @@ class _Encoder:
         """Header and parts; sizes come first, but only the calls tell which of them are needed."""
         guards = [self._operand(v.guard) for v in self.module.versions]
         self._run(guards)
+        if any(c.tells for c in self.module.calls):  # again: now all sizes are known that follow from these
+            self.filled = self.judged = self.called = 0
+            self.run, self.jumps, self.places = [], [], []
+            self._run(guards)
         tables = [w for n, c in enumerate(self.module.fills) for w in self._call(c, ALWAYS, n)]
         sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
         prepare = [*sizes, *tables, Code.RETURN, int(abi.Status.OK)]
@@ -196,6 +205,7 @@ class _Encoder:
                     self.called += 1
                     self.run += self._call(step, serial_work(self.machine), called)
                     self.run += [] if step.finds is None else self._judge(step.finds)
+                    self.run += [w for sym, buffer in step.tells for w in self._load(sym, buffer)]
                 case Turns(flag=flag, body=body):
                     done = self._jump(Code.TEST, *self._address(flag))
                     self._steps(body, version)
@@ -240,6 +250,13 @@ class _Encoder:
     def _judge(self, found: Finding) -> list[int]:
         self.judged += 1
         return [Code.JUDGE, abi.FIRST_FAULT + self.judged - 1, *self._address(found.buffer)]
+
+    def _load(self, sym: Sym, buffer: Buffer) -> list[int]:
+        """The size, and the slots of all that follow from it."""
+        most = self._operand(highest(0 if sym.most is None else sym.most))
+        follow = [(dim, slot) for dim, slot in self.slots.items() if sym in counts(dim)]
+        sizes = (w for dim, slot in follow for w in self._size(dim, slot))
+        return [Code.LOAD, self._word(sym.dim), *self._address(buffer), *most, *sizes]
 
     def _address(self, buffer: Buffer) -> tuple[int, ...]:
         """Two operands whose sum is where a buffer lies."""

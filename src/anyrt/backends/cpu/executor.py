@@ -188,7 +188,10 @@ entry:
   br label %next
 next:
   %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called],
-                 [%judge.after, %judge], [%test.to, %test], [%check.after, %check]
+                 [%judge.after, %judge], [%test.to, %test], [%check.after, %check], [%load.after, %load]
+  ; Behind a LOAD, sizes may be others than the frames hold.
+  %fills = phi i1 [%stale, %entry], [%fills, %size], [%fills, %unless], [%fills, %called],
+                  [%fills, %judge], [%fills, %test], [%fills, %check], [true, %load]
   %ended = icmp eq i64 %pc, %end
   br i1 %ended, label %stop, label %fetch
 fetch:
@@ -201,6 +204,7 @@ fetch:
                                     i64 {JUDGE}, label %judge
                                     i64 {TEST}, label %test
                                     i64 {CHECK}, label %check
+                                    i64 {LOAD}, label %load
                                     i64 {SIZE}, label %size ]
 return:
   %status = trunc i64 %argument to i32
@@ -247,7 +251,7 @@ listed:
   %second = add i64 %first, %first.words
   %second.words = mul i64 %more, 2
   %frame.after = add i64 %second, %second.words
-  br i1 %stale, label %begin, label %launch
+  br i1 %fills, label %begin, label %launch
 begin:
   %header = load <{FIRST_BINDING} x i64>, ptr %args, align 8
   store <{FIRST_BINDING} x i64> %header, ptr %frame, align 8
@@ -339,6 +343,18 @@ outside:
   store i64 %extent, ptr %outside.third
   %outside.status = trunc i64 %argument to i32
   ret i32 %outside.status
+load:
+  %load.at = add i64 %pc, 2
+  %load.p = call ptr @place(ptr %args, ptr %code, i64 %load.at)
+  %load.v = load i64, ptr %load.p
+  %load.most.at = add i64 %pc, 6
+  %load.most = call i64 @operand(ptr %args, ptr %code, i64 %load.most.at)
+  %load.some = call i64 @llvm.smax.i64(i64 %load.v, i64 0)
+  %load.kept = call i64 @llvm.smin.i64(i64 %load.some, i64 %load.most)
+  %load.word = getelementptr i64, ptr %args, i64 %argument
+  store i64 %load.kept, ptr %load.word
+  %load.after = add i64 %pc, 8
+  br label %next
 judge:
   %judge.at = add i64 %pc, 2
   %judge.p = call ptr @place(ptr %args, ptr %code, i64 %judge.at)

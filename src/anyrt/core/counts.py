@@ -1,0 +1,133 @@
+"""Sizes that data decide: symbols whose values a run finds out, each with an upper bound.
+
+What must be known before a run, as room in memory, is reckoned with that:
+
+>>> n = Sym("n", 1, 8)
+>>> found = count("found", n * 4)
+>>> highest(found * 3 + n)
+13*n
+>>> highest(n * 4 - found.dim)
+4*n
+>>> sorted(s.name for s in counts(found * 3 + n))
+['found']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from anyrt.core.dims import (
+    EQ,
+    FLOORDIV,
+    MAX,
+    MIN,
+    MOD,
+    SCALE,
+    TDIV,
+    Atom,
+    Dim,
+    Expr,
+    Fn,
+    Sym,
+    add,
+    bounds,
+    evaluate,
+    floordiv,
+    maximum,
+    minimum,
+    product,
+    scaled,
+    symbols,
+    total,
+)
+from anyrt.core.errors import NotSupportedError
+
+Range = tuple[Dim, Dim]
+
+
+def count(name: str, most: Dim) -> Sym:
+    """A size of 0 to `most` that data decide."""
+    return Sym(name, 0, max(bounds(most)[1], 0), most=most)
+
+
+def counts(x: Dim | Atom) -> frozenset[Sym]:
+    """Sizes in `x` that data decide."""
+    return frozenset(s for s in symbols(x) if s.most is not None)
+
+
+def at_most(sizes: Mapping[str, int], symbols: Iterable[Sym]) -> dict[str, int]:
+    """`sizes` by name, with the upper bounds at these of what data decide, where no value is given.
+
+    >>> n = Sym("n", 1, 8)
+    >>> at_most({"n": 3}, [n, count("found", n * 4)])
+    {'n': 3, 'found': 12}
+    """
+    counted = ((s.name, highest(s.most)) for s in symbols if s.most is not None and s.name not in sizes)
+    return {**sizes, **{name: evaluate(size, sizes) for name, size in counted}}
+
+
+def named(x: Dim | Atom) -> frozenset[Sym]:
+    """The symbols in `x` and in the upper bounds of those."""
+    own = symbols(x)
+    return own.union(*(named(s.most) for s in own if s.most is not None))
+
+
+def highest(x: Dim) -> Dim:
+    """What `x` is at most, by sizes that no data decide."""
+    return x if isinstance(x, int) or not counts(x) else _range(x)[1]
+
+
+def _range(x: Dim) -> Range:
+    """At least and at most."""
+    if isinstance(x, int) or not counts(x):
+        return x, x
+    low, high = list[Dim](), list[Dim]()
+    for monomial, factor in x.terms:
+        ends = _product(_atom(atom) for atom in monomial)
+        ends = ends if factor > 0 else (ends[1], ends[0])
+        low.append(product((factor, ends[0])))
+        high.append(product((factor, ends[1])))
+    return total(low), total(high)
+
+
+def _product(ranges: Iterable[Range]) -> Range:
+    """Of sizes; what may be negative has no bound beside others."""
+    low: Dim = 1
+    high: Dim = 1
+    for least, greatest in ranges:
+        if bounds(least)[0] < 0 and least != greatest:
+            raise _unbounded(least)
+        low, high = product((low, least)), product((high, greatest))
+    return low, high
+
+
+def _atom(atom: Atom) -> Range:
+    if not counts(atom):
+        own = Expr((((atom,), 1),))
+        return own, own
+    if isinstance(atom, Sym):
+        return atom.lo, highest(0 if atom.most is None else atom.most)
+    return _function(atom, [_range(a) for a in atom.args])
+
+
+def _function(fn: Fn, args: list[Range]) -> Range:
+    (low, high), second = args[0], args[-1]
+    match fn.op:
+        case op if op == MIN:
+            return minimum(low, second[0]), minimum(high, second[1])
+        case op if op == MAX:
+            return maximum(low, second[0]), maximum(high, second[1])
+        case op if op == EQ:
+            return 0, 1
+        case op if op == MOD:
+            return 0, maximum(0, add(second[1], -1))
+        case op if op == SCALE and fn.factor >= 0:
+            return scaled(low, fn.factor), scaled(high, fn.factor)
+        case op if op in (FLOORDIV, TDIV) and bounds(low)[0] >= 0 and bounds(second[0])[0] >= 0:
+            return 0, floordiv(high, maximum(1, second[0]))
+    raise _unbounded(Expr((((fn,), 1),)))
+
+
+def _unbounded(x: Dim) -> NotSupportedError:
+    got, do = f"{x}, which depends on data", "use sizes that have an upper bound"
+    return NotSupportedError("AR901", "sizes", got=got, wanted="a size that memory can be kept for", do=do)

@@ -1,0 +1,136 @@
+"""NonZero: where elements are not zero, as many indices as data decide.
+
+add_non_zero(x)                     # (rank, count), int32
+add_non_zero(x, DataType.INT64)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.counts import count
+from anyrt.core.dims import add, mul, product
+from anyrt.core.enums import DataType, LayerType
+from anyrt.core.errors import DTypeError
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._types import FLOATS, INTS
+from anyrt.prims.build import cast, map_, pad, reduce_, reshape, scalar, slice_
+from anyrt.prims.count import Count
+from anyrt.prims.nonzero import BLOCK, NonZero, blocks
+from anyrt.prims.scan import Scan
+
+TYPES = FLOATS | INTS | {DataType.INT8, DataType.UINT8, DataType.BOOL}
+
+
+@dataclass(frozen=True, slots=True)
+class NonZeroAttrs(Attrs):
+    """Attributes of NonZero."""
+
+    indices_type: DataType = attr(
+        Kind.ENUM, "the type of the indices, int32 or int64", DataType.INT32, enum=DataType
+    )
+
+
+def expand(layer: Layer[NonZeroAttrs]) -> tuple[Value, ...]:
+    """A `NonZero`, for which elements that are not zero are counted block by block."""
+    x, dtype = layer.input(0), layer.attrs.indices_type
+    if dtype not in INTS:
+        got, do = f"indices of {dtype.name}", "set indices_type to one of these"
+        raise DTypeError("AR202", layer.name, got, "INT32 or INT64", do)
+    return (positions(f"{layer.name}#count", x, dtype),)
+
+
+def positions(name: str, x: Value, dtype: DataType) -> Value:
+    """The indices of elements that are not zero, whose number is the size `name`."""
+    ends = _ends(x)
+    last = slice_(ends, (add(ends.shape[0], -1),), (1,), (1,))
+    sym = count(name, product(x.shape))
+    told = apply(Count(sym), reshape(last, ()))
+    return apply(NonZero(sym.dim, dtype), x, ends, told)
+
+
+def _ends(x: Value) -> Value:
+    """How many elements are not zero up to the end of each block."""
+    is_some = x if x.dtype is DataType.BOOL else map_("ne", x, scalar(0, x))
+    flat = cast(reshape(is_some, (product(x.shape),)), DataType.INT32)
+    rest = add(mul(blocks(x.shape), BLOCK), mul(product(x.shape), -1))
+    rows = reshape(pad(flat, (0,), (rest,), 0.0), (blocks(x.shape), BLOCK))
+    sums = reshape(reduce_("sum", rows, (1,)), (blocks(x.shape),))
+    return apply(Scan("sum", 0), cast(sums, DataType.INT64))
+
+
+def ref(attrs: NonZeroAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Every index that there is, in order, where the element is not zero; a NaN is not."""
+    (x,) = arrays
+    found = [at for at in np.ndindex(x.shape) if x[at] != 0]
+    dtype = np.int64 if attrs.indices_type is DataType.INT64 else np.int32
+    return (np.array(found, dtype).reshape(len(found), x.ndim).T,)
+
+
+def _some(shape: tuple[int, ...], every: int) -> Array:
+    """A few numbers that are not zero, at irregular distances."""
+    at = np.arange(int(np.prod(shape))).reshape(shape)
+    return np.where(at * at % 7 * (at % every == 0), at % 5 - 2, 0)
+
+
+def _case(
+    data: Array, dtype: DataType = DataType.FLOAT, indices: DataType = DataType.INT32
+) -> Case[NonZeroAttrs]:
+    return Case(NonZeroAttrs(indices), (data.shape,), (dtype,), (data,))
+
+
+def cases() -> tuple[Case[NonZeroAttrs], ...]:
+    """Every type and rank; none that is not zero, and all of them; more than a block."""
+    special = np.array([[np.nan, 0.0, -0.0, np.inf], [-np.inf, 1e-40, 0.0, -1.0]])
+    return (
+        *(_case(_some((5, 13), 2), t) for t in sorted(TYPES - {DataType.UINT8}, key=int)),
+        _case(np.abs(_some((5, 13), 2)), DataType.UINT8),
+        *(_case(_some((5, 13), 2), indices=i) for i in sorted(INTS, key=int)),
+        *(_case(_some(s, 1)) for s in ((7,), (2, 3, 4), (2, 1, 3, 2, 1, 2), (3, 1000), (4097,), (2, 3, 700))),
+        *(_case(np.full(s, x)) for x in (0, 1) for s in ((3, 5), (4100,))),
+        *(_case(np.array(x)) for x in (0, 2)),
+        *(_case(np.zeros(s)) for s in ((0,), (3, 0), (0, 4))),
+        _case(special),
+    )
+
+
+def mistakes() -> tuple[Mistake[NonZeroAttrs], ...]:
+    """Types."""
+    a = NonZeroAttrs()
+    floats = NonZeroAttrs(DataType.FLOAT)
+    return (
+        Mistake("AR202", "a type that NonZero does not take", a, ((3,),), (DataType.FP8,)),
+        Mistake("AR202", "indices that are no integers", floats, ((3,),)),
+    )
+
+
+OPS = (
+    Op(
+        layer=LayerType.NON_ZERO,
+        cls="INonZeroLayer",
+        methods=(
+            Method(
+                "add_non_zero",
+                ("input", "indices_type"),
+                defaults=(("indices_type", DataType.INT32),),
+                example="layer = network.add_non_zero(x, trt.int64)",
+            ),
+        ),
+        inputs=(Input("input", TYPES),),
+        attrs=NonZeroAttrs,
+        expand=expand,
+        ref=ref,
+        doc="The indices of elements that are not zero, in row-major order: a row for each dimension of the "
+        "input, a column for each such element. How many there are depends on the data: it is known when a "
+        "run has ended (`get_tensor_shape`, `IOutputAllocator.notify_shape`), memory is kept for all "
+        "elements of the input (`get_max_output_size`), and layers behind it compute with as many as were "
+        "found. A NaN is not zero; of an input of rank 0 the output has no rows.",
+        cases=cases,
+        mistakes=mistakes,
+        onnx=("NonZero",),
+        source="operator page NonZero; indices_type from 10.14",
+    ),
+)

@@ -1,0 +1,62 @@
+"""Conditions on sizes that data decide: a run judges them when it has found the sizes.
+
+What is computed with such sizes waits for that (`Asserted`), since it may read what is not there otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.codes import CODES
+from anyrt.core.dims import Dim, equal, maximum, minimum
+from anyrt.core.enums import DataType
+from anyrt.core.requirement import FINE, Assertion, Relation, Requirement
+from anyrt.ir.graph import Graph, Value, apply
+from anyrt.passes.requirements import later
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.build import const, map_, reshape
+from anyrt.prims.const import Shape
+
+
+def with_conditions(graph: Graph, waits: str) -> Graph:
+    """`graph` whose output `waits` is there only where conditions on sizes that data decide hold."""
+    value = dict(graph.outputs)[waits]
+    names = dict(graph.names)
+    for rule in later(graph):
+        found = _found(rule)
+        names.setdefault(found, rule.where)
+        made = apply(Asserted(_assertion(rule)), value, found)
+        names.setdefault(made, graph.name(value))
+        value = made
+    outputs = tuple((name, value if name == waits else v) for name, v in graph.outputs)
+    return graph if outputs == graph.outputs else replace(graph, outputs=outputs, names=names)
+
+
+def _holds(rule: Requirement) -> Dim:
+    """1 where the condition is met, else 0."""
+    a, b = rule.left, rule.right
+    match rule.relation:
+        case Relation.EQ:
+            return equal(a, b)
+        case Relation.LE:
+            return equal(minimum(a, b), a)
+        case Relation.BROADCAST:
+            return maximum(equal(a, b), maximum(equal(a, 1), equal(b, 1)))
+
+
+def _found(rule: Requirement) -> Value:
+    """The left side, or FINE where the condition is met."""
+    holds, left = (reshape(apply(Shape((d,))), ()) for d in (_holds(rule), rule.left))
+    return map_("select", map_("eq", holds, const(1, DataType.INT64)), const(FINE, DataType.INT64), left)
+
+
+def _assertion(rule: Requirement) -> Assertion:
+    title = CODES[rule.code].title
+    match rule.relation:
+        case Relation.EQ:
+            wanted = f"{rule.right}"
+        case Relation.LE:
+            wanted = f"at most {rule.right}"
+        case Relation.BROADCAST:
+            wanted = f"{rule.right}, or 1"
+    return Assertion(rule.code, rule.where, f"{{}} ({title})", wanted, rule.do)
