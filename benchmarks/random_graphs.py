@@ -21,11 +21,13 @@ from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.errors import AnyrtError
-from anyrt.ir.graph import Graph, Symbol, Value, apply, walk
+from anyrt.ir.graph import Graph, Symbol, Type, Value, apply, apply_all, walk
 from anyrt.ir.text import print_graph
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
+from anyrt.prims.chosen import Chosen
 from anyrt.prims.map import kind_of
+from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import LAST, Scatter
@@ -40,6 +42,7 @@ FOLDED = frozenset(
     {DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32, DataType.INT64, DataType.INT8}
 )
 VOLUME = 20_000
+DEPTH = 2  # of regions inside one another
 STEPS_OF_A_TEST = 9
 N, M = Sym("x.0", 0, 64), Sym("x.1", 1, 64)
 AXES = {Sym("x.0", 0, 8): 0, Sym("x.2", 1, 64): 2, Sym("x.3", 1, 64): 3}  # open ones of images
@@ -111,6 +114,7 @@ class Maker:
 
     dice: Dice
     values: list[Value] = field(default_factory=list)
+    depth: int = 0  # of the region that it fills
 
     def step(self) -> None:
         """One more value, unless the step does not fit or makes too much."""
@@ -362,6 +366,42 @@ class Maker:
         scaled = b.map_("mul", at, b.scalar(self.dice.pick(1, -1, 3), at))
         return b.gather(v, b.map_("add", scaled, b.scalar(self.dice.pick(0, 7, -2), at)), axis)
 
+    def repeat(self) -> Value:
+        """What some steps make of a value, and of another one, again and again."""
+        need(self.depth < DEPTH)
+        v, other = self.value(), self.value()
+        flag, turn, place = b.const(True, DataType.BOOL), b.const(0, DataType.INT64), self.dice.flag()
+        states = [v, other] if place else [v]
+        first = [flag, turn, *states, *(() if place else (other,))]
+        inside = [b.param(f"p{k}", x.shape, x.dtype) for k, x in enumerate(first)]
+        then = self.within(inside[2:], [x.type for x in states])
+        count = b.map_("add", inside[1], b.scalar(1, turn))
+        again = b.map_("lt", count, b.scalar(self.dice.pick(3, 1, 2, 0), turn))
+        inputs, ends = ([(f"p{k}", x) for k, x in enumerate(xs)] for xs in (inside, (again, count, *then)))
+        return self.dice.pick(*apply_all(Repeated(Graph(tuple(inputs), tuple(ends))), *first)[2:])
+
+    def choose(self) -> Value:
+        """What some steps make of a value, or what others do."""
+        need(self.depth < DEPTH)
+        v, other = self.value(), self.value()
+        numbers = [u for u in self.values if u.shape == () and u.dtype is DataType.BOOL]
+        flag = self.dice.pick(*numbers, b.const(self.dice.flag(), DataType.BOOL))
+        inside = [b.param(f"p{k}", x.shape, x.dtype) for k, x in enumerate((v, other))]
+        inputs = tuple((f"p{k}", x) for k, x in enumerate(inside))
+        regions = []
+        for _ in range(2):
+            (made,) = self.within(inside, [v.type])
+            regions.append(Graph(inputs, (("made", made),)))
+        return apply(Chosen(*regions), flag, v, other)
+
+    def within(self, params: Sequence[Value], types: Sequence[Type]) -> list[Value]:
+        """Values of these types that steps inside a region make of its parameters."""
+        inner = Maker(self.dice, list(params), self.depth + 1)
+        for _ in range(self.dice.number(1, 4)):
+            inner.step()
+        fitting = ([u for u in reversed(inner.values) if u.type == of] for of in types)
+        return [self.dice.pick(*found) for found in fitting]
+
     def input(self, name: str, symbols: Sequence[Sym]) -> Value:
         rank = self.dice.pick(2, 3, 1, 4)
         dtype = self.dice.pick(DataType.FLOAT, DataType.FLOAT, *TYPES)
@@ -376,6 +416,7 @@ STEPS = (
     *(Maker.reduce, Maker.centred, Maker.transpose, Maker.slice, Maker.expand),
     *(Maker.reshape, Maker.reshape, Maker.pad, Maker.concat, Maker.taps),
     *(Maker.contract, Maker.windows, Maker.convolve, Maker.gather, Maker.scan, Maker.scatter),
+    *(Maker.repeat, Maker.choose),
 )
 
 

@@ -32,17 +32,19 @@ from numpy.typing import NDArray
 
 from anyrt.core.dtype import cast, is_float, is_integer
 from anyrt.core.enums import DataType
-from anyrt.ir.graph import Value
+from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.interpret import compute, concrete
 from anyrt.ir.kernel import Op
-from anyrt.ir.prim import Array
+from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
 from anyrt.prims._convert import limits
+from anyrt.prims.chosen import Chosen
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import FOLDS, Reduce
+from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import LAST, Scatter
@@ -90,28 +92,57 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
         def run(arrays: tuple[Array, ...]) -> Array:
             return compute(value, arrays, sizes)
 
+        op = concrete(value.op, sizes)
+        if isinstance(op, Repeated | Chosen):
+            return _of_regions(op, args)[value.index]
         array = run(tuple(a.array for a in args))
-        match concrete(value.op, sizes):
-            case Map() as op:
-                error = _mapped(op, run, args, array) + _rounding(op, args, array)
-            case Reduce() as op:
-                error = _reduced(op, args[0])
-            case Scan() as op:
-                error = _scanned(op, args[0])
-            case Scatter() as op:
-                error = _scattered(op, args, value.dtype)
-            case Contract() as op:
-                bfloat = all(a.dtype is DataType.BF16 for a in value.args)
-                error = _contracted(op, args, bfloat)
-            case Gather() as op:
-                error = _gathered(op, *args)
-            case Ranked() as op:
-                error = _ranked(op, args[0], array)
-            case Taps() as op if op.rule.weighs:
-                error = _tapped(op, args[0], array)
-            case _:
-                error = _shaken(run, args, array)
-        return Bounded(array, _outside(array, error))
+        return Bounded(array, _outside(array, _error(value, op, run, args, array)))
+
+
+def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: Array) -> Errors:
+    """How far a kernel's result may be from `array`."""
+    match op:
+        case Map():
+            return _mapped(op, run, args, array) + _rounding(op, args, array)
+        case Reduce():
+            return _reduced(op, args[0])
+        case Scan():
+            return _scanned(op, args[0])
+        case Scatter():
+            return _scattered(op, args, value.dtype)
+        case Contract():
+            return _contracted(op, args, all(a.dtype is DataType.BF16 for a in value.args))
+        case Gather():
+            return _gathered(op, *args)
+        case Ranked():
+            return _ranked(op, args[0], array)
+        case Taps() if op.rule.weighs:
+            return _tapped(op, args[0], array)
+        case _:
+            return _shaken(run, args, array)
+
+
+def _of_regions(op: Repeated | Chosen, args: tuple[Bounded, ...]) -> tuple[Bounded, ...]:
+    """What regions leave in memory, turn by turn; any number where it is open which one runs."""
+    if isinstance(op, Chosen):
+        flag, region = args[0], op.then if np.any(args[0].array) else op.otherwise
+        return _of_region(region, args[1:], flag.exact)
+    count = len(op.body.outputs)
+    states, others = args[:count], args[count:]
+    while np.any(states[0].array):
+        states = _of_region(op.body, (*states, *others), states[0].exact)
+    return states
+
+
+def _of_region(region: Graph, args: tuple[Bounded, ...], certain: bool) -> tuple[Bounded, ...]:
+    found = {value: fed for (_, value), fed in zip(region.inputs, args, strict=True)}
+    for value in walk(v for _, v in region.outputs):
+        if value not in found:
+            made = bounded(value, tuple(found[a] for a in value.args), {})
+            narrow = is_float(value.dtype) and value.dtype is not DataType.FLOAT
+            found[value] = stored(made, value.dtype) if narrow else made  # it may be, on the way
+    ends = (stored(found[v], v.dtype) for _, v in region.outputs)
+    return tuple(x if certain else Bounded(x.array, np.full(x.array.shape, np.inf)) for x in ends)
 
 
 def stored(value: Bounded, dtype: DataType) -> Bounded:

@@ -28,7 +28,7 @@ from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpac
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.graph import Graph, walk
+from anyrt.ir.graph import Graph, nested, walk
 from anyrt.ir.prim import Array
 from anyrt.plan import abi
 from anyrt.plan.pool import Threads
@@ -158,8 +158,10 @@ class Trial:
             self.blocks["constants"].bytes[at : at + piece.size] = piece
 
     def _constant_values(self) -> list[tuple[Buffer, object]]:
-        found = (pair for s in self.loaded.lowered.schedules for pair in s.buffers.items())
-        return [(b, v.op) for v, b in found if b.space is Space.CONST]
+        schedules = self.loaded.lowered.schedules
+        parts = (x for s in schedules for x in (s, *(p for nest in s.nests for p in nest.parts)))
+        found = (pair for part in parts for pair in part.buffers.items())
+        return [(b, v.op) for v, b in found if b.space is Space.CONST and isinstance(v.op, Const)]
 
     def _pool(self) -> int:
         """A pool without threads: its `parallel` runs all items here."""
@@ -184,7 +186,7 @@ def constant_offsets(graph: Graph) -> dict[Blob, int]:
     """A place for each constant of a graph, as a plan would give it."""
     offsets: dict[Blob, int] = {}
     at = 0
-    for value in walk(v for _, v in graph.outputs):
+    for value in (v for inner in nested(graph) for v in walk(v for _, v in inner.outputs)):
         if isinstance(value.op, Const) and value.op.blob not in offsets:
             offsets[value.op.blob] = at
             at = abi.align(at + storage_bytes(value.op.blob.dtype, value.op.blob.size))

@@ -163,7 +163,9 @@ class _Check:
     def _part(self, schedule: Schedule, numbers: Iterator[int]) -> Iterator[tuple[int, list[Mismatch]]]:
         """The kernels of a graph, and of its regions, which get random numbers as the graph does; `numbers`:
         those of steps."""
-        held = self._leaves(schedule.graph)
+        held, first = self._leaves(schedule.graph), dict[Buffer, Value]()
+        for _, value in schedule.graph.inputs:  # a region may read one tensor under several names
+            held[value] = held[first.setdefault(schedule.buffers[value], value)]
         for steps in _writers(schedule.steps):
             if isinstance(steps, Nest):
                 yield from self._part(steps.before, numbers)
@@ -184,7 +186,7 @@ class _Check:
     ) -> list[Mismatch]:
         """What differs of what some launches make together, which is `held` then."""
         made = _made(schedule, launches)
-        is_copy = any(b not in schedule.buffers.values() for b in made)
+        is_copy = any(x.group.copy for x in launches)
         stops = {v: a for v, a in held.items() if v not in made.values() or is_copy}
         on_the_way = NARROW if any(x.group.strip is not None for x in launches) else frozenset()
         references = {v: reference(v, stops, self.sizes, on_the_way) for v in made.values()}
@@ -238,7 +240,8 @@ class _Check:
     def _feed(self, schedule: Schedule, launches: Sequence[Launch], held: Mapping[Value, Array]) -> None:
         """Write what the launches may read; where values share memory, those that they do read come last."""
         touched = {b for x in launches for b in x.call.buffers}
-        read = {a for x in launches for v in (*x.makes, *x.inlined) for a in (v, *v.args)}
+        made = (v for x in launches for v in (*x.makes, *x.inlined))
+        read = {a for v in made for a in (v, *(() if isinstance(v.compute, Nested) else v.args))}
         for value in sorted(schedule.buffers, key=read.__contains__):
             buffer = schedule.buffers[value]
             if buffer in touched and value in held and buffer.space is not Space.CONST:
@@ -326,6 +329,7 @@ def _made(schedule: Schedule, launches: Sequence[Launch]) -> dict[Buffer, Value]
     """The buffers that kernels write, with what lies in each."""
     owners = {b: v for v, b in schedule.buffers.items()}
     owners |= {schedule.buffers[v]: v for x in launches for v in x.makes if v in schedule.buffers}
+    owners |= {x.group.buffer: x.root for x in launches if x.group.copy}
     buffers = {b: None for x in launches for b in _written(x) if b.space in MEMORY}
     return {b: owners.get(b, launches[0].makes[0]) for b in buffers}
 
