@@ -28,6 +28,8 @@ from anyrt.ir.kernel import (
 )
 from anyrt.ir.visit import held, parts, statements, substituted, written
 
+WIDE = 64  # bits
+
 
 def loops(body: Iterable[Stmt]) -> list[For]:
     """Every loop in `body`, nested ones included."""
@@ -120,11 +122,13 @@ def changes_of(body: tuple[Stmt, ...]) -> frozenset[str]:
 
 
 def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
-    """Lanes that fill a vector with the widest type computed; indices do not count, they are 32 bits wide."""
-    widest = 8
-    for x in parts(expressions(body)):
-        if isinstance(x, Load | Alu | Cast) and x.type is not Scalar.BOOL:
-            widest = max(widest, BITS[x.type])
+    """Lanes that fill a vector with the widest type computed; indices do not count, they are 32 bits wide. Of
+    64 bits, only where most of it is: else lanes of those take two vectors, and the others fill theirs."""
+    types = [x.type for x in parts(expressions(body)) if isinstance(x, Load | Alu | Cast)]
+    widths = [BITS[t] for t in types if t is not Scalar.BOOL]
+    widest = max(widths, default=8)
+    if widest == WIDE and 2 * widths.count(WIDE) < len(widths):
+        widest = WIDE // 2
     return max(2, vector_bits // widest)
 
 
