@@ -102,3 +102,13 @@ def test_an_item_without_indices_reads_those_of_another_one():
     assert "in_at[min(3, i1)]" in text
     text = print_kernels(lowered(Scatter(1), (9, 30), (M.dim, 1)).module.kernels)
     assert "if lt(index(i1), index(at.1))" in text
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 700])
+def test_single_elements_are_listed_before_those_of_a_range_are_stored(count):
+    values = {"x": b.param("x", (40000,), DataType.FLOAT), "at": b.param("at", (count,), DataType.INT32)}
+    values["u"] = b.param("u", (count,), DataType.FLOAT)
+    graph = Graph(tuple(values.items()), (("y", apply(Scatter(0, "sum"), *values.values())),), {}, ())
+    machine = choose(None).limited(REFERENCE)
+    found = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
+    assert verify(found, choose(None), [{}]) == ()

@@ -39,7 +39,22 @@ from anyrt.ir import kernel
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.compute import Compute, Written
 from anyrt.ir.graph import Shape, Type
-from anyrt.ir.kernel import Expr, For, If, Load, Loop, Op, Stmt, Store, alu, bound, free_symbols
+from anyrt.ir.kernel import (
+    Alloc,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Loop,
+    Op,
+    Stmt,
+    Store,
+    alu,
+    bound,
+    free_symbols,
+    load,
+)
 from anyrt.ir.prim import Array, Making, Prim, Read
 from anyrt.ir.visit import parts
 from anyrt.prims._check import check_axis, check_type, differ, expect, same_types, show
@@ -56,6 +71,7 @@ AT: Final[dict[str, Callable[..., None]]] = {
 }
 BLOCKS: Final = 16  # ranges of positions that threads may take
 LOOKED: Final = 4  # elements are copied while one update is looked at
+CHUNK: Final = 256  # updates that are looked at before those that lie in a range are stored
 LINE: Final = 16  # elements of a row that a part of it has at least
 LEAST: Final = 1 << 14  # elements of such a range, or waking a thread costs more than copying them
 
@@ -263,11 +279,44 @@ class _Writer:
 
     def block(self, first: Dim, count: Dim) -> tuple[Stmt, ...]:
         """All at `count` positions from `first` on."""
-        step = self.make.var(self.updates)
-        moves: Stmt = For(step, Loop.SERIAL, self.moved(step.dim, first, count))
+        if not self.given and count != self.length:
+            moves = self.listed(first, count)
+        else:
+            step = self.make.var(self.updates)
+            moves = For(step, Loop.SERIAL, self.moved(step.dim, first, count))
         for i, m in self.shorter:
             moves = If(kernel.index(i) < kernel.index(m), (moves,))
         return self.copied(first, count), moves
+
+    def listed(self, first: Dim, count: Dim) -> Stmt:
+        """Single elements, of which as many lie there as not, so that no branch is foreseen: those of a few
+        updates that do are listed, and then stored."""
+        make, i32 = self.make, Scalar.I32
+        chunk = make.var(ceildiv(self.updates, CHUNK))
+        start = mul(chunk.dim, CHUNK)
+        step = make.var(maximum(0, minimum(CHUNK, add(self.updates, mul(start, -1)))))
+        to, many, found = make.var(CHUNK), make.var(CHUNK + 1), make.var(CHUNK)
+        entry = make.var(many.dim)
+        held, chosen = make.register(i32), make.scratch(i32, CHUNK)
+        lies = self.lies(self.index(add(start, step.dim), ()), first, count)
+        longer = load(held, 0) + kernel.select(lies, kernel.const(1, i32), 0)
+        append = (
+            Let(to, bound(load(held, 0), 0, CHUNK - 1, "held", CHUNK)),
+            Store(chosen, to.dim, kernel.cast(kernel.index(step.dim), i32)),
+            Store(held, 0, longer),
+        )
+        place = add(start, found.dim)
+        store = (
+            Let(found, bound(load(chosen, entry.dim), 0, CHUNK - 1, "chosen", CHUNK)),
+            self.update(place, self.index(place, ()), ()),
+        )
+        body = (
+            Alloc(held, kernel.const(0, i32)),
+            For(step, Loop.SERIAL, append),
+            Let(many, bound(load(held, 0), 0, CHUNK, "many", CHUNK + 1)),
+            For(entry, Loop.SERIAL, store),
+        )
+        return For(chunk, Loop.SERIAL, body)
 
     def copied(self, first: Dim, count: Dim) -> Stmt:
         """The positions as they are: in one loop, where all of them lie side by side."""
