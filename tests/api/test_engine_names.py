@@ -291,6 +291,16 @@ def test_a_stream_reader_that_ends_early_or_raises_gives_no_engine(plan, log, ca
     assert "must override read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", ["text", None, 3])
+def test_a_stream_reader_that_gives_no_bytes_is_told_so(log, given):
+    class Wrong(trt.IStreamReader):
+        def read(self, size):
+            return given
+
+    assert trt.Runtime(log).deserialize_cuda_engine(Wrong()) is None
+    assert log.lines[0].startswith("[AR311] stream reader")
+
+
 # ---- errors and lifetimes --------------------------------------------------------------------------------
 
 

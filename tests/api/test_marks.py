@@ -55,6 +55,22 @@ def test_unmarking_for_shapes_what_is_not_marked_is_an_error(net, chain, log):
     assert "AR407" in log.lines[0]
 
 
+def test_outputs_for_shapes_are_outputs_of_the_network_in_host_memory(net, chain):
+    _, root, sizes = chain
+    net.mark_output_for_shapes(sizes)
+    assert [net.get_output(i) for i in range(net.num_outputs)] == [root, sizes]
+    assert (sizes.is_network_output, sizes.location) == (True, trt.TensorLocation.HOST)
+    net.mark_output(sizes)
+    assert net.num_outputs == 2
+    net.unmark_output_for_shapes(sizes)
+    assert (net.num_outputs, sizes.location) == (2, trt.TensorLocation.DEVICE)
+
+
+def test_inputs_are_no_outputs_for_shapes(net, log):
+    assert net.mark_output_for_shapes(net.add_input("n", trt.int32, (2,))) is False
+    assert "AR404" in log.lines[0]
+
+
 def test_debug_tensors_are_those_of_the_engine(net, chain, engine_of, log):
     twice, root, _ = chain
     assert net.mark_debug(twice)

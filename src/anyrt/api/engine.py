@@ -375,13 +375,16 @@ class ICudaEngine(Reporting, Managed):
 
     @quiet(None)
     def serialize_with_config(self, arg0: ISerializationConfig) -> IHostMemory:
-        """The plan, with what the flags say."""
+        """The plan, with what the flags say.
+
+        Refused: AR901, EXCLUDE_WEIGHTS, as engines cannot be refitted yet. EXCLUDE_LEAN_RUNTIME is met in any
+        case: plans hold no runtime. INCLUDE_REFIT has no effect yet."""
         if not isinstance(arg0, ISerializationConfig):
             raise wrong_type("serialize_with_config", arg0, "an ISerializationConfig")
         if arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS):
             where, do = "serialize_with_config", "clear_flag(SerializationFlag.EXCLUDE_WEIGHTS)"
             raise NotSupportedError("AR901", where, "EXCLUDE_WEIGHTS", "plans with their weights", do)
-        tell_idle(self._channel, arg0.flags, SerializationFlag, ())
+        tell_idle(self._channel, arg0.flags, SerializationFlag, (SerializationFlag.EXCLUDE_LEAN_RUNTIME,))
         return IHostMemory(self._plan_parts())
 
     def _plan_parts(self) -> PlanParts:

@@ -27,7 +27,10 @@ class IRuntimeConfig(Fixed):
         return f": {self._strategy.name}"
 
     def set_execution_context_allocation_strategy(self, strategy: Strategy = Strategy.STATIC) -> None:
-        """Choose when a context gets its memory."""
+        """Choose when a context gets its memory.
+
+        STATIC: when it is made, as much as any profile needs. ON_PROFILE_CHANGE: when a profile is chosen, as
+        much as this one needs. USER_MANAGED: never, `context.set_device_memory` gives it before a run."""
         if not isinstance(strategy, Strategy):
             raise wrong_type("IRuntimeConfig", strategy, ExecutionContextAllocationStrategy)
         self._strategy = strategy
@@ -39,7 +42,9 @@ class IRuntimeConfig(Fixed):
 
 @fold
 class ISerializationConfig(Fixed):
-    """What serialising keeps; made by `ICudaEngine.create_serialization_config`."""
+    """What serialising keeps; made by `ICudaEngine.create_serialization_config`.
+
+    `ICudaEngine.serialize_with_config` says what becomes of each flag."""
 
     __slots__ = ("__weakref__", "_flags")
 

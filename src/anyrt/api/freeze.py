@@ -49,7 +49,7 @@ def freeze(
     _judge(network, expansion)
     _check_updates(network)
     names = _names(network, expansion)
-    marked = [*network._outputs, *network._shape_outputs]
+    marked = network._marked
     held = _held(network, expansion, [t for t in outputs if t in marked], names)
     _check_inside(network, expansion, outputs)
     formats = _formats(network, expansion, outputs)
@@ -84,7 +84,7 @@ def freeze(
 
 
 def _outputs(network: INetworkDefinition) -> list[ITensor]:
-    marked = [*network._outputs, *network._shape_outputs]
+    marked = network._marked
     if not marked:
         raise GraphError(
             "AR401", network.name, "no marked output", "at least one", "call network.mark_output(tensor)"
@@ -232,7 +232,7 @@ def _layers(
 def _marks(network: INetworkDefinition, expansion: Expansion, tensor: ITensor) -> Iterator[tuple[str, str]]:
     """What the engine must know of a tensor besides the bindings, see `marks`."""
     value = expansion.value(tensor)
-    shown = tensor in network._outputs + network._shape_outputs
+    shown = tensor in network._marked
     if tensor in network._debug:
         yield (DEBUG if shown else HIDDEN), tensor._name
     elif not shown:

@@ -20,7 +20,7 @@ from anyrt.api.parts import PARTS, IIfConditional, ILoop
 from anyrt.api.tensor import ITensor, checked_name, checked_shape, checked_text
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
-from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity, TensorLocation
+from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.units import counted
 from anyrt.ops import BORDERS
@@ -107,8 +107,13 @@ class INetworkDefinition(Reporting, Managed):
 
     @property
     def num_outputs(self) -> int:
-        """How many tensors are marked as outputs."""
-        return len(self._outputs)
+        """How many tensors are marked as outputs, those for shapes included."""
+        return len(self._marked)
+
+    @property
+    def _marked(self) -> list[ITensor]:
+        """The outputs, then those for shapes alone."""
+        return list(dict.fromkeys([*self._outputs, *self._shape_outputs]))
 
     @property
     def _strongly_typed(self) -> bool:
@@ -130,7 +135,8 @@ class INetworkDefinition(Reporting, Managed):
 
     def get_output(self, index: int) -> ITensor:
         """Output `index`; None out of range."""
-        return self._outputs[index] if 0 <= integer(index, "get_output") < len(self._outputs) else nothing()
+        marked = self._marked
+        return marked[index] if 0 <= integer(index, "get_output") < len(marked) else nothing()
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -212,7 +218,10 @@ class INetworkDefinition(Reporting, Managed):
     def mark_output_for_shapes(self, tensor: ITensor) -> bool:
         """Have the engine compute the values of a shape tensor, of rank 0 or 1, while it infers shapes.
 
-        Refused: AR202, a tensor of floats; AR123, a rank above 1."""
+            network.mark_output_for_shapes(network.add_shape(x).get_output(0))
+
+        Values that depend on other data than sizes fail the build (AR121). Refused: AR202, a tensor of
+        floats; AR123, a rank above 1; AR404, an input of the network."""
         self._own("mark_output_for_shapes", tensor)
         if is_float(tensor.dtype):
             raise DTypeError(
@@ -226,9 +235,11 @@ class INetworkDefinition(Reporting, Managed):
                 "rank 0 or 1",
                 "reshape it with add_shuffle",
             )
+        if tensor._layer is None:
+            do = "pass it through add_identity first"
+            raise GraphError("AR404", tensor._name, "a network input", "an output of a layer", do)
         if tensor not in self._shape_outputs:
             self._shape_outputs.append(tensor)
-        tensor._location = TensorLocation.HOST
         return True
 
     @quiet(False)

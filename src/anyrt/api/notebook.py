@@ -56,7 +56,7 @@ def network_table(network: INetworkDefinition) -> str:
 def _network_rows(network: INetworkDefinition) -> Iterator[Row]:
     for tensor in network._inputs:
         yield "input", tensor._name, "", tensor_text(tensor)
-    outputs = set(network._outputs)
+    outputs = set(network._marked)
     for layer in network._layers:
         gives = [f"{tensor_text(t)}{' (output)' * (t in outputs)}" for t in layer._outputs]
         yield layer.__class__.__name__, layer._name, listed(_operands(layer)), listed(gives)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from anyrt.api.edge import wrong_type
+from anyrt.api.edge import type_name, wrong_type
 from anyrt.api.hints import FAILED
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import IStreamReader, IStreamReaderV2, call_user
@@ -77,6 +77,11 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
 def _read(reader: IStreamReader | IStreamReaderV2) -> bytes:
     match reader:
         case IStreamReader():
-            return bytes(call_user(b"", reader.read, CHUNK))
+            given = call_user(b"", reader.read, CHUNK)
         case IStreamReaderV2():
-            return bytes(call_user(b"", reader.read, CHUNK, 0))
+            given = call_user(b"", reader.read, CHUNK, 0)
+    try:
+        return bytes(memoryview(given))
+    except TypeError:
+        got, do = type_name(given), "return bytes from read, and b'' at the end"
+        raise ArgumentError("AR311", "stream reader", got, "bytes", do) from None

@@ -127,8 +127,8 @@ class ITensor(Fixed):
 
     @property
     def location(self) -> TensorLocation:
-        """Where its memory lies; on this machine both places are the same."""
-        return self._location
+        """Where its memory lies, HOST for outputs for shapes; on this machine both places are the same."""
+        return TensorLocation.HOST if self in self._network._shape_outputs else self._location
 
     @location.setter
     def location(self, location: TensorLocation) -> None:
@@ -176,8 +176,8 @@ class ITensor(Fixed):
 
     @property
     def is_network_output(self) -> bool:
-        """Whether it is marked as an output."""
-        return self in self._network._outputs
+        """Whether it is marked as an output, or as one for shapes."""
+        return self in self._network._marked
 
     @property
     def is_shape_tensor(self) -> bool:
