@@ -192,3 +192,30 @@ def test_an_output_of_nine_axes_is_refused(net, log):
     assert "got 9 axes in (1, 1, 1, 1, 1, 1, 1, 1, 1), wanted at most 8" in log.lines[0]
     with pytest.raises(ValueError, match=r"AR115.*at most 8"):
         net.add_input("y", F, (1,) * 9)
+
+
+def test_layers_that_a_network_hands_back_have_the_type_of_layers_until_their_class_is_assigned(net):
+    x = net.add_input("x", trt.float32, (1, 1, 4, 4))
+    relu = net.add_activation(x, trt.ActivationType.RELU)
+    pool = net.add_pooling_nd(relu.get_output(0), trt.PoolingType.MAX, (2, 2))
+    kinds = [trt.LayerType.ACTIVATION, trt.LayerType.POOLING]
+    assert [layer.type for layer in net] == [net[i].type for i in range(2)] == kinds
+    assert [net.get_layer(i) for i in range(2)] == [relu, pool]
+    for layer, cls in zip(net, (trt.IActivationLayer, trt.IPoolingLayer), strict=True):
+        layer.__class__ = cls
+        assert isinstance(layer, cls)
+        assert layer.type in (relu.type, pool.type)
+    assert (relu.type, pool.type) == (trt.ActivationType.RELU, trt.PoolingType.MAX)
+
+
+def test_a_layer_that_a_network_hands_back_is_the_layer(net):
+    x = net.add_input("x", trt.float32, (1,))
+    relu = net.add_activation(x, trt.ActivationType.LEAKY_RELU)
+    found = net.get_layer(0)
+    found.name, found.alpha = "leaky", 0.25
+    config = net.builder.create_builder_config()
+    config.set_device_type(found, trt.DeviceType.DLA)
+    assert (relu.name, relu.alpha, {relu: 1}[found], repr(found)) == ("leaky", 0.25, 1, repr(relu))
+    assert config.get_device_type(relu) is trt.DeviceType.DLA
+    with pytest.raises(AttributeError, match="AR313"):
+        found.alhpa = 1

@@ -10,6 +10,7 @@ from anyrt.api.dims import Dims, sizes
 from anyrt.api.edge import Channel, Reporting, integer, nothing, quiet, user_line, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.fold import fold
+from anyrt.api.handed import handed
 from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.managed import Managed
 from anyrt.api.methods import add_methods
@@ -126,8 +127,11 @@ class INetworkDefinition(Reporting, Managed):
         return bool(self._flags & 1 << flag)
 
     def get_layer(self, index: int) -> ILayer:
-        """Layer `index` in the order of adding; None out of range."""
-        return self._layers[index] if 0 <= integer(index, "get_layer") < len(self._layers) else nothing()
+        """Layer `index` in the order of adding; None out of range.
+
+        Its `type` is a LayerType, that of an activation or a pooling, too, until `__class__` is assigned."""
+        inside = 0 <= integer(index, "get_layer") < len(self._layers)
+        return handed(self._layers[index]) if inside else nothing()
 
     def get_input(self, index: int) -> ITensor:
         """Input `index`; None out of range."""
@@ -145,10 +149,10 @@ class INetworkDefinition(Reporting, Managed):
         return True
 
     def __getitem__(self, index: int) -> ILayer:
-        return self._layers[index]
+        return handed(self._layers[index])
 
     def __iter__(self) -> Iterator[ILayer]:
-        return iter(tuple(self._layers))
+        return map(handed, tuple(self._layers))
 
     @one_line
     def __repr__(self) -> str:
