@@ -48,7 +48,7 @@ _HOME: dict[str, tuple[str, ...]] = {
     ),
     "api.network": ("INetworkDefinition",),
     "api.profile": ("IOptimizationProfile",),
-    "api.registry": ("IPluginRegistry",),
+    "api.registry": ("FallbackString", "IPluginRegistry"),
     "api.runtime": ("Runtime",),
     "api.tensor": ("ITensor",),
     "api.timing_cache": ("ITimingCache", "TimingCacheKey", "TimingCacheValue"),

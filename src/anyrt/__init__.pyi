@@ -47,6 +47,7 @@ from anyrt.api.parts import IIfConditionalBoundaryLayer as IIfConditionalBoundar
 from anyrt.api.parts import ILoop as _ILoop
 from anyrt.api.parts import ILoopBoundaryLayer as ILoopBoundaryLayer
 from anyrt.api.profile import IOptimizationProfile as IOptimizationProfile
+from anyrt.api.registry import FallbackString as FallbackString
 from anyrt.api.registry import IPluginRegistry as IPluginRegistry
 from anyrt.api.runtime import Runtime as Runtime
 from anyrt.api.scope import Between as _Between

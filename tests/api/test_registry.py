@@ -31,3 +31,12 @@ def test_settings_of_a_registry_are_kept():
     assert (registry.parent_search_enabled, registry.error_recorder) == (True, None)
     registry.parent_search_enabled, registry.error_recorder = False, (recorder := trt.IErrorRecorder())
     assert (registry.parent_search_enabled, registry.error_recorder) == (False, recorder)
+
+
+def test_a_text_of_plug_ins_is_like_a_str():
+    text = trt.FallbackString("ns")
+    assert (str(text), text == "ns", text == trt.FallbackString("ns")) == ("ns", True, True)
+    assert text != trt.FallbackString()
+    assert {text: 1} == {"ns": 1}
+    with pytest.raises(TypeError, match="FallbackString: got int, wanted a str"):
+        trt.FallbackString(3)

@@ -109,6 +109,7 @@ def test_profile_shows_ranges(log):
         (lambda: trt.ITimingCache(), "<ITimingCache: 0 entries>"),
         (lambda: trt.TimingCacheKey("k"), "TimingCacheKey('k')"),
         (lambda: trt.get_plugin_registry(), "<IPluginRegistry: 0 creators>"),
+        (lambda: trt.FallbackString("ns"), "<FallbackString 'ns'>"),
         (lambda: trt.Dims((1, -1)), "(1, -1)"),
         (lambda: trt.IHostMemory(b"abc"), "<IHostMemory of 3 bytes>"),
     ],

@@ -51,7 +51,7 @@ OTHERS = (
         "plugin IPluginV3 IPluginV2DynamicExt IPluginCreator PluginField PluginFieldCollection"
         " INetworkDefinition.add_plugin INetworkDefinition.add_plugin_v2"
         " INetworkDefinition.add_plugin_v3 IPluginV2Layer IPluginV3Layer PluginFieldCollection_"
-        " PluginTensorDesc DynamicPluginTensorDesc FallbackString DimsExprs IDimensionExpr IExprBuilder"
+        " PluginTensorDesc DynamicPluginTensorDesc DimsExprs IDimensionExpr IExprBuilder"
         " ISymExpr ISymExprs KernelLaunchParams IPluginCapability IPluginCreatorInterface"
         " IPluginCreatorV3One IPluginCreatorV3Quick IPluginResource IPluginResourceContext IPluginV2"
         " IPluginV2DynamicExtBase IPluginV2Ext IPluginV3OneBuild IPluginV3OneBuildV2 IPluginV3OneCore"

@@ -1,13 +1,39 @@
-"""The plug-in registry, which has no creators yet."""
+"""The plug-in registry, which has no creators yet, and the text that goes with it."""
 
 from __future__ import annotations
 
+from anyrt.api.edge import wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import IErrorRecorder
 from anyrt.api.missing import mark_absences
 from anyrt.api.oneline import one_line
 from anyrt.core.units import counted
+
+
+@fold
+class FallbackString(Fixed):
+    """A text that stands in for a `str` where plug-ins pass one; equal to what holds the same text."""
+
+    __slots__ = ("__weakref__", "_text")
+
+    def __init__(self, arg0: str = "") -> None:
+        if not isinstance(arg0, str):
+            raise wrong_type("FallbackString", arg0, "a str")
+        self._text = arg0
+
+    def __str__(self) -> str:
+        return self._text
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {self._text!r}"
+
+    def __eq__(self, other: object) -> bool:
+        return str(other) == self._text if isinstance(other, FallbackString | str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
 @fold
