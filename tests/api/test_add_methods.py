@@ -318,7 +318,7 @@ def test_the_layer_has_its_class_and_type(name, net):
     op, last = OPERATORS[name], net.get_layer(net.num_layers - 1)
     layer = last if op.scope is None else net.get_layer(net.num_layers - 2)
     assert isinstance(layer, trt.ILayer)
-    assert (type(layer), type(made)) == (getattr(trt, op.cls), getattr(trt, op.owner))
+    assert (layer.__class__, type(made)) == (getattr(trt, op.cls), getattr(trt, op.owner))
     assert trt.ILayer.type.__get__(layer) is op.layer
-    assert (last if op.scope is None else getattr(last, op.scope.attribute)) is made
+    assert made == (last if op.scope is None else getattr(last, op.scope.attribute))
     assert made.num_outputs == (len(op.outputs) if op.asked is None else 1)
