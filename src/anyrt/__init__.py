@@ -69,6 +69,17 @@ _DTYPES = {
     "int32": "INT32",
     "int64": "INT64",
     "bool": "BOOL",
+    "float64": "DOUBLE",
+    "int16": "INT16",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "uint64": "UINT64",
+    "uint4": "UINT4",
+    "int2": "INT2",
+    "uint2": "UINT2",
+    "fp8e5m2": "FP8E5M2",
+    "fp8e4m3fnuz": "FP8E4M3FNUZ",
+    "fp8e5m2fnuz": "FP8E5M2FNUZ",
 }
 _ENUMS = ("core.enums", "core.enums_more")
 

@@ -135,12 +135,23 @@ bool: Final = DataType.BOOL
 e8m0: Final = DataType.E8M0
 float16: Final = DataType.HALF
 float32: Final = DataType.FLOAT
+float64: Final = DataType.DOUBLE
 fp4: Final = DataType.FP4
 fp8: Final = DataType.FP8
+fp8e4m3fnuz: Final = DataType.FP8E4M3FNUZ
+fp8e5m2: Final = DataType.FP8E5M2
+fp8e5m2fnuz: Final = DataType.FP8E5M2FNUZ
+int16: Final = DataType.INT16
+int2: Final = DataType.INT2
 int32: Final = DataType.INT32
 int4: Final = DataType.INT4
 int64: Final = DataType.INT64
 int8: Final = DataType.INT8
+uint16: Final = DataType.UINT16
+uint2: Final = DataType.UINT2
+uint32: Final = DataType.UINT32
+uint4: Final = DataType.UINT4
+uint64: Final = DataType.UINT64
 uint8: Final = DataType.UINT8
 
 class IActivationLayer(ILayer):
@@ -263,7 +274,9 @@ class IAttentionOutputLayer(IAttentionBoundaryLayer):
 class ICastLayer(ILayer):
     """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
     where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
-    codes are converted as integers, without a scale.
+    codes are converted as integers, without a scale. Types that ONNX has and TensorRT has not
+    (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
+    are an extension; those of 8 bits saturate.
     """
     @property
     def to_type(self) -> DataType:
@@ -594,10 +607,11 @@ class IEinsumLayer(ILayer):
 
 class IElementWiseLayer(ILayer):
     """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
-    int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and
-    both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half
-    to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is
-    NaN.
+    Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and both give
+    0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
+    (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
+    float64 is computed in float64, where FLOOR_DIV rounds the quotient first, and has no POW; float64
+    and integers other than int32 and int64 are an extension.
     """
     @property
     def op(self) -> ElementWiseOperation:
@@ -1143,11 +1157,12 @@ class IRecurrenceLayer(ILoopBoundaryLayer):
     """
 
 class IReduceLayer(ILayer):
-    """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
-    wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
-    that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG 68). MAX and
-    MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest (MAX) or
-    highest (MIN) number of the type, and for AVG NaN, 0 for int32 and int64, −128 for int8.
+    """Folds axes. Floats add up in float32, float64 in itself, and are rounded once; sums and products
+    of integers wrap, their averages add up in 64 bits and truncate towards zero; int8 stands for real
+    numbers, so that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG
+    68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest
+    (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers, −128 for int8. float64
+    and integers other than int32 and int64 are an extension.
     """
     @property
     def op(self) -> ReduceOperation:
@@ -1479,7 +1494,8 @@ class ITripLimitLayer(ILoopBoundaryLayer):
 class IUnaryLayer(ILayer):
     """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
     (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
-    is 127). ISINF, ISNAN and NOT give bool.
+    is 127). ISINF, ISNAN and NOT give bool. float64 has ABS, NEG, SIGN, SQRT, RECIP, CEIL, FLOOR,
+    ROUND, ISINF and ISNAN; it, and integers other than int32 and int64, are an extension.
     """
     @property
     def op(self) -> UnaryOperation:
@@ -1498,7 +1514,8 @@ class ILoop(_ILoop):
         """A slice of the tensor in each turn, one after the other; where there are more turns than slices,
         the last one again.
 
-        tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+        tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
+            float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         axis: the axis that it goes along, which slices do not have
         reverse: from the last slice to the first
 
@@ -1517,7 +1534,8 @@ class ILoop(_ILoop):
         of a recurrence is what the next turn would get, in particular its initial value where there was
         no turn; that of anything else is 0 then.
 
-        tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+        tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
+            float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         kind: LAST_VALUE: the one at the end; CONCATENATE: those of all turns; REVERSE: the last one first
             (read only)
         axis: the new axis of what is concatenated
@@ -1537,7 +1555,8 @@ class ILoop(_ILoop):
         """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
         the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type.
 
-        initial_value: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+        initial_value: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
+            float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
         The new IRecurrenceLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -1575,7 +1594,8 @@ class IIfConditional(_IIfConditional):
         """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
         in no other; what is made of other tensors alone is computed before, whatever is chosen.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
         The new IIfConditionalInputLayer; shape and type of its output answer at once. AR403 refuses a
         tensor of another network; an argument of the wrong class is a TypeError (AR311).
@@ -1592,9 +1612,11 @@ class IIfConditional(_IIfConditional):
         """The first tensor if the condition is true, else the second one, of the same type and shape.
 
         true_subgraph_output: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4,
-            e8m0
+            e8m0, float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz,
+            fp8e5m2fnuz
         false_subgraph_output: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4,
-            fp4, e8m0
+            fp4, e8m0, float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz,
+            fp8e5m2fnuz
 
         The new IIfConditionalOutputLayer; shape and type of its output answer at once. AR403 refuses a
         tensor of another network; an argument of the wrong class is a TypeError (AR311).
@@ -1778,9 +1800,12 @@ class INetworkDefinition(_INetworkDefinition):
     def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer:
         """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
         where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
-        codes are converted as integers, without a scale.
+        codes are converted as integers, without a scale. Types that ONNX has and TensorRT has not
+        (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
+        are an extension; those of 8 bits saturate.
 
-        input: float32, float16, int8, int32, bool, uint8, bfloat16, int64
+        input: float32, float16, int8, int32, bool, uint8, bfloat16, int64, float64, int16, uint16,
+            uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         to_type: the type of the output
 
         The new ICastLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
@@ -1800,7 +1825,9 @@ class INetworkDefinition(_INetworkDefinition):
         """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
         default.
 
-        inputs: float32, float16, int8, int32, bool, bfloat16, int64; one or more tensors; all of one type
+        inputs: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; one or more tensors; all of one
+            type
 
         The new IConcatenationLayer; shape and type of its output answer at once. AR403 refuses a tensor
         of another network; an argument of the wrong class is a TypeError (AR311).
@@ -2331,13 +2358,16 @@ class INetworkDefinition(_INetworkDefinition):
         self, input1: ITensor, input2: ITensor, op: ElementWiseOperation
     ) -> IElementWiseLayer:
         """A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and repeated.
-        int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and
-        both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half
-        to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is
-        NaN.
+        Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds down, and both give
+        0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
+        (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
+        float64 is computed in float64, where FLOOR_DIV rounds the quotient first, and has no POW; float64
+        and integers other than int32 and int64 are an extension.
 
-        input1: float32, float16, int8, int32, bool, bfloat16, int64
-        input2: float32, float16, int8, int32, bool, bfloat16, int64; the type of input 0
+        input1: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, uint4, int2, uint2
+        input2: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, uint4, int2, uint2; the type of input 0
         op: the function
 
         The new IElementWiseLayer; shape and type of its output answer at once. AR403 refuses a tensor of
@@ -2413,7 +2443,8 @@ class INetworkDefinition(_INetworkDefinition):
         0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
         an extension.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
         axis: the axis that indices count along; ND does not read it
 
@@ -2455,7 +2486,8 @@ class INetworkDefinition(_INetworkDefinition):
         0, also along an axis without elements. int64 indices are not narrowed; uint8 and 4-bit floats are
         an extension.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
         mode: DEFAULT: slices; ELEMENT: an element for each index; ND: tuples of positions
 
@@ -2527,7 +2559,8 @@ class INetworkDefinition(_INetworkDefinition):
     def add_identity(self, input: ITensor) -> IIdentityLayer:
         """A copy. In weakly typed networks set_output_type makes it a conversion, by the rules of Cast.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
         The new IIdentityLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -2617,9 +2650,9 @@ class INetworkDefinition(_INetworkDefinition):
         dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges
         multiplies codes, whose sums are exact in int32, and scales these.
 
-        input0: float32, float16, int8, fp8, bfloat16
+        input0: float32, float16, int8, fp8, bfloat16, float64
         op0: how input0 is read
-        input1: float32, float16, int8, fp8, bfloat16; the type of input 0
+        input1: float32, float16, int8, fp8, bfloat16, float64; the type of input 0
         op1: how input1 is read
 
         The new IMatrixMultiplyLayer; shape and type of its output answer at once. AR403 refuses a tensor
@@ -2849,7 +2882,8 @@ class INetworkDefinition(_INetworkDefinition):
         input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
         are extensions.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         pre_padding: elements before the first one of the last two axes; negative: so many fewer
         post_padding: elements behind the last one of the last two axes; negative: so many fewer
 
@@ -2878,7 +2912,8 @@ class INetworkDefinition(_INetworkDefinition):
         input. `add_padding` is its name in TensorRT 8. Types other than float32, float16, int8 and int32
         are extensions.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         pre_padding: elements before the first one of the last two axes; negative: so many fewer
         post_padding: elements behind the last one of the last two axes; negative: so many fewer
 
@@ -3083,13 +3118,14 @@ class INetworkDefinition(_INetworkDefinition):
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
     def add_reduce(self, input: ITensor, op: ReduceOperation, axes: int, keep_dims: bool_) -> IReduceLayer:
-        """Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64
-        wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so
-        that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG 68). MAX and
-        MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest (MAX) or
-        highest (MIN) number of the type, and for AVG NaN, 0 for int32 and int64, −128 for int8.
+        """Folds axes. Floats add up in float32, float64 in itself, and are rounded once; sums and products
+        of integers wrap, their averages add up in 64 bits and truncate towards zero; int8 stands for real
+        numbers, so that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG
+        68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest
+        (MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers, −128 for int8. float64
+        and integers other than int32 and int64 are an extension.
 
-        input: float32, float16, int8, int32, bfloat16, int64
+        input: float32, float16, int8, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64
         op: how elements are folded
         axes: the axes that are folded (bit i stands for dimension i)
         keep_dims: whether folded axes stay, with size 1
@@ -3164,7 +3200,8 @@ class INetworkDefinition(_INetworkDefinition):
         is not built, or the run is refused before anything is written. uint8, fp8 and 4-bit types are an
         extension.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         sequence_lens: int32, int64
 
         The new IReverseSequenceLayer; shape and type of its output answer at once. AR403 refuses a tensor
@@ -3330,9 +3367,11 @@ class INetworkDefinition(_INetworkDefinition):
         last one counts; with a reduction, each is combined with what is there, in their order, and
         rounded to the type each time. bool, but in reductions, and reductions are extensions.
 
-        data: float32, float16, int8, int32, bool, bfloat16, int64
+        data: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
-        updates: float32, float16, int8, int32, bool, bfloat16, int64; the type of input 0
+        updates: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type of input 0
         mode: ELEMENT: an index is a position on one axis; ND: a row of them is one
 
         The new IScatterLayer; shape and type of its output answer at once. AR403 refuses a tensor of
@@ -3368,8 +3407,10 @@ class INetworkDefinition(_INetworkDefinition):
         extension.
 
         condition: bool
-        then_input: float32, float16, int8, int32, bool, bfloat16, int64
-        else_input: float32, float16, int8, int32, bool, bfloat16, int64; the type of input 1
+        then_input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
+        else_input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type of input 1
 
         The new ISelectLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -3392,7 +3433,8 @@ class INetworkDefinition(_INetworkDefinition):
     def add_shape(self, input: ITensor) -> IShapeLayer:
         """The sizes of a tensor of any type, as an int64 vector that is empty for rank 0.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
         The new IShapeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -3408,7 +3450,8 @@ class INetworkDefinition(_INetworkDefinition):
         reshape_dims copies the size that the tensor has there after the first transpose; the second input
         gives reshape_dims at run time, by the same rules. int64 and fp4 go beyond the documented types.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
 
         The new IShuffleLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -3455,7 +3498,8 @@ class INetworkDefinition(_INetworkDefinition):
         edge, REFLECT mirrors without repeating the edge, and FILL gives the fill value, or 0. uint8 and
         fp4, and CLAMP, FILL and REFLECT of int64 and bfloat16, are extensions.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         start: the first position read on each axis (assigning it disconnects input 1)
         shape: the size of the output on each axis (assigning it disconnects input 2)
         stride: the distance of positions; negative: backwards, 0: repeated (assigning it disconnects
@@ -3522,7 +3566,8 @@ class INetworkDefinition(_INetworkDefinition):
     def add_squeeze(self, input: ITensor, axes: ITensor) -> ISqueezeLayer:
         """Drops axes of size 1, named by a constant vector; negative axes count from the end of the input's.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         axes: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
             tensor; must be a constant
 
@@ -3587,9 +3632,11 @@ class INetworkDefinition(_INetworkDefinition):
     def add_unary(self, input: ITensor, op: UnaryOperation) -> IUnaryLayer:
         """One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap
         (ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128
-        is 127). ISINF, ISNAN and NOT give bool.
+        is 127). ISINF, ISNAN and NOT give bool. float64 has ABS, NEG, SIGN, SQRT, RECIP, CEIL, FLOOR,
+        ROUND, ISINF and ISNAN; it, and integers other than int32 and int64, are an extension.
 
-        input: float32, float16, int8, int32, bool, bfloat16, int64
+        input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
+            uint64, uint4, int2, uint2
         op: the function
 
         The new IUnaryLayer; shape and type of its output answer at once. AR403 refuses a tensor of
@@ -3609,7 +3656,8 @@ class INetworkDefinition(_INetworkDefinition):
         """Inserts axes of size 1 at positions of the result, named by a constant vector; negative ones count
         from its end.
 
-        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         axes: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
             tensor; must be a constant
 

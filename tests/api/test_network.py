@@ -316,7 +316,7 @@ def test_permutations_and_dims_show_as_in_tensorrt(net):
         ("mode", trt.PoolingType.MAX),
         ("channel_axis", 1.5),
         ("scale", [1.0]),
-        ("scale", np.ones(1)),
+        ("scale", np.ones(1, np.complex64)),
     ],
 )
 def test_attributes_refuse_wrong_types(net, name, value):

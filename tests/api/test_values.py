@@ -104,7 +104,9 @@ def test_empty_weights_have_a_type_only():
     )
 
 
-@pytest.mark.parametrize("array", [np.zeros((4, 4), np.float32)[:, ::2], np.zeros(2), np.zeros(2, ">f4")])
+@pytest.mark.parametrize(
+    "array", [np.zeros((4, 4), np.float32)[:, ::2], np.zeros(2, complex), np.zeros(2, ">f4")]
+)
 def test_weights_refuse_strided_and_foreign_arrays(array):
     with pytest.raises(ValueError, match=r"AR30[47]"):
         trt.Weights(array)
@@ -258,9 +260,15 @@ def test_numpy_types_of_all_element_types():
         trt.int64: np.int64, trt.bool: np.bool_, trt.uint8: np.uint8,
     }  # fmt: skip
     assert {t: trt.nptype(t) for t in known} == known
-    for t in set(trt.DataType) - set(known):
+    for t in {t for t in trt.DataType if not t.is_extension} - set(known):
         with pytest.raises(TypeError, match=str(t)):
             trt.nptype(t)
+    own = {t: np.dtype(trt.nptype(t)).name for t in trt.DataType if t.is_extension}
+    assert own == {
+        trt.float64: "float64", trt.int16: "int16", trt.uint16: "uint16", trt.uint32: "uint32",
+        trt.uint64: "uint64", trt.uint4: "uint4", trt.int2: "int2", trt.uint2: "uint2",
+        trt.fp8e5m2: "float8_e5m2", trt.fp8e4m3fnuz: "float8_e4m3fnuz", trt.fp8e5m2fnuz: "float8_e5m2fnuz",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("sizes", "want"), [((), 1), ([2, 3], 6), (trt.Dims((4, 0)), 0), ((-1, 3), -3)])

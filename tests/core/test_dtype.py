@@ -26,18 +26,23 @@ def test_short_names_are_the_documented_ones():
     assert names == [
         "float32", "float16", "int8", "int32", "bool", "uint8",
         "fp8", "bfloat16", "int64", "int4", "fp4", "e8m0",
+        "float64", "int16", "uint16", "uint32", "uint64", "uint4", "int2", "uint2",
+        "fp8e5m2", "fp8e4m3fnuz", "fp8e5m2fnuz",
     ]  # fmt: skip
 
 
 def test_kinds_partition_the_types():
     floats = {"FLOAT", "HALF", "BF16", "FP8", "FP4", "E8M0"}
+    floats |= {"DOUBLE", "FP8E5M2", "FP8E4M3FNUZ", "FP8E5M2FNUZ"}
+    unsigned = {"UINT8", "UINT16", "UINT32", "UINT64", "UINT4", "UINT2"}
+    integers = unsigned | {"INT8", "INT16", "INT32", "INT64", "INT4", "INT2"}
     assert {t.name for t in DataType if dtype.is_float(t)} == floats
-    assert {t.name for t in DataType if dtype.is_integer(t)} == {"INT8", "UINT8", "INT32", "INT64", "INT4"}
-    assert {t.name for t in DataType if not dtype.is_signed(t)} == {"BOOL", "UINT8", "E8M0"}
-    assert {t.name for t in DataType if dtype.is_packed(t)} == {"INT4", "FP4"}
+    assert {t.name for t in DataType if dtype.is_integer(t)} == integers
+    assert {t.name for t in DataType if not dtype.is_signed(t)} == {"BOOL", "E8M0"} | unsigned
+    assert {t.name for t in DataType if dtype.is_packed(t)} == {"INT4", "FP4", "UINT4", "INT2", "UINT2"}
 
 
-@pytest.mark.parametrize("bad", [np.float64, np.uint32, np.complex64, np.dtype(">f4"), "S3", object])
+@pytest.mark.parametrize("bad", [np.longdouble, np.complex64, np.dtype(">f4"), "S3", object])
 def test_foreign_numpy_types_are_refused(bad: np.dtype):
     with pytest.raises(DTypeError, match="AR204"):
         dtype.from_numpy(bad)
@@ -56,6 +61,7 @@ def test_unknown_type_name_is_refused():
         (DataType.INT4, 3, 2),
         (DataType.FP4, 4, 2),
         (DataType.INT4, 0, 0),
+        (DataType.UINT2, 5, 2),
     ],
 )
 def test_storage_rounds_packed_types_up_to_bytes(t: DataType, count: int, size: int):
@@ -65,6 +71,31 @@ def test_storage_rounds_packed_types_up_to_bytes(t: DataType, count: int, size: 
 def test_packing_puts_the_first_element_into_the_low_nibble():
     x = np.array([1, -1, 7, -8, 3]).astype(dtype.numpy_dtype(DataType.INT4))
     assert dtype.pack4(x).tolist() == [0xF1, 0x87, 0x03]
+    assert dtype.pack4(np.array([1, -1, 0, -2, 1]).astype("int2")).tolist() == [0b10_00_11_01, 0b01]
+
+
+@pytest.mark.parametrize("t", [DataType.UINT4, DataType.INT2, DataType.UINT2])
+def test_unpacking_gives_back_every_number_of_few_bits(t: DataType):
+    low = -2 if t is DataType.INT2 else 0
+    x = np.arange(low, low + (1 << dtype.bits(t))).astype(dtype.numpy_dtype(t))
+    assert dtype.unpack4(dtype.pack4(x), x.size, t).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize(
+    ("t", "values", "wanted"),
+    [
+        (DataType.UINT64, [3.9, -1.0, 1e30, np.nan], [3, 0, 2**64 - 1, 0]),
+        (DataType.UINT32, [4294967295.0, 4294967296.0, -0.5], [2**32 - 1, 2**32 - 1, 0]),
+        (DataType.INT16, [-32768.9, 1e9], [-32768, 32767]),
+        (DataType.UINT4, [17, -1], [1, 15]),
+        (DataType.INT2, [1, 2, 3, 5], [1, -2, -1, 1]),
+        (DataType.FP8E5M2, [1e9, np.inf, 1.1, -0.0], [57344, 57344, 1, 0]),
+        (DataType.FP8E4M3FNUZ, [1e9, -1e9, 1.1, -0.0], [240, -240, 1.125, 0]),
+        (DataType.DOUBLE, [1 / 3], [1 / 3]),
+    ],
+)
+def test_types_that_tensorrt_has_not_are_converted_as_numpy_does(t: DataType, values: list, wanted: list):
+    assert dtype.cast(np.array(values), t).astype(object).tolist() == wanted
 
 
 @given(st.lists(st.integers(-8, 7)))

@@ -11,6 +11,7 @@ from anyrt.core.codes import CODES, Code
 from anyrt.core.errors import CLASSES
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, Kind
+from anyrt.ops._types import OWN
 from anyrt.prims.scalar import SCALARS, ResultKind, ScalarFn
 from docgen.operators import NOTE, page_name, table, title, types_text
 
@@ -26,7 +27,8 @@ SCALARS_HEAD = """# Scalar functions
 
 What the primitive `Map` applies to elements. Native code computes them by expansion into kernel expressions,
 without calling a mathematics library. *ulp* bounds the error of the float32 expansion in units of the last
-place of the exact result, for operands in the domain; a test measures it. 0.5 is correct rounding.
+place of the exact result, for operands in the domain; a test measures it. 0.5 is correct rounding. *double*:
+float64, which is computed in float64.
 
 Subnormal operands and results are numbers like all others: a result below 2⁻¹²⁶ is right within its ulp,
 whose unit is 2⁻¹⁴⁹ there. This, and how results are rounded, does not depend on what another library has
@@ -49,6 +51,11 @@ AR903, an `AttributeError`, as programs choose their branch by `hasattr(engine, 
 MISSING_INTRO = (
     "What is missing looks absent to `hasattr` and says what to do instead when it is asked for (AR902);\n"
     "[docs/missing.md](docs/missing.md) lists every name."
+)
+OWN_INTRO = (
+    "AnyRT's own element types are those that ONNX has and TensorRT has not, computed as NumPy does:\n"
+    "{}.\n"
+    "`trt.nptype` gives the NumPy or ml_dtypes type of each."
 )
 SHOWN = 6
 PLATFORMS = (
@@ -101,7 +108,7 @@ def works() -> str:
     missing = [("layers", _code(_waiting())), *((t.title, _some(t.names)) for t in OTHERS)]
     return (
         table(("operator", "methods", "element types", "enums of its attributes"), sorted(rows))
-        + f"\n{MISSING_INTRO}\n\n"
+        + f"\n{OWN_INTRO.format(types_text(OWN))}\n\n{MISSING_INTRO}\n\n"
         + table(("not there yet", "names"), missing)
         + "\n"
         + table(("platform", "state"), PLATFORMS)
@@ -151,7 +158,10 @@ def _methods(op: AnyOp) -> str:
 
 def _types(op: AnyOp) -> str:
     """Those of the operand that takes most."""
-    return types_text(max((x.dtypes for x in op.inputs), key=len)) if op.inputs else "those of its weights"
+    if not op.inputs:
+        return "those of its weights"
+    most = max((x.dtypes for x in op.inputs), key=len)
+    return f"{types_text(most - OWN)}, AnyRT's own" if most >= OWN else types_text(most)
 
 
 def _modes(op: AnyOp) -> str:

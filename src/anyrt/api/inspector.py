@@ -40,6 +40,17 @@ FORMATS: Final = {
     DataType.INT64: "Row major linear Int64 format",
     DataType.INT4: "Row major linear Int4 format",
     DataType.BOOL: "Row major linear BOOL",
+    DataType.DOUBLE: "Row major linear FP64 format",
+    DataType.INT16: "Row major linear Int16 format",
+    DataType.UINT16: "Row major linear UInt16 format",
+    DataType.UINT32: "Row major linear UInt32 format",
+    DataType.UINT64: "Row major linear UInt64 format",
+    DataType.UINT4: "Row major linear UInt4 format",
+    DataType.INT2: "Row major linear Int2 format",
+    DataType.UINT2: "Row major linear UInt2 format",
+    DataType.FP8E5M2: "Row major linear FP8 E5M2 format",
+    DataType.FP8E4M3FNUZ: "Row major linear FP8 E4M3FNUZ format",
+    DataType.FP8E5M2FNUZ: "Row major linear FP8 E5M2FNUZ format",
 }
 TYPES: Final = {
     DataType.FLOAT: "Float",
@@ -54,6 +65,17 @@ TYPES: Final = {
     DataType.INT64: "Int64",
     DataType.INT4: "Int4",
     DataType.BOOL: "Bool",
+    DataType.DOUBLE: "Double",
+    DataType.INT16: "Int16",
+    DataType.UINT16: "UInt16",
+    DataType.UINT32: "UInt32",
+    DataType.UINT64: "UInt64",
+    DataType.UINT4: "UInt4",
+    DataType.INT2: "Int2",
+    DataType.UINT2: "UInt2",
+    DataType.FP8E5M2: "FP8E5M2",
+    DataType.FP8E4M3FNUZ: "FP8E4M3FNUZ",
+    DataType.FP8E5M2FNUZ: "FP8E5M2FNUZ",
 }
 # Where a kernel computes layers of different types: the one of TensorRT whose loops are most like its own.
 KINDS: Final = {

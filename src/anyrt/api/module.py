@@ -14,6 +14,7 @@ import numpy as np
 from anyrt.api.edge import wrong_type
 from anyrt.api.interfaces import ILogger
 from anyrt.api.registry import IPluginRegistry
+from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType, EngineCapability
 
 _NUMPY: dict[DataType, type[np.generic]] = {
@@ -29,7 +30,10 @@ _REGISTRY = IPluginRegistry()
 
 
 def nptype(trt_type: DataType) -> type[np.generic]:
-    """The NumPy type of an element type; TypeError for those that NumPy lacks."""
+    """The NumPy type of an element type; TypeError for those of TensorRT's that NumPy lacks. Of AnyRT's own,
+    that of ml_dtypes where NumPy has none."""
+    if isinstance(trt_type, DataType) and trt_type.is_extension:
+        return numpy_dtype(trt_type).type
     if trt_type not in _NUMPY:
         raise TypeError(f"Could not resolve TensorRT datatype to an equivalent numpy datatype: {trt_type}")
     return _NUMPY[trt_type]

@@ -37,6 +37,11 @@ PLAIN = frozenset(
         DataType.INT64,
         DataType.BOOL,
         DataType.UINT8,
+        DataType.DOUBLE,
+        DataType.INT16,
+        DataType.UINT16,
+        DataType.UINT32,
+        DataType.UINT64,
     }
 )
 

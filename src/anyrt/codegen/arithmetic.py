@@ -27,7 +27,8 @@ def _alu(
     type = args[-1].type
     kind = ll.vector(type, width)
     if op in COMPARES:
-        name = f"fcmp {ll.FLOAT_COMPARES[op]}" if type.is_float else f"icmp {ll.INT_COMPARES[op]}"
+        whole = ll.UNSIGNED_COMPARES if type is Scalar.U64 else ll.INT_COMPARES
+        name = f"fcmp {ll.FLOAT_COMPARES[op]}" if type.is_float else f"icmp {whole[op]}"
         return w.put(scope, f"{name} {kind} {texts[0]}, {texts[1]}")
     if op is Op.SELECT:
         flag = ll.vector(Scalar.BOOL, width)
@@ -74,27 +75,42 @@ def _wide_fma(w: Writer, scope: Scope, texts: list[str], width: int) -> str:
 
 
 def _integer(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, width: int) -> str:
-    kind = ll.vector(type, width)
+    kind, unsigned = ll.vector(type, width), type is Scalar.U64
     if op in ll.INT_OPS:
-        return w.put(scope, f"{ll.INT_OPS[op]} {kind} {texts[0]}, {texts[1]}")
+        name = "lshr" if unsigned and op is Op.SHR else ll.INT_OPS[op]
+        return w.put(scope, f"{name} {kind} {texts[0]}, {texts[1]}")
     if op in ll.INT_INTRINSICS:
-        name = f"llvm.{ll.INT_INTRINSICS[op]}.{ll.suffix(type, width)}"
-        return w.call(scope, kind, name, [(kind, t) for t in texts])
+        name = (ll.UNSIGNED_INTRINSICS if unsigned else ll.INT_INTRINSICS)[op]
+        return w.call(scope, kind, f"llvm.{name}.{ll.suffix(type, width)}", [(kind, t) for t in texts])
     zero, ones = ll.splat(0, type, width), ll.splat(-1 if type is not Scalar.BOOL else True, type, width)
     match op:
         case Op.NEG:
             return w.put(scope, f"sub {kind} {zero}, {texts[0]}")
         case Op.NOT:
             return w.put(scope, f"xor {kind} {texts[0]}, {ones}")
+        case Op.ABS if unsigned:
+            return texts[0]
         case Op.ABS:
             negative = w.put(scope, f"sub {kind} {zero}, {texts[0]}")
             below = w.put(scope, f"icmp slt {kind} {texts[0]}, {zero}")
             flag = ll.vector(Scalar.BOOL, width)
             return w.put(scope, f"select {flag} {below}, {kind} {negative}, {kind} {texts[0]}")
+        case Op.DIV | Op.FLOORDIV | Op.MOD if unsigned:
+            return _divide_unsigned(w, scope, op, texts[0], texts[1], width)
         case Op.DIV | Op.FLOORDIV | Op.MOD:
             return _divide(w, scope, op, texts[0], texts[1], type, width)
         case _:
             raise AssertionError(f"{op.value} has no integer form")
+
+
+def _divide_unsigned(w: Writer, scope: Scope, op: Op, a: str, b: str, width: int) -> str:
+    """0 for a zero divisor."""
+    kind, flag = ll.vector(Scalar.U64, width), ll.vector(Scalar.BOOL, width)
+    zero, one = (ll.splat(v, Scalar.U64, width) for v in (0, 1))
+    none = w.put(scope, f"icmp eq {kind} {b}, {zero}")
+    safe = w.put(scope, f"select {flag} {none}, {kind} {one}, {kind} {b}")
+    result = w.put(scope, f"{'urem' if op is Op.MOD else 'udiv'} {kind} {a}, {safe}")
+    return w.put(scope, f"select {flag} {none}, {kind} {zero}, {kind} {result}")
 
 
 def _divide(w: Writer, scope: Scope, op: Op, a: str, b: str, type: Scalar, width: int) -> str:
@@ -144,10 +160,10 @@ def _cast(w: Writer, scope: Scope, arg: Expr, to: Scalar, text: str, width: int)
             return w.put(scope, f"fptosi {source} {text} to {target}")
         return _truncated(w, scope, text, to, width)
     if arg.type.is_float:
-        sign = "u" if to is Scalar.U8 else "s"
+        sign = "u" if to in (Scalar.U8, Scalar.U64) else "s"
         name = f"llvm.fpto{sign}i.sat.{ll.suffix(to, width)}.{ll.suffix(arg.type, width)}"
         return w.call(scope, target, name, [(source, text)])
-    unsigned = arg.type in (Scalar.BOOL, Scalar.U8)
+    unsigned = arg.type in (Scalar.BOOL, Scalar.U8, Scalar.U64)
     if to.is_float:
         return w.put(scope, f"{'ui' if unsigned else 'si'}tofp {source} {text} to {target}")
     if ll.NAMES[arg.type] == ll.NAMES[to]:

@@ -15,6 +15,7 @@ NAMES = {
     Scalar.I16: "i16",
     Scalar.I32: "i32",
     Scalar.I64: "i64",
+    Scalar.U64: "i64",
     Scalar.F16: "half",
     Scalar.BF16: "i16",
     Scalar.F32: "float",
@@ -26,6 +27,7 @@ BYTES = {
     Scalar.I16: 2,
     Scalar.I32: 4,
     Scalar.I64: 8,
+    Scalar.U64: 8,
     Scalar.F16: 2,
     Scalar.BF16: 2,
     Scalar.F32: 4,
@@ -58,6 +60,8 @@ INTRINSICS = {
 }
 QUOTED = '"\\'
 INT_INTRINSICS = {Op.MIN: "smin", Op.MAX: "smax"}
+UNSIGNED_COMPARES = {**INT_COMPARES, Op.LT: "ult", Op.LE: "ule"}
+UNSIGNED_INTRINSICS = {Op.MIN: "umin", Op.MAX: "umax"}
 
 
 def vector(type: Scalar, lanes: int) -> str:

@@ -84,5 +84,6 @@ def combine(w: Writer, scope: Scope, op: Op, type: Scalar, lanes: int, a: str, b
     table = ll.FLOAT_OPS if type.is_float else ll.INT_OPS
     if op in table:
         return w.put(scope, f"{table[op]} {kind} {a}, {b}")
-    names = ll.INTRINSICS if type.is_float else ll.INT_INTRINSICS
+    whole = ll.UNSIGNED_INTRINSICS if type is Scalar.U64 else ll.INT_INTRINSICS
+    names = ll.INTRINSICS if type.is_float else whole
     return w.call(scope, kind, f"llvm.{names[op]}.{ll.suffix(type, lanes)}", [(kind, a), (kind, b)])

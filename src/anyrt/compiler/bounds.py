@@ -3,7 +3,7 @@
 Kernels compute in float32 and in another order than the reference, so no single tolerance fits: after a
 cancellation all digits may differ, and a comparison of nearly equal numbers flips. Therefore each value
 carries a bound for every element, to first order (Higham, "Accuracy and Stability of Numerical Algorithms",
-2002, section 3.3). With u = 2^-24:
+2002, section 3.3). With u = 2^-24, or 2^-53 where they compute in float64:
 
 * a scalar function moves by as much as moving each operand by its own bound moves it, and rounds:
   ulp × 2u × |result|, where `ulp` is what its record states;
@@ -54,7 +54,6 @@ Errors = NDArray[np.float64]
 Run = Callable[[tuple[Array, ...]], Array]  # a value for the arrays of its operands
 
 UNIT: Final = 2.0**-24
-TINY: Final = 2.0**-148  # two steps of float32 below its normal range
 LEAST: Final = 2.0**-126  # what is less is 0 to dots of bfloat16
 LARGEST: Final = 3.4e38
 HALVES: Final = {DataType.HALF: (2.0**-11, 65504.0), DataType.BF16: (2.0**-8, LARGEST)}
@@ -65,6 +64,24 @@ EQUALITIES: Final = ("eq", "ne")
 WAVES: Final = ("sin", "cos")
 QUOTIENTS: Final = ("div", "div_short", "recip", "floordiv", "mod")
 EXACT_TURNS: Final = 2.0**47  # of a remainder: the quotient, up to which it is one
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Of what kernels compute in: half a step of 1, two steps below the normal range, the largest number."""
+
+    unit: float
+    tiny: float
+    largest: float
+
+    @staticmethod
+    def of(dtype: DataType) -> Precision:
+        """What kernels compute elements of a type in."""
+        return DOUBLE if dtype is DataType.DOUBLE else SINGLE
+
+
+SINGLE: Final = Precision(UNIT, 2.0**-148, LARGEST)
+DOUBLE: Final = Precision(2.0**-53, 2.0**-1073, 1.79e308)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,22 +113,24 @@ def bounded(value: Value, args: tuple[Bounded, ...], sizes: Mapping[str, int]) -
         if isinstance(op, Repeated | Chosen):
             return _of_regions(op, args)[value.index]
         array = run(tuple(a.array for a in args))
-        return Bounded(array, _outside(array, _error(value, op, run, args, array)))
+        return Bounded(array, _outside(array, _error(value, op, run, args, array), Precision.of(value.dtype)))
 
 
 def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: Array) -> Errors:
     """How far a kernel's result may be from `array`."""
+    p = Precision.of(value.dtype)
     match op:
         case Map():
-            return _mapped(op, run, args, array) + _rounding(op, args, array)
+            narrowed = p is SINGLE and any(a.dtype is DataType.DOUBLE for a in value.args)
+            return _mapped(op, run, args, array) + _rounding(op, args, array, p, narrowed=narrowed)
         case Reduce():
-            return _reduced(op, args[0])
+            return _reduced(op, args[0], p)
         case Scan():
-            return _scanned(op, args[0])
+            return _scanned(op, args[0], p)
         case Scatter():
             return _scattered(op, args, value.dtype)
         case Contract():
-            return _contracted(op, args, all(a.dtype is DataType.BF16 for a in value.args))
+            return _contracted(op, args, p, all(a.dtype is DataType.BF16 for a in value.args))
         case Gather():
             return _gathered(op, *args)
         case Ranked():
@@ -139,7 +158,7 @@ def _of_region(region: Graph, args: tuple[Bounded, ...], certain: bool) -> tuple
     for value in walk(v for _, v in region.outputs):
         if value not in found:
             made = bounded(value, tuple(found[a] for a in value.args), {})
-            narrow = is_float(value.dtype) and value.dtype is not DataType.FLOAT
+            narrow = is_float(value.dtype) and value.dtype not in (DataType.FLOAT, DataType.DOUBLE)
             found[value] = stored(made, value.dtype) if narrow else made  # it may be, on the way
     ends = (stored(found[v], v.dtype) for _, v in region.outputs)
     return tuple(x if certain else Bounded(x.array, np.full(x.array.shape, np.inf)) for x in ends)
@@ -239,6 +258,9 @@ def _moved(x: Bounded, factor: float) -> Array:
         return np.where(open_, np.sign(factor) * LARGEST, np.add(x.array, factor * error))
     limits = np.iinfo(x.array.dtype.name)
     steps = np.sign(factor) * np.ceil(np.minimum(np.abs(factor) * error, 2.0**31))
+    if x.array.dtype == np.uint64:
+        far = np.minimum(np.abs(steps).astype(np.uint64), x.array if factor < 0 else limits.max - x.array)
+        return np.asarray(x.array - far if factor < 0 else x.array + far)
     moved = x.array.astype(np.int64) + steps.astype(np.int64)
     return np.asarray(np.clip(moved, limits.min, limits.max)).astype(x.array.dtype)
 
@@ -250,23 +272,24 @@ def _distance(a: Array, b: Array) -> Errors:
     return np.where(np.isnan(found), np.inf, found)
 
 
-def _rounding(op: Map, args: tuple[Bounded, ...], result: Array) -> Errors:
+def _rounding(op: Map, args: tuple[Bounded, ...], result: Array, p: Precision, *, narrowed: bool) -> Errors:
     if not is_float(op.dtype):
         return EXACT
     if op.fn == CAST:
-        return EXACT if args[0].array.dtype.kind == "f" else UNIT * _size(result)
+        rounds = narrowed or args[0].array.dtype.kind != "f"
+        return p.unit * _size(result) + p.tiny * narrowed if rounds else EXACT
     fn = SCALARS[op.fn]
     if fn.ulp == 0:
         return EXACT
     low, high = fn.domain
     outside = [np.less(a.array, low) | np.greater(a.array, high) for a in args if a.array.dtype.kind == "f"]
-    error: Errors = fn.ulp * 2 * UNIT * _size(result) + TINY
+    error: Errors = fn.ulp * 2 * p.unit * _size(result) + p.tiny
     for away in outside:
         error = np.where(away, np.inf, error)
     return error
 
 
-def _reduced(op: Reduce, x: Bounded) -> Errors:
+def _reduced(op: Reduce, x: Bounded, p: Precision) -> Errors:
     instruction = FOLDS[op.fn].op
     error = np.broadcast_to(x.error, x.array.shape)
     if instruction in (Op.MAX, Op.MIN):
@@ -275,14 +298,14 @@ def _reduced(op: Reduce, x: Bounded) -> Errors:
     if x.array.dtype.kind != "f":
         return np.asarray(total if instruction is Op.ADD else np.where(total > 0, np.inf, 0.0))
     size = _size(x.array)
-    unit = UNIT * (8 + 2 * np.sqrt(np.prod([x.array.shape[k] for k in op.axes], dtype=np.float64)))
+    unit = p.unit * (8 + 2 * np.sqrt(np.prod([x.array.shape[k] for k in op.axes], dtype=np.float64)))
     if instruction is Op.MUL:
-        return _multiplied(op.axes, size, error, unit)
+        return _multiplied(op.axes, size, error, unit, p)
     grown = size.sum(axis=op.axes, keepdims=True)
-    return np.where(grown > LARGEST, np.inf, total + unit * grown)  # a partial sum may have overflowed
+    return np.where(grown > p.largest, np.inf, total + unit * grown)  # a partial sum may have overflowed
 
 
-def _contracted(op: Contract, args: tuple[Bounded, ...], bfloat: bool) -> Errors:
+def _contracted(op: Contract, args: tuple[Bounded, ...], p: Precision, bfloat: bool) -> Errors:
     """As of a sum, of products whose factors are both in error; `bfloat`: what is below the normal range may
     be 0, as products and as factors."""
 
@@ -295,10 +318,10 @@ def _contracted(op: Contract, args: tuple[Bounded, ...], bfloat: bool) -> Errors
     if args[0].array.dtype.kind != "f":
         return error
     grown, terms = product(a, b), product(np.ones_like(a), np.ones_like(b))
-    error = error + UNIT * (8 + 2 * np.sqrt(terms)) * grown + (LEAST if bfloat else TINY) * terms
+    error = error + p.unit * (8 + 2 * np.sqrt(terms)) * grown + (LEAST if bfloat else p.tiny) * terms
     if bfloat:
         error = error + product(_lost(a, x), b) + product(a, _lost(b, y))
-    return np.where(grown > LARGEST, np.inf, error)
+    return np.where(grown > p.largest, np.inf, error)
 
 
 def _lost(size: Errors, error: Errors) -> Errors:
@@ -329,7 +352,7 @@ def _ranked(op: Ranked, x: Bounded, found: Array) -> Errors:
     return np.where(sure.take(range(last), op.axis) | (most == 0), 0.0, np.inf)
 
 
-def _scanned(op: Scan, x: Bounded) -> Errors:
+def _scanned(op: Scan, x: Bounded, p: Precision) -> Errors:
     """As of a fold at every position."""
     error, size = np.broadcast_to(x.error, x.array.shape), _size(x.array)
     if op.fn in ("max", "min"):
@@ -341,10 +364,10 @@ def _scanned(op: Scan, x: Bounded) -> Errors:
         wrong = total if is_sum else np.where(grown != total, np.inf, 0.0)
         return np.asarray(wrong)
     terms = op.scanned(np.add.accumulate, np.ones_like(size)).astype(np.float64)
-    rounding = UNIT * (8 + 2 * np.sqrt(terms)) * grown
+    rounding = p.unit * (8 + 2 * np.sqrt(terms)) * grown
     least = op.scanned(np.minimum.accumulate, np.where(size > 0, total, 1.0)).astype(np.float64)
-    unknown = (grown > LARGEST) | (not is_sum and (least < 1 / LARGEST))
-    return np.where(unknown, np.inf, (total if is_sum else grown - total + TINY) + rounding)
+    unknown = (grown > p.largest) | (not is_sum and (least < 1 / p.largest))
+    return np.where(unknown, np.inf, (total if is_sum else grown - total + p.tiny) + rounding)
 
 
 def _scattered(op: Scatter, args: tuple[Bounded, ...], dtype: DataType) -> Errors:
@@ -365,7 +388,8 @@ def _scattered(op: Scatter, args: tuple[Bounded, ...], dtype: DataType) -> Error
     error = put("sum", x.error, updates.error) if op.fn == "sum" else grown - put("prod", a, b)
     if x.array.dtype.kind != "f":
         return error if op.fn == "sum" else np.where(error != 0, np.inf, 0.0)
-    unit, largest = HALVES.get(dtype, (UNIT, LARGEST))
+    p = Precision.of(dtype)
+    unit, largest = HALVES.get(dtype, (p.unit, p.largest))
     most, least = (
         put("prod", np.maximum(a, 1.0), np.maximum(b, 1.0)),
         np.where(b > 0, np.minimum(b, 1.0), 1.0),
@@ -375,13 +399,13 @@ def _scattered(op: Scatter, args: tuple[Bounded, ...], dtype: DataType) -> Error
     return np.where(unknown, np.inf, error + 2 * unit * put("sum", np.zeros(()), np.ones(())) * grown)
 
 
-def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float) -> Errors:
-    """The bound of a product; none where some partial product may leave the range of float32."""
+def _multiplied(axes: tuple[int, ...], size: Errors, error: Errors, unit: float, p: Precision) -> Errors:
+    """The bound of a product; none where some partial product may leave the range."""
     grown = (size + error).prod(axis=axes, keepdims=True)
-    bound = grown - size.prod(axis=axes, keepdims=True) + unit * grown + TINY
+    bound = grown - size.prod(axis=axes, keepdims=True) + unit * grown + p.tiny
     most = np.maximum(size + error, 1.0).prod(axis=axes, keepdims=True)
     least = np.where(size > 0, np.minimum(size, 1.0), 1.0).prod(axis=axes, keepdims=True)
-    return np.where((most > LARGEST) | (least < 1 / LARGEST), np.inf, bound)
+    return np.where((most > p.largest) | (least < 1 / p.largest), np.inf, bound)
 
 
 def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
@@ -390,7 +414,7 @@ def _tapped(op: Taps, x: Bounded, result: Array) -> Errors:
     along = [-1 if k == op.axis else 1 for k in range(x.array.ndim)]
     error, size = np.broadcast_to(x.error, x.array.shape), _size(x.array)
     unit = (WEIGHED * UNIT / _divisor(op.rule, sizes, weights)).reshape(along)
-    total = np.full(result.shape, TINY)  # a sum of zeros may have either sign
+    total = np.full(result.shape, SINGLE.tiny)  # a sum of zeros may have either sign
     for t in range(op.rule.count):
         here, weight = positions[:, t], np.abs(weights[:, t]).reshape(along)
         moved = np.take(error, here, axis=op.axis) * weight + np.take(size, here, axis=op.axis) * unit
@@ -414,9 +438,9 @@ def _size(x: Array) -> Errors:
     return np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
 
 
-def _outside(array: Array, error: Errors) -> Errors:
-    """Infinity where float32 has no such number, or where the bound is not one."""
+def _outside(array: Array, error: Errors, p: Precision) -> Errors:
+    """Infinity where a kernel computes with no such number, or where the bound is not one."""
     unknown = np.isnan(error)
     if array.dtype.kind == "f":
-        unknown = unknown | (np.isfinite(array) & (np.abs(array) > LARGEST))
+        unknown = unknown | (np.isfinite(array) & (np.abs(array) > p.largest))
     return np.where(unknown, np.inf, error) if unknown.any() else error

@@ -27,7 +27,7 @@ from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
 from anyrt.compiler.trial import Loaded, Trial, load
 from anyrt.core.counts import at_most
 from anyrt.core.dims import evaluate
-from anyrt.core.dtype import cast, is_float, numpy_dtype
+from anyrt.core.dtype import bits, cast, is_float, is_integer, is_signed, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE
 from anyrt.ir.buffer import Buffer, Space
@@ -47,7 +47,7 @@ from anyrt.schedule.versions import originals, serving
 SEED: Final = 20
 NARROW: Final = frozenset({DataType.HALF, DataType.BF16, DataType.FP8})  # what strips round in scratch
 MEMORY: Final = frozenset({Space.INPUT, Space.OUTPUT, Space.CONST, Space.ARENA})
-INTEGERS: Final = 100  # random int32 and int64 lie below: products of a few of them do not wrap
+INTEGERS: Final = 100  # random integers of 32 bits or more lie below: products of a few do not wrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,9 @@ def random_array(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ..
             [0.0, 0.5, 2.0, 8.0], count, p=[0.05, 0.4, 0.5, 0.05]
         )
         return cast(numbers, dtype).reshape(shape)
-    if dtype in (DataType.INT32, DataType.INT64):
-        return rng.integers(-INTEGERS, INTEGERS, count).astype(numpy_dtype(dtype)).reshape(shape)
+    if is_integer(dtype) and bits(dtype) > 16:
+        low = -INTEGERS if is_signed(dtype) else 0
+        return rng.integers(low, INTEGERS, count).astype(numpy_dtype(dtype)).reshape(shape)
     return cast(rng.integers(0, 256, count) - 128, dtype).reshape(shape)
 
 

@@ -33,15 +33,39 @@ _NAMES: dict[DataType, tuple[str, str]] = {
     DataType.INT4: ("int4", "int4"),
     DataType.FP4: ("fp4", "float4_e2m1fn"),
     DataType.E8M0: ("e8m0", "float8_e8m0fnu"),
+    DataType.DOUBLE: ("float64", "float64"),
+    DataType.INT16: ("int16", "int16"),
+    DataType.UINT16: ("uint16", "uint16"),
+    DataType.UINT32: ("uint32", "uint32"),
+    DataType.UINT64: ("uint64", "uint64"),
+    DataType.UINT4: ("uint4", "uint4"),
+    DataType.INT2: ("int2", "int2"),
+    DataType.UINT2: ("uint2", "uint2"),
+    DataType.FP8E5M2: ("fp8e5m2", "float8_e5m2"),
+    DataType.FP8E4M3FNUZ: ("fp8e4m3fnuz", "float8_e4m3fnuz"),
+    DataType.FP8E5M2FNUZ: ("fp8e5m2fnuz", "float8_e5m2fnuz"),
 }
 _BY_SHORT = {short: t for t, (short, _) in _NAMES.items()}
 _BY_NUMPY = {name: t for t, (_, name) in _NAMES.items()}
-_FOREIGN = frozenset({DataType.BF16, DataType.FP8, DataType.INT4, DataType.FP4, DataType.E8M0})
-_FLOATS = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.FP8, DataType.FP4, DataType.E8M0})
-_INTEGERS = frozenset({DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64, DataType.INT4})
-_UNSIGNED = frozenset({DataType.BOOL, DataType.UINT8, DataType.E8M0})
 # The largest finite value of the types whose conversion saturates instead of giving infinity.
-_SATURATES = {DataType.FP8: 448.0, DataType.FP4: 6.0}
+_SATURATES = {
+    DataType.FP8: 448.0,
+    DataType.FP4: 6.0,
+    DataType.FP8E5M2: 57344.0,
+    DataType.FP8E4M3FNUZ: 240.0,
+    DataType.FP8E5M2FNUZ: 57344.0,
+}
+_FLOATS = frozenset(
+    {DataType.DOUBLE, DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.E8M0, *_SATURATES}
+)
+_UNSIGNED = frozenset(
+    {t for t, (short, _) in _NAMES.items() if short[0] == "u"} | {DataType.BOOL, DataType.E8M0}
+)
+_INTEGERS = frozenset(_NAMES) - _FLOATS - {DataType.BOOL}
+# Those that NumPy has not without ml_dtypes.
+_FOREIGN = frozenset(
+    {DataType.BF16, DataType.E8M0, DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, *_SATURATES}
+)
 
 
 def bits(t: DataType) -> int:
@@ -65,8 +89,8 @@ def is_signed(t: DataType) -> bool:
 
 
 def is_packed(t: DataType) -> bool:
-    """Whether two elements share a byte, the first in the low nibble."""
-    return bits(t) == 4
+    """Whether two or four elements share a byte, the first in its lowest bits."""
+    return bits(t) < 8
 
 
 def short_name(t: DataType) -> str:
@@ -108,11 +132,15 @@ def storage_bytes(t: DataType, count: int) -> int:
 
 
 def pack4(x: Array) -> npt.NDArray[np.uint8]:
-    """`x`, an array of int4 or float4_e2m1fn (one to a byte), as flat bytes with two elements each."""
-    nibbles: npt.NDArray[np.uint8] = np.ascontiguousarray(x).reshape(-1).view(np.uint8) & np.uint8(0xF)
-    if nibbles.size % 2:
-        nibbles = np.append(nibbles, np.uint8(0))
-    return nibbles[0::2] | (nibbles[1::2] << np.uint8(4))
+    """`x`, an array of a type of 4 bits, or of 2 (one element a byte), as flat bytes with two elements each,
+    or four."""
+    width = bits(from_numpy(x.dtype))
+    each = 8 // width
+    flat = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    codes: npt.NDArray[np.uint8] = flat & np.uint8((1 << width) - 1)
+    rows = np.append(codes, np.zeros(-codes.size % each, np.uint8)).reshape(-1, each)
+    places = np.arange(0, 8, width, dtype=np.uint8)
+    return np.asarray(np.bitwise_or.reduce(rows << places, axis=1), np.uint8)
 
 
 def unpack4(buf: Array | bytes | memoryview, count: int, t: DataType) -> Array:
@@ -130,10 +158,10 @@ def unpack4(buf: Array | bytes | memoryview, count: int, t: DataType) -> Array:
             got=f"{flat.size} bytes",
             wanted=f"{storage_bytes(t, count)} bytes for {count} elements",
         )
-    nibbles = np.stack([flat & 0xF, flat >> 4], axis=1).reshape(-1)[:count]
-    if t is DataType.INT4:
-        nibbles = (nibbles ^ 8) - 8  # sign extension, modulo 256
-    return nibbles.view(numpy_dtype(t))
+    width = bits(t)
+    shifts = np.arange(0, 8, width, dtype=np.uint8)
+    codes = ((flat[:, None] >> shifts) & np.uint8((1 << width) - 1)).reshape(-1)[:count]
+    return _extended(codes, t).view(numpy_dtype(t))
 
 
 def cast(x: Array, t: DataType) -> Array:
@@ -143,7 +171,8 @@ def cast(x: Array, t: DataType) -> Array:
     - float to integer: truncated toward zero and saturated, nan becomes 0
     - integer to narrower integer: wraps, two's complement
     - to a narrower float: nearest, ties to even, and through float32 when the target is narrower than that;
-      fp8 saturates at 448 and fp4 at 6 (fp4 has no nan and takes 6 for it)
+      fp8 saturates at 448, as its other forms do at their largest number, and fp4 at 6 (fp4 has no nan and
+      takes 6 for it)
     """
     target = numpy_dtype(t)
     if x.dtype == target:
@@ -162,8 +191,8 @@ def _holds_floats(x: Array) -> bool:
 
 def _round(x: Array, t: DataType) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
-        if t is DataType.FLOAT:
-            return x.astype(np.float32)
+        if t in (DataType.FLOAT, DataType.DOUBLE):
+            return x.astype(numpy_dtype(t))
         single = x.astype(np.float32)
         if t in _SATURATES:
             single = np.clip(single, -_SATURATES[t], _SATURATES[t])
@@ -174,7 +203,7 @@ def _round(x: Array, t: DataType) -> Array:
 
 def _truncate(x: Array, t: DataType) -> Array:
     wide = np.trunc(x.astype(np.float64))
-    signed, store = is_signed(t), np.dtype(np.int8) if t is DataType.INT4 else numpy_dtype(t)
+    signed, store = is_signed(t), held_dtype(t)
     low = -(1 << bits(t) - 1) if signed else 0
     high = (1 << bits(t) - signed) - 1
     # `high + 1` is a power of two and therefore exact in float64; `high` itself is not for int64.
@@ -185,7 +214,20 @@ def _truncate(x: Array, t: DataType) -> Array:
 
 
 def _wrap(x: Array, t: DataType) -> Array:
-    if t is not DataType.INT4:
+    if not is_packed(t):
         return x.astype(numpy_dtype(t))
-    nibbles = x.astype(np.uint8) & 0xF
-    return ((nibbles ^ 8) - 8).view(np.int8).astype(numpy_dtype(t))
+    codes = x.astype(np.uint8) & np.uint8((1 << bits(t)) - 1)
+    return _extended(codes, t).view(held_dtype(t)).astype(numpy_dtype(t))
+
+
+def held_dtype(t: DataType) -> np.dtype[np.generic]:
+    """The NumPy type that computes with elements of an integer type: of packed ones a byte."""
+    return numpy_dtype(t) if not is_packed(t) else np.dtype(np.int8 if is_signed(t) else np.uint8)
+
+
+def _extended(codes: npt.NDArray[np.uint8], t: DataType) -> npt.NDArray[np.uint8]:
+    """Codes of packed integers with their sign in all higher bits, modulo 256."""
+    if not (is_integer(t) and is_signed(t)):
+        return codes
+    half = np.uint8(1 << bits(t) - 1)
+    return (codes ^ half) - half

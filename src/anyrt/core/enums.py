@@ -35,16 +35,27 @@ class CumulativeOperation(TrtEnum):
     SUM = 0
 
 
+EXTENSIONS = 128  # the first number of an element type that TensorRT has not
+
+
 class DataType(TrtEnum):
-    """The type of one element."""
+    """The type of one element; those from 128 on are AnyRT's own, beside TensorRT's."""
 
     FLOAT, HALF, INT8, INT32, BOOL, UINT8, FP8, BF16, INT64, INT4, FP4, E8M0 = range(12)
+    DOUBLE, INT16, UINT16, UINT32, UINT64, UINT4, INT2, UINT2 = range(128, 136)
+    FP8E5M2, FP8E4M3FNUZ, FP8E5M2FNUZ = range(136, 139)
 
     @property
     def itemsize(self) -> int | float:
-        """Bytes of one element; 0.5 for the types that are packed two to a byte."""
-        bits = (32, 16, 8, 32, 8, 8, 8, 16, 64, 4, 4, 8)[self._value_]
+        """Bytes of one element; 0.5 for the types that are packed two to a byte, 0.25 for four."""
+        theirs, own = (32, 16, 8, 32, 8, 8, 8, 16, 64, 4, 4, 8), (64, 16, 16, 32, 64, 4, 2, 2, 8, 8, 8)
+        bits = (*theirs, *own)[self._value_ - (EXTENSIONS - len(theirs)) * self.is_extension]
         return bits // 8 if bits >= 8 else bits / 8
+
+    @property
+    def is_extension(self) -> bool:
+        """Whether TensorRT has no such type, only AnyRT."""
+        return self._value_ >= EXTENSIONS
 
 
 class DeviceType(TrtEnum):

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from anyrt.core.dims import Dim, add, floordiv, mul
-from anyrt.core.dtype import is_packed
+from anyrt.core.dtype import bits, is_packed
 from anyrt.core.enums import DataType
 
 
@@ -19,6 +19,7 @@ class Scalar(enum.Enum):
     I16 = "i16"
     I32 = "i32"
     I64 = "i64"
+    U64 = "u64"
     F16 = "f16"
     BF16 = "bf16"
     F32 = "f32"
@@ -38,6 +39,7 @@ BITS = {
     Scalar.I16: 16,
     Scalar.I32: 32,
     Scalar.I64: 64,
+    Scalar.U64: 64,
     Scalar.F16: 16,
     Scalar.BF16: 16,
     Scalar.F32: 32,
@@ -58,6 +60,17 @@ STORED = {
     DataType.INT4: Scalar.U8,
     DataType.FP4: Scalar.U8,
     DataType.E8M0: Scalar.U8,
+    DataType.DOUBLE: Scalar.F64,
+    DataType.INT16: Scalar.I16,
+    DataType.UINT16: Scalar.I16,
+    DataType.UINT32: Scalar.I32,
+    DataType.UINT64: Scalar.U64,
+    DataType.UINT4: Scalar.U8,
+    DataType.INT2: Scalar.U8,
+    DataType.UINT2: Scalar.U8,
+    DataType.FP8E5M2: Scalar.U8,
+    DataType.FP8E4M3FNUZ: Scalar.U8,
+    DataType.FP8E5M2FNUZ: Scalar.U8,
 }
 COMPUTED = {
     DataType.FLOAT: Scalar.F32,
@@ -72,6 +85,17 @@ COMPUTED = {
     DataType.INT4: Scalar.I32,
     DataType.FP4: Scalar.F32,
     DataType.E8M0: Scalar.F32,
+    DataType.DOUBLE: Scalar.F64,
+    DataType.INT16: Scalar.I32,
+    DataType.UINT16: Scalar.I32,
+    DataType.UINT32: Scalar.I64,
+    DataType.UINT64: Scalar.U64,
+    DataType.UINT4: Scalar.I32,
+    DataType.INT2: Scalar.I32,
+    DataType.UINT2: Scalar.I32,
+    DataType.FP8E5M2: Scalar.F32,
+    DataType.FP8E4M3FNUZ: Scalar.F32,
+    DataType.FP8E5M2FNUZ: Scalar.F32,
 }
 
 
@@ -143,11 +167,11 @@ class Buffer:
 
     @property
     def stored(self) -> Scalar:
-        """The machine type of one element (a whole byte for 4-bit types)."""
+        """The machine type of one element (a whole byte for packed types)."""
         return self.type if isinstance(self.type, Scalar) else STORED[self.type]
 
     @property
     def entries(self) -> Dim:
-        """How many of `stored` there are: 4-bit elements share a byte."""
-        packed = isinstance(self.type, DataType) and is_packed(self.type)
-        return floordiv(add(self.size, 1), 2) if packed else self.size
+        """How many of `stored` there are: packed elements share a byte."""
+        each = 8 // bits(self.type) if isinstance(self.type, DataType) and is_packed(self.type) else 1
+        return floordiv(add(self.size, each - 1), each) if each > 1 else self.size

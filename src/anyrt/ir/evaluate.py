@@ -35,6 +35,7 @@ DTYPES: dict[Scalar, np.dtype[np.generic]] = {
     Scalar.I16: np.dtype(np.int16),
     Scalar.I32: np.dtype(np.int32),
     Scalar.I64: np.dtype(np.int64),
+    Scalar.U64: np.dtype(np.uint64),
     Scalar.F16: np.dtype(np.float16),
     Scalar.BF16: np.dtype(ml_dtypes.bfloat16),
     Scalar.F32: np.dtype(np.float32),
@@ -193,7 +194,7 @@ def _cast(x: Array, type: Scalar) -> Array:
 
 
 def _limits(type: Scalar) -> tuple[int, int]:
-    if type in (Scalar.BOOL, Scalar.U8):
+    if type in (Scalar.BOOL, Scalar.U8, Scalar.U64):
         return 0, (1 << BITS[type]) - 1
     return -(1 << (BITS[type] - 1)), (1 << (BITS[type] - 1)) - 1
 

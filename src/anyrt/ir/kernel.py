@@ -59,7 +59,7 @@ class Op(enum.Enum):
     XOR = "xor"
     NOT = "not"
     SHL = "shl"
-    SHR = "shr"  # arithmetic
+    SHR = "shr"  # arithmetic, of U64 logical
     LSHR = "lshr"  # logical
     DOT2 = "dot2"  # of words of two bfloat16 each: the sum of their products, a float32
     DOT4 = "dot4"  # of words of four signed bytes each: the sum of their products
@@ -85,6 +85,8 @@ def neutral(op: Op, type: Scalar) -> float | int | bool:
         return float("inf") if op is Op.MIN else float("-inf")
     if type is Scalar.BOOL:
         return op is Op.AND
+    if type is Scalar.U64:
+        return (1 << BITS[type]) - 1 if op in (Op.MIN, Op.AND) else 0
     top = (1 << (BITS[type] - 1)) - 1
     return top if op is Op.MIN else -top - 1
 
@@ -235,6 +237,8 @@ def const(value: float | int | bool, type: Scalar) -> Expr:
     kept: float | int | bool = (
         float(value) if type.is_float else bool(value) if type is Scalar.BOOL else int(value)
     )
+    if type is Scalar.U64:
+        kept = int(kept) % (1 << BITS[type])
     return _intern(Const(kept, type), repr(kept), type)
 
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from anyrt.core.dtype import is_float, numpy_dtype
+from anyrt.core.dtype import held_dtype, is_float
 from anyrt.core.enums import DataType
 
 Array = npt.NDArray[np.generic]
 
 
 def reference_dtype(t: DataType) -> np.dtype[np.generic]:
-    """The NumPy type that holds elements of `t` in the interpreter; int4 is held as int8."""
+    """The NumPy type that holds elements of `t` in the interpreter; integers of fewer bits fill a byte."""
     if is_float(t):
         return np.dtype(np.float64)
-    return np.dtype(np.int8) if t is DataType.INT4 else numpy_dtype(t)
+    return held_dtype(t)
 
 
 def widen(x: Array, t: DataType) -> Array:

@@ -29,10 +29,11 @@ from anyrt.ir.reference import widen
 from anyrt.ops._cases import AnyCase, Run, dtype_of, open_in, operands
 from anyrt.ops._expand import expand_layer
 from anyrt.ops._record import ABSENT, AnyOp, Attrs, Kind, Layer
+from anyrt.ops._types import OWN
 from anyrt.prims.build import const, param
 
 # Others are no first operand, stand for real numbers (test_int8.py), or cannot be computed with.
-TYPES = frozenset(DataType) - {DataType.INT8, DataType.E8M0}
+TYPES = frozenset(DataType) - OWN - {DataType.INT8, DataType.E8M0} | {DataType.DOUBLE, DataType.UINT16}
 RTOL = 1e-5  # layers that round more coarsely by themselves are in no chain
 
 

@@ -15,10 +15,10 @@ from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_axis, check_same_rank
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN
 from anyrt.prims.build import concat, identity
 
-TYPES = FLOATS | INTS | {DataType.BOOL, DataType.INT8}
+TYPES = FLOATS | INTS | OWN | {DataType.BOOL, DataType.INT8}
 
 
 def default_axis(rank: int) -> int:

@@ -15,11 +15,13 @@ from anyrt.core.enums import DataType, ElementWiseOperation, LayerType
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype, check_same_rank, is_constant
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN_INTS, OWN_NUMBERS
+from anyrt.prims._convert import limits
 from anyrt.prims.build import map_
 
 E = ElementWiseOperation
-NUMBERS = FLOATS | INTS
+NUMBERS = FLOATS | INTS | OWN_NUMBERS
+WHOLE = INTS | OWN_INTS
 BOOLS = frozenset({DataType.BOOL})
 
 
@@ -63,7 +65,7 @@ def ref(attrs: ElementWiseAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]
     """NumPy for real numbers and truth values, Python's integers, brought back into range, for the others."""
     a, b = np.broadcast_arrays(*arrays)
     with np.errstate(all="ignore"):
-        if a.dtype.kind == "i":
+        if a.dtype.kind in "iu":
             exact = np.frompyfunc(INTEGERS[attrs.op], 2, 1)(a.astype(object), b.astype(object))
             return (_wrapped(np.asarray(exact), np.dtype(bool) if attrs.op in COMPARISONS else a.dtype),)
         return (np.asarray(REALS[attrs.op](a, b)),)
@@ -71,7 +73,7 @@ def ref(attrs: ElementWiseAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]
 
 def _wrapped(exact: Array, dtype: np.dtype[np.generic]) -> Array:
     bits = 8 * dtype.itemsize
-    low = 0 if dtype.kind == "b" else -(1 << bits - 1)
+    low = 0 if dtype.kind in "bu" else -(1 << bits - 1)
     return np.array([(int(v) - low) % (1 << bits) + low for v in exact.reshape(-1)], dtype).reshape(
         exact.shape
     )
@@ -145,20 +147,27 @@ def _dla_compares(value: Value) -> bool:
 def cases() -> tuple[Case[ElementWiseAttrs], ...]:
     """Every operation in every type it takes; broadcasting both ways; the edges of integers and floats."""
     out = [
-        Case(ElementWiseAttrs(op), ((3, 17), (3, 17)), (t,), low=low, high=100 if t in INTS else 2)
+        Case(ElementWiseAttrs(op), ((3, 17), (3, 17)), (t,), low=low, high=100 if t in WHOLE else 2)
         for op, (_, types) in TABLE.items()
         for t in sorted(types, key=int)
-        for low in (0.25 if op is E.POW else -100 if t in INTS else -2,)
+        for low in (0.25 if op is E.POW else -100 if t in INTS else 0 if t in WHOLE else -2,)
     ]
     special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.0, np.inf, -np.inf, np.nan])
     rows, columns = special.reshape(9, 1), special.reshape(1, 9)
     out += [
         Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), data=(rows, columns)) for op in REALS if op not in LOGIC
     ]
-    for t, low in ((DataType.INT32, -(2**31)), (DataType.INT64, -(2**63))):
-        edges = np.array([low, low + 1, -7, -1, 0, 1, 2, 7, -low - 1], object).astype(np.int64)
-        pair = (edges.reshape(9, 1), edges.reshape(1, 9))
+    for t in sorted(WHOLE, key=int):
+        low, high = limits(t)
+        edges = np.array([low, low + 1, -7, -1, 0, 1, 2, 7, high], object) % 2**64
+        pair = tuple(edges.astype(np.uint64).view(np.int64).reshape(s) for s in ((9, 1), (1, 9)))
         out += [Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), (t,), pair) for op in INTEGERS]
+    wide = np.array([1 / 3, 1e300, 1 + 2.0**-50, -(2.0**70), 1e-300]).reshape(5, 1)
+    out += [
+        Case(ElementWiseAttrs(op), ((5, 1), (1, 5)), (DataType.DOUBLE,), (wide, wide.T), rtol=0.0, atol=0.0)
+        for op in REALS
+        if op not in (*LOGIC, E.POW)
+    ]
     shapes = (
         ((), ()),
         ((2, 0, 3), (1, 1, 3)),
@@ -224,10 +233,11 @@ OPS = (
         expand=expand,
         ref=ref,
         doc="A function of two tensors of one type and rank; sizes are equal, or one of them is 1 and "
-        "repeated. int32 and int64 wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds "
+        "repeated. Integers wrap on overflow, their DIV truncates towards zero, FLOOR_DIV rounds "
         "down, and both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and "
         "rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where "
-        "either operand is NaN.",
+        "either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the quotient "
+        "first, and has no POW; float64 and integers other than int32 and int64 are an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -5,7 +5,7 @@ add_matrix_multiply(a, MatrixOperation.NONE, b, MatrixOperation.TRANSPOSE)  # (8
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from anyrt.ops._types import FLOATS
 from anyrt.prims.build import cast
 
 NONE, TRANSPOSE, VECTOR = MatrixOperation
-TYPES = FLOATS | {DataType.FP8, DataType.INT8}
+TYPES = FLOATS | {DataType.FP8, DataType.INT8, DataType.DOUBLE}
 # The labels of the axes behind the batch: rows m, columns n, k is summed over.
 LEFT = {NONE: "mk", TRANSPOSE: "km", VECTOR: "k"}
 RIGHT = {NONE: "kn", TRANSPOSE: "nk", VECTOR: "k"}
@@ -109,6 +109,7 @@ def cases() -> tuple[Case[MatrixMultiplyAttrs], ...]:
     shape = {NONE: ((3, 5), (5, 9)), TRANSPOSE: ((5, 3), (9, 5)), VECTOR: ((5,), (5,))}
     out = [_case(p, q, shape[p][0], shape[q][1]) for p in MatrixOperation for q in MatrixOperation]
     out += [_case(NONE, NONE, (7, 33), (33, 17), t) for t in (DataType.HALF, DataType.BF16, DataType.FP8)]
+    out.append(replace(_case(NONE, NONE, (7, 33), (33, 17), DataType.DOUBLE), rtol=1e-13, atol=1e-13))
     codes = ((0.05, 0.1), 4.0)
     return (
         *out,

@@ -10,16 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.core.dtype import is_integer, is_signed
 from anyrt.core.enums import DataType, LayerType, ReduceOperation
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.graph import Value
 from anyrt.ops._check import axes_of
 from anyrt.ops._math import mean
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS, PACKED
 from anyrt.prims.build import cast, reduce_, squeeze
 
 R = ReduceOperation
+TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED)
+# What averages add up in, where that is not float32.
+WIDE = {t: DataType.INT64 for t in TYPES if is_integer(t)} | {
+    t: t for t in (DataType.UINT64, DataType.DOUBLE)
+}
 FOLDS = {R.SUM: "sum", R.PROD: "prod", R.MAX: "max", R.MIN: "min"}
 
 
@@ -42,7 +48,7 @@ def expand(layer: Layer[ReduceAttrs]) -> tuple[Value, ...]:
         do = "NONE is for collectives"
         raise ArgumentError("AR304", layer.name, "operation NONE", "SUM, PROD, MAX, MIN or AVG", do)
     if attrs.op is R.AVG:
-        wide = DataType.INT64 if x.dtype in INTS else DataType.FLOAT
+        wide = WIDE.get(x.dtype, DataType.FLOAT)
         y = cast(mean(cast(x, wide), axes), x.dtype)
     else:
         y = reduce_(FOLDS[attrs.op], x, axes)
@@ -62,8 +68,9 @@ def _average(x: Array, axes: tuple[int, ...]) -> Array:
     count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
     if x.dtype.kind == "f":
         return np.asarray(np.sum(x, axis=axes, keepdims=True) / np.float64(count))
-    total = np.sum(x, axis=axes, keepdims=True, dtype=np.int64)
-    return np.asarray(np.sign(total) * (np.abs(total) // max(count, 1))).astype(x.dtype)
+    wide = np.uint64 if x.dtype == np.uint64 else np.int64
+    total = np.sum(x, axis=axes, keepdims=True, dtype=wide)
+    return np.asarray(np.sign(total) * (np.abs(total) // wide(max(count, 1)))).astype(x.dtype)
 
 
 def _least(x: Array) -> float | int:
@@ -96,8 +103,8 @@ def cases() -> tuple[Case[ReduceAttrs], ...]:
     real = (R.SUM, R.PROD, R.MAX, R.MIN, R.AVG)
     out = []
     for op in real:
-        for t in sorted(FLOATS | INTS, key=int):
-            low, high = (-3, 4) if t in INTS else (0.5, 1.5)
+        for t in sorted(TYPES, key=int):
+            low, high = (-3 if is_signed(t) else 0, 4) if is_integer(t) else (0.5, 1.5)
             out.append(Case(ReduceAttrs(op, 0b10, True), ((3, 17),), (t,), low=low, high=high))
             out.append(Case(ReduceAttrs(op, 0b10, False), ((3, 0),), (t,)))
         out.append(Case(ReduceAttrs(op, 0b101, False), ((3, 2, 5),)))
@@ -149,15 +156,16 @@ OPS = (
                 example="layer = network.add_reduce(x, trt.ReduceOperation.AVG, 1 << 2 | 1 << 3, True)",
             ),
         ),
-        inputs=(Input("input", FLOATS | INTS | {DataType.INT8}),),
+        inputs=(Input("input", TYPES | {DataType.INT8}),),
         attrs=ReduceAttrs,
         expand=expand,
         ref=ref,
-        doc="Folds axes. Floats add up in float32 and are rounded once; sums and products of int32 and int64 "
-        "wrap, their averages add up in int64 and truncate towards zero; int8 stands for real numbers, so "
-        "that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG 68). MAX and "
-        "MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest (MAX) or "
-        "highest (MIN) number of the type, and for AVG NaN, 0 for int32 and int64, −128 for int8.",
+        doc="Folds axes. Floats add up in float32, float64 in itself, and are rounded once; sums and products"
+        " of integers wrap, their averages add up in 64 bits and truncate towards zero; int8 stands for real "
+        "numbers, so that its results saturate and averages round half to even (100, 100, 3: SUM 127, AVG "
+        "68). MAX and MIN give NaN where there is one. Nothing at all gives 0 (SUM), 1 (PROD), the lowest "
+        "(MAX) or highest (MIN) number of the type, and for AVG NaN, 0 for integers, −128 for int8. float64 "
+        "and integers other than int32 and int64 are an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

@@ -21,13 +21,14 @@ from anyrt.ir.graph import Shape as Sizes
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import check_axis, need, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN, OWN_NUMBERS, PACKED
 from anyrt.prims.build import cast, map_, reshape, scalar, slice_
 from anyrt.prims.build import expand as repeat
 from anyrt.prims.const import Shape
 from anyrt.prims.scatter import LAST, Scatter
 
-TYPES = FLOATS | INTS | {DataType.INT8, DataType.BOOL}
+COMBINED_TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED) | {DataType.INT8}
+TYPES = COMBINED_TYPES | (OWN - PACKED) | {DataType.BOOL}
 ELEMENT, ND = ScatterMode.ELEMENT, ScatterMode.ND
 R = ReduceOperation
 FUNCTIONS = {R.NONE: LAST, R.SUM: "sum", R.PROD: "prod", R.MAX: "max", R.MIN: "min"}
@@ -57,7 +58,7 @@ def expand(layer: Layer[ScatterAttrs]) -> tuple[Value, ...]:
     if attrs.reduction not in FUNCTIONS:
         wanted = ", ".join(r.name for r in FUNCTIONS)
         raise ArgumentError("AR304", layer.name, attrs.reduction.name, wanted, "choose one of these")
-    if attrs.reduction is not R.NONE and data.dtype is DataType.BOOL:
+    if attrs.reduction is not R.NONE and data.dtype in TYPES - COMBINED_TYPES:
         got, do = f"{short_name(data.dtype)} with reduction {attrs.reduction.name}", "cast the data"
         raise DTypeError("AR202", layer.name, got, "numbers", do)
     return (_elements(layer) if attrs.mode is ELEMENT else _rows(layer),)

@@ -13,11 +13,11 @@ from anyrt.core.enums import DataType, LayerType
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_same_rank
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN
 from anyrt.prims.build import map_
 
 BOOLS = frozenset({DataType.BOOL})
-TYPES = FLOATS | INTS | BOOLS | {DataType.INT8}
+TYPES = FLOATS | INTS | BOOLS | OWN | {DataType.INT8}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ from anyrt.core.enums import DataType, LayerType, UnaryOperation
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN_INTS, OWN_NUMBERS
 from anyrt.prims.build import map_
 
 U = UnaryOperation
 BOOLS = frozenset({DataType.BOOL})
 SIGNED = frozenset({U.ABS, U.NEG, U.SIGN})  # also of integers
+# Also of float64.
+DOUBLE = frozenset({U.SQRT, U.RECIP, U.CEIL, U.FLOOR, U.ROUND, U.ISINF, U.ISNAN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ def types_of(op: UnaryOperation) -> frozenset[DataType]:
     """The element types of one operation; int8 stands for real numbers and comes beside these."""
     if op is U.NOT:
         return BOOLS
-    return FLOATS | INTS if op in SIGNED else FLOATS
+    if op in SIGNED:
+        return FLOATS | INTS | OWN_NUMBERS
+    return FLOATS | {DataType.DOUBLE} if op in DOUBLE else FLOATS
 
 
 def ref(attrs: UnaryAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -96,7 +100,7 @@ def cases() -> tuple[Case[UnaryAttrs], ...]:
     for op in UnaryOperation:
         real, whole = LOW_HIGH.get(op, (-3.0, 3.0)), (-100.0, 100.0)
         for t in sorted(types_of(op), key=int):
-            low, high = whole if t in INTS else real
+            low, high = whole if t in INTS | OWN_INTS else real
             out.append(Case(UnaryAttrs(op), ((3, 17),), (t,), low=low, high=high))
     for t, lowest in ((DataType.INT32, -(2**31)), (DataType.INT64, -(2**63))):
         edges = np.array([lowest, lowest + 1, -1, 0, 1, -lowest - 1], object).astype(np.int64)
@@ -132,13 +136,14 @@ OPS = (
         cls="IUnaryLayer",
         methods=(Method("add_unary", ("input", "op"),
                 example="layer = network.add_unary(x, trt.UnaryOperation.SQRT)"),),
-        inputs=(Input("input", FLOATS | INTS | BOOLS | {DataType.INT8}),),
+        inputs=(Input("input", FLOATS | INTS | BOOLS | OWN_NUMBERS | {DataType.INT8}),),
         attrs=UnaryAttrs,
         expand=expand,
         ref=ref,
         doc="One function for every element. ROUND rounds half to even, SIGN of 0 is 0. int32 and int64 wrap "
         "(ABS and NEG of the lowest give it back); int8 stands for real numbers and saturates (NEG of −128 "
-        "is 127). ISINF, ISNAN and NOT give bool.",
+        "is 127). ISINF, ISNAN and NOT give bool. float64 has ABS, NEG, SIGN, SQRT, RECIP, CEIL, FLOOR, "
+        "ROUND, ISINF and ISNAN; it, and integers other than int32 and int64, are an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=lambda layer: None if layer.attrs.op is U.ABS else "DLA runs Unary for ABS only",

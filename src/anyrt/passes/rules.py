@@ -40,7 +40,12 @@ _FLOATS: Final = {
     DataType.BF16: (8, -133, 127),
     DataType.FP8: (4, -9, 8),
     DataType.FP4: (2, -1, 2),
+    DataType.DOUBLE: (53, -1074, 1023),
+    DataType.FP8E5M2: (3, -16, 15),
+    DataType.FP8E4M3FNUZ: (4, -10, 7),
+    DataType.FP8E5M2FNUZ: (3, -17, 15),
 }
+UNSIGNED_ZERO: Final = frozenset({DataType.FP8E4M3FNUZ, DataType.FP8E5M2FNUZ})
 ROUNDINGS: Final = ("to_half", "to_bf16", "to_fp8", "to_fp4", "to_e8m0")
 IDEMPOTENT: Final = ("abs", "floor", "ceil", "round", "trunc", "sign", *ROUNDINGS)
 
@@ -56,7 +61,7 @@ def holds(wide: DataType, narrow: DataType) -> bool:
     if DataType.BOOL is wide or DataType.E8M0 in (wide, narrow):
         return False
     if is_float(narrow):
-        if not is_float(wide):
+        if not is_float(wide) or wide in UNSIGNED_ZERO:
             return False
         (digits, low, high), (need_digits, need_low, need_high) = _FLOATS[wide], _FLOATS[narrow]
         return digits >= need_digits and low <= need_low and high >= need_high

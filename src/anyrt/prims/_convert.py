@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyrt.core.dtype import bits, cast, is_float, is_signed
+from anyrt.core.dtype import bits, cast, is_float, is_integer, is_signed
 from anyrt.core.enums import DataType
 from anyrt.ir import kernel
-from anyrt.ir.buffer import COMPUTED, STORED, Scalar
+from anyrt.ir.buffer import BITS, COMPUTED, STORED, Scalar
 from anyrt.ir.intervals import interval
 from anyrt.ir.kernel import Expr, Op, alu, select
 from anyrt.ir.prim import Array
 from anyrt.ir.reference import reference_dtype
 
-NARROW = frozenset({DataType.INT8, DataType.UINT8, DataType.INT4})
-# Functions whose int32 result for narrow operands may need more bits than the operands have.
+# Integers that are computed with in more bits than they have.
+NARROW = frozenset(t for t in DataType if is_integer(t) and bits(t) < BITS[COMPUTED[t]])
+# Functions whose result for narrow operands may need more bits than the operands have.
 OUTGROWS = frozenset(
     {"add", "sub", "mul", "div", "floordiv", "pow", "neg", "abs", "square", "fma", "not", "recip"}
     | {"shift_left", "shift_right"}
@@ -46,6 +47,9 @@ def convert(x: Expr, source: DataType, target: DataType) -> Expr:
     known = interval(x)
     if known is not None and low <= known[0] and known[1] <= high:
         return kernel.cast(x, COMPUTED[target])
+    if x.type.is_float and bits(target) > 16:  # its limits are no numbers of float32
+        whole = kernel.cast(x, COMPUTED[target])
+        return alu(Op.MAX, alu(Op.MIN, whole, kernel.const(high, whole.type)), kernel.const(low, whole.type))
     if x.type.is_float:
         # Limited before it is converted, the conversion itself needs no care; NaN fails the first comparison.
         least = select(kernel.const(low, x.type) < x, x, float(low))
@@ -72,13 +76,15 @@ def wrap(x: Expr, fn: str, t: DataType) -> Expr:
 
 
 def _low_bits(x: Expr, t: DataType) -> Expr:
-    if bits(t) < 8:
-        return (kernel.cast(x, Scalar.I32) << 28) >> 28
-    return kernel.cast(kernel.cast(x, STORED[t]), Scalar.I32)
+    kind = COMPUTED[t]
+    if bits(t) == 8:
+        return kernel.cast(kernel.cast(x, STORED[t]), kind)
+    wide, unused = kernel.cast(x, kind), BITS[kind] - bits(t)
+    return (wide << unused) >> unused if is_signed(t) else wide & limits(t)[1]
 
 
 def wrap_array(x: Array, t: DataType) -> Array:
-    """The same for arrays: the result of an int32 computation as the interpreter holds `t`."""
+    """The same for arrays: the result of a wider computation as the interpreter holds `t`."""
     if bits(t) < 8 and not is_float(t):
-        return cast(x, t).astype(np.int8)
+        return cast(x, t).astype(reference_dtype(t))
     return x.astype(reference_dtype(t)) if not is_float(t) else x

@@ -208,7 +208,9 @@ class Iota(Prim):
 
 
 def _nan(data: NDArray[np.generic]) -> Expr:
-    """A NaN with its own sign and payload, as float32; a literal has neither."""
+    """A NaN with its own sign and payload, as float32, or float64; a literal has neither."""
+    if data.dtype == np.float64:
+        return kernel.bitcast(kernel.const(int(data.view(np.int64)[0]), Scalar.I64), Scalar.F64)
     with np.errstate(invalid="ignore"):
         bits = data.astype(np.float32).view(np.int32)
     return kernel.bitcast(kernel.const(int(bits[0]), Scalar.I32), Scalar.F32)

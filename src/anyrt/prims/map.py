@@ -33,6 +33,8 @@ from anyrt.prims.scalar.table import Kind, ResultKind
 
 CAST = "cast"
 SELECT = "select"  # the one function whose operands differ in type: the first is bool
+# What narrow integers are computed with.
+WIDENED = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,10 @@ class Map(Prim):
         return tuple(found)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """The function's NumPy definition; narrow integers compute in int32 and wrap."""
+        """The function's NumPy definition; narrow integers compute in more bits and wrap."""
         if self.fn == CAST:
             return convert_array(args[0], self.dtype)
-        wide = [a.astype(np.int32) if a.dtype.itemsize < 4 and a.dtype.kind in "iu" else a for a in args]
+        wide = [a.astype(WIDENED.get(a.dtype.name, a.dtype), copy=False) for a in args]
         with np.errstate(all="ignore"):
             result = SCALARS[self.fn].ref(*(np.broadcast_to(a, out) for a in wide))
         return wrap_array(result, self.dtype)
@@ -119,6 +121,8 @@ def kind_of(t: DataType) -> Kind:
     """What scalar functions call a type."""
     if t is DataType.BOOL:
         return Kind.BOOL
+    if t is DataType.DOUBLE:
+        return Kind.DOUBLE
     return Kind.INT if is_integer(t) else Kind.FLOAT
 
 

@@ -24,7 +24,8 @@ from anyrt.ir.kernel import Expr, Op
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import check_axis, check_type, expect, short_shape
 
-NARROW = frozenset({DataType.FP8, DataType.INT4, DataType.FP4, DataType.E8M0})
+# What has too few bits for sums, and stands for other numbers.
+NARROW = frozenset(t for t in DataType if bits(t) < 8 or (bits(t) == 8 and is_float(t)))
 FOLDED = frozenset(DataType) - NARROW - {DataType.BOOL}
 
 

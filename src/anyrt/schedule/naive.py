@@ -25,6 +25,7 @@ from anyrt.core.dims import (
     product,
     substitute,
 )
+from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space
 from anyrt.ir.compute import Border, Contracted, Written
@@ -405,20 +406,21 @@ class Builder:
     # ---- packed types -------------------------------------------------------------------------
 
     def _packed(self) -> tuple[Stmt, ...]:
-        """4-bit results: a loop over bytes, each made of two elements."""
-        root = self.group.root
-        total = product(root.shape)
-        byte = self.names.var(floordiv(add(total, 1), 2))
+        """Packed results: a loop over bytes, each made of two or four elements."""
+        root, width = self.group.root, bits(self.group.root.dtype)
+        total, each, mask = product(root.shape), 8 // width, (1 << width) - 1
+        byte = self.names.var(floordiv(add(total, each - 1), each))
         elements = self._elements(reductions=False)
-        low = self._nibble(elements, root, mul(byte.dim, 2))
-        second = add(mul(byte.dim, 2), 1)
-        high = self._nibble(elements, root, minimum(second, add(total, -1)))
-        there = alu(Op.LT, index(second), index(total))
-        both = cast(low & 15, Scalar.I32) | (cast(select(there, high, 0) & 15, Scalar.I32) << 4)
-        store = Store(self.group.buffer, byte.dim, cast(both, Scalar.U8))
+        whole = self._code(elements, root, mul(byte.dim, each)) & mask
+        for k in range(1, each):
+            place = add(mul(byte.dim, each), k)
+            code = self._code(elements, root, minimum(place, add(total, -1)))
+            there = alu(Op.LT, index(place), index(total))
+            whole = whole | ((select(there, code, 0) & mask) << width * k)
+        store = Store(self.group.buffer, byte.dim, cast(whole, Scalar.U8))
         return serial([byte], (store,))
 
-    def _nibble(self, elements: Elements, root: Value, at: Dim) -> Expr:
+    def _code(self, elements: Elements, root: Value, at: Dim) -> Expr:
         position: list[Dim] = []
         for size in reversed(root.shape):
             position.insert(0, mod(at, size))

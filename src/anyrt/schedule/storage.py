@@ -1,39 +1,43 @@
 """How elements lie in memory and what kernels compute with: the conversions between both, as kernel
 expressions.
 
-Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, bool as one bit;
-4-bit types lie two to a byte, the low nibble first. Each conversion to a float type rounds half to even; FP8
-(E4M3) and FP4 (E2M1) saturate. E8M0 has powers of two and NaN, which everything else becomes.
+Half types and 8-bit floats are computed in float32, integers narrower than 32 bits in int32, uint32 in int64,
+bool as one bit; types of 4 bits lie two to a byte, those of 2 bits four, the first in its lowest bits. Each
+conversion to a float type rounds half to even; FP8 in all its forms and FP4 (E2M1) saturate. E8M0 has powers
+of two and NaN, which everything else becomes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
 from anyrt.core.dims import Dim, floordiv, mod
+from anyrt.core.dtype import bits, is_packed
 from anyrt.core.dtype import cast as round_to
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import COMPUTED, STORED, Buffer, Scalar
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Load, Op, alu, bitcast, cast, const, index, load, select
 from anyrt.prims.scalar.rounding import unrounded
 
-PACKED = frozenset({DataType.INT4, DataType.FP4})
+PACKED = frozenset(t for t in DataType if is_packed(t))
 
 
 def read(buffer: Buffer, dtype: DataType, at: Dim) -> Expr:
     """Element `at` of `buffer` as its computed type."""
     if dtype in PACKED:
-        return _decode(dtype, _nibble(buffer, at))
+        return _decode(dtype, _code(buffer, bits(dtype), at))
     return _decode(dtype, load(buffer, at))
 
 
-def _nibble(buffer: Buffer, at: Dim) -> Expr:
-    byte = cast(load(buffer, floordiv(at, 2)), Scalar.I32)
-    shift = cast(index(mod(at, 2)), Scalar.I32) * 4
-    return alu(Op.AND, alu(Op.LSHR, byte, shift), const(15, Scalar.I32))
+def _code(buffer: Buffer, width: int, at: Dim) -> Expr:
+    """The bits of a packed element."""
+    byte = cast(load(buffer, floordiv(at, 8 // width)), Scalar.I32)
+    shift = cast(index(mod(at, 8 // width)), Scalar.I32) * width
+    return alu(Op.AND, alu(Op.LSHR, byte, shift), const((1 << width) - 1, Scalar.I32))
 
 
 def _decode(dtype: DataType, stored: Expr) -> Expr:
@@ -42,8 +46,16 @@ def _decode(dtype: DataType, stored: Expr) -> Expr:
             return cast(stored, Scalar.BOOL)
         case DataType.FP8:
             return _decode_fp8(cast(stored, Scalar.I32))
-        case DataType.INT4:
-            return (stored << 28) >> 28
+        case DataType.FP8E5M2:
+            return _decode_e5m2(cast(stored, Scalar.I32))
+        case DataType.FP8E4M3FNUZ:
+            return _decode_fnuz(cast(stored, Scalar.I32), 20, 119, 2.0**-10)
+        case DataType.FP8E5M2FNUZ:
+            return _decode_fnuz(cast(stored, Scalar.I32), 21, 111, 2.0**-17)
+        case DataType.INT4 | DataType.INT2:
+            return (stored << 32 - bits(dtype)) >> 32 - bits(dtype)
+        case DataType.UINT16 | DataType.UINT32:
+            return cast(stored, COMPUTED[dtype]) & (1 << bits(dtype)) - 1
         case DataType.FP4:
             return _signed(_magnitude(stored & 7, 22, 126, 0.5), (stored & 8) << 28)
         case DataType.E8M0:
@@ -56,6 +68,19 @@ def _decode_fp8(bits: Expr) -> Expr:
     magnitude = _magnitude(bits & 0x7F, 20, 120, 2.0**-9)
     nan = alu(Op.EQ, bits & 0x7F, const(0x7F, Scalar.I32))
     return _signed(select(nan, float("nan"), magnitude), (bits & 0x80) << 24)
+
+
+def _decode_e5m2(code: Expr) -> Expr:
+    """Above all numbers come infinity and NaN, as in float16."""
+    size = code & 0x7F
+    endless = select(alu(Op.EQ, size, const(0x7C, Scalar.I32)), float("inf"), const(float("nan"), Scalar.F32))
+    return _signed(select(size < 0x7C, _magnitude(size, 21, 112, 2.0**-16), endless), (code & 0x80) << 24)
+
+
+def _decode_fnuz(code: Expr, drop: int, bias: int, step: float) -> Expr:
+    """What would be -0 is the only NaN."""
+    number = _signed(_magnitude(code & 0x7F, drop, bias, step), (code & 0x80) << 24)
+    return select(alu(Op.EQ, code, const(0x80, Scalar.I32)), float("nan"), number)
 
 
 def _magnitude(code: Expr, drop: int, bias: int, step: float) -> Expr:
@@ -98,27 +123,21 @@ def encode(dtype: DataType, value: Expr) -> Expr:
     match dtype:
         case DataType.BOOL:
             return cast(value, Scalar.U8)
-        case DataType.FP8:
-            return cast(
-                _encode_small(value, SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7, True)), Scalar.U8
-            )
-        case DataType.FP4:
-            return cast(_encode_small(value, SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3, False)), Scalar.U8)
+        case _ if dtype in SMALL:
+            return cast(_encode_small(value, SMALL[dtype]), Scalar.U8)
         case DataType.E8M0:
             return cast(_encode_power(value), Scalar.U8)
-        case DataType.INT4:
-            return cast(value & 15, Scalar.U8)
-        case DataType.INT8 | DataType.UINT8 | DataType.HALF | DataType.BF16:
-            return cast(value, STORED[dtype])
+        case _ if dtype in PACKED:
+            return cast(value & (1 << bits(dtype)) - 1, Scalar.U8)
         case _:
-            return value
+            return cast(value, STORED[dtype])
 
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
     """Largest number, mantissa bits that float32 has more, exponent bias that float32 has more, a number
     whose last bit is the denormals' step, the least normal number, the bits of NaN (of the largest number
-    where there is none), the sign's bit, whether there is a NaN of either sign."""
+    where there is none), the sign's bit, whether there is a NaN of either sign, and a zero."""
 
     top: float
     drop: int
@@ -128,6 +147,16 @@ class SmallFloat:
     nan: int
     sign: int
     signed_nan: bool
+    signed_zero: bool = True
+
+
+SMALL: Final = {
+    DataType.FP8: SmallFloat(448.0, 20, 120, 2.0**14, 2.0**-6, 0x7F, 7, True),
+    DataType.FP4: SmallFloat(6.0, 22, 126, 2.0**22, 1.0, 7, 3, False),
+    DataType.FP8E5M2: SmallFloat(57344.0, 21, 112, 2.0**7, 2.0**-14, 0x7E, 7, True),
+    DataType.FP8E4M3FNUZ: SmallFloat(240.0, 20, 119, 2.0**13, 2.0**-7, 0x80, 7, False, False),
+    DataType.FP8E5M2FNUZ: SmallFloat(57344.0, 21, 111, 2.0**6, 2.0**-15, 0x80, 7, False, False),
+}
 
 
 def _encode_small(x: Expr, to: SmallFloat) -> Expr:
@@ -142,6 +171,10 @@ def _encode_small(x: Expr, to: SmallFloat) -> Expr:
     denormal = bitcast(limited + to.magic, Scalar.I32) - bitcast(const(to.magic, Scalar.F32), Scalar.I32)
     bits = select(limited < to.normal, denormal, rounded)
     sign = alu(Op.LSHR, bitcast(x, Scalar.I32), const(31, Scalar.I32)) << to.sign
+    if not to.signed_zero:
+        return select(
+            alu(Op.NE, x, x), to.nan, select(alu(Op.EQ, bits, const(0, Scalar.I32)), 0, bits | sign)
+        )
     # The sign of a NaN means nothing, but what is only moved keeps it.
     return select(alu(Op.NE, x, x), sign | to.nan if to.signed_nan else to.nan, bits | sign)
 
@@ -189,14 +222,15 @@ def _stored(dtype: DataType) -> Scalar:
 def _literal(dtype: DataType, value: Const) -> Expr | None:
     """A constant as its stored type."""
     match dtype:
-        case DataType.FLOAT | DataType.INT32 | DataType.INT64:
-            return value
-        case DataType.INT8 | DataType.UINT8 | DataType.BOOL:
-            return const(int(value.value), _stored(dtype))
         case DataType.HALF | DataType.BF16:
             return cast(value, _stored(dtype))
-        case DataType.FP8:
+        case _ if dtype in SMALL and dtype not in PACKED:
             code = round_to(np.array([value.value], np.float32), dtype).view(np.uint8)
             return const(int(code[0]), Scalar.U8)
-        case _:
+        case DataType.E8M0:
             return None
+        case DataType.UINT16 | DataType.UINT32:
+            top = 1 << bits(dtype) - 1
+            return const((int(value.value) + top) % (2 * top) - top, _stored(dtype))
+        case _:
+            return const(value.value, _stored(dtype))

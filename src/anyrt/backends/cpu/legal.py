@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from anyrt.ir.buffer import Scalar
-from anyrt.ir.kernel import Alu, Cast, Expr, Op, alu, bitcast, cast, const, select
+from anyrt.ir.kernel import Alu, Cast, Expr, Op, alu, bitcast, cast, const, neutral, select
 
 ROUNDINGS = frozenset({Op.FLOOR, Op.CEIL, Op.RINT, Op.TRUNC})
-INTEGRAL = 2.0**23  # from here on every float32 is an integer
+# From here on every number is an integer; and integers of the same width.
+INTEGRAL = {Scalar.F32: (2.0**23, Scalar.I32), Scalar.F64: (2.0**52, Scalar.I64)}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -23,7 +24,7 @@ def replacement(x: Expr) -> Expr | None:
             return _to_half(cast(arg, Scalar.F32))
         case Cast(arg=arg) if arg.type is Scalar.F16:
             return cast(_from_half(arg), x.type)
-        case Alu(op=op, args=(arg,)) if op in ROUNDINGS and arg.type is Scalar.F32:
+        case Alu(op=op, args=(arg,)) if op in ROUNDINGS and arg.type in INTEGRAL:
             return _rounded(op, arg)
         case _:
             return None
@@ -54,11 +55,11 @@ def _to_half(x: Expr) -> Expr:
 
 
 def _rounded(op: Op, x: Expr) -> Expr:
-    """Adding and taking away 2^23 rounds half to even; the others step from there; the sign stays, also of
-    zero."""
-    size = alu(Op.ABS, x)
-    nearest = (size + INTEGRAL) - INTEGRAL
-    sign = bitcast(x, Scalar.I32) & -0x80000000
+    """Adding and taking away 2^23 (or 2^52) rounds half to even; the others step from there; the sign stays,
+    also of zero."""
+    (integral, bits), size = INTEGRAL[x.type], alu(Op.ABS, x)
+    nearest = (size + integral) - integral
+    sign = bitcast(x, bits) & neutral(Op.MAX, bits)
     match op:
         case Op.RINT:
             result = nearest
@@ -68,7 +69,7 @@ def _rounded(op: Op, x: Expr) -> Expr:
             # Away from zero on one side of it, towards zero on the other.
             down = select(size < nearest, nearest - 1.0, nearest)
             up = select(nearest < size, nearest + 1.0, nearest)
-            negative = bitcast(x, Scalar.I32) < 0
+            negative = bitcast(x, bits) < 0
             result = select(negative, up, down) if op is Op.FLOOR else select(negative, down, up)
-    signed = bitcast(bitcast(result, Scalar.I32) | sign, Scalar.F32)
-    return select(size < INTEGRAL, signed, x)
+    signed = bitcast(bitcast(result, bits) | sign, x.type)
+    return select(size < integral, signed, x)

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Op, alu, const, fma, select
 from anyrt.prims.scalar.table import (
     EVERY,
+    FLOATS,
+    INTS,
     NUMBERS,
+    REALS,
     Array,
     Ints,
     ScalarFn,
@@ -26,6 +30,8 @@ def floordiv(a: Expr, b: Expr) -> Expr:
     if not a.type.is_float:
         return alu(Op.FLOORDIV, a, b)
     quotient = alu(Op.FLOOR, a / b)
+    if a.type is Scalar.F64:  # as NumPy has it; there is no wider type
+        return quotient
     rest = fma(-quotient, b, a)
     below = ((rest < 0.0) & (b > 0.0)) | ((rest > 0.0) & (b < 0.0))
     return select(below, quotient - 1.0, quotient)
@@ -91,15 +97,15 @@ FUNCTIONS = (
     ScalarFn("div_short", 2, np.divide, times_reciprocal, ulp=8, repeated=True),
     ScalarFn("fma", 3, lambda a, b, c: a * b + c, fma, ulp=0.5),
     ScalarFn("floordiv", 2, _floor_divide, floordiv, NUMBERS, ulp=0.5),
-    ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
+    ScalarFn("mod", 2, np.mod, mod, FLOATS | INTS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
     ScalarFn("min", 2, np.minimum, lambda a, b: alu(Op.MIN, a, b), NUMBERS, note=EXTREMA),
     ScalarFn("max", 2, np.maximum, lambda a, b: alu(Op.MAX, a, b), NUMBERS, note=EXTREMA),
     ScalarFn("neg", 1, np.negative, lambda x: -x, NUMBERS),
     ScalarFn("abs", 1, np.abs, lambda x: alu(Op.ABS, x), NUMBERS),
     ScalarFn("sign", 1, np.sign, sign, NUMBERS),
     ScalarFn("square", 1, np.square, lambda x: x * x, NUMBERS, ulp=0.5),
-    ScalarFn("ceil", 1, np.ceil, lambda x: alu(Op.CEIL, x)),
-    ScalarFn("floor", 1, np.floor, lambda x: alu(Op.FLOOR, x)),
-    ScalarFn("round", 1, np.rint, lambda x: alu(Op.RINT, x), note="half to even"),
-    ScalarFn("trunc", 1, np.trunc, lambda x: alu(Op.TRUNC, x)),
+    ScalarFn("ceil", 1, np.ceil, lambda x: alu(Op.CEIL, x), REALS),
+    ScalarFn("floor", 1, np.floor, lambda x: alu(Op.FLOOR, x), REALS),
+    ScalarFn("round", 1, np.rint, lambda x: alu(Op.RINT, x), REALS, note="half to even"),
+    ScalarFn("trunc", 1, np.trunc, lambda x: alu(Op.TRUNC, x), REALS),
 )

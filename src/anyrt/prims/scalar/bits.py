@@ -10,9 +10,8 @@ import numpy as np
 
 from anyrt.ir.buffer import BITS
 from anyrt.ir.kernel import Const, Expr, Op, alu, const
-from anyrt.prims.scalar.table import Array, Ints, Kind, ScalarFn
+from anyrt.prims.scalar.table import INTS, Array, Ints, ScalarFn
 
-INTS = frozenset({Kind.INT})
 SHIFT = "by the second operand modulo the width"
 
 

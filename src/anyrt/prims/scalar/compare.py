@@ -10,8 +10,8 @@ from anyrt.ir.kernel import Expr, Op, alu, select
 from anyrt.prims.scalar.table import (
     BOOLS,
     EVERY,
-    FLOATS,
     NUMBERS,
+    REALS,
     ResultKind,
     ScalarFn,
     absolute,
@@ -34,7 +34,7 @@ FUNCTIONS = (
     ScalarFn("le", 2, np.less_equal, lambda a, b: a <= b, NUMBERS, ResultKind.BOOL),
     ScalarFn("gt", 2, np.greater, lambda a, b: a > b, NUMBERS, ResultKind.BOOL),
     ScalarFn("ge", 2, np.greater_equal, lambda a, b: a >= b, NUMBERS, ResultKind.BOOL),
-    ScalarFn("isinf", 1, np.isinf, lambda x: equal(absolute(x), math.inf), FLOATS, ResultKind.BOOL),
-    ScalarFn("isnan", 1, np.isnan, lambda x: _differ(x, x), FLOATS, ResultKind.BOOL),
+    ScalarFn("isinf", 1, np.isinf, lambda x: equal(absolute(x), math.inf), REALS, ResultKind.BOOL),
+    ScalarFn("isnan", 1, np.isnan, lambda x: _differ(x, x), REALS, ResultKind.BOOL),
     ScalarFn("select", 3, np.where, select, EVERY, conditions=1),
 )

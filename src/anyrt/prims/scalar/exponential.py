@@ -13,6 +13,7 @@ import numpy as np
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Op, alu, bitcast, cast, const, fma, select
 from anyrt.prims.scalar.table import (
+    REALS,
     ScalarFn,
     absolute,
     at_least,
@@ -137,7 +138,7 @@ FUNCTIONS = (
     ScalarFn("expm1", 1, np.expm1, expm1, ulp=1.3),
     ScalarFn("log", 1, np.log, log, ulp=0.9),
     ScalarFn("log1p", 1, np.log1p, log1p, ulp=1.0),
-    ScalarFn("sqrt", 1, np.sqrt, sqrt, ulp=0.5),
-    ScalarFn("rsqrt", 1, lambda x: 1.0 / np.sqrt(x), lambda x: 1.0 / sqrt(x), ulp=1.5),
-    ScalarFn("recip", 1, lambda x: 1.0 / x, lambda x: 1.0 / x, ulp=0.5),
+    ScalarFn("sqrt", 1, np.sqrt, sqrt, REALS, ulp=0.5),
+    ScalarFn("rsqrt", 1, lambda x: 1.0 / np.sqrt(x), lambda x: 1.0 / sqrt(x), REALS, ulp=1.5),
+    ScalarFn("recip", 1, lambda x: 1.0 / x, lambda x: 1.0 / x, REALS, ulp=0.5),
 )

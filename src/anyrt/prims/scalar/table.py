@@ -27,6 +27,7 @@ class Kind(enum.Enum):
     """What a function may be applied to."""
 
     FLOAT = "float"
+    DOUBLE = "double"
     INT = "int"
     BOOL = "bool"
 
@@ -39,7 +40,9 @@ class ResultKind(enum.Enum):
 
 
 FLOATS = frozenset({Kind.FLOAT})
-NUMBERS = frozenset({Kind.FLOAT, Kind.INT})
+REALS = FLOATS | {Kind.DOUBLE}  # what float64 has, too: its expansions use nothing of float32
+NUMBERS = REALS | {Kind.INT}
+INTS = frozenset({Kind.INT})
 BOOLS = frozenset({Kind.BOOL})
 EVERY = NUMBERS | BOOLS
 
@@ -48,9 +51,10 @@ EVERY = NUMBERS | BOOLS
 class ScalarFn:
     """A function of `arity` scalars: its definition in NumPy and its expansion into kernel expressions.
 
-    `ref` gets float64, int32/int64 or bool arrays and returns the same type, or bool; integers wrap like
-    two's complement. Call it within `np.errstate(all="ignore")`.
-    `expand` gets expressions that are all F32, or all I32, I64 or BOOL, but the first `conditions` are BOOL.
+    `ref` gets float64, int32/int64/uint64 or bool arrays and returns the same type, or bool; integers wrap
+    like two's complement. Call it within `np.errstate(all="ignore")`.
+    `expand` gets expressions that are all F32, all F64, or all I32, I64, U64 or BOOL, but the first
+    `conditions` are BOOL.
     `ulp` bounds the error of the float32 expansion against `ref`, in units of the last place of the exact
     result (2⁻¹⁴⁹ for subnormals), for operands within `domain`: measured on every fifth float32 pattern,
     `pow` on 10⁹ random pairs, and rounded up.
