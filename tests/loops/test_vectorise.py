@@ -89,3 +89,29 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 }
 """
     assert after(BUFFERS + text, vectorise) == "no loop is left to widen"
+
+
+def test_pixels_with_several_results_are_widened_over_their_positions(after):
+    text = """
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  for serial i1 0.. < 32 {
+    for serial i2 0.. < 3 {
+      store y[3*i1 + i2] = x[3*i1 + i2]
+      store y[96 + 3*i1 + i2] = x[96 + 3*i1 + i2]
+    }
+  }
+}
+"""
+    wanted = """\
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  for vector i1 0.. < 32 {
+    for tile i2 0.. < 3 {
+      store y[3*i1 + i2] = x[3*i1 + i2]
+    }
+    for tile i2 0.. < 3 {
+      store y[96 + 3*i1 + i2] = x[96 + 3*i1 + i2]
+    }
+  }
+}
+"""
+    assert after(BUFFERS + text, vectorise) == wanted

@@ -23,6 +23,7 @@ from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import CpuCode, CpuDevice, HostMemory, allocate
 from anyrt.backends.cpu.objects import Told
 from anyrt.compiler import native
+from anyrt.core.counts import at_most
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import DataType
@@ -74,6 +75,7 @@ class Trial:
     def __post_init__(self) -> None:
         program, graph = self.loaded.compiled.program, self.loaded.lowered.graph
         bindings = (*graph.inputs, *graph.outputs)
+        self.sizes = at_most(self.sizes, (s.sym for s in graph.symbols))
         self._kept = []
         words = abi.slot_word(len(bindings), len(program.slots)) + program.frames
         self.args = np.zeros(words, np.int64)

@@ -174,10 +174,10 @@ class Reader:
         self._at += 1
         return value
 
-    def integer(self) -> int:
+    def integer(self, most: int = MAX_INT) -> int:
         """A number without fraction, 64 bits at most."""
         sign = -1 if self.skip("-") else 1
-        if not self.next.isdecimal() or len(self.next) > 20 or int(self.next) > MAX_INT:
+        if not self.next.isdecimal() or len(self.next) > 20 or int(self.next) > most:
             raise self.error("an integer of 64 bits")
         return sign * int(self.take())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from anyrt.core.dims import Dim, Sym, as_symbol
 from anyrt.core.dimtext import Reader
@@ -32,6 +32,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.kernelrules import kernel_faults, operand_fault
 from anyrt.ir.text import read_symbol
 
+MAX_WORD: Final = (1 << 64) - 1  # the largest literal
 T = TypeVar("T")
 
 
@@ -233,7 +234,7 @@ class _Parser:
     def literal(self) -> Expr:
         read, place = self.reader, self.reader.place
         negative = read.skip("-")
-        value = read.integer() if read.next.isdecimal() else self.fraction()
+        value = read.integer(MAX_WORD) if read.next.isdecimal() else self.fraction()
         value = -value if negative else value
         read.expect(":")
         kind = self.member(SCALARS)

@@ -216,6 +216,8 @@ def _loop_faults(loop: For, scope: _Scope) -> Iterator[str]:
     yield from _dim_faults(loop.var.extent, scope, f"extent of {loop.var}")
     if loop.kind is Loop.UNROLL and not isinstance(loop.var.extent, int):
         yield f"unrolled loop {loop.var} has no fixed extent"
+    if loop.kind is Loop.TILE and len(loop.body) != 1:
+        yield f"tile {loop.var} holds {len(loop.body)} statements, not one"
     if loop.registers != 1 and (
         loop.kind is not Loop.VECTOR or loop.registers < 1 or loop.registers & (loop.registers - 1)
     ):

@@ -30,7 +30,8 @@ def _nest(nest: Nest) -> tuple[Stmt, ...]:
         return widened(nest, nest.vars[-2])
     if interleaves(nest):
         *vars, position, element = nest.vars
-        return widened(Nest((*vars, position), (For(element, Loop.TILE, nest.body),)), position)
+        tiles = tuple(For(element, Loop.TILE, (s,)) for s in nest.body)
+        return widened(Nest((*vars, position), tiles), position)
     return widened(nest, nest.vars[-1])
 
 
