@@ -962,6 +962,34 @@ class IMoELayer(ILayer):
         Changes nothing when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
 
+class INMSLayer(ILayer):
+    """Non-maximum suppression: of each image and class the boxes whose score is above `score_threshold`,
+    but for those whose intersection over union with a better one that is kept is above
+    `iou_threshold`. A row for each: image, class and box, sorted by image, then by score, the best
+    first; of equal scores the first box, then the first class. Of each image the best
+    `topk_box_limit` scores are looked at, any number as an extension. How many rows there are is the
+    other output, and known when a run has ended; memory is kept for as many as there may be. Corners
+    may be in any order; thresholds are 0 where they are not given. Boxes are compared in float32.
+    """
+    @property
+    def bounding_box_format(self) -> BoundingBoxFormat:
+        """whether boxes are two corners, or a center and sizes"""
+
+    @bounding_box_format.setter
+    def bounding_box_format(self, value: BoundingBoxFormat) -> None: ...
+    @property
+    def topk_box_limit(self) -> int:
+        """how many boxes of an image, of all classes together, are looked at, the best ones"""
+
+    @topk_box_limit.setter
+    def topk_box_limit(self, value: int) -> None: ...
+    @property
+    def indices_type(self) -> DataType:
+        """the type of the indices, int32 or int64"""
+
+    @indices_type.setter
+    def indices_type(self, value: DataType) -> None: ...
+
 class INonZeroLayer(ILayer):
     """The indices of elements that are not zero, in row-major order: a row for each dimension of the
     input, a column for each such element. How many there are depends on the data: it is known when a
@@ -2737,6 +2765,52 @@ class INetworkDefinition(_INetworkDefinition):
             layer.set_gated_weights(up, up, down, trt.MoEActType.SILU)
 
         As in TensorRT 10.16 (operator page MoE; from 10.16).
+
+        Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
+        """
+    def add_nms(
+        self,
+        boxes: ITensor,
+        scores: ITensor,
+        max_output_boxes_per_class: ITensor,
+        indices_type: DataType = DataType.INT32,
+    ) -> INMSLayer:
+        """Non-maximum suppression: of each image and class the boxes whose score is above `score_threshold`,
+        but for those whose intersection over union with a better one that is kept is above
+        `iou_threshold`. A row for each: image, class and box, sorted by image, then by score, the best
+        first; of equal scores the first box, then the first class. Of each image the best
+        `topk_box_limit` scores are looked at, any number as an extension. How many rows there are is the
+        other output, and known when a run has ended; memory is kept for as many as there may be. Corners
+        may be in any order; thresholds are 0 where they are not given. Boxes are compared in float32.
+
+        boxes: float32, float16, bfloat16
+        scores: float32, float16, bfloat16; the type of input 0
+        max_output_boxes_per_class: int32
+        indices_type: the type of the indices, int32 or int64
+
+        The new INMSLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
+        network; an argument of the wrong class is a TypeError (AR311).
+
+        To be set on the layer: bounding_box_format, topk_box_limit.
+
+        Inputs that `layer.set_input` may connect: 3 (iou_threshold), 4 (score_threshold).
+
+        Refused when the shape is asked for, and by the build:
+        AR123: a list of numbers of boxes; boxes of another rank; boxes of five numbers; scores of other
+            boxes
+        AR202: a number of boxes that is no int32; boxes that are no floats; indices that are no integers
+        AR203: scores of another type than the boxes
+        AR304: no box to look at
+
+        Refused in a run:
+        AR123: scores of other boxes at run time
+
+            boxes = network.add_constant((1, 2, 4), np.float32([[0, 0, 4, 4], [1, 1, 5, 5]]))
+            scores = network.add_constant((1, 2, 1), np.float32([0.9, 0.8]))
+            most = network.add_constant((), np.array(10, np.int32)).get_output(0)
+            layer = network.add_nms(boxes.get_output(0), scores.get_output(0), most)
+
+        As in TensorRT 10.16 (operator page NMS; indices_type from 10.14).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """

@@ -225,6 +225,15 @@ CASES = {
         ),
         [[[12, 36]]],
     ),
+    "add_nms": (
+        lambda net, x: net.add_nms(
+            boxes=constant(net, np.float32([[[0, 0, 4, 4], [0, 1, 4, 4], [5, 5, 9, 9]]])),
+            scores=constant(net, np.float32([[[0.5], [0.75], [0.25]]])),
+            max_output_boxes_per_class=constant(net, np.array(9, np.int32)),
+            indices_type=trt.DataType.INT64,
+        ),
+        [[0, 0, 1], [0, 0, 2]],
+    ),
     "add_non_zero": (
         lambda net, x: net.add_non_zero(input=x, indices_type=trt.DataType.INT64),
         [[0, 0], [0, 1]],

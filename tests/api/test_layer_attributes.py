@@ -71,6 +71,15 @@ def top(net, x):
     return net.add_topk(x, trt.TopKOperation.MAX, 1, 0b10)
 
 
+# As corners, two squares side by side; as centers and sizes, two that overlap.
+CROSSED = [[[0, 0, 4, 4], [4, 0, 8, 4]]]
+
+
+def suppressed(net, x):
+    scores = net.add_constant((1, 2, 1), np.float32([0.75, 0.5])).get_output(0)
+    return net.add_nms(x, scores, net.add_constant((), np.array(9, np.int32)).get_output(0))
+
+
 def reduced(net, x):
     return net.add_reduce(x, trt.ReduceOperation.SUM, 0b10, False)
 
@@ -406,6 +415,11 @@ CASES = {
     ("IPoolingLayer", "padding_mode"): (
         *(ROW, averages(stride_nd=(1, 2)), trt.PaddingMode.SAME_LOWER, [[[2]]], [[[1, 4]]]),
     ),
+    ("INMSLayer", "bounding_box_format"): (
+        *(CROSSED, suppressed, trt.BoundingBoxFormat.CENTER_SIZES, [[0, 0, 0], [0, 0, 1]], [[0, 0, 0]]),
+    ),
+    ("INMSLayer", "topk_box_limit"): (CROSSED, suppressed, 1, [[0, 0, 0], [0, 0, 1]], [[0, 0, 0]]),
+    ("INMSLayer", "indices_type"): (CROSSED, suppressed, trt.DataType.INT64, *[[[0, 0, 0], [0, 0, 1]]] * 2),
     ("INonZeroLayer", "indices_type"): (
         *(PAIR, lambda net, x: net.add_non_zero(x), trt.DataType.INT64, [[0, 1]], [[0, 1]]),
     ),

@@ -32,7 +32,6 @@ class Topic:
 
 # Layers: a method of the network, the classes that come with it, and what to do instead.
 LAYERS: dict[str, tuple[str, str]] = {
-    "add_nms": ("INMSLayer", "take the boxes as outputs and choose outside"),
     "add_rnn_v2": (
         "IRNNv2Layer RNNDirection RNNGateType RNNInputMode RNNOperation",
         "TensorRT 10 removed it; add the layers of each turn in a loop of Python",

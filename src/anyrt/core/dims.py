@@ -501,10 +501,10 @@ def _never_negative(x: Dim) -> bool:
             last = (add(atom.extent, -1) if atom.extent else atom.most) if isinstance(atom, Sym) else None
             if isinstance(atom, Sym) and last is not None and (split := linear(x, atom)) is not None:
                 coefficient, rest = split
-                if bounds(coefficient)[0] >= 0:
+                lo, hi = bounds(coefficient)
+                rest = rest if lo >= 0 else add(rest, mul(coefficient, last))
+                if (lo >= 0 or hi <= 0) and (atom.most is None or _never_negative(rest)):
                     return _never_negative(rest)
-                if bounds(coefficient)[1] <= 0:
-                    return _never_negative(add(rest, mul(coefficient, last)))
     for m, c in _terms(x):
         if (least := _least(m, c)) is not None:
             rest = add(x, Expr(((m, -c),)))

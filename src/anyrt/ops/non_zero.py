@@ -10,17 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.counts import count
-from anyrt.core.dims import add, mul, product
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import DTypeError
-from anyrt.ir.graph import Value, apply
+from anyrt.ir.graph import Value
+from anyrt.ops._found import positions
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, map_, pad, reduce_, reshape, scalar, slice_
-from anyrt.prims.count import Count
-from anyrt.prims.nonzero import BLOCK, NonZero, blocks
-from anyrt.prims.scan import Scan
 
 TYPES = FLOATS | INTS | {DataType.INT8, DataType.UINT8, DataType.BOOL}
 
@@ -40,26 +35,7 @@ def expand(layer: Layer[NonZeroAttrs]) -> tuple[Value, ...]:
     if dtype not in INTS:
         got, do = f"indices of {dtype.name}", "set indices_type to one of these"
         raise DTypeError("AR202", layer.name, got, "INT32 or INT64", do)
-    return (positions(f"{layer.name}#count", x, dtype),)
-
-
-def positions(name: str, x: Value, dtype: DataType) -> Value:
-    """The indices of elements that are not zero, whose number is the size `name`."""
-    ends = _ends(x)
-    last = slice_(ends, (add(ends.shape[0], -1),), (1,), (1,))
-    sym = count(name, product(x.shape))
-    told = apply(Count(sym), reshape(last, ()))
-    return apply(NonZero(sym.dim, dtype), x, ends, told)
-
-
-def _ends(x: Value) -> Value:
-    """How many elements are not zero up to the end of each block."""
-    is_some = x if x.dtype is DataType.BOOL else map_("ne", x, scalar(0, x))
-    flat = cast(reshape(is_some, (product(x.shape),)), DataType.INT32)
-    rest = add(mul(blocks(x.shape), BLOCK), mul(product(x.shape), -1))
-    rows = reshape(pad(flat, (0,), (rest,), 0.0), (blocks(x.shape), BLOCK))
-    sums = reshape(reduce_("sum", rows, (1,)), (blocks(x.shape),))
-    return apply(Scan("sum", 0), cast(sums, DataType.INT64))
+    return positions(f"{layer.name}#count", x, dtype)[:1]
 
 
 def ref(attrs: NonZeroAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:

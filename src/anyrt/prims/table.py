@@ -25,6 +25,7 @@ from anyrt.prims.repeated import Repeated
 from anyrt.prims.reshape import Reshape
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import Scatter
+from anyrt.prims.suppressed import Suppressed
 from anyrt.prims.taprules import Border, Cubic, Linear, Nearest
 from anyrt.prims.taps import Taps
 from anyrt.prims.view import Axis, View
@@ -47,6 +48,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Scatter,
     Ranked,
     NonZero,
+    Suppressed,
     Repeated,
     Chosen,
     Checked,
