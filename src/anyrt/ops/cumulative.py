@@ -16,7 +16,7 @@ from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import constants, normalized_axes
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import pad, reshape, slice_
+from anyrt.prims.build import reshape
 from anyrt.prims.scan import Scan
 
 
@@ -30,7 +30,7 @@ class CumulativeAttrs(Attrs):
 
 
 def expand(layer: Layer[CumulativeAttrs]) -> tuple[Value, ...]:
-    """A `Scan`; an exclusive one of elements moved by one place, with a 0 before them."""
+    """A `Scan`."""
     x, attrs = layer.input(0), layer.attrs
     if x.type.rank == 0:
         raise ShapeError("AR101", layer.name, "rank 0", "rank >= 1", "add a dimension of size 1")
@@ -39,17 +39,7 @@ def expand(layer: Layer[CumulativeAttrs]) -> tuple[Value, ...]:
         raise ShapeError("AR123", layer.name, got, "one number", do)
     given = constants(layer.name, reshape(layer.input(1), (1,)), "axis")
     (axis,) = normalized_axes(layer.name, given, x.type.rank)
-    if attrs.exclusive:
-        x = _moved(x, axis, attrs.reverse)
-    return (apply(Scan("sum", axis, attrs.reverse), x),)
-
-
-def _moved(x: Value, axis: int, back: bool) -> Value:
-    """Each element one place further along the axis, or one place back."""
-    before = [int(k == axis and not back) for k in range(x.type.rank)]
-    after = [int(k == axis and back) for k in range(x.type.rank)]
-    wide, zeros = pad(x, before, after, 0.0), [0] * x.type.rank
-    return slice_(wide, after if back else zeros, x.shape, [1] * x.type.rank)
+    return (apply(Scan("sum", axis, attrs.reverse, attrs.exclusive), x),)
 
 
 def ref(attrs: CumulativeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:

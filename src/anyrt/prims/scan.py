@@ -31,16 +31,19 @@ ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
     "max": np.maximum.accumulate,
     "min": np.minimum.accumulate,
 }
+STARTS: Final = {"sum": 0, "prod": 1}  # of nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Scan(Prim):
     """`fn` (a key of FOLDS) of all elements along `axis` up to each one, it included; `reverse`: from each
-    one on. What is summed is kept as it is computed, rounded only where it is stored."""
+    one on; `exclusive`: it not included. What is summed is kept as it is computed, rounded only where it is
+    stored."""
 
     fn: str
     axis: int
     reverse: bool = False
+    exclusive: bool = False
 
     def compute(self) -> Compute:
         """Statements for each row, or for the last axis where another one is folded along."""
@@ -51,6 +54,9 @@ class Scan(Prim):
         expect(args, 1, "scan")
         if self.fn not in FOLDS:
             raise ArgumentError("AR304", "scan", got=repr(self.fn), wanted=f"one of {', '.join(FOLDS)}")
+        if self.exclusive and self.fn not in STARTS:
+            got, wanted = f"an exclusive {self.fn}", f"one of {', '.join(STARTS)}"
+            raise ArgumentError("AR304", "scan", got=got, wanted=wanted)
         (x,) = args
         check_type(x.dtype, FOLDED, "scan")
         check_axis(self.axis, x.rank, "scan")
@@ -66,6 +72,10 @@ class Scan(Prim):
         """What NumPy's `accumulate` of a function gives along the axis."""
         turned = np.flip(x, self.axis) if self.reverse else x
         found = accumulate(turned, axis=self.axis, dtype=x.dtype)
+        if self.exclusive and x.shape[self.axis]:
+            size = x.shape[self.axis]
+            start = np.full_like(found.take([0], self.axis), STARTS[self.fn])
+            found = np.concatenate((start, found.take(range(size - 1), self.axis)), self.axis)
         return np.flip(found, self.axis) if self.reverse else found
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
@@ -83,12 +93,14 @@ class Scan(Prim):
         if self.axis == rank - 1:
             at, total = _at(item, self.axis, along), make.register(kind)
             folded = Fold(total, FOLDS[self.fn].op, x.at(at))
-            return Alloc(total, start), For(step, Loop.SERIAL, (folded, make.store(at, load(total, 0))))
+            body: tuple[Stmt, ...] = (folded, make.store(at, load(total, 0)))
+            return Alloc(total, start), For(step, Loop.SERIAL, body[::-1] if self.exclusive else body)
         first, lane = make.var(out.shape[-1]), make.var(out.shape[-1])
         at = _at(_at(item, self.axis, along), rank - 1, lane.dim)
         row = make.scratch(kind, out.shape[-1])
         sums = alu(FOLDS[self.fn].op, load(row, lane.dim), x.at(at))
         body = (Store(row, lane.dim, sums), make.store(at, load(row, lane.dim)))
+        body = body[::-1] if self.exclusive else body
         zeros = For(first, Loop.VECTOR, (Store(row, first.dim, start),))
         return zeros, For(step, Loop.SERIAL, (For(lane, Loop.VECTOR, body),))
 
