@@ -32,7 +32,8 @@ def lowered(y, level=None):
 @pytest.mark.parametrize("fn", ["sum", "prod", "max", "min"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_scans_agree_with_the_interpreter(axis, fn, level):
-    found = lowered(lambda x: apply(Scan(fn, axis, reverse=axis == 1), x), level)
+    exclusive = fn in ("sum", "prod") and axis != 0
+    found = lowered(lambda x: apply(Scan(fn, axis, axis == 1, exclusive), x), level)
     assert verify(found, choose(level), [{N.name: n} for n in (0, 1, 9, 50)]) == ()
 
 
@@ -90,3 +91,16 @@ def test_threads_take_parts_of_rows_where_each_column_has_indices_of_its_own(fn)
     found = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
     assert found.module.kernels[0].var.extent == 2
     assert verify(found, choose(None), [{}]) == ()
+
+
+def test_rows_that_wait_for_sums_of_floats_are_folded_four_at_a_time():
+    def extents(dtype, length):
+        x = b.param("x", (101, length), dtype)
+        graph = Graph((("x", x),), (("y", apply(Scan("sum", 1), x)),), {}, ())
+        machine = choose(None).limited(REFERENCE)
+        found = native.lower(graph, constant_offsets(graph), Sizes(), machine=machine)
+        assert verify(found, choose(None), [{}]) == ()
+        return found.module.kernels[0].var.extent
+
+    assert extents(DataType.FLOAT, 300) == 26
+    assert (extents(DataType.INT32, 300), extents(DataType.FLOAT, 64)) == (101, 101)

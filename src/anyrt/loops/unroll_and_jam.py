@@ -1,4 +1,4 @@
-"""Unroll and jam: an item of the parallel loop becomes two rows, whose loops run as one.
+"""Unroll and jam: an item of the parallel loop becomes two rows or more, whose loops run as one.
 
 While one row's sum is still being added up, the other row's is too. For rows that are too long for batches
 (distribute.py) and short enough for their latencies to count.
@@ -20,35 +20,40 @@ from anyrt.ir.statements import allocations, buffers_of
 from anyrt.ir.visit import substituted
 from anyrt.loops.nest import Names, reserve
 
+TWINS = "abcd"  # behind names of registers
 
-def unroll_and_jam(kernel: Kernel, names: Names) -> Kernel | Fail:
-    """Two rows an item; a last one without a partner comes twice."""
+
+def unroll_and_jam(kernel: Kernel, names: Names, count: int = 2) -> Kernel | Fail:
+    """`count` rows an item, 4 at most; where the last one has fewer, one of them comes several times."""
     rows = kernel.var.extent or 0
     if rows == 1:
         return Fail("there is one row")
-    item = names.var(floordiv(add(rows, 1), 2), "p")
+    item = names.var(floordiv(add(rows, count - 1), count), "p")
     lets = [s for s in kernel.body if isinstance(s, Let)]
     rest = [s for s in kernel.body if not isinstance(s, Let)]
-    first, second = mul(item.dim, 2), minimum(add(mul(item.dim, 2), 1), add(rows, -1))
-    others = {s.var: names.var(s.var.extent or 0) for s in lets}
-    both = [Let(s.var, substitute(s.value, {kernel.var: first})) for s in lets]
-    both += [Let(others[s.var], substitute(s.value, {kernel.var: second})) for s in lets]
-    own = {r: replace(r, name=f"{r.name}b") for r in (s.buffer for s in allocations(rest))}
-    for b in sorted((b for b in buffers_of(rest) if b.space is Space.SCRATCH), key=lambda b: b.name):
-        kernel, own[b] = reserve(kernel, names.name("twin"), b.stored, b.size)
-    twin = substituted(rest, {var: other.dim for var, other in others.items()}, own)
-    return replace(kernel, var=item, body=(*both, *_joined(rest, twin)), work=mul(kernel.work, 2))
+    scratch = sorted((b for b in buffers_of(rest) if b.space is Space.SCRATCH), key=lambda b: b.name)
+    all_lets = [Let(s.var, substitute(s.value, {kernel.var: mul(item.dim, count)})) for s in lets]
+    copies: list[Sequence[Stmt]] = [rest]
+    for k in range(1, count):
+        row = minimum(add(mul(item.dim, count), k), add(rows, -1))
+        others = {s.var: names.var(s.var.extent or 0) for s in lets}
+        all_lets += [Let(others[s.var], substitute(s.value, {kernel.var: row})) for s in lets]
+        own = {r: replace(r, name=f"{r.name}{TWINS[k]}") for r in (s.buffer for s in allocations(rest))}
+        for b in scratch:
+            kernel, own[b] = reserve(kernel, names.name("twin"), b.stored, b.size)
+        copies.append(substituted(rest, {var: other.dim for var, other in others.items()}, own))
+    return replace(kernel, var=item, body=(*all_lets, *_joined(copies)), work=mul(kernel.work, count))
 
 
-def _joined(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def _joined(copies: Sequence[Sequence[Stmt]]) -> tuple[Stmt, ...]:
     """Loops and branches that run alike run as one."""
     out: list[Stmt] = []
-    for a, b in zip(first, second, strict=True):
-        match a, b:
-            case For(), For() if (a.var, a.kind) == (b.var, b.kind):
-                out.append(For(a.var, a.kind, _joined(a.body, b.body)))
-            case If(), If() if a.condition == b.condition:
-                out.append(If(a.condition, _joined(a.body, b.body)))
+    for alike in zip(*copies, strict=True):
+        match alike[0]:
+            case For() as a if all(isinstance(b, For) and (a.var, a.kind) == (b.var, b.kind) for b in alike):
+                out.append(For(a.var, a.kind, _joined([b.body for b in alike if isinstance(b, For)])))
+            case If() as a if all(isinstance(b, If) and a.condition == b.condition for b in alike):
+                out.append(If(a.condition, _joined([b.body for b in alike if isinstance(b, If)])))
             case _:
-                out += [a, b]
+                out += alike
     return tuple(out)

@@ -1,8 +1,39 @@
-"""Written: a kernel of statements that a primitive has written, inside loops over what is independent."""
+"""Written: a kernel of statements that a primitive has written, inside loops over what is independent.
+
+Where these only carry what is folded so far from one element to the next, which waits for it, several rows
+are on their way at a time.
+"""
 
 from __future__ import annotations
 
+from anyrt.ir.kernel import Alloc, Fold, For, Kernel, Let, Loop, Stmt, Store
+from anyrt.ir.rewrite import Fail
+from anyrt.loops.unroll_and_jam import unroll_and_jam
 from anyrt.schedule.strategies.common import PARALLELISE, VERSION
-from anyrt.schedule.strategies.step import Strategy
+from anyrt.schedule.strategies.step import Context, Step, Strategy
 
-WRITTEN: Strategy = (PARALLELISE, VERSION)
+ROWS = 4  # that an item has: more additions than are on their way at a time
+LONG = 256  # elements of a row
+ITEMS = 4  # for each thread, even so
+
+
+def _unroll_and_jam(kernel: Kernel, c: Context) -> Kernel | Fail:
+    statements = [s for s in kernel.body if not isinstance(s, Let)]
+    if len(statements) == len(kernel.body) or not all(_carries(s, c) for s in statements):
+        return Fail("its rows do more than to carry what is folded, or do not wait for it")
+    if c.estimate(kernel.var) < ROWS * ITEMS * c.machine.cores:
+        return Fail("there are few rows")
+    return unroll_and_jam(kernel, c.names, ROWS)
+
+
+def _carries(stmt: Stmt, c: Context) -> bool:
+    """Loops that only fold and store, with more turns than a processor has on its way: it waits for floats,
+    while one of integers is folded as fast as one is stored."""
+    if isinstance(stmt, Alloc):
+        return True
+    if not isinstance(stmt, For) or stmt.kind is not Loop.SERIAL or c.estimate(stmt.var) < LONG:
+        return False
+    return all(isinstance(s, Store) or (isinstance(s, Fold) and s.value.type.is_float) for s in stmt.body)
+
+
+WRITTEN: Strategy = (PARALLELISE, VERSION, Step("unroll and jam", _unroll_and_jam))
