@@ -28,8 +28,6 @@ from anyrt.ir.kernel import (
 )
 from anyrt.ir.visit import held, parts, statements, substituted, written
 
-WIDE = 64  # bits
-
 
 def loops(body: Iterable[Stmt]) -> list[For]:
     """Every loop in `body`, nested ones included."""
@@ -127,8 +125,8 @@ def lanes_for(body: Iterable[Stmt], vector_bits: int) -> int:
     types = [x.type for x in parts(expressions(body)) if isinstance(x, Load | Alu | Cast)]
     widths = [BITS[t] for t in types if t is not Scalar.BOOL]
     widest = max(widths, default=8)
-    if widest == WIDE and 2 * widths.count(WIDE) < len(widths):
-        widest = WIDE // 2
+    if widest == 64 and 2 * widths.count(64) < len(widths):
+        widest = 32
     return max(2, vector_bits // widest)
 
 
