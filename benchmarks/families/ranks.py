@@ -30,6 +30,8 @@ def cases() -> Iterator[Case]:
     yield _top((1, 100000), 1000, order="ascending")
     yield _top((8, 32000), 50, order="few")
     yield _top((1024, 64), 4, axis=0)
+    yield _top((1, 21, 512, 512), 1, axis=1)
+    yield _top((32, 1000), 1)
 
 
 def _numbers(shape: Shape, order: str) -> Make:
@@ -53,7 +55,7 @@ def _top(shape: Shape, k: int, order: str = "random", axis: int = -1) -> Case:
     return Case(
         f"topk_{size(shape)}_{k}{suffix}",
         Family.RANK,
-        {"x": _numbers(shape, order) if axis == -1 else _columns(shape)},
+        {"x": _numbers(shape, order) if axis == -1 else _columns(shape, axis)},
         exact,
         ours,
         Node("TopK", ("x", np.array([k], np.int64)), {"axis": axis}),
@@ -62,5 +64,7 @@ def _top(shape: Shape, k: int, order: str = "random", axis: int = -1) -> Case:
     )
 
 
-def _columns(shape: Shape) -> Make:
-    return lambda random: np.ascontiguousarray(shuffled(*shape[::-1])(random).T)
+def _columns(shape: Shape, axis: int) -> Make:
+    """Different numbers along another axis."""
+    turned = (*shape[:axis], *shape[axis + 1 :], shape[axis])
+    return lambda random: np.ascontiguousarray(np.moveaxis(shuffled(*turned)(random), -1, axis))

@@ -51,7 +51,7 @@ def test_along_an_outer_axis_all_elements_of_the_last_one_are_folded_side_by_sid
 
 @pytest.mark.parametrize("level", [None, "avx2"])
 @pytest.mark.parametrize(("axis", "count", "dtype"), [
-    (0, 2, DataType.FLOAT), (1, 1, DataType.INT64), (2, 1, DataType.FLOAT),
+    (0, 2, DataType.FLOAT), (0, 1, DataType.FLOAT), (1, 1, DataType.INT64), (2, 1, DataType.FLOAT),
     (1, 5, DataType.FLOAT), (1, 5, DataType.INT64), (1, 90, DataType.INT32),
     (1, 90, DataType.INT64), (2, 9, DataType.HALF),
 ])  # fmt: skip

@@ -42,7 +42,8 @@ class TopKAttrs(Attrs):
 
 
 def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
-    """Positions by `Ranked` along the last axis, where neighbours lie side by side; values read there."""
+    """Positions by `Ranked`, of several elements along the last axis, where these lie side by side; values
+    read there."""
     x, attrs = layer.input(0), layer.attrs
     axis, k = _axis(layer), _count(layer)
     if attrs.indices_type not in INTS:
@@ -57,7 +58,7 @@ def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
     rules += need(layer.name, k, Relation.LE, MOST, "AR132", got, wanted, do)
     do = f"ask for no more elements than axis {axis} has"
     rules += need(layer.name, k, Relation.LE, size, "AR132", got, f"at most {size}", do)
-    last = x.type.rank - 1
+    last = axis if k == 1 else x.type.rank - 1
     turned, back = _moved(x.type.rank, axis, last), _moved(x.type.rank, last, axis)
     at = transpose(apply(Ranked(last, k, attrs.op is MAX), transpose(checked(x, rules), turned)), back)
     return gather(x, at, axis), cast(at, attrs.indices_type)
@@ -138,6 +139,7 @@ def cases() -> tuple[Case[TopKAttrs], ...]:
         *(Case(k(op, 5, 0b10), ((1, 5),), (i64,), (edges,)) for op in (MAX, MIN)),
         *(Case(k(op, 5, 0b10), ((1, 5),), (i32,), (half,)) for op in (MAX, MIN)),
         *(Case(k(MIN, n, 0b10), ((2, size),)) for n, size in ((64, 256), (9, 70), (100, 448))),
+        *(Case(k(op, 1, 0b1), ((3, 1500),)) for op in (MAX, MIN)),
         Case(k(MAX, 2, 0b10, i64), ((3, 17),)),
         Case(k(MAX, 2, 0b10), ((3, 17), ()), (f, i32), (None, np.array(4)), own),
         Case(k(MIN, 2, 0b1, i64), ((17, 3), ()), (f, i32), (None, np.array(17)), own),
