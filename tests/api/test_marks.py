@@ -227,3 +227,29 @@ def test_debug_tensors_are_what_layers_would_store(net, chain, engine_of):
     context.set_tensor_address("y", y)
     assert context.execute_async_v3(0)
     assert seen == {"x": [2, 8], "twice": [4, 16], "y": [2, 4]}
+
+
+def test_debug_tensors_have_the_sizes_that_data_decide(net):
+    class Listener(trt.IDebugListener):
+        def process_debug_tensor(self, addr, location, type, shape, name, stream):
+            numbers = np.frombuffer(ctypes.string_at(addr, 4 * shape[0]), np.int32)
+            seen.append((name, tuple(shape), numbers.tolist()))
+            return True
+
+    seen = []
+    chosen = net.add_non_zero(net.add_input("x", trt.bool, (6,))).get_output(0)
+    flat = net.add_shuffle(chosen)
+    flat.reshape_dims, flat.get_output(0).name = (-1,), "flat"
+    total = net.add_reduce(flat.get_output(0), trt.ReduceOperation.SUM, 1, False).get_output(0)
+    net.mark_output(total)
+    assert net.mark_debug(flat.get_output(0))
+    total.name = "y"
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    context = engine.create_execution_context()
+    context.set_debug_listener(Listener())
+    context.set_tensor_debug_state("flat", True)
+    x, y = np.array([1, 0, 1, 0, 0, 1], bool), np.empty((), np.int32)
+    context.set_tensor_address("x", x)
+    context.set_tensor_address("y", y)
+    assert context.execute_async_v3(0)
+    assert (seen, int(y)) == ([("flat", (3,), [0, 2, 5])], 7)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from anyrt.ir.counted import told
 from anyrt.ir.graph import Graph, Value, apply, apply_all
 from anyrt.ir.rewrite import transformed
 from anyrt.prims.checked import Checked
@@ -28,8 +29,9 @@ from anyrt.prims.map import Map
 
 
 def only(graph: Graph, names: Collection[str]) -> Graph:
-    """`graph` with the outputs of these names."""
-    kept = tuple((name, value) for name, value in graph.outputs if name in names)
+    """`graph` with the outputs of these names, and those that tell the sizes that data decide."""
+    tells = {value for _, value in told(graph)}
+    kept = tuple((name, value) for name, value in graph.outputs if name in names or value in tells)
     updates = tuple((y, x) for y, x in graph.updates if y in names)
     return replace(graph, outputs=kept, updates=updates)
 
@@ -37,7 +39,7 @@ def only(graph: Graph, names: Collection[str]) -> Graph:
 def beside(graph: Graph, other: Graph, order: Sequence[str]) -> Graph:
     """The outputs of both, in this order, those of `other` from nodes that `graph` has not."""
     own = transformed(other, _own)
-    outputs = dict((*graph.outputs, *own.outputs))
+    outputs = dict((*own.outputs, *graph.outputs))
     layers = {value: name for value, name in own.names.items() if not isinstance(value.op, Checked)}
     return replace(
         graph,
