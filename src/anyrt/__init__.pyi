@@ -1481,9 +1481,10 @@ class ITopKLayer(ILayer):
     """The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an
     axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
     comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
-    place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no
-    more than the axis has, or the run is refused. An attribute k of −1, an extension, sorts: all
-    elements and the permutation, of any number.
+    place of k: a constant, computed from shapes, an input of the network, or computed from data,
+    which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the
+    run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of
+    any number.
     """
     @property
     def op(self) -> TopKOperation:
@@ -3670,9 +3671,10 @@ class INetworkDefinition(_INetworkDefinition):
         """The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an
         axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index
         comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the
-        place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no
-        more than the axis has, or the run is refused. An attribute k of −1, an extension, sorts: all
-        elements and the permutation, of any number.
+        place of k: a constant, computed from shapes, an input of the network, or computed from data,
+        which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the
+        run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of
+        any number.
 
         input: float32, float16, int32, bfloat16, int64
         op: whether the largest or the smallest

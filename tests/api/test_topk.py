@@ -59,15 +59,36 @@ def test_more_than_there_are_is_refused_by_the_name_of_its_layer(net):
         engine.run(x=np.float32([1, 2]), k=np.int32(3))
 
 
-def test_k_that_depends_on_data_is_refused_in_words(net, log):
-    x = net.add_input("x", trt.float32, (4,))
-    layer = net.add_topk(x, MAX, 1, 1)
-    at = net.add_reduce(layer.get_output(1), trt.ReduceOperation.MAX, 1, False).get_output(0)
-    layer = net.add_topk(x, MAX, 1, 1)
-    layer.set_input(1, at)
-    assert layer.get_output(0).shape.rank == -1
-    assert "[AR901]" in log.lines[0]
-    assert "a k that depends on data" in log.lines[0]
+def chosen(net, rows=2):
+    """The largest elements of each row of x, as many as the largest of n says."""
+    most = net.add_reduce(net.add_input("n", trt.float32, (3,)), trt.ReduceOperation.MAX, 1, False)
+    layer = net.add_topk(net.add_input("x", trt.float32, (rows, 5)), MAX, 1, 0b10)
+    layer.set_input(1, net.add_cast(most.get_output(0), trt.int32).get_output(0))
+    return layer
+
+
+def test_k_is_computed_from_data(net):
+    layer = chosen(net)
+    assert layer.get_output(0).shape == (2, -1)
+    engine, x = built(net, layer.get_output(0), layer.get_output(1)), np.float32([[1, 5, 2, 4, 3], [0] * 5])
+    for n in (1, 3, 5):
+        found = engine.run(x=x, n=np.float32([n, -7, 0]))
+        assert found["v"].tolist() == [[5, 4, 3, 2, 1][:n], [0] * n]
+        assert found["i"].tolist() == [[1, 3, 4, 2, 0][:n], list(range(n))]
+
+
+@pytest.mark.parametrize("n", [0, 6, -1, 10**9, -(2**31)])
+def test_k_computed_from_data_must_be_of_this_axis(net, n):
+    engine = built(net, chosen(net).get_output(1))
+    with pytest.raises(ShapeError, match=rf"\[AR132\] .* got k = {n}, wanted 1 to 5"):
+        engine.run(x=np.zeros((2, 5), np.float32), n=np.full(3, n, np.float32))
+
+
+def test_layers_behind_compute_with_as_many_as_were_found(net):
+    layer = chosen(net)
+    total = net.add_reduce(layer.get_output(0), trt.ReduceOperation.SUM, 0b10, False).get_output(0)
+    found = built(net, total).run(x=np.float32([[1, 5, 2, 4, 3], [1] * 5]), n=np.float32([2, 3, 1]))
+    assert found["v"].tolist() == [12, 3]
 
 
 def test_all_of_them_are_a_sort(net):

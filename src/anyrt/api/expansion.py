@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING
 from typing import cast as typed
 
@@ -16,13 +17,11 @@ from anyrt.api.layer import ILayer
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.core.dims import INF, Dim, Sym
-from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError
 from anyrt.ir.graph import Symbol, Type, Value, apply
 from anyrt.ops._expand import expand_layer, output_scale
 from anyrt.ops._record import Attrs, Layer
-from anyrt.prims._check import VALUE_LIMIT
 from anyrt.prims.build import cast
 from anyrt.prims.const import Blob, Param
 
@@ -193,7 +192,7 @@ class Expansion:
         if tensor not in self._inputs:
             shape = tuple(self._size(tensor, axis) for axis in range(len(tensor._shape)))
             of = Type(shape, tensor._dtype or DataType.FLOAT)
-            self._inputs[tensor] = apply(Param(tensor._name, of, self._elements(tensor, of)))
+            self._inputs[tensor] = apply(Param(tensor._name, of, self._elements(tensor)))
         return self._inputs[tensor]
 
     def _size(self, tensor: ITensor, axis: int) -> Dim:
@@ -202,17 +201,12 @@ class Expansion:
         shared = tensor._dim_names.get(axis)
         return self._symbol(shared or f"{tensor._name}.{axis}", tensor._name, axis, False).dim
 
-    def _elements(self, tensor: ITensor, of: Type) -> tuple[Sym, ...]:
+    def _elements(self, tensor: ITensor) -> tuple[Sym, ...]:
         """Symbols for the elements of an input whose values may decide sizes."""
-        sizes = [d for d in of.shape if isinstance(d, int)]
-        if not is_integer(of.dtype) or of.rank > 1 or len(sizes) < of.rank or sizes > [VALUE_LIMIT]:
+        if not tensor._is_followed or not (self._all_values or tensor.is_shape_tensor):
             return ()
-        if not self._all_values and not tensor.is_shape_tensor:
-            return ()
-        return tuple(
-            self._symbol(f"{tensor._name}#{i}", tensor._name, i, True)
-            for i in range(sizes[0] if sizes else 1)
-        )
+        many = prod(tensor._shape)
+        return tuple(self._symbol(f"{tensor._name}#{i}", tensor._name, i, True) for i in range(many))
 
     def _symbol(self, key: str, tensor: str, axis: int, is_value: bool) -> Sym:
         """The symbol named `key`; one that several dimensions share has the range that all of them allow."""

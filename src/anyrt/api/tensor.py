@@ -11,10 +11,11 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.flagbits import check_bits
 from anyrt.api.fold import fold
 from anyrt.api.oneline import one_line, quoted, tensor_text
-from anyrt.core.dtype import is_float
+from anyrt.core.dtype import is_float, is_integer
 from anyrt.core.enums import DataType, TensorFormat, TensorLocation
 from anyrt.core.errors import ArgumentError, GraphError, ShapeError
 from anyrt.ir.graph import Type
+from anyrt.prims._check import VALUE_LIMIT
 
 if TYPE_CHECKING:
     from anyrt.api.layer import ILayer
@@ -182,7 +183,14 @@ class ITensor(Fixed):
     @property
     def is_shape_tensor(self) -> bool:
         """Whether its values decide the size of some tensor."""
-        return self in self._network._shape_outputs or self._sizes_depend()
+        may = self._layer is not None or self._is_followed  # else sizes may follow from it as from any data
+        return self in self._network._shape_outputs or (may and self._sizes_depend())
+
+    @property
+    def _is_followed(self) -> bool:
+        """Whether each element of an input may be a size: of a few integers."""
+        shape, dtype = self._shape, self._dtype or DataType.FLOAT
+        return is_integer(dtype) and len(shape) <= 1 and all(0 <= d <= VALUE_LIMIT for d in shape)
 
     @property
     def is_execution_tensor(self) -> bool:

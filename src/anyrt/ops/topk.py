@@ -9,16 +9,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim
+from anyrt.core.counts import count
+from anyrt.core.dims import Dim, minimum
 from anyrt.core.enums import DataType, LayerType, TopKOperation
-from anyrt.core.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
-from anyrt.core.requirement import Relation
+from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
+from anyrt.core.requirement import FINE, Assertion, Relation
 from anyrt.ir.graph import Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import axes_of, checked, need
+from anyrt.ops._math import number
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
-from anyrt.prims.build import cast, gather, transpose
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.build import cast, gather, map_, scalar, transpose
+from anyrt.prims.count import Count
 from anyrt.prims.ranked import Ranked
 
 MOST = 3840
@@ -44,24 +48,47 @@ class TopKAttrs(Attrs):
 def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
     """Positions by `Ranked`, of several elements along the last axis, where these lie side by side; values
     read there."""
-    x, attrs = layer.input(0), layer.attrs
-    axis, k = _axis(layer), _count(layer)
+    attrs, axis = layer.attrs, _axis(layer)
     if attrs.indices_type not in INTS:
         got, do = f"indices of {attrs.indices_type.name}", "set indices_type to one of these"
         raise DTypeError("AR202", layer.name, got, "INT32 or INT64", do)
-    size = x.shape[axis]
-    if layer.optional(1) is None and k == ALL:
-        at = apply(Ranked(axis, size, attrs.op is MAX), x)
-        return gather(x, at, axis), cast(at, attrs.indices_type)
+    x, k = _counted(layer, axis)
+    last = axis if k == 1 else x.type.rank - 1
+    turned, back = _moved(x.type.rank, axis, last), _moved(x.type.rank, last, axis)
+    at = transpose(apply(Ranked(last, k, attrs.op is MAX), transpose(x, turned)), back)
+    return gather(x, at, axis), cast(at, attrs.indices_type)
+
+
+def _counted(layer: Layer[TopKAttrs], axis: int) -> tuple[Value, Dim]:
+    """The input, with what must hold of k, and k."""
+    x, given = layer.input(0), layer.optional(1)
+    if given is None and layer.attrs.k == ALL:
+        return x, x.shape[axis]
+    if given is not None and given.type.rank != 0:
+        got, do = f"k of rank {given.type.rank}", "give a tensor of shape ()"
+        raise ShapeError("AR123", layer.name, got, "one number", do)
+    elements = None if given is None else known(given)
+    if given is not None and elements is None:
+        return _found(layer, x, given, x.shape[axis])
+    k: Dim = layer.attrs.k if elements is None else elements.reshape(-1).tolist()[0]
     got, wanted, do = f"k = {k}", f"1 to {MOST}", "ask for another number of elements"
     rules = need(layer.name, 1, Relation.LE, k, "AR132", got, wanted, do)
     rules += need(layer.name, k, Relation.LE, MOST, "AR132", got, wanted, do)
-    do = f"ask for no more elements than axis {axis} has"
+    size, do = x.shape[axis], f"ask for no more elements than axis {axis} has"
     rules += need(layer.name, k, Relation.LE, size, "AR132", got, f"at most {size}", do)
-    last = axis if k == 1 else x.type.rank - 1
-    turned, back = _moved(x.type.rank, axis, last), _moved(x.type.rank, last, axis)
-    at = transpose(apply(Ranked(last, k, attrs.op is MAX), transpose(checked(x, rules), turned)), back)
-    return gather(x, at, axis), cast(at, attrs.indices_type)
+    return checked(x, rules), k
+
+
+def _found(layer: Layer[TopKAttrs], x: Value, given: Value, size: Dim) -> tuple[Value, Dim]:
+    """The same of a k that only a run knows: a size that data decide."""
+    most, k = minimum(size, MOST), cast(given, DataType.INT64)
+    sym = count(f"{layer.name}#k", most)
+    inside = map_("max", map_("min", k, number(most, k)), scalar(0, k))
+    told = apply(Count(sym), inside)
+    is_right = map_("and", map_("eq", told, k), map_("lt", scalar(0, told), told))
+    do = "ask for no more elements than the axis has"
+    rule = Assertion("AR132", layer.name, "k = {}", f"1 to {most}", do)
+    return apply(Asserted(rule), x, map_("select", is_right, scalar(FINE, k), k)), sym.dim
 
 
 def _moved(rank: int, axis: int, to: int) -> list[int]:
@@ -80,22 +107,6 @@ def _axis(layer: Layer[TopKAttrs]) -> int:
         got, wanted = f"axes {bin(mask)} for rank {rank}", f"one bit, for one of the last {LAST} axes"
         raise ArgumentError("AR302", layer.name, got, wanted, "transpose the input, or merge axes, before")
     return axes[0]
-
-
-def _count(layer: Layer[TopKAttrs]) -> Dim:
-    """The attribute, unless an operand says how many."""
-    given = layer.optional(1)
-    if given is None:
-        return layer.attrs.k
-    if given.type.rank != 0:
-        got, do = f"k of rank {given.type.rank}", "give a tensor of shape ()"
-        raise ShapeError("AR123", layer.name, got, "one number", do)
-    elements = known(given)
-    if elements is None:
-        do = "compute k from shapes and constants, or make it an input of the network"
-        raise NotSupportedError("AR901", layer.name, "a k that depends on data", "a k known before a run", do)
-    (k,) = elements.reshape(-1).tolist()
-    return k  # type: ignore[no-any-return]  # an array of objects, which are Dims
 
 
 def ref(attrs: TopKAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -203,9 +214,10 @@ OPS = (
         doc="The k largest (MAX, the largest first) or smallest (MIN, the smallest first) elements along an "
         "axis, and their indices there. Of equal elements, as 0 and -0 are, the one of the lowest index "
         "comes first; NaN comes behind all numbers, with MAX and with MIN. Input 1, of shape (), takes the "
-        "place of k: a constant, computed from shapes, or an input of the network. k is 1 to 3840 and no "
-        "more than the axis has, or the run is refused. An attribute k of −1, an extension, sorts: all "
-        "elements and the permutation, of any number.",
+        "place of k: a constant, computed from shapes, an input of the network, or computed from data, "
+        "which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the "
+        "run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of "
+        "any number.",
         cases=cases,
         mistakes=mistakes,
         onnx=("TopK", "ArgMax", "ArgMin"),
