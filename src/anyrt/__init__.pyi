@@ -1484,7 +1484,7 @@ class ITopKLayer(ILayer):
     place of k: a constant, computed from shapes, an input of the network, or computed from data,
     which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the
     run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of
-    any number.
+    any number; where neighbours then differ, which NonZero finds, are the unique values.
     """
     @property
     def op(self) -> TopKOperation:
@@ -3674,7 +3674,7 @@ class INetworkDefinition(_INetworkDefinition):
         place of k: a constant, computed from shapes, an input of the network, or computed from data,
         which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the
         run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of
-        any number.
+        any number; where neighbours then differ, which NonZero finds, are the unique values.
 
         input: float32, float16, int32, bfloat16, int64
         op: whether the largest or the smallest

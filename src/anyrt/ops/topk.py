@@ -217,7 +217,7 @@ OPS = (
         "place of k: a constant, computed from shapes, an input of the network, or computed from data, "
         "which then decide the sizes of the outputs. k is 1 to 3840 and no more than the axis has, or the "
         "run is refused. An attribute k of −1, an extension, sorts: all elements and the permutation, of "
-        "any number.",
+        "any number; where neighbours then differ, which NonZero finds, are the unique values.",
         cases=cases,
         mistakes=mistakes,
         onnx=("TopK", "ArgMax", "ArgMin"),
