@@ -852,10 +852,9 @@ class IMoELayer(ILayer):
     counts twice. Sums and what lies between are float32; gate · up is rounded to the tensors' type,
     or to FP8. Swiglu parameters, an extension: with g the smaller of gate and limit, g ·
     sigmoid(alpha · g) · (clamp(up, −limit, limit) + beta). Only what is selected is computed: p pairs
-    of a token and an expert take p rows of products, and up to 7 more for each expert, up to 63 where
-    each has hundreds of tokens, that belong to no pair; up to 8 pairs, and fewer than half as many as
-    there are experts, take only their own. Weights are read where they lie, once for each block of 8
-    to 64 rows.
+    of a token and an expert take p rows of products, and up to 7 more for each expert, that belong to
+    no pair; up to 8 pairs, and fewer than half as many as there are experts, take only their own.
+    Weights are read where they lie, once for each 8 rows.
     """
     @property
     def activation_type(self) -> MoEActType:
@@ -2719,10 +2718,9 @@ class INetworkDefinition(_INetworkDefinition):
         counts twice. Sums and what lies between are float32; gate · up is rounded to the tensors' type,
         or to FP8. Swiglu parameters, an extension: with g the smaller of gate and limit, g ·
         sigmoid(alpha · g) · (clamp(up, −limit, limit) + beta). Only what is selected is computed: p pairs
-        of a token and an expert take p rows of products, and up to 7 more for each expert, up to 63 where
-        each has hundreds of tokens, that belong to no pair; up to 8 pairs, and fewer than half as many as
-        there are experts, take only their own. Weights are read where they lie, once for each block of 8
-        to 64 rows.
+        of a token and an expert take p rows of products, and up to 7 more for each expert, that belong to
+        no pair; up to 8 pairs, and fewer than half as many as there are experts, take only their own.
+        Weights are read where they lie, once for each 8 rows.
 
         hidden_states: float32, float16, bfloat16
         selected_experts_for_tokens: int32, int64

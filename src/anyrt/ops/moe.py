@@ -44,7 +44,7 @@ from anyrt.prims.scatter import Scatter
 FLOAT, FP8, INT32 = DataType.FLOAT, DataType.FP8, DataType.INT32
 EXPERTS, SCORES, GATE, UP, DOWN, GATE_BIAS, UP_BIAS, DOWN_BIAS, SCALE = range(1, 10)
 BIAS = GATE_BIAS - GATE
-LEAST, MOST = 8, 64  # rows of a block
+BLOCK = 8  # rows
 INFINITE = float("inf")
 SHAPES = (
     (0, "(batch, tokens, hidden)"),
@@ -155,16 +155,11 @@ def _rows(selected: Value, many: Dim, chosen: Dim) -> Rows:
 
 
 def _block(pairs: Dim, many: Dim) -> int:
-    """How many rows a block has: an eighth to a quarter of what an expert has on average, so that few are
-    left over; one where there are few pairs."""
+    """How many rows a block has: 1 where there are few pairs. 16 gain nothing on a processor, as weights come
+    from its caches, and leave more rows over."""
     if not isinstance(pairs, int) or not isinstance(many, int):
-        return LEAST
-    if pairs <= LEAST or pairs * 2 <= many:
-        return 1
-    rows = LEAST
-    while rows < MOST and rows * 8 * many <= pairs:
-        rows *= 2
-    return rows
+        return BLOCK
+    return 1 if pairs <= BLOCK or pairs * 2 <= many else BLOCK
 
 
 def _quotient(v: Value, by: int) -> Value:
@@ -482,9 +477,9 @@ DOC = (
     "Sums and what lies between are float32; gate · up is rounded to the tensors' type, or to FP8. Swiglu "
     "parameters, an extension: with g the smaller of gate and limit, g · sigmoid(alpha · g) · (clamp(up, "
     "−limit, limit) + beta). Only what is selected is computed: p pairs of a token and an expert take p "
-    "rows of products, and up to 7 more for each expert, up to 63 where each has hundreds of tokens, that "
-    "belong to no pair; up to 8 pairs, and fewer than half as many as there are experts, take only their "
-    "own. Weights are read where they lie, once for each block of 8 to 64 rows."
+    "rows of products, and up to 7 more for each expert, that belong to no pair; up to 8 pairs, and fewer "
+    "than half as many as there are experts, take only their own. Weights are read where they lie, once "
+    "for each 8 rows."
 )
 OPS = (
     Op(
