@@ -9,15 +9,15 @@ from anyrt.backends.cpu.processors import choose
 from anyrt.compiler import native
 from anyrt.compiler.records import with_records
 from anyrt.compiler.trial import Trial, constant_offsets, load
-from anyrt.core.dims import add, mul
-from anyrt.core.enums import DataType, ResizeCoordinateTransformation, ResizeSelector
+from anyrt.core.dims import Sym, add, mul
+from anyrt.core.enums import DataType, ResizeCoordinateTransformation, ResizeSelector, SampleMode
 from anyrt.core.errors import CompileError
 from anyrt.core.requirement import Fence
-from anyrt.ir.graph import Graph
+from anyrt.ir.graph import Graph, Symbol
 from anyrt.ir.visit import Rewrite
 from anyrt.plan.program import Program
 from anyrt.prims import build as b
-from anyrt.prims.taps import Linear
+from anyrt.prims.taps import Border, Linear
 from anyrt.schedule.cost import Sizes
 
 F = DataType.FLOAT
@@ -131,3 +131,16 @@ def test_an_error_names_tensors_of_the_network():
     compiled = with_records(native.compile_lowered(made, choose(None)), made)
     assert compiled.program.fences == (Fence("map", ("x", "y")),)
     assert Program.parse(compiled.program.as_json(), {}) == compiled.program
+
+
+@LEVELS
+def test_a_border_around_taps_of_nothing_reads_nothing(level):
+    n = Sym("x.0", 0, 9)
+    x = b.param("x", (n.dim, 15, 33), F)
+    y = b.pad(b.taps(x, 1, 8, Border(SampleMode.REFLECT, -2, 2)), (0, 0, 1), (3, 1, 0), 2.5)
+    graph = Graph((("x", x),), (("y", y),), {}, (Symbol(n, "x", 0),))
+    made = native.lower(graph, constant_offsets(graph), Sizes({n.name: 5}), checked=True)
+    trial = Trial(load(made, choose(level)), {n.name: 0})
+    trial.run()
+    place = next(buffer for buffer in made.module.places if buffer.name == "out_y")
+    assert set(trial.read(place, F, (3, 9, 34)).flat) == {2.5}

@@ -24,6 +24,7 @@ from anyrt.ir.kernel import Expr, Load, Op, const, load
 from anyrt.ir.prim import Read
 from anyrt.ir.visit import parts
 from anyrt.loops.nest import Names
+from anyrt.prims._check import not_empty
 from anyrt.prims._convert import wrap
 from anyrt.prims.taprules import TapRule
 from anyrt.prims.taps import weighed
@@ -184,7 +185,9 @@ class Elements:
         def element(t: int, position: Dim) -> Expr:
             if source is not None:
                 return source(t, position)
-            return self.at(arg, (*index[: op.axis], position, *index[op.axis + 1 :]))
+            # Of nothing the first element may be asked for, beside a condition, and no other one.
+            place = mul(position, not_empty(arg.shape))
+            return self.at(arg, (*index[: op.axis], place, *index[op.axis + 1 :]))
 
         read = (table.tap(t, index[op.axis]) for t in range(rule.count))
         taps = [(weight, element(t, position)) for t, (position, weight) in enumerate(read)]
