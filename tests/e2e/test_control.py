@@ -211,6 +211,17 @@ def test_a_conditional_computes_one_branch(w, engine_of):
     assert (engine.run(x=X, flag=np.array([False]))["y"] == 0).all()
 
 
+def test_a_branch_is_taken_at_addresses_that_another_one_was_first_run_with(w, engine_of):
+    x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, (1,))
+    context = engine_of(w.net, w.add(chosen(w, w.scalar(flag), x), x)).create_execution_context()
+    given, y = np.array([True]), np.zeros_like(X)
+    for name, array in (("x", X), ("flag", given), ("y", y)):
+        context.set_tensor_address(name, array)
+    for given[0], wanted in ((True, np.exp(X) + X), (False, 0 * X), (True, np.exp(X) + X)):
+        assert context.execute_async_v3(0)
+        np.testing.assert_allclose(y, wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("flag", [True, False])
 def test_a_condition_that_is_known_leaves_the_other_branch_away(w, engine_of, flag):
     x = w.net.add_input("x", trt.float32, (3, 5))

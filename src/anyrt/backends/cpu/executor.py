@@ -164,18 +164,19 @@ define internal i32 @execute(ptr %args, i64 %start, i64 %end, i1 %stale) #0 {{
   %usual = icmp eq i32 %control, {USUAL}
   br i1 %usual, label %plain, label %odd
 plain:
-  %status = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale)
+  %status = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 false)
   ret i32 %status
 odd:
   store i32 {USUAL}, ptr %ours
   call void @llvm.x86.sse.ldmxcsr(ptr %ours)
-  %done = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale)
+  %done = call i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 false)
   call void @llvm.x86.sse.ldmxcsr(ptr %theirs)
   ret i32 %done
 }}
 
 ; Instructions from `start` on until one returns, or the next is at `end`; frames are filled where `stale`.
-define internal i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale) noinline #0 {{
+; Where `only`, that is all that is done, of one instruction after the other, jumps and returns left out.
+define internal i32 @carry(ptr %args, i64 %start, i64 %end, i1 %stale, i1 %only) noinline #0 {{
 entry:
   %program.at = getelementptr i64, ptr %args, i64 {PROGRAM}
   %code = load ptr, ptr %program.at
@@ -188,16 +189,44 @@ entry:
   br label %next
 next:
   %pc = phi i64 [%start, %entry], [%size.after, %size], [%unless.to, %unless], [%frame.after, %called],
-                 [%judge.after, %judge], [%test.to, %test], [%check.after, %check], [%load.after, %load]
+                 [%judge.after, %judge], [%test.to, %test], [%check.after, %check], [%load.after, %load],
+                 [%pass.after, %passed]
   ; Behind a LOAD, sizes may be others than the frames hold.
   %fills = phi i1 [%stale, %entry], [%fills, %size], [%fills, %unless], [%fills, %called],
-                  [%fills, %judge], [%fills, %test], [%fills, %check], [true, %load]
+                  [%fills, %judge], [%fills, %test], [%fills, %check], [true, %load], [%fills, %passed]
   %ended = icmp eq i64 %pc, %end
   br i1 %ended, label %stop, label %fetch
 fetch:
   %kind = call i64 @word(ptr %code, i64 %pc)
   %pc1 = add i64 %pc, 1
   %argument = call i64 @word(ptr %code, i64 %pc1)
+  br i1 %only, label %pass, label %act
+pass:
+  switch i64 %kind, label %passed [ i64 {SERIAL}, label %serial
+                                    i64 {CALL}, label %call
+                                    i64 {UNLESS}, label %four
+                                    i64 {JUDGE}, label %six
+                                    i64 {TEST}, label %six
+                                    i64 {CHECK}, label %three
+                                    i64 {LOAD}, label %eight
+                                    i64 {SIZE}, label %sized ]
+three:
+  br label %passed
+four:
+  br label %passed
+six:
+  br label %passed
+eight:
+  br label %passed
+sized:
+  %pass.tokens = mul i64 %argument, 2
+  %pass.words = add i64 %pass.tokens, 3
+  br label %passed
+passed:
+  %pass.length = phi i64 [2, %pass], [3, %three], [4, %four], [6, %six], [8, %eight], [%pass.words, %sized]
+  %pass.after = add i64 %pc, %pass.length
+  br label %next
+act:
   switch i64 %kind, label %return [ i64 {SERIAL}, label %serial
                                     i64 {CALL}, label %call
                                     i64 {UNLESS}, label %unless
@@ -291,6 +320,8 @@ add:
   %add.again = icmp slt i64 %add.at2, %frame.after
   br i1 %add.again, label %add, label %launch
 launch:
+  br i1 %only, label %called, label %launch.now
+launch.now:
   %known = icmp eq i64 %kind, {SERIAL}
   br i1 %known, label %here, label %weigh
 weigh:
@@ -401,7 +432,10 @@ fresh:
   ret i32 %fresh.status
 stale:
   store i64 0, ptr %right
-  %status = call i32 @execute(ptr %args, i64 %start, i64 -1, i1 true)
+  ; Those of branches that are not taken now, too: frames are right for all runs, or for none.
+  %run.end = call i64 @word(ptr %code, i64 {STEP_TABLE})
+  %all.filled = call i32 @carry(ptr %args, i64 %start, i64 %run.end, i1 true, i1 true)
+  %status = call i32 @execute(ptr %args, i64 %start, i64 -1, i1 false)
   %done = icmp eq i32 %status, {OK}
   br i1 %done, label %keep, label %end
 keep:
