@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,7 +18,7 @@ def weights(given, found):
     """Weights of a type that NumPy has, or of two int4 in each byte, at an address that `found` keeps."""
     if given["dtype"] != "int4":
         return np.array(given["values"], trt.nptype(parse(given["dtype"])))
-    values = found["held"] = pack4(np.array(given["values"], np.int8))
+    values = found["held"] = pack4(np.array(given["values"]).astype(ml_dtypes.int4))
     return trt.Weights(trt.int4, values.ctypes.data, given["count"])
 
 
@@ -60,6 +61,22 @@ def test_example_gives_the_published_numbers_as_a_program(net, example):
     for name, got in engine.run(**feeds).items():
         want = np.array(example["expected"][name]).reshape(got.shape)
         np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=example["tolerance"])
+
+
+@pytest.mark.parametrize(("condition", "wanted"), [(True, 5.0), (False, 0.0)])
+def test_the_example_of_a_conditional_gives_one_of_two_inputs(net, condition, wanted):
+    chooser = net.add_if_conditional()
+    assert chooser.set_condition(condition=net.add_input("condition", trt.bool, ()))
+    one, other = (
+        chooser.add_input(input=net.add_input(name, trt.float32, (1, 1))) for name in ("true", "false")
+    )
+    output = chooser.add_output(
+        true_subgraph_output=one.get_output(0), false_subgraph_output=other.get_output(0)
+    )
+    net.mark_output(output.get_output(0))
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    given = {"condition": np.array(condition), "true": np.float32([[5]]), "false": np.float32([[0]])}
+    assert [*engine.run(**given).values()] == [wanted]
 
 
 def test_an_assertion_of_different_shapes_fails_the_build(net, log):
