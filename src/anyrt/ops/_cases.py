@@ -89,7 +89,7 @@ def case_run(op: AnyOp, case: AnyCase, dynamic: bool) -> Run:
     feeds = {name: _stored(arrays[int(name[1:])], v.dtype) for name, v in graph.inputs}
     expected = _expected(op, case, arrays, scales, out_scale)
     types = tuple(v.dtype for _, v in graph.outputs)
-    expected = tuple(_in_range(y, t) for y, t in zip(expected, types, strict=False))
+    expected = tuple(_in_range(y, t) for y, t in zip(expected, types, strict=False))  # sizes come behind
     return Run(graph, feeds, sizes, expected, types, case.rtol, case.atol)
 
 
