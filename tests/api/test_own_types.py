@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.core.errors import DTypeError
+from anyrt.core.errors import BindingError, DTypeError
 
 E = trt.ElementWiseOperation
 OWN = [t for t in trt.DataType if t.is_extension]
@@ -87,3 +87,20 @@ def test_layers_that_do_not_take_a_type_say_which_they_take(net):
         pytest.raises(DTypeError, match="got float64 for operation EXP, wanted one of float32"),
     ):
         net.add_unary(x, trt.UnaryOperation.EXP).get_output(0).shape  # noqa: B018
+
+
+@pytest.mark.parametrize(("t", "each"), [(trt.int2, "four"), (trt.uint4, "two")])
+def test_packed_elements_share_the_bytes_of_a_bound_array(net, t, each):
+    layer = net.add_identity(net.add_input("x", t, (6,)))
+    layer.get_output(0).name = "y"
+    net.mark_output(layer.get_output(0))
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    context = engine.create_execution_context()
+    x = np.uint8([0b11_10_01_00, 0b10_01]) if t is trt.int2 else np.uint8([0x21, 0x43, 0x65])
+    y = np.zeros_like(x)
+    assert context.set_tensor_address("x", x)
+    assert context.set_tensor_address("y", y)
+    assert context.execute_async_v3(0)
+    assert y.tolist() == x.tolist()
+    with trt.strict(), pytest.raises(BindingError, match=f"wanted uint8 with {each} "):
+        context.set_tensor_address("x", np.zeros(6, np.int8))

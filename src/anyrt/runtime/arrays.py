@@ -17,7 +17,7 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from anyrt.core.dtype import is_packed, numpy_dtype, short_name
+from anyrt.core.dtype import bits, is_packed, numpy_dtype, short_name
 from anyrt.core.errors import BindingError
 from anyrt.plan.plan import Binding
 
@@ -132,11 +132,13 @@ def _bind_array(binding: Binding, array: Array, foreign: object = None) -> Bound
 
 
 def check_dtype(binding: Binding, array: Array) -> None:
-    """The array's element type against the tensor's; 4-bit types travel as uint8 with two elements each."""
+    """The array's element type against the tensor's; packed types travel as uint8 with two or four elements
+    each."""
     if is_packed(binding.dtype):
         if array.dtype != np.uint8:
-            wanted = f"uint8 with two {short_name(binding.dtype)} in each"
-            got, do = f"an array of {array.dtype}", "put the first of each two in the low half of a byte"
+            each = "two" if bits(binding.dtype) == 4 else "four"
+            wanted = f"uint8 with {each} {short_name(binding.dtype)} in each"
+            got, do = f"an array of {array.dtype}", f"put the first of {each} in the lowest bits of a byte"
             raise BindingError("AR703", binding.name, got=got, wanted=wanted, do=do)
     elif array.dtype != numpy_dtype(binding.dtype):
         do = f"convert it with astype({short_name(binding.dtype)!r})"
