@@ -23,7 +23,7 @@ from anyrt.compiler.verify import reference
 from anyrt.core.counts import at_most
 from anyrt.core.dims import Sym, evaluate, product
 from anyrt.core.dtype import cast, is_packed, numpy_dtype, unpack4
-from anyrt.core.enums import DataType
+from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
@@ -297,7 +297,8 @@ def test_sums_in_blocks_of_few_terms_leave_what_a_kernel_computes(monkeypatch):
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_each_step_leaves_what_an_operator_computes(batch):
-    for number, (op, case) in enumerate(all_cases()):
+    # NMS reads positions that a kernel before it has made, which are no random numbers.
+    for number, (op, case) in enumerate(x for x in all_cases() if x[0].layer is not LayerType.NMS):
         if number % BATCHES == batch and (FUZZ or number % 11 == 0):
             found = case_run(op, case, dynamic=number % 2 == 1)
             sizes = at_most(found.sizes, (s.sym for s in found.graph.symbols))

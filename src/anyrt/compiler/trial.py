@@ -88,7 +88,8 @@ class Trial:
         self._constants()
         for n, (name, value) in enumerate(bindings):
             count = int(np.prod([evaluate(d, self.sizes) for d in value.shape], dtype=np.int64))
-            self._block(abi.FIRST_BINDING + n, f"tensor {name}", storage_bytes(value.dtype, count))
+            kind = "tensor" if n < len(graph.inputs) or name not in dict(graph.inputs) else "output"
+            self._block(abi.FIRST_BINDING + n, f"{kind} {name}", storage_bytes(value.dtype, count))
         for n, slot in enumerate(program.slots):
             self.args[abi.slot_word(len(bindings), n)] = evaluate(slot, self.sizes)
         self._call(abi.PREPARE)
