@@ -1,5 +1,6 @@
 """Networks of the examples, in small sizes, give what NumPy in float64 makes of the same weights."""
 
+import math
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,3 +175,52 @@ def test_a_tagger_gives_the_same_scores_for_sentences_of_every_length(cell):
         got = engine.run(words=words.astype(np.int32))
         for found, want in zip(got.values(), tagger(net, size, weights, words), strict=True):
             assert_close(found, want)
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x)
+
+
+def normalized(x):
+    return (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+
+
+def written(size, w, token):
+    """The tokens that follow, each computed with the keys and values of all before it."""
+    w = {name: x.astype(np.float64) for name, x in w.items()}
+    kept = [([], []) for _ in range(size.layers)]
+    out = []
+    for turn in range(size.length):
+        x = w["tokens"][token] + w["positions"][turn]
+        for layer, caches in enumerate(kept):
+            query, *pair = (normalized(x) @ w[f"{layer}.{n}"] for n in ("query", "key", "value"))
+            for cache, new in zip(caches, pair, strict=True):
+                cache.append(new.reshape(size.heads, size.head))
+            keys, values = (np.stack(cache, 1) for cache in caches)
+            scores = np.einsum("hd,hpd->hp", query.reshape(size.heads, -1), keys) * size.head**-0.5
+            weights = np.exp(scores - scores.max(1, keepdims=True))
+            mixed = np.einsum("hp,hpd->hd", weights / weights.sum(1, keepdims=True), values)
+            x = x + mixed.reshape(-1) @ w[f"{layer}.mix"]
+            inner = normalized(x) @ w[f"{layer}.up"]
+            x = x + (inner * (1 + erf(inner / np.sqrt(2))) / 2) @ w[f"{layer}.down"]
+        token = int((normalized(x) @ w["last"]).argmax())
+        out.append(token)
+    return out
+
+
+def test_a_decoder_writes_the_same_tokens():
+    net = example("decoder")
+    size = net.Size()
+    weights = net.random_weights(size)
+    engine = net.build(size, weights)
+    for first in (7, 11, 150):
+        assert engine.run(first=np.int32([first]))["written"].tolist() == written(size, weights, first)
+
+
+def test_a_loop_in_a_loop_finds_roots():
+    wanted = np.linspace(-700, 700, 23, dtype=np.float32)
+    found = example("roots").build(len(wanted)).run(wanted=wanted)
+    roots = found["roots"].astype(np.float64)
+    np.testing.assert_allclose(roots**3 + roots, wanted, rtol=1e-6, atol=2e-4)
+    assert found["steps"].max() < 20
+    assert found["steps"].min() > 1

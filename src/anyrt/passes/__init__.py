@@ -2,7 +2,8 @@
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['round layers', 'contract codes', 'fold constants', 'narrow constants', 'simplify', 'split sums',
- 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants', 'turn operands']
+ 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants', 'turn operands',
+ 'update states']
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
 from anyrt.passes.split_sums import split_sums
 from anyrt.passes.turn_operands import turn_operands
+from anyrt.passes.update_states import update_states
 from anyrt.passes.winograd import KNOWN, winograd
 from anyrt.prims.const import Param
 
@@ -64,6 +66,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("winograd", winograd),
     Pass("pack constants", pack_constants),
     Pass("turn operands", turn_operands),
+    Pass("update states", update_states),
 )
 
 

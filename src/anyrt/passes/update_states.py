@@ -1,0 +1,51 @@
+"""States of a loop of which a turn changes some elements, and keeps the others, are updated in place.
+
+    again: cache = select(position == turn, new, cache)
+
+What only the selection reads may be overwritten by it; then nothing is stored but what is new
+(loops/keep.py). A cache of keys, of which each turn writes one row, is never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from anyrt.core.dtype import is_packed
+from anyrt.ir.graph import Graph, Node, Value, apply_all, users
+from anyrt.ir.rewrite import transformed
+from anyrt.prims.map import Map
+from anyrt.prims.repeated import Repeated
+
+
+def update_states(graph: Graph) -> Graph:
+    """The graph with such updates among those of its loops' bodies."""
+    done: dict[Node, Sequence[Value]] = {}
+
+    def change(_: Value, new: Value) -> Value:
+        if not isinstance(new.op, Repeated):
+            return new
+        if new.node not in done:
+            body = _updating(new.op.body)
+            op = new.op if body == new.op.body else replace(new.op, body=body)
+            done[new.node] = apply_all(op, *new.args)
+        return done[new.node][new.index]
+
+    return transformed(graph, change)
+
+
+def _updating(body: Graph) -> Graph:
+    uses, updated = users(body), dict(body.updates)
+    ends = [v for _, v in body.outputs]
+    for (name, state), (end, made) in zip(body.inputs, body.outputs, strict=False):
+        alone = uses.get(state) == [made] and ends.count(made) == 1 and state not in ends
+        if alone and end not in updated and _keeps(made, state):
+            updated[end] = name
+    return replace(body, updates=tuple(updated.items()))
+
+
+def _keeps(made: Value, state: Value) -> bool:
+    """True for a selection between the state's elements and others, one for one."""
+    if not isinstance(made.op, Map) or made.op.fn != "select" or is_packed(made.dtype):
+        return False
+    return state in made.args[1:] and state.type == made.type
