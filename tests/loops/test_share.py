@@ -44,3 +44,19 @@ kernel "k" p0 0.. < 1 work 1 scratch 0 {
 }
 """
     assert after(BUFFERS + text, share) == "few turns of no loop compute much that is the same"
+
+
+def test_few_elements_side_by_side_stay_one_tile(after):
+    text = """
+kernel "k" p0 0.. < 1 work 1 scratch 0 {
+  for serial i1 0.. < 2 {
+    for serial i2 0.. < 16 {
+      for serial i3 0.. < 2 {
+        bound v.0 at 0..9 = min(max(i32(mul(mul(mul(p[2*i2 + i3], p[i3]), neg(p[i2])), p[i3])), 0:i32), 9:i32)
+        store y[32*i1 + 2*i2 + i3] = x[v.0 + 10*i1]
+      }
+    }
+  }
+}
+"""
+    assert after(BUFFERS + text, share) == "few turns of no loop compute much that is the same"

@@ -17,7 +17,7 @@ from anyrt.ir.kernel import Alu, Cast, Kernel, Stmt, Store, free_symbols
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import expressions
 from anyrt.ir.visit import parts, substituted
-from anyrt.loops.nest import Nest, each_nest, is_few
+from anyrt.loops.nest import Nest, each_nest, interleaves, is_few, takes_apart
 
 DEAR = 6  # instructions that are worth longer bodies
 
@@ -40,7 +40,9 @@ def _shared(nest: Nest) -> Nest:
         count = var.extent
         if isinstance(count, int) and isinstance(nest.body[0], Store) and _same(nest, var) >= DEAR:
             turns = (substituted(nest.body, {var: k}) for k in range(count))
-            return Nest(tuple(v for v in nest.vars if v is not var), tuple(s for turn in turns for s in turn))
+            made = Nest(tuple(v for v in nest.vars if v is not var), tuple(s for turn in turns for s in turn))
+            if not any(interleaves(n) or takes_apart(n) for n in (nest, made)):  # a tile makes one store
+                return made
     return nest
 
 
