@@ -65,3 +65,10 @@ def test_vectors_that_are_written_past_the_caches_are_those_of_a_register(bits, 
         replace(REFERENCE, vector_bits=bits), For(I, Loop.VECTOR, (Store(past, I.dim, load(X, I.dim)),))
     )
     assert f"align {bytes_}, !nontemporal" in text
+
+
+def test_bytes_are_gathered_from_the_words_around_them():
+    x = Buffer("x", DataType.INT8, Space.INPUT, 9 * 4096)
+    y = Buffer("y", DataType.INT8, Space.OUTPUT, 4096)
+    text = text_of(REFERENCE, For(I, Loop.VECTOR, (Store(y, I.dim, load(x, I.dim * 9)),)))
+    assert re.search(r"call <(\d+) x i32> @llvm.masked.gather.v\1i32", text)

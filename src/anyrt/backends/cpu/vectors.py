@@ -29,6 +29,9 @@ def strided(machine: Machine) -> int:
     return machine.costs.gather
 
 
+WORD = 4  # bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """A vector loop while its body is written: the loop variable's value in lane 0, the width (two or more:
@@ -319,6 +322,8 @@ class Vectors:
         width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
         where = self.places(scope, x.buffer, x.index, lanes)
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
+        if size < WORD and self.machine.vector_bits == 512:
+            return self._gather_words(scope, where, mask, x, width)
         name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
         self.out.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
         return self.out.put(
@@ -326,6 +331,24 @@ class Vectors:
             f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, "
             f"{kind} zeroinitializer)",
         )
+
+    def _gather_words(self, scope: Scope, where: str, mask: str, x: Load, width: int) -> str:
+        """Elements of less than 32 bits from the words around them, for which there is an instruction; a word
+        never lies on two pages."""
+        put, addresses, words = self.out.put, f"<{width} x i64>", ll.vector(Scalar.I32, width)
+        name = f"llvm.masked.gather.v{width}i32.v{width}p0"
+        self.out.declared.add(f"declare {words} @{name}(<{width} x ptr>, i32, <{width} x i1>, {words})")
+        at = put(scope, f"ptrtoint <{width} x ptr> {where} to {addresses}")
+        rest = put(scope, f"and {addresses} {at}, splat (i64 {WORD - 1})")
+        base = put(scope, f"sub {addresses} {at}, {rest}")
+        pointers = put(scope, f"inttoptr {addresses} {base} to <{width} x ptr>")
+        given = f"<{width} x ptr> {pointers}, i32 {WORD}, <{width} x i1> {mask}, {words} zeroinitializer"
+        word = put(scope, f"call {words} @{name}({given})")
+        bytes = put(scope, f"trunc {addresses} {rest} to {words}")
+        bits = put(scope, f"lshr {words} {word}, {put(scope, f'shl {words} {bytes}, splat (i32 3)')}")
+        narrow = f"<{width} x i{8 * ll.BYTES[x.buffer.stored]}>"
+        part = put(scope, f"trunc {words} {bits} to {narrow}")
+        return put(scope, f"bitcast {narrow} {part} to {ll.vector(x.type, width)}")
 
     def run(
         self,
