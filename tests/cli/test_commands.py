@@ -314,6 +314,35 @@ def test_run_on_null_counts(capsys, plan):
     assert text.startswith("kernels: 1, bytes moved: ")
 
 
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_run_reads_and_writes_arrays_as_the_network_sees_them(capsys, backend):
+    Path("image.py").write_text(
+        "import anyrt as trt\n\n\ndef define(network):\n"
+        "    x = network.add_input('x', trt.float16, (1, 3, 1, 2))\n"
+        "    y = network.add_unary(x, trt.UnaryOperation.ABS).get_output(0)\n"
+        "    x.allowed_formats = 1 << int(trt.TensorFormat.CHW4)\n"
+        "    y.allowed_formats = 1 << int(trt.TensorFormat.HWC8)\n"
+        "    network.mark_output(y)\n"
+    )
+    Path("image.plan").write_bytes(build_script(Path("image.py"), "define"))
+    np.save("x.npy", np.arange(6, dtype=np.float16).reshape(1, 3, 1, 2))
+    text = printed(capsys, "run", "image.plan", "--input", "x=x.npy", "--backend", backend)
+    assert text.splitlines()[-1].split()[-7:] == ["(1,", "3,", "1,", "2)", "0", "2.5", "5"]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_run_shows_outputs_in_the_sizes_that_data_decide(capsys, backend):
+    Path("chosen.py").write_text(
+        "import anyrt as trt\n\n\ndef define(network):\n"
+        "    x = network.add_input('x', trt.bool, (6,))\n"
+        "    network.mark_output(network.add_non_zero(x).get_output(0))\n"
+    )
+    Path("chosen.plan").write_bytes(build_script(Path("chosen.py"), "define"))
+    np.save("x.npy", np.array([1, 0, 1, 0, 0, 1], bool))
+    text = printed(capsys, "run", "chosen.plan", "--input", "x=x.npy", "--backend", backend)
+    assert text.splitlines()[-1].split()[-5:] == ["(1,", "3)", "0", "2.33333", "5"]
+
+
 def test_run_reads_types_that_numpy_does_not_know(capsys):
     Path("half.py").write_text(
         "import anyrt as trt\n\n\ndef define(network):\n"

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from anyrt.cli.command import Command
 from anyrt.cli.show import print_table
 from anyrt.compiler.cached import mixer
+from anyrt.core.counts import at_most
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.errors import ArgumentError, BindingError
 from anyrt.plan.file import PlanFile, map_plan
-from anyrt.plan.plan import SymbolRecord
+from anyrt.plan.plan import Plan, SymbolRecord
 
 Array = NDArray[Any]  # Any: of whatever element type the file has
 NATIVE: Final = "cpu"
@@ -112,12 +113,21 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
     bindings = {b.name: b for b in file.plan.bindings}
     for tensor, array in feeds.items():
         check_shape(bindings[tensor], array.shape, None)
-    sizes = {s.name: _size(s, feeds[s.tensor]) for s in file.plan.symbols}
+    sizes = _sizes(file.plan, feeds)
+    most = at_most(sizes, file.plan.sym_by_name.values())  # where data decide
     memory = {n: to_memory(bindings[n], x) for n, x in feeds.items()}
-    answer = found[name].target().run(Job(lowered.graph, kernels, sizes), memory)
+    answer = found[name].target().run(Job(lowered.graph, kernels, most), memory)
     print(answer.notes)
-    shapes = {n: tuple(value_of(d, sizes) for d in bindings[n].shape) for n in answer.outputs}
-    return {n: from_memory(bindings[n], x, shapes[n]) for n, x in answer.outputs.items()}
+    counts = {s.tensor for s in file.plan.symbols} - feeds.keys()
+    outputs = {n: x for n, x in answer.outputs.items() if n not in counts}
+    sizes |= _sizes(file.plan, answer.outputs)
+    shapes = {n: tuple(value_of(d, sizes) for d in bindings[n].shape) for n in outputs}
+    return {n: from_memory(bindings[n], x, shapes[n]) for n, x in outputs.items()}
+
+
+def _sizes(plan: Plan, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The sizes that these arrays tell."""
+    return {s.name: _size(s, arrays[s.tensor]) for s in plan.symbols if s.tensor in arrays}
 
 
 def _size(symbol: SymbolRecord, array: Array) -> int:
