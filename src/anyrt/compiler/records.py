@@ -80,7 +80,9 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterato
 
 def _of_nest(nest: Nest, tensors: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:
     yield from _of_graph(nest.before, tensors)
-    yield KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (tensors[nest.flag.name],), (), ())
+    before = _tensors(nest.before.graph, nest.before, Layers.in_graph(nest.before.graph))
+    flag = {**before, **tensors}[nest.flag.name]  # what is decided before may be a constant of its own
+    yield KernelRecord(TURNS if nest.turns else WAYS, "", 0, (nest.name,), (flag,), (), ())
     for body in nest.bodies:
         yield from _of_graph(body, tensors)
 
