@@ -7,7 +7,7 @@
 
 Elements are looked at in blocks, which threads share: how many there are before the end of each block is
 known, so that each writes its own. Of what a block holds, positions are written behind one another without a
-branch, then taken apart. A block without any is passed over.
+branch, then taken apart. A block without any is passed over, as are pieces of others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from anyrt.core.dims import Dim, add, ceildiv, maximum, minimum, mul, product
 from anyrt.core.enums import DataType
 from anyrt.core.errors import DTypeError, ShapeError
-from anyrt.ir.buffer import COMPUTED, Scalar
+from anyrt.ir.buffer import COMPUTED, Buffer, Scalar
 from anyrt.ir.compute import Compute, Written
 from anyrt.ir.graph import Shape, Type
 from anyrt.ir.kernel import (
@@ -47,6 +47,7 @@ from anyrt.prims._check import check_type, expect, show
 from anyrt.prims.scatter import unravelled
 
 BLOCK: Final = 1 << 11  # elements
+PIECE: Final = 1 << 6  # that are passed over together where all are zero
 POSITIONS: Final = frozenset({DataType.INT32, DataType.INT64})
 HIGH: Final = (1 << 63) - 1
 
@@ -104,15 +105,8 @@ class NonZero(Prim):
     ) -> tuple[Stmt, ...]:
         """Positions in a block, side by side in scratch, then the indices of each."""
         places, behind = make.scratch(Scalar.I32, BLOCK + 1), make.register(Scalar.I32)
-        lane, to, start, count = (make.var(n) for n in (held, BLOCK + 1, self.count, BLOCK + 1))
-        at = x.at(unravelled(add(first, lane.dim), x.type.shape))
-        kind = COMPUTED[x.type.dtype]
-        is_some = at if kind is Scalar.BOOL else alu(Op.NE, at, const(0, kind))
-        found = (
-            Let(to, bound(load(behind, 0), 0, BLOCK, "to", BLOCK + 1)),
-            Store(places, to.dim, cast(index(lane.dim), Scalar.I32)),
-            Fold(behind, Op.ADD, cast(is_some, Scalar.I32)),
-        )
+        start, count, piece = (make.var(n) for n in (self.count, BLOCK + 1, ceildiv(held, PIECE)))
+        found = self._piece(x, make, first, mul(piece.dim, PIECE), held, places, behind)
         step = make.var(count.dim)
         position = add(first, bound(load(places, step.dim), 0, BLOCK - 1, "place", held))
         column = add(start.dim, step.dim)
@@ -120,11 +114,35 @@ class NonZero(Prim):
         stored = tuple(make.store((k, column), cast(index(d), COMPUTED[out.dtype])) for k, d in rows)
         return (
             Alloc(behind, const(0, Scalar.I32)),
-            For(lane, Loop.SERIAL, found),
+            For(piece, Loop.SERIAL, found),
             Let(start, bound(before, 0, HIGH, "start", self.count)),
             Let(count, bound(end - before, 0, BLOCK, "count")),
             For(step, Loop.VECTOR, stored),
         )
+
+    def _piece(
+        self, x: Read, make: Making, first: Dim, begin: Dim, held: Dim, places: Buffer, behind: Buffer
+    ) -> tuple[Stmt, ...]:
+        """Positions in a piece of a block, unless there are none."""
+        size = minimum(PIECE, add(held, mul(begin, -1)))
+        look, lane, to = (make.var(n) for n in (size, size, BLOCK + 1))
+        seen, place = make.register(Scalar.I32), add(begin, lane.dim)
+        looked = self._is_some(x, add(first, add(begin, look.dim)))
+        found = (
+            Let(to, bound(load(behind, 0), 0, BLOCK, "to", BLOCK + 1)),
+            Store(places, to.dim, cast(index(place), Scalar.I32)),
+            Fold(behind, Op.ADD, self._is_some(x, add(first, place))),
+        )
+        return (
+            Alloc(seen, const(0, Scalar.I32)),
+            For(look, Loop.VECTOR, (Fold(seen, Op.ADD, looked),)),
+            If(const(0, Scalar.I32) < load(seen, 0), (For(lane, Loop.SERIAL, found),)),
+        )
+
+    def _is_some(self, x: Read, at: Dim) -> Expr:
+        """1 where an element is not zero."""
+        element, kind = x.at(unravelled(at, x.type.shape)), COMPUTED[x.type.dtype]
+        return cast(element if kind is Scalar.BOOL else alu(Op.NE, element, const(0, kind)), Scalar.I32)
 
 
 def blocks(shape: Shape) -> Dim:
