@@ -10,8 +10,10 @@ from anyrt.compiler.verify import verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
+from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Symbol, apply
 from anyrt.ir.kerneltext import print_kernels
+from anyrt.ops._found import positions
 from anyrt.prims import build as b
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.scan import Scan
@@ -104,3 +106,14 @@ def test_rows_that_wait_for_sums_of_floats_are_folded_four_at_a_time():
 
     assert extents(DataType.FLOAT, 300) == 26
     assert (extents(DataType.INT32, 300), extents(DataType.FLOAT, 64)) == (101, 101)
+
+
+@pytest.mark.parametrize("level", [None, "avx2", "sse2"])
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.INT64, DataType.BOOL])
+def test_elements_that_are_not_zero_are_found_as_by_the_interpreter(dtype, level):
+    x = b.param("x", (3, N.dim, 17), dtype)
+    at, _ = positions("found", x, DataType.INT32)
+    graph = counted(Graph((("x", x),), (("y", b.map_("add", at, at)),), {}, (Symbol(N, "x", 1),)))
+    machine = choose(level).limited(REFERENCE)
+    found = native.lower(graph, constant_offsets(graph), Sizes({N.name: 9}), machine=machine)
+    assert verify(found, choose(level), [{N.name: n} for n in (0, 1, 9, 200)]) == ()
