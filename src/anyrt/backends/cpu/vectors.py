@@ -322,7 +322,7 @@ class Vectors:
         width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
         where = self.places(scope, x.buffer, x.index, lanes)
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
-        if size < WORD and self.machine.vector_bits == 512:
+        if size < WORD and not x.word and self.machine.vector_bits == 512:
             return self._gather_words(scope, where, mask, x, width)
         name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
         self.out.declared.add(f"declare {kind} @{name}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
