@@ -30,11 +30,13 @@ class Family(enum.Enum):
     SAMPLE = "grid samples"
     FILL = "fills"
     CODE = "codes"
+    CONTROL = "loops and branches"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An ONNX node: names of inputs and constants in their order, and attributes."""
+    """An ONNX node: names of inputs and constants in their order, and attributes; a graph among these is made
+    by a function, where ONNX is at hand."""
 
     kind: str
     operands: tuple[str | Array, ...]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.families import codes, fills, gathers, ranks, samples, scatters, selects, sums
+from benchmarks.families import codes, control, fills, gathers, ranks, samples, scatters, selects, sums
 from benchmarks.families.case import Case
 
 ALL: tuple[Case, ...] = tuple(
     case
-    for family in (gathers, scatters, selects, ranks, sums, samples, fills, codes)
+    for family in (gathers, scatters, selects, ranks, sums, samples, fills, codes, control)
     for case in family.cases()
 )

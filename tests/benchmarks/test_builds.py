@@ -79,7 +79,7 @@ def test_blocks_are_measured_beside_one_of_them():
 
 def test_the_mixed_chain_has_as_many_layers_as_it_says():
     _, network = described(networks.mixed, 13)
-    assert [type(x).__name__ for x in computing(network)] == (LAYERS * 3)[:13]
+    assert [x.__class__.__name__ for x in computing(network)] == (LAYERS * 3)[:13]
 
 
 def test_every_unit_of_the_varied_chain_is_different():

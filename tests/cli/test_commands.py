@@ -201,6 +201,7 @@ def test_explain_shows_the_steps_that_make_a_kernel(capsys):
         "# store repeated: no tile computes anything again",
         "# tile: nothing is read across memory",
         "# reorder: no few elements are taken apart",
+        "# share: few turns of no loop compute much that is the same",
         "# strip-mine: its innermost loop is one piece",
         "# parallelise",
         "# vectorise",

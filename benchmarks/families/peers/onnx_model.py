@@ -39,7 +39,8 @@ def model_of(task: Task) -> Model:
         if not isinstance(operand, str):
             constants.append(numpy_helper.from_array(operand, f"c{i}"))
     outs = [f"y{i}" for i in range(len(results))]
-    made = helper.make_node(node.kind, names, outs, **node.attributes)
+    attributes = {name: x() if callable(x) else x for name, x in node.attributes.items()}
+    made = helper.make_node(node.kind, names, outs, **attributes)
     ends = [
         [helper.make_tensor_value_info(name, dtype_of(x), x.shape) for name, x in pairs]
         for pairs in (given.items(), zip(outs, results, strict=True))
