@@ -734,7 +734,9 @@ class IIfConditionalInputLayer(IIfConditionalBoundaryLayer):
     """
 
 class IIfConditionalOutputLayer(IIfConditionalBoundaryLayer):
-    """The first tensor if the condition is true, else the second one, of the same type and shape."""
+    """The first tensor if the condition is true, else the second one, of the same type and rank. Where
+    their sizes differ, the data decide that of the output, which is -1 before a run.
+    """
 
 class IIteratorLayer(ILoopBoundaryLayer):
     """A slice of the tensor in each turn, one after the other; where there are more turns than slices,
@@ -1637,7 +1639,8 @@ class IIfConditional(_IIfConditional):
     def add_output(
         self, true_subgraph_output: ITensor, false_subgraph_output: ITensor
     ) -> IIfConditionalOutputLayer:
-        """The first tensor if the condition is true, else the second one, of the same type and shape.
+        """The first tensor if the condition is true, else the second one, of the same type and rank. Where
+        their sizes differ, the data decide that of the output, which is -1 before a run.
 
         true_subgraph_output: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4,
             e8m0, float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz,

@@ -222,6 +222,22 @@ def test_a_branch_is_taken_at_addresses_that_another_one_was_first_run_with(w, e
         np.testing.assert_allclose(y, wanted, rtol=1e-6)
 
 
+def test_branches_of_different_sizes_let_the_condition_decide(w, engine_of):
+    """Three rows, or two of them twice; and what follows, of as many rows."""
+    x, flag = w.net.add_input("x", trt.float32, (3, 5)), w.net.add_input("flag", trt.bool, (1,))
+    conditional = w.net.add_if_conditional()
+    conditional.set_condition(w.scalar(flag))
+    inside = conditional.add_input(x).get_output(0)
+    two = w.net.add_slice(inside, (1, 0), (2, 5), (1, 1)).get_output(0)
+    y = conditional.add_output(inside, w.net.add_concatenation([two, two]).get_output(0)).get_output(0)
+    assert tuple(y.shape) == (-1, 5)
+    engine = engine_of(w.net, y, w.add(y, y), verify="full")
+    for value, want in ((True, X), (False, np.concatenate([X[1:], X[1:]])), (True, X)):
+        found = engine.run(x=X, flag=np.array([value]))
+        assert (found["y"] == want).all()
+        assert (found["y1"] == want + want).all()
+
+
 @pytest.mark.parametrize("flag", [True, False])
 def test_a_condition_that_is_known_leaves_the_other_branch_away(w, engine_of, flag):
     x = w.net.add_input("x", trt.float32, (3, 5))

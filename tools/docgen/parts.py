@@ -58,8 +58,9 @@ PAGES = {
         trt.IIfConditional,
         "add_if_conditional",
         "if_conditional.py",
-        "`Chosen`, with a region for each branch; where the condition is known, that branch alone.",
-        ("AR203", "AR411", "AR414", "AR901"),
+        "`Chosen`, with a region for each branch; where the condition is known, that branch alone. Results "
+        "of different sizes have room for the larger one, and the data decide how much of it is read.",
+        ("AR123", "AR203", "AR411", "AR414"),
         f"{HEAD}{IF}{TAIL}x = np.zeros(3, np.float32)\n"
         'print(engine.run(x=x, flag=np.array(True))["y"], engine.run(x=x, flag=np.array(False))["y"])\n',
     ),

@@ -166,7 +166,10 @@ class _Check:
         those of steps."""
         held, first = self._leaves(schedule.graph), dict[Buffer, Value]()
         for _, value in schedule.graph.inputs:  # a region may read one tensor under several names
-            held[value] = held[first.setdefault(schedule.buffers[value], value)]
+            buffer = schedule.buffers[value]
+            held[value] = held[first.setdefault(buffer, value)]
+            if buffer.space is Space.CONST:  # it is fed a constant of the graph around it
+                held[value] = self.trial.read(buffer, value.dtype, held[value].shape)
         for steps in _writers(schedule.steps):
             if isinstance(steps, Nest):
                 yield from self._part(steps.before, numbers)

@@ -12,16 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from anyrt.core.counts import count
+from anyrt.core.dims import add, maximum, mul
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, LayerType
-from anyrt.core.errors import DTypeError, NotSupportedError, ShapeError
-from anyrt.ir.graph import Value, apply_all
+from anyrt.core.errors import DTypeError, ShapeError
+from anyrt.ir.graph import Shape, Value, apply, apply_all
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import show
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
-from anyrt.ops._regions import Cut, Names, replaced
+from anyrt.ops._regions import Cut, Names, number, replaced
 from anyrt.ops._types import EVERY
+from anyrt.prims.build import gather, iota, map_, pad, reshape, scalar
 from anyrt.prims.chosen import Chosen
+from anyrt.prims.count import Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,12 @@ class Either:
     where: str
     then: Value
     otherwise: Value
+
+    @property
+    def room(self) -> Shape:
+        """The sizes of what holds either."""
+        pairs = zip(self.then.shape, self.otherwise.shape, strict=True)
+        return tuple(a if a == b else maximum(a, b) for a, b in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +72,19 @@ class Conditional:
             return tuple(done[v] for v in chosen)
         for x in self.outputs:
             _check_alike(x)
+        branches = [[_with_room(v, x.room) for v, x in zip(b, self.outputs, strict=True)] for b in branches]
         cut = Cut(tuple(tensors))
         cut.inside([v for branch in branches for v in branch])
         named = [(f"input{n}", v) for n, v in enumerate(tensors)]
         results = [[(f"output{n}", v) for n, v in enumerate(branch)] for branch in branches]
         then, otherwise = (cut.graph(named, found, names) for found in results)
         choice = Chosen(then, otherwise, self.name)
-        return apply_all(choice, self.condition, *tensors.values(), *cut.around)
+        made = apply_all(choice, self.condition, *tensors.values(), *cut.around)
+        return tuple(_without_room(y, x, self.condition) for y, x in zip(made, self.outputs, strict=True))
 
 
 def _check_alike(x: Either) -> None:
-    """Both branches make one type and shape."""
+    """Both branches make one type, and one rank."""
     a, b = x.then, x.otherwise
     if a.dtype is not b.dtype:
         got = f"{short_name(a.dtype)} if true and {short_name(b.dtype)} if not"
@@ -80,10 +92,27 @@ def _check_alike(x: Either) -> None:
     if a.type.rank != b.type.rank:
         got, do = f"{show(a.shape)} if true and {show(b.shape)} if not", "reshape one with add_shuffle"
         raise ShapeError("AR123", x.where, got, "one rank", do)
-    if a.shape != b.shape:
-        got = f"{show(a.shape)} if true and {show(b.shape)} if not"
-        do = "pad the smaller one to the size of the other"
-        raise NotSupportedError("AR901", x.where, got, "equal sizes of both branches", do)
+
+
+def _with_room(value: Value, room: Shape) -> Value:
+    """The value, and zeros behind it."""
+    if value.shape == room:
+        return value
+    behind = [add(most, mul(size, -1)) for most, size in zip(room, value.shape, strict=True)]
+    return pad(value, (0,) * len(room), behind, 0)
+
+
+def _without_room(made: Value, x: Either, flag: Value) -> Value:
+    """What was made, of the sizes that the condition decides."""
+    for axis, (a, b) in enumerate(zip(x.then.shape, x.otherwise.shape, strict=True)):
+        if a != b:
+            size = map_("select", flag, number(a), number(b))
+            sym = count(f"{x.where}: size {axis}", maximum(a, b))
+            told = apply(Count(sym), size)
+            shape = (*made.shape[:axis], sym.dim, *made.shape[axis + 1 :])
+            last = reshape(map_("sub", told, scalar(1, told)), (1,) * len(shape))
+            made = gather(made, map_("min", iota(shape, axis, DataType.INT64), last), axis)
+    return made
 
 
 def _expand(layer: Layer[Any]) -> NoReturn:  # Any: attributes of any of them
@@ -145,6 +174,7 @@ OPS = (
             example="layer = conditional.add_output(y, z)",
         ),
         (Input("true_subgraph_output", EVERY), Input("false_subgraph_output", EVERY)),
-        "The first tensor if the condition is true, else the second one, of the same type and shape.",
+        "The first tensor if the condition is true, else the second one, of the same type and rank. Where "
+        "their sizes differ, the data decide that of the output, which is -1 before a run.",
     ),
 )

@@ -22,11 +22,10 @@ from anyrt.ir.graph import Graph, Value, apply, apply_all
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
-from anyrt.ops._regions import Cut, Names, depending, replaced
+from anyrt.ops._regions import Cut, Names, depending, number, replaced
 from anyrt.ops._types import EVERY, INTS, PACKED
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar
-from anyrt.prims.const import Shape
 from anyrt.prims.repeated import Repeated
 
 MAX_TRIPS = 1_000_000  # of a loop that no COUNT limits, unless its `max_trips` says otherwise
@@ -158,7 +157,7 @@ class Loop:
         if x.collects and not certain:
             do = "give the loop output a greater length"
             rule = Assertion("AR413", x.of.where, "{} turns", f"at most {x.of.length!r}", do)
-            yield rule, map_("lt", _number(x.of.length), trips)
+            yield rule, map_("lt", number(x.of.length), trips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,7 @@ class _Left:
         state = param(x.where, whole, value.dtype)
         at = counter
         if x.kind is LoopOutput.REVERSE:
-            at = map_("sub", map_("sub", _number(x.length), scalar(1, counter)), counter)
+            at = map_("sub", map_("sub", number(x.length), scalar(1, counter)), counter)
         here = map_("eq", iota(whole, x.axis, COUNTER), reshape(at, (1,) * len(whole)))
         new = reshape(value, (*shape[: x.axis], 1, *shape[x.axis :]))
         return _Left(x, value, state, expand(scalar(0, value), whole), map_("select", here, new, state))
@@ -205,15 +204,10 @@ def _slice(x: Iterated, counter: Value) -> Value:
     """The slice of a turn: never outside, as `Gather` stays inside."""
     shape, at = x.tensor.shape, counter
     if x.backwards:
-        at = map_("sub", map_("sub", _number(shape[x.axis]), scalar(1, counter)), counter)
+        at = map_("sub", map_("sub", number(shape[x.axis]), scalar(1, counter)), counter)
     one = tuple(1 if k == x.axis else d for k, d in enumerate(shape))
     taken = gather(x.tensor, expand(reshape(at, (1,) * len(shape)), one), x.axis)
     return reshape(taken, (*shape[: x.axis], *shape[x.axis + 1 :]))
-
-
-def _number(size: Dim) -> Value:
-    """A size as an int64 of rank 0."""
-    return reshape(apply(Shape((size,))), ())
 
 
 @dataclass(frozen=True, slots=True)
