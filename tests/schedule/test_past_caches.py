@@ -1,26 +1,21 @@
-"""Which outputs are written past the caches: what counts of an input is what is read of it."""
+"""Which outputs are written past the caches."""
 
-import pytest
+from functools import reduce
 
+from anyrt.core.dims import Sym, floordiv, maximum
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
-from anyrt.ir.graph import Graph
+from anyrt.ir.graph import Graph, Symbol
 from anyrt.prims import build as b
-from anyrt.schedule.nontemporal import past_caches
-
-TABLE = b.param("table", (30000, 768), DataType.FLOAT)  # 88 MiB
+from anyrt.schedule.nontemporal import NOT_PAST, past_caches
 
 
-@pytest.mark.parametrize(("rows", "past"), [(512, 0), (30000, 1)])
-def test_of_a_table_those_rows_count_that_are_read(rows, past):
-    at = b.param("at", (rows, 1), DataType.INT32)
-    y = b.gather(TABLE, b.expand(at, (rows, 768)), 0)
-    graph = Graph((("table", TABLE), ("at", at)), (("y", y),))
-    assert past_caches(graph, REFERENCE)[y].rows == past
-
-
-def test_a_table_that_is_also_summed_counts_whole():
-    at = b.param("at", (4, 1), DataType.INT32)
-    y, z = b.gather(TABLE, b.expand(at, (4, 768)), 0), b.reduce_("sum", TABLE, (0,))
-    graph = Graph((("table", TABLE), ("at", at)), (("y", y), ("z", z)))
-    assert past_caches(graph, REFERENCE)[y].rows == 1
+def test_where_the_caches_end_is_not_asked_of_sizes_without_end():
+    """Each output has the larger of all sizes before it: their bytes together have no short formula."""
+    axes = [Sym(f"x{k}.0", 1, 1 << 20) for k in range(100)]
+    inputs = tuple((f"x{k}", b.param(f"x{k}", (s.dim,), DataType.FLOAT)) for k, s in enumerate(axes))
+    sizes = [reduce(maximum, (floordiv(s.dim * (n + 3), 7) for s in axes[: n + 1])) for n in range(len(axes))]
+    outputs = tuple((f"y{n}", b.iota((d,), 0, DataType.FLOAT)) for n, d in enumerate(sizes))
+    symbols = tuple(Symbol(s, f"x{k}", 0) for k, s in enumerate(axes))
+    graph = Graph(inputs, outputs, symbols=symbols)
+    assert past_caches(graph, REFERENCE) == {v: NOT_PAST for _, v in outputs}
