@@ -3,7 +3,7 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from anyrt.codegen.emit import Function
 from anyrt.compiler.native import Lowered
@@ -13,7 +13,7 @@ from anyrt.core.lines import in_line
 from anyrt.core.units import counted
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Given
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Value, nested, walk
 from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.statements import expressions, loops
 from anyrt.ir.visit import parts
@@ -21,7 +21,7 @@ from anyrt.plan.report import KernelTraffic, Report, StoredTensor
 from anyrt.prims.reshape import elements_of
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.labels import Layers
-from anyrt.schedule.launch import Launch
+from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.versions import serving, versions
 
 MUCH = 200_000  # characters of a kernel's text, above which the report says why
@@ -39,11 +39,11 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
     fused = [v for v in results if not _has_memory(schedule.buffers.get(v))]
     return Report(
         at=tuple(at),
-        kernels=tuple(kernel_traffic(layers, x, sizes) for x in schedule.launches),
+        kernels=tuple(_traffics(schedule, sizes)),
         stored=tuple(
             StoredTensor(called[r.value], _bytes(r.value, sizes), r.reason) for r in schedule.refused
         ),
-        layers=len({graph.names[v] for v in made if v in graph.names and not isinstance(v.compute, Given)}),
+        layers=len({name for part in nested(graph) for name in _computing(part)}),
         results=len(results),
         fused=len(fused),
         result_bytes=sum(_bytes(v, sizes) for v in results),
@@ -52,6 +52,24 @@ def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: 
         arena_bytes=sizes.of(lowered.arena_bytes),
         notes=tuple(notes),
     )
+
+
+def _traffics(schedule: Schedule, sizes: Sizes) -> Iterator[KernelTraffic]:
+    """Those of a graph, and what one turn of its loops moves, and each branch."""
+    layers = Layers.in_graph(schedule.graph)
+    for step in schedule.steps:
+        if isinstance(step, Launch):
+            yield kernel_traffic(layers, step, sizes)
+        else:
+            for part in step.parts:
+                yield from _traffics(part, sizes)
+
+
+def _computing(graph: Graph) -> Iterator[str]:
+    """The layers of a graph that compute something."""
+    for v in walk(v for _, v in graph.outputs):
+        if v in graph.names and not isinstance(v.compute, Given):
+            yield graph.names[v]
 
 
 def kernel_traffic(layers: Layers, launch: Launch, sizes: Sizes) -> KernelTraffic:
