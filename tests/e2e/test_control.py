@@ -378,6 +378,24 @@ def test_branches_that_do_not_agree_are_told(w, log):
     assert "[AR123]" in "\n".join(log.lines)
 
 
+def test_outputs_of_one_name_and_line_are_different(w, engine_of):
+    x = w.net.add_input("x", trt.float32, (3, 5))
+    loop = w.net.add_loop()
+    state = loop.add_recurrence(x)
+    made = [w.unary(state.get_output(0), how) for how in (trt.UnaryOperation.EXP, trt.UnaryOperation.NEG)]
+    state.set_input(1, made[1])
+    loop.add_trip_limit(w.number(3), COUNT)
+    outputs = []
+    for tensor in made:
+        layer = loop.add_loop_output(tensor, CONCATENATE)
+        layer.name = "out"
+        layer.set_input(1, w.number(3))
+        outputs.append(layer.get_output(0))
+    found = engine_of(w.net, *outputs).run(x=X)
+    np.testing.assert_allclose(found["y"], np.exp([X, -X, X]), rtol=1e-6)
+    assert (found["y1"] == [-X, X, -X]).all()
+
+
 def test_a_change_inside_reaches_what_leaves_the_loop(w):
     x = w.net.add_input("x", trt.float32, (3, 5))
     loop = w.net.add_loop()

@@ -188,7 +188,7 @@ class INetworkDefinition(Reporting, Managed):
         total = loop.add_recurrence(zero)
         loop.add_trip_limit(count, trt.TripLimit.COUNT)"""
         self._parts += 1
-        return ILoop(self, f"(Unnamed Loop* {self._parts - 1})")
+        return ILoop(self, f"(Unnamed Loop* {self._parts - 1})", self._parts)
 
     def add_if_conditional(self) -> IIfConditional:
         """A new conditional, which gets its layers by methods of its own.
@@ -196,7 +196,7 @@ class INetworkDefinition(Reporting, Managed):
         conditional = network.add_if_conditional()
         conditional.set_condition(flag)"""
         self._parts += 1
-        return IIfConditional(self, f"(Unnamed Conditional* {self._parts - 1})")
+        return IIfConditional(self, f"(Unnamed Conditional* {self._parts - 1})", self._parts)
 
     @quiet(None)
     def mark_output(self, tensor: ITensor) -> None:

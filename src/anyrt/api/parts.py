@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 class Part(Fixed):
     """What loops and conditionals have; `layers`: those at the borders."""
 
-    __slots__ = ("__weakref__", "_layers", "_name", "_network", "_source")
+    __slots__ = ("__weakref__", "_layers", "_name", "_network", "_number", "_source")
 
-    def __init__(self, network: INetworkDefinition, name: str) -> None:
+    def __init__(self, network: INetworkDefinition, name: str, number: int) -> None:
         self._network = network
         self._name = name
+        self._number = number
         self._source = user_line()
         self._layers: list[Border] = []
 
@@ -129,7 +130,7 @@ class Border(ILayer):
     @property
     def _key(self) -> str:
         """What stands for it inside, like nothing else in the network."""
-        return f"{self._name} ({self._network._layers.index(self)})"
+        return f"\0{self._part._number}.{self._part._layers.index(self)}"  # which no name of a user's holds
 
     @property
     def _first(self) -> ITensor:
@@ -197,8 +198,8 @@ class ILoop(Part):
 
     __slots__ = ("_max_trips",)
 
-    def __init__(self, network: INetworkDefinition, name: str) -> None:
-        Part.__init__(self, network, name)
+    def __init__(self, network: INetworkDefinition, name: str, number: int) -> None:
+        Part.__init__(self, network, name, number)
         self._max_trips = MAX_TRIPS
 
     @property

@@ -9,18 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from anyrt.core.dims import Dim
 from anyrt.ir.compute import Elements
-from anyrt.ir.graph import Graph, Value, apply, apply_all, walk
-from anyrt.prims.build import param, reshape
-from anyrt.prims.const import Param, Shape
+from anyrt.ir.graph import Graph, Value, apply_all, walk
+from anyrt.prims.build import param
+from anyrt.prims.const import Param
 
 Names = Callable[[Value], str | None]  # the layer that a value belongs to
-
-
-def number(size: Dim) -> Value:
-    """A size as an int64 of rank 0."""
-    return reshape(apply(Shape((size,))), ())
 
 
 def replaced(roots: Iterable[Value], instead: Mapping[Value, Value]) -> dict[Value, Value]:

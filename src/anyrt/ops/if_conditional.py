@@ -20,10 +20,11 @@ from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir.graph import Shape, Value, apply, apply_all
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import show
+from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
-from anyrt.ops._regions import Cut, Names, number, replaced
+from anyrt.ops._regions import Cut, Names, replaced
 from anyrt.ops._types import EVERY
-from anyrt.prims.build import gather, iota, map_, pad, reshape, scalar
+from anyrt.prims.build import const, gather, iota, map_, pad, reshape, scalar
 from anyrt.prims.chosen import Chosen
 from anyrt.prims.count import Count
 
@@ -104,9 +105,10 @@ def _with_room(value: Value, room: Shape) -> Value:
 
 def _without_room(made: Value, x: Either, flag: Value) -> Value:
     """What was made, of the sizes that the condition decides."""
+    like = const(0, DataType.INT64)
     for axis, (a, b) in enumerate(zip(x.then.shape, x.otherwise.shape, strict=True)):
         if a != b:
-            size = map_("select", flag, number(a), number(b))
+            size = map_("select", flag, number(a, like), number(b, like))
             sym = count(f"{x.where}: size {axis}", maximum(a, b))
             told = apply(Count(sym), size)
             shape = (*made.shape[:axis], sym.dim, *made.shape[axis + 1 :])

@@ -21,8 +21,9 @@ from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.graph import Graph, Value, apply, apply_all
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis
+from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
-from anyrt.ops._regions import Cut, Names, depending, number, replaced
+from anyrt.ops._regions import Cut, Names, depending, replaced
 from anyrt.ops._types import EVERY, INTS, PACKED
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar
@@ -81,13 +82,14 @@ class Loop:
     def values(self, names: Names) -> tuple[Value, ...]:
         """The outputs; `names`: the layers that values belong to."""
         self._check()
-        counter = param(f"{self.where}: turn", (), COUNTER)
+        counter = param("\0turn", (), COUNTER)
         slices = {x.inner: _slice(x, counter) for x in self.iterated}
         inner = [r.inner for r in self.recurrences]
         roots = [*(r.next for r in self.recurrences), *(x.value for x in self.outputs)]
         done = replaced([*roots, *self._conditions()], slices)
         nexts = [done[r.next] for r in self.recurrences]
-        made = [_Left.of_output(x, done[x.value], counter, inner) for x in self.outputs]
+        named = [(f"\0output {n}", x) for n, x in enumerate(self.outputs)]
+        made = [_Left.of_output(x, name, done[x.value], counter, inner) for name, x in named]
         more = [(x.state, x.first, x.next) for x in made if x.state and x.first and x.next]
         states = [counter, *inner, *(state for state, _, _ in more)]
         first = [scalar(0, counter), *(r.first for r in self.recurrences), *(x for _, x, _ in more)]
@@ -95,11 +97,11 @@ class Loop:
         go, again = (self._goes_on(dict(zip(states, at, strict=True))) for at in (first, then))
         cut = Cut(states)
         cut.inside([again, *then])
-        flag = param(f"{self.where}: goes on", (), FLAG)
+        flag = param("\0goes on", (), FLAG)
         ends = [f"state{n}" for n in range(len(states))]
-        named = [("go", flag), *zip(ends, states, strict=True)]
+        inputs = [("go", flag), *zip(ends, states, strict=True)]
         called = {new: name for old, new in done.items() if (name := names(old)) is not None}
-        body = cut.graph(named, [("go", again), *zip(ends, then, strict=True)], called.get)
+        body = cut.graph(inputs, [("go", again), *zip(ends, then, strict=True)], called.get)
         whole = {x.state for x in made if x.collects and x.value.dtype not in PACKED}
         updates = tuple((end, end) for end, state in zip(ends, states, strict=True) if state in whole)
         body = Graph(body.inputs, body.outputs, body.names, updates=updates)
@@ -157,7 +159,7 @@ class Loop:
         if x.collects and not certain:
             do = "give the loop output a greater length"
             rule = Assertion("AR413", x.of.where, "{} turns", f"at most {x.of.length!r}", do)
-            yield rule, map_("lt", number(x.of.length), trips)
+            yield rule, map_("lt", number(x.of.length, trips), trips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +174,20 @@ class _Left:
     next: Value | None = None
 
     @staticmethod
-    def of_output(x: Output, value: Value, counter: Value, states: Sequence[Value]) -> _Left:
-        """For a value inside, which may be one of the recurrences' `states`."""
+    def of_output(x: Output, name: str, value: Value, counter: Value, states: Sequence[Value]) -> _Left:
+        """For a value inside, which may be one of the recurrences' `states`; `name`: like no other's."""
         shape = value.shape
         if x.kind is LoopOutput.LAST_VALUE:
             if value in states or value not in depending([value], [counter, *states]):
                 return _Left(x, value)
-            state = param(x.where, shape, value.dtype)
+            state = param(name, shape, value.dtype)
             return _Left(x, value, state, expand(scalar(0, value), shape), value)
         check_axis(x.where, x.axis, len(shape) + 1)
         whole = (*shape[: x.axis], x.length, *shape[x.axis :])
-        state = param(x.where, whole, value.dtype)
+        state = param(name, whole, value.dtype)
         at = counter
         if x.kind is LoopOutput.REVERSE:
-            at = map_("sub", map_("sub", number(x.length), scalar(1, counter)), counter)
+            at = map_("sub", map_("sub", number(x.length, counter), scalar(1, counter)), counter)
         here = map_("eq", iota(whole, x.axis, COUNTER), reshape(at, (1,) * len(whole)))
         new = reshape(value, (*shape[: x.axis], 1, *shape[x.axis :]))
         return _Left(x, value, state, expand(scalar(0, value), whole), map_("select", here, new, state))
@@ -204,7 +206,7 @@ def _slice(x: Iterated, counter: Value) -> Value:
     """The slice of a turn: never outside, as `Gather` stays inside."""
     shape, at = x.tensor.shape, counter
     if x.backwards:
-        at = map_("sub", map_("sub", number(shape[x.axis]), scalar(1, counter)), counter)
+        at = map_("sub", map_("sub", number(shape[x.axis], counter), scalar(1, counter)), counter)
     one = tuple(1 if k == x.axis else d for k, d in enumerate(shape))
     taken = gather(x.tensor, expand(reshape(at, (1,) * len(shape)), one), x.axis)
     return reshape(taken, (*shape[: x.axis], *shape[x.axis + 1 :]))
