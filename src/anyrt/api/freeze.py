@@ -33,6 +33,9 @@ Profile = tuple[Range, ...]
 # A tensor that sizes are taken from may also be a long table; runs write it, inferring shapes does not.
 MANY_SIZES = 64
 
+MOST = 2**31 - 1  # elements of a tensor, so that no size is greater
+OFTEN = 128  # the best size of an open axis behind the first, where no profile says
+
 
 def freeze(
     network: INetworkDefinition,
@@ -265,7 +268,29 @@ def _profiles(network: INetworkDefinition, profiles: Sequence[IOptimizationProfi
         for name in [*profile._shapes, *profile._values]:
             if name not in known:
                 raise ProfileError("AR506", name, "a profile for it", f"one of {', '.join(sorted(known))}")
-    return tuple(tuple(_ranges(network, p)) for p in profiles or [IOptimizationProfile()])
+    return tuple(tuple(_ranges(network, p)) for p in profiles or [_any_shapes(network)])
+
+
+def _any_shapes(network: INetworkDefinition) -> IOptimizationProfile:
+    """The profile of a build without one: every size and value, with batches of 1 as the best."""
+    profile, told = IOptimizationProfile(), []
+    for tensor in network._inputs:
+        shape = tensor._shape
+        if -1 in shape:
+            told.append(tensor._name)
+            best = [OFTEN if axis else 1 for axis in range(len(shape))]
+            low, opt, high = (
+                [other[axis] if d < 0 else d for axis, d in enumerate(shape)]
+                for other in ([0] * len(shape), best, [MOST] * len(shape))
+            )
+            profile.set_shape(tensor._name, low, opt, high)
+        if tensor.is_shape_tensor:
+            told.append(tensor._name)
+            count = shape[0] if shape else 1
+            profile.set_shape_input(tensor._name, [-MOST] * count, [1] * count, [MOST] * count)
+    if told:
+        network._channel.log(Severity.INFO, f"no profile: the engine takes every shape of {', '.join(told)}")
+    return profile
 
 
 def _ranges(network: INetworkDefinition, profile: IOptimizationProfile) -> Iterator[Range]:

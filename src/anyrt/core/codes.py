@@ -327,6 +327,22 @@ GRAPH: dict[int, tuple[str, str, str]] = {
         "tensor, a debug tensor and a cache that is updated in place are LINEAR",
         "allow LINEAR, or another format that takes the type",
     ),
+    416: (
+        "no ONNX model",
+        "The bytes are no message of Protocol Buffers that ONNX defines, or end too early",
+        "check the file: onnx.checker.check_model(path)",
+    ),
+    417: (
+        "model contradicts itself",
+        "A model names what is not there, gives something twice, or leaves out what an operator needs",
+        "export the model again, or correct it",
+    ),
+    418: (
+        "weights are not where the model says",
+        "Weights in other files lie in the folder of the model, and are as long as the model says; links may "
+        "lead to the store of the cache that the folder belongs to",
+        "copy the files that the model names beside it",
+    ),
 }
 
 PROFILES: dict[int, tuple[str, str, str]] = {
@@ -493,6 +509,11 @@ UNSUPPORTED: dict[int, tuple[str, str, str]] = {
         "a name of TensorRT 8.6",
         "TensorRT 10 removed it; a mode of `anyrt.compat` offers it",
         "use what took its place in TensorRT 10",
+    ),
+    904: (
+        "operators not supported",
+        "The model has operators that nothing here describes",
+        'export the model without them, or give a function for each: @anyrt.op("domain::Name")',
     ),
 }
 

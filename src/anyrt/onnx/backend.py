@@ -1,0 +1,53 @@
+"""AnyRT as a backend of ONNX: what `onnx.backend` tests, and programs that take any backend, call.
+
+rep = anyrt.onnx.backend.prepare(model)
+(y,) = rep.run([x])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnx import ModelProto
+
+from anyrt.api.interfaces import Logger
+from anyrt.api.runtime import Runtime
+from anyrt.core.enums import Severity
+from anyrt.core.flags import strict
+from anyrt.onnx.session import Session, build
+from anyrt.ops._record import Array
+
+
+class Prepared:
+    """A model that is ready to run."""
+
+    def __init__(self, model: ModelProto) -> None:
+        logger = Logger(Severity.INTERNAL_ERROR)
+        with strict():
+            plan = build(model.SerializeToString(), logger)
+            self.session = Session(Runtime(logger).deserialize_cuda_engine(plan))
+        self._outputs = [v.name for v in model.graph.output]
+
+    def run(self, inputs: Sequence[object] | Mapping[str, object]) -> tuple[Array, ...]:
+        """The outputs in the model's order, for inputs in order or by name."""
+        if not isinstance(inputs, Mapping):
+            inputs = dict(zip((p.name for p in self.session.inputs), inputs, strict=True))
+        found = self.session.run(inputs)
+        return tuple(found[name] for name in self._outputs)
+
+
+def prepare(model: ModelProto, device: str = "CPU") -> Prepared:
+    """The model, built; raises what `anyrt.load` raises."""
+    return Prepared(model)
+
+
+def run_model(
+    model: ModelProto, inputs: Sequence[object] | Mapping[str, object], device: str = "CPU"
+) -> tuple[Array, ...]:
+    """`prepare` and `run`."""
+    return prepare(model, device).run(inputs)
+
+
+def supports_device(device: str) -> bool:
+    """Whether it runs there."""
+    return device.partition(":")[0] == "CPU"

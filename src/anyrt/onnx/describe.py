@@ -1,0 +1,70 @@
+"""A model becomes layers of a network.
+
+walk = describe(model, network)
+walk.failures
+"""
+
+from __future__ import annotations
+
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.tensor import ITensor
+from anyrt.core.errors import AnyrtError, NotSupportedError
+from anyrt.core.flags import strict
+from anyrt.onnx import importers
+from anyrt.onnx.functions import key
+from anyrt.onnx.graph import Failure, Scope, Walk
+from anyrt.onnx.layers import Layers
+from anyrt.onnx.model import Model, signature
+
+
+def describe(model: Model, network: INetworkDefinition) -> Walk:
+    """The layers of all nodes, with inputs and marked outputs; what is wrong is in `failures`."""
+    importers.load()
+    walk = Walk(network, model.reader, model.opsets, model.functions)
+    for index, node in model.unknown():
+        name = "::".join(filter(None, key(node)))
+        error = NotSupportedError(
+            "AR904", node.name or node.op_type, f"operator {name}", "an operator that is here"
+        )
+        walk.failures.append(Failure(error, index, node.name, node.op_type))
+    if walk.failures:
+        return walk
+    with strict():
+        scope = Scope()
+        _inputs(model, walk, scope)
+        if not walk.failures:
+            walk.graph(model.proto.graph, scope)
+        if not walk.failures:
+            _outputs(model, walk, scope)
+    return walk
+
+
+def _inputs(model: Model, walk: Walk, scope: Scope) -> None:
+    for value in model.inputs():
+        try:
+            found = signature(value.name, value.type)
+            tensor = walk.network.add_input(value.name, found.dtype, found.sizes)
+            for axis, name in found.names.items():
+                tensor.set_dimension_name(axis, name)
+            scope.held[value.name] = tensor
+        except AnyrtError as error:
+            walk.failures.append(Failure(error, name=value.name))
+
+
+def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
+    for value in model.proto.graph.output:
+        try:
+            held = scope.find(value.name)
+            if not isinstance(held, ITensor):
+                raise NotSupportedError("AR901", value.name, "a sequence as an output", "tensors")
+            _mark(walk.network, held, value.name)
+        except AnyrtError as error:
+            walk.failures.append(Failure(error, name=value.name))
+
+
+def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:
+    """Make `tensor` an output of this name: a copy of it where it has another one already."""
+    if tensor.is_network_input or tensor.is_network_output or tensor.name != name:
+        tensor = Layers(network, f"{name} output").layer("add_identity", tensor).it
+        tensor.name = name
+    network.mark_output(tensor)

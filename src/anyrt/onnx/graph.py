@@ -1,0 +1,211 @@
+"""Walks the nodes of a model and has each become layers.
+
+Functions of the model, and operators that ONNX itself defines as functions, are walked like graphs. A node
+that fails makes its outputs unknown; what needs them is left out, and everything else goes on, so that all
+problems are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.tensor import ITensor
+from anyrt.core.enums import DataType
+from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
+from anyrt.onnx.functions import Key, bound, function_of, key
+from anyrt.onnx.layers import Layers
+from anyrt.onnx.node import IMPORTERS, Given, Held, Node
+from anyrt.onnx.tensor import Tensor
+from anyrt.onnx.weights import Reader, data_type, to_weights
+from anyrt.ops._record import Array
+
+DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A problem: its cause, the node where it is, and the functions around that, outermost first."""
+
+    error: AnyrtError
+    index: int = -1
+    name: str = ""
+    op: str = ""
+    stack: tuple[str, ...] = ()
+
+
+class Told(Exception):
+    """What lies inside has failed, and said so."""
+
+
+class Scope:
+    """What names stand for: in a graph, and in those around it."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer = outer
+        self.held: dict[str, Held] = {}
+        self.failed: set[str] = set()
+
+    def find(self, name: str) -> Held:
+        """What a name stands for; None for the empty name, which leaves an input out."""
+        if not name:
+            return None
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.held:
+                return scope.held[name]
+            scope = scope.outer
+        raise GraphError(
+            "AR417", name, "a name that nothing before it makes", "nodes in order, without cycles"
+        )
+
+    def lost(self, name: str) -> bool:
+        """Whether what should make `name` has failed."""
+        return name in self.failed or (self.outer is not None and self.outer.lost(name))
+
+
+@dataclass(slots=True)
+class Walk:
+    """A model on its way into a network; `failures`: the problems so far.
+
+    opsets: the version of each domain; functions: those of the model; made: what each named node made;
+    stack: the functions that are being walked.
+    """
+
+    network: INetworkDefinition
+    reader: Reader
+    opsets: Mapping[str, int]
+    functions: Mapping[Key, FunctionProto]
+    failures: list[Failure] = field(default_factory=list)
+    made: dict[str, list[Held]] = field(default_factory=dict)
+    stack: tuple[str, ...] = ()
+    named: set[ITensor] = field(default_factory=set)
+
+    def graph(self, graph: GraphProto, scope: Scope) -> None:
+        """All initializers and nodes of a graph; its inputs are in `scope` already."""
+        for tensor in graph.initializer:
+            if tensor.name not in scope.held:
+                self._try(scope, (tensor.name,), partial(self._initializer, tensor, scope))
+        for sparse in graph.sparse_initializer:
+            error = NotSupportedError("AR901", sparse.values.name, "sparse weights", "dense ones")
+            self._failed(scope, (sparse.values.name,), Failure(error, stack=self.stack))
+        self.nodes(graph.node, scope)
+
+    def _initializer(self, tensor: TensorProto, scope: Scope) -> None:
+        dtype = data_type(tensor.data_type, tensor.name)
+        scope.held[tensor.name] = self._constant(self.reader.array(tensor), dtype, tensor.name)
+
+    def _constant(self, array: Array, dtype: DataType, name: str) -> ITensor:
+        """Weights as a tensor of the network."""
+        return Layers(self.network, name or "constant").weights(to_weights(array, dtype), array.shape).it
+
+    def nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
+        """Nodes in the order of the model, each of which needs results of earlier ones alone."""
+        for index, node in enumerate(nodes):
+            if any(scope.lost(name) for name in node.input):
+                scope.failed.update(node.output)
+            else:
+                self._try(scope, node.output, partial(self.node, node, scope), index, node)
+
+    def _try(
+        self,
+        scope: Scope,
+        names: Sequence[str],
+        make: Callable[[], None],
+        index: int = -1,
+        node: NodeProto | None = None,
+    ) -> None:
+        try:
+            make()
+        except AnyrtError as error:
+            name, op = (node.name, node.op_type) if node is not None else (names[0], "")
+            self._failed(scope, names, Failure(error, index, name, op, self.stack))
+        except Told:
+            scope.failed.update(names)
+
+    def _failed(self, scope: Scope, names: Sequence[str], failure: Failure) -> None:
+        self.failures.append(failure)
+        scope.failed.update(names)
+
+    def node(self, proto: NodeProto, scope: Scope) -> None:
+        """One node: by its importer, or as the function that it is."""
+        held = [scope.find(name) for name in proto.input]
+        name = key(proto)
+        importer = None if name in self.functions else IMPORTERS.get(name)
+        if importer is None:
+            outputs = self._function(proto, name, held)
+        else:
+            bodies = {a.name: partial(self.body, a.g, scope) for a in proto.attribute if a.HasField("g")}
+            node = Node(self.network, proto, self.opsets.get(name[0], 1), held, bodies, self._array)
+            made = importer(node)
+            given: Sequence[Given] = [made] if isinstance(made, Tensor) else made
+            outputs = [_plain(x) for x in given]
+        self._keep(proto, outputs, scope)
+
+    def _array(self, attribute: AttributeProto) -> Array:
+        return self.reader.array(attribute.t)
+
+    def _keep(self, proto: NodeProto, outputs: Sequence[Held], scope: Scope) -> None:
+        for name, held in zip(proto.output, outputs, strict=False):
+            if not name:
+                continue
+            if isinstance(held, ITensor) and held not in self.named and not held.is_network_input:
+                self.named.add(held)
+                held.name = name
+            scope.held[name] = held
+        if not self.stack and proto.name:
+            self.made[proto.name] = list(outputs)
+
+    def _function(self, proto: NodeProto, name: Key, held: Sequence[Held]) -> list[Held]:
+        """The outputs of a node that is a function of others."""
+        function = self.functions.get(name) or function_of(proto, held, self.opsets.get(name[0], 1))
+        if function is None:
+            raise NotSupportedError("AR904", proto.name or proto.op_type, "::".join(filter(None, name)))
+        inner = Scope()
+        inner.held = dict(zip(function.input, (*held, *[None] * len(function.input)), strict=False))
+        with self._within(proto.name or proto.op_type):
+            opsets, self.opsets = self.opsets, {_domain(o.domain): o.version for o in function.opset_import}
+            try:
+                self.nodes([bound(n, proto, function) for n in function.node], inner)
+            finally:
+                self.opsets = opsets
+        return self._results(function.output, inner)
+
+    def body(self, graph: GraphProto, scope: Scope, given: Sequence[Given]) -> list[Given]:
+        """What a graph inside a node gives for these inputs; it may read everything around it."""
+        inner = Scope(scope)
+        inner.held = {v.name: _plain(x) for v, x in zip(graph.input, given, strict=False)}
+        with self._within(graph.name):
+            self.graph(graph, inner)
+        node = Node(self.network, NodeProto(name=graph.name), 1, (), {}, self._array)
+        return [node.wrapped(h) for h in self._results([v.name for v in graph.output], inner)]
+
+    def _results(self, names: Sequence[str], scope: Scope) -> list[Held]:
+        if any(scope.lost(name) for name in names):
+            raise Told
+        return [scope.find(name) for name in names]
+
+    @contextmanager
+    def _within(self, name: str) -> Iterator[None]:
+        if len(self.stack) >= DEEPEST:
+            raise GraphError("AR417", name, f"{DEEPEST} functions or graphs inside one another", "fewer")
+        self.stack += (name,)
+        try:
+            yield
+        finally:
+            self.stack = self.stack[:-1]
+
+
+def _plain(given: Given) -> Held:
+    if isinstance(given, list):
+        return [x.it for x in given]
+    return None if given is None else given.it
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain

@@ -1,0 +1,23 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from anyrt.onnx.node import Node, importer
+from anyrt.onnx.tensor import Tensor
+
+
+@importer("MatMul")
+def matmul(node: Node) -> Tensor:
+    """NumPy's matmul."""
+    return node.matmul(node.input(0), node.input(1))
+
+
+@importer("Gemm")
+def gemm(node: Node) -> Tensor:
+    """alpha · A · B + beta · C."""
+    y = node.matmul(node.input(0), node.input(1), bool(node.attr("transA", 0)), bool(node.attr("transB", 0)))
+    alpha, beta, c = node.attr("alpha", 1.0), node.attr("beta", 1.0), node.optional(2)
+    y = y if alpha == 1 else y * alpha
+    if c is None or beta == 0:
+        return y
+    return y + (c if beta == 1 else c * beta)

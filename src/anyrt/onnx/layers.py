@@ -1,0 +1,225 @@
+"""The layers that nodes are made of, as functions of tensors.
+
+layers = Layers(network, "node")
+y = layers.unary(UnaryOperation.EXP, x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from anyrt.api.layer import ILayer
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.tensor import ITensor
+from anyrt.api.weights import Weights
+from anyrt.core.dtype import numpy_dtype
+from anyrt.core.enums import (
+    DataType,
+    ElementWiseOperation,
+    MatrixOperation,
+    ReduceOperation,
+    SampleMode,
+    UnaryOperation,
+)
+from anyrt.ir.symbolic import known
+from anyrt.onnx.tensor import Tensor
+
+INT64 = DataType.INT64
+
+
+class Layers:
+    """Adds layers to `network`; `where`: what the names of new layers begin with, the node's name."""
+
+    def __init__(self, network: INetworkDefinition, where: str) -> None:
+        self.network = network
+        self.where = where
+        self._count = count()
+
+    def add(self, method: str, *operands: object, **attributes: object) -> ILayer:
+        """A new layer of `network.<method>(*operands)`, of which `attributes` are set."""
+        layer = getattr(self.network, method)(*map(_plain, operands))
+        for name, value in attributes.items():
+            setattr(layer, name, value)
+        self._name(layer)
+        assert isinstance(layer, ILayer), f"{method} gave {layer!r}"
+        return layer
+
+    def _name(self, layer: ILayer) -> None:
+        """Name it after its node, with a number where a node takes several."""
+        n = next(self._count)
+        layer.name = f"{self.where}.{n}" if n else self.where
+
+    def layer(self, method: str, *operands: object, **attributes: object) -> Tensor:
+        """The first output of a new layer."""
+        return self.tensor(self.add(method, *operands, **attributes).get_output(0))
+
+    def with_inputs(self, layer: ILayer, inputs: dict[int, Tensor | None]) -> Tensor:
+        """The first output of `layer` after these inputs of it are connected, None for those left out."""
+        for i, x in inputs.items():
+            if x is not None:
+                layer.set_input(i, x.it)
+        return self.tensor(layer.get_output(0))
+
+    def tensor(self, it: ITensor) -> Tensor:
+        """`it`, with arithmetic."""
+        return Tensor(self, it)
+
+    def outputs(self, layer: ILayer) -> list[Tensor]:
+        """All outputs of a layer."""
+        return [self.tensor(layer.get_output(i)) for i in range(layer.num_outputs)]
+
+    def constant(self, values: object, dtype: DataType | None = None) -> Tensor:
+        """A tensor of these numbers, of the array's own type where no other one is asked for."""
+        array = np.asarray(values)
+        if dtype is not None:
+            array = array.astype(numpy_dtype(dtype))
+        return self.weights(Weights(np.ascontiguousarray(array)), array.shape)
+
+    def weights(self, weights: Weights, shape: Sequence[int]) -> Tensor:
+        """A tensor of weights."""
+        return self.layer("add_constant", tuple(shape), weights)
+
+    def like(self, value: float, x: Tensor) -> Tensor:
+        """One number of the type of `x`, which broadcasts with it."""
+        return self.constant(np.full((1,) * x.rank, value), x.dtype)
+
+    def ints(self, x: Tensor) -> tuple[int, ...] | None:
+        """The elements of an integer tensor, where they are known now."""
+        found = known(x.it._network._expansion.value(x.it))
+        if found is None or not all(isinstance(e, int) for e in found.reshape(-1).tolist()):
+            return None
+        return tuple(found.reshape(-1).tolist())
+
+    def aligned(self, *tensors: Tensor) -> list[Tensor]:
+        """The tensors with axes of size 1 in front, so that all have as many."""
+        rank = max(x.rank for x in tensors)
+        return [self.unsqueeze(x, range(rank - x.rank)) for x in tensors]
+
+    def unary(self, op: UnaryOperation, x: Tensor) -> Tensor:
+        """A function of each element."""
+        return self.layer("add_unary", x, op)
+
+    def binary(self, op: ElementWiseOperation, a: Tensor, b: Tensor) -> Tensor:
+        """A function of each two elements, with axes aligned as in NumPy."""
+        return self.layer("add_elementwise", *self.aligned(a, b), op)
+
+    def where_(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """`a` where the condition holds, else `b`."""
+        return self.layer("add_select", *self.aligned(condition, a, b))
+
+    def cast(self, x: Tensor, dtype: DataType) -> Tensor:
+        """`x` in another type."""
+        return x if x.dtype is dtype else self.layer("add_cast", x, dtype)
+
+    def shape(self, x: Tensor) -> Tensor:
+        """The sizes: int64 of shape (rank,)."""
+        return self.layer("add_shape", x)
+
+    def size(self, x: Tensor, axis: int) -> Tensor:
+        """The size of one axis: int64 of shape (1,)."""
+        axis %= x.rank
+        if x.sizes[axis] >= 0:
+            return self.constant([x.sizes[axis]], INT64)
+        return self.slice(self.shape(x), [axis], [1])
+
+    def dims(self, sizes: Sequence[int | Tensor] | Tensor) -> Tensor | tuple[int, ...]:
+        """Sizes as numbers where all are known, else as one int64 tensor."""
+        if isinstance(sizes, Tensor):
+            found = self.ints(sizes)
+            return self.cast(sizes, INT64) if found is None else found
+        if all(isinstance(s, int) for s in sizes):
+            return tuple(s for s in sizes if isinstance(s, int))
+        parts = [self.constant([s], INT64) if isinstance(s, int) else _row(s.cast(INT64)) for s in sizes]
+        return self.dims(self.concat(parts, 0))
+
+    def reshape(self, x: Tensor, sizes: Sequence[int | Tensor] | Tensor, zero_copies: bool = False) -> Tensor:
+        """`x` in another shape; -1 once for what is left over; 0 for the size at its place where asked."""
+        dims = self.dims(sizes)
+        layer = self.add("add_shuffle", x, zero_is_placeholder=zero_copies)
+        if isinstance(dims, tuple):
+            layer.reshape_dims = dims
+            return self.tensor(layer.get_output(0))
+        return self.with_inputs(layer, {1: dims})
+
+    def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """The axes in another order."""
+        return self.layer("add_shuffle", x, first_transpose=tuple(order))
+
+    def squeeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """Without these axes of size 1."""
+        return self.layer("add_squeeze", x, self.constant(list(axes), INT64)) if len(axes) else x
+
+    def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """With axes of size 1 at these places of the result."""
+        return self.layer("add_unsqueeze", x, self.constant(list(axes), INT64)) if len(axes) else x
+
+    def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        """The tensors one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return self.layer("add_concatenation", [p.it for p in parts], axis=axis)
+
+    def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        """The slices of `x` at positions that are data."""
+        return self.layer("add_gather", x, indices, axis)
+
+    def slice(
+        self,
+        x: Tensor,
+        start: Sequence[int | Tensor] | Tensor,
+        size: Sequence[int | Tensor] | Tensor,
+        step: Sequence[int | Tensor] | Tensor | None = None,
+        mode: SampleMode = SampleMode.STRICT_BOUNDS,
+    ) -> Tensor:
+        """A window, an entry for each axis."""
+        rank = x.rank
+        given = [self.dims(v) for v in (start, size, [1] * rank if step is None else step)]
+        ready = [v if isinstance(v, tuple) else (0,) * rank for v in given]
+        layer = self.add("add_slice", x, *ready, mode=mode)
+        return self.with_inputs(layer, {i + 1: v for i, v in enumerate(given) if isinstance(v, Tensor)})
+
+    def expand(self, x: Tensor, sizes: Tensor | Sequence[int | Tensor]) -> Tensor:
+        """`x` repeated along axes of size 1, to sizes that have no fewer axes."""
+        dims = self.dims(sizes)
+        rank = len(dims) if isinstance(dims, tuple) else dims.sizes[0]
+        x = self.unsqueeze(x, range(rank - x.rank))
+        steps = self.shape(x).maximum(1).minimum(2) - 1  # 0 repeats an axis of size 1
+        step = self.ints(steps)
+        return self.slice(x, [0] * rank, dims, steps if step is None else step)
+
+    def full(self, sizes: Tensor | Sequence[int | Tensor], value: Tensor) -> Tensor:
+        """One number, a tensor of one element, in each place."""
+        return self.expand(value.reshape(()), sizes)
+
+    def reduce(self, op: ReduceOperation, x: Tensor, axes: Sequence[int], keep: bool = True) -> Tensor:
+        """A fold over axes; `x` itself over none."""
+        mask = sum(1 << a % x.rank for a in set(axes))
+        return self.layer("add_reduce", x, op, mask, keep) if mask else x
+
+    def matmul(self, a: Tensor, b: Tensor, turn_a: bool = False, turn_b: bool = False) -> Tensor:
+        """Products of matrices, with batches in front; a tensor of one axis is a vector."""
+        ops = [_matrix(x, turn) for x, turn in ((a, turn_a), (b, turn_b))]
+        rank = max(a.rank, b.rank)
+        if min(a.rank, b.rank) > 1:
+            a, b = self.aligned(a, b)
+        elif rank > 2:  # batches of one side; a vector has none of its own
+            a, b = (self.unsqueeze(x, range(rank - 1 - x.rank)) if x.rank < 2 < rank else x for x in (a, b))
+        return self.layer("add_matrix_multiply", a, ops[0], b, ops[1])
+
+
+def _plain(x: object) -> object:
+    return x.it if isinstance(x, Tensor) else x
+
+
+def _row(x: Tensor) -> Tensor:
+    """A tensor of one element as (1,)."""
+    return x if x.rank == 1 else x.reshape((1,))
+
+
+def _matrix(x: Tensor, turn: bool) -> MatrixOperation:
+    if x.rank == 1:
+        return MatrixOperation.VECTOR
+    return MatrixOperation.TRANSPOSE if turn else MatrixOperation.NONE

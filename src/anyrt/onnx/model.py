@@ -1,0 +1,126 @@
+"""A model in memory: its message, and where its weights are read.
+
+model = read(memoryview(data), folder=Path("models"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, defs
+
+from anyrt.core.enums import DataType
+from anyrt.core.errors import GraphError, NotSupportedError
+from anyrt.onnx.functions import Key, is_function, key
+from anyrt.onnx.node import IMPORTERS
+from anyrt.onnx.weights import Reader, data_type
+from anyrt.onnx.wire import damaged, without_weights
+
+FIRST = 7  # the opset from which on operators broadcast as they do now
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A message, a reader of its weights, and what its operators mean."""
+
+    proto: ModelProto
+    reader: Reader
+    opsets: dict[str, int]
+    functions: dict[Key, FunctionProto]
+
+    def inputs(self) -> list[ValueInfoProto]:
+        """The inputs that no initializer gives a value to."""
+        given = {t.name for t in self.proto.graph.initializer}
+        return [v for v in self.proto.graph.input if v.name not in given]
+
+    def unknown(self) -> list[tuple[int, NodeProto]]:
+        """Nodes whose operator nothing describes, each with the index of the graph's node around it."""
+        found = []
+        for index, node in enumerate(self.proto.graph.node):
+            found += [(index, n) for n in _all(node) if not self._describes(n, self.opsets)]
+        for function in self.functions.values():
+            opsets = versions(function.opset_import)
+            found += [(-1, n) for f in function.node for n in _all(f) if not self._describes(n, opsets)]
+        return found
+
+    def _describes(self, node: NodeProto, opsets: dict[str, int]) -> bool:
+        name = key(node)
+        return name in self.functions or name in IMPORTERS or is_function(name, opsets.get(name[0], 1))
+
+
+def _all(node: NodeProto) -> Iterator[NodeProto]:
+    """A node, and all in the graphs inside it."""
+    yield node
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _all(inner)
+
+
+def read(data: memoryview, folder: Path | None) -> Model:
+    """The model that these bytes are; raises GraphError AR416 or AR417, NotSupportedError AR901."""
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(without_weights(data))
+    except DecodeError as error:
+        raise damaged(str(error)) from None
+    if not proto.HasField("graph"):
+        raise damaged("no graph")
+    opsets = versions(proto.opset_import)
+    _check_versions(opsets)
+    _check_names(proto.graph)
+    functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in proto.functions}
+    return Model(proto, Reader(folder, data), opsets, functions)
+
+
+def versions(imports: Sequence[object]) -> dict[str, int]:
+    """The version of the operators of each domain."""
+    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}  # type: ignore[attr-defined]  # OperatorSetIdProto
+
+
+def _check_versions(opsets: dict[str, int]) -> None:
+    newest = defs.onnx_opset_version()
+    version = opsets.get("", newest)
+    if not FIRST <= version <= newest:
+        got, wanted = f"opset {version}", f"{FIRST} to {newest}"
+        do = "convert the model: onnx.version_converter.convert_version(model, 17)"
+        raise NotSupportedError("AR901", "the model", got, wanted, do)
+
+
+def _check_names(graph: GraphProto) -> None:
+    """Every name is made once."""
+    seen: set[str] = set()
+    for name in [*(v.name for v in graph.input), *(n for node in graph.node for n in node.output if n)]:
+        if name in seen:
+            raise GraphError("AR417", name, "a name that is made twice", "each name once")
+        seen.add(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What an input is said to be; sizes: −1 for open ones; names: of open sizes, by axis."""
+
+    dtype: DataType
+    sizes: tuple[int, ...]
+    names: dict[int, str]
+
+
+def signature(name: str, kind: TypeProto) -> Signature:
+    """The type of an input of a graph."""
+    if not kind.HasField("tensor_type"):
+        got = kind.WhichOneof("value") or "no type"
+        do = "give its tensors as inputs of their own"
+        raise NotSupportedError("AR901", name, got.removesuffix("_type"), "a tensor", do)
+    tensor = kind.tensor_type
+    dtype = data_type(tensor.elem_type, name)
+    if not tensor.HasField("shape"):
+        do = "export the model with the ranks of its inputs"
+        raise NotSupportedError("AR901", name, "an input of unknown rank", "a shape", do)
+    dims = tensor.shape.dim
+    sizes = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
+    if any(d.HasField("dim_value") and d.dim_value < 0 for d in dims):
+        sizes = tuple(max(s, -1) for s in sizes)  # exporters write −1 for open sizes, too
+    return Signature(dtype, sizes, {i: d.dim_param for i, d in enumerate(dims) if d.dim_param})

@@ -1,0 +1,181 @@
+"""A node of a model while it becomes layers: what importers are given.
+
+@importer("Mish")
+def mish(node: Node) -> Tensor:
+    x = node.input(0)
+    return x * node.layer("add_activation", node.layer("add_activation", x, SOFTPLUS), TANH)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from onnx import AttributeProto, NodeProto, helper
+
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.tensor import ITensor
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
+from anyrt.onnx.layers import Layers
+from anyrt.onnx.tensor import Tensor
+from anyrt.onnx.weights import data_type
+from anyrt.ops._record import Array
+
+A = TypeVar("A", int, float, str, bytes, tuple[int, ...], tuple[float, ...], tuple[str, ...])
+# What a name of a model stands for: a tensor, a sequence of them, or an optional without a value.
+Held: TypeAlias = ITensor | list[ITensor] | None
+Given: TypeAlias = Tensor | list[Tensor] | None
+Body: TypeAlias = Callable[[Sequence[Given]], list[Given]]
+
+
+class Node(Layers):
+    """One node: its operator, attributes and inputs, and the layers that it may be made of.
+
+    version: of the operator set of its domain; outputs: how many of them the model has names for;
+    bodies: graphs among its attributes, to be described in the network for given inputs.
+    """
+
+    def __init__(
+        self,
+        network: INetworkDefinition,
+        proto: NodeProto,
+        version: int,
+        held: Sequence[Held],
+        bodies: Mapping[str, Body],
+        arrays: Callable[[AttributeProto], Array],
+    ) -> None:
+        Layers.__init__(self, network, proto.name or (proto.output[0] if proto.output else proto.op_type))
+        self.proto = proto
+        self.op = proto.op_type
+        self.version = version
+        self.given = [self.wrapped(h) for h in held]
+        self.bodies = bodies
+        self._arrays = arrays
+        self._attributes = {a.name: a for a in proto.attribute}
+        self.outputs_named = tuple(proto.output)
+
+    def wrapped(self, held: Held) -> Given:
+        """What a name stands for, with arithmetic."""
+        if isinstance(held, list):
+            return [self.tensor(h) for h in held]
+        return None if held is None else self.tensor(held)
+
+    @property
+    def inputs(self) -> list[Tensor | None]:
+        """The inputs, None for those left out."""
+        return [self.optional(i) for i in range(len(self.given))]
+
+    def present(self) -> list[Tensor]:
+        """The inputs that are there."""
+        return [x for x in self.inputs if x is not None]
+
+    def input(self, i: int) -> Tensor:
+        """Input `i`; raises GraphError AR417 where it is left out."""
+        found = self.optional(i)
+        if found is None:
+            raise GraphError("AR417", self.where, f"no input {i}", f"an input {i} of {self.op}")
+        return found
+
+    def optional(self, i: int) -> Tensor | None:
+        """Input `i`, None where it is left out."""
+        found = self.given[i] if i < len(self.given) else None
+        if isinstance(found, list):
+            raise GraphError("AR417", self.where, f"a sequence for input {i}", f"a tensor for {self.op}")
+        return found
+
+    def sequence(self, i: int) -> list[Tensor]:
+        """Input `i`, a sequence of tensors."""
+        found = self.given[i] if i < len(self.given) else None
+        if not isinstance(found, list):
+            raise GraphError("AR417", self.where, f"no sequence for input {i}", f"a sequence for {self.op}")
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether the model gives the attribute."""
+        return name in self._attributes
+
+    def attr(self, name: str, default: A) -> A:
+        """An attribute of the default's type; text is decoded."""
+        if name not in self._attributes:
+            return default
+        value = helper.get_attribute_value(self._attributes[name])
+        value = _like(value, default)
+        if not isinstance(value, type(default)):
+            got = f"attribute {name} = {value!r}"
+            raise ArgumentError("AR304", self.where, got, f"a {type(default).__name__}")
+        return value
+
+    def required(self, name: str, example: A) -> A:
+        """An attribute that must be there, of the example's type."""
+        if not self.has(name):
+            raise GraphError("AR417", self.where, f"no attribute {name}", f"an attribute {name} of {self.op}")
+        return self.attr(name, example)
+
+    def array(self, name: str) -> Array:
+        """An attribute that is a tensor."""
+        if not self.has(name):
+            raise GraphError("AR417", self.where, f"no attribute {name}", f"an attribute {name} of {self.op}")
+        return self._arrays(self._attributes[name])
+
+    def dtype(self, name: str, default: DataType) -> DataType:
+        """An attribute that is the number of an element type."""
+        number = self.attr(name, 0)
+        return data_type(number, self.where) if number else default
+
+    def axis(self, x: Tensor, name: str = "axis", default: int = 0) -> int:
+        """An attribute that is an axis of `x`, from 0 on."""
+        axis = self.attr(name, default)
+        if not -x.rank <= axis < max(x.rank, 1):
+            got = f"{name} {axis} for {x.rank} axes"
+            raise ArgumentError("AR304", self.where, got, f"{-x.rank} to {x.rank - 1}")
+        return axis % max(x.rank, 1)
+
+    def axes(self, i: int, name: str = "axes") -> tuple[int, ...] | None:
+        """Axes that are an attribute, or input `i` where later versions have it; None where neither is given.
+
+        Raises NotSupportedError for ones that runs alone know."""
+        x = self.optional(i)
+        if x is None:
+            return self.attr(name, ()) if self.has(name) else None
+        found = self.ints(x)
+        if found is None:
+            do = "make them constants of the model"
+            raise NotSupportedError("AR901", self.where, f"{name} that a run decides", "known ones", do)
+        return found
+
+    def unsupported(self, got: str, do: str = "") -> NotSupportedError:
+        """The error for a form of the operator that is not here."""
+        wanted = f"a form of {self.op} that is here"
+        return NotSupportedError("AR901", self.where, got, wanted, do or "compute it outside of the model")
+
+
+def _like(value: object, default: object) -> object:
+    """An attribute's value with text decoded, lists as tuples, and a float where that is the default."""
+    if isinstance(default, tuple) and isinstance(value, list | tuple):
+        return tuple(_decoded(v) for v in value)
+    if isinstance(default, float) and isinstance(value, int):
+        return float(value)
+    return value if isinstance(default, bytes) else _decoded(value)
+
+
+def _decoded(value: object) -> object:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+# What an importer gives: its outputs in order, None for those that nothing asks for.
+Outputs: TypeAlias = Tensor | Sequence[Given]
+Importer: TypeAlias = Callable[[Node], Outputs]
+IMPORTERS: dict[tuple[str, str], Importer] = {}
+
+
+def importer(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
+    """What describes nodes of these operators."""
+
+    def keep(function: Importer) -> Importer:
+        for name in names:
+            assert (domain, name) not in IMPORTERS, f"a second importer of {domain}::{name}"
+            IMPORTERS[domain, name] = function
+        return function
+
+    return keep

@@ -1,0 +1,284 @@
+"""The ONNX parser: fills a network with the layers of a model.
+
+parser = trt.OnnxParser(network, logger)
+if not parser.parse_from_file("model.onnx"):
+    for i in range(parser.num_errors):
+        print(parser.get_error(i))
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from anyrt.api.builder import Builder
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.edge import Channel, Reporting, integer, nothing, quiet, wrong_type
+from anyrt.api.flagbits import check_bits
+from anyrt.api.fold import fold
+from anyrt.api.interfaces import ILogger
+from anyrt.api.managed import Managed
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.tensor import ITensor
+from anyrt.core.dtype import numpy_dtype, storage_bytes
+from anyrt.core.enums import Severity
+from anyrt.core.enums_more import OnnxParserFlag
+from anyrt.core.errors import AnyrtError, ArgumentError, GraphError
+from anyrt.onnx import importers
+from anyrt.onnx.describe import describe
+from anyrt.onnx.errors import ParserError
+from anyrt.onnx.graph import Failure
+from anyrt.onnx.model import Model, read
+from anyrt.onnx.node import IMPORTERS, Held
+from anyrt.onnx.subgraphs import split
+from anyrt.onnx.weights import data_type, mapped
+from anyrt.ops._record import Array
+
+VERSION = 101600  # major * 10000 + minor * 100 + patch
+
+
+@fold
+class OnnxParser(Reporting, Managed):
+    """Reads ONNX models into a network.
+
+    parser = trt.OnnxParser(network, logger)
+    parser.parse_from_file("model.onnx")
+    """
+
+    __slots__ = ("_errors", "_flags", "_given", "_made", "_model", "_network", "_parts", "_path")
+
+    def __init__(self, network: INetworkDefinition, logger: ILogger) -> None:
+        if not isinstance(network, INetworkDefinition):
+            raise wrong_type("OnnxParser: network", network, "an INetworkDefinition")
+        if not isinstance(logger, ILogger):
+            raise wrong_type(
+                "OnnxParser: logger", logger, "an ILogger", "write OnnxParser(network, trt.Logger())"
+            )
+        self._network = network
+        self._channel = Channel(logger, network._channel)
+        self._errors: list[ParserError] = []
+        self._flags = 1 << OnnxParserFlag.NATIVE_INSTANCENORM
+        self._path = ""
+        self._model: Model | None = None
+        self._made: dict[str, list[Held]] = {}
+        self._given: dict[str, Array] = {}
+        self._parts: list[tuple[list[int], bool]] = []
+
+    def parse(self, model: object, path: str | None = None) -> bool:
+        """Read a model from bytes; `path`: of its file, in whose folder its other files lie.
+
+        Answers False where there is a problem; `get_error` then tells all of them, one an operator that is
+        not here."""
+        return self._tried(lambda: self._load(_bytes(model), path) and self._describe(self._network))
+
+    def parse_with_weight_descriptors(self, model: object) -> bool:
+        """`parse`, as TensorRT 8 called it for models whose weights lie elsewhere."""
+        return self.parse(model)
+
+    def parse_from_file(self, model: str) -> bool:
+        """Read a model from its file, whose weights are mapped, not copied."""
+        return self._tried(lambda: self._open(model) and self._describe(self._network))
+
+    def supports_model(
+        self, model: object, path: str | None = None
+    ) -> tuple[bool, list[tuple[list[int], bool]]]:
+        """Whether everything in a model is supported, and its nodes in parts that are, or are not.
+
+        The network of the parser stays as it is."""
+        good = self.supports_model_v2(model, path)
+        return good, [(list(nodes), flag) for nodes, flag in self._parts]
+
+    def supports_model_v2(self, model: object, path: str | None = None) -> bool:
+        """Whether everything in a model is supported; `get_subgraph_nodes` tells its parts."""
+
+        def judge() -> bool:
+            self._load(_bytes(model), path)
+            spare = Builder(self._channel.logger).create_network(self._network.flags)
+            good = self._describe(spare)
+            assert self._model is not None, "a model was loaded"
+            self._parts = split(self._model, [e._failure for e in self._errors])
+            return good
+
+        return self._tried(judge)
+
+    @property
+    def num_subgraphs(self) -> int:
+        """How many parts the model of `supports_model_v2` has."""
+        return len(self._parts)
+
+    def is_subgraph_supported(self, index: int) -> bool:
+        """Whether a part of the model of `supports_model_v2` is supported."""
+        return self._part(index)[1]
+
+    def get_subgraph_nodes(self, index: int) -> list[int]:
+        """The indices of the nodes of a part."""
+        return list(self._part(index)[0])
+
+    def _part(self, index: int) -> tuple[list[int], bool]:
+        if not 0 <= integer(index, "OnnxParser: index") < len(self._parts):
+            return [], False
+        return self._parts[index]
+
+    def supports_operator(self, op_name: str) -> bool:
+        """Whether an operator of ONNX's own domain is described here; which of its forms, a model tells."""
+        importers.load()
+        return ("", op_name) in IMPORTERS
+
+    @property
+    def num_errors(self) -> int:
+        """How many problems there were since `clear_errors`."""
+        return len(self._errors)
+
+    def get_error(self, index: int) -> ParserError:
+        """Problem `index`; None out of range."""
+        return self._errors[index] if 0 <= integer(index, "get_error") < len(self._errors) else nothing()
+
+    def clear_errors(self) -> None:
+        """Forget the problems."""
+        self._errors.clear()
+
+    @property
+    def flags(self) -> int:
+        """The switches as a bit mask; kept: nothing here depends on them."""
+        return self._flags
+
+    @flags.setter
+    def flags(self, flags: int) -> None:
+        check_bits("OnnxParser.flags", integer(flags, "OnnxParser.flags"), OnnxParserFlag)
+        self._flags = flags
+
+    def set_flag(self, flag: OnnxParserFlag) -> None:
+        """Set one switch."""
+        self._flags |= 1 << _flag(flag)
+
+    def clear_flag(self, flag: OnnxParserFlag) -> None:
+        """Clear one switch."""
+        self._flags &= ~(1 << _flag(flag))
+
+    def get_flag(self, flag: OnnxParserFlag) -> bool:
+        """Whether a switch is set."""
+        return bool(self._flags >> _flag(flag) & 1)
+
+    @quiet(None)
+    def get_layer_output_tensor(self, name: str, i: int) -> ITensor:
+        """Output `i` of the node called `name`, after parsing.
+
+        Refused: AR417, no such node or output."""
+        made = self._made.get(name, [])
+        held = made[i] if 0 <= integer(i, "get_layer_output_tensor") < len(made) else None
+        if not isinstance(held, ITensor):
+            raise GraphError(
+                "AR417", f"get_layer_output_tensor({name!r}, {i})", "no such output", "one of a node"
+            )
+        return held
+
+    def get_used_vc_plugin_libraries(self) -> list[str]:
+        """Libraries of plug-ins that a version-compatible plan needs: none."""
+        return []
+
+    def set_builder_config(self, builder_config: IBuilderConfig) -> bool:
+        """Kept: the configuration that the network will be built with."""
+        return isinstance(builder_config, IBuilderConfig)
+
+    def load_model_proto(self, model: object, path: str | None = None) -> bool:
+        """Read a model whose weights `load_initializer` gives, before `parse_model_proto`."""
+        return self._tried(lambda: self._load(_bytes(model), path))
+
+    @quiet(False)
+    def load_initializer(self, name: str, data: int, size: int) -> bool:
+        """Give an initializer of the loaded model its elements: `size` bytes at an address, which are kept
+        alive by the caller until the engine is built.
+
+        Refused: AR417, no such initializer, or one of another size."""
+        tensors = () if self._model is None else self._model.proto.graph.initializer
+        for tensor in tensors:
+            if tensor.name == name:
+                dtype, count = data_type(tensor.data_type, name), int(np.prod(tensor.dims, dtype=object))
+                if storage_bytes(dtype, count) != size:
+                    wanted = f"{storage_bytes(dtype, count)} for {dtype} of sizes {tuple(tensor.dims)}"
+                    raise GraphError("AR417", name, f"{size} bytes", wanted)
+                held = memoryview((ctypes.c_byte * size).from_address(data))
+                self._given[name] = np.frombuffer(held, numpy_dtype(dtype)).reshape(tuple(tensor.dims))
+                return True
+        do = "load_model_proto(model) before"
+        raise GraphError(
+            "AR417", f"load_initializer({name!r})", "no such initializer", "one of the model", do
+        )
+
+    def parse_model_proto(self) -> bool:
+        """Describe the loaded model, with the initializers that were given."""
+
+        def go() -> bool:
+            if self._model is None:
+                raise ArgumentError("AR304", "parse_model_proto", "no model", "load_model_proto before")
+            self._model.reader.given.update(self._given)
+            return self._describe(self._network)
+
+        return self._tried(go)
+
+    def _open(self, path: str) -> bool:
+        try:
+            found = Path(os.fspath(path))
+            self._path = str(found)
+            self._model = read(mapped(found), found.absolute().parent)
+        except OSError as error:
+            do = "check the path"
+            raise GraphError(
+                "AR416", str(path), error.strerror or str(error), "a file that can be read", do
+            ) from None
+        return True
+
+    def _load(self, data: memoryview, path: str | None) -> bool:
+        self._path = path or ""
+        self._model = read(data, Path(path).absolute().parent if path else None)
+        return True
+
+    def _describe(self, network: INetworkDefinition) -> bool:
+        assert self._model is not None, "a model was loaded"
+        walk = describe(self._model, network)
+        self._made = walk.made
+        for failure in walk.failures:
+            self._tell(failure)
+        return not walk.failures
+
+    def _tried(self, do: Callable[[], bool]) -> bool:
+        """What `do` answers; False after telling what it raises."""
+        self._errors.clear()
+        try:
+            return do()
+        except AnyrtError as error:
+            self._tell(Failure(error))
+        except MemoryError:
+            self._tell(Failure(GraphError("AR417", "the model", "sizes beyond memory", "a model that fits")))
+        return False
+
+    def _tell(self, failure: Failure) -> None:
+        self._errors.append(ParserError(failure, self._path))
+        self._channel.log(Severity.ERROR, str(self._errors[-1]))
+
+
+def get_nv_onnx_parser_version() -> int:
+    """The version of the parser: major * 10000 + minor * 100 + patch."""
+    return VERSION
+
+
+def _flag(flag: OnnxParserFlag) -> int:
+    if not isinstance(flag, OnnxParserFlag):
+        raise wrong_type("OnnxParser: flag", flag, OnnxParserFlag)
+    return int(flag)
+
+
+def _bytes(model: object) -> memoryview:
+    """The bytes of a model: of bytes, or of anything with a buffer."""
+    if isinstance(model, str):
+        raise wrong_type("parse: model", model, "bytes", "parse_from_file(path) reads a file")
+    if hasattr(model, "SerializeToString"):
+        raise wrong_type("parse: model", model, "bytes", "write model.SerializeToString()")
+    try:
+        return memoryview(model).cast("B")  # type: ignore[arg-type]  # what has no buffer raises, as wanted
+    except TypeError:
+        raise wrong_type("parse: model", model, "bytes") from None

@@ -1,0 +1,87 @@
+"""A model from its file to its numbers, in one line.
+
+>>> session = load("model.onnx")                                                          # doctest: +SKIP
+>>> session.run({"x": np.zeros((1, 3, 224, 224), np.float32)})["y"]                       # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from anyrt.api.builder import Builder
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.host_memory import IHostMemory
+from anyrt.api.interfaces import Logger
+from anyrt.api.runtime import Runtime
+from anyrt.core.enums import DataType, Severity, TensorIOMode
+from anyrt.core.flags import strict
+from anyrt.onnx.parser import OnnxParser
+from anyrt.ops._record import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output; shape: −1 for sizes that a run decides."""
+
+    name: str
+    dtype: DataType
+    shape: tuple[int, ...]
+
+
+class Session:
+    """An engine that takes and gives arrays by name."""
+
+    def __init__(self, engine: ICudaEngine) -> None:
+        self.engine = engine
+        names = [engine.get_tensor_name(i) for i in range(engine.num_io_tensors)]
+        ports = {n: Port(n, engine.get_tensor_dtype(n), tuple(engine.get_tensor_shape(n))) for n in names}
+        reads = [n for n in names if engine.get_tensor_mode(n) is TensorIOMode.INPUT]
+        self.inputs = tuple(ports[n] for n in reads)
+        self.outputs = tuple(ports[n] for n in names if n not in reads)
+
+    def run(self, inputs: Mapping[str, object]) -> dict[str, Array]:
+        """All outputs for these inputs, as new arrays. Raises BindingError for what does not fit."""
+        return self.engine._engine.infer({name: np.asarray(x) for name, x in inputs.items()})
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(f"{p.name}: {p.dtype.name} {p.shape}" for p in side)
+                        for side in (self.inputs, self.outputs))  # fmt: skip
+        return f"<Session {takes} -> {gives}>"
+
+
+def load(path: str | os.PathLike[str]) -> Session:
+    """The model or plan in a file, ready to run. Raises GraphError or NotSupportedError with all problems of
+    a model, PlanError for a damaged plan."""
+    found = Path(os.fspath(path))
+    logger = Logger(Severity.ERROR)
+    with strict():
+        if found.suffix == ".onnx":
+            plan: IHostMemory | bytes = build(found, logger)
+        else:
+            plan = found.read_bytes()
+        return Session(Runtime(logger).deserialize_cuda_engine(plan))
+
+
+def build(model: Path | bytes, logger: Logger) -> IHostMemory:
+    """The plan of a model, from its file or its bytes; raises what `load` raises."""
+    builder = Builder(logger)
+    network = builder.create_network()
+    parser = OnnxParser(network, logger)
+    good = parser.parse(model) if isinstance(model, bytes) else parser.parse_from_file(str(model))
+    if not good:
+        raise refused(parser)
+    return builder.build_serialized_network(network, builder.create_builder_config())
+
+
+def refused(parser: OnnxParser) -> Exception:
+    """The first problem of a parser, which names the others."""
+    first = parser.get_error(0)._failure.error
+    rest = [str(parser.get_error(i)) for i in range(1, parser.num_errors)]
+    if rest:
+        first.add_note(f"and {len(rest)} more: " + "; ".join(rest))
+    return first

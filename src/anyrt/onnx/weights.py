@@ -1,0 +1,150 @@
+"""Weights of a model: arrays that lie in the file, in files beside it, or in the message itself.
+
+reader = Reader(Path("folder"), memoryview(model))
+array = reader.array(tensor)
+"""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from anyrt.api.weights import Weights
+from anyrt.core.dtype import numpy_dtype, storage_bytes
+from anyrt.core.enums import DataType
+from anyrt.core.errors import GraphError, NotSupportedError
+from anyrt.ops._record import Array
+
+D = DataType
+# ONNX's numbers of element types, in their order from 1 on; None: what no network holds.
+_TYPES: tuple[DataType | None, ...] = (
+    *(
+        D.FLOAT,
+        D.UINT8,
+        D.INT8,
+        D.UINT16,
+        D.INT16,
+        D.INT32,
+        D.INT64,
+        None,
+        D.BOOL,
+        D.HALF,
+        D.DOUBLE,
+        D.UINT32,
+    ),
+    *(D.UINT64, None, None, D.BF16, D.FP8, D.FP8E4M3FNUZ, D.FP8E5M2, D.FP8E5M2FNUZ, D.UINT4, D.INT4, D.FP4),
+    *(D.E8M0, D.UINT2, D.INT2),
+)
+NUMBERS: dict[DataType, int] = {t: i + 1 for i, t in enumerate(_TYPES) if t is not None}
+_NAMES = {8: "strings", 14: "complex64", 15: "complex128"}
+
+
+def data_type(number: int, where: str) -> DataType:
+    """The element type that ONNX numbers so."""
+    found = _TYPES[number - 1] if 0 < number <= len(_TYPES) else None
+    if found is None:
+        got = _NAMES.get(number, f"element type {number}")
+        raise NotSupportedError("AR901", where, got, "numbers or truth values", "compute that outside")
+    return found
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads tensors of a model whose bytes are `model` and whose other files lie in `folder`, None: nowhere.
+
+    given: arrays that the user gave in place of tensors of the model, by name.
+    """
+
+    folder: Path | None
+    model: memoryview
+    given: dict[str, Array] = field(default_factory=dict)
+    _files: dict[str, memoryview] = field(default_factory=dict)
+
+    def array(self, tensor: TensorProto) -> Array:
+        """The elements, shaped; read only where they lie in a file. Raises GraphError AR418 for data that is
+        not where the model says, AR417 for one of another length."""
+        if tensor.name and tensor.name in self.given:
+            return self.given[tensor.name]
+        where, dtype = f"initializer {tensor.name}", data_type(tensor.data_type, tensor.name)
+        shape = tuple(tensor.dims)
+        if any(d < 0 for d in shape):
+            raise GraphError("AR417", where, f"sizes {shape}", "sizes of 0 or more")
+        if tensor.data_location == TensorProto.EXTERNAL:
+            return self._outside(where, tensor, dtype, shape)
+        held = len(tensor.raw_data) if tensor.raw_data else None
+        if held is not None and held != storage_bytes(dtype, prod(shape)):
+            raise _length(where, held, dtype, shape)
+        try:
+            return np.asarray(numpy_helper.to_array(tensor)).astype(numpy_dtype(dtype), copy=False)
+        except (ValueError, TypeError) as error:
+            raise GraphError("AR417", where, str(error), f"{prod(shape)} elements") from None
+
+    def _outside(self, where: str, tensor: TensorProto, dtype: DataType, shape: tuple[int, ...]) -> Array:
+        told = {e.key: e.value for e in tensor.external_data}
+        try:
+            offset, length = int(told.get("offset", 0)), int(told.get("length", -1))
+        except ValueError:
+            raise GraphError("AR418", where, f"{told}", "an offset and a length in bytes") from None
+        needed = storage_bytes(dtype, prod(shape))
+        if length not in (-1, needed):
+            raise _length(where, length, dtype, shape)
+        data = self._file(where, told.get("location", ""))
+        if offset < 0 or offset + needed > len(data):
+            got, wanted = f"{len(data)} bytes", f"at least {offset + needed}"
+            raise GraphError("AR418", f"{where}: {told.get('location') or 'the model'}", got, wanted)
+        part = data[offset : offset + needed]
+        if dtype.itemsize < 1:  # elements that share bytes are unpacked, one in each byte
+            copy = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(part))
+            return np.asarray(numpy_helper.to_array(copy))
+        return np.frombuffer(part, numpy_dtype(dtype)).reshape(shape)
+
+    def _file(self, where: str, location: str) -> memoryview:
+        if not location:
+            return self.model
+        if location not in self._files:
+            self._files[location] = mapped(self._inside(where, location))
+        return self._files[location]
+
+    def _inside(self, where: str, location: str) -> Path:
+        """The file of a location: inside the model's folder, as far as its links are followed, or in the
+        folder `blobs` of the cache of models that the folder is a snapshot of."""
+        path = PurePosixPath(location)
+        plain = "\0" not in location and not PureWindowsPath(location).drive and "\\" not in location
+        if self.folder is None or path.is_absolute() or ".." in path.parts or not plain:
+            got, do = f"data in {location!r}", "give the path of the model, and keep data in its folder"
+            raise GraphError("AR418", where, got, "a file in the model's folder", do)
+        found, root = (self.folder / path).resolve(), self.folder.resolve()
+        if not any(found.is_relative_to(place) for place in (root, *_stores(root))):
+            got = f"{location!r}, a link out of the folder"
+            raise GraphError("AR418", where, got, "a file in the model's folder")
+        if not found.is_file():
+            raise GraphError("AR418", where, f"no file {location!r}", "a file in the model's folder")
+        return found
+
+
+def _stores(folder: Path) -> list[Path]:
+    """Where links of a model's folder may lead: of `cache/snapshots/version/…`, `cache/blobs`."""
+    return [up.parent / "blobs" for up in folder.parents if up.name == "snapshots"]
+
+
+def mapped(path: Path) -> memoryview:
+    """The bytes of a file, read when they are asked for."""
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+
+
+def to_weights(array: Array, dtype: DataType) -> Weights:
+    """What `add_constant` takes; an array that lies at no multiple of its elements' size is copied."""
+    ready = array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
+    return Weights(ready.astype(numpy_dtype(dtype), copy=False))
+
+
+def _length(where: str, got: int, dtype: DataType, shape: tuple[int, ...]) -> GraphError:
+    wanted = f"{storage_bytes(dtype, prod(shape))} for {dtype} of sizes {shape}"
+    return GraphError("AR417", where, f"{got} bytes", wanted)

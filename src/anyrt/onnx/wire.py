@@ -1,0 +1,120 @@
+"""The bytes of a model without its weights, so that these are read where they lie and never copied.
+
+A model is a message of Protocol Buffers. Its weights are fields of bytes, `TensorProto.raw_data`; a parser of
+messages copies all of them. Here each large one is taken out and replaced by what ONNX calls external data,
+with an empty location: an offset and a length in the file itself.
+
+Source: https://protobuf.dev/programming-guides/encoding and onnx.proto, fields by number.
+"""
+
+from __future__ import annotations
+
+from anyrt.core.errors import GraphError
+
+LARGE = 4096  # bytes; smaller weights are copied with the rest
+DEEPEST = 64  # messages inside one another; graphs in graphs are as deep as that in no real model
+RAW_DATA = 9
+# The fields of a message that may hold weights, and what message each of them is.
+INSIDE: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
+    "tensor": {},
+}
+# The lengths of fields of fixed size, by wire type.
+FIXED = {1: 8, 5: 4}
+
+
+def without_weights(model: memoryview) -> bytes:
+    """The bytes of the model in which large weights are external data of an empty location.
+
+    Raises GraphError AR416 for bytes that are no message."""
+    return b"".join(_stripped(model, 0, len(model), "model", 0))
+
+
+def _stripped(data: memoryview, at: int, end: int, kind: str, depth: int) -> list[bytes | memoryview]:
+    """The fields of a message between two offsets."""
+    if depth > DEEPEST:
+        raise damaged("graphs inside one another without end")
+    out: list[bytes | memoryview] = []
+    copied = at  # up to where bytes have been taken over
+    while at < end:
+        start = at
+        key, at = _varint(data, at, end)
+        field, wire = key >> 3, key & 7
+        at, size = _skip(data, at, end, wire)
+        begin = at - size
+        inner = INSIDE[kind].get(field)
+        if wire != 2 or size <= LARGE:
+            continue
+        if kind == "tensor" and field == RAW_DATA:
+            out += [data[copied:start], _external(begin, size)]
+        elif inner is not None:
+            parts = _stripped(data, begin, at, inner, depth + 1)
+            out += [data[copied:start], _field(field, parts), *parts]
+        else:
+            continue
+        copied = at
+    out.append(data[copied:end])
+    return out
+
+
+def _skip(data: memoryview, at: int, end: int, wire: int) -> tuple[int, int]:
+    """Where a field's value ends, and how many bytes its content has."""
+    if wire == 0:
+        return _varint(data, at, end)[1], 0
+    if wire == 2:
+        size, at = _varint(data, at, end)
+    elif wire in FIXED:
+        size = FIXED[wire]
+    else:
+        raise damaged(f"a field of wire type {wire}")
+    if size > end - at:
+        raise damaged("a field that is longer than the file")
+    return at + size, size
+
+
+def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= end:
+            raise damaged("bytes that end in the middle of a number")
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise damaged("a number of more than 64 bits")
+
+
+def _number(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _field(field: int, parts: list[bytes | memoryview]) -> bytes:
+    """The beginning of a field whose content follows."""
+    return _number(field << 3 | 2) + _number(sum(map(len, parts)))
+
+
+def _text(field: int, content: bytes) -> bytes:
+    return _number(field << 3 | 2) + _number(len(content)) + content
+
+
+def _external(offset: int, size: int) -> bytes:
+    """`external_data` (13) with entries of key (1) and value (2), and `data_location` (14) EXTERNAL."""
+    entries = {b"location": b"", b"offset": b"%d" % offset, b"length": b"%d" % size}
+    told = b"".join(_text(13, _text(1, key) + _text(2, value)) for key, value in entries.items())
+    return told + _number(14 << 3) + _number(1)
+
+
+def damaged(got: str) -> GraphError:
+    """The error for bytes that are no model."""
+    return GraphError("AR416", "", got, "an ONNX model", "check the file: onnx.checker.check_model(path)")

@@ -1,0 +1,199 @@
+"""Runs ONNX's backend tests through parser, plan, engine and context, and writes docs/onnx.md.
+
+python tools/onnx_report.py                    every test; docs/onnx.md
+python tools/onnx_report.py --only resize -v   those whose name holds it, with what is wrong
+python tools/onnx_report.py --op Resize -v     those that have the operator
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+LIMIT = 120  # seconds for a test
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A model, and what its outputs are for its inputs."""
+
+    name: str
+    kind: str
+    model: onnx.ModelProto
+    data: list[tuple[list[object], list[object]]]
+    rtol: float
+    atol: float
+
+    @property
+    def ops(self) -> list[str]:
+        return list(dict.fromkeys(n.op_type for n in self.model.graph.node))
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of a test: "pass", or why not."""
+
+    name: str
+    kind: str
+    ops: list[str]
+    opset: int
+    types: list[str]
+    anyrt: str = ""
+    ort: str = ""
+
+
+def tests() -> Iterator[Test]:
+    """All tests of the suite that come with the package."""
+    from onnx.backend.test.loader import load_model_tests
+
+    for kind in KINDS:
+        for case in load_model_tests(kind=kind):
+            if case.model is not None:
+                yield Test(case.name, kind, case.model, case.data_sets or [], case.rtol, case.atol)
+            elif case.model_dir and Path(case.model_dir, "model.onnx").exists():
+                model = onnx.load(Path(case.model_dir, "model.onnx"))
+                data = [_folder(model, p) for p in sorted(Path(case.model_dir).glob("test_data_set_*"))]
+                yield Test(case.name, kind, model, data, case.rtol, case.atol)
+
+
+def _folder(model: onnx.ModelProto, folder: Path) -> tuple[list[object], list[object]]:
+    def read(stem: str, values: object) -> list[object]:
+        out = []
+        for i, value in enumerate(values):
+            path = folder / f"{stem}_{i}.pb"
+            if not path.exists():
+                break
+            proto = onnx.SequenceProto() if value.type.HasField("sequence_type") else onnx.TensorProto()
+            proto.ParseFromString(path.read_bytes())
+            out.append(
+                numpy_helper.to_list(proto)
+                if isinstance(proto, onnx.SequenceProto)
+                else numpy_helper.to_array(proto)
+            )
+        return out
+
+    return read("input", model.graph.input), read("output", model.graph.output)
+
+
+def wrong(got: object, wanted: object, rtol: float, atol: float) -> str:
+    """How an output differs from what is wanted; "" where it does not."""
+    if not isinstance(wanted, np.ndarray | np.generic) or not isinstance(got, np.ndarray):
+        return f"a {type(got).__name__} for a {type(wanted).__name__}"
+    if got.dtype != wanted.dtype:
+        return f"type {got.dtype} for {wanted.dtype}"
+    if got.shape != wanted.shape:
+        return f"shape {got.shape} for {wanted.shape}"
+    if got.dtype.kind in "biu":
+        return "" if np.array_equal(got, wanted) else f"other integers: {_few(got)} for {_few(wanted)}"
+    a, b = got.astype(np.float64), np.asarray(wanted).astype(np.float64)
+    if np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True):
+        return ""
+    with np.errstate(all="ignore"):
+        return f"largest difference {np.nanmax(np.abs(a - b)):.3g}: {_few(a)} for {_few(b)}"
+
+
+def _few(x: np.ndarray) -> str:
+    return np.array2string(x.reshape(-1)[:6], precision=4)
+
+
+def tried(run: object, test: Test) -> str:
+    """ "pass", or why not."""
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError(f"more than {LIMIT} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT)
+    try:
+        for inputs, outputs in test.data:
+            got = run(test.model, list(inputs))
+            if len(got) != len(outputs):
+                return f"{len(got)} outputs for {len(outputs)}"
+            for name, g, w in zip((o.name for o in test.model.graph.output), got, outputs, strict=True):
+                if told := wrong(g, w, test.rtol, test.atol):
+                    return f"{name}: {told}"
+    except Exception as error:  # a test that fails in any way is a line of the report
+        if os.environ.get("TRACE"):
+            traceback.print_exc()
+        return f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    finally:
+        signal.alarm(0)
+    return "pass" if test.data else "no data"
+
+
+def anyrt_run(model: onnx.ModelProto, inputs: list[object]) -> list[object]:
+    from anyrt.onnx.backend import prepare
+
+    return list(prepare(model).run(inputs))
+
+
+def ort_run(model: onnx.ModelProto, inputs: list[object]) -> list[object]:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    feed = dict(zip((i.name for i in session.get_inputs()), inputs, strict=False))
+    return session.run(None, feed)
+
+
+def judged(test: Test, ort: bool) -> Result:
+    """The test's line of the report."""
+    opset = next((o.version for o in test.model.opset_import if o.domain in ("", "ai.onnx")), 0)
+    types = sorted(
+        {onnx.TensorProto.DataType.Name(v.type.tensor_type.elem_type).lower() for v in test.model.graph.input}
+    )
+    out = Result(test.name, test.kind, test.ops, opset, types)
+    out.anyrt = tried(anyrt_run, test)
+    out.ort = tried(ort_run, test) if ort else ""
+    return out
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="tests whose name holds this")
+    parser.add_argument("--op", default="", help="tests that have this operator")
+    parser.add_argument("--part", default="0/1", help="i/n: every n-th test from the i-th on")
+    parser.add_argument("--json", help="keep the results in this file")
+    parser.add_argument("--ort", action="store_true", help="ONNX Runtime beside it")
+    parser.add_argument("-v", action="store_true", help="show what fails")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    first, step = map(int, asked.part.split("/"))
+    results = []
+    for number, test in enumerate(tests()):
+        if number % step != first or asked.only not in test.name or (asked.op and asked.op not in test.ops):
+            continue
+        result = judged(test, asked.ort)
+        results.append(result)
+        if asked.v and result.anyrt != "pass":
+            print(f"{result.name}: {result.anyrt}", flush=True)
+    passed = Counter(r.anyrt == "pass" for r in results)
+    print(
+        f"{passed[True]} of {len(results)} pass"
+        + (f", ONNX Runtime {sum(r.ort == 'pass' for r in results)}" if asked.ort else "")
+    )
+    if asked.json:
+        Path(asked.json).write_text(json.dumps([asdict(r) for r in results]))
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit()
