@@ -123,6 +123,12 @@ from anyrt.core.enums_more import QuickPluginCreationRequest as QuickPluginCreat
 from anyrt.core.enums_more import SeekPosition as SeekPosition
 from anyrt.core.enums_more import TensorRTPhase as TensorRTPhase
 from anyrt.core.flags import strict as strict
+from anyrt.onnx.errors import ParserError as ParserError
+from anyrt.onnx.parser import OnnxParser as OnnxParser
+from anyrt.onnx.parser import get_nv_onnx_parser_version as get_nv_onnx_parser_version
+from anyrt.onnx.session import load as load
+from anyrt.onnx.subgraphs import NodeIndices as NodeIndices
+from anyrt.onnx.subgraphs import SubGraphCollection as SubGraphCollection
 
 __version__: Final[str]
 __anyrt_version__: Final[str]

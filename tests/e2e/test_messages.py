@@ -7,7 +7,9 @@ import struct
 import traceback
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import anyrt as trt
 from anyrt.cli.script import build_script
@@ -31,6 +33,20 @@ OUT_OF_REACH = {
     "AR902": "told by names that are missing; tests/api tries them",
     "AR903": "told by names that are missing; tests/api tries them",
 }
+
+
+def model(node, *weights):
+    """The bytes of a model of one node from x to y."""
+    x, y = (helper.make_tensor_value_info(n, 1, [2]) for n in "xy")
+    graph = helper.make_graph([node], "g", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+
+
+def outside():
+    """Weights in a file outside of the model's folder."""
+    weights = onnx.TensorProto(name="w", dims=[2], data_type=1, data_location=1)
+    weights.external_data.add(key="location", value="../w.bin")
+    return weights
 
 
 class Program:
@@ -59,6 +75,9 @@ class Program:
 
     def identity(self, *shape):
         return self.net.add_identity(self.x(*shape))
+
+    def parser(self):
+        return trt.OnnxParser(self.net, self.log)
 
     def load(self, plan):
         return trt.Runtime(self.log).deserialize_cuda_engine(plan)
@@ -339,7 +358,14 @@ PROVOKED = {
         p.net.add_assertion(p.net.add_constant((1,), np.zeros(1, np.bool_)).get_output(0), "it holds"),
         p.build(p.identity(2)),
     ),
-    "AR501": lambda p: p.build(p.identity(-1)),
+    "AR416": lambda p: p.parser().parse(b"no model at all"),
+    "AR417": lambda p: p.parser().parse(model(helper.make_node("Relu", ["z"], ["y"]))),
+    "AR418": lambda p: p.parser().parse(model(helper.make_node("Add", ["x", "w"], ["y"]), outside())),
+    "AR904": lambda p: p.parser().parse(model(helper.make_node("Nothing", ["x"], ["y"]))),
+    "AR501": lambda p: (
+        p.config.add_optimization_profile(p.builder.create_optimization_profile()),
+        p.build(p.identity(-1)),
+    ),
     "AR502": lambda p: p.build(p.identity(-1), x=[(1,), (2, 2), (3,)]),
     "AR503": lambda p: p.build(p.identity(-1), x=[(1,), (4,), (3,)]),
     "AR504": lambda p: p.build(p.identity(-1, 3), x=[(1, 3), (2, 3), (2, 4)]),

@@ -152,6 +152,11 @@ def beyond(n, c):
     c.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 12)
 
 
+def unranged(n, c):
+    n.mark_output(n.add_identity(x(n, -1)).get_output(0))
+    c.add_optimization_profile(n.builder.create_optimization_profile())
+
+
 NETWORKS = {
     "output not marked": ("AR401", lambda n, c: x(n, 2)),
     "duplicate names": ("AR402", twice),
@@ -162,7 +167,7 @@ NETWORKS = {
         lambda n, c: n.mark_output(scale(n, (1, COUNT, 1, 1), scale=unmapped()).get_output(0)),
     ),
     "memory limit exceeded": ("AR801", beyond),
-    "no profile": ("AR501", lambda n, c: n.mark_output(n.add_identity(x(n, -1)).get_output(0))),
+    "no range in the profile": ("AR501", unranged),
 }
 
 

@@ -1,10 +1,10 @@
 """Names of TensorRT's API that are not here, with what to do instead; asking for one says so.
 
-The error is an AttributeError, so that `hasattr` answers False, and `from anyrt import OnnxParser` is an
+The error is an AttributeError, so that `hasattr` answers False, and `from anyrt import Refitter` is an
 ImportError. A name that is there is left alone: an operator replaces its line here by being there.
 
->>> lookup_error("anyrt", "OnnxParser")
-MissingName('AR902', 'anyrt.OnnxParser', '', '', 'describe the network by add_* methods; no file is parsed')
+>>> lookup_error("anyrt", "Refitter")
+MissingName('AR902', 'anyrt.Refitter', '', '', 'build the engine again with the new weights')
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ LAYERS: dict[str, tuple[str, str]] = {
 
 OTHERS = (
     Topic(
-        "ONNX files",
-        "describe the network by add_* methods; no file is parsed",
-        "OnnxParser OnnxParserRefitter ParserError SubGraphCollection NodeIndices get_nv_onnx_parser_version",
-    ),
-    Topic(
         "plug-ins",
         "compose the layer of others, or run it outside, between two engines",
         "plugin IPluginV3 IPluginV2DynamicExt IPluginCreator PluginField PluginFieldCollection"
@@ -70,7 +65,7 @@ OTHERS = (
         "let config.builder_optimization_level 4 or 5 measure variants",
         "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant",
     ),
-    Topic("refitting", "build the engine again with the new weights", "Refitter"),
+    Topic("refitting", "build the engine again with the new weights", "Refitter OnnxParserRefitter"),
     Topic(
         "parsers of TensorRT 8",
         "describe the network by add_* methods; no file is parsed",

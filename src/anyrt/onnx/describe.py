@@ -6,8 +6,13 @@ walk.failures
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from anyrt.api.interfaces import ILogger
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
+from anyrt.core.enums import Severity
 from anyrt.core.errors import AnyrtError, NotSupportedError
 from anyrt.core.flags import strict
 from anyrt.onnx import importers
@@ -29,7 +34,7 @@ def describe(model: Model, network: INetworkDefinition) -> Walk:
         walk.failures.append(Failure(error, index, node.name, node.op_type))
     if walk.failures:
         return walk
-    with strict():
+    with strict(), _silent(network):
         scope = Scope()
         _inputs(model, walk, scope)
         if not walk.failures:
@@ -37,6 +42,25 @@ def describe(model: Model, network: INetworkDefinition) -> Walk:
         if not walk.failures:
             _outputs(model, walk, scope)
     return walk
+
+
+class Silence(ILogger):
+    """A logger that drops everything."""
+
+    def log(self, severity: Severity, msg: str) -> None:
+        """Nothing: the parser tells each problem once."""
+
+
+@contextmanager
+def _silent(network: INetworkDefinition) -> Iterator[None]:
+    """No messages from the network: the parser tells its problems, with their nodes."""
+    channel = network._channel
+    kept = channel.logger, channel.recorder, channel.parent
+    channel.logger, channel.recorder, channel.parent = Silence(), None, None
+    try:
+        yield
+    finally:
+        channel.logger, channel.recorder, channel.parent = kept
 
 
 def _inputs(model: Model, walk: Walk, scope: Scope) -> None:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from anyrt.api.fold import fold
+from anyrt.api.oneline import one_line
 from anyrt.core.codes import Kind
 from anyrt.core.enums_more import ErrorCode
 from anyrt.core.errors import AnyrtError
@@ -77,12 +78,14 @@ class ParserError:
         return len(self._failure.stack)
 
     def __str__(self) -> str:
+        """The file, the node with what is around it, and `desc()`."""
         fail, around = self._failure, "".join(f", in {name}" for name in reversed(self._failure.stack))
         what = f"node {fail.index} [{fail.op}] {fail.name}{around}: " if fail.op else ""
         return f"{self._path}{': ' if self._path else ''}{what}{fail.error}"
 
+    @one_line
     def __repr__(self) -> str:
-        return f"<ParserError {self}>"
+        return f" {self}"
 
 
 def _place(error: AnyrtError) -> tuple[str, int]:

@@ -38,6 +38,13 @@ class Failure:
     op: str = ""
     stack: tuple[str, ...] = ()
 
+    def placed(self) -> AnyrtError:
+        """The error, naming the node unless the name of its place does."""
+        error = self.error
+        if not self.op or self.name in error.where or self.op in error.where:
+            return error
+        return error.at(f"{self.op} node {self.name or self.index}: {error.where}".removesuffix(": "))
+
 
 class Told(Exception):
     """What lies inside has failed, and said so."""
@@ -165,7 +172,9 @@ class Walk:
         """The outputs of a node that is a function of others."""
         function = self.functions.get(name) or function_of(proto, held, self.opsets.get(name[0], 1))
         if function is None:
-            raise NotSupportedError("AR904", proto.name or proto.op_type, "::".join(filter(None, name)))
+            got = f"operator {'::'.join(filter(None, name))}"
+            where = proto.name or proto.op_type
+            raise NotSupportedError("AR904", where, got, "an operator that is here")
         inner = Scope()
         inner.held = dict(zip(function.input, (*held, *[None] * len(function.input)), strict=False))
         with self._within(proto.name or proto.op_type):

@@ -12,6 +12,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,9 +26,8 @@ from anyrt.api.managed import Managed
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
 from anyrt.core.dtype import numpy_dtype, storage_bytes
-from anyrt.core.enums import Severity
 from anyrt.core.enums_more import OnnxParserFlag
-from anyrt.core.errors import AnyrtError, ArgumentError, GraphError
+from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ResourceError
 from anyrt.onnx import importers
 from anyrt.onnx.describe import describe
 from anyrt.onnx.errors import ParserError
@@ -37,6 +37,9 @@ from anyrt.onnx.node import IMPORTERS, Held
 from anyrt.onnx.subgraphs import split
 from anyrt.onnx.weights import data_type, mapped
 from anyrt.ops._record import Array
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 VERSION = 101600  # major * 10000 + minor * 100 + patch
 
@@ -68,14 +71,14 @@ class OnnxParser(Reporting, Managed):
         self._given: dict[str, Array] = {}
         self._parts: list[tuple[list[int], bool]] = []
 
-    def parse(self, model: object, path: str | None = None) -> bool:
+    def parse(self, model: ReadableBuffer, path: str | None = None) -> bool:
         """Read a model from bytes; `path`: of its file, in whose folder its other files lie.
 
         Answers False where there is a problem; `get_error` then tells all of them, one an operator that is
         not here."""
         return self._tried(lambda: self._load(_bytes(model), path) and self._describe(self._network))
 
-    def parse_with_weight_descriptors(self, model: object) -> bool:
+    def parse_with_weight_descriptors(self, model: ReadableBuffer) -> bool:
         """`parse`, as TensorRT 8 called it for models whose weights lie elsewhere."""
         return self.parse(model)
 
@@ -84,7 +87,7 @@ class OnnxParser(Reporting, Managed):
         return self._tried(lambda: self._open(model) and self._describe(self._network))
 
     def supports_model(
-        self, model: object, path: str | None = None
+        self, model: ReadableBuffer, path: str | None = None
     ) -> tuple[bool, list[tuple[list[int], bool]]]:
         """Whether everything in a model is supported, and its nodes in parts that are, or are not.
 
@@ -92,7 +95,7 @@ class OnnxParser(Reporting, Managed):
         good = self.supports_model_v2(model, path)
         return good, [(list(nodes), flag) for nodes, flag in self._parts]
 
-    def supports_model_v2(self, model: object, path: str | None = None) -> bool:
+    def supports_model_v2(self, model: ReadableBuffer, path: str | None = None) -> bool:
         """Whether everything in a model is supported; `get_subgraph_nodes` tells its parts."""
 
         def judge() -> bool:
@@ -184,7 +187,7 @@ class OnnxParser(Reporting, Managed):
         """Kept: the configuration that the network will be built with."""
         return isinstance(builder_config, IBuilderConfig)
 
-    def load_model_proto(self, model: object, path: str | None = None) -> bool:
+    def load_model_proto(self, model: ReadableBuffer, path: str | None = None) -> bool:
         """Read a model whose weights `load_initializer` gives, before `parse_model_proto`."""
         return self._tried(lambda: self._load(_bytes(model), path))
 
@@ -246,19 +249,22 @@ class OnnxParser(Reporting, Managed):
         return not walk.failures
 
     def _tried(self, do: Callable[[], bool]) -> bool:
-        """What `do` answers; False after telling what it raises."""
+        """What `do` answers; False after telling what it raises, which strict raises again."""
         self._errors.clear()
+        good = False
         try:
-            return do()
+            good = do()
         except AnyrtError as error:
             self._tell(Failure(error))
-        except MemoryError:
-            self._tell(Failure(GraphError("AR417", "the model", "sizes beyond memory", "a model that fits")))
-        return False
+        except MemoryError as error:
+            lack = ResourceError("AR802", "parse", str(error) or "no memory", "memory for the model")
+            self._tell(Failure(lack))
+        for told in self._errors:
+            self._channel.fail(told._failure.placed())
+        return good
 
     def _tell(self, failure: Failure) -> None:
         self._errors.append(ParserError(failure, self._path))
-        self._channel.log(Severity.ERROR, str(self._errors[-1]))
 
 
 def get_nv_onnx_parser_version() -> int:
