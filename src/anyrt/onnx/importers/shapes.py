@@ -1,0 +1,98 @@
+"""Constants, sizes, and the same elements under another shape or in another type."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anyrt.core.enums import DataType, ReduceOperation
+from anyrt.onnx.node import Node, importer
+from anyrt.onnx.sizes import squeeze_by, unsqueeze_by, volume
+from anyrt.onnx.tensor import Tensor
+
+INT64 = DataType.INT64
+
+
+@importer("Constant")
+def constant(node: Node) -> Tensor:
+    """What one of its attributes holds."""
+    if node.has("value"):
+        return node.constant(node.array("value"))
+    if node.has("value_float"):
+        return node.constant(node.attr("value_float", 0.0), DataType.FLOAT)
+    if node.has("value_int"):
+        return node.constant(node.attr("value_int", 0), INT64)
+    if node.has("value_floats"):
+        return node.constant(node.attr("value_floats", (0.0,)), DataType.FLOAT)
+    if node.has("value_ints"):
+        return node.constant(node.attr("value_ints", (0,)), INT64)
+    raise node.unsupported("a constant of strings, or a sparse one", "use numbers, in a dense tensor")
+
+
+@importer("ConstantOfShape")
+def constant_of_shape(node: Node) -> Tensor:
+    """One number everywhere."""
+    value = node.array("value") if node.has("value") else np.zeros(1, np.float32)
+    return node.full(node.input(0), node.constant(value.reshape(())))
+
+
+@importer("Shape")
+def shape(node: Node) -> Tensor:
+    """Sizes, from one axis to before another."""
+    x = node.input(0)
+    start, end, _ = slice(node.attr("start", 0), node.attr("end", x.rank)).indices(x.rank)
+    if (start, end) == (0, x.rank):
+        return node.shape(x)
+    return node.slice(node.shape(x), [start], [max(end - start, 0)])
+
+
+@importer("Size")
+def size(node: Node) -> Tensor:
+    """How many elements there are."""
+    return node.reduce(ReduceOperation.PROD, node.shape(node.input(0)), [0], keep=False)
+
+
+@importer("Reshape")
+def reshape(node: Node) -> Tensor:
+    """Other sizes: −1 for what is left over, 0 for the size at its place, if it does not mean 0."""
+    return node.reshape(node.input(0), node.input(1), zero_copies=not node.attr("allowzero", 0))
+
+
+@importer("Flatten")
+def flatten(node: Node) -> Tensor:
+    """Two axes: those before one, and the rest."""
+    x = node.input(0)
+    axis = node.attr("axis", 1)
+    axis += x.rank if axis < 0 else 0
+    return x.reshape([volume(x, range(axis)), volume(x, range(axis, x.rank))])
+
+
+@importer("Squeeze")
+def squeeze(node: Node) -> Tensor:
+    """Without axes of size 1: those that are named, or all."""
+    x, axes = node.input(0), node.optional(1)
+    if axes is not None:
+        return squeeze_by(x, axes)
+    if node.has("axes"):
+        return node.squeeze(x, node.attr("axes", ()))
+    if -1 in x.sizes:
+        raise node.unsupported(f"all axes of size 1 of {x.sizes}", "name the axes")
+    return node.squeeze(x, [axis for axis, n in enumerate(x.sizes) if n == 1])
+
+
+@importer("Unsqueeze")
+def unsqueeze(node: Node) -> Tensor:
+    """With axes of size 1."""
+    x, axes = node.input(0), node.optional(1)
+    return node.unsqueeze(x, node.attr("axes", ())) if axes is None else unsqueeze_by(x, axes)
+
+
+@importer("Cast")
+def cast(node: Node) -> Tensor:
+    """Another type."""
+    return node.cast(node.input(0), node.dtype("to", DataType.FLOAT))
+
+
+@importer("CastLike")
+def cast_like(node: Node) -> Tensor:
+    """The type of another tensor."""
+    return node.cast(node.input(0), node.input(1).dtype)
