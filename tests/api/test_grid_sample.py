@@ -56,6 +56,30 @@ def test_a_nan_at_the_edge_does_not_show_outside(net):
     assert built(net).run(x=x, g=across(np.float32([-2, 0, 2])))["y"].reshape(-1).tolist() == [0, 2.5, 0]
 
 
+@pytest.mark.parametrize("mode", [CLAMP, FILL, REFLECT])
+@pytest.mark.parametrize("how", [LINEAR, CUBIC])
+def test_what_has_no_weight_may_be_infinite(net, how, mode):
+    sampling(net, (1, 1, 4, 9), (1, 1, 2, 2), sample_mode=mode, interpolation_mode=how, align_corners=True)
+    x = np.full((1, 1, 4, 9), np.inf, np.float32)
+    x[0, 0, [0, 3], [0, 8]] = 1, 2
+    corners = np.float32([[-1, -1], [1, 1]]).reshape(1, 1, 2, 2)
+    assert built(net).run(x=x, g=corners)["y"].reshape(-1).tolist() == [1, 2]
+
+
+def test_open_sizes_of_two_and_more_read_neighbours_at_once(net):
+    sampling(net, (1, 3, -1, -1), (1, 1, 2, 2), sample_mode=CLAMP)
+    profile, config = net.builder.create_optimization_profile(), net.builder.create_builder_config()
+    profile.set_shape("x", (1, 3, 2, 2), (1, 3, 8, 8), (1, 3, 9, 9))
+    config.add_optimization_profile(profile)
+    engine, grid = built(net, config), np.float32([[0, 0], [9, -9]]).reshape(1, 1, 2, 2)
+    for h, w in ((2, 2), (4, 8), (8, 6)):
+        x = np.arange(3 * h * w, dtype=np.float32).reshape(1, 3, h, w)
+        middle = x[:, :, h // 2 - 1 : h // 2 + 1, w // 2 - 1 : w // 2 + 1].mean((2, 3))
+        assert np.array_equal(
+            engine.run(x=x, g=grid)["y"], np.stack([middle, x[:, :, 0, -1]], -1)[:, :, None]
+        )
+
+
 def test_open_sizes_of_images_and_grids(net):
     sampling(net, (-1, 2, -1, -1), (-1, -1, -1, 2), sample_mode=CLAMP, align_corners=True)
     profile, config = net.builder.create_optimization_profile(), net.builder.create_builder_config()

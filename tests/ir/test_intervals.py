@@ -27,6 +27,9 @@ INSIDE = select(ABOVE < 7.5, ABOVE, 7.5)
         (ABOVE, (-3.5, float("inf"))),
         (INSIDE, (-3.5, 7.5)),
         (alu(Op.RINT, INSIDE), (-4.0, 8.0)),
+        (alu(Op.MAX, INSIDE, const(0.0, Scalar.F32)), (0.0, 7.5)),
+        (alu(Op.MIN, INSIDE, const(3.0, Scalar.F32)), (-3.5, 3.0)),
+        (alu(Op.MAX, X, const(0.0, Scalar.F32)), None),  # as it may be NaN
         (cast(INSIDE, Scalar.I32), (-3.0, 7.0)),
         (cast(ABOVE, Scalar.I32), None),  # infinity becomes another number
         (cast(INSIDE, Scalar.U8), None),  # and so does −3

@@ -61,6 +61,8 @@ def _interval(x: Expr, known: Mapping[Expr, Interval]) -> Interval | None:
             return _union(first, _interval(otherwise, known))
         case Alu(op=op, args=(a, b)) if op in _COUNTS and x.type in _WIDTHS:
             return _counted(op, _interval(a, known), _interval(b, known), _WIDTHS[x.type])
+        case Alu(op=Op.MIN | Op.MAX as op, args=(a, b)) if x.type.is_float:
+            return _extreme(op, _interval(a, known), _interval(b, known))
         case Alu(op=op, args=(arg,)) if op in _WHOLE:
             found = _interval(arg, known)
             return None if found is None else (_whole(op, found[0]), _whole(op, found[1]))
@@ -75,6 +77,13 @@ def _counted(op: Op, a: Interval | None, b: Interval | None, width: int) -> Inte
     ends = [_COUNTS[op](p, q) for p in a for q in b]
     limit = 2.0 ** (min(width, 53) - 1)
     return (min(ends), max(ends)) if -limit <= min(ends) and max(ends) < limit else None
+
+
+def _extreme(op: Op, a: Interval | None, b: Interval | None) -> Interval | None:
+    """Of floats, which are NaN where an operand is."""
+    if a is None or b is None:
+        return None
+    return _COUNTS[op](a[0], b[0]), _COUNTS[op](a[1], b[1])
 
 
 def _whole(op: Op, bound: float) -> float:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import product as each
 from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, mul, product
+from anyrt.core.dims import Dim, add, always_le, mul, product
 from anyrt.core.enums import DataType, InterpolationMode, LayerType, SampleMode
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
@@ -48,12 +49,27 @@ class GridSampleAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """Elements to read along one axis: `at`, int32 inside the axis; 0 is read instead where not `inside`;
-    times `weight`. None: everywhere, and 1."""
+    """An element to read along one axis: `at`, int32 inside the axis; 0 instead where not `inside`, unless
+    that is None; times `weight`."""
 
     at: Value
+    inside: Value | None
+    weight: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """One element to read along an axis, at `at`, or two, from there on, each times its weight; one whose
+    weight is 0 is not read. None: once, where `inside`."""
+
+    at: Value
+    weights: tuple[Value, ...] | None
     inside: Value | None = None
-    weight: Value | None = None
+
+    @property
+    def reach(self) -> int:
+        """How far behind the first element the last one lies."""
+        return 0 if self.weights is None else len(self.weights) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +87,16 @@ class Line:
 
 
 def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
-    """For each element 1 to 4 taps along an axis, of each a `Gather` from the image as one line, and sums of
-    them times their weights, along the innermost axis first; positions and sums are float32."""
+    """For each element 1 to 4 taps along an axis, by twos where it is known to have two elements; of these a
+    `Gather` from the image as one line, and sums of them times their weights, along the innermost axis first;
+    positions and sums are float32."""
     x, grid, rules = layer.input(0), layer.input(1), _check(layer)
     batch, channels, *spatial = x.shape
     wanted = grid.shape[1:-1]
     lines = [_line(layer.attrs, x, grid, axis) for axis in range(len(spatial))]
-    taps = [_taps(layer.attrs, line) for line in lines]
+    read = [_neighbours(layer.attrs, line) for line in lines]
     flat = reshape(x, (batch, channels, product(spatial)))
-    y = _sum(flat, lines, taps, None, None)
+    y = _sum(flat, lines, read, [])
     return (checked(reshape(cast(y, x.dtype), (batch, channels, *wanted)), rules),)
 
 
@@ -115,18 +132,38 @@ def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
     return Line(size, map_("mul", map_("sub", ends, one), half))
 
 
-def _taps(attrs: GridSampleAttrs, line: Line) -> list[Tap]:
+def _neighbours(attrs: GridSampleAttrs, line: Line) -> list[Neighbours]:
+    """What is read along an axis: by twos where it has as many elements, at one position each."""
     p = _kept(attrs, line)
     if attrs.interpolation_mode is NEAREST:
-        return [_tap(attrs, line, cast(map_("round", p), DataType.INT32), 0, None)]
+        tap = _tap(attrs, line, cast(map_("round", p), DataType.INT32), 0, scalar(1.0, p))
+        return [Neighbours(tap.at, None, tap.inside)]
+    by_twos = always_le(2, line.size)
+    if attrs.interpolation_mode is LINEAR and by_twos:
+        return [_between(line, p)]
     low = map_("floor", p)
-    at, part, one = cast(low, DataType.INT32), map_("sub", p, low), scalar(1.0, p)
-    if attrs.interpolation_mode is LINEAR:
-        return [
-            _tap(attrs, line, at, 0, map_("sub", one, part)),
-            _tap(attrs, line, at, 1, part),
-        ]
-    return [_tap(attrs, line, at, step, _weight(part, step)) for step in (-1, 0, 1, 2)]
+    at, part = cast(low, DataType.INT32), map_("sub", p, low)
+    steps, weigh = ((0, 1), _tent) if attrs.interpolation_mode is LINEAR else ((-1, 0, 1, 2), _weight)
+    taps = [_tap(attrs, line, at, step, weigh(part, step)) for step in steps]
+    if not by_twos:
+        return [Neighbours(t.at, (_there(t, t.at),)) for t in taps]
+    return [_pair(line, a, b) for a, b in zip(taps[::2], taps[1::2], strict=True)]
+
+
+def _between(line: Line, p: Value) -> Neighbours:
+    """The two elements around a position, or the outermost two; their weights fall to 0 one element off."""
+    zero, one, two = (scalar(x, p) for x in (0.0, 1.0, 2.0))
+    low = map_("min", map_("max", map_("floor", p), zero), line.number(1, -2, p))
+    first = cast(low, DataType.INT32)
+    d = map_("sub", p, cast(first, F))
+    near = map_("max", map_("sub", one, map_("abs", d)), zero)
+    far = map_("max", map_("min", d, map_("sub", two, d)), zero)
+    return Neighbours(first, (near, far))
+
+
+def _tent(part: Value, step: int) -> Value:
+    """The linear weight of what lies a step from a position's lower neighbour."""
+    return part if step else map_("sub", scalar(1.0, part), part)
 
 
 def _weight(part: Value, step: int) -> Value:
@@ -140,7 +177,7 @@ def _weight(part: Value, step: int) -> Value:
     return total
 
 
-def _tap(attrs: GridSampleAttrs, line: Line, at: Value, step: int, weight: Value | None) -> Tap:
+def _tap(attrs: GridSampleAttrs, line: Line, at: Value, step: int, weight: Value) -> Tap:
     """The element a step behind `at`: mirrored once where a cubic weight reaches outside, as positions lie
     inside before; then kept inside."""
     place = map_("add", at, scalar(step, at)) if step else at
@@ -186,32 +223,66 @@ def _mirrored(attrs: GridSampleAttrs, line: Line) -> Value:
     return map_("add", map_("sub", span, map_("abs", map_("sub", rest, span))), low)
 
 
-def _sum(
-    flat: Value, lines: list[Line], taps: list[list[Tap]], at: Value | None, inside: Value | None
-) -> Value:
-    """The weighted sum over the taps of all axes, (N, C, P), float32; `at`: positions along those before."""
-    if not taps:
-        return _read(flat, at, inside)
+def _pair(line: Line, a: Tap, b: Tap) -> Neighbours:
+    """Two taps of neighbours, or at an end of one element, or turned round in a mirror image: each of two
+    elements has the weights of the taps that are there."""
+    first = map_("min", map_("min", a.at, b.at), line.number(1, -2, a.at))
+    places = (first, map_("add", first, scalar(1, first)))
+    return Neighbours(first, tuple(map_("add", _there(a, x), _there(b, x)) for x in places))
+
+
+def _there(tap: Tap, place: Value) -> Value:
+    """The tap's weight if it is this element, else 0."""
+    same = None if tap.at is place else map_("eq", tap.at, place)
+    for condition in (same, tap.inside):
+        if condition is not None:
+            tap = Tap(tap.at, None, map_("select", condition, tap.weight, scalar(0.0, tap.weight)))
+    return tap.weight
+
+
+def _sum(flat: Value, lines: list[Line], read: list[list[Neighbours]], of: list[Neighbours]) -> Value:
+    """The weighted sum over all axes, (N, C, P), float32; `of`: what is read along the axes before."""
+    if len(of) == len(lines):
+        return _weighted(flat, lines, of, [])
     total: Value | None = None
-    for tap in taps[0]:
-        place, kept = tap.at, tap.inside
-        if at is not None:
-            place = map_("add", map_("mul", at, lines[0].number(1, 0, at)), place)
-        if inside is not None and kept is not None:
-            kept = map_("and", inside, kept)
-        part = _sum(flat, lines[1:], taps[1:], place, kept)
-        if tap.weight is None:
-            return part
-        total = map_("mul", tap.weight, part) if total is None else map_("fma", tap.weight, part, total)
-    assert total is not None, "an axis has taps"
+    for part in read[len(of)]:
+        here = _sum(flat, lines, read, [*of, part])
+        total = here if total is None else map_("add", total, here)
+    assert total is not None, "an axis has elements"
     return total
 
 
-def _read(flat: Value, at: Value | None, inside: Value | None) -> Value:
-    assert at is not None, "an image has axes"
-    shape = (*flat.shape[:2], at.shape[2])
-    read = cast(gather(flat, expand_(at, shape), 2), F)
-    return read if inside is None else map_("select", inside, read, scalar(0.0, read))
+def _weighted(flat: Value, lines: list[Line], of: list[Neighbours], steps: list[int]) -> Value:
+    """The weighted sum over the neighbours along the axes behind those whose `steps` are given. What has no
+    weight may be infinite: it is no term."""
+    if len(steps) == len(of):
+        return _read(flat, lines, of, steps)
+    weights = of[len(steps)].weights
+    if weights is None:
+        return _weighted(flat, lines, of, [*steps, 0])
+    total: Value | None = None
+    for k, weight in enumerate(weights):
+        part, none = _weighted(flat, lines, of, [*steps, k]), scalar(0.0, weight)
+        term = map_("mul", weight, part) if total is None else map_("fma", weight, part, total)
+        total = map_("select", map_("ne", weight, none), term, none if total is None else total)
+    assert total is not None, "what is read has weights"
+    return total
+
+
+def _read(flat: Value, lines: list[Line], of: list[Neighbours], steps: list[int]) -> Value:
+    """The elements so many steps behind the first neighbours. All of these are read at one position in what
+    the image is from each of them on, so that the position is computed once."""
+    at: Value = of[0].at
+    step: Dim = steps[0]
+    reach: Dim = of[0].reach
+    for line, part, more in zip(lines[1:], of[1:], steps[1:], strict=True):
+        at = map_("add", map_("mul", at, line.number(1, 0, at)), part.at)
+        step, reach = add(mul(step, line.size), more), add(mul(reach, line.size), part.reach)
+    batch, channels, length = flat.shape
+    seen = slice_(flat, (0, 0, step), (batch, channels, add(length, mul(reach, -1))), (1, 1, 1))
+    read = cast(gather(seen, expand_(at, (batch, channels, at.shape[2])), 2), F)
+    inside = [part.inside for part in of if part.inside is not None]
+    return map_("select", reduce(partial(map_, "and"), inside), read, scalar(0.0, read)) if inside else read
 
 
 # ---- the reference ------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ becomes a plain vector load, a strided one or a gather by how its index moves wi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from anyrt.backends.cpu import permute
+from anyrt.backends.cpu import pairs, permute
 from anyrt.backends.cpu.transpose import shuffle
 from anyrt.codegen import arithmetic
 from anyrt.codegen import llvmtext as ll
@@ -35,7 +36,8 @@ WORD = 4  # bytes
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """A vector loop while its body is written: the loop variable's value in lane 0, the width (two or more:
-    the text of one lane is a scalar's), and in the tail the mask, with the number of lanes that it has."""
+    the text of one lane is a scalar's), and in the tail the mask, with the number of lanes that it has;
+    `pairs`: its loads of neighbours."""
 
     var: Sym
     width: int
@@ -43,6 +45,7 @@ class Lanes:
     mask: str | None
     whole: bool = False  # the first lane is a multiple of the width
     count: str | None = None
+    pairs: Mapping[Load, tuple[Load, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.width > 1, f"a vector of {self.width} lanes along {self.var}"
@@ -320,8 +323,10 @@ class Vectors:
 
     def _gather(self, scope: Scope, x: Load, lanes: Lanes) -> str:
         width, kind, size = lanes.width, ll.vector(x.type, lanes.width), ll.BYTES[x.buffer.stored]
-        where = self.places(scope, x.buffer, x.index, lanes)
         mask = lanes.mask or ll.splat(True, Scalar.BOOL, width)
+        if x in lanes.pairs and size in pairs.SIZES and self.values.checks is None:
+            return self._gather_pair(scope, x, mask, lanes)
+        where = self.places(scope, x.buffer, x.index, lanes)
         if size < WORD and not x.word and self.machine.vector_bits == 512:
             return self._gather_words(scope, where, mask, x, width)
         name = f"llvm.masked.gather.{ll.suffix(x.type, width)}.v{width}p0"
@@ -331,6 +336,16 @@ class Vectors:
             f"call {kind} @{name}(<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, "
             f"{kind} zeroinitializer)",
         )
+
+    def _gather_pair(self, scope: Scope, x: Load, mask: str, lanes: Lanes) -> str:
+        first, which = lanes.pairs[x]
+
+        def write() -> str:
+            where = self.places(scope, first.buffer, first.index, lanes)
+            return pairs.gather(self.out, scope, first, where, mask, lanes.width)
+
+        pair = self.values.known(scope, ("pair", first, lanes.width), first, write)
+        return pairs.half(self.out, scope, x, pair, which, lanes.width)
 
     def _gather_words(self, scope: Scope, where: str, mask: str, x: Load, width: int) -> str:
         """Elements of less than 32 bits from the words around them, for which there is an instruction; a word

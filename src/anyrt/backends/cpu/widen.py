@@ -7,8 +7,9 @@ overlaps; lanes are combined at the end, in a fixed order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from anyrt.backends.cpu.pairs import pairs_of
 from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.registers import combine
@@ -186,7 +187,7 @@ class VectorLoop:
             v.registers[b.name] = register
             v.changed(b.name)
         scope = Scope(syms={lanes.var: lanes.first}, changes=changes_of(self.loop.body))
-        inner = self.vectors.open(lanes, scope)
+        inner = self.vectors.open(replace(lanes, pairs=pairs_of(self.loop.body)), scope)
         self.block(self.loop.body)
         v.out.scopes.stack.pop()
         return inner

@@ -1,0 +1,63 @@
+"""Gathers of neighbours: two elements side by side at positions that are data are read at once.
+
+A gather takes as long as it has lanes, however wide these are: one of pairs, and a shuffle for each, takes
+half as long as two that read `x[v]` and `x[v + 1]`. So images are read between their elements. Both loads
+stand in the body of one vector loop: the pair reads nothing that they would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from anyrt.backends.cpu.transpose import shuffle
+from anyrt.codegen import llvmtext as ll
+from anyrt.codegen.scope import Scope
+from anyrt.codegen.writer import Writer
+from anyrt.core.dims import Dim
+from anyrt.core.dims import Expr as DimExpr
+from anyrt.ir.buffer import Buffer
+from anyrt.ir.kernel import Load, Stmt
+from anyrt.ir.statements import expressions
+from anyrt.ir.visit import parts
+
+# Types of one element and of two, by the bytes of one. Of floats LLVM makes one permute, of integers of 32
+# bits several instructions that narrow.
+_ONE: Final = {2: "i16", 4: "float"}
+_TWO: Final = {2: "i32", 4: "double"}
+_SHORT: Final = {2: "i32", 4: "f64"}
+SIZES: Final = frozenset(_ONE)
+
+
+def pairs_of(body: Iterable[Stmt]) -> Mapping[Load, tuple[Load, int]]:
+    """For each load beside another one the first of the two, and which of them it is."""
+    lines: dict[tuple[Buffer, Dim], dict[int, Load]] = {}
+    for x in parts(expressions(body)):
+        if isinstance(x, Load) and isinstance(x.index, DimExpr) and not x.word:
+            fixed = next((c for m, c in x.index.terms if not m), 0)
+            lines.setdefault((x.buffer, x.index - fixed), {})[fixed] = x
+    found: dict[Load, tuple[Load, int]] = {}
+    for line in lines.values():
+        for at in sorted(line):
+            if at + 1 in line and line[at] not in found:
+                found |= {line[at]: (line[at], 0), line[at + 1]: (line[at], 1)}
+    return found
+
+
+def gather(w: Writer, scope: Scope, first: Load, where: str, mask: str, width: int) -> str:
+    """Both elements in each lane."""
+    size = ll.BYTES[first.buffer.stored]
+    kind, name = f"<{width} x {_TWO[size]}>", f"v{width}{_SHORT[size]}"
+    full = f"llvm.masked.gather.{name}.v{width}p0"
+    w.declared.add(f"declare {kind} @{full}(<{width} x ptr>, i32, <{width} x i1>, {kind})")
+    given = f"<{width} x ptr> {where}, i32 {size}, <{width} x i1> {mask}, {kind} zeroinitializer"
+    return w.put(scope, f"call {kind} @{full}({given})")
+
+
+def half(w: Writer, scope: Scope, x: Load, pair: str, which: int, width: int) -> str:
+    """The first or the second element of each lane; the lower half of a lane is the first in memory."""
+    size = ll.BYTES[x.buffer.stored]
+    both = w.put(scope, f"bitcast <{width} x {_TWO[size]}> {pair} to <{2 * width} x {_ONE[size]}>")
+    picks = [2 * i + which for i in range(width)]
+    part = shuffle(w, scope, both, "poison", _ONE[size], 2 * width, picks)
+    return w.put(scope, f"bitcast <{width} x {_ONE[size]}> {part} to {ll.vector(x.type, width)}")
