@@ -1,0 +1,30 @@
+"""`anyrt exec --onnx=model.onnx`: build and measure, with trtexec's options and lines.
+
+anyrt exec --onnx=model.onnx --saveEngine=model.plan --shapes=x:1x3x224x224
+anyrt exec --loadEngine=model.plan --loadInputs=x:photo.npy --dumpOutput
+"""
+
+from __future__ import annotations
+
+from argparse import REMAINDER, ArgumentParser, Namespace
+
+from anyrt.cli.command import Command
+
+
+def options(parser: ArgumentParser) -> None:
+    """All words are trtexec's."""
+    parser.description = __doc__
+    parser.add_argument("words", nargs=REMAINDER, metavar="--option=value", help="--help lists them")
+    parser.prefix_chars = "\0"  # so that options of trtexec are words here
+
+
+def run(args: Namespace) -> None:
+    """Do what the options say; exit status 1 where it fails, as trtexec's."""
+    from anyrt.cli.exec.main import execute
+
+    status = execute(args.words, "anyrt exec")
+    if status:
+        raise SystemExit(status)
+
+
+COMMAND = Command("build a model and measure it, as trtexec does", options, run)

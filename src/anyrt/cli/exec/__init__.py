@@ -1,0 +1,1 @@
+"""`anyrt exec`: trtexec's options, lines and files."""

@@ -1,0 +1,49 @@
+"""Values of inputs, and outputs as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from anyrt.core.dtype import is_float, numpy_dtype
+from anyrt.core.enums import DataType
+from anyrt.core.errors import BindingError
+from anyrt.ops._record import Array
+
+
+def loaded(path: Path, dtype: DataType, shape: tuple[int, ...], name: str) -> Array:
+    """The values of an input: of a .npy file, or of a file of its bytes."""
+    wanted = numpy_dtype(dtype)
+    if path.suffix == ".npy":
+        found: Array = np.load(path, allow_pickle=False)
+        array = found.view(wanted) if found.dtype.kind == "V" else found
+    else:
+        array = np.fromfile(path, wanted)
+    if array.size != int(np.prod(shape)):
+        got = f"{array.size} elements in {path}"
+        raise BindingError("AR705", name, got, f"{int(np.prod(shape))} of shape {shape}")
+    return np.ascontiguousarray(array.reshape(shape).astype(wanted, copy=False))
+
+
+def drawn(dtype: DataType, shape: tuple[int, ...], seed: int) -> Array:
+    """Values that stand for real ones: -1 to 1, and 0 or 1 for integers, which any table has."""
+    generator = np.random.default_rng(seed)
+    if is_float(dtype):
+        return generator.uniform(-1, 1, shape).astype(np.float32).astype(numpy_dtype(dtype))
+    return generator.integers(0, 2, shape).astype(numpy_dtype(dtype))
+
+
+def write_outputs(outputs: Mapping[str, Array], path: Path) -> None:
+    """The outputs as trtexec's JSON."""
+    rows = [
+        {
+            "name": name,
+            "dimensions": "x".join(map(str, x.shape)),
+            "values": x.astype(np.float64 if x.dtype.kind not in "biu" else x.dtype).reshape(-1).tolist(),
+        }
+        for name, x in outputs.items()
+    ]
+    path.write_text(json.dumps(rows, indent=1))

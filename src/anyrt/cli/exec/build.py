@@ -1,0 +1,138 @@
+"""From a model or a plan to an engine, as the options say."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from anyrt.api.builder import Builder
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.host_memory import IHostMemory
+from anyrt.api.interfaces import ILogger
+from anyrt.api.network import INetworkDefinition
+from anyrt.cli.exec.flags import Given
+from anyrt.cli.exec.shapes import TYPES, add_profile, set_formats
+from anyrt.core.enums import (
+    BuilderFlag,
+    DataType,
+    MemoryPoolType,
+    NetworkDefinitionCreationFlag,
+    ProfilingVerbosity,
+)
+from anyrt.core.errors import ArgumentError
+from anyrt.onnx.parser import OnnxParser
+from anyrt.onnx.session import refused
+
+PRECISIONS = {
+    "fp16": (BuilderFlag.FP16,),
+    "bf16": (BuilderFlag.BF16,),
+    "int8": (BuilderFlag.INT8,),
+    "fp8": (BuilderFlag.FP8,),
+    "int4": (BuilderFlag.INT4,),
+    "best": (BuilderFlag.FP16, BuilderFlag.BF16, BuilderFlag.INT8),
+    "versionCompatible": (BuilderFlag.VERSION_COMPATIBLE,),
+    "excludeLeanRuntime": (BuilderFlag.EXCLUDE_LEAN_RUNTIME,),
+    "disableTimingCache": (BuilderFlag.DISABLE_TIMING_CACHE,),
+}
+CONSTRAINTS = {
+    "none": None,
+    "prefer": BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
+    "obey": BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
+}
+UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def plan_of(given: Given, logger: ILogger) -> IHostMemory:
+    """The plan of the model of --onnx; writes the timing cache where one is named."""
+    builder = Builder(logger)
+    strong = given.has("stronglyTyped")
+    network = builder.create_network(int(strong) << int(NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = OnnxParser(network, logger)
+    if not parser.parse_from_file(given.text("onnx")):
+        raise refused(parser)
+    config = builder.create_builder_config()
+    _configure(given, config)
+    set_formats(given, network)
+    _layers(given, network)
+    _debug(given, network)
+    add_profile(given, network, config)
+    cache = Path(given.text("timingCacheFile")) if given.has("timingCacheFile") else None
+    if cache is not None:
+        held = cache.read_bytes() if cache.exists() else b""
+        config.set_timing_cache(config.create_timing_cache(held), False)
+    plan = builder.build_serialized_network(network, config)
+    if cache is not None:
+        cache.write_bytes(config.get_timing_cache().serialize())
+    return plan
+
+
+def _configure(given: Given, config: IBuilderConfig) -> None:
+    for name, flags in PRECISIONS.items():
+        for flag in flags if given.has(name) else ():
+            config.set_flag(flag)
+    if given.has("noTF32"):
+        config.clear_flag(BuilderFlag.TF32)
+    constraint = given.text("precisionConstraints", "none")
+    if constraint not in CONSTRAINTS:
+        raise ArgumentError("AR304", "--precisionConstraints", repr(constraint), "none, prefer or obey")
+    asked = CONSTRAINTS[constraint]
+    if asked is not None:
+        config.set_flag(asked)
+    config.builder_optimization_level = given.count("builderOptimizationLevel", 3)
+    words = {v.name.lower(): v for v in ProfilingVerbosity}
+    verbosity = given.text("profilingVerbosity", "layer_names_only").lower()
+    if verbosity not in words:
+        raise ArgumentError("AR304", "--profilingVerbosity", repr(verbosity), f"one of {', '.join(words)}")
+    config.profiling_verbosity = words[verbosity]
+    if given.has("maxTactics"):
+        config.max_num_tactics = given.count("maxTactics", 0)
+    if given.has("workspace"):
+        config.set_memory_pool_limit(MemoryPoolType.WORKSPACE, given.count("workspace", 0) << 20)
+    for name, size in given.pairs("memPoolSize"):
+        _pool(config, name, size)
+
+
+def _pool(config: IBuilderConfig, name: str, size: str) -> None:
+    pools = {p.name.lower().replace("_", ""): p for p in MemoryPoolType}
+    unit = size[-1:].upper()
+    try:
+        many = float(size[:-1] if unit in UNITS else size)
+    except ValueError:
+        many = -1.0
+    if name.lower() not in pools or many < 0:
+        wanted = f"{', '.join(pools)} with a size: workspace:512M"
+        raise ArgumentError("AR304", "--memPoolSize", repr(f"{name}:{size}"), wanted)
+    config.set_memory_pool_limit(pools[name.lower()], int(many * UNITS.get(unit, 1 << 20)))
+
+
+def _layers(given: Given, network: INetworkDefinition) -> None:
+    """Types that --layerPrecisions and --layerOutputTypes ask of layers by name, with * for any text."""
+    for pattern, word in given.pairs("layerPrecisions"):
+        kind = _type("layerPrecisions", word)
+        for layer in network:
+            if fnmatchcase(layer.name, pattern):
+                layer.precision = kind
+    for pattern, words in given.pairs("layerOutputTypes"):
+        kinds = [_type("layerOutputTypes", w) for w in words.split("+")]
+        for layer in network:
+            if fnmatchcase(layer.name, pattern):
+                for i in range(layer.num_outputs):
+                    layer.set_output_type(i, kinds[min(i, len(kinds) - 1)])
+
+
+def _type(option: str, word: str) -> DataType:
+    if word not in TYPES:
+        raise ArgumentError("AR304", f"--{option}", repr(word), f"one of {', '.join(TYPES)}")
+    return TYPES[word]
+
+
+def _debug(given: Given, network: INetworkDefinition) -> None:
+    wanted = [n for n in given.text("markDebug").split(",") if n]
+    made = (layer.get_output(i) for layer in network for i in range(layer.num_outputs))
+    tensors = {tensor.name: tensor for tensor in made}
+    for name in wanted:
+        if name not in tensors:
+            raise ArgumentError("AR304", "--markDebug", repr(name), "the name of a tensor of the model")
+        network.mark_debug(tensors[name])
+    if given.has("markUnfusedTensorsAsDebugTensors"):
+        network.mark_unfused_tensors_as_debug_tensors()

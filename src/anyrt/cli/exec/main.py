@@ -1,0 +1,214 @@
+"""Builds, runs and reports as the options say, in trtexec's lines and order.
+
+&&&& RUNNING TensorRT.trtexec … # trtexec --onnx=model.onnx
+…
+&&&& PASSED TensorRT.trtexec … # trtexec --onnx=model.onnx
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+import anyrt
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.interfaces import ILogger
+from anyrt.api.runtime import Runtime
+from anyrt.cli.exec.arrays import write_outputs
+from anyrt.cli.exec.build import plan_of
+from anyrt.cli.exec.flags import Given, read, usage
+from anyrt.cli.exec.runs import Stream, Totals, measured, profiled
+from anyrt.cli.exec.times import EXPLANATIONS, averages, summary, write_times
+from anyrt.core.enums import LayerInformationFormat, Severity
+from anyrt.core.errors import AnyrtError, ArgumentError
+from anyrt.core.flags import strict
+from anyrt.plan.file import FORMAT, map_plan
+
+LETTERS = {
+    Severity.INTERNAL_ERROR: "E",
+    Severity.ERROR: "E",
+    Severity.WARNING: "W",
+    Severity.INFO: "I",
+    Severity.VERBOSE: "V",
+}
+
+
+class Lines(ILogger):
+    """trtexec's lines: `[11/23/2026-10:00:00] [I] text`."""
+
+    def __init__(self, verbose: bool) -> None:
+        ILogger.__init__(self)
+        self._least = Severity.VERBOSE if verbose else Severity.INFO
+
+    def log(self, severity: Severity, msg: str) -> None:
+        """One line, on stderr from errors on."""
+        if severity <= self._least:
+            self.say(f"[TRT] {msg}", severity)
+
+    def say(self, text: str, severity: Severity = Severity.INFO) -> None:
+        """A line of this program's own."""
+        if severity <= self._least:
+            stamp = time.strftime("%m/%d/%Y-%H:%M:%S")
+            where = sys.stderr if severity <= Severity.ERROR else sys.stdout
+            print(f"[{stamp}] [{LETTERS[severity]}] {text}", file=where, flush=True)
+
+
+def execute(words: Sequence[str], program: str) -> int:
+    """What the options ask for; the exit status: 0, or 1 where something fails."""
+    major, minor, patch = (int(x) for x in anyrt.__version__.split("."))
+    name = f"TensorRT.trtexec [TensorRT v{major * 10000 + minor * 100 + patch}] [AnyRT]"
+    line = " ".join([program, *words])
+    lines = Lines("--verbose" in words or "-v" in words)
+    print(f"&&&& RUNNING {name} # {line}", flush=True)
+    try:
+        with strict():
+            _execute(read(words), lines)
+    except AnyrtError as error:
+        lines.say(str(error), Severity.ERROR)
+    except OSError as error:
+        lines.say(f"{error.filename}: {error.strerror}" if error.filename else str(error), Severity.ERROR)
+    else:
+        print(f"&&&& PASSED {name} # {line}", flush=True)
+        return 0
+    print(f"&&&& FAILED {name} # {line}", flush=True)
+    return 1
+
+
+def _execute(given: Given, lines: Lines) -> None:
+    if given.has("help") or not given.values:
+        print(usage())
+        return
+    for name, why in given.idle.items():
+        lines.say(f"--{name} has no effect: {why}", Severity.WARNING)
+    if given.has("getPlanVersionOnly"):
+        map_plan(Path(given.text("loadEngine")))
+        lines.say(f"Plan was created in format {FORMAT}, which this version reads")
+        return
+    engine = _engine(given, lines)
+    _show_engine(given, engine, lines)
+    if not (given.has("skipInference") or given.has("buildOnly")):
+        _infer(given, engine, lines)
+
+
+def _engine(given: Given, lines: Lines) -> ICudaEngine:
+    if given.has("onnx") == given.has("loadEngine"):
+        raise ArgumentError("AR304", "anyrt exec", "none of both, or both", "--onnx=… or --loadEngine=…")
+    runtime = Runtime(lines)
+    if given.has("onnx"):
+        lines.say("=== Model Options ===")
+        lines.say("Format: ONNX")
+        lines.say(f"Model: {given.text('onnx')}")
+        began = time.perf_counter()
+        plan = plan_of(given, lines)
+        lines.say(f"Engine built in {time.perf_counter() - began:g} sec.")
+        if given.has("saveEngine"):
+            Path(given.text("saveEngine")).write_bytes(memoryview(plan))
+            lines.say(f"Engine saved to {given.text('saveEngine')}, {memoryview(plan).nbytes} bytes")
+        return runtime.deserialize_cuda_engine(plan)
+    began = time.perf_counter()
+    engine = runtime.deserialize_cuda_engine(Path(given.text("loadEngine")))
+    lines.say(f"Engine deserialized in {time.perf_counter() - began:g} sec.")
+    return engine
+
+
+def _show_engine(given: Given, engine: ICudaEngine, lines: Lines) -> None:
+    inspector = engine.create_engine_inspector()
+    if given.has("dumpLayerInfo"):
+        lines.say("Layer Information:")
+        print(inspector.get_engine_information(LayerInformationFormat.ONELINE))
+    if given.has("exportLayerInfo"):
+        text = inspector.get_engine_information(LayerInformationFormat.JSON)
+        Path(given.text("exportLayerInfo")).write_text(text)
+    if given.has("dumpOptimizationProfile"):
+        for i in range(engine.num_optimization_profiles):
+            for name in engine:
+                low, best, high = (tuple(d) for d in engine.get_tensor_profile_shape(name, i))
+                lines.say(f"Profile {i}: {name}: {low} to {high}, best {best}")
+
+
+def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> None:
+    streams = [Stream(engine, given, seed) for seed in range(max(1, given.count("infStreams", 1)))]
+    for stream in streams[:1]:
+        for name, array in stream.arrays.items():
+            lines.say(f"Created {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype} for {name}")
+    lines.say("Starting inference")
+    runs, warm, warm_ms = measured(streams, given)
+    lines.say(f"Warmup completed {warm} queries over {warm_ms:g} ms")
+    lines.say(f"Timing trace has {len(runs)} queries over {runs[-1].end / 1000:g} s")
+    lines.say("")
+    lines.say("=== Trace details ===")
+    lines.say(f"Trace averages of {max(1, given.count('avgRuns', 10))} runs:")
+    for line in averages(runs, max(1, given.count("avgRuns", 10))):
+        lines.say(line)
+    for line in summary(runs, _percents(given)):
+        lines.say(line)
+    for line in EXPLANATIONS:
+        lines.say(line, Severity.VERBOSE)
+    lines.say("")
+    if given.has("exportTimes"):
+        write_times(runs, Path(given.text("exportTimes")))
+    _outputs(given, streams[0], lines)
+    if given.has("dumpProfile") or given.has("exportProfile"):
+        _profile(given, streams[0], lines)
+
+
+def _percents(given: Given) -> list[float]:
+    text = given.text("percentile", "90,95,99")
+    try:
+        found = [float(p) for p in text.split(",")]
+    except ValueError:
+        found = [-1.0]
+    if not all(0 <= p <= 100 for p in found):
+        raise ArgumentError("AR304", "--percentile", repr(text), "numbers from 0 to 100")
+    return found
+
+
+def _outputs(given: Given, stream: Stream, lines: Lines) -> None:
+    outputs = stream.outputs()
+    if given.has("dumpOutput"):
+        lines.say("Output Tensors:")
+        for name, x in outputs.items():
+            lines.say(f"{name}: ({'x'.join(map(str, x.shape))})")
+            print(" ".join(f"{v:g}" for v in x.reshape(-1).astype(np.float64)))
+    if given.has("exportOutput"):
+        write_outputs(outputs, Path(given.text("exportOutput")))
+    if given.has("dumpRawBindingsToFile"):
+        for name, x in outputs.items():
+            shape = ".".join(map(str, x.shape))
+            x.tofile(f"{name.replace('/', '_')}.output.{shape}.{x.dtype.name}.raw")
+
+
+def _profile(given: Given, stream: Stream, lines: Lines) -> None:
+    count = max(1, given.count("iterations", 10))
+    rows = profile_rows(profiled(stream.context, count))
+    if given.has("dumpProfile"):
+        lines.say(f"=== Profile ({count} iterations ) ===")
+        lines.say("   Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer")
+        for name, total, mean, middle, share in rows:
+            lines.say(f"{total:11.4f} {mean:12.4f} {middle:12.4f} {share:9.1f}   {name}")
+    if given.has("exportProfile"):
+        told: list[dict[str, object]] = [{"count": count}]
+        for name, total, mean, middle, share in rows:
+            told.append(
+                {"name": name, "timeMs": total, "averageMs": mean, "medianMs": middle, "percentage": share}
+            )
+        Path(given.text("exportProfile")).write_text(json.dumps(told, indent=1))
+
+
+def profile_rows(totals: Totals) -> list[tuple[str, float, float, float, float]]:
+    """Name, sum, mean and median in milliseconds, and share of each layer; the sum of all last."""
+    whole = sum(map(sum, totals.times.values())) or 1.0
+    runs = max((len(t) for t in totals.times.values()), default=1)
+    rows = [(n, sum(t), sum(t) / len(t), median(t), 100 * sum(t) / whole) for n, t in totals.times.items()]
+    return [*rows, ("Total", whole, whole / runs, whole / runs, 100.0)]
+
+
+def trtexec() -> int:
+    """The program `trtexec`."""
+    return execute(sys.argv[1:], "trtexec")

@@ -1,0 +1,100 @@
+"""Shapes and formats on command lines.
+
+>>> shapes([("x", "1x3x224x224"), ("n", "")], "--shapes")
+{'x': (1, 3, 224, 224), 'n': ()}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.profile import IOptimizationProfile
+from anyrt.api.tensor import ITensor
+from anyrt.cli.exec.flags import Given
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import ArgumentError, ProfileError
+
+Shapes = dict[str, tuple[int, ...]]
+TYPES = {
+    "fp32": DataType.FLOAT,
+    "fp16": DataType.HALF,
+    "bf16": DataType.BF16,
+    "int32": DataType.INT32,
+    "int64": DataType.INT64,
+    "int8": DataType.INT8,
+    "uint8": DataType.UINT8,
+    "bool": DataType.BOOL,
+    "fp8": DataType.FP8,
+    "int4": DataType.INT4,
+}
+
+
+def shapes(pairs: Sequence[tuple[str, str]], option: str) -> Shapes:
+    """The shapes of an option; "scalar" and "" are of rank 0."""
+    out: Shapes = {}
+    for name, text in pairs:
+        try:
+            out[name] = tuple(int(d) for d in text.replace("scalar", "").split("x") if d)
+        except ValueError:
+            raise ArgumentError("AR304", option, f"{name}:{text}", "NAME:1x3x224x224") from None
+    return out
+
+
+def add_profile(given: Given, network: INetworkDefinition, config: IBuilderConfig) -> None:
+    """The ranges of all open sizes: what --shapes or the three of them say; else each open size is 1."""
+    told = {w: shapes(given.pairs(f"{w}Shapes"), f"--{w}Shapes") for w in ("min", "opt", "max")}
+    run = shapes(given.pairs("shapes"), "--shapes")
+    inputs = [network.get_input(i) for i in range(network.num_inputs)]
+    for name in {n for part in (*told.values(), run) for n in part} - {t.name for t in inputs}:
+        known = ", ".join(t.name for t in inputs)
+        raise ProfileError("AR506", name, "a shape for it", f"one of {known}")
+    profile = IOptimizationProfile()
+    for tensor in inputs:
+        low, best, high = (_shape(tensor, told, run, w) for w in ("min", "opt", "max"))
+        if tensor.is_shape_tensor:
+            profile.set_shape_input(tensor.name, low, best, high)
+        elif -1 in tuple(tensor.shape):
+            profile.set_shape(tensor.name, low, best, high)
+    config.add_optimization_profile(profile)
+
+
+def _shape(tensor: ITensor, told: dict[str, Shapes], run: Shapes, which: str) -> tuple[int, ...]:
+    for word in (which, "opt", "max", "min"):
+        if tensor.name in told[word]:
+            return told[word][tensor.name]
+    return run.get(tensor.name, default_shape(tensor))
+
+
+def default_shape(tensor: ITensor) -> tuple[int, ...]:
+    """Open sizes, and values that are sizes, are 1."""
+    sizes = tuple(tensor.shape)
+    if tensor.is_shape_tensor:
+        return (1,) * (sizes[0] if sizes else 1)
+    return tuple(1 if d < 0 else d for d in sizes)
+
+
+def set_formats(given: Given, network: INetworkDefinition) -> None:
+    """Types and formats of inputs and outputs, as --inputIOFormats and --outputIOFormats say."""
+    sides = (
+        ("inputIOFormats", [network.get_input(i) for i in range(network.num_inputs)]),
+        ("outputIOFormats", [network.get_output(i) for i in range(network.num_outputs)]),
+    )
+    for option, tensors in sides:
+        words = [w for w in given.text(option).split(",") if w]
+        if words and len(words) not in (1, len(tensors)):
+            wanted = f"one, or one for each of {len(tensors)}"
+            raise ArgumentError("AR304", f"--{option}", f"{len(words)} formats", wanted)
+        for tensor, word in zip(tensors, words * len(tensors) if len(words) == 1 else words, strict=False):
+            _set(option, tensor, word)
+
+
+def _set(option: str, tensor: ITensor, word: str) -> None:
+    kind, _, formats = word.partition(":")
+    known = {"chw": "LINEAR", **{f.name.lower(): f.name for f in TensorFormat}}
+    if kind not in TYPES or any(f not in known for f in formats.split("+") if f):
+        raise ArgumentError("AR304", f"--{option}", repr(word), f"TYPE:FORMAT, types {', '.join(TYPES)}")
+    if tensor.dtype is not TYPES[kind]:
+        tensor.dtype = TYPES[kind]
+    tensor.allowed_formats = sum({1 << int(TensorFormat[known[f]]) for f in formats.split("+") if f} or {1})

@@ -1,0 +1,107 @@
+"""Times of runs, and what is printed of them.
+
+>>> percentile([1.0, 2.0, 3.0, 4.0], 50)
+2.0
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """When a run began and ended, and when its call came back, in milliseconds from the first one on."""
+
+    begin: float
+    called: float
+    end: float
+
+    @property
+    def latency(self) -> float:
+        """From the call to the result."""
+        return self.end - self.begin
+
+
+def percentile(values: Sequence[float], p: float) -> float:
+    """The value that p percent of all do not exceed: the nearest rank."""
+    ordered = sorted(values)
+    return ordered[max(0, min(len(ordered) - 1, -(-len(ordered) * p // 100).__int__() - 1))]
+
+
+def spread(values: Sequence[float], percents: Sequence[float]) -> str:
+    """`min = … ms, max = … ms, mean = …, median = …, percentile(90%) = …`."""
+    parts = [("min", min(values)), ("max", max(values)), ("mean", fmean(values)), ("median", median(values))]
+    parts += [(f"percentile({p:g}%)", percentile(values, p)) for p in percents]
+    return ", ".join(f"{name} = {value:g} ms" for name, value in parts)
+
+
+def averages(runs: Sequence[Run], each: int) -> list[str]:
+    """A line for each so many runs."""
+    out = []
+    for at in range(0, len(runs) - each + 1, each):
+        part = runs[at : at + each]
+        mean, enqueue = fmean(r.latency for r in part), fmean(r.called - r.begin for r in part)
+        out.append(
+            f"Average on {each} runs - GPU latency: {mean:g} ms - Host latency: {mean:g} ms "
+            f"(enqueue {enqueue:g} ms)"
+        )
+    return out
+
+
+def summary(runs: Sequence[Run], percents: Sequence[float]) -> list[str]:
+    """trtexec's summary; copies to a device take no time, since there are none."""
+    latency, enqueue = [r.latency for r in runs], [r.called - r.begin for r in runs]
+    none, wall = [0.0] * len(runs), (max(r.end for r in runs) - min(r.begin for r in runs)) / 1000
+    return [
+        "",
+        "=== Performance summary ===",
+        f"Throughput: {len(runs) / wall if wall else 0:g} qps",
+        f"Latency: {spread(latency, percents)}",
+        f"Enqueue Time: {spread(enqueue, percents)}",
+        f"H2D Latency: {spread(none, percents)}",
+        f"GPU Compute Time: {spread(latency, percents)}",
+        f"D2H Latency: {spread(none, percents)}",
+        f"Total Host Walltime: {wall:g} s",
+        f"Total GPU Compute Time: {sum(latency) / 1000:g} s",
+        "Explanations of the performance metrics are printed in the verbose logs.",
+    ]
+
+
+EXPLANATIONS = (
+    "",
+    "=== Explanations of the performance metrics ===",
+    "Total Host Walltime: from the first measured run's start to the last one's end.",
+    "GPU Compute Time: how long the kernels of a run take, which run on processors here.",
+    "Throughput: runs divided by Total Host Walltime.",
+    "Enqueue Time: how long the call of a run takes.",
+    "H2D Latency, D2H Latency: copies to and from a device; 0, as there are none.",
+    "Latency: H2D Latency, GPU Compute Time and D2H Latency together.",
+)
+
+
+def write_times(runs: Sequence[Run], path: Path) -> None:
+    """The times of each run as trtexec's JSON."""
+    rows = [
+        {
+            "startH2dMs": r.begin,
+            "endH2dMs": r.begin,
+            "startComputeMs": r.begin,
+            "endComputeMs": r.end,
+            "startD2hMs": r.end,
+            "endD2hMs": r.end,
+            "startEnqMs": r.begin,
+            "endEnqMs": r.called,
+            "h2dMs": 0.0,
+            "computeMs": r.latency,
+            "d2hMs": 0.0,
+            "latencyMs": r.latency,
+            "enqMs": r.called - r.begin,
+        }
+        for r in runs
+    ]
+    path.write_text(json.dumps(rows, indent=1))

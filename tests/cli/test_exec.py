@@ -1,0 +1,124 @@
+"""`anyrt exec`: trtexec's options and lines."""
+
+import json
+import re
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from anyrt.cli.exec.flags import FLAGS, read
+from anyrt.cli.exec.main import execute
+from anyrt.cli.exec.times import Run, percentile, spread, summary
+from anyrt.core.errors import AnyrtError
+
+QUICK = ("--iterations=3", "--warmUp=0", "--duration=0")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """y = max(x, 0) for x of open length."""
+    x, y = (helper.make_tensor_value_info(n, 1, ["n", 3]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    return f"--onnx={tmp_path / 'm.onnx'}"
+
+
+def test_a_model_is_built_run_and_reported(model, capsys):
+    assert execute((model, "--shapes=x:4x3", *QUICK, "--avgRuns=3"), "trtexec") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v101600] [AnyRT] # trtexec --onnx=")
+    assert out.rstrip().splitlines()[-1].startswith("&&&& PASSED TensorRT.trtexec [TensorRT v101600]")
+    assert re.search(r"\[I\] Throughput: [\d.e+]+ qps\n", out)
+    assert re.search(r"\[I\] GPU Compute Time: min = \S+ ms, max = .*percentile\(99%\) = \S+ ms\n", out)
+    assert "Average on 3 runs - GPU latency: " in out
+
+
+def test_open_sizes_are_one_unless_told(model, capsys):
+    assert execute((model, *QUICK), "trtexec") == 0
+    assert "Created 1x3 float32 for x" in capsys.readouterr().out
+
+
+def test_values_come_from_files_and_go_to_files(model, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.float32([[-1, 2, -3], [4, -5, 6]]))
+    to = tmp_path / "y.json"
+    words = (model, "--shapes=x:2x3", f"--loadInputs=x:{tmp_path / 'x.npy'}", f"--exportOutput={to}", *QUICK)
+    assert execute((*words, "--dumpOutput"), "trtexec") == 0
+    assert json.loads(to.read_text()) == [{"name": "y", "dimensions": "2x3", "values": [0, 2, 0, 4, 0, 6]}]
+    assert "\n0 2 0 4 0 6\n" in capsys.readouterr().out
+
+
+def test_a_plan_is_saved_and_loaded(model, tmp_path, capsys):
+    plan = tmp_path / "m.plan"
+    assert execute((model, f"--saveEngine={plan}", "--skipInference", "--maxShapes=x:8x3"), "trtexec") == 0
+    assert execute((f"--loadEngine={plan}", "--shapes=x:8x3", *QUICK), "trtexec") == 0
+    assert "Created 8x3 float32 for y" in capsys.readouterr().out
+
+
+def test_times_and_layers_are_exported(model, tmp_path):
+    times, profile, layers = (tmp_path / n for n in ("t.json", "p.json", "l.json"))
+    words = (f"--exportTimes={times}", f"--exportProfile={profile}", f"--exportLayerInfo={layers}")
+    assert execute((model, *QUICK, *words), "trtexec") == 0
+    rows = json.loads(times.read_text())
+    assert len(rows) == 3
+    assert rows[0]["latencyMs"] == pytest.approx(rows[0]["endComputeMs"] - rows[0]["startComputeMs"])
+    told = json.loads(profile.read_text())
+    assert told[0] == {"count": 3}
+    assert told[-1]["percentage"] == 100
+    assert json.loads(layers.read_text())["Layers"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--calib=c.cache", "AR901.*--calib: got that is not here yet"),
+        ("--onx=m.onnx", "unknown option.*did you mean --onnx"),
+        ("--onnx", "no value"),
+        ("--iterations=many", "a number of 0 or more"),
+        ("--shapes=y:1x3", "AR506.*y: got a shape for it, wanted one of x"),
+        ("--shapes=x:1xq", "NAME:1x3x224x224"),
+        ("--memPoolSize=heap:3", "workspace"),
+        ("--percentile=120", "numbers from 0 to 100"),
+        ("--inputIOFormats=fp99:chw", "TYPE:FORMAT"),
+        ("--layerPrecisions=a:fp99", "one of fp32"),
+    ],
+)
+def test_mistakes_are_told_and_fail(model, word, message, capsys):
+    assert execute((model, word, *QUICK) if word != "--iterations=many" else (model, word), "trtexec") == 1
+    out, err = capsys.readouterr()
+    assert re.search(message, err)
+    assert out.rstrip().splitlines()[-1].startswith("&&&& FAILED TensorRT.trtexec")
+
+
+def test_an_option_without_meaning_here_is_accepted_and_said_to_be(model, capsys):
+    assert execute((model, "--useCudaGraph", "--device=0", *QUICK), "trtexec") == 0
+    assert "--useCudaGraph has no effect: there is no graphics processor" in capsys.readouterr().out
+
+
+def test_types_and_formats_of_inputs_are_asked_for(model, capsys):
+    assert execute((model, "--inputIOFormats=fp16:chw", *QUICK), "trtexec") == 0
+    assert "Created 1x3 float16 for x" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_every_option_says_what_it_does_or_why_it_does_nothing(name):
+    flag = FLAGS[name]
+    assert bool(flag.help) != bool(flag.why)
+    if flag.later:
+        with pytest.raises(AnyrtError, match="not here yet"):
+            read([f"--{name}=1"])
+
+
+def test_percentiles_are_nearest_ranks():
+    values = [float(v) for v in range(1, 101)]
+    assert [percentile(values, p) for p in (0, 1, 50, 90, 99, 100)] == [1, 1, 50, 90, 99, 100]
+    assert (
+        spread([1.0, 3.0], [50])
+        == "min = 1 ms, max = 3 ms, mean = 2 ms, median = 2 ms, percentile(50%) = 1 ms"
+    )
+
+
+def test_throughput_is_runs_by_wall_time():
+    runs = [Run(i * 10.0, i * 10.0 + 1, i * 10.0 + 10) for i in range(100)]
+    assert "Throughput: 100 qps" in summary(runs, [99])
