@@ -16,7 +16,7 @@ from anyrt.ops._record import Array, Attrs, Case, Kind, Layer, Method, Mistake, 
 from anyrt.ops._types import STORAGE
 from anyrt.prims.const import Blob, Const
 
-TYPES = STORAGE - {DataType.UINT8}
+TYPES = STORAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def mistakes() -> tuple[Mistake[ConstantAttrs], ...]:
     """Counts, types, ranks and signs."""
     return (
         Mistake("AR103", "a count that differs from the volume", ConstantAttrs((2, 2), weights(1, 2, 3)), ()),
-        Mistake("AR202", "uint8 weights", ConstantAttrs((1,), weights(1, dtype=DataType.UINT8)), ()),
+        Mistake("AR202", "e8m0 weights", ConstantAttrs((1,), weights(1, dtype=DataType.E8M0)), ()),
         Mistake("AR120", "a negative size", ConstantAttrs((-1, 2), weights(1, 2)), ()),
         Mistake("AR115", "more than 8 dimensions", ConstantAttrs((1,) * 9, weights(1)), ()),
     )
@@ -82,12 +82,12 @@ OPS = (
         attrs=ConstantAttrs,
         expand=expand,
         ref=ref,
-        doc="Weights as a tensor; every type but uint8 and e8m0. 4-bit types are packed, the first element "
-        "in the low nibble.",
+        doc="Weights as a tensor; every type but e8m0. 4-bit types are packed, the first element in the low "
+        "nibble. uint8 is an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=lambda layer: "DLA takes constants only as the slopes of a parametric ReLU",
         onnx=("Constant",),
-        source="operator page Constant; fp4 is an extension",
+        source="operator page Constant; fp4 and uint8 are extensions",
     ),
 )
