@@ -306,8 +306,8 @@ class IConditionLayer(IIfConditionalBoundaryLayer):
     """What the choice depends on: a bool of rank 0."""
 
 class IConstantLayer(ILayer):
-    """Weights as a tensor; every type but uint8 and e8m0. 4-bit types are packed, the first element in
-    the low nibble.
+    """Weights as a tensor; every type but e8m0. 4-bit types are packed, the first element in the low
+    nibble. uint8 is an extension.
     """
     @property
     def shape(self) -> Dims:
@@ -1086,9 +1086,9 @@ class IPoolingLayer(ILayer):
     no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
     lets the last window reach, is never counted. Where a window has no element that counts, the mean
     is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
-    are positions: once `indices_type` is set, output 1 has each maximum's place in the plane of the
-    last two or three axes, counted row by row: the first of equal ones, and of NaN, and −1 for a
-    window without elements.
+    are dilations, and positions: once `indices_type` is set, output 1 has each maximum's place in the
+    plane of the last two or three axes, counted row by row: the first of equal ones, and of NaN, and
+    −1 for a window without elements.
     """
     @property  # type: ignore[override]
     def type(self) -> PoolingType:
@@ -1132,6 +1132,12 @@ class IPoolingLayer(ILayer):
 
     @padding_nd.setter
     def padding_nd(self, value: Dims | Sequence[int]) -> None: ...
+    @property
+    def dilation_nd(self) -> Dims:
+        """from one element of a window to the next; an extension"""
+
+    @dilation_nd.setter
+    def dilation_nd(self, value: Dims | Sequence[int]) -> None: ...
     @property
     def blend_factor(self) -> float:
         """the average's share of MAX_AVERAGE_BLEND, 0 to 1"""
@@ -1890,8 +1896,8 @@ class INetworkDefinition(_INetworkDefinition):
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
     def add_constant(self, shape: Dims | Sequence[int], weights: Weights | NDArray[Any]) -> IConstantLayer:
-        """Weights as a tensor; every type but uint8 and e8m0. 4-bit types are packed, the first element in
-        the low nibble.
+        """Weights as a tensor; every type but e8m0. 4-bit types are packed, the first element in the low
+        nibble. uint8 is an extension.
 
         shape: the sizes of the tensor
         weights: its elements, in row-major order
@@ -1903,11 +1909,11 @@ class INetworkDefinition(_INetworkDefinition):
         AR103: a count that differs from the volume
         AR115: more than 8 dimensions
         AR120: a negative size
-        AR202: uint8 weights
+        AR202: e8m0 weights
 
             layer = network.add_constant((2, 3), np.arange(6, dtype=np.float32))
 
-        As in TensorRT 10.16 (operator page Constant; fp4 is an extension).
+        As in TensorRT 10.16 (operator page Constant; fp4 and uint8 are extensions).
 
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
@@ -3050,9 +3056,9 @@ class INetworkDefinition(_INetworkDefinition):
         no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
         lets the last window reach, is never counted. Where a window has no element that counts, the mean
         is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
-        are positions: once `indices_type` is set, output 1 has each maximum's place in the plane of the
-        last two or three axes, counted row by row: the first of equal ones, and of NaN, and −1 for a
-        window without elements.
+        are dilations, and positions: once `indices_type` is set, output 1 has each maximum's place in the
+        plane of the last two or three axes, counted row by row: the first of equal ones, and of NaN, and
+        −1 for a window without elements.
 
         input: float32, float16, int8, bfloat16
         type: the maximum or the average of a window, or a mean of both
@@ -3062,7 +3068,7 @@ class INetworkDefinition(_INetworkDefinition):
         another network; an argument of the wrong class is a TypeError (AR311).
 
         To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
-        blend_factor, average_count_excludes_padding, indices_type.
+        dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
 
         Refused when the shape is asked for, and by the build:
         AR101: an input without an axis before those of the window
@@ -3071,7 +3077,8 @@ class INetworkDefinition(_INetworkDefinition):
         AR126: a window that is larger than the padded input
         AR202: a type that Pooling does not take
         AR206: positions of averages; positions that are no integers
-        AR304: a blend_factor outside 0 to 1; a stride below 1; a window of no elements; padding below 0
+        AR304: a blend_factor outside 0 to 1; a dilation below 1; a stride below 1; a window of no
+            elements; padding below 0
         AR308: a blend_factor that is not finite
 
         Refused in a run:
@@ -3092,9 +3099,9 @@ class INetworkDefinition(_INetworkDefinition):
         no candidate for the maximum and adds 0 to the sum; what lies behind it, where EXPLICIT_ROUND_UP
         lets the last window reach, is never counted. Where a window has no element that counts, the mean
         is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an extension, and so
-        are positions: once `indices_type` is set, output 1 has each maximum's place in the plane of the
-        last two or three axes, counted row by row: the first of equal ones, and of NaN, and −1 for a
-        window without elements.
+        are dilations, and positions: once `indices_type` is set, output 1 has each maximum's place in the
+        plane of the last two or three axes, counted row by row: the first of equal ones, and of NaN, and
+        −1 for a window without elements.
 
         input: float32, float16, int8, bfloat16
         type: the maximum or the average of a window, or a mean of both
@@ -3104,7 +3111,7 @@ class INetworkDefinition(_INetworkDefinition):
         another network; an argument of the wrong class is a TypeError (AR311).
 
         To be set on the layer: stride_nd, padding_mode, pre_padding, post_padding, padding_nd,
-        blend_factor, average_count_excludes_padding, indices_type.
+        dilation_nd, blend_factor, average_count_excludes_padding, indices_type.
 
         Refused when the shape is asked for, and by the build:
         AR101: an input without an axis before those of the window
@@ -3113,7 +3120,8 @@ class INetworkDefinition(_INetworkDefinition):
         AR126: a window that is larger than the padded input
         AR202: a type that Pooling does not take
         AR206: positions of averages; positions that are no integers
-        AR304: a blend_factor outside 0 to 1; a stride below 1; a window of no elements; padding below 0
+        AR304: a blend_factor outside 0 to 1; a dilation below 1; a stride below 1; a window of no
+            elements; padding below 0
         AR308: a blend_factor that is not finite
 
         Refused in a run:

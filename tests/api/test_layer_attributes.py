@@ -412,6 +412,7 @@ CASES = {
     ("IPoolingLayer", "indices_type"): (ROW, largest, trt.DataType.INT64, *[[[[3, 5]]]] * 2),
     ("IPoolingLayer", "window_size_nd"): (ROW, largest, (1, 3), [[[3, 5]]], [[[5]]]),
     ("IPoolingLayer", "stride_nd"): (ROW, largest, (1, 2), [[[3, 5]]], [[[3]]]),
+    ("IPoolingLayer", "dilation_nd"): (ROW, averages(), (1, 2), [[[2, 4]]], [[[3]]]),
     ("IPoolingLayer", "padding_mode"): (
         *(ROW, averages(stride_nd=(1, 2)), trt.PaddingMode.SAME_LOWER, [[[2]]], [[[1, 4]]]),
     ),

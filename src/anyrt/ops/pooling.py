@@ -68,6 +68,12 @@ class PoolingAttrs(Attrs):
     padding_nd: tuple[int, ...] | None = attr(
         Kind.DIMS, "both paddings", None, sets=("pre_padding", "post_padding")
     )
+    dilation_nd: tuple[int, ...] | None = attr(
+        Kind.DIMS,
+        "from one element of a window to the next; an extension",
+        None,
+        from_attr=("window_size_nd", _ones),
+    )
     blend_factor: float = attr(Kind.FLOAT, "the average's share of MAX_AVERAGE_BLEND, 0 to 1", 0.0)
     average_count_excludes_padding: bool = attr(
         Kind.BOOL, "divide by the input's elements in a window, else by those of padding, too", True
@@ -122,6 +128,7 @@ def _places(
     for k, (each, span, size) in enumerate(zip(by, at, x.shape[lead:], strict=True)):
         window = iota(_alone(framed.type.rank, lead + k, span.count), lead + k, INT64)
         element = iota(_alone(framed.type.rank, lead + axes + k, each.size), lead + axes + k, INT64)
+        element = map_("mul", element, scalar(each.dilation, element))
         along = map_("add", map_("mul", window, scalar(each.stride, window)), element)
         along = map_("sub", along, number(span.before, along))
         below = map_("lt", along, number(size, along))
@@ -169,9 +176,19 @@ def _elements(x: Value, axis: int, by: Slide, span: Span, excludes: bool) -> Val
     )
     start = iota(tuple(span.count if k == axis else 1 for k in range(rank)), axis, DataType.INT32)
     start = map_("mul", start, scalar(by.stride, start))
-    end = map_("min", map_("add", start, scalar(by.size, start)), _number(high, rank))
-    count = map_("sub", end, map_("max", start, _number(low, rank)))
+    if by.dilation > 1:
+        most, least = (_steps(map_("sub", _number(n, rank), start), by.dilation) for n in (high, low))
+        most, least = map_("min", most, scalar(by.size, most)), map_("max", least, scalar(0, least))
+        count = map_("sub", most, least)
+    else:
+        end = map_("min", map_("add", start, scalar(by.size, start)), _number(high, rank))
+        count = map_("sub", end, map_("max", start, _number(low, rank)))
     return cast(map_("max", count, scalar(0, count)), DataType.FLOAT)
+
+
+def _steps(distance: Value, step: int) -> Value:
+    """How many multiples of `step`, from 0 on, lie before a distance."""
+    return map_("floordiv", map_("add", distance, scalar(step - 1, distance)), scalar(step, distance))
 
 
 def _number(n: Dim, rank: int) -> Value:
@@ -204,7 +221,7 @@ def _sliding(layer: Layer[PoolingAttrs]) -> Sliding:
     if attrs.indices_type is not None and (attrs.type is not P.MAX or attrs.indices_type not in INTS):
         got = f"{attrs.indices_type.name} positions of {attrs.type.name}"
         raise DTypeError("AR206", where, got, "INT32 or INT64 positions of MAX", "leave indices_type alone")
-    by = slides(where, attrs.window_size_nd, attrs.stride_nd, name="window_size_nd")
+    by = slides(where, attrs.window_size_nd, attrs.stride_nd, attrs.dilation_nd, name="window_size_nd")
     names = ("pre_padding", "post_padding")
     paddings = zip(names, attrs.paddings, strict=True)
     before, after = (per_axis(where, name, given, count, 0) for name, given in paddings)
@@ -219,27 +236,29 @@ def ref(attrs: PoolingAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     places = np.empty(y.shape, np.int64)
     for at in np.ndindex(*map(len, plans)):
         parts = [plan[i] for plan, i in zip(plans, at, strict=True)]
-        inside = x[tuple([slice(None)] * lead + [slice(low, high) for low, high, _ in parts])]
-        y[(..., *at)] = _pooled(attrs, inside, math.prod(n for _, _, n in parts))
+        here = np.ix_(*map(range, x.shape[:lead]), *(inside for inside, _ in parts))
+        inside = x[here]
+        y[(..., *at)] = _pooled(attrs, inside, math.prod(n for _, n in parts))
         for batch in np.ndindex(x.shape[:lead]):
-            places[(*batch, *at)] = _first(inside[batch], [low for low, _, _ in parts], x.shape[lead:])
+            places[(*batch, *at)] = _first(inside[batch], [at for at, _ in parts], x.shape[lead:])
     return (y,) if attrs.indices_type is None else (y, places)
 
 
-def _first(window: Array, begin: list[int], sizes: tuple[int, ...]) -> int:
+def _first(window: Array, along: list[list[int]], sizes: tuple[int, ...]) -> int:
     """Where the first NaN, or the first of the largest, lies in a plane of these sizes."""
     if window.size == 0:
         return -1
     flat = window.reshape(-1)
     wrong = np.flatnonzero(np.not_equal(flat, flat))
     found = wrong[0] if wrong.size else np.argmax(flat)
-    place = [b + int(k) for b, k in zip(begin, np.unravel_index(found, window.shape), strict=True)]
+    place = [a[k] for a, k in zip(along, np.unravel_index(found, window.shape), strict=True)]
     return int(np.ravel_multi_index(place, sizes))
 
 
-def _windows_of_axis(attrs: PoolingAttrs, k: int, size: int) -> list[tuple[int, int, int]]:
-    """(first, end, elements that count) of each window, in positions of the input."""
-    window, stride = attrs.window_size_nd[k], (attrs.stride_nd or (1, 1, 1))[k]
+def _windows_of_axis(attrs: PoolingAttrs, k: int, size: int) -> list[tuple[list[int], int]]:
+    """The positions of each window in the input, and how many of its elements count."""
+    stride, step = (attrs.stride_nd or (1, 1, 1))[k], (attrs.dilation_nd or (1, 1, 1))[k]
+    window = (attrs.window_size_nd[k] - 1) * step + 1
     zeros = attrs.padding_nd or (0, 0, 0)
     before, after = (attrs.pre_padding or zeros)[k], (attrs.post_padding or zeros)[k]
     if attrs.padding_mode in (M.SAME_UPPER, M.SAME_LOWER):
@@ -252,10 +271,10 @@ def _windows_of_axis(attrs: PoolingAttrs, k: int, size: int) -> list[tuple[int, 
         count = (math.floor if attrs.padding_mode is M.EXPLICIT_ROUND_DOWN else math.ceil)(steps) + 1
     found = []
     for i in range(count):
-        places = range(i * stride - before, i * stride - before + window)
+        places = range(i * stride - before, i * stride - before + window, step)
         inside = [p for p in places if 0 <= p < size]
         counted = inside if attrs.average_count_excludes_padding else [p for p in places if p < size + after]
-        found.append((*((inside[0], inside[-1] + 1) if inside else (0, 0)), len(counted)))
+        found.append((inside, len(counted)))
     return found
 
 
@@ -277,6 +296,8 @@ def dla(layer: Layer[PoolingAttrs]) -> str | None:
     """Maximum and average in two dimensions, within documented sizes."""
     attrs = layer.attrs
     sliding = _sliding(layer)
+    if any(each.dilation > 1 for each in sliding.by):
+        return "DLA pools windows whose elements lie side by side"
     if attrs.type is P.MAX_AVERAGE_BLEND:
         return "DLA does not blend maximum and average"
     if len(sliding.by) != 2:
@@ -329,6 +350,22 @@ def cases() -> tuple[Case[PoolingAttrs], ...]:
         Case(replace(pair, indices_type=DataType.INT32), x, (DataType.BF16,)),
         Case(replace(pair, indices_type=DataType.INT32), x, int8, low=-100, high=100, int8=((0.05,), 0.05)),
         Case(a(P.MAX, (1, 1), (2, 2)), ((1, 1, 2, 1, 3, 2, 3, 4),)),
+        *_dilated(),
+    )
+
+
+def _dilated() -> tuple[Case[PoolingAttrs], ...]:
+    """Elements that lie apart: every type, mode and way to count."""
+    apart = partial(PoolingAttrs, stride_nd=(2, 1), padding_nd=(1, 2), dilation_nd=(2, 3))
+    x = ((2, 3, 8, 9),)
+    return (
+        Case(apart(P.MAX, (3, 2), indices_type=DataType.INT64), x),
+        *(
+            Case(apart(P.AVERAGE, (2, 3), padding_mode=mode, average_count_excludes_padding=excludes), x)
+            for mode in (M.EXPLICIT_ROUND_DOWN, M.EXPLICIT_ROUND_UP, M.SAME_LOWER)
+            for excludes in (True, False)
+        ),
+        Case(replace(apart(P.MAX_AVERAGE_BLEND, (2, 2)), blend_factor=0.5), x),
     )
 
 
@@ -345,6 +382,7 @@ def mistakes() -> tuple[Mistake[PoolingAttrs], ...]:
         Mistake("AR108", "padding for other axes than the window's", a(P.MAX, square, pre_padding=(1,)), x),
         Mistake("AR304", "a window of no elements", a(P.MAX, (2, 0)), x),
         Mistake("AR304", "a stride below 1", a(P.MAX, square, (0, 1)), x),
+        Mistake("AR304", "a dilation below 1", a(P.MAX, square, dilation_nd=(0, 1)), x),
         Mistake("AR304", "padding below 0", a(P.MAX, square, post_padding=(0, -1)), x),
         Mistake("AR304", "a blend_factor outside 0 to 1", share(blend_factor=1.5), x),
         Mistake("AR308", "a blend_factor that is not finite", share(blend_factor=math.nan), x),
@@ -376,9 +414,9 @@ OPS = (
         "Padding is no candidate for the maximum and adds 0 to the sum; what lies behind it, where "
         "EXPLICIT_ROUND_UP lets the last window reach, is never counted. Where a window has no element that "
         "counts, the mean is NaN, and the maximum −inf. int8 maxima are those of the codes. bfloat16 is an "
-        "extension, and so are positions: once `indices_type` is set, output 1 has each maximum's place "
-        "in the plane of the last two or three axes, counted row by row: the first of equal ones, and of "
-        "NaN, and −1 for a window without elements.",
+        "extension, and so are dilations, and positions: once `indices_type` is set, output 1 has each "
+        "maximum's place in the plane of the last two or three axes, counted row by row: the first of equal "
+        "ones, and of NaN, and −1 for a window without elements.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,
