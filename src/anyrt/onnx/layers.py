@@ -19,6 +19,7 @@ from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import (
     DataType,
     ElementWiseOperation,
+    FillOperation,
     MatrixOperation,
     ReduceOperation,
     SampleMode,
@@ -26,6 +27,7 @@ from anyrt.core.enums import (
 )
 from anyrt.ir.symbolic import known
 from anyrt.onnx.tensor import Tensor
+from anyrt.prims.const import Const
 
 INT64 = DataType.INT64
 
@@ -92,6 +94,11 @@ class Layers:
         if found is None or not all(isinstance(e, int) for e in found.reshape(-1).tolist()):
             return None
         return tuple(found.reshape(-1).tolist())
+
+    def held(self, x: Tensor) -> Weights | None:
+        """The weights that a tensor is, None where it is computed."""
+        op = x.it._network._expansion.value(x.it).op
+        return Weights(op.blob.data) if isinstance(op, Const) else None
 
     def aligned(self, *tensors: Tensor) -> list[Tensor]:
         """The tensors with axes of size 1 in front, so that all have as many."""
@@ -189,6 +196,15 @@ class Layers:
         steps = self.shape(x).maximum(1).minimum(2) - 1  # 0 repeats an axis of size 1
         step = self.ints(steps)
         return self.slice(x, [0] * rank, dims, steps if step is None else step)
+
+    def counted(self, size: int | Tensor) -> Tensor:
+        """0, 1, … as int64, so many of them."""
+        layer = self.add("add_fill", (0,), FillOperation.LINSPACE, INT64, alpha=0, beta=1)
+        dims = self.dims([size])
+        if isinstance(dims, tuple):
+            layer.shape = dims
+            return self.tensor(layer.get_output(0))
+        return self.with_inputs(layer, {0: dims})
 
     def full(self, sizes: Tensor | Sequence[int | Tensor], value: Tensor) -> Tensor:
         """One number, a tensor of one element, in each place."""
