@@ -32,7 +32,18 @@ def printed(capsys, *words: str, status: int = 0) -> str:
 
 
 def test_every_file_is_a_command():
-    assert list(all_commands()) == ["cache", "codes", "draw", "explain", "info", "inspect", "run"]
+    assert list(all_commands()) == [
+        "cache",
+        "check",
+        "codes",
+        "compare",
+        "draw",
+        "exec",
+        "explain",
+        "info",
+        "inspect",
+        "run",
+    ]
 
 
 def test_module_runs_as_a_program():

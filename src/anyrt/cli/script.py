@@ -17,8 +17,10 @@ from typing import Final
 from anyrt.api.builder import Builder
 from anyrt.api.edge import LINE
 from anyrt.cli.progress import talk
+from anyrt.compiler.cached import mixer
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
 from anyrt.core.flags import strict
+from anyrt.plan.file import PlanFile, map_plan, read_plan
 
 FUNCTION: Final = "define"
 
@@ -31,6 +33,27 @@ def split_place(place: str) -> tuple[Path, str]:
     """
     path, colon, name = place.rpartition(":")
     return (Path(path), name) if colon and name.isidentifier() else (Path(place), FUNCTION)
+
+
+def plan_source(place: str) -> bytes | Path:
+    """The plan of a Python file or an ONNX model, built now; a plan file as it is."""
+    path, function = split_place(place)
+    if path.suffix == ".py":
+        return build_script(path, function)
+    return build_model(path) if path.suffix == ".onnx" else path
+
+
+def plan_file(source: bytes | Path) -> PlanFile:
+    """A plan that is read."""
+    return read_plan(source, mixer=mixer) if isinstance(source, bytes) else map_plan(source, mixer=mixer)
+
+
+def build_model(path: Path) -> bytes:
+    """The plan of an ONNX model; every problem is raised."""
+    from anyrt.onnx.session import build
+
+    with strict():
+        return bytes(memoryview(build(path, talk()[0])))
 
 
 def build_script(path: Path, function: str) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 from anyrt.api.builder import Builder
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.host_memory import IHostMemory
-from anyrt.api.interfaces import Logger
+from anyrt.api.interfaces import ILogger, Logger
 from anyrt.api.runtime import Runtime
 from anyrt.core.enums import DataType, Severity, TensorIOMode
 from anyrt.core.flags import strict
@@ -67,12 +67,13 @@ def load(path: str | os.PathLike[str]) -> Session:
         return Session(Runtime(logger).deserialize_cuda_engine(plan))
 
 
-def build(model: Path | bytes, logger: Logger) -> IHostMemory:
-    """The plan of a model, from its file or its bytes; raises what `load` raises."""
+def build(model: Path | bytes, logger: ILogger, path: str | None = None) -> IHostMemory:
+    """The plan of a model: of a file, or of bytes, whose other files lie beside `path`; raises what `load`
+    does."""
     builder = Builder(logger)
     network = builder.create_network()
     parser = OnnxParser(network, logger)
-    good = parser.parse(model) if isinstance(model, bytes) else parser.parse_from_file(str(model))
+    good = parser.parse(model, path) if isinstance(model, bytes) else parser.parse_from_file(str(model))
     if not good:
         raise refused(parser)
     return builder.build_serialized_network(network, builder.create_builder_config())

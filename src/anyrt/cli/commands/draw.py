@@ -29,7 +29,7 @@ def options(parser: ArgumentParser) -> None:
     """The network, the file, and whether to measure."""
     parser.description = __doc__
     add = parser.add_argument
-    add("network", help="FILE.py or FILE.py:FUNCTION (default: define), or a plan file")
+    add("network", help="FILE.py or FILE.py:FUNCTION (default: define), an ONNX model, or a plan")
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the picture: .svg or .html")
     add("--profile", action="store_true", help="run it on random inputs, and show the time of each kernel")
 
@@ -52,16 +52,13 @@ def drawn(network: str, profile: bool) -> tuple[Picture, list[str], list[float] 
     """The picture, what stands above it, and the time of each of its kernels."""
     from anyrt.cli.draw.picture import picture_of
     from anyrt.cli.draw.times import RUNS, kernel_milliseconds
-    from anyrt.cli.script import build_script, split_place
-    from anyrt.compiler.cached import mixer
+    from anyrt.cli.script import plan_file, plan_source
     from anyrt.compiler.driver import lower_plan, plan_sizes
     from anyrt.compiler.request import Point
-    from anyrt.plan.file import map_plan, read_plan
     from anyrt.schedule.versions import serving, versions
 
-    path, function = split_place(network)
-    plan = build_script(path, function) if path.suffix == ".py" else path
-    file = read_plan(plan, mixer=mixer) if isinstance(plan, bytes) else map_plan(plan, mixer=mixer)
+    plan = plan_source(network)
+    file = plan_file(plan)
     lowered, sizes = lower_plan(file), plan_sizes(file.plan, Point.OPT)
     found = versions(lowered.graph)
     number = serving((v.guard for v in found), sizes)

@@ -25,7 +25,9 @@ LOOPS = "loops"  # long, and only printed when asked for
 def options(parser: ArgumentParser) -> None:
     """The network, and what of it to print."""
     parser.description = __doc__
-    parser.add_argument("network", help="FILE.py or FILE.py:FUNCTION (default: define), or a plan file")
+    parser.add_argument(
+        "network", help="FILE.py or FILE.py:FUNCTION (default: define), an ONNX model, or a plan"
+    )
     parser.add_argument(
         "--node", metavar="NAME", help="only these layers or inputs: a name, or a part of some"
     )
@@ -42,15 +44,11 @@ def options(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Print the stages that are asked for."""
     from anyrt.cli.page import Page
-    from anyrt.cli.script import build_script, split_place
+    from anyrt.cli.script import plan_file, plan_source
     from anyrt.cli.stages import Stages, choose_target
-    from anyrt.compiler.cached import mixer
     from anyrt.compiler.driver import lower_plan
-    from anyrt.plan.file import map_plan, read_plan
 
-    path, function = split_place(args.network)
-    script = path.suffix == ".py"
-    file = read_plan(build_script(path, function), mixer=mixer) if script else map_plan(path, mixer=mixer)
+    file = plan_file(plan_source(args.network))
     target = choose_target(args.cpu)
     stages = Stages(lower_plan(file, target), target, args.node)
     if args.node is not None:

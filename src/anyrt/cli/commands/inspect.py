@@ -1,4 +1,4 @@
-"""`anyrt inspect PLAN`: what a plan file holds, as tables or (`--json`) for programs."""
+"""`anyrt inspect PLAN`: what a plan file, or an ONNX model, holds, as tables or (`--json`) for programs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,36 @@ from anyrt.plan.report import full_text, parse_report, short_text
 
 def options(parser: ArgumentParser) -> None:
     """The plan, and the form of the answer."""
-    parser.add_argument("plan", type=Path, help="a plan file")
+    parser.add_argument("plan", type=Path, help="a plan file, or an ONNX model")
     parser.add_argument("--full", action="store_true", help="print the whole report, not a page of it")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> None:
     """Read the plan with all its checks, and print it."""
+    if args.plan.suffix == ".onnx":
+        _print_model(args.plan, args.json)
+        return
     file = map_plan(args.plan, mixer=mixer)
     if args.json:
         print(json.dumps(describe(file, args.plan.stat().st_size), indent=2))
         return
     _print_plan(file, args.plan, args.full)
+
+
+def _print_model(path: Path, as_json: bool) -> None:
+    from anyrt.onnx.facts import facts_of
+
+    facts = facts_of(path)
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            print_heading(key)
+            print_table(("name", ""), [(str(k), str(v)) for k, v in value.items()])
+        else:
+            print(f"{key}: {value}")
 
 
 def describe(file: PlanFile, size: int) -> dict[str, Json]:

@@ -1,0 +1,64 @@
+"""`anyrt check model.onnx`: every problem of a model, without building it.
+
+anyrt check model.onnx            what cannot be described, and inputs and outputs with their shapes
+anyrt check model.onnx --dla      also which layers DLA could run, and why not the others
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyrt.cli.command import Command
+from anyrt.cli.show import print_heading, print_table
+
+if TYPE_CHECKING:
+    from anyrt.api.network import INetworkDefinition
+
+
+def options(parser: ArgumentParser) -> None:
+    """The model."""
+    parser.description = __doc__
+    parser.add_argument("model", type=Path, help="an ONNX file")
+    parser.add_argument("--dla", action="store_true", help="say of each layer whether DLA could run it")
+
+
+def run(args: Namespace) -> None:
+    """Print all problems, and exit with 1 where there are some; else what the model takes and gives."""
+    from anyrt.api.builder import Builder
+    from anyrt.api.oneline import tensor_text
+    from anyrt.cli.progress import Silent
+    from anyrt.onnx.parser import OnnxParser
+
+    network = Builder(Silent()).create_network()
+    parser = OnnxParser(network, Silent())
+    if not parser.parse_from_file(args.model):
+        problems = [parser.get_error(i) for i in range(parser.num_errors)]
+        rows = [(str(p.node()) if p.node() >= 0 else "", p.node_operator(), p.desc()) for p in problems]
+        print_table(("node", "operator", "problem"), rows)
+        raise SystemExit(1)
+    tensors = [network.get_input(i) for i in range(network.num_inputs)]
+    made = [network.get_output(i) for i in range(network.num_outputs)]
+    rows = [("input", t.name, tensor_text(t)) for t in tensors]
+    rows += [("output", t.name, tensor_text(t)) for t in made]
+    print_table(("", "name", "type"), rows)
+    print(f"{network.num_layers} layers")
+    if args.dla:
+        _dla(network)
+
+
+def _dla(network: INetworkDefinition) -> None:
+    from anyrt.api.expansion import Expansion
+    from anyrt.core.enums import DataType
+    from anyrt.ops._expand import DLA_TYPES, dla_reason
+
+    expansion, rows = Expansion({}), []
+    for layer in network:
+        reason = dla_reason(layer._op, expansion.record(layer), DLA_TYPES | {DataType.FLOAT})
+        rows.append((layer.name, layer.type.name, "yes" if reason is None else reason))
+    print_heading("DLA, with float16 allowed")
+    print_table(("layer", "kind", "DLA"), rows)
+
+
+COMMAND = Command("say every problem of an ONNX model", options, run)

@@ -1,0 +1,66 @@
+"""Arrays in the JSON that Polygraphy reads and writes: inputs as a list of dictionaries, outputs by runner.
+
+Source: Polygraphy's documentation of `--save-inputs` and `--save-outputs`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.errors import BindingError
+from anyrt.ops._record import Array
+
+CLASS: Final = "polygraphy_class"
+
+
+def write_inputs(feeds: Mapping[str, Array], path: Path) -> None:
+    """The inputs of one run."""
+    path.write_text(json.dumps([{name: _encoded(x) for name, x in feeds.items()}]))
+
+
+def read_inputs(path: Path) -> dict[str, Array]:
+    """The inputs of the first run in a file."""
+    wrong = BindingError("AR705", str(path), "a file that holds no arrays", "Polygraphy's JSON of inputs")
+    try:
+        runs = json.loads(path.read_text())
+        return {name: _decoded(x) for name, x in runs[0].items()}
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, binascii.Error, EOFError):
+        raise wrong from None
+
+
+def write_outputs(outputs: Mapping[str, Mapping[str, Array]], path: Path) -> None:
+    """The outputs of one run of each runner, by name."""
+    rows = [
+        [
+            runner,
+            [
+                {
+                    "outputs": {n: {"values": _encoded(x), CLASS: "LazyArray"} for n, x in arrays.items()},
+                    "runtime": None,
+                    "runner_name": runner,
+                    CLASS: "IterationResult",
+                }
+            ],
+        ]
+        for runner, arrays in outputs.items()
+    ]
+    path.write_text(json.dumps({"lst": rows, CLASS: "RunResults"}))
+
+
+def _encoded(array: Array) -> dict[str, str]:
+    held = io.BytesIO()
+    np.save(held, array, allow_pickle=False)
+    return {"array": base64.b64encode(held.getvalue()).decode(), CLASS: "ndarray"}
+
+
+def _decoded(told: Mapping[str, str]) -> Array:
+    found: Array = np.load(io.BytesIO(base64.b64decode(told["array"])), allow_pickle=False)
+    return found

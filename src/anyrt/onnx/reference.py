@@ -1,0 +1,146 @@
+"""A model beside another program that runs ONNX: inputs to draw, outputs to compare.
+
+>>> compare("y", np.float32([1, 2]), np.float32([1, 2.5]), 1e-3, 1e-3).agrees
+False
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+from onnx import ModelProto, ValueInfoProto
+
+from anyrt.api.interfaces import Logger
+from anyrt.api.runtime import Runtime
+from anyrt.core.dtype import is_float, numpy_dtype
+from anyrt.core.enums import Severity
+from anyrt.core.errors import NotSupportedError
+from anyrt.core.flags import strict
+from anyrt.onnx.model import signature
+from anyrt.onnx.session import Session, build
+from anyrt.ops._record import Array
+
+Feeds: TypeAlias = Mapping[str, Array]
+
+
+@dataclass(slots=True)
+class Compared:
+    """A model with what it is asked for; outputs: by name, in order."""
+
+    proto: ModelProto
+    folder: Path
+    outputs: tuple[str, ...]
+
+    def inputs(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+        """Random values: -1 to 1, and 0 or 1 for integers; open sizes are 1 unless told."""
+        generator = np.random.default_rng(0)
+        given = {t.name for t in self.proto.graph.initializer}
+        out: dict[str, Array] = {}
+        for value in self.proto.graph.input:
+            if value.name not in given:
+                found = signature(value.name, value.type)
+                shape = shapes.get(value.name, tuple(1 if d < 0 else d for d in found.sizes))
+                real = is_float(found.dtype)
+                drawn = generator.uniform(-1, 1, shape) if real else generator.integers(0, 2, shape)
+                out[value.name] = np.asarray(drawn).astype(numpy_dtype(found.dtype))
+        return out
+
+    def run(self, feeds: Feeds) -> dict[str, Array]:
+        """AnyRT's outputs."""
+        logger = Logger(Severity.ERROR)
+        path = str(self.folder / "model.onnx")
+        with strict():
+            plan = build(self.proto.SerializeToString(), logger, path)
+            return Session(Runtime(logger).deserialize_cuda_engine(plan)).run(feeds)
+
+    def maker(self, name: str) -> str:
+        """The node that makes a tensor, in words."""
+        for node in self.proto.graph.node:
+            if name in node.output:
+                return f", of {node.op_type} {node.name}".rstrip()
+        return ""
+
+
+def load_model(path: Path, layers: bool) -> Compared:
+    """The model of a file; `layers`: what each node of its graph makes is an output, in order."""
+    proto = onnx.load(path)
+    if layers:
+        known = {v.name for v in proto.graph.output}
+        made = [n for node in proto.graph.node for n in node.output if n]
+        proto.graph.output.extend(ValueInfoProto(name=n) for n in made if n not in known)
+        inferred = {v.name: v for v in onnx.shape_inference.infer_shapes(proto).graph.value_info}
+        for value in proto.graph.output:
+            if value.name in inferred and not value.HasField("type"):
+                value.CopyFrom(inferred[value.name])
+        names = tuple(made)
+    else:
+        names = tuple(v.name for v in proto.graph.output)
+    return Compared(proto, path.absolute().parent, names)
+
+
+def runner(name: str | None) -> tuple[str, Callable[[Compared, Feeds], dict[str, Array]]]:
+    """The other program: the one that is asked for, else ONNX Runtime where it is installed."""
+    if name != "reference":
+        try:
+            importlib.import_module("onnxruntime")
+            return "onnxruntime", _onnxruntime
+        except ImportError:
+            if name is not None:
+                do = "pip install onnxruntime, or --against reference"
+                got, wanted = "no onnxruntime", "an installed one"
+                raise NotSupportedError("AR901", "--against", got, wanted, do) from None
+    return "reference", _reference
+
+
+def _onnxruntime(model: Compared, feeds: Feeds) -> dict[str, Array]:
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    session = runtime.InferenceSession(
+        model.proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return dict(zip(model.outputs, session.run(list(model.outputs), dict(feeds)), strict=True))
+
+
+def _reference(model: Compared, feeds: Feeds) -> dict[str, Array]:
+    from onnx.reference import ReferenceEvaluator
+
+    found = ReferenceEvaluator(model.proto).run(list(model.outputs), dict(feeds))
+    return {n: np.asarray(x) for n, x in zip(model.outputs, found, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two arrays differ: the largest difference, and the largest relative to what is wanted."""
+
+    name: str
+    shape: str
+    largest: float
+    relative: float
+    agrees: bool
+
+    def row(self) -> tuple[str, ...]:
+        """A row of a table."""
+        mark = "yes" if self.agrees else "no"
+        return self.name, self.shape, f"{self.largest:.3g}", f"{self.relative:.3g}", mark
+
+
+def compare(name: str, got: Array, wanted: Array, rtol: float, atol: float) -> Difference:
+    """Whether two arrays agree: integers all of them, real numbers within tolerances."""
+    if got.shape != wanted.shape:
+        return Difference(name, f"{got.shape} for {wanted.shape}", np.inf, np.inf, False)
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    if not a.size:
+        return Difference(name, f"{got.shape}", 0.0, 0.0, True)
+    with np.errstate(all="ignore"):
+        off = np.where(np.isclose(a, b, rtol=0, atol=0, equal_nan=True), 0.0, np.abs(a - b))
+        relative = off / np.maximum(np.abs(b), np.finfo(np.float32).tiny)
+    exact = wanted.dtype.kind in "biu"
+    agrees = bool(not off.any() if exact else np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
+    return Difference(name, f"{got.shape}", float(np.max(off)), float(np.max(relative)), agrees)
