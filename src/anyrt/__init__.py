@@ -47,6 +47,7 @@ _HOME: dict[str, tuple[str, ...]] = {
         ),
     ),
     "api.network": ("INetworkDefinition",),
+    "onnx.custom": ("op",),
     "onnx.errors": ("ParserError",),
     "onnx.parser": ("OnnxParser", "get_nv_onnx_parser_version"),
     "onnx.subgraphs": ("NodeIndices", "SubGraphCollection"),

@@ -123,6 +123,7 @@ from anyrt.core.enums_more import QuickPluginCreationRequest as QuickPluginCreat
 from anyrt.core.enums_more import SeekPosition as SeekPosition
 from anyrt.core.enums_more import TensorRTPhase as TensorRTPhase
 from anyrt.core.flags import strict as strict
+from anyrt.onnx.custom import op as op
 from anyrt.onnx.errors import ParserError as ParserError
 from anyrt.onnx.parser import OnnxParser as OnnxParser
 from anyrt.onnx.parser import get_nv_onnx_parser_version as get_nv_onnx_parser_version

@@ -161,12 +161,18 @@ class Walk:
         for name, held in zip(proto.output, outputs, strict=False):
             if not name:
                 continue
-            if isinstance(held, ITensor) and held not in self.named and not held.is_network_input:
-                self.named.add(held)
-                held.name = name
+            if isinstance(held, ITensor):
+                self._settle(held, name)
             scope.held[name] = held
         if not self.stack and proto.name:
             self.made[proto.name] = list(outputs)
+
+    def _settle(self, tensor: ITensor, name: str) -> None:
+        """Judge the layer that makes it now, so that a mistake is this node's; name it where it is new."""
+        self.network._expansion.value(tensor)
+        if tensor not in self.named and not tensor.is_network_input:
+            self.named.add(tensor)
+            tensor.name = name
 
     def _function(self, proto: NodeProto, name: Key, held: Sequence[Held]) -> list[Held]:
         """The outputs of a node that is a function of others."""

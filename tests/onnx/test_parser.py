@@ -1,0 +1,302 @@
+"""The parser: what it answers, where weights may lie, functions, graphs inside graphs, and problems."""
+
+import gc
+import re
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import anyrt as trt
+from anyrt.onnx.session import load
+from anyrt.onnx.wire import LARGE, without_weights
+
+OPSET = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+W = np.arange(64 * 64, dtype=np.float32).reshape(64, 64) / 1000
+
+
+def info(name, *shape, dtype=1):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model(nodes, weights=(), inputs=("x",), outputs=("y",), shape=("n", 64), **more):
+    graph = helper.make_graph(
+        nodes, "g", [info(n, *shape) for n in inputs], [info(n, *shape) for n in outputs], list(weights)
+    )
+    return helper.make_model(graph, opset_imports=OPSET, **more)
+
+
+def product(weights=None):
+    held = numpy_helper.from_array(W, "w") if weights is None else weights
+    return model([helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")], [held])
+
+
+def added(sizes, kind):
+    """A model with weights of these sizes, of which the elements are missing."""
+    return model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], [TensorProto(name="w", dims=sizes, data_type=kind)]
+    )
+
+
+def parsed(data, path=None):
+    builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
+    network = builder.create_network()
+    parser = trt.OnnxParser(network, builder.logger)
+    good = parser.parse(data.SerializeToString() if hasattr(data, "SerializeToString") else data, path)
+    return good, parser, network
+
+
+def problems(data, path=None):
+    good, parser, _ = parsed(data, path)
+    assert not good
+    return [str(parser.get_error(i)) for i in range(parser.num_errors)]
+
+
+def test_a_model_becomes_layers_with_the_names_of_its_nodes():
+    good, parser, network = parsed(product())
+    assert good
+    assert [layer.name for layer in network] == ["w", "mm"]
+    assert (network.get_input(0).name, tuple(network.get_input(0).shape)) == ("x", (-1, 64))
+    assert (network.get_output(0).name, parser.num_errors) == ("y", 0)
+    assert parser.get_layer_output_tensor("mm", 0) == network.get_output(0)
+
+
+def test_a_file_of_one_line_runs(tmp_path):
+    onnx.save(product(), tmp_path / "m.onnx")
+    session = load(tmp_path / "m.onnx")
+    x = np.ones((3, 64), np.float32)
+    np.testing.assert_allclose(session.run({"x": x})["y"], x @ W, rtol=1e-5)
+    assert (session.inputs[0].name, session.outputs[0].shape) == ("x", (-1, 64))
+
+
+def test_open_sizes_of_one_name_are_one_size():
+    _, _, network = parsed(model([helper.make_node("Add", ["x", "z"], ["y"])], inputs=("x", "z")))
+    assert network.get_input(1).get_dimension_name(0) == "n"
+
+
+def test_large_weights_are_taken_out_of_the_message_and_read_where_they_lie():
+    data = product().SerializeToString()
+    assert len(without_weights(memoryview(data))) < 400 < W.nbytes < len(data)
+    small = model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()
+    assert without_weights(memoryview(small)) == small
+
+
+def test_weights_of_nodes_and_of_graphs_inside_are_taken_out_as_well():
+    value = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(W))
+    inner = helper.make_graph([value], "inner", [], [info("c", 64, 64)])
+    node = helper.make_node("If", ["b"], ["y"], then_branch=inner, else_branch=inner)
+    data = model([node]).SerializeToString()
+    assert len(data) > 2 * W.nbytes > 2 * LARGE
+    assert len(without_weights(memoryview(data))) < 1000
+
+
+def beside(tmp_path, location="w.bin", offset=None, length=None, write=True):
+    weights = TensorProto(name="w", dims=[64, 64], data_type=1, data_location=1)
+    given = {"location": location, "offset": offset, "length": length}
+    for key, value in given.items():
+        if value is not None:
+            weights.external_data.add(key=key, value=str(value))
+    if write:
+        (tmp_path / "w.bin").write_bytes(b"\0" * (offset or 0) + W.tobytes())
+    (tmp_path / "m.onnx").write_bytes(product(weights).SerializeToString())
+    return tmp_path / "m.onnx"
+
+
+@pytest.mark.parametrize("offset", [None, 0, 64, 5])
+def test_weights_in_another_file_are_read_from_their_place(tmp_path, offset):
+    session = load(beside(tmp_path, offset=offset, length=W.nbytes))
+    x = np.ones((1, 64), np.float32)
+    np.testing.assert_allclose(session.run({"x": x})["y"], x @ W, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("../w.bin", "a file in the model's folder"),
+        ("/etc/hostname", "a file in the model's folder"),
+        ("a/../../w.bin", "a file in the model's folder"),
+        ("missing.bin", "no file"),
+        ("..\\w.bin", "a file in the model's folder"),
+        ("w.bin\0x", "a file in the model's folder"),
+        (".", "no file"),
+    ],
+)
+def test_nothing_outside_the_folder_is_read(tmp_path, location, message):
+    with pytest.raises(trt.errors.GraphError, match=f"AR418.*{message}"):
+        load(beside(tmp_path, location))
+
+
+def test_weights_that_are_shorter_than_said_are_refused(tmp_path):
+    path = beside(tmp_path)
+    (tmp_path / "w.bin").write_bytes(b"\0" * 100)
+    with pytest.raises(trt.errors.GraphError, match=r"AR418.*got 100 bytes, wanted at least 16384"):
+        load(path)
+
+
+def test_links_lead_to_the_store_of_the_models_cache_and_nowhere_else(tmp_path):
+    blobs, snapshot = tmp_path / "cache" / "blobs", tmp_path / "cache" / "snapshots" / "v1"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    path = beside(snapshot, write=False)
+    (blobs / "abc").write_bytes(W.tobytes())
+    (snapshot / "w.bin").symlink_to("../../blobs/abc")
+    assert load(path).outputs[0].name == "y"
+    (snapshot / "w.bin").unlink()
+    (tmp_path / "secret").write_bytes(W.tobytes())
+    (snapshot / "w.bin").symlink_to(tmp_path / "secret")
+    with pytest.raises(trt.errors.GraphError, match=r"AR418.*a link out of the folder"):
+        load(path)
+
+
+def test_a_function_of_the_model_is_expanded_with_its_attributes():
+    body = [
+        helper.make_node("Constant", [], ["k"]),
+        helper.make_node("Add", ["a", "k"], ["b"]),
+    ]
+    body[0].attribute.add(name="value_float", ref_attr_name="k", type=onnx.AttributeProto.FLOAT)
+    inner = helper.make_function("mine", "AddK", ["a"], ["b"], body, OPSET[:1], ["k"])
+    outer = helper.make_function(
+        "mine", "Twice", ["a"], ["c"],
+        [helper.make_node("AddK", [a], [b], domain="mine", k=2.0) for a, b in ("ab", "bc")],
+        OPSET, [],
+    )  # fmt: skip
+    made = model([helper.make_node("Twice", ["x"], ["y"], domain="mine")], functions=[inner, outer])
+    good, _, network = parsed(made)
+    assert good, problems(made)
+    assert [layer.type for layer in network].count(trt.LayerType.ELEMENTWISE) == 2
+
+
+def test_a_function_that_calls_itself_is_refused():
+    itself = helper.make_function(
+        "mine", "F", ["a"], ["b"], [helper.make_node("F", ["a"], ["b"], domain="mine")], OPSET, []
+    )
+    made = model([helper.make_node("F", ["x"], ["y"], domain="mine")], functions=[itself])
+    assert "inside one another" in problems(made)[0]
+
+
+def test_all_unknown_operators_are_told_together_each_with_its_node():
+    nodes = [
+        helper.make_node("First", ["x"], ["a"], name="one", domain="mine"),
+        helper.make_node("Second", ["a"], ["y"], name="two"),
+    ]
+    told = problems(model(nodes))
+    assert ["mine::First" in told[0], "operator Second" in told[1], len(told)] == [True, True, 2]
+    assert "node 0 [First] one" in told[0]
+    assert "@anyrt.op" in told[0]
+
+
+def test_every_problem_is_told_and_what_follows_from_it_is_not():
+    nodes = [
+        helper.make_node("MatMul", ["x", "small"], ["a"], name="one"),
+        helper.make_node("Relu", ["a"], ["b"], name="after"),
+        helper.make_node("Concat", ["x", "small"], ["y"], name="two", axis=5),
+    ]
+    _, parser, _ = parsed(model(nodes, [numpy_helper.from_array(W[:3], "small")]))
+    errors = [parser.get_error(i) for i in range(parser.num_errors)]
+    assert [(e.node(), e.node_name(), e.node_operator()) for e in errors] == [
+        (0, "one", "MatMul"),
+        (2, "two", "Concat"),
+    ]
+    assert "one" in errors[0].desc()
+    assert errors[0].file().endswith(".py")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "AR416"),
+        (b"no model", "AR416"),
+        (b"\x3a\xff\xff\xff\xff\x0f", "longer than the file"),
+        (b"\x3a\x80", "in the middle of a number"),
+        (product().SerializeToString()[:-9], "AR416"),
+        (model([helper.make_node("Relu", ["z"], ["y"])]), "nothing before it makes"),
+        (model([helper.make_node("Relu", ["x"], ["x"])]), "made twice"),
+        (model([helper.make_node("Relu", ["y"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]), "AR417"),
+        (model([helper.make_node("Relu", [], ["y"])]), "no input 0"),
+        (model([helper.make_node("Relu", ["x"], ["a"])]), "AR417.*y"),
+        (added([2], 1), "AR417"),
+        (added([-2], 1), "AR417"),
+        (added([2], 8), "strings"),
+        (added([2], 99), "type 99"),
+        (helper.make_model(product().graph, opset_imports=[helper.make_opsetid("", 99)]), "opset 99"),
+        (helper.make_model(product().graph, opset_imports=[helper.make_opsetid("", 3)]), "opset 3"),
+    ],
+    ids=lambda x: None if isinstance(x, str) else "",
+)  # fmt: skip
+def test_what_is_no_model_is_refused_by_name(data, message):
+    assert any(re.search(message, p) for p in problems(data))
+
+
+def test_terabytes_are_refused_without_taking_memory():
+    big = TensorProto(name="w", dims=[1 << 20, 1 << 20], data_type=1, raw_data=b"\0" * 8)
+    assert "got 8 bytes, wanted 4398046511104" in problems(product(big))[0]
+    made = model([helper.make_node("Relu", ["x"], ["y"])], shape=(1 << 40, 1 << 20))
+    assert "AR111" in problems(made)[0]
+
+
+def test_support_is_told_by_parts_and_leaves_the_network_alone():
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Nothing", ["a"], ["b"]),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    _, parser, network = parsed(product())
+    before = len(network)
+    data = model(nodes).SerializeToString()
+    assert parser.supports_model(data) == (False, [([0], True), ([1], False), ([2], True)])
+    assert not parser.supports_model_v2(data)
+    assert (parser.num_subgraphs, parser.get_subgraph_nodes(1)) == (3, [1])
+    assert [parser.is_subgraph_supported(i) for i in range(3)] == [True, False, True]
+    assert [parser.supports_operator(n) for n in ("Relu", "Nothing")] == [True, False]
+    assert len(network) == before
+
+
+def test_initializers_may_be_given_as_memory():
+    builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
+    network = builder.create_network()
+    parser = trt.OnnxParser(network, builder.logger)
+    empty = TensorProto(name="w", dims=[64, 64], data_type=1)
+    assert parser.load_model_proto(product(empty).SerializeToString())
+    array = W.copy()
+    assert not parser.load_initializer("q", array.ctypes.data, array.nbytes)
+    assert not parser.load_initializer("w", array.ctypes.data, 8)
+    assert parser.load_initializer("w", array.ctypes.data, array.nbytes)
+    assert parser.parse_model_proto()
+    gc.collect()
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    engine = trt.Runtime(builder.logger).deserialize_cuda_engine(plan)
+    x = np.ones((2, 64), np.float32)
+    np.testing.assert_allclose(engine.run(x=x)["y"], x @ W, rtol=1e-5)
+
+
+def test_flags_read_back_and_strange_arguments_are_type_errors():
+    _, parser, _ = parsed(product())
+    parser.set_flag(trt.OnnxParserFlag.ENABLE_PLUGIN_OVERRIDE)
+    assert parser.get_flag(trt.OnnxParserFlag.ENABLE_PLUGIN_OVERRIDE)
+    parser.clear_flag(trt.OnnxParserFlag.ENABLE_PLUGIN_OVERRIDE)
+    assert parser.flags == 1 << trt.OnnxParserFlag.NATIVE_INSTANCENORM
+    for call in (
+        lambda: trt.OnnxParser(None, trt.Logger()),
+        lambda: parser.parse("m.onnx"),
+        lambda: parser.parse(product()),
+        lambda: parser.parse(3),
+        lambda: parser.set_flag(3),
+    ):
+        with pytest.raises(TypeError, match="AR311"):
+            call()
+
+
+def test_strict_raises_the_first_problem():
+    builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
+    parser = trt.OnnxParser(builder.create_network(), builder.logger)
+    with trt.strict(), pytest.raises(trt.errors.GraphError, match="AR416"):
+        parser.parse(b"no model")
+    assert trt.get_nv_onnx_parser_version() == 101600
+
+
+def test_an_input_that_is_an_output_is_copied():
+    made = model([helper.make_node("Relu", ["x"], ["y"])], outputs=("y", "x"))
+    good, _, network = parsed(made)
+    assert good
+    assert [network.get_output(i).name for i in range(2)] == ["y", "x"]
