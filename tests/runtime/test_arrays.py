@@ -26,6 +26,9 @@ define i32 @run(ptr %args) {
 define i32 @prepare(ptr %args) {
   ret i32 0
 }
+define i32 @resume(ptr %args, i64 %k) {
+  ret i32 1
+}
 define i32 @step(ptr %args, i64 %k) {
   ret i32 1
 }

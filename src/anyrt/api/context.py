@@ -219,6 +219,8 @@ class IExecutionContext(Reporting, Managed):
         """Bytes that an output may take at most, for the shapes that are set; −1 without a bound."""
         context = self._context
         index = context.loaded.find(self._tensor(name))
+        if index in context.loaded.late:
+            return -1
         if not context.missing():
             return context.resolve().nbytes[index]
         binding = context.loaded.plan.bindings[index]

@@ -11,6 +11,7 @@ from anyrt.api.marks import Marks
 from anyrt.core.enums import TensorLocation
 from anyrt.core.errors import BindingError
 from anyrt.runtime.context import Context
+from anyrt.runtime.fresh import Fresh
 
 
 class DebugTensors:
@@ -18,7 +19,11 @@ class DebugTensors:
 
     def __init__(self, context: Context, marks: Marks) -> None:
         self._context = context
-        self._hidden = tuple(n for n in marks.hidden if not context.bound_address(n))
+        hidden = [n for n in marks.hidden if not context.bound_address(n)]
+        late = [n for n in hidden if context.loaded.find(n) in context.loaded.late]
+        for name in late:
+            context.set_allocator(name, Fresh())
+        self._hidden = tuple(n for n in hidden if n not in late)
         self._unfused = marks.unfused
         self.any = bool(marks.debug or marks.unfused)
         self._memory: dict[str, NDArray[np.uint8]] = {}

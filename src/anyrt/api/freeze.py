@@ -23,6 +23,7 @@ from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.symbolic import known
 from anyrt.passes.found_sizes import with_conditions
+from anyrt.passes.open_sizes import told_once
 from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
@@ -69,7 +70,8 @@ def freeze(
         tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
     )
     others = (v for layer in network._layers for v in expansion.values(layer))
-    graph = with_conditions(counted(plain, others), next(iter(held))._name)
+    graph = with_conditions(told_once(counted(plain, others)), next(iter(held))._name)
+    ends = dict((*graph.inputs, *graph.outputs))
     tells = (Binding(name, False, v.dtype, v.shape) for name, v in graph.outputs[len(outputs) :])
     return BuildRequest(
         name=network.name,
@@ -77,7 +79,7 @@ def freeze(
         profiles=ranges,
         settings=settings,
         bindings=(
-            *(_binding(t, expansion.value(t), formats[t._name]) for t in (*network._inputs, *outputs)),
+            *(_binding(t, ends[t._name], formats[t._name]) for t in (*network._inputs, *outputs)),
             *tells,
         ),
         layers=tuple(_layers(network, expansion, outputs)),

@@ -10,7 +10,7 @@ Both lower the graph that the plan holds, so that what was verified while buildi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -34,6 +34,7 @@ from anyrt.compiler.cached import (
     plan_key,
     report_key,
 )
+from anyrt.compiler.corners import corner
 from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, Told
 from anyrt.compiler.records import with_records
 from anyrt.compiler.report import build_report, written_lines
@@ -311,7 +312,10 @@ class _Build:
             lowered = lower(told=told)
         if self.request.settings.optimization_level not in BUDGETS:
             return Tuned(lowered)
-        if self.request.profiles and not _allowed(needs, self.request.sizes(0, Point.OPT)):
+        optimum = self.request.sizes(
+            0, Point.OPT
+        )  # kernels may read outside of memory where a run is refused
+        if self.request.profiles and not all(need.holds(optimum) for need in needs):
             line = "no kernel was measured: the network cannot run at the optimum of the first profile"
             return Tuned(lowered, lines=(line,))
         self._check_room(lowered.arena_bytes, native.scratch_bytes(lowered))  # as much is taken for measuring
@@ -344,7 +348,8 @@ class _Build:
             points if self.request.profiles else points[:1],
         )
         corners = [self.request.sizes(p, at) for p in profiles for at in points]
-        corners = [sizes for sizes in corners if _allowed(needs, sizes)]
+        symbols = [s.sym for s in self.request.graph.symbols]
+        corners = [x for sizes in corners if (x := corner(needs, sizes, symbols)) is not None]
         if not corners:
             line = "nothing was verified: the network can run at no corner of a profile"
             self.request.log(Severity.WARNING, line)
@@ -463,11 +468,6 @@ class _Source:
         sizes = repr(sorted(self.sizes().values.items()))
         made = f"{self.request.strategies} {self.request.settings.checked}"
         return report_key(self.text, sizes, made, b"".join(literals))
-
-
-def _allowed(needs: Iterable[Requirement], sizes: Mapping[str, int]) -> bool:
-    """Whether a run at these sizes would be accepted; kernels may read outside of memory at others."""
-    return all(need.holds(sizes) for need in needs)
 
 
 def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:

@@ -14,7 +14,7 @@ from anyrt.backends.cpu import target as cpu
 from anyrt.backends.cpu.objects import Store, Told
 from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
-from anyrt.core.counts import at_most, counts, highest
+from anyrt.core.counts import at_most, bounded_counts, highest
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE, Machine
@@ -100,10 +100,10 @@ def lower(
 
 
 def _check_known(fills: Sequence[Kernel]) -> None:
-    """Tables are filled before a run, which may find out sizes."""
+    """Tables are filled before a run, which may find out sizes, and where it pauses."""
     for kernel in fills:
         size = kernel.var.extent or 0
-        if counts(size):
+        if bounded_counts(size):
             got, do = f"a resize between sizes that depend on data ({size})", "resize before such a layer"
             raise NotSupportedError("AR901", "taps", got, "sizes that follow from those of inputs", do)
 

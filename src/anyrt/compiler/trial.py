@@ -126,6 +126,8 @@ class Trial:
     def _call(self, entry: str, *numbers: int, ignored: bool = False) -> None:
         call = self.loaded.code.function(entry, 1 + len(numbers))
         status = call(self.args.ctypes.data, *numbers)
+        while status < 0:  # sizes are what they were taken for
+            status = self.loaded.code.function(abi.RESUME, 2)(self.args.ctypes.data, -1 - status)
         if status >= abi.FIRST_FAULT:
             fault, program = status - abi.FIRST_FAULT, self.loaded.compiled.program
             if ignored and fault < len(program.assertions):

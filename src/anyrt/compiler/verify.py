@@ -25,7 +25,7 @@ from anyrt.compiler.bounds import SAFETY, Bounded, bounded, differing, exact, st
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
 from anyrt.compiler.trial import Loaded, Trial, load
-from anyrt.core.counts import at_most
+from anyrt.core.counts import at_most, is_open
 from anyrt.core.dims import evaluate
 from anyrt.core.dtype import bits, cast, is_float, is_integer, is_signed, numpy_dtype
 from anyrt.core.enums import DataType
@@ -201,8 +201,11 @@ class _Check:
         for buffer, value in made.items():
             found += self._compare(schedule, launches, buffer, value, references[value])
             held[value] = cast(references[value].array, value.dtype)
-            if value.op.tells is not None:
-                self.sizes[value.op.tells.name] = int(held[value])
+            sym = value.op.tells
+            if sym is not None and is_open(sym):  # it stays what it was taken for, as memory does
+                held[value] = np.array(self.sizes[sym.name])
+            elif sym is not None:
+                self.sizes[sym.name] = int(held[value])
         return [*found, *self._overrun(schedule, launches)]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Sizes that data decide: symbols whose values a run finds out, each with an upper bound.
+"""Sizes that data decide: symbols whose values a run finds out, most of them with an upper bound.
 
 What must be known before a run, as room in memory, is reckoned with that:
 
@@ -10,15 +10,26 @@ What must be known before a run, as room in memory, is reckoned with that:
 4*n
 >>> sorted(s.name for s in counts(found * 3 + n))
 ['found']
+
+A size without an upper bound, which is called open, stands for itself there: a run pauses when it is found,
+so that memory is taken for what it is (runtime/pauses.py).
+
+>>> limit = open_count("limit")
+>>> highest(found * 3 + limit)
+limit + 12*n
+>>> is_open(limit), is_open(found)
+(True, False)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from anyrt.core.dims import (
     EQ,
     FLOORDIV,
+    INF,
     MAX,
     MIN,
     MOD,
@@ -43,6 +54,7 @@ from anyrt.core.dims import (
 from anyrt.core.errors import NotSupportedError
 
 Range = tuple[Dim, Dim]
+LIKELY: Final = 32  # what an open size is taken for where only its magnitude matters
 
 
 def count(name: str, most: Dim) -> Sym:
@@ -50,20 +62,38 @@ def count(name: str, most: Dim) -> Sym:
     return Sym(name, 0, max(bounds(most)[1], 0), most=most)
 
 
+def open_count(name: str) -> Sym:
+    """A number that data decide, of which nothing is known before."""
+    return Sym(name, -INF, INF, most=INF)
+
+
+def is_open(sym: Sym) -> bool:
+    """Whether data decide a size that has no upper bound."""
+    return sym.most == INF
+
+
 def counts(x: Dim | Atom) -> frozenset[Sym]:
     """Sizes in `x` that data decide."""
     return frozenset(s for s in symbols(x) if s.most is not None)
 
 
+def bounded_counts(x: Dim | Atom) -> frozenset[Sym]:
+    """Those among them that have upper bounds."""
+    return frozenset(s for s in counts(x) if not is_open(s))
+
+
 def at_most(sizes: Mapping[str, int], symbols: Iterable[Sym]) -> dict[str, int]:
-    """`sizes` by name, with the upper bounds at these of what data decide, where no value is given.
+    """`sizes` by name, with the upper bounds at these of what data decide, where no value is given; open ones
+    are taken to be LIKELY.
 
     >>> n = Sym("n", 1, 8)
     >>> at_most({"n": 3}, [n, count("found", n * 4)])
     {'n': 3, 'found': 12}
     """
-    counted = ((s.name, highest(s.most)) for s in symbols if s.most is not None and s.name not in sizes)
-    return {**sizes, **{name: evaluate(size, sizes) for name, size in counted}}
+    missing = [s for s in symbols if s.most is not None and s.name not in sizes]
+    known = {**sizes, **{s.name: LIKELY for s in missing if is_open(s)}}
+    bounded = ((s.name, highest(s.most or 0)) for s in missing if not is_open(s))
+    return {**known, **{name: evaluate(size, known) for name, size in bounded}}
 
 
 def named(x: Dim | Atom) -> frozenset[Sym]:
@@ -73,13 +103,13 @@ def named(x: Dim | Atom) -> frozenset[Sym]:
 
 
 def highest(x: Dim) -> Dim:
-    """What `x` is at most, by sizes that no data decide."""
-    return x if isinstance(x, int) or not counts(x) else _range(x)[1]
+    """What `x` is at most, by sizes that no data decide, and open ones."""
+    return x if isinstance(x, int) or not bounded_counts(x) else _range(x)[1]
 
 
 def _range(x: Dim) -> Range:
     """At least and at most."""
-    if isinstance(x, int) or not counts(x):
+    if isinstance(x, int) or not bounded_counts(x):
         return x, x
     low, high = list[Dim](), list[Dim]()
     for monomial, factor in x.terms:
@@ -102,7 +132,7 @@ def _product(ranges: Iterable[Range]) -> Range:
 
 
 def _atom(atom: Atom) -> Range:
-    if not counts(atom):
+    if not bounded_counts(atom):
         own = Expr((((atom,), 1),))
         return own, own
     if isinstance(atom, Sym):

@@ -73,8 +73,8 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Sym(Arithmetic):
-    """A named integer: a dynamic dimension (`lo` … `hi`, 0 … `most` where data decide it), a loop variable
-    (0 … `extent` − 1) or a value that a kernel computes (`source`, opaque here)."""
+    """A named integer: a dynamic dimension (`lo` … `hi`, 0 … `most` where data decide it, any where that is
+    INF), a loop variable (0 … `extent` − 1) or a value that a kernel computes (`source`, opaque here)."""
 
     name: str
     lo: int = 0
@@ -499,7 +499,7 @@ def _never_negative(x: Dim) -> bool:
     for m, _ in _terms(x):
         for atom in m:
             last = (add(atom.extent, -1) if atom.extent else atom.most) if isinstance(atom, Sym) else None
-            if isinstance(atom, Sym) and last is not None and (split := linear(x, atom)) is not None:
+            if isinstance(atom, Sym) and last not in (None, INF) and (split := linear(x, atom)) is not None:
                 coefficient, rest = split
                 lo, hi = bounds(coefficient)
                 rest = rest if lo >= 0 else add(rest, mul(coefficient, last))

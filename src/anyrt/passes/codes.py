@@ -39,7 +39,7 @@ def dequantised(value: Value) -> Codes | Fail:
     moves, at = list[Value](), value
     while _moves(at):
         moves.append(at)
-        (at,) = at.args
+        at = at.args[0]
     found = _product(at)
     for move in reversed(moves):
         if isinstance(found, Fail):
@@ -88,7 +88,7 @@ def _moved(found: Codes, move: Value) -> Codes | Fail:
         case Map():
             return found
         case Checked():
-            return replace(found, codes=apply(move.op, found.codes))
+            return replace(found, codes=apply(move.op, found.codes, *move.args[1:]))
         case Pad(lo=lo, hi=hi, value=border):
             still = all((a, b) == (0, 0) or s == 1 for a, b, s in zip(lo, hi, scale.shape, strict=True))
             if border != 0 or not still:

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anyrt.core.counts import counts
+from anyrt.core.counts import bounded_counts
 from anyrt.core.dims import add, always_le, equal
 from anyrt.core.requirement import Relation, Requirement, broken
 from anyrt.ir.graph import Graph, nested, walk
 
 
 def requirements(graph: Graph) -> tuple[Requirement, ...]:
-    """What a run must check before it begins, each condition once; for the graph as it was given, before
-    passes. What a branch asks for is asked for, too, where it is not taken."""
+    """What a run must check before it begins, or where it pauses, each condition once; for the graph as it
+    was given, before passes. What a branch asks for is asked for, too, where it is not taken."""
     return tuple(rule for rule in _required(graph) if not _waits(rule))
 
 
 def later(graph: Graph) -> tuple[Requirement, ...]:
-    """Those of sizes that data decide: a run checks them when it knows these."""
+    """Those of sizes that data decide, within bounds: a run checks them when it knows these."""
     return tuple(filter(_waits, _required(graph)))
 
 
 def _waits(rule: Requirement) -> bool:
-    return bool(counts(rule.left) or counts(rule.right))
+    return bool(bounded_counts(rule.left) or bounded_counts(rule.right))
 
 
 def _required(graph: Graph) -> tuple[Requirement, ...]:

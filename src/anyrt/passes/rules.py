@@ -282,6 +282,12 @@ RULES: Final[tuple[Rule, ...]] = (
         make=lambda x: x,
         example=lambda draw: apply(Checked(()), operand(draw, *EVERY)),
     ),
+    Rule(
+        "ties to sizes that the graph tells as outputs",
+        find=lambda x, number: op(Checked, x, number),
+        make=lambda x: x,
+        example=lambda draw: apply(Checked(()), operand(draw, *EVERY), build.const(1, DataType.INT64)),
+    ),
     _twice("neg", False, *NUMBERS),
     _twice("not", False, DataType.BOOL),
     *(_twice(fn, True, *FLOATS) for fn in IDEMPOTENT),

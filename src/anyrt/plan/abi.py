@@ -3,6 +3,7 @@
     int32 prepare(i64 *args)            fills the per-shape tables; once after sizes changed
     int32 run(i64 *args)                the whole inference
     int32 step(i64 *args, i64 k)        kernel k alone, for the profiler
+    int32 resume(i64 *args, i64 k)      the inference from kernel k on, where it has paused
     void  kernel(ptr frame, i64 begin, i64 end, ptr scratch)
     void  parallel(ptr pool, ptr kernel, ptr frame, i64 items, i64 grain)
 
@@ -39,11 +40,14 @@ ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, a
 PREPARE: Final = "prepare"
 RUN: Final = "run"
 STEP: Final = "step"
+RESUME: Final = "resume"
 CODE: Final = "program"  # the entry that is no function: the host program's first word
 
 
 class Status(enum.IntEnum):
-    """What an entry point returns; the runtime turns all but OK into an exception."""
+    """What an entry point returns; the runtime turns all but OK into an exception. What is below 0 says that
+    the run has paused before a kernel, −1 for number 0, as sizes that data decide are found: words and memory
+    are brought up to date, then it goes on with `resume`."""
 
     OK = 0
     CANCELLED = 1

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from anyrt.core.codes import CODES
+from anyrt.core.counts import is_open
 from anyrt.core.dimlimits import MAX_RANK
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
 from anyrt.core.dtype import parse as parse_dtype
 from anyrt.core.dtype import short_name, storage_bytes
@@ -356,8 +357,9 @@ def _check_count(record: SymbolRecord, outputs: Mapping[str, Binding], place: Re
     binding = outputs.get(record.tensor)
     if binding is None or binding.shape or binding.dtype is not DataType.INT64 or not record.is_value:
         raise place.error(f"the tensor {record.tensor!r}", "an output that is an int64")
-    if record.axis or record.lo:
-        raise place.error(f"element {record.axis} from {record.lo} on", "element 0 from 0 on")
+    least = -INF if is_open(record.sym) else 0
+    if record.axis or record.lo != least:
+        raise place.error(f"element {record.axis} from {record.lo} on", f"element 0 from {least} on")
 
 
 def _parse_requirement(reader: Reader, known: Mapping[str, Sym]) -> Requirement:

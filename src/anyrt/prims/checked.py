@@ -14,7 +14,8 @@ from anyrt.ir.prim import Array, Prim, Read, Symbolic
 
 @dataclass(frozen=True, slots=True)
 class Checked(Prim):
-    """Its operand, for sizes that meet `requirements`."""
+    """Its first operand, for sizes that meet `requirements`; another one is a number that tells a size
+    (ops/_told.py), so that whoever needs the result finds it."""
 
     requirements: tuple[Requirement, ...]
 

@@ -10,19 +10,21 @@ import ctypes
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from anyrt.core.counts import counts
+from anyrt.core.counts import counts, is_open
 from anyrt.core.enums import TensorFormat
 from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, ResourceError
 from anyrt.plan import abi
 from anyrt.plan.abi import Status
 from anyrt.plan.device import Memory
 from anyrt.plan.plan import Binding
+from anyrt.runtime import pauses
 from anyrt.runtime.arrays import UNBOUND, Bindable, Bound, bind, read_values
 from anyrt.runtime.loaded import Loaded, static_shape
 from anyrt.runtime.memory import EMPTY, Policy, Workspace, adopt, take, workspace_bytes
+from anyrt.runtime.pauses import Told
 from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape, found_shape
 from anyrt.runtime.shared import check, rivals
 
@@ -65,9 +67,16 @@ class Context:
         # Of sizes that data decide, whether they are those of a run for the shapes that are set now.
         self._has_found = False
         self._found = array("q", bytes(abi.WORD_BYTES * count))
+        # The words of sizes with an upper bound, which native code loads.
+        first = abi.slot_word(count, 0)
+        bounded = (n for n, s in enumerate(loaded.plan.symbols) if s.most is not None and not is_open(s.sym))
+        self._loaded_words = frozenset(first + n for n in bounded)
         for index in loaded.counts.values():
             own = self._found.buffer_info()[0] + abi.WORD_BYTES * index
             self._bound[index], self.words[abi.FIRST_BINDING + index] = Bound(own), own
+        # The state that a run begins with, and those outputs whose sizes this run has not found yet.
+        self._begun: Resolved | None = None
+        self._late = loaded.late
         self._run = loaded.run
         self._use_lock()
         loaded.pool.listeners.add(self)
@@ -144,13 +153,14 @@ class Context:
         no_values = {i for i in self.loaded.value_inputs if not (self._bound[i] or UNBOUND).address}
         return [bindings[i].name for i in sorted(no_shape | no_values)]
 
-    def resolve(self) -> Resolved:
-        """All sizes for the shapes, and the elements of shape tensors, as they are now."""
+    def resolve(self, told: Told = ()) -> Resolved:
+        """All sizes for the shapes, and the elements of shape tensors, as they are now; `told`: what the run
+        has found."""
         missing = self.missing()
         if missing:
             raise self._incomplete(missing[0])
         shapes = tuple(s for s in self._shapes if s is not None)
-        return self.loaded.resolver.resolve(shapes, self._values())
+        return self.loaded.resolver.resolve(shapes, self._values(), told)
 
     def sizes(self) -> dict[str, int]:
         """The value of every dynamic size, where shapes and the elements of shape tensors are known."""
@@ -238,7 +248,7 @@ class Context:
         try:
             if not self.is_ready:
                 self._make_ready()
-            status = self._run(self.address)
+            status = self._carried_out()
             self._has_found = status == 0
         finally:
             self._release()
@@ -259,14 +269,18 @@ class Context:
         """One inference, kernel by kernel; `report` is told the name of each and its milliseconds."""
         if not self._acquire(False):
             raise self._busy()
-        times, behind = [], 0
+        times, behind = list[tuple[str, float]](), 0
         program = self.loaded.program
         inside = dict(program.inside)
         try:
             self._make_ready()
+            self._forget()
+            known = pauses.told(self.words, self.loaded.open_outputs)
             for k, name in enumerate(program.kernels):
                 if k < behind:  # a part of another one
                     continue
+                if (told := pauses.told(self.words, self.loaded.open_outputs)) != known:
+                    self._take_over(known := told)
                 behind = k + 1 + inside.get(k, 0)
                 begin = time.perf_counter()
                 status = self.loaded.step(self.address, k)
@@ -280,39 +294,73 @@ class Context:
         for name, milliseconds in times:
             report(name, milliseconds)
 
+    def _carried_out(self) -> int:
+        """The status of a run, which pauses where it has found sizes."""
+        self._forget()
+        status = self._run(self.address)
+        while status < 0:
+            self._take_over(pauses.told(self.words, self.loaded.open_outputs))
+            status = self.loaded.resume(self.address, -1 - status)
+        return status
+
+    def _forget(self) -> None:
+        self._late = self.loaded.late
+        pauses.forget(self.words, self.loaded.open_outputs)
+
+    def _take_over(self, told: Told) -> None:
+        """Memory, slots and tables for sizes that a run has found; memory of outputs is asked for."""
+        resolved, bindings = self.resolve(told), self.loaded.plan.bindings
+        if resolved is not self._prepared:
+            self._fit(resolved, keeps=True)
+        known = {
+            bindings[at].name for at, x in zip(self.loaded.open_outputs, told, strict=True) if x is not None
+        }
+        found = [i for i in self._late if pauses.names(bindings[i]) <= known]
+        self._late = tuple(i for i in self._late if i not in found)
+        self._check_outputs(found, resolved)
+
     def fit(self, resolved: Resolved) -> None:
-        """Memory, slots and tables for `resolved`."""
-        if resolved is self._prepared:
-            return
+        """Memory, slots and tables for `resolved`, when a run begins; what the last one has found stays."""
+        if self._prepared is None or resolved is not self._begun:
+            self._fit(resolved, keeps=False)
+            self._begun = resolved
+
+    def _fit(self, resolved: Resolved, *, keeps: bool) -> None:
+        """`keeps`: also what lies in the arena, and sizes that were found."""
         loaded, words = self.loaded, self.words
         loaded.pool.ensure()
-        needed = workspace_bytes(resolved, loaded.pool.threads)
+        needed, before, self._prepared = workspace_bytes(resolved, loaded.pool.threads), self._prepared, None
         if needed > self._workspace.nbytes:
-            self._grow(needed)
+            self._grow(needed, 0 if before is None or not keeps else before.arena_bytes)
         if resolved.table_bytes > (self._tables.nbytes if self._tables else 0):
             self._tables = loaded.device.allocate(resolved.table_bytes)
-        self._prepared = None
         words[abi.ARENA] = self._workspace.address
         words[abi.SCRATCH] = self._workspace.address + resolved.arena_bytes
         words[abi.SCRATCH_STRIDE] = resolved.scratch_bytes
         words[abi.TABLES] = self._tables.address if self._tables else 0
         for word, value in enumerate(resolved.slots, abi.slot_word(len(loaded.plan.bindings), 0)):
-            words[word] = value
+            if not (keeps and word in self._loaded_words):
+                words[word] = value
         status = loaded.prepare(self.address)
         if status:
             raise self._failed(status)
         self._prepared = resolved
 
-    def _grow(self, needed: int) -> None:
+    def _grow(self, needed: int, kept: int) -> None:
+        """More workspace, whose first `kept` bytes are those of the old one."""
         if self.policy is Policy.USER_MANAGED:
             got, wanted = f"device memory of {self._workspace.nbytes:,} bytes", f"{needed:,}"
             raise ResourceError("AR801", "execution context", got=got, wanted=wanted, do="set more memory")
-        self._workspace = EMPTY  # first, so that both need not be there at once
+        before = self._workspace
+        if not kept:
+            self._workspace = EMPTY  # first, so that both need not be there at once
         self._workspace = take(self.loaded.device, needed, self.limit)
+        if kept:
+            ctypes.memmove(self._workspace.address, before.address, kept)
 
     def execute(self) -> None:
-        """The native call alone, for a caller that keeps everything in order itself."""
-        status = self._run(self.address)
+        """The run alone, for a caller that keeps everything in order itself."""
+        status = self._carried_out()
         if status:
             raise self._failed(status)
 
@@ -336,20 +384,25 @@ class Context:
 
     @property
     def can_stay_ready(self) -> bool:
-        """False when each run looks again: shape values change in place, allocators want to be asked."""
-        return not self.loaded.value_inputs and not self._allocators
+        """False when each run looks again: shape values change in place, allocators want to be asked, and
+        sizes are found anew."""
+        loaded = self.loaded
+        return not loaded.value_inputs and not self._allocators and not loaded.open_outputs
 
     def _make_ready(self) -> None:
         resolved = self.resolve()
         self.fit(resolved)
-        for index, allocator in self._allocators.items():
-            self._ask(index, allocator, resolved)
-        for binding, bound, nbytes in zip(
-            self.loaded.plan.bindings, self._bound, resolved.nbytes, strict=True
-        ):
-            _check_bound(binding, bound, nbytes)
-        check(self.loaded.plan.bindings, self.loaded.sources, self._addresses(), resolved.nbytes)
+        late = self.loaded.late
+        self._check_outputs((i for i in range(len(self._bound)) if i not in late), resolved)
         self.is_ready = self.can_stay_ready
+
+    def _check_outputs(self, tensors: Iterable[int], resolved: Resolved) -> None:
+        """Memory for these tensors, asked for where somebody gives it; none lies where it must not."""
+        for index in tensors:
+            if index in self._allocators:
+                self._ask(index, self._allocators[index], resolved)
+            _check_bound(self.loaded.plan.bindings[index], self._bound[index], resolved.nbytes[index])
+        check(self.loaded.plan.bindings, self.loaded.sources, self._addresses(), resolved.nbytes)
 
     def _addresses(self) -> array[int]:
         """Of all inputs and outputs."""
@@ -378,7 +431,7 @@ class Context:
             raise BindingError("AR709", name, f"{address}", f"an address of {nbytes} bytes", do)
         self._bound[index] = Bound(address)
         self.words[abi.FIRST_BINDING + index] = address
-        if -1 not in resolved.shapes[index]:
+        if -1 not in resolved.shapes[index] and index not in self.loaded.late:
             allocator.notify(name, resolved.shapes[index])
 
     def _notify(self) -> None:

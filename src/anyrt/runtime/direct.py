@@ -17,6 +17,7 @@ from anyrt.plan.plan import Binding
 from anyrt.runtime.arrays import Array, DLPack, address_of, import_dlpack, refuse_masked
 from anyrt.runtime.context import Context
 from anyrt.runtime.formats import from_memory, memory_shape, to_memory
+from anyrt.runtime.fresh import Fresh
 from anyrt.runtime.shapes import Shape, found_shape
 
 _PLAIN: Final = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
@@ -42,6 +43,9 @@ class DirectCall:
         self._packed: list[tuple[str, DataType, Shape]] = []
         self._turned: list[tuple[Binding, Shape]] = []  # of other formats than LINEAR
         self._found: dict[str, Binding] = {}
+        self._fresh = Fresh()
+        for index in context.loaded.late:
+            context.set_allocator(bindings[index].name, self._fresh)
 
     def __call__(self, arrays: Mapping[str, object]) -> dict[str, Array]:
         """The outputs for `arrays`, which has one array for each input."""
@@ -76,6 +80,10 @@ class DirectCall:
             words[word] = address_of(array)
             outputs[name] = array
         self._context.execute()
+        for name, memory in self._fresh.arrays.items():
+            dtype = outputs[name].dtype
+            outputs[name] = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        self._fresh.arrays.clear()
         self._show(outputs)
         return outputs
 

@@ -19,6 +19,7 @@ from anyrt.runtime.context import Context
 from anyrt.runtime.direct import DirectCall
 from anyrt.runtime.loaded import Loaded, guarded, place_constants
 from anyrt.runtime.memory import Policy
+from anyrt.runtime.pauses import late_outputs, open_outputs
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver
 
@@ -66,6 +67,8 @@ def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile]
             sorted({position[s.tensor] for s in plan.symbols if s.is_value and s.most is None})
         ),
         counts={s.name: position[s.tensor] for s in plan.symbols if s.most is not None},
+        open_outputs=open_outputs(plan, position),
+        late=late_outputs(plan),
         sources=plan.sources,
         consts=constants.address,
         owner=constants.owner,
@@ -73,6 +76,7 @@ def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile]
         prepare=guarded(code.function(abi.PREPARE, 1), constants.is_intact),
         run=guarded(code.function(abi.RUN, 1), constants.is_intact),
         step=guarded(code.function(abi.STEP, 2), constants.is_intact),
+        resume=guarded(code.function(abi.RESUME, 2), constants.is_intact),
     )
     pool.ensure()
     return Engine(loaded)

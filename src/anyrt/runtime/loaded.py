@@ -28,9 +28,10 @@ class Loaded:
     """What all contexts of an engine share; nothing in it changes.
 
     `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes. `counts`:
-    sizes that data decide, with the outputs that tell them, by index. `sources`: the inputs whose memory
-    outputs have, by index. `is_intact`: whether constants in a mapped file are what they were; None where
-    they are in memory.
+    sizes that data decide, with the outputs that tell them, by index. `open_outputs`: those of them that tell
+    sizes without an upper bound; `late`: outputs that have such sizes (runtime/pauses.py). `sources`: the
+    inputs whose memory outputs have, by index. `is_intact`: whether constants in a mapped file are what they
+    were; None where they are in memory.
     """
 
     plan: Plan
@@ -42,6 +43,8 @@ class Loaded:
     position: dict[str, int]
     value_inputs: tuple[int, ...]
     counts: dict[str, int]
+    open_outputs: tuple[int, ...]
+    late: tuple[int, ...]
     sources: dict[int, int]
     consts: int
     owner: object
@@ -49,6 +52,7 @@ class Loaded:
     prepare: Callable[[int], int]
     run: Callable[[int], int]
     step: Callable[[int, int], int]
+    resume: Callable[[int, int], int]
 
     def find(self, name: str) -> int:
         """The index of the input or output `name`."""

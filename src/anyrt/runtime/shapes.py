@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from anyrt.core import dims
-from anyrt.core.counts import counts, highest
+from anyrt.core.counts import counts, highest, is_open
 from anyrt.core.dims import Dim, Fn, Sym, product, symbols
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.errors import BindingError, ProfileError, ShapeError
@@ -21,6 +21,7 @@ from anyrt.core.requirement import Relation, Requirement, broken
 from anyrt.plan.abi import align
 from anyrt.plan.plan import Binding, Plan, Range, SymbolRecord
 from anyrt.plan.program import Program
+from anyrt.runtime.pauses import Told
 
 Shape = tuple[int, ...]
 
@@ -63,7 +64,8 @@ def _checked(value: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """What follows from the shapes of the inputs, tuples in the order of the bindings. Sizes that data
-    decide are −1; `nbytes` and the others are what is needed at most."""
+    decide are −1; `nbytes` and the others are what is needed at most. Those without an upper bound are what
+    the run has found; until then they are 0 there."""
 
     shapes: tuple[Shape, ...]
     nbytes: tuple[int, ...]
@@ -83,16 +85,25 @@ class Resolver:
         # Takes no Python lock, which a forked child could find taken for ever.
         self._remembered = lru_cache(_REMEMBERED)(self._compute)
 
-    def resolve(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> Resolved:
-        """For the shapes of all inputs, and the elements of shape tensors (None for other inputs)."""
-        return self._remembered(shapes, values)
+    def resolve(
+        self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told = ()
+    ) -> Resolved:
+        """For the shapes of all inputs, and the elements of shape tensors (None for other inputs); `told`:
+        what the run has found of sizes without an upper bound."""
+        return self._remembered(shapes, values, told)
 
-    def sizes(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> dict[str, int]:
+    def sizes(
+        self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told = ()
+    ) -> dict[str, int]:
         """The value of every symbol, the most of those that data decide; ProfileError where one lies outside
         what was compiled for."""
         by_name = {b.name: (s, v) for b, s, v in zip(self.inputs, shapes, values, strict=True)}
+        found = self._found(told)
         sizes: dict[str, int] = {}
         for record in self.plan.symbols:
+            if is_open(record.sym):
+                sizes[record.name] = found.get(record.name, 0)
+                continue
             if record.most is not None:
                 sizes[record.name] = value_of(highest(record.most), sizes)
                 continue
@@ -108,13 +119,19 @@ class Resolver:
             sizes[record.name] = value
         return sizes
 
-    def _compute(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...]) -> Resolved:
-        sizes = self.sizes(shapes, values)
+    def _found(self, told: Told) -> dict[str, int]:
+        """Those of the sizes without an upper bound that are known."""
+        opens = [s.name for s in self.plan.symbols if is_open(s.sym)]
+        return {name: x for name, x in zip(opens, told or [None] * len(opens), strict=True) if x is not None}
+
+    def _compute(self, shapes: tuple[Shape, ...], values: tuple[Shape | None, ...], told: Told) -> Resolved:
+        sizes, found = self.sizes(shapes, values, told), self._found(told)
         for binding, shape in zip(self.inputs, shapes, strict=True):
             _check_consistent(binding, shape, sizes)
         for requirement in self.plan.requirements:
-            _check(requirement, sizes, self.plan)
-        known = {s.name: sizes[s.name] for s in self.plan.symbols if s.most is None}
+            if all(s.name in found for x in (requirement.left, requirement.right) for s in counts(x)):
+                _check(requirement, sizes, self.plan)
+        known = {s.name: sizes[s.name] for s in self.plan.symbols if s.most is None or s.name in found}
         every = tuple(_shape(b, b.shape, known) for b in self.plan.bindings)
         volumes = [value_of(n, sizes) for n in self._most]
         for binding, shape, count in zip(self.plan.bindings, every, volumes, strict=True):
@@ -182,6 +199,8 @@ def _check(requirement: Requirement, sizes: Mapping[str, int], plan: Plan) -> No
 
 def _source(symbol: SymbolRecord) -> str:
     """Where the user finds a size."""
+    if symbol.most is not None:
+        return symbol.name
     return f"{symbol.tensor}[{symbol.axis}]" if symbol.is_value else f"{symbol.tensor}.shape[{symbol.axis}]"
 
 

@@ -10,7 +10,8 @@ An operand is two words: a word of the argument array (−1: none), and a number
 of its words are counted from a second word, how many it has, each as such a word and number, and then those
 from a second one: which, and that word.
 
-    RETURN status
+    RETURN status; one below 0 before the first step that needs sizes which data decide, and which have no
+           upper bound (core/counts.py): −1 − that step's number
     UNLESS to, guard (operand): go to another place if that is 0
     SIZE   tokens, word to write, then pairs (Token, payload)
     SERIAL the kernel's place in bytes from the program's first word, its frame's place in words from the
@@ -39,12 +40,12 @@ from itertools import chain
 from typing import Final
 
 from anyrt.codegen.emit import Frame
-from anyrt.core.counts import counts, highest
+from anyrt.core.counts import counts, highest, is_open
 from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Call, Finding, Module, Step, Turns, Ways
+from anyrt.ir.program import Call, Finding, Module, Step, Turns, Ways, every
 from anyrt.plan import abi
 
 ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
@@ -151,7 +152,7 @@ class _Encoder:
     run: list[int] = field(default_factory=list)
     jumps: list[int] = field(default_factory=list)  # where in `run` a word says where to go, counted from it
     places: list[tuple[int, int, int]] = field(default_factory=list)  # of steps: begin, end, version
-    done: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    told: set[Sym] = field(default_factory=set)  # open sizes that calls have told since the last pause
 
     def program(self) -> Encoded:
         """Header and parts; sizes come first, but only the calls tell which of them are needed."""
@@ -159,7 +160,7 @@ class _Encoder:
         self._run(guards)
         if any(c.tells for c in self.module.calls):  # again: now all sizes are known that follow from these
             self.filled = self.judged = self.called = 0
-            self.run, self.jumps, self.places = [], [], []
+            self.run, self.jumps, self.places, self.told = [], [], [], set()
             self._run(guards)
         tables = [w for n, c in enumerate(self.module.fills) for w in self._call(c, ALWAYS, n)]
         sizes = [w for dim, slot in list(self.slots.items()) for w in self._size(dim, slot)]
@@ -197,7 +198,11 @@ class _Encoder:
 
     def _steps(self, steps: Iterable[Step], version: int) -> None:
         for step in steps:
-            begin, number = len(self.run), len(self.places)
+            number = len(self.places)
+            if self.told and not self.told.isdisjoint(self._needs(step)):
+                self.run += [Code.RETURN, -1 - number]
+                self.told.clear()
+            begin = len(self.run)
             self.places.append((begin, begin, version))
             match step:
                 case Call():
@@ -205,7 +210,10 @@ class _Encoder:
                     self.called += 1
                     self.run += self._call(step, serial_work(self.machine), called)
                     self.run += [] if step.finds is None else self._judge(step.finds)
-                    self.run += [w for sym, buffer in step.tells for w in self._load(sym, buffer)]
+                    self.run += [
+                        w for x, buffer in step.tells if not is_open(x) for w in self._load(x, buffer)
+                    ]
+                    self.told |= {x for x, _ in step.tells if is_open(x)}
                 case Turns(flag=flag, body=body):
                     done = self._jump(Code.TEST, *self._address(flag))
                     self._steps(body, version)
@@ -219,6 +227,16 @@ class _Encoder:
                     self._steps(otherwise, version)
                     self._land([done])
             self.places[number] = (begin, len(self.run), version)
+
+    def _needs(self, step: Step) -> frozenset[Sym]:
+        """The sizes that data decide in what a step, or one inside it, does and where it does that."""
+        found = set[Sym]()
+        for call in (x for x in every([step]) if isinstance(x, Call)):
+            kernel = call.kernel
+            sizes = [kernel.var.extent or 0, kernel.work, *call.first.values(), *self.frames(kernel).slots]
+            sizes += [d for b in call.buffers for d in (b.entries, self.module.places.get(b, (0, 0))[1])]
+            found.update(*map(counts, sizes))
+        return frozenset(found)
 
     def _jump(self, code: Code, *operands: int) -> int:
         """An instruction that goes to another place; where to write which one."""

@@ -18,6 +18,7 @@ from anyrt.core.flags import strict
 from anyrt.ir.graph import Graph
 from anyrt.runtime.arrays import Array
 from anyrt.runtime.context import Context
+from anyrt.runtime.fresh import Fresh
 from anyrt.runtime.memory import Policy
 
 WARM: Final = 3  # runs that do not count
@@ -56,5 +57,8 @@ def _bind(context: Context, feeds: Mapping[str, Array]) -> list[Array]:
         if not binding.is_input:
             source = context.loaded.sources.get(number)
             held.append(np.empty(nbytes[number], np.uint8) if source is None else held[source])
-            context.set_address(binding.name, held[-1].ctypes.data)
+            if number in context.loaded.late:
+                context.set_allocator(binding.name, Fresh())
+            else:
+                context.set_address(binding.name, held[-1].ctypes.data)
     return held

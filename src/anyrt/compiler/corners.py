@@ -1,0 +1,49 @@
+"""Sizes to try kernels at, among them those that data decide without an upper bound (core/counts.py).
+
+Random data seldom decide sizes that a network can run at, so these are chosen: a few of everything, and what
+conditions ask for.
+
+>>> from anyrt.core.counts import open_count
+>>> from anyrt.core.requirement import Relation
+>>> size = open_count("size")
+>>> fits = Requirement(size.dim, Relation.EQ, 7, "AR112", "sum", "give 7")
+>>> corner([fits], {}, [size])
+{'size': 7}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from anyrt.core.counts import is_open
+from anyrt.core.dims import Sym, as_symbol, evaluate
+from anyrt.core.requirement import Requirement
+
+TRIED: Final = (3, 2, 1, 0)
+ROUNDS: Final = 4  # one size may follow from another
+
+
+def corner(
+    needs: Sequence[Requirement], sizes: Mapping[str, int], symbols: Iterable[Sym]
+) -> dict[str, int] | None:
+    """`sizes`, with others for those that are open, so that all conditions hold; None: none are found."""
+    opens = frozenset(s for s in symbols if is_open(s))
+    for tried in TRIED if opens else (0,):
+        found = {**sizes, **{s.name: tried for s in opens}}
+        for _ in range(ROUNDS):
+            wrong = [need for need in needs if not need.holds(found)]
+            if not wrong:
+                return found
+            for need in wrong:
+                found |= _mended(need, found, opens)
+    return None
+
+
+def _mended(need: Requirement, sizes: Mapping[str, int], opens: frozenset[Sym]) -> dict[str, int]:
+    """What makes a condition hold, where one side of it is an open size."""
+    for side, other in ((need.left, need.right), (need.right, need.left)):
+        sym = as_symbol(side)
+        if sym is not None and sym in opens:
+            return {sym.name: evaluate(other, sizes)}
+    return {}

@@ -1,0 +1,30 @@
+"""Sizes that only a run knows, as layers ask for them: each number is told once, under one name.
+
+Two layers that read one operand have told its elements twice; then both go by the name of the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from anyrt.core.counts import is_open
+from anyrt.core.dims import Dim, Sym, substitute
+from anyrt.ir.attributes import graph_with_sizes
+from anyrt.ir.counted import told
+from anyrt.ir.graph import Graph, Value
+
+
+def told_once(graph: Graph) -> Graph:
+    """`graph` whose open sizes are told once."""
+    first: dict[Value, Sym] = {}
+    same: dict[Sym, Dim] = {}
+    for sym, value in told(graph):
+        if is_open(sym) and first.setdefault(value.args[0], sym) != sym:
+            same[sym] = first[value.args[0]].dim
+    if not same:
+        return graph
+    again = {sym.name for sym in same}
+    outputs = tuple((name, v) for name, v in graph.outputs if name not in again)
+    symbols = tuple(s for s in graph.symbols if s.sym not in same)
+    kept = replace(graph, outputs=outputs, symbols=symbols)
+    return graph_with_sizes(kept, lambda size: substitute(size, same))

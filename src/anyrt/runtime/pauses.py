@@ -1,0 +1,45 @@
+"""Sizes that data decide without an upper bound: a run pauses when they are found (plan/abi.py).
+
+Their numbers lie where the outputs that tell them do; UNTOLD stands there until a run has found them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from anyrt.core.counts import counts, is_open
+from anyrt.plan import abi
+from anyrt.plan.plan import Binding, Plan
+
+UNTOLD: Final = -(1 << 63)
+Told: TypeAlias = tuple[int | None, ...]  # for each open size in the order of the plan; None: not found yet
+
+
+def open_outputs(plan: Plan, position: Mapping[str, int]) -> tuple[int, ...]:
+    """The outputs that tell open sizes, as indices of bindings."""
+    return tuple(position[s.tensor] for s in plan.symbols if is_open(s.sym))
+
+
+def late_outputs(plan: Plan) -> tuple[int, ...]:
+    """The outputs whose memory is asked for when open sizes are found."""
+    return tuple(i for i, b in enumerate(plan.bindings) if names(b))
+
+
+def names(binding: Binding) -> frozenset[str]:
+    """The open sizes in the shape of a tensor."""
+    return frozenset(s.name for d in binding.shape for s in counts(d) if is_open(s))
+
+
+def forget(words: array[int], outputs: Iterable[int]) -> None:
+    """Before a run: nothing is found."""
+    for at in outputs:
+        ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value = UNTOLD
+
+
+def told(words: array[int], outputs: Iterable[int]) -> Told:
+    """What the run has found so far."""
+    found = (ctypes.c_int64.from_address(words[abi.FIRST_BINDING + at]).value for at in outputs)
+    return tuple(None if x == UNTOLD else x for x in found)
