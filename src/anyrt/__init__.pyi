@@ -1228,15 +1228,15 @@ class IReduceLayer(ILayer):
 class IResizeLayer(ILayer):
     """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
     second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2,
-    constant scales, is an extension, and so are `antialias` and crops: input 3, the region, has the
-    beginnings of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the
-    axes within reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation
-    is not looked at. The sizes that scales give are those of the whole input. Sizes that keep an
-    aspect ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not
-    read, so that NaN and infinities beside a position that lies on an element do not show. 8-bit
-    integers are interpolated in float32, rounded half to even and saturated, int8 as the real numbers
-    that it stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented
-    types, and NEAREST resizes up to 8 axes.
+    scales, is an extension, and so are `antialias` and crops: input 3, the region, has the beginnings
+    of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the axes within
+    reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation is not
+    looked at. The sizes that scales give are those of the whole input. Sizes that keep an aspect
+    ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not read,
+    so that NaN and infinities beside a position that lies on an element do not show. 8-bit integers
+    are interpolated in float32, rounded half to even and saturated, int8 as the real numbers that it
+    stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented types, and
+    NEAREST resizes up to 8 axes.
     """
     @property
     def resize_mode(self) -> InterpolationMode:
@@ -2047,8 +2047,7 @@ class INetworkDefinition(_INetworkDefinition):
         int64 wrap.
 
         input: float32, float16, int32, bfloat16, int64
-        axis: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
-            tensor; must be a constant
+        axis: int32, int64; must be a constant
         op: what is accumulated
         exclusive: whether an element's own value is left out of its sum
         reverse: whether sums begin at the end of the axis
@@ -2938,8 +2937,8 @@ class INetworkDefinition(_INetworkDefinition):
 
         indices: int32, int64
         values: float32, float16, int8, int32, bool, bfloat16, int64
-        depth: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
-            tensor
+        depth: int32, int64; its values decide sizes: what does not follow from shapes, constants or a
+            shape tensor is found by each run
         axis: where the new axis lies in the output; negative: from its end
 
         The new IOneHotLayer; shape and type of its output answer at once. AR403 refuses a tensor of
@@ -3239,15 +3238,15 @@ class INetworkDefinition(_INetworkDefinition):
     def add_resize(self, input: ITensor) -> IResizeLayer:
         """Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The
         second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2,
-        constant scales, is an extension, and so are `antialias` and crops: input 3, the region, has the
-        beginnings of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the
-        axes within reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation
-        is not looked at. The sizes that scales give are those of the whole input. Sizes that keep an
-        aspect ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not
-        read, so that NaN and infinities beside a position that lies on an element do not show. 8-bit
-        integers are interpolated in float32, rounded half to even and saturated, int8 as the real numbers
-        that it stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented
-        types, and NEAREST resizes up to 8 axes.
+        scales, is an extension, and so are `antialias` and crops: input 3, the region, has the beginnings
+        of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the axes within
+        reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation is not
+        looked at. The sizes that scales give are those of the whole input. Sizes that keep an aspect
+        ratio are computed by layers, and connected to input 1. An element whose weight is 0 is not read,
+        so that NaN and infinities beside a position that lies on an element do not show. 8-bit integers
+        are interpolated in float32, rounded half to even and saturated, int8 as the real numbers that it
+        stands for; NEAREST copies them. bfloat16 and uint8 are extensions of the documented types, and
+        NEAREST resizes up to 8 axes.
 
         input: float32, float16, int8, uint8, bfloat16
 
@@ -3659,8 +3658,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        axes: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
-            tensor; must be a constant
+        axes: int32, int64; must be a constant
 
         The new ISqueezeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).
@@ -3750,8 +3748,7 @@ class INetworkDefinition(_INetworkDefinition):
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        axes: int32, int64; its values decide sizes: it must follow from shapes, constants or a shape
-            tensor; must be a constant
+        axes: int32, int64; must be a constant
 
         The new IUnsqueezeLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).

@@ -20,14 +20,6 @@ def test_scales_are_a_constant_tensor(net):
     assert (list(layer.scales), layer.get_output(0).shape) == ([], (2, 3))
 
 
-def test_scales_that_depend_on_the_run_are_refused(net, log):
-    layer = net.add_resize(net.add_input("x", trt.float32, (4, 2)))
-    layer.set_input(2, net.add_input("scales", trt.float32, (2,)))
-    assert layer.get_output(0).shape.rank == -1
-    assert "AR121" in log.lines[0]
-    assert "connect sizes to input 1" in log.lines[0]
-
-
 def test_a_region_may_change_from_run_to_run(net):
     layer = net.add_resize(net.add_input("x", trt.float32, (5,)))
     layer.resize_mode, layer.shape, layer.extrapolation_value = LINEAR, (3,), -1

@@ -116,8 +116,11 @@ def operand_notes(op: AnyOp, x: Input) -> str:
     left_out = "" if setters else "may be left out; "
     found = [] if x.required else [f"{left_out}{way} connects it"]
     found += ["one or more tensors"] if variadic else []
-    if x.shape_values:
-        found.append("its values decide sizes: it must follow from shapes, constants or a shape tensor")
+    if x.shape_values and not x.build_time:
+        found.append(
+            "its values decide sizes: what does not follow from shapes, constants or a shape tensor "
+            "is found by each run"
+        )
     found += ["must be a constant"] if x.build_time else []
     found += ["all of one type"] if variadic and x.same_as is not None else []
     if x.same_as is not None and not variadic:

@@ -19,8 +19,8 @@ from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.ir.graph import Value
-from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis
+from anyrt.ops._told import elements
 from anyrt.ops._types import INTS
 from anyrt.ops.if_conditional import Conditional, Either, Passed
 from anyrt.ops.loop import MAX_TRIPS, Iterated, Loop, Output, Recurrence
@@ -265,23 +265,22 @@ def _output(layer: Border, expansion: Expansion) -> Output:
     kind = layer._attributes["kind"]
     assert isinstance(kind, LoopOutput), f"{kind!r} was taken for a LoopOutput"
     length: Dim = 0
+    tells: tuple[Value, ...] = ()
     if kind is not LoopOutput.LAST_VALUE:
         if len(layer._inputs) < 2 or layer._inputs[1] is None:
             do = "call layer.set_input(1, length), for example with the tensor of the COUNT"
             raise GraphError("AR406", layer._place, f"{kind} without a length", "a second input", do)
-        length = _length(layer, expansion.value(layer._inputs[1]))
-    return Output(layer._place, expansion.value(layer._first), kind, _axis(layer), length)
+        length, tells = _length(layer, expansion.value(layer._inputs[1]))
+    return Output(layer._place, expansion.value(layer._first), kind, _axis(layer), length, tells)
 
 
-def _length(layer: Border, value: Value) -> Dim:
-    elements = known(value)
-    if elements is None or elements.size != 1:
-        got, wanted = f"a length that is {value.type}, known to runs alone", "one number that sizes decide"
-        raise ShapeError(
-            "AR121", layer._place, got, wanted, "compute it from shapes, constants and shape tensors"
-        )
-    length: Dim = elements.reshape(-1)[0]
-    return length
+def _length(layer: Border, value: Value) -> tuple[Dim, tuple[Value, ...]]:
+    """The length that a tensor gives, and what tells it where only a run knows it."""
+    if value.shape not in ((), (1,)):
+        do = "give a tensor of shape ()"
+        raise ShapeError("AR123", layer._place, f"a length that is {value.type}", "one number", do)
+    ((length, tells),) = elements(layer._name, 1, value)
+    return length, () if tells is None else (tells,)
 
 
 @fold

@@ -207,7 +207,8 @@ class ITensor(Fixed):
         while todo:
             tensor = todo.pop()
             for layer in tensor._consumers:
-                if any(
+                # Scales, which are floats, decide sizes as any data may.
+                if not tensor._holds_floats() and any(
                     t is tensor and layer._op.operand(i).shape_values for i, t in enumerate(layer._inputs)
                 ):
                     return True

@@ -118,7 +118,7 @@ def case_graph(
         if spec.build_time or (spec.shape_values and not dynamic):
             values.append(const(array, dtype))
             continue
-        follow = spec.shape_values
+        follow = spec.shape_values and is_integer(dtype)
         open_axes = open_in(case, i, array.ndim) if dynamic and not follow else ()
         found = [Symbol(Sym(f"{name}.{a}"), name, a) for a in open_axes]
         shape: tuple[Dim, ...] = tuple(

@@ -113,22 +113,14 @@ def check_same_rank(where: str, values: Iterable[Value]) -> None:
         raise ShapeError("AR122", where, got, "equal ranks", do)
 
 
-def vector(where: str, value: Value, what: str) -> tuple[Dim, ...]:
-    """The elements of a one-dimensional integer operand as sizes."""
+def constants(where: str, value: Value, what: str) -> tuple[int, ...]:
+    """The elements of a one-dimensional integer operand that must be known when the network is built."""
     if value.type.rank != 1:
         got = f"{what} of rank {value.type.rank}"
         raise ShapeError("AR123", where, got, "rank 1", "give one element for each dimension")
     elements = known(value)
-    if elements is None:
-        do = "compute it from shapes and constants, or use an input of 1 to 64 integers"
-        raise ShapeError("AR121", where, f"{what} whose values depend on the run", "a shape tensor", do)
-    return tuple(elements.tolist())
-
-
-def constants(where: str, value: Value, what: str) -> tuple[int, ...]:
-    """The elements of a one-dimensional integer operand that must be known when the network is built."""
-    out = tuple(d for d in vector(where, value, what) if isinstance(d, int))
-    if len(out) != product(value.shape):
+    out = tuple(d for d in ([] if elements is None else elements.tolist()) if isinstance(d, int))
+    if elements is None or len(out) != product(value.shape):
         raise ShapeError(
             "AR121", where, f"{what} that is not constant", "build-time constants", "use add_constant"
         )

@@ -18,7 +18,7 @@ from anyrt.core.enums import DataType, FillOperation, LayerType
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
-from anyrt.ops._check import Requirements, check_rank, checked, need, show, vector
+from anyrt.ops._check import Requirements, check_rank, checked, need, show
 from anyrt.ops._record import (
     ABSENT,
     Array,
@@ -33,6 +33,7 @@ from anyrt.ops._record import (
     Query,
     attr,
 )
+from anyrt.ops._told import told, vector
 from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, const, identity, iota, map_, reshape, scalar, slice_
@@ -75,12 +76,12 @@ def expand(layer: Layer[FillAttrs]) -> tuple[Value, ...]:
         y = _linspace(layer, shape, dtype)
     else:
         y = cast(_random(layer, shape), dtype)
-    return (checked(y, rules),)
+    return (told(layer, checked(y, rules), SHAPE),)
 
 
 def _shape(layer: Layer[FillAttrs]) -> tuple[tuple[Dim, ...], Requirements]:
     given = layer.optional(SHAPE)
-    sizes = layer.attrs.shape if given is None else vector(layer.name, given, "input 0 (shape)")
+    sizes = layer.attrs.shape if given is None else vector(layer, SHAPE, "shape")
     rules: Requirements = ()
     for axis, size in enumerate(sizes):
         got, do = f"size {size} for axis {axis}", "give sizes of 0 or more"

@@ -24,6 +24,7 @@ from anyrt.ops._check import check_axis
 from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
 from anyrt.ops._regions import Cut, Names, depending, replaced
+from anyrt.ops._told import tied
 from anyrt.ops._types import EVERY, INTS, PACKED
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar
@@ -63,6 +64,7 @@ class Output:
     kind: LoopOutput
     axis: int
     length: Dim
+    tells: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class _Left:
 
     def result(self, last: Mapping[Value, Value]) -> Value:
         """What it is in the end."""
-        return last.get(self.value if self.state is None else self.state, self.value)
+        return tied(last.get(self.value if self.state is None else self.state, self.value), self.of.tells)
 
 
 def _slice(x: Iterated, counter: Value) -> Value:

@@ -14,14 +14,17 @@ from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
-from anyrt.ir.symbolic import known
 from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._math import from_end
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._told import elements, told
 from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims.build import iota, map_, reshape, slice_, unsqueeze
 
 TYPES = FLOATS | INTS | {DataType.INT8, DataType.BOOL}
+
+
+DEPTH = 2  # operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ def expand(layer: Layer[OneHotAttrs]) -> tuple[Value, ...]:
     index = from_end(unsqueeze(indices, (axis,)), depth)
     count = iota(tuple(depth if k == axis else 1 for k in range(rank)), axis, indices.dtype)
     off, on = (_value(layer.input(1), k, rank) for k in range(2))
-    return (checked(map_("select", map_("eq", count, index), on, off), rules + more),)
+    y = checked(map_("select", map_("eq", count, index), on, off), rules + more)
+    return (told(layer, y, DEPTH),)
 
 
 def _value(values: Value, k: int, rank: int) -> Value:
@@ -65,15 +69,11 @@ def _check_values(layer: Layer[OneHotAttrs]) -> Requirements:
 
 def _depth(layer: Layer[OneHotAttrs]) -> tuple[Dim, Requirements]:
     """The size of the new axis."""
-    value = layer.input(2)
+    value = layer.input(DEPTH)
     if value.type.rank != 0:
         got = f"a depth of shape {show(value.shape)}"
         raise ShapeError("AR123", layer.name, got, "rank 0", "give one number")
-    elements = known(value)
-    if elements is None:
-        got, do = "a depth whose value depends on the run", "use a constant, or an input"
-        raise ShapeError("AR121", layer.name, got, "a shape tensor", do)
-    depth: Dim = elements.item()
+    ((depth, _),) = elements(layer.name, DEPTH, value)
     got, do = f"a depth of {depth}", "give the number of classes"
     return depth, need(layer.name, 1, Relation.LE, depth, "AR120", got, "1 or more", do)
 

@@ -7,12 +7,15 @@ layer.resize_mode, layer.scales = InterpolationMode.LINEAR, (1, 1, 2, 2)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product as combinations
+from typing import TypeAlias
 
 import numpy as np
 
-from anyrt.core.dims import Dim, always_le, minimum, scaled
+from anyrt.core.counts import open_count
+from anyrt.core.dims import Dim, always_le, bounds, minimum, scaled
 from anyrt.core.enums import (
     DataType,
     InterpolationMode,
@@ -23,8 +26,9 @@ from anyrt.core.enums import (
 )
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
-from anyrt.ir.graph import Value
-from anyrt.ops._check import Requirements, checked, need, show, vector
+from anyrt.ir.graph import Value, apply
+from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._math import number
 from anyrt.ops._record import Case, Input, Layer, Method, Mistake, Op
 from anyrt.ops._resample import Line, between, corners, cropped, nearest, part, smoothed, summed
 from anyrt.ops._resize import (
@@ -43,12 +47,16 @@ from anyrt.ops._resize import (
     ResizeAttrs,
     ref,
 )
+from anyrt.ops._told import tied, told, vector
 from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims.build import cast, identity, map_, reshape, scalar, slice_, taps
+from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const
+from anyrt.prims.count import Count
 from anyrt.prims.taprules import Cubic, Linear, Nearest, TapRule
 
 SIZES, SCALES, ROI = 1, 2, 3  # operands
+Factor: TypeAlias = float | Value
 
 
 def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
@@ -58,7 +66,7 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
         raise ArgumentError(
             "AR308", layer.name, f"cubic_coeff {layer.attrs.cubic_coeff}", "a finite number", "use -0.75"
         )
-    sizes = _sizes(layer, x)
+    sizes, tells = _sizes(layer, x)
     rules: Requirements = ()
     for axis, size in enumerate(sizes):
         got = f"size {size} for axis {axis} of {show(x.shape)}"
@@ -68,15 +76,18 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
     reach = [(a, n) for a, n in enumerate(sizes) if a >= x.type.rank - REACH[layer.attrs.resize_mode]]
     changed = [(axis, size) for axis, size in reach if size != x.shape[axis]]
     weighs = layer.attrs.resize_mode is not NEAREST
-    y = cast(x, DataType.FLOAT) if weighs else x
+    # Judged before the taps, whose own conditions do not know the layer.
+    y = checked(cast(x, DataType.FLOAT) if weighs else x, rules)
     if layer.optional(ROI) is not None:
-        return (checked(_back(_crop(layer, y, reach), x.dtype), rules),)
-    if not changed:
-        return (checked(identity(x), rules),)
-    # The innermost axis first: rows resampled along it are what a window over the other axes keeps.
-    for axis, size in changed[-1:] + changed[:-1]:
-        y = _resampled(layer, y, axis, size)
-    return (checked(_back(y, x.dtype), rules),)
+        y = _back(_crop(layer, y, reach), x.dtype)
+    elif not changed:
+        y = identity(checked(x, rules))
+    else:
+        # The innermost axis first: rows resampled along it are what a window over the other axes keeps.
+        for axis, size in changed[-1:] + changed[:-1]:
+            y = _resampled(layer, y, axis, size)
+        y = _back(y, x.dtype)
+    return (tied(told(layer, y, SIZES), tells),)
 
 
 def _resampled(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:
@@ -147,37 +158,62 @@ def _rule(attrs: ResizeAttrs) -> TapRule:
             return Cubic(how, single, attrs.cubic_coeff, attrs.exclude_outside)
 
 
-def _sizes(layer: Layer[ResizeAttrs], x: Value) -> tuple[Dim, ...]:
+def _sizes(layer: Layer[ResizeAttrs], x: Value) -> tuple[tuple[Dim, ...], tuple[Value, ...]]:
+    """The output's sizes, and what tells those that follow from scales which only a run knows."""
     attrs, given, factors = layer.attrs, layer.optional(SIZES), layer.optional(SCALES)
     if factors is not None and (given is not None or attrs.shape is not None or attrs.scales):
         got, do = "input 2 (scales) beside other sizes", "give sizes in one way"
         raise ArgumentError("AR310", layer.name, got, "one of scales, shape, input 1 and input 2", do)
     if given is not None:
-        return _one_each(layer, vector(layer.name, given, "input 1 (the sizes)"), x)
+        return _one_each(layer, vector(layer, SIZES, "the sizes"), x), ()
     if attrs.shape is not None:
-        return _one_each(layer, attrs.shape, x)
-    scales = attrs.scales if factors is None else _constant(layer, factors)
+        return _one_each(layer, attrs.shape, x), ()
+    scales: Sequence[Factor] = attrs.scales if factors is None else _factors(layer, factors, x.type.rank)
     if not scales and x.type.rank > 0:
         do = "set shape or scales, or connect input 1"
         raise ShapeError("AR107", layer.name, "neither shape nor scales nor input 1", "one of them", do)
     for scale in scales:
-        if not (math.isfinite(scale) and scale >= 0):
+        if isinstance(scale, float | int) and not (math.isfinite(scale) and scale >= 0):
             do = "give one factor for each dimension"
             raise ShapeError("AR110", layer.name, f"scales {scales}", "finite factors >= 0", do)
     if len(scales) != x.type.rank:
         _refuse_count(layer, len(scales), x)
-    return tuple(scaled(d, s) for d, s in zip(x.shape, scales, strict=True))
+    sizes, tells = list[Dim](), list[Value]()
+    for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True)):
+        if not isinstance(scale, Value):
+            sizes.append(scaled(size, scale))
+            continue
+        # As float32 multiplies and rounds down.
+        real = map_("floor", map_("mul", number(size, scale), scale))
+        sym = open_count(f"{layer.name}: size {axis}")
+        sizes.append(sym.dim)
+        tells.append(apply(Count(sym), reshape(cast(real, DataType.INT64), ())))
+    return tuple(sizes), tuple(tells)
 
 
-def _constant(layer: Layer[ResizeAttrs], factors: Value) -> tuple[float, ...]:
-    """The elements of a tensor of scales."""
+def _factors(layer: Layer[ResizeAttrs], factors: Value, rank: int) -> list[Factor]:
+    """The elements of a tensor of scales: constants, and what only a run knows."""
     if factors.type.rank != 1:
         got = f"input 2 (scales) of rank {factors.type.rank}"
         raise ShapeError("AR123", layer.name, got, "rank 1", "give one factor for each dimension")
-    if not isinstance(factors.op, Const):
-        got, do = "scales whose values depend on the run", "connect sizes to input 1, which may be computed"
-        raise ShapeError("AR121", layer.name, got, "build-time constants", do)
-    return tuple(float(s) for s in factors.op.blob.array)
+    (count,) = factors.shape
+    if not isinstance(count, int):
+        got, do = f"{count} scales", "give one for each dimension"
+        rule = need(layer.name, count, Relation.EQ, rank, "AR108", got, f"{rank}", do)
+        factors = slice_(checked(factors, rule), (0,), (rank,), (1,))
+    return list(_each(factors))
+
+
+def _each(factors: Value) -> Iterator[Factor]:
+    match factors.op:
+        case Const(blob=blob):
+            yield from (float(s) for s in blob.array)
+        case Concat():  # some of its parts may be constants
+            for part in factors.args:
+                yield from _each(part)
+        case _:
+            count = bounds(factors.shape[0])[1]
+            yield from (slice_(factors, (k,), (1,), (1,)) for k in range(count))
 
 
 def _one_each(layer: Layer[ResizeAttrs], sizes: tuple[Dim, ...], x: Value) -> tuple[Dim, ...]:
@@ -313,7 +349,7 @@ def cases() -> tuple[Case[ResizeAttrs], ...]:
         Case(ResizeAttrs(CUBIC), ((1, 2, 3, 7), (4,)), (DataType.FLOAT, DataType.INT32), (None, sizes)),
         Case(ResizeAttrs(NEAREST), ((4, 2, 3, 7), (4,)), (DataType.HALF, DataType.INT32), (None, sizes)),
     ]
-    factors = np.array([1, 0.7, 1.6])
+    factors = np.array([1, 0.72, 1.6])
     given = [
         Case(ResizeAttrs(LINEAR), ((2, 10, 5), None, (3,)), (DataType.FLOAT,), (None, None, factors)),
         Case(ResizeAttrs(NEAREST), ((), None, (0,))),
@@ -433,7 +469,7 @@ def mistakes() -> tuple[Mistake[ResizeAttrs], ...]:
 DOC = (
     "Interpolation to a new size: nearest, linear (up to 3 innermost axes) or cubic (the last 2). The "
     "second input, when connected, gives the sizes at run time and overrides shape and scales. Input 2, "
-    "constant scales, is an extension, and so are `antialias` and crops: input 3, the region, has the "
+    "scales, is an extension, and so are `antialias` and crops: input 3, the region, has the "
     "beginnings of all axes, then the ends, of which 0 is an axis's first element and 1 its last; the "
     "axes within reach are read there, `extrapolation_value` lies beyond, and coordinate_transformation "
     "is not looked at. The sizes that scales give are those of the whole input. Sizes that keep an aspect "
@@ -462,7 +498,7 @@ OPS = (
                 "scales",
                 frozenset({DataType.FLOAT}),
                 required=False,
-                build_time=True,
+                shape_values=True,
                 clears=("shape", "scales"),
             ),
             Input("roi", FLOATS, required=False),

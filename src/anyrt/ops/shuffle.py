@@ -16,8 +16,9 @@ from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
-from anyrt.ops._check import Requirements, check_rank, checked, need, show, vector
+from anyrt.ops._check import Requirements, check_rank, checked, need, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._told import told, vector
 from anyrt.ops._types import INTS, PACKED, STORAGE
 from anyrt.prims.build import identity, reshape, transpose
 
@@ -44,7 +45,7 @@ def expand(layer: Layer[ShuffleAttrs]) -> tuple[Value, ...]:
     )
     given = layer.optional(1)
     if given is not None:
-        y = _reshape(layer, y, vector(layer.name, given, "input 1 (the reshape dimensions)"))
+        y = told(layer, _reshape(layer, y, vector(layer, 1, "the reshape dimensions")), 1)
     elif attrs.reshape_dims is not None:
         y = _reshape(layer, y, attrs.reshape_dims)
     y = transpose(y, _permutation(layer, "second_transpose", attrs.second_transpose, y))

@@ -15,8 +15,9 @@ from anyrt.core.enums import DataType, LayerType, SampleMode
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Value
-from anyrt.ops._check import Requirements, check_axis, checked, need, normalized_axes, show, vector
+from anyrt.ops._check import Requirements, check_axis, checked, need, normalized_axes, show
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
+from anyrt.ops._told import told, vector
 from anyrt.ops._types import INTS, STORAGE
 from anyrt.prims.build import const, identity, map_, pad, reshape, slice_, taps
 from anyrt.prims.build import expand as repeat
@@ -90,7 +91,10 @@ def expand(layer: Layer[SliceAttrs]) -> tuple[Value, ...]:
         case _:
             y, more = _bordered(layer, x, windows)
             rules += more
-    return (checked(identity(y) if y == x else y, rules),)
+    return (told(layer, checked(identity(y) if y == x else y, rules), *WINDOW),)
+
+
+WINDOW = (1, 2, 3)  # operands: start, size and stride
 
 
 def _windows(layer: Layer[SliceAttrs], x: Value) -> tuple[list[Window], Requirements]:
@@ -117,7 +121,7 @@ def _elements(
     layer: Layer[SliceAttrs], i: int, name: str, static: tuple[int, ...] | None
 ) -> tuple[Dim, ...] | None:
     value = layer.optional(i)
-    return static if value is None else vector(layer.name, value, f"input {i} ({name})")
+    return static if value is None else vector(layer, i, name)
 
 
 def _axes(layer: Layer[SliceAttrs], given: tuple[Dim, ...], rank: int) -> tuple[int, ...]:

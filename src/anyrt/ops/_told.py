@@ -1,0 +1,88 @@
+"""Sizes from the elements of operands: those that follow from other sizes, and those that only a run knows.
+
+Where `known` cannot tell an element, it is a number that data decide (core/counts.py), which a `Count` tells.
+What the layer makes is tied to it, so that a graph of the layer's output has the number, too.
+
+    sizes = vector(layer, 1, "the sizes")
+    return (told(layer, taps(x, 0, sizes[0], rule), 1),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from anyrt.core.counts import open_count
+from anyrt.core.dims import Dim
+from anyrt.core.dtype import is_integer
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ShapeError
+from anyrt.ir.graph import Value, apply
+from anyrt.ir.symbolic import known
+from anyrt.ops._record import A, Layer
+from anyrt.prims._check import VALUE_LIMIT
+from anyrt.prims.build import cast, reshape, slice_
+from anyrt.prims.checked import Checked
+from anyrt.prims.concat import Concat
+from anyrt.prims.count import Count
+from anyrt.prims.map import CAST, Map
+from anyrt.prims.reshape import Reshape
+
+Element: TypeAlias = tuple[Dim, Value | None]  # a size, and what tells it where only a run knows it
+
+
+def vector(layer: Layer[A], operand: int, what: str) -> tuple[Dim, ...]:
+    """The elements of a one-dimensional integer operand as sizes."""
+    value = layer.input(operand)
+    if value.type.rank != 1:
+        got = f"input {operand} ({what}) of rank {value.type.rank}"
+        raise ShapeError("AR123", layer.name, got, "rank 1", "give one element for each dimension")
+    return tuple(size for size, _ in elements(layer.name, operand, value))
+
+
+def told(layer: Layer[A], y: Value, *operands: int) -> Value:
+    """`y`, made with sizes that are elements of these operands, where they are connected."""
+    given = ((k, layer.optional(k)) for k in operands)
+    found = (x for k, value in given if value is not None for x in elements(layer.name, k, value))
+    return tied(y, (tells for _, tells in found if tells is not None))
+
+
+def tied(y: Value, tells: Iterable[Value]) -> Value:
+    """`y`, which is there when numbers that data decide are found."""
+    for number in dict.fromkeys(tells):
+        y = apply(Checked(()), y, number)
+    return y
+
+
+def elements(where: str, operand: int, value: Value) -> list[Element]:
+    """Each element of a short integer value, an operand of the layer `where`."""
+    (count,) = value.shape or (1,)
+    if not isinstance(count, int) or count > VALUE_LIMIT:
+        got, do = f"input {operand}, {count} elements", "give an operand whose length is known"
+        raise ShapeError("AR121", where, got, f"at most {VALUE_LIMIT}, a fixed number", do)
+    return list(_elements(f"{where}#{operand}", value))
+
+
+def _elements(name: str, value: Value) -> Iterator[Element]:
+    match value.op:
+        case Concat():  # some of its parts may be known
+            for k, part in enumerate(value.args):
+                yield from _elements(f"{name}.{k}", part)
+            return
+        case Checked() | Reshape() | Map(fn="identity"):
+            if value.args[0].type.rank <= 1:
+                yield from _elements(name, value.args[0])
+                return
+        case Map(fn=fn, dtype=DataType.INT64) if fn == CAST and is_integer(value.args[0].dtype):
+            yield from _elements(name, value.args[0])
+            return
+    sizes = known(value)
+    if sizes is not None:
+        yield from ((size, None) for size in sizes.reshape(-1).tolist())
+        return
+    numbers = cast(reshape(value, value.shape or (1,)), DataType.INT64)
+    (count,) = numbers.shape
+    assert isinstance(count, int), f"{name} has {count} elements"
+    for k in range(count):
+        sym = open_count(f"{name}[{k}]" if value.shape else name)
+        yield sym.dim, apply(Count(sym), reshape(slice_(numbers, (k,), (1,), (1,)), ()))

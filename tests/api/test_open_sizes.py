@@ -1,0 +1,358 @@
+"""Sizes without an upper bound that data decide: scales, counts and windows that are inputs of any type."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.core.errors import BindingError, ShapeError
+
+F, I64 = trt.float32, trt.int64
+E, U = trt.ElementWiseOperation, trt.UnaryOperation
+X = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+
+
+def marked(net, **outputs):
+    for name, tensor in outputs.items():
+        tensor.name = name
+        net.mark_output(tensor)
+
+
+def engine(net, **ranges):
+    config = net.builder.create_builder_config()
+    config.verify = "full"
+    profile = net.builder.create_optimization_profile()
+    for name, shapes in ranges.items():
+        profile.set_shape(name, *shapes)
+    config.add_optimization_profile(profile)
+    with trt.strict():
+        return net.builder.build_engine_with_config(net, config)
+
+
+def constant(net, x, dtype=np.float32):
+    return net.add_constant(np.shape(x), np.array(x, dtype)).get_output(0)
+
+
+def element(net, op, *tensors):
+    return net.add_elementwise(*tensors, op).get_output(0)
+
+
+def size(net, name="n"):
+    """An input that is a size, of float32, so that it is no shape tensor."""
+    return net.add_cast(net.add_input(name, F, (1,)), I64).get_output(0)
+
+
+def joined(net, *tensors):
+    return net.add_concatenation(tensors).get_output(0)
+
+
+def shaped(net, x, *dims):
+    layer = net.add_shuffle(x)
+    layer.reshape_dims = dims
+    return layer.get_output(0)
+
+
+def resized(net, x, scales, mode=trt.InterpolationMode.NEAREST):
+    layer = net.add_resize(x)
+    layer.resize_mode = mode
+    layer.set_input(2, scales)
+    return layer.get_output(0)
+
+
+def filled(net, shape, alpha=0, beta=1, dtype=F):
+    layer = net.add_fill((1,), trt.FillOperation.LINSPACE, dtype)
+    layer.alpha, layer.beta = alpha, beta
+    layer.set_input(0, shape)
+    return layer.get_output(0)
+
+
+def arange(net, dtype=F):
+    """What ONNX calls a Range, of three inputs."""
+    start, limit, delta = (net.add_input(name, dtype, (1,)) for name in ("start", "limit", "delta"))
+    steps = element(net, E.DIV, element(net, E.SUB, limit, start), delta)
+    whole = net.add_cast(net.add_unary(steps, U.CEIL).get_output(0), I64).get_output(0)
+    layer = net.add_fill((1,), trt.FillOperation.LINSPACE, dtype)
+    layer.set_input(0, element(net, E.MAX, whole, constant(net, [0], np.int64)))
+    layer.set_input(1, shaped(net, start))
+    layer.set_input(2, delta)
+    return layer.get_output(0)
+
+
+def ends(*numbers, dtype=np.float32):
+    names = ("start", "limit", "delta")
+    return {n: np.array([x], dtype) for n, x in zip(names, numbers, strict=True)}
+
+
+ENDS = ((1, 5, 2), (10, 4, -2), (5, 5, 1), (3, 0, 1), (0, 0.5, 1), (0, 1000, 1), (0, 2000, 1), (0, 1, 0.25))
+
+
+def test_scales_may_be_an_ordinary_input(net):
+    x, scales = net.add_input("x", F, (1, 1, 3, 4)), net.add_input("scales", F, (4,))
+    marked(net, y=resized(net, x, scales))
+    assert not scales.is_shape_tensor
+    run = engine(net).run
+    for h, w in ((1, 2), (0.5, 1), (2, 0.25), (7, 90), (0, 1), (1, 1)):
+        y = run(x=X, scales=np.float32([1, 1, h, w]))["y"]
+        rows, columns = (np.arange(int(n * s)) * n // max(int(n * s), 1) for n, s in ((3, h), (4, w)))
+        assert np.array_equal(y, X[:, :, rows][..., columns])
+
+
+def test_scales_between_layers_follow_dynamic_sizes(net):
+    x, s = net.add_input("x", F, (-1, 2, -1)), net.add_input("s", F, (1,))
+    scales = joined(net, constant(net, [1.0, 1.0]), s)
+    y = resized(net, element(net, E.PROD, x, x), scales, trt.InterpolationMode.LINEAR)
+    relu = net.add_activation(y, trt.ActivationType.RELU).get_output(0)
+    marked(net, sums=net.add_reduce(relu, trt.ReduceOperation.SUM, 4, False).get_output(0))
+    run = engine(net, x=((1, 2, 1), (2, 2, 8), (9, 2, 64))).run
+    for n, width, s in ((1, 4, 2), (2, 8, 3), (4, 16, 0.5), (9, 64, 10), (3, 5, 1), (3, 5, 0)):
+        x = np.random.default_rng(1).random((n, 2, width), np.float32)
+        at = np.arange(int(width * s)) / max(int(width * s), 1) * width
+        wanted = [[np.interp(at, range(width), row**2).sum() for row in rows] for rows in x]
+        assert np.allclose(run(x=x, s=np.float32([s]))["sums"], wanted, rtol=1e-5)
+
+
+def test_images_of_any_size_are_convolved(net):
+    x, s = net.add_input("x", F, (1, 2, -1, -1)), net.add_input("s", F, (1,))
+    kernel = np.random.default_rng(2).random((3, 2, 3, 3), np.float32)
+    scales = joined(net, constant(net, [1.0, 1.0]), s, s)
+    layer = net.add_convolution_nd(resized(net, x, scales), 3, (3, 3), kernel, np.zeros(3, np.float32))
+    marked(net, y=layer.get_output(0))
+    run = engine(net, x=((1, 2, 1, 1), (1, 2, 8, 8), (1, 2, 64, 64))).run
+    for height, s in ((5, 2), (10, 2), (20, 2), (3, 1), (7, 3)):
+        x = np.random.default_rng(3).random((1, 2, height, 6), np.float32)
+        large = x.repeat(s, 2).repeat(s, 3)[0]
+        windows = np.lib.stride_tricks.sliding_window_view(large, (3, 3), (1, 2))
+        wanted = np.einsum("chwij,ocij->ohw", windows, kernel)
+        assert np.allclose(run(x=x, s=np.float32([s]))["y"][0], wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("numbers", ENDS)
+def test_a_range_has_as_many_elements_as_its_ends_say(net, numbers):
+    marked(net, y=arange(net))
+    assert np.array_equal(engine(net).run(**ends(*numbers))["y"], np.arange(*numbers, dtype=np.float32))
+
+
+def test_layers_behind_a_range_compute_with_all_of_it(net):
+    x, at = net.add_input("x", F, (3, 1)), arange(net)
+    y = element(net, E.SUM, element(net, E.PROD, x, shaped(net, at, 1, -1)), x)
+    total = net.add_reduce(y, trt.ReduceOperation.SUM, 2, True).get_output(0)
+    ones = net.add_matrix_multiply(y, trt.MatrixOperation.NONE, y, trt.MatrixOperation.TRANSPOSE).get_output(
+        0
+    )
+    marked(net, y=y, total=total, ones=ones)
+    run, x = engine(net).run, np.float32([[1], [-2], [3]])
+    for numbers in ENDS:
+        wanted = x * np.arange(*numbers, dtype=np.float32) + x
+        found = run(x=x, **ends(*numbers))
+        assert np.allclose(found["y"], wanted)
+        assert np.allclose(found["total"], wanted.sum(1, keepdims=True), rtol=1e-5)
+        assert np.allclose(found["ones"], wanted @ wanted.T, rtol=1e-5)
+
+
+def test_sizes_follow_from_what_has_such_sizes(net):
+    n = size(net)
+    first = filled(net, n)
+    last = net.add_reduce(first, trt.ReduceOperation.SUM, 1, True).get_output(0)  # n (n - 1) / 2
+    second = filled(net, net.add_cast(last, I64).get_output(0), 1.0)
+    marked(net, first=first, second=second)
+    run = engine(net).run
+    for n in (3, 0, 1, 40, 7, 80):
+        found = run(n=np.float32([n]))
+        assert np.array_equal(found["first"], np.arange(n))
+        assert np.array_equal(found["second"], 1 + np.arange(n * (n - 1) // 2))
+
+
+def test_windows_and_shapes_may_come_from_any_data(net):
+    x, n = net.add_input("x", F, (8, 6)), size(net)
+    two = joined(net, n, constant(net, [6], np.int64))
+    cut = net.add_slice(x, (0, 0), (1, 1), (1, 1))
+    cut.set_input(2, two)
+    around = net.add_slice(x, (0, 0), (1, 1), (1, 1))
+    around.mode = trt.SampleMode.WRAP
+    around.set_input(2, two)
+    folded = net.add_shuffle(x)
+    folded.set_input(1, joined(net, n, constant(net, [-1], np.int64)))
+    marked(net, cut=cut.get_output(0), around=around.get_output(0), folded=folded.get_output(0))
+    run, x = engine(net).run, np.random.default_rng(4).random((8, 6), np.float32)
+    for n in (1, 2, 4, 8):
+        found = run(x=x, n=np.float32([n]))
+        assert np.array_equal(found["cut"], x[:n])
+        assert np.array_equal(found["around"], np.tile(x, (1, 1))[:n])
+        assert np.array_equal(found["folded"], x.reshape(n, -1))
+    with pytest.raises(ShapeError, match=r"AR114.*got 9"):
+        run(x=x, n=np.float32([9]))
+    with pytest.raises(ShapeError, match=r"AR103"):
+        run(x=x, n=np.float32([5]))
+
+
+def test_a_number_that_two_layers_read_is_told_once(net):
+    n = size(net)
+    y = element(net, E.SUM, filled(net, n), filled(net, n, 1.0))
+    marked(net, y=y)
+    assert engine(net).run(n=np.float32([3]))["y"].tolist() == [1, 3, 5]
+
+
+def test_sizes_with_and_without_bounds_meet(net):
+    x, n = net.add_input("x", F, (-1,)), size(net)
+    some = net.add_non_zero(x).get_output(0)
+    layer = net.add_concatenation(
+        [net.add_cast(some, F).get_output(0), shaped(net, filled(net, n, 100.0), 1, -1)]
+    )
+    layer.axis = 1
+    marked(net, y=layer.get_output(0))
+    run = engine(net, x=((1,), (8,), (1000,))).run
+    for n, every in ((2, 3), (0, 1), (500, 7), (1, 1000)):
+        x = np.float32(np.arange(1000) % every == 0)
+        assert np.array_equal(
+            run(x=x, n=np.float32([n]))["y"][0], [*np.flatnonzero(x), *(100 + np.arange(n))]
+        )
+
+
+class Allocator(trt.IOutputAllocator):
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def reallocate_output(self, name, memory, size, alignment):
+        self.told.append(("room", size))
+        self.memory = np.zeros(size, np.uint8)
+        return self.memory.ctypes.data
+
+    def notify_shape(self, name, shape):
+        self.told.append(("shape", tuple(shape)))
+
+
+def test_an_allocator_is_asked_when_the_size_is_found(net):
+    marked(net, y=filled(net, size(net)))
+    context, allocator, n = engine(net).create_execution_context(), Allocator(), np.float32([3])
+    context.set_tensor_address("n", n)
+    context.set_output_allocator("y", allocator)
+    assert tuple(context.get_tensor_shape("y")) == (-1,)
+    assert context.get_max_output_size("y") == -1
+    for n[0] in (3, 0, 700):
+        assert context.execute_async_v3(0)
+        assert tuple(context.get_tensor_shape("y")) == (n[0],)
+        assert np.frombuffer(allocator.memory, np.float32, int(n[0])).tolist() == list(range(int(n[0])))
+
+
+def test_an_allocator_is_told_room_and_shape_once_for_each_run(net):
+    marked(net, y=filled(net, size(net)))
+    context, allocator = engine(net).create_execution_context(), Allocator()
+    context.set_tensor_address("n", np.float32([3]))
+    context.set_output_allocator("y", allocator)
+    assert context.execute_async_v3(0)
+    assert context.execute_async_v3(0)
+    assert allocator.told == [("room", 12), ("shape", (3,))] * 2
+
+
+def test_an_array_must_have_room_for_what_is_found(net):
+    marked(net, y=filled(net, size(net)))
+    context, n, y = engine(net).create_execution_context(), np.float32([3]), np.full(5, 9, np.float32)
+    context.set_tensor_address("n", n)
+    context.set_tensor_address("y", y)
+    assert context.execute_async_v3(0)
+    assert y.tolist() == [0, 1, 2, 9, 9]
+    n[0] = 6
+    with trt.strict(), pytest.raises(BindingError, match=r"AR704.* wanted 24 bytes"):
+        context.execute_async_v3(0)
+    assert y.tolist() == [0, 1, 2, 9, 9]
+
+
+def test_what_was_computed_before_survives_that_memory_grows(net):
+    x, n = net.add_input("x", F, (-1,)), size(net)
+    kept = net.add_reduce(x, trt.ReduceOperation.SUM, 1, True).get_output(0)
+    order = net.add_topk(x, trt.TopKOperation.MAX, 3, 1).get_output(0)
+    part = net.add_reduce(
+        net.add_unary(order, U.SQRT).get_output(0), trt.ReduceOperation.SUM, 1, True
+    ).get_output(0)
+    n = element(net, E.SUM, n, net.add_cast(part, I64).get_output(0))
+    table = net.add_cumulative(
+        filled(net, n), constant(net, 0, np.int32), trt.CumulativeOperation.SUM, False, False
+    )
+    marked(net, y=element(net, E.SUM, table.get_output(0), kept), z=element(net, E.PROD, part, kept))
+    run, x = engine(net, x=((3,), (8,), (99,))).run, np.float32([4, 9, 16, 0])
+    for n in (1, 100000, 5, 300000):
+        found = run(x=x, n=np.float32([n]))
+        assert np.allclose(found["y"], 29 + np.cumsum(np.arange(n + 9)), rtol=1e-4)
+        assert found["z"].tolist() == [9 * 29]
+
+
+def test_numbers_that_are_no_sizes_are_refused_and_the_next_run_is_right(net):
+    marked(net, y=filled(net, size(net)))
+    run = engine(net).run
+    with pytest.raises(ShapeError, match=r"AR120.*got -2"):
+        run(n=np.float32([-2]))
+    with pytest.raises(ShapeError, match=r"AR111"):
+        run(n=np.float32([3e9]))
+    assert run(n=np.float32([2]))["y"].tolist() == [0, 1]
+
+
+def test_two_contexts_have_sizes_of_their_own(net):
+    marked(net, y=filled(net, size(net)))
+    built = engine(net)
+    contexts, rooms = [built.create_execution_context() for _ in range(2)], np.zeros((2, 9), np.float32)
+    for k, (context, room) in enumerate(zip(contexts, rooms, strict=True)):
+        context.set_tensor_address("n", np.float32([3 + 4 * k]))
+        context.set_tensor_address("y", room)
+    assert all(context.execute_async_v3(0) for context in contexts)
+    assert [tuple(context.get_tensor_shape("y")) for context in contexts] == [(3,), (7,)]
+    assert rooms.sum(1).tolist() == [3, 21]
+
+
+def test_a_plan_keeps_sizes_that_are_open(net):
+    marked(net, y=filled(net, size(net)))
+    plan = net.builder.build_serialized_network(net, net.builder.create_builder_config())
+    loaded = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan)
+    assert list(loaded) == ["n", "y"]
+    assert loaded.get_tensor_shape("y") == (-1,)
+    assert [loaded.run(n=np.float32([n]))["y"].tolist() for n in (2, 0)] == [[0, 1], []]
+
+
+def test_a_profiler_runs_kernel_by_kernel_with_what_is_found(net):
+    class Profiler(trt.IProfiler):
+        def report_layer_time(self, name, ms):
+            names.append(name)
+
+    names, n = [], np.float32([3])
+    last = net.add_reduce(filled(net, size(net)), trt.ReduceOperation.SUM, 1, True).get_output(0)
+    marked(net, y=filled(net, net.add_cast(last, I64).get_output(0)))
+    context, y = engine(net).create_execution_context(), np.zeros(99, np.float32)
+    context.profiler = Profiler()
+    context.set_tensor_address("n", n)
+    context.set_tensor_address("y", y)
+    for n[0], count in ((3, 3), (5, 10), (0, 0)):
+        assert context.execute_async_v3(0)
+        assert tuple(context.get_tensor_shape("y")) == (count,)
+        assert y.sum() == max(count * (count - 1) // 2, 3 if n[0] == 3 else y.sum())
+    assert len(names) > 2
+
+
+def test_sizes_are_products_in_float32_rounded_down(net):
+    marked(net, y=resized(net, net.add_input("x", F, (10,)), net.add_input("s", F, (1,))))
+    run = engine(net).run
+    for s in (0.7, 0.3, 0.1, 1.1, 2.9999999, 0.0999999):
+        wanted = np.floor(np.float32(10) * np.float32(s))
+        assert run(x=np.zeros(10, np.float32), s=np.float32([s]))["y"].shape == (wanted,)
+
+
+def test_a_loop_concatenates_as_many_turns_as_any_data_say(net):
+    n, loop = net.add_input("n", F, ()), net.add_loop()
+    turns = net.add_cast(n, trt.int32).get_output(0)
+    loop.add_trip_limit(turns, trt.TripLimit.COUNT)
+    power = loop.add_recurrence(constant(net, 1.0))
+    power.set_input(1, element(net, E.SUM, power.get_output(0), power.get_output(0)))
+    collected = loop.add_loop_output(power.get_output(0), trt.LoopOutput.CONCATENATE)
+    collected.set_input(1, turns)
+    marked(net, y=collected.get_output(0))
+    run = engine(net).run
+    for n in (0, 1, 5, 100):
+        assert run(n=np.float32(n))["y"].tolist() == [2.0**k for k in range(n)]
+
+
+def test_one_hot_has_as_many_classes_as_any_data_say(net):
+    at, depth = net.add_input("at", trt.int32, (3,)), net.add_input("n", F, ())
+    layer = net.add_one_hot(at, constant(net, [0.0, 1.0]), net.add_cast(depth, trt.int32).get_output(0), -1)
+    marked(net, y=layer.get_output(0))
+    run = engine(net).run
+    for n in (3, 40, 1):
+        y = run(at=np.int32([0, 2, -1]), n=np.float32(n))["y"]
+        assert np.array_equal(y, [np.arange(n) == k for k in (0, 2, n - 1)])
