@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.errors import AnyrtError
 
 OP, LAST = trt.ElementWiseOperation, trt.LoopOutput.LAST_VALUE
 COUNT, WHILE = trt.TripLimit.COUNT, trt.TripLimit.WHILE
@@ -415,3 +416,30 @@ def test_kernels_of_loops_agree_with_the_interpreter(w, engine_of):
     y = chosen(w, flag, w.last(loop, before))
     engine = engine_of(w.net, y, w.collected(loop, new, 7), verify="full")
     assert "verified at 3 shapes" in engine._loaded.plan.report
+
+
+@pytest.mark.parametrize("how", [CONCATENATE, trt.LoopOutput.REVERSE])
+def test_an_output_without_a_length_has_as_many_as_there_were_turns(w, engine_of, how):
+    x, limit = w.net.add_input("x", trt.float32, ()), w.net.add_input("limit", trt.float32, ())
+    loop = w.net.add_loop()
+    state = loop.add_recurrence(x)
+    doubled = w.add(state.get_output(0), state.get_output(0))
+    state.set_input(1, doubled)
+    loop.add_trip_limit(w.op(state.get_output(0), limit, OP.LESS), WHILE)
+    engine = engine_of(w.net, loop.add_loop_output(doubled, how).get_output(0))
+    for most, wanted in [(1, []), (2, [2]), (30, [2, 4, 8, 16, 32])]:
+        got = engine.run(x=np.float32(1), limit=np.float32(most))["y"]
+        assert got.tolist() == (wanted if how is CONCATENATE else wanted[::-1])
+
+
+def test_more_turns_than_a_loop_may_have_are_an_error_for_its_outputs(w, engine_of):
+    n = w.net.add_input("n", trt.float32, ())
+    loop = w.net.add_loop()
+    loop.max_trips = 4
+    state = loop.add_recurrence(w.number(0))
+    state.set_input(1, w.add(state.get_output(0), w.number(1)))
+    loop.add_trip_limit(w.net.add_cast(n, trt.int32).get_output(0), COUNT)
+    engine = engine_of(w.net, loop.add_loop_output(state.get_output(0), CONCATENATE).get_output(0))
+    assert engine.run(n=np.float32(4))["y"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(AnyrtError, match=r"AR412.*got 5 turns, wanted at most 4"):
+        engine.run(n=np.float32(5))

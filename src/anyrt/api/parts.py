@@ -264,12 +264,11 @@ def _iterated(layer: Border, expansion: Expansion) -> Iterated:
 def _output(layer: Border, expansion: Expansion) -> Output:
     kind = layer._attributes["kind"]
     assert isinstance(kind, LoopOutput), f"{kind!r} was taken for a LoopOutput"
-    length: Dim = 0
+    length: Dim | None = None
     tells: tuple[Value, ...] = ()
-    if kind is not LoopOutput.LAST_VALUE:
-        if len(layer._inputs) < 2 or layer._inputs[1] is None:
-            do = "call layer.set_input(1, length), for example with the tensor of the COUNT"
-            raise GraphError("AR406", layer._place, f"{kind} without a length", "a second input", do)
+    if kind is LoopOutput.LAST_VALUE:
+        length = 0
+    elif len(layer._inputs) > 1 and layer._inputs[1] is not None:
         length, tells = _length(layer, expansion.value(layer._inputs[1]))
     return Output(layer._place, expansion.value(layer._first), kind, _axis(layer), length, tells)
 

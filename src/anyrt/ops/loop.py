@@ -11,9 +11,10 @@ y = loop.add_loop_output(total.get_output(0), LoopOutput.LAST_VALUE).get_output(
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from anyrt.core.counts import count
 from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import GraphError, ShapeError
@@ -28,6 +29,7 @@ from anyrt.ops._told import tied
 from anyrt.ops._types import EVERY, INTS, PACKED
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar
+from anyrt.prims.count import Count
 from anyrt.prims.repeated import Repeated
 
 MAX_TRIPS = 1_000_000  # of a loop that no COUNT limits, unless its `max_trips` says otherwise
@@ -57,13 +59,14 @@ class Iterated:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What leaves a loop: the last value, or those of all turns along a new `axis` of size `length`."""
+    """What leaves a loop: the last value, or those of all turns along a new `axis` of size `length`, which
+    is None for as many as there were turns."""
 
     where: str
     value: Value
     kind: LoopOutput
     axis: int
-    length: Dim
+    length: Dim | None
     tells: tuple[Value, ...] = ()
 
 
@@ -84,6 +87,8 @@ class Loop:
     def values(self, names: Names) -> tuple[Value, ...]:
         """The outputs; `names`: the layers that values belong to."""
         self._check()
+        if any(x.length is None for x in self.outputs):
+            return self._measured(names).values(names)
         counter = param("\0turn", (), COUNTER)
         slices = {x.inner: _slice(x, counter) for x in self.iterated}
         inner = [r.inner for r in self.recurrences]
@@ -110,6 +115,34 @@ class Loop:
         _, *found = apply_all(Repeated(body, self.name), go, *first, *cut.around)
         last = dict(zip(states, found, strict=True))
         return self._judged(made, last, last[counter])
+
+    def _measured(self, names: Names) -> Loop:
+        """The loop for as many turns as it has, which then are a size. A condition says how many only turn by
+        turn: a first loop without these outputs counts them."""
+        trips, most = self._turns(names), self.max_trips
+        wrong = map_("lt", scalar(most, trips), trips)
+        do = "raise the loop's max_trips, or give its outputs a length"
+        rule = Assertion("AR412", self.where, "{} turns", f"at most {most}", do)
+        judged = apply(Asserted(rule), trips, map_("select", wrong, trips, scalar(FINE, trips)))
+        size = count(f"{self.name or self.where}: turns", most)
+        told = apply(Count(size), map_("min", judged, scalar(most, judged)))
+        outputs = [replace(x, length=size.dim) if x.length is None else x for x in self.outputs]
+        return replace(self, count=told, condition=None, outputs=outputs)
+
+    def _turns(self, names: Names) -> Value:
+        """How many turns there are."""
+        if self.condition is None:
+            assert self.count is not None, "a loop without limits was refused"
+            given = cast(self.count, COUNTER)
+            return map_("max", given, scalar(0, given))
+        turn = param("\0turns", (), COUNTER)
+        more = Recurrence(self.where, turn, scalar(0, turn), map_("add", turn, scalar(1, turn)))
+        found = Output(self.where, turn, LoopOutput.LAST_VALUE, 0, 0)
+        limit = self.count
+        if limit is not None:  # one turn more than there may be is enough to know it
+            limit = map_("min", cast(limit, COUNTER), scalar(self.max_trips + 1, turn))
+        loop = replace(self, count=limit, recurrences=[*self.recurrences, more], outputs=[found])
+        return loop.values(names)[0]
 
     def _conditions(self) -> list[Value]:
         return [] if self.condition is None else [self.condition]
@@ -158,7 +191,7 @@ class Loop:
     def _crowded(self, x: _Left, trips: Value) -> Iterator[tuple[Assertion, Value]]:
         elements = None if self.count is None else known(self.count)
         certain = elements is not None and elements.reshape(-1)[0] == x.of.length
-        if x.collects and not certain:
+        if x.collects and not certain and x.of.length is not None:
             do = "give the loop output a greater length"
             rule = Assertion("AR413", x.of.where, "{} turns", f"at most {x.of.length!r}", do)
             yield rule, map_("lt", number(x.of.length, trips), trips)
@@ -185,6 +218,7 @@ class _Left:
             state = param(name, shape, value.dtype)
             return _Left(x, value, state, expand(scalar(0, value), shape), value)
         check_axis(x.where, x.axis, len(shape) + 1)
+        assert x.length is not None, "the loop was measured"
         whole = (*shape[: x.axis], x.length, *shape[x.axis :])
         state = param(name, whole, value.dtype)
         at = counter
@@ -331,8 +365,9 @@ OPS = (
         LoopOutputAttrs,
         (Input("tensor", EVERY), Input("length", INTS, required=False, shape_values=True)),
         "The only way out of a loop: the last value, or those of all turns along a new axis, whose size is "
-        "the second input, `set_input(1, ...)`. Places of turns that there were not are 0. The last value of "
-        "a recurrence is what the next turn would get, in particular its initial value where there was no "
-        "turn; that of anything else is 0 then.",
+        "the second input, `set_input(1, ...)`. An extension: without it as many as there were turns, which "
+        "must not be more than the loop's `max_trips`. Places of turns that there were not are 0. The last "
+        "value of a recurrence is what the next turn would get, in particular its initial value where there "
+        "was no turn; that of anything else is 0 then.",
     ),
 )
