@@ -198,6 +198,15 @@ class INetworkDefinition(Reporting, Managed):
         self._parts += 1
         return IIfConditional(self, f"(Unnamed Conditional* {self._parts - 1})", self._parts)
 
+    def _retract(self, count: int) -> None:
+        """Take back all layers but the first `count`, which read nothing of them."""
+        for layer in reversed(self._layers[count:]):
+            self._expansion.forget(layer)
+            for tensor in layer._inputs:
+                if tensor is not None:
+                    tensor._consumers.remove(layer)
+        del self._layers[count:]
+
     @quiet(None)
     def mark_output(self, tensor: ITensor) -> None:
         """Make a tensor an output of the engine; name it before, `tensor.name = "y"`.

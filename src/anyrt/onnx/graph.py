@@ -7,6 +7,7 @@ problems are told at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
 from anyrt.onnx.functions import Key, bound, function_of, key
 from anyrt.onnx.layers import Layers
-from anyrt.onnx.node import IMPORTERS, Given, Held, Node
+from anyrt.onnx.node import IMPORTERS, Border, Given, Held, Node, Told
 from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array
@@ -46,15 +47,12 @@ class Failure:
         return error.at(f"{self.op} node {self.name or self.index}: {error.where}".removesuffix(": "))
 
 
-class Told(Exception):
-    """What lies inside has failed, and said so."""
-
-
 class Scope:
-    """What names stand for: in a graph, and in those around it."""
+    """What names stand for: in a graph, and in those around it; tensors of these pass `border`."""
 
-    def __init__(self, outer: Scope | None = None) -> None:
+    def __init__(self, outer: Scope | None = None, border: Border | None = None) -> None:
         self.outer = outer
+        self.border = border
         self.held: dict[str, Held] = {}
         self.failed: set[str] = set()
 
@@ -62,14 +60,13 @@ class Scope:
         """What a name stands for; None for the empty name, which leaves an input out."""
         if not name:
             return None
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.held:
-                return scope.held[name]
-            scope = scope.outer
-        raise GraphError(
-            "AR417", name, "a name that nothing before it makes", "nodes in order, without cycles"
-        )
+        if name in self.held:
+            return self.held[name]
+        if self.outer is None:
+            got, wanted = "a name that nothing before it makes", "nodes in order, without cycles"
+            raise GraphError("AR417", name, got, wanted)
+        found = self.outer.find(name)
+        return found if self.border is None else _passed(found, self.border)
 
     def lost(self, name: str) -> bool:
         """Whether what should make `name` has failed."""
@@ -81,7 +78,7 @@ class Walk:
     """A model on its way into a network; `failures`: the problems so far.
 
     opsets: the version of each domain; functions: those of the model; made: what each named node made;
-    stack: the functions that are being walked.
+    stack: the functions and graphs that are being walked; times: how often each was.
     """
 
     network: INetworkDefinition
@@ -92,6 +89,7 @@ class Walk:
     made: dict[str, list[Held]] = field(default_factory=dict)
     stack: tuple[str, ...] = ()
     named: set[ITensor] = field(default_factory=set)
+    times: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def graph(self, graph: GraphProto, scope: Scope) -> None:
         """All initializers and nodes of a graph; its inputs are in `scope` already."""
@@ -148,7 +146,8 @@ class Walk:
             outputs = self._function(proto, name, held)
         else:
             bodies = {a.name: partial(self.body, a.g, scope) for a in proto.attribute if a.HasField("g")}
-            node = Node(self.network, proto, self.opsets.get(name[0], 1), held, bodies, self._array)
+            version = self.opsets.get(name[0], 1)
+            node = Node(self.network, proto, version, held, bodies, self._array, self.stack)
             made = importer(node)
             given: Sequence[Given] = [made] if isinstance(made, Tensor) else made
             outputs = [_plain(x) for x in given]
@@ -191,14 +190,29 @@ class Walk:
                 self.opsets = opsets
         return self._results(function.output, inner)
 
-    def body(self, graph: GraphProto, scope: Scope, given: Sequence[Given]) -> list[Given]:
-        """What a graph inside a node gives for these inputs; it may read everything around it."""
-        inner = Scope(scope)
+    def body(
+        self,
+        graph: GraphProto,
+        scope: Scope,
+        given: Sequence[Given],
+        border: Border | None = None,
+        trial: bool = False,
+    ) -> list[Given]:
+        """What a graph inside a node gives for these inputs; it may read everything around it: a `Body`."""
+        before = len(self.failures)
+        inner = Scope(scope, border)
         inner.held = {v.name: _plain(x) for v, x in zip(graph.input, given, strict=False)}
-        with self._within(graph.name):
-            self.graph(graph, inner)
         node = Node(self.network, NodeProto(name=graph.name), 1, (), {}, self._array)
-        return [node.wrapped(h) for h in self._results([v.name for v in graph.output], inner)]
+        try:
+            with self._within(graph.name):
+                self.graph(graph, inner)
+            return [node.wrapped(h) for h in self._results([v.name for v in graph.output], inner)]
+        except Told:
+            if not trial or len(self.failures) == before:
+                raise
+            first = self.failures[before].error
+            del self.failures[before:]
+            raise first from None
 
     def _results(self, names: Sequence[str], scope: Scope) -> list[Held]:
         if any(scope.lost(name) for name in names):
@@ -209,7 +223,9 @@ class Walk:
     def _within(self, name: str) -> Iterator[None]:
         if len(self.stack) >= DEEPEST:
             raise GraphError("AR417", name, f"{DEEPEST} functions or graphs inside one another", "fewer")
-        self.stack += (name,)
+        place = (*self.stack, name)
+        self.times[place] += 1  # what is described again, as a turn of a loop, gets names of its own
+        self.stack += (f"{name}#{n}" if (n := self.times[place]) > 1 else name,)
         try:
             yield
         finally:
@@ -220,6 +236,12 @@ def _plain(given: Given) -> Held:
     if isinstance(given, list):
         return [x.it for x in given]
     return None if given is None else given.it
+
+
+def _passed(held: Held, border: Border) -> Held:
+    if isinstance(held, list):
+        return [border(x) for x in held]
+    return held if held is None else border(held)
 
 
 def _domain(domain: str) -> str:

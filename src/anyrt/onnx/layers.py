@@ -25,6 +25,8 @@ from anyrt.core.enums import (
     SampleMode,
     UnaryOperation,
 )
+from anyrt.ir.graph import Value
+from anyrt.ir.prim import Symbolic
 from anyrt.ir.symbolic import known
 from anyrt.onnx.tensor import Tensor
 from anyrt.prims.const import Const
@@ -88,9 +90,17 @@ class Layers:
         """One number of the type of `x`, which broadcasts with it."""
         return self.constant(np.full((1,) * x.rank, value), x.dtype)
 
+    def value(self, x: Tensor) -> Value:
+        """What it is in the graph of primitives, with its symbolic sizes."""
+        return x.it._network._expansion.value(x.it)
+
+    def symbols(self, x: Tensor) -> Symbolic | None:
+        """The elements of an integer or bool tensor, where they follow from sizes and shape tensors."""
+        return known(self.value(x))
+
     def ints(self, x: Tensor) -> tuple[int, ...] | None:
         """The elements of an integer tensor, where they are known now."""
-        found = known(x.it._network._expansion.value(x.it))
+        found = self.symbols(x)
         if found is None or not all(isinstance(e, int) for e in found.reshape(-1).tolist()):
             return None
         return tuple(found.reshape(-1).tolist())

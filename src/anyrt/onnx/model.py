@@ -109,7 +109,9 @@ class Signature:
 
 
 def signature(name: str, kind: TypeProto) -> Signature:
-    """The type of an input of a graph."""
+    """The type of an input of a graph; an optional tensor counts as given."""
+    if kind.HasField("optional_type"):
+        return signature(name, kind.optional_type.elem_type)
     if not kind.HasField("tensor_type"):
         got = kind.WhichOneof("value") or "no type"
         do = "give its tensors as inputs of their own"

@@ -9,9 +9,9 @@ def mish(node: Node) -> Tensor:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
-from onnx import AttributeProto, NodeProto, helper
+from onnx import AttributeProto, NodeProto, ValueInfoProto, helper
 
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
@@ -26,14 +26,30 @@ A = TypeVar("A", int, float, str, bytes, tuple[int, ...], tuple[float, ...], tup
 # What a name of a model stands for: a tensor, a sequence of them, or an optional without a value.
 Held: TypeAlias = ITensor | list[ITensor] | None
 Given: TypeAlias = Tensor | list[Tensor] | None
-Body: TypeAlias = Callable[[Sequence[Given]], list[Given]]
+Border: TypeAlias = Callable[[ITensor], ITensor]
+
+
+class Told(Exception):
+    """What lies inside has failed, and said so."""
+
+
+class Body(Protocol):
+    """A graph among a node's attributes, which becomes layers each time it is called."""
+
+    def __call__(
+        self, given: Sequence[Given], border: Border | None = None, trial: bool = False
+    ) -> list[Given]:
+        """What it gives for these inputs; `border` is passed each tensor that it reads from around.
+
+        Raises Told for problems, which are told already; for a trial the first of them, telling none."""
 
 
 class Node(Layers):
     """One node: its operator, attributes and inputs, and the layers that it may be made of.
 
     version: of the operator set of its domain; outputs: how many of them the model has names for;
-    bodies: graphs among its attributes, to be described in the network for given inputs.
+    bodies: graphs among its attributes, to be described in the network for given inputs; around: the names
+    of the functions and graphs that it lies in.
     """
 
     def __init__(
@@ -44,8 +60,10 @@ class Node(Layers):
         held: Sequence[Held],
         bodies: Mapping[str, Body],
         arrays: Callable[[AttributeProto], Array],
+        around: Sequence[str] = (),
     ) -> None:
-        Layers.__init__(self, network, proto.name or (proto.output[0] if proto.output else proto.op_type))
+        name = proto.name or next(filter(None, proto.output), proto.op_type)
+        Layers.__init__(self, network, "/".join((*around, name)))
         self.proto = proto
         self.op = proto.op_type
         self.version = version
@@ -84,6 +102,10 @@ class Node(Layers):
             raise GraphError("AR417", self.where, f"a sequence for input {i}", f"a tensor for {self.op}")
         return found
 
+    def asks(self, i: int) -> bool:
+        """Whether the model has a name for output `i`."""
+        return i < len(self.outputs_named) and bool(self.outputs_named[i])
+
     def sequence(self, i: int) -> list[Tensor]:
         """Input `i`, a sequence of tensors."""
         found = self.given[i] if i < len(self.given) else None
@@ -117,6 +139,10 @@ class Node(Layers):
         if not self.has(name):
             raise GraphError("AR417", self.where, f"no attribute {name}", f"an attribute {name} of {self.op}")
         return self._arrays(self._attributes[name])
+
+    def body_inputs(self, name: str) -> Sequence[ValueInfoProto]:
+        """The inputs of a graph among the attributes, as the model declares them."""
+        return tuple(self._attributes[name].g.input)
 
     def dtype(self, name: str, default: DataType) -> DataType:
         """An attribute that is the number of an element type."""

@@ -1,0 +1,233 @@
+"""If, Loop and Scan: parts of the network with graphs of the model inside.
+
+The graph of a loop is described once, with what stands for its inputs in any turn. Where that cannot be,
+because tensors change their shapes from turn to turn or sequences grow, a loop whose turns are known while
+parsing is written out, turn by turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyrt.core.enums import DataType
+from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
+from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.regions import Choice, Turns
+from anyrt.onnx.tensor import Tensor
+
+MOST_WRITTEN = 1024  # turns of a loop that is written out
+
+
+@importer("If")
+def if_(node: Node) -> list[Given]:
+    """One of two branches; where the condition is known already, the other one is not even looked at."""
+    flag = node.input(0).reshape(())
+    found = node.ints(flag)
+    if found is not None:
+        return node.bodies["then_branch" if found[0] else "else_branch"](())
+    choice = Choice(node, flag)
+
+    def chosen(a: Tensor, b: Tensor) -> Tensor:
+        _check_alike(node, a, b)
+        return choice.leave(a, b)
+
+    def either(a: Given, b: Given) -> Given:
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            return chosen(a, b)
+        if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+            return [chosen(x, y) for x, y in zip(a, b, strict=True)]
+        got = f"{_kind(a)} if true and {_kind(b)} if not"
+        raise node.unsupported(got, "make the condition a constant of the model, or both branches alike")
+
+    then, otherwise = (node.bodies[name]((), choice.enter) for name in ("then_branch", "else_branch"))
+    return [either(a, b) for a, b in zip(then, otherwise, strict=True)]
+
+
+def _kind(given: Given) -> str:
+    if isinstance(given, list):
+        return f"a sequence of {len(given)}"
+    return "no value" if given is None else "a tensor"
+
+
+def _check_alike(node: Node, a: Tensor, b: Tensor) -> None:
+    if a.dtype is not b.dtype:
+        got = f"{a.dtype.name} if true and {b.dtype.name} if not"
+        raise DTypeError("AR203", node.where, got, "one type", "cast one of them in its branch")
+    if a.rank != b.rank:
+        got = f"shape {a.sizes} if true and {b.sizes} if not"
+        do = (
+            "export the model with the sizes that the condition depends on, so that it is known while parsing"
+        )
+        raise ShapeError("AR123", node.where, got, "one rank", do)
+
+
+@importer("Loop")
+def loop(node: Node) -> list[Given]:
+    """Turns that pass tensors on; what they collect has as many as there were, which data may decide."""
+    turns, go = node.optional(0), node.optional(1)
+    count = None if turns is None else node.ints(turns)
+    goes = (1,) if go is None else node.ints(go)
+    states = [s for s in node.given[2:] if isinstance(s, Tensor)]
+    written = count is not None and goes is not None and count[0] <= MOST_WRITTEN
+    if len(states) == len(node.given[2:]):
+        before = node.network.num_layers
+        try:
+            return _looped(node, turns, go, states, written)
+        except AnyrtError:
+            if not written:
+                raise
+            node.network._retract(before)
+    if count is None or goes is None or not written:
+        got = "sequences or optionals that turns pass on, for turns that a run counts"
+        raise node.unsupported(got, f"make the trip count a constant of the model, {MOST_WRITTEN} at most")
+    return _written_out(node, count[0] if goes[0] else 0)
+
+
+def _looped(
+    node: Node, turns: Tensor | None, go: Tensor | None, states: Sequence[Tensor], trial: bool
+) -> list[Given]:
+    """The loop as a part of the network. `trial`: problems are no news, since there is another way."""
+    part = Turns(node)
+    inner = [part.state(s) for s in states]
+    made = node.bodies["body"]([*_begin(node, part.counter()), *inner], trial=trial)
+    again, nexts, collected = _results(node, made, len(states))
+    for state, first, following in zip(inner, states, nexts, strict=True):
+        part.then(state, _like_first(node, first, following))
+    _limit(node, part, turns, go, again)
+    return [*(part.last(s) for s in inner), *(part.all(x) for x in collected)]
+
+
+def _begin(node: Node, turn: Tensor) -> list[Tensor]:
+    """The first two inputs of a loop's graph. In a turn its condition holds; what remains to be known is
+    whether that of the next turn may not."""
+    inputs = node.body_inputs("body")
+    ranks = [len(v.type.tensor_type.shape.dim) for v in inputs[:2]]
+    given = [turn, node.constant(True)]
+    return [x.reshape((1,) * rank) for x, rank in zip(given, ranks, strict=True)]
+
+
+def _results(node: Node, made: list[Given], states: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """The condition, the next states, and what turns collect, of a loop's graph that passes on tensors."""
+    found = [x for x in made if isinstance(x, Tensor)]
+    if len(found) < len(made):
+        raise node.unsupported("a sequence that turns make", "stack its tensors")
+    if len(found) < 1 + states:
+        got = f"{len(found)} outputs of the body for {states} states"
+        raise GraphError("AR417", node.where, got, f"a condition and {states} or more")
+    return found[0], found[1 : 1 + states], found[1 + states :]
+
+
+def _limit(node: Node, part: Turns, turns: Tensor | None, go: Tensor | None, again: Tensor) -> None:
+    """How long the loop goes on."""
+    goes = None if go is None else go.reshape(())
+    if node.ints(again) == (1,):  # the condition before the first turn is the only one
+        if turns is None:
+            got = "a loop without a trip count, whose condition stays true"
+            raise GraphError("AR417", node.where, got, "a loop that ends")
+        if goes is not None and node.ints(goes) != (1,):
+            turns = node.where_(goes, turns.reshape(()), node.constant(0, turns.dtype))
+        part.limit(turns)
+        return
+    state = part.state(node.constant(True) if goes is None else goes)
+    part.then(state, again.reshape(()))
+    if turns is not None:
+        part.limit(turns)
+    part.go_on(state)
+
+
+def _like_first(node: Node, first: Tensor, following: Tensor) -> Tensor:
+    """What a turn passes on, of the shape that the first turn gets."""
+    a, b = node.value(first).type, node.value(following).type
+    if a == b:
+        return following
+    pairs = zip(a.shape, b.shape, strict=False)
+    differ = any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in pairs)
+    if a.dtype is not b.dtype or len(a.shape) != len(b.shape) or differ:
+        do = "give the trip count as a constant of the model, so that the loop can be written out"
+        raise ShapeError("AR123", node.where, f"{b} passed on by a turn", f"{a}, as the first turn gets", do)
+    return node.reshape(following, node.shape(first))  # sizes that agree in runs, or break a condition there
+
+
+def _written_out(node: Node, count: int) -> list[Given]:
+    """The turns one behind the other."""
+    states = list(node.given[2:])
+    collected: list[list[Tensor]] = [[] for _ in node.outputs_named[len(states) :]]
+    for turn in range(count):
+        begin = _begin(node, node.constant(turn, DataType.INT64))
+        again, *made = node.bodies["body"]([*begin, *states])
+        states = made[: len(states)]
+        for kept, x in zip(collected, made[len(states) :], strict=True):
+            kept.append(_tensor(node, x).unsqueeze(0))
+        goes = node.ints(_tensor(node, again))
+        if goes is None:
+            got = "a condition that data decide, of a loop that must be written out"
+            raise node.unsupported(got, "pass on tensors of one shape")
+        if not goes[0]:
+            break
+    if not all(collected):
+        raise node.unsupported("no turn, for outputs of unknown sizes", "leave the loop out")
+    return [*states, *(node.concat(kept, 0) for kept in collected)]
+
+
+def _tensor(node: Node, given: Given) -> Tensor:
+    if not isinstance(given, Tensor):
+        raise node.unsupported("a sequence for a condition or among what turns collect", "use tensors")
+    return given
+
+
+@importer("Scan")
+def scan(node: Node) -> list[Given]:
+    """A loop along axes of tensors."""
+    if node.version < 9:
+        return _scan_of_batches(node)
+    inputs = node.present()
+    states = len(inputs) - node.required("num_scan_inputs", 1)
+    along = inputs[states:]
+    given = node.attr("scan_input_axes", (0,) * len(along))
+    axes = [a % x.rank for a, x in zip(given, along, strict=True)]
+    return _scanned(node, inputs[:states], along, axes, None)
+
+
+def _scanned(
+    node: Node, first: Sequence[Tensor], along: Sequence[Tensor], axes: Sequence[int], count: Tensor | None
+) -> list[Given]:
+    """The states at the end, and what turns collect; `count`: of turns, where slices are left out."""
+    sizes = {x.sizes[axis] for x, axis in zip(along, axes, strict=True)} - {-1}
+    if len(sizes) > 1:
+        raise ShapeError("AR123", node.where, f"slices of {sorted(sizes)}", "as many of each", "cut them")
+    part = Turns(node, along[0].size(axes[0]))
+    every = part.length
+    if count is not None:
+        part = Turns(node, count)
+        part.length = every
+    older = node.version < 9
+    ways = node.attr("directions" if older else "scan_input_directions", (0,) * len(along))
+    inner = [part.state(s) for s in first]
+    slices = [part.each(x, a, bool(w)) for x, a, w in zip(along, axes, ways, strict=True)]
+    made = [_tensor(node, x) for x in node.bodies["body"]([*inner, *slices])]
+    for state, start, following in zip(inner, first, made, strict=False):
+        part.then(state, _like_first(node, start, following))
+    collected = made[len(inner) :]
+    out_axes = node.attr("scan_output_axes", (0,) * len(collected))
+    out_ways = node.attr("scan_output_directions", (0,) * len(collected))
+    return [
+        *(part.last(s) for s in inner),
+        *(
+            part.all(x, a % (x.rank + 1), bool(w))
+            for x, a, w in zip(collected, out_axes, out_ways, strict=True)
+        ),
+    ]
+
+
+def _scan_of_batches(node: Node) -> list[Given]:
+    """Scan as opset 8 has it: for each entry of a batch by itself, along the second axis."""
+    lengths, inputs = node.optional(0), [node.input(i) for i in range(1, len(node.given))]
+    states = len(inputs) - node.required("num_scan_inputs", 1)
+    if lengths is not None and any(node.attr("directions", (0,))):
+        raise node.unsupported("sequence_lens for a scan that goes backwards", "use opset 9")
+    outer = Turns(node, inputs[0].size(0))
+    entries = [outer.each(x) for x in inputs]
+    count = None if lengths is None else outer.each(lengths)
+    along = entries[states:]
+    made = _scanned(node, entries[:states], along, [0] * len(along), count)
+    return [outer.all(_tensor(node, x)) for x in made]

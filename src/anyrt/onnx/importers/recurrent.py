@@ -1,0 +1,250 @@
+"""RNN, LSTM and GRU: loops over contractions.
+
+What the inputs of all steps give is one product before the loop; a turn multiplies the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from anyrt.core.enums import ActivationType, DataType
+from anyrt.core.errors import ArgumentError
+from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.regions import Turns
+from anyrt.onnx.tensor import Tensor
+
+A = ActivationType
+Function: TypeAlias = Callable[[Tensor], Tensor]
+# The layer of each activation, and what alpha and beta are where the node does not say; None: it has none.
+ACTIVATIONS: dict[str, tuple[ActivationType, float | None, float | None]] = {
+    "relu": (A.RELU, None, None),
+    "tanh": (A.TANH, None, None),
+    "sigmoid": (A.SIGMOID, None, None),
+    "softsign": (A.SOFTSIGN, None, None),
+    "softplus": (A.SOFTPLUS, None, None),
+    "leakyrelu": (A.LEAKY_RELU, 0.01, None),
+    "thresholdedrelu": (A.THRESHOLDED_RELU, 1.0, None),
+    "elu": (A.ELU, 1.0, None),
+    "hardsigmoid": (A.HARD_SIGMOID, 0.2, 0.5),
+    "scaledtanh": (A.SCALED_TANH, 1.0, 1.0),
+}
+AFFINE = "affine"
+NONE: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One direction of a node: weights (gates · hidden, …), biases (gates · hidden,), states (batch, hidden).
+
+    of_x: what the inputs of all steps give, (steps, batch, gates · hidden), with the biases in `bias`;
+    recurrent: the weights of the state; rest: the biases that a turn adds; valid: whether a step is one of
+    its sequence's, (steps, batch, 1)."""
+
+    node: Node
+    hidden: int
+    functions: Sequence[Function]
+    of_x: Tensor
+    recurrent: Tensor
+    rest: Tensor | None
+    states: Sequence[Tensor]
+    peepholes: Sequence[Tensor]
+    valid: Tensor | None
+    backwards: bool
+
+    def gate(self, x: Tensor, first: int, count: int = 1) -> Tensor:
+        """Some of the gates, (batch, gates · hidden) or (gates · hidden, …)."""
+        at, axis = first * self.hidden, 0 if x is self.recurrent or x is self.rest else 1
+        start, size = [0] * x.rank, [n if n >= 0 else x.size(k) for k, n in enumerate(x.sizes)]
+        start[axis], size[axis] = at, count * self.hidden
+        return self.node.slice(x, start, size)
+
+
+Cell: TypeAlias = Callable[[Way, Tensor, Sequence[Tensor]], tuple[Tensor, ...]]
+
+
+@importer("RNN")
+def rnn(node: Node) -> list[Given]:
+    """Ht = f(Xt W + Ht-1 R + b)."""
+
+    def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return (way.functions[0](x + node.matmul(states[0], way.recurrent, turn_b=True)),)
+
+    return _recurrent(node, cell, gates=1, default=("Tanh",))
+
+
+@importer("LSTM")
+def lstm(node: Node) -> list[Given]:
+    """Gates i, o, f and c, in this order, of which the cell and the state follow."""
+    forget = bool(node.attr("input_forget", 0))
+
+    def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        (h, c), (f, g, out) = states, way.functions
+        gates = x + node.matmul(h, way.recurrent, turn_b=True)
+        i, o, keep, new = (way.gate(gates, k) for k in range(4))
+        if way.peepholes:
+            i, keep = i + way.peepholes[0] * c, keep + way.peepholes[2] * c
+        i = f(i)
+        c = (1 - i if forget else f(keep)) * c + i * g(new)
+        return f(o + way.peepholes[1] * c if way.peepholes else o) * out(c), c
+
+    return _recurrent(node, cell, gates=4, default=("Sigmoid", "Tanh", "Tanh"), states=2)
+
+
+@importer("GRU")
+def gru(node: Node) -> list[Given]:
+    """Gates z, r and h, in this order; the reset r is of the state, or of its product."""
+    before = bool(node.attr("linear_before_reset", 0))
+
+    def cell(way: Way, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        (h,), (f, g) = states, way.functions
+        if before:
+            made = node.matmul(h, way.recurrent, turn_b=True)
+            z, r = (f(way.gate(x, k) + way.gate(made, k)) for k in (0, 1))
+            inner = way.gate(made, 2)
+            inner = r * (inner if way.rest is None else inner + way.gate(way.rest, 2).unsqueeze(0))
+        else:
+            made = node.matmul(h, way.gate(way.recurrent, 0, 2), turn_b=True)
+            z, r = (f(way.gate(x, k) + way.gate(made, k)) for k in (0, 1))
+            inner = node.matmul(r * h, way.gate(way.recurrent, 2), turn_b=True)
+        new = g(way.gate(x, 2) + inner)
+        return ((1 - z) * new + z * h,)
+
+    return _recurrent(node, cell, gates=3, default=("Sigmoid", "Tanh"), held=1 if before else 0)
+
+
+def _recurrent(
+    node: Node, cell: Cell, gates: int, default: tuple[str, ...], states: int = 1, held: int = 0
+) -> list[Given]:
+    """Y and the last states of all directions. `held`: the biases of so many of the last gates of the state
+    stay apart."""
+    ways = [*_ways(node, gates, default, states, held)]
+    batchwise = bool(node.attr("layout", 0))
+    found = [_run(way, cell, node.asks(0)) for way in ways]
+    out: list[Given] = [None]
+    if node.asks(0):
+        every = node.concat([y.unsqueeze(1) for y, _ in found if y is not None], 1)
+        out[0] = every.transpose(2, 0, 1, 3) if batchwise else every
+    for k in range(states):
+        last = node.concat([state[k].unsqueeze(0) for _, state in found], 0)
+        out.append(last.transpose(1, 0, 2) if batchwise else last)
+    return out
+
+
+def _run(way: Way, cell: Cell, wanted: bool) -> tuple[Tensor | None, list[Tensor]]:
+    """What all steps of a direction give, (steps, batch, hidden), where that is wanted; its last states."""
+    node, turns = way.node, Turns(way.node, way.of_x.size(0))
+    inner = [turns.state(s) for s in way.states]
+    made = list(cell(way, turns.each(way.of_x, 0, way.backwards), inner))
+    y = made[0]
+    if way.valid is not None:  # behind its end a sequence stays as it is, and gives zeros
+        valid = turns.each(way.valid, 0, way.backwards)
+        y = node.where_(valid, y, node.like(0, y))
+        made = [node.where_(valid, new, old) for new, old in zip(made, inner, strict=True)]
+    for state, new in zip(inner, made, strict=True):
+        turns.then(state, new)
+    every = turns.all(y, 0, way.backwards) if wanted else None
+    return every, [turns.last(s) for s in inner]
+
+
+def _ways(node: Node, gates: int, default: tuple[str, ...], states: int, held: int) -> Iterator[Way]:
+    """The directions of a node, each with its part of all operands."""
+    batchwise, direction = bool(node.attr("layout", 0)), node.attr("direction", "forward")
+    x = node.input(0).transpose(1, 0, 2) if batchwise else node.input(0)
+    hidden = node.input(2).sizes[2]
+    backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
+    if backwards is None:
+        wanted = "forward, reverse or bidirectional"
+        raise ArgumentError("AR304", node.where, f"direction {direction!r}", wanted)
+    given = [node.optional(5 + k) for k in range(states)]
+    if batchwise:
+        given = [None if s is None else s.transpose(1, 0, 2) for s in given]
+    functions = [*_functions(node, default * len(backwards))]
+    valid = _valid(node, x)
+    for k, back in enumerate(backwards):
+        bias, rest = _biases(node, k, gates, hidden, held)
+        of_x = node.matmul(x, _of_way(node.input(1), k), turn_b=True)
+        yield Way(
+            node,
+            hidden,
+            functions[k * len(default) : (k + 1) * len(default)],
+            of_x if bias is None else of_x + bias,
+            _of_way(node.input(2), k),
+            rest,
+            [_zeros(node, x, hidden) if s is None else _of_way(s, k) for s in given],
+            _peepholes(node, k, hidden),
+            valid,
+            back,
+        )
+
+
+def _of_way(x: Tensor, k: int) -> Tensor:
+    """Entry `k` of the first axis, without it."""
+    sizes = [n if n >= 0 else x.size(axis) for axis, n in enumerate(x.sizes)]
+    return x.layers.slice(x, [k, *[0] * (x.rank - 1)], [1, *sizes[1:]]).squeeze(0)
+
+
+def _zeros(node: Node, x: Tensor, hidden: int) -> Tensor:
+    batch = x.sizes[1] if x.sizes[1] >= 0 else x.size(1)
+    return node.full([batch, hidden], node.constant(0, x.dtype))
+
+
+def _valid(node: Node, x: Tensor) -> Tensor | None:
+    """Which steps are those of the sequences: (steps, batch, 1)."""
+    lengths = node.optional(4)
+    if lengths is None:
+        return None
+    steps = node.counted(x.size(0)).cast(DataType.INT32)
+    return steps.reshape((-1, 1, 1)) < lengths.cast(DataType.INT32).reshape((1, -1, 1))
+
+
+def _biases(node: Node, k: int, gates: int, hidden: int, held: int) -> tuple[Tensor | None, Tensor | None]:
+    """What is added to what the inputs give, and, where some of that is `held` back, the state's own."""
+    given = node.optional(3)
+    if given is None:
+        return None, None
+    both = _of_way(given, k)
+    ours, state = (node.slice(both, [n * gates * hidden], [gates * hidden]) for n in (0, 1))
+    if not held:
+        return ours + state, None
+    free = (gates - held) * hidden
+    nothing = node.constant([0.0] * (held * hidden), state.dtype)
+    shared = node.concat([node.slice(state, [0], [free]), nothing], 0)
+    return ours + shared, state
+
+
+def _peepholes(node: Node, k: int, hidden: int) -> list[Tensor]:
+    """Those of i, o and f, (1, hidden) each."""
+    given = node.optional(7)
+    if given is None:
+        return []
+    own = _of_way(given, k)
+    return [node.slice(own, [n * hidden], [hidden]).unsqueeze(0) for n in range(3)]
+
+
+def _functions(node: Node, default: tuple[str, ...]) -> Iterator[Function]:
+    """The activations, in order; those with parameters take the next ones that the node gives."""
+    alphas, betas = (iter(node.attr(f"activation_{name}", NONE)) for name in ("alpha", "beta"))
+    limit = node.attr("clip", 0.0)
+    for name in node.attr("activations", default):
+        found = ACTIVATIONS.get(name.lower(), (None, 1.0, 0.0))
+        if found[0] is None and name.lower() != AFFINE:
+            raise ArgumentError("AR304", node.where, f"activation {name}", ", ".join((*ACTIVATIONS, AFFINE)))
+        alpha = None if found[1] is None else next(alphas, found[1])
+        beta = None if found[2] is None else next(betas, found[2])
+        yield partial(_activated, node, found[0], alpha, beta, limit)
+
+
+def _activated(
+    node: Node, kind: ActivationType | None, alpha: float | None, beta: float | None, limit: float, x: Tensor
+) -> Tensor:
+    if limit:
+        x = x.clip(-limit, limit)
+    if kind is None:
+        return x * (1.0 if alpha is None else alpha) + (beta or 0.0)
+    given = {name: value for name, value in (("alpha", alpha), ("beta", beta)) if value is not None}
+    if kind is A.SOFTPLUS:
+        given = {"alpha": 1.0, "beta": 1.0}
+    return node.layer("add_activation", x, kind, **given)

@@ -1,0 +1,163 @@
+"""Sequences and optionals: lists of tensors while a model is parsed, which no layer ever sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyrt.core.enums import DataType
+from anyrt.core.errors import ArgumentError
+from anyrt.onnx.node import Given, Node, importer
+from anyrt.onnx.tensor import Tensor
+
+INT64 = DataType.INT64
+
+
+@importer("SequenceEmpty")
+def sequence_empty(node: Node) -> list[Given]:
+    """No tensors."""
+    return [[]]
+
+
+@importer("SequenceConstruct")
+def sequence_construct(node: Node) -> list[Given]:
+    """The inputs."""
+    return [node.present()]
+
+
+@importer("SequenceLength")
+def sequence_length(node: Node) -> Tensor:
+    """How many there are."""
+    return node.constant(len(node.sequence(0)), INT64)
+
+
+@importer("SequenceAt")
+def sequence_at(node: Node) -> Tensor:
+    """One of them; one that data choose where all have one shape."""
+    given, position = node.sequence(0), node.input(1)
+    found = node.ints(position)
+    if found is not None:
+        return given[_place(node, found[0], given)]
+    if not given or any(x.sizes != given[0].sizes or x.dtype is not given[0].dtype for x in given):
+        raise node.unsupported("a position that data decide, in a sequence of unlike tensors")
+    at = position.cast(INT64).reshape((1,))
+    at = node.where_(at < 0, at + len(given), at)
+    return node.gather(node.concat([x.unsqueeze(0) for x in given], 0), at, 0).squeeze(0)
+
+
+@importer("SequenceInsert")
+def sequence_insert(node: Node) -> list[Given]:
+    """The sequence with one more, in the last place where none is given."""
+    given, position = [*node.sequence(0)], node.optional(2)
+    at = len(given) if position is None else _known(node, position)
+    if not -len(given) <= at <= len(given):
+        raise ArgumentError("AR304", node.where, f"position {at}", f"{-len(given)} to {len(given)}")
+    given.insert(at, node.input(1))
+    return [given]
+
+
+@importer("SequenceErase")
+def sequence_erase(node: Node) -> list[Given]:
+    """The sequence without one, the last where none is said."""
+    given, position = [*node.sequence(0)], node.optional(1)
+    del given[_place(node, -1 if position is None else _known(node, position), given)]
+    return [given]
+
+
+def _known(node: Node, position: Tensor) -> int:
+    found = node.ints(position)
+    if found is None:
+        raise node.unsupported("a position that a run decides", "make it a constant of the model")
+    return found[0]
+
+
+def _place(node: Node, at: int, given: Sequence[Tensor]) -> int:
+    """The position of one of them; negative ones count from the end."""
+    if not -len(given) <= at < len(given):
+        raise ArgumentError("AR304", node.where, f"position {at}", f"one of {len(given)} tensors")
+    return at
+
+
+@importer("ConcatFromSequence")
+def concat_from_sequence(node: Node) -> Tensor:
+    """All of them, one behind the other, or along a new axis."""
+    given, axis = node.sequence(0), node.required("axis", 0)
+    if not given:
+        raise node.unsupported("a sequence of nothing, whose result has no shape")
+    new = bool(node.attr("new_axis", 0))
+    rank = given[0].rank + new
+    if not -rank <= axis < rank:
+        raise ArgumentError("AR304", node.where, f"axis {axis}", f"{-rank} to {rank - 1}")
+    axis %= rank
+    return node.concat([x.unsqueeze(axis) for x in given] if new else given, axis)
+
+
+@importer("SplitToSequence")
+def split_to_sequence(node: Node) -> list[Given]:
+    """Parts of a tensor along an axis: of one size, of sizes each, or of size 1."""
+    x, split = node.input(0), node.optional(1)
+    axis = node.axis(x)
+    sizes = [1] * _size(node, x, axis) if split is None else _parts(node, x, split, axis)
+    keep = split is not None or bool(node.attr("keepdims", 1))
+    out: list[Tensor] = []
+    at: int | Tensor = 0
+    for size in sizes:
+        start: list[int | Tensor] = [0] * x.rank
+        shape: list[int | Tensor] = [n if n >= 0 else x.size(k) for k, n in enumerate(x.sizes)]
+        start[axis], shape[axis] = at, size
+        part = node.slice(x, start, shape)
+        out.append(part if keep else part.squeeze(axis))
+        at = at + size
+    return [out]
+
+
+def _size(node: Node, x: Tensor, axis: int) -> int:
+    if x.sizes[axis] < 0:
+        got = f"axis {axis} of {x.sizes}, whose size a run decides"
+        raise node.unsupported(got, "export the model with this size, or give the size of each part")
+    return x.sizes[axis]
+
+
+def _parts(node: Node, x: Tensor, split: Tensor, axis: int) -> Sequence[int | Tensor]:
+    """The size of each part."""
+    found = node.ints(split)
+    if split.rank == 0:
+        if found is None:
+            raise node.unsupported("parts of a size that a run decides", "make it a constant of the model")
+        size = _size(node, x, axis)
+        return [min(found[0], size - at) for at in range(0, size, found[0])]
+    if found is not None:
+        return found
+    return [node.slice(split.cast(INT64), [k], [1]) for k in range(_size(node, split, 0))]
+
+
+@importer("SequenceMap")
+def sequence_map(node: Node) -> list[Given]:
+    """What a graph makes of each tensor of one or several sequences; tensors are the same for each."""
+    count = len(node.sequence(0))
+    made = []
+    for k in range(count):
+        given = [x[k] if isinstance(x, list) else x for x in node.given]
+        made.append(node.bodies["body"](given))
+    if not made:
+        return [[] for _ in node.outputs_named]
+    return [[x for x in column if isinstance(x, Tensor)] for column in zip(*made, strict=True)]
+
+
+@importer("Optional")
+def optional(node: Node) -> list[Given]:
+    """Its input; nothing where there is none."""
+    return [node.given[0] if node.given else None]
+
+
+@importer("OptionalHasElement")
+def optional_has_element(node: Node) -> Tensor:
+    """Whether there is a value."""
+    return node.constant(bool(node.given) and node.given[0] is not None)
+
+
+@importer("OptionalGetElement")
+def optional_get_element(node: Node) -> list[Given]:
+    """The value."""
+    if not node.given or node.given[0] is None:
+        raise node.unsupported("an optional without a value", "ask OptionalHasElement before")
+    return [node.given[0]]
