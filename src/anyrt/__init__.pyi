@@ -818,9 +818,10 @@ class ILRNLayer(ILayer):
 
 class ILoopOutputLayer(ILoopBoundaryLayer):
     """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
-    the second input, `set_input(1, ...)`. Places of turns that there were not are 0. The last value
-    of a recurrence is what the next turn would get, in particular its initial value where there was
-    no turn; that of anything else is 0 then.
+    the second input, `set_input(1, ...)`. An extension: without it as many as there were turns, which
+    must not be more than the loop's `max_trips`. Places of turns that there were not are 0. The last
+    value of a recurrence is what the next turn would get, in particular its initial value where there
+    was no turn; that of anything else is 0 then.
     """
     @property
     def kind(self) -> LoopOutput:
@@ -1573,9 +1574,10 @@ class ILoop(_ILoop):
         """
     def add_loop_output(self, tensor: ITensor, kind: LoopOutput, axis: int = 0) -> ILoopOutputLayer:
         """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
-        the second input, `set_input(1, ...)`. Places of turns that there were not are 0. The last value
-        of a recurrence is what the next turn would get, in particular its initial value where there was
-        no turn; that of anything else is 0 then.
+        the second input, `set_input(1, ...)`. An extension: without it as many as there were turns, which
+        must not be more than the loop's `max_trips`. Places of turns that there were not are 0. The last
+        value of a recurrence is what the next turn would get, in particular its initial value where there
+        was no turn; that of anything else is 0 then.
 
         tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz

@@ -64,6 +64,8 @@ BINARY: dict[str, E] = {
     "logical_or": E.OR,
     "logical_xor": E.XOR,
 }
+# What a function does wrong that is not written for arrays without elements.
+MISTAKES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
 FOLDS = {
     "sum": R.SUM,
     "prod": R.PROD,
@@ -213,7 +215,7 @@ def _called(function: Callable[..., object], node: Node) -> Outputs:
         made = function(*given, **named)
     except AnyrtError:
         raise
-    except Exception as error:  # whatever the user's function does wrong
+    except MISTAKES as error:
         got = f"{type(error).__name__}: {error}"
         raise GraphError("AR417", node.where, got, f"a function that describes {node.op}") from error
     several = made if isinstance(made, tuple | list) else (made,)
