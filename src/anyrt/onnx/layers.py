@@ -190,13 +190,15 @@ class Layers:
         size: Sequence[int | Tensor] | Tensor,
         step: Sequence[int | Tensor] | Tensor | None = None,
         mode: SampleMode = SampleMode.STRICT_BOUNDS,
+        fill: Tensor | None = None,
     ) -> Tensor:
-        """A window, an entry for each axis."""
+        """A window, an entry for each axis; `fill`: what lies outside in that mode, 0 if None."""
         rank = x.rank
         given = [self.dims(v) for v in (start, size, [1] * rank if step is None else step)]
         ready = [v if isinstance(v, tuple) else (0,) * rank for v in given]
         layer = self.add("add_slice", x, *ready, mode=mode)
-        return self.with_inputs(layer, {i + 1: v for i, v in enumerate(given) if isinstance(v, Tensor)})
+        found = {i + 1: v for i, v in enumerate(given) if isinstance(v, Tensor)}
+        return self.with_inputs(layer, {**found, 4: fill})
 
     def expand(self, x: Tensor, sizes: Tensor | Sequence[int | Tensor]) -> Tensor:
         """`x` repeated along axes of size 1, to sizes that have no fewer axes."""

@@ -13,9 +13,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from anyrt.core.enums import DataType, ReduceOperation
+from anyrt.core.enums import DataType, FillOperation, ReduceOperation
 from anyrt.core.errors import GraphError
 from anyrt.ir.symbolic import known
+from anyrt.onnx.layers import Layers
+from anyrt.onnx.node import Node
 from anyrt.onnx.tensor import Tensor
 
 Size: TypeAlias = int | Tensor
@@ -54,9 +56,11 @@ def entries(x: Tensor) -> list[Size]:
     return [e if isinstance(e, int) else layers.slice(x, [i], [1]) for i, e in enumerate(elements)]
 
 
-def larger(a: Size, b: int) -> Size:
+def larger(a: Size, b: Size) -> Size:
     """The larger one of two."""
-    return max(a, b) if isinstance(a, int) else a.maximum(b)
+    if isinstance(a, int):
+        return max(a, b) if isinstance(b, int) else b.maximum(a)
+    return a.maximum(b)
 
 
 def smaller(a: Size, b: Size) -> Size:
@@ -64,6 +68,37 @@ def smaller(a: Size, b: Size) -> Size:
     if isinstance(a, int):
         return min(a, b) if isinstance(b, int) else b.minimum(a)
     return a.minimum(b)
+
+
+def if_negative(x: Size, a: Size, b: Size) -> Size:
+    """`a` where `x` is below 0, else `b`."""
+    if isinstance(x, int):
+        return a if x < 0 else b
+    layers = x.layers
+    return layers.where_(x < 0, _tensor(layers, a), _tensor(layers, b))
+
+
+def _tensor(layers: Layers, x: Size) -> Tensor:
+    return layers.constant([x], INT64) if isinstance(x, int) else x
+
+
+def stack(layers: Layers, sizes: Sequence[Size]) -> Tensor:
+    """Sizes as one int64 vector."""
+    found = layers.dims(sizes)
+    return found if isinstance(found, Tensor) else layers.constant(found, INT64)
+
+
+def counted(start: Size, end: Size, step: Size) -> Size:
+    """How many numbers there are from `start` to before `end`."""
+    sign = if_negative(step, -1, 1)
+    apart = larger(step * sign, 1)  # which says that it is not negative
+    return larger(((end - start) * sign + (apart - 1)) // apart, 0)
+
+
+def positions(layers: Layers, n: Size, dtype: DataType = INT64) -> Tensor:
+    """0, 1, 2, … as a vector of `n` elements."""
+    layer = layers.add("add_fill", (n,) if isinstance(n, int) else (0,), FillOperation.LINSPACE, dtype)
+    return layers.with_inputs(layer, {} if isinstance(n, int) else {0: n})
 
 
 def window(x: Tensor, axis: int, start: Size, size: Size, step: Size = 1) -> Tensor:
@@ -96,10 +131,45 @@ def _met(n: Size, m: Size) -> Size:
 
 def flags(axes: Tensor, rank: int) -> Tensor:
     """1 for each of `rank` axes that is among `axes`, 0 for others: int64 of shape (rank,)."""
-    layers, axes = axes.layers, axes.cast(INT64).reshape((-1, 1))
-    places = layers.constant(np.arange(rank)[None], INT64)
-    among = (axes.equal(places) | axes.equal(places - rank)).cast(INT64)
-    return layers.reduce(ReduceOperation.MAX, among, [0], keep=False)
+    return axes.layers.reduce(ReduceOperation.MAX, _among(axes, rank), [0], keep=False)
+
+
+def _among(axes: Tensor, rank: int) -> Tensor:
+    """Whether each of `axes` is each of `rank` axes: 1 or 0, (count, rank)."""
+    axes = axes.cast(INT64).reshape((-1, 1))
+    places = axes.layers.constant(np.arange(rank)[None], INT64)
+    return axes.equal(places).cast(INT64) + axes.equal(places - rank).cast(INT64)
+
+
+def named(node: Node, i: int) -> Tensor | Sequence[int] | None:
+    """Axes that are an attribute or input `i`, as numbers where they are known; None if none are given."""
+    axes = node.optional(i)
+    if axes is None:
+        return node.attr("axes", (0,)) if node.has("axes") else None
+    found = node.ints(axes)
+    return axes if found is None else found
+
+
+def spread(values: Sequence[Size], axes: Tensor | Sequence[int] | None, rest: Sequence[Size]) -> list[Size]:
+    """What `values` say of `axes`, all if None, which a run may choose; for the other axes, `rest`."""
+    out, rank = list(rest), len(rest)
+    if not isinstance(axes, Tensor):
+        for axis, value in zip(range(rank) if axes is None else axes, values, strict=True):
+            out[axis] = value
+        return out
+    layers, column = axes.layers, stack(axes.layers, values).reshape((-1, 1))
+    # As sums of products these sizes have few terms; a selection would have each of them several times.
+    changes = _among(axes, rank) * (column - stack(layers, rest))
+    return entries(layers.reduce(ReduceOperation.SUM, changes, [0], keep=False) + stack(layers, rest))
+
+
+def lengths_along(x: Tensor, axes: Tensor | Sequence[int]) -> list[Size]:
+    """The sizes of these axes, which a run may choose."""
+    if not isinstance(axes, Tensor):
+        return [length(x, axis) for axis in axes]
+    chosen = _among(axes, x.rank) * x.shape()
+    # A maximum is one term, whatever it is made of: products with it stay short.
+    return entries(x.layers.reduce(ReduceOperation.SUM, chosen, [1], keep=False).maximum(0))
 
 
 def squeeze_by(x: Tensor, axes: Tensor) -> Tensor:

@@ -76,6 +76,9 @@ class Tensor:
     def __floordiv__(self, other: Tensor | float) -> Tensor:
         return self._with(E.FLOOR_DIV, other)
 
+    def __rfloordiv__(self, other: float) -> Tensor:
+        return self._with(E.FLOOR_DIV, other, swap=True)
+
     def __pow__(self, other: Tensor | float) -> Tensor:
         return self._with(E.POW, other)
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from anyrt.core.enums import GatherMode
+from anyrt.core.enums import DataType, GatherMode, ReduceOperation, ScatterMode
 from anyrt.onnx.node import Node, importer
+from anyrt.onnx.sizes import length, positions
 from anyrt.onnx.tensor import Tensor
+
+INT64 = DataType.INT64
+REDUCTIONS = {
+    "none": ReduceOperation.NONE,
+    "add": ReduceOperation.SUM,
+    "mul": ReduceOperation.PROD,
+    "max": ReduceOperation.MAX,
+    "min": ReduceOperation.MIN,
+}
 
 
 @importer("Gather")
@@ -28,3 +38,67 @@ def gather_nd(node: Node) -> Tensor:
     return node.layer(
         "add_gather_v2", node.input(0), node.input(1), GatherMode.ND, num_elementwise_dims=shared
     )
+
+
+@importer("Scatter", "ScatterElements")
+def scatter_elements(node: Node) -> Tensor:
+    """A copy with elements stored, or combined with what is there, where indices along an axis say."""
+    x = node.input(0)
+    return _scattered(node, ScatterMode.ELEMENT, axis=node.axis(x))
+
+
+@importer("ScatterND")
+def scatter_nd(node: Node) -> Tensor:
+    """A copy with elements stored, or combined with what is there, at tuples of indices."""
+    return _scattered(node, ScatterMode.ND)
+
+
+def _scattered(node: Node, mode: ScatterMode, **attributes: int) -> Tensor:
+    reduction = REDUCTIONS[node.attr("reduction", "none")]
+    given = [node.input(i) for i in range(3)]
+    return node.layer("add_scatter", *given, mode, reduction=reduction, **attributes)
+
+
+@importer("TensorScatter")
+def tensor_scatter(node: Node) -> Tensor:
+    """A cache with what is new at the places of each batch, round its end where that is asked for."""
+    cache, update, first = node.input(0), node.input(1), node.optional(2)
+    axis = node.axis(cache, default=-2)
+    at = positions(node, length(update, axis)).reshape([-1] + [1] * (cache.rank - 1 - axis))
+    if first is not None:
+        at = at + first.cast(INT64).reshape([-1] + [1] * (cache.rank - 1))
+    if node.attr("mode", "linear") == "circular":
+        n = cache.size(axis)
+        at = at - at // n * n
+    at = node.expand(at, node.shape(update))
+    return node.layer("add_scatter", cache, at, update, ScatterMode.ELEMENT, axis=axis)
+
+
+@importer("OneHot")
+def one_hot(node: Node) -> Tensor:
+    """One number where the index says, another one elsewhere."""
+    indices, depth = (node.input(i).cast(INT64) for i in range(2))
+    return node.layer("add_one_hot", indices, node.input(2), depth.reshape(()), node.attr("axis", -1))
+
+
+@importer("NonZero")
+def non_zero(node: Node) -> Tensor:
+    """Where elements are not zero: a row for each axis."""
+    return node.layer("add_non_zero", node.input(0).cast(DataType.BOOL), INT64)
+
+
+@importer("Compress")
+def compress(node: Node) -> Tensor:
+    """The slices, or elements, for which a condition holds."""
+    x = node.input(0)
+    if not node.has("axis"):
+        x = x.reshape((-1,))
+    at = node.layer("add_non_zero", node.input(1), INT64).squeeze(0)
+    return node.gather(x, at, node.axis(x))
+
+
+@importer("ReverseSequence")
+def reverse_sequence(node: Node) -> Tensor:
+    """The beginning of each sequence backwards."""
+    axes = {"batch_axis": node.attr("batch_axis", 1), "sequence_axis": node.attr("time_axis", 0)}
+    return node.layer("add_reverse_sequence", node.input(0), node.input(1), **axes)

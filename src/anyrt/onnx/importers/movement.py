@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyrt.core.enums import DataType, SampleMode
+from anyrt.core.enums import DataType, SampleMode, UnaryOperation
 from anyrt.onnx.node import Node, importer
-from anyrt.onnx.sizes import Size, broadcast_to, entries, larger, length, lengths, smaller, window
+from anyrt.onnx.sizes import (
+    Size,
+    broadcast_to,
+    counted,
+    entries,
+    if_negative,
+    larger,
+    length,
+    lengths,
+    lengths_along,
+    named,
+    positions,
+    smaller,
+    spread,
+    stack,
+    window,
+)
 from anyrt.onnx.tensor import Tensor
 
 INT64 = DataType.INT64
@@ -46,6 +62,103 @@ def tile(node: Node) -> Tensor:
     return node.slice(x, [0] * x.rank, sizes, mode=SampleMode.WRAP)
 
 
+@importer("Slice")
+def slice_(node: Node) -> Tensor:
+    """Windows with steps, counted as in Python."""
+    x = node.input(0)
+    starts, ends = (_given(node, i, name) for i, name in ((1, "starts"), (2, "ends")))
+    axes, given = named(node, 3), node.optional(4)
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if given is None else entries(given)
+    windows = zip(lengths_along(x, axes), starts, ends, steps, strict=True)
+    found = [_window(*window) for window in windows]
+    first = spread([w[0] for w in found], axes, [0] * x.rank)
+    sizes = spread([w[1] for w in found], axes, lengths(x))
+    step = spread(steps, axes, [1] * x.rank)
+    if not isinstance(axes, Tensor):
+        return node.slice(x, first, sizes, step)
+    for axis in range(x.rank):  # the conditions for a slice of axes that a run chooses would be too long
+        x = node.gather(x, positions(node, larger(sizes[axis], 0)) * step[axis] + first[axis], axis)
+    return x
+
+
+def _given(node: Node, i: int, name: str) -> list[Size]:
+    x = node.optional(i)
+    return list(node.required(name, (0,))) if x is None else entries(x)
+
+
+def _window(n: Size, start: Size, end: Size, step: Size) -> tuple[Size, Size]:
+    """Where a window on an axis of `n` elements begins, and how many it reads."""
+    lowest = if_negative(step, -1, 0)  # backwards, both ends may lie before the first element
+    start, end = (larger(smaller(if_negative(p, p + n, p), n + lowest), lowest) for p in (start, end))
+    return start, counted(start, end, step)
+
+
+@importer("Pad")
+def pad(node: Node) -> Tensor:
+    """Elements around all axes, or some, or fewer than there are."""
+    x, given, value = node.input(0), node.optional(1), node.optional(2)
+    borders = list(node.required("pads", (0,))) if given is None else entries(given)
+    mode = MODES[node.attr("mode", "constant")]
+    count, none = len(borders) // 2, [0] * x.rank
+    axes = named(node, 3)
+    before, after = (spread(b, axes, none) for b in (borders[:count], borders[count:]))
+    starts = [0 - n for n in before]
+    sizes = [n + a + b for n, a, b in zip(lengths(x), before, after, strict=True)]
+    fill = None
+    if mode is SampleMode.FILL:
+        fill = (node.constant(node.attr("value", 0.0), x.dtype) if value is None else value).reshape(())
+    if isinstance(axes, Tensor):
+        return _padded(node, x, starts, sizes, mode, fill)
+    return node.slice(x, starts, sizes, mode=mode, fill=fill)
+
+
+def _padded(
+    node: Node, x: Tensor, starts: list[Size], sizes: list[Size], mode: SampleMode, fill: Tensor | None
+) -> Tensor:
+    """By gathers, as the conditions for a slice of axes that a run chooses would be too long."""
+    inside: Tensor | None = None
+    for axis in range(x.rank):
+        at, n = positions(node, larger(sizes[axis], 0)) + starts[axis], x.size(axis)
+        here = (~(at < 0) & (at < n)).reshape([-1] + [1] * (x.rank - 1 - axis))
+        inside = here if inside is None else inside & here
+        x = node.gather(x, _brought(at, n, mode), axis)
+    return x if fill is None or inside is None else node.where_(inside, x, fill)
+
+
+def _brought(at: Tensor, n: Tensor, mode: SampleMode) -> Tensor:
+    """Positions brought onto an axis of `n` elements."""
+    if mode is SampleMode.WRAP:
+        return at - at // n * n
+    if mode is SampleMode.REFLECT:
+        turn = (n * 2 - 2).maximum(1)
+        at = at - at // turn * turn
+        return at.minimum(turn - at)
+    return at.minimum(n - 1).maximum(0)
+
+
+MODES = {
+    "constant": SampleMode.FILL,
+    "reflect": SampleMode.REFLECT,
+    "edge": SampleMode.CLAMP,
+    "wrap": SampleMode.WRAP,
+}
+
+
+@importer("CenterCropPad")
+def center_crop_pad(node: Node) -> Tensor:
+    """The middle, or everything in the middle of zeros."""
+    x, wholes = node.input(0), lengths(node.input(0))
+    sizes = spread(entries(node.input(1)), named(node, 2), wholes)
+    starts = [_half(n - m) for n, m in zip(wholes, sizes, strict=True)]
+    return node.slice(x, starts, sizes, mode=SampleMode.FILL)
+
+
+def _half(n: Size) -> Size:
+    """Half of it, rounded towards zero."""
+    return larger(n, 0) // 2 - larger(0 - n, 0) // 2
+
+
 @importer("Split")
 def split(node: Node) -> Sequence[Tensor]:
     """Parts along an axis, of given sizes or all alike, the last one smaller."""
@@ -70,3 +183,63 @@ def _alike(x: Tensor, axis: int, count: int) -> list[Size]:
     n = length(x, axis)
     each = (n + (count - 1)) // count
     return [larger(smaller(n - each * i, each), 0) for i in range(count)]
+
+
+@importer("DepthToSpace")
+def depth_to_space(node: Node) -> Tensor:
+    """Channels become blocks of the image."""
+    x, block = node.input(0), node.required("blocksize", 1)
+    n, c, h, w = lengths(x)
+    few = c // (block * block)
+    if node.attr("mode", "DCR") == "DCR":
+        apart = x.reshape([n, block, block, few, h, w]).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        apart = x.reshape([n, few, block, block, h, w]).transpose(0, 1, 4, 2, 5, 3)
+    return apart.reshape([n, few, h * block, w * block])
+
+
+@importer("SpaceToDepth")
+def space_to_depth(node: Node) -> Tensor:
+    """Blocks of the image become channels."""
+    x, block = node.input(0), node.required("blocksize", 1)
+    n, c, h, w = lengths(x)
+    high, wide = h // block, w // block
+    apart = x.reshape([n, c, high, block, wide, block])
+    order = (0, 3, 5, 1, 2, 4) if node.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return apart.transpose(*order).reshape([n, c * (block * block), high, wide])
+
+
+@importer("Trilu")
+def trilu(node: Node) -> Tensor:
+    """What lies on a diagonal and above it, or below; 0 elsewhere."""
+    x, k = node.input(0), node.optional(1)
+    apart = _columns_less_rows(node, length(x, -2), length(x, -1))
+    diagonal = node.constant([[0]], INT64) if k is None else k.cast(INT64).reshape((1, 1))
+    kept = ~(apart < diagonal) if node.attr("upper", 1) else ~(apart > diagonal)
+    return node.where_(kept, x, node.like(0, x))
+
+
+@importer("EyeLike")
+def eye_like(node: Node) -> Tensor:
+    """1 on a diagonal, 0 elsewhere."""
+    x = node.input(0)
+    on = _columns_less_rows(node, length(x, 0), length(x, 1)).equal(node.attr("k", 0))
+    return on.cast(node.dtype("dtype", x.dtype))
+
+
+def _columns_less_rows(node: Node, rows: Size, columns: Size) -> Tensor:
+    return positions(node, columns).unsqueeze(0) - positions(node, rows).unsqueeze(1)
+
+
+@importer("Range")
+def range_(node: Node) -> Tensor:
+    """Numbers from one to before another, some distance apart."""
+    start, limit, delta = (node.input(i).reshape((1,)) for i in range(3))
+    if start.is_float:
+        apart = (limit - start) / delta
+        count = node.unary(UnaryOperation.CEIL, apart).cast(INT64)
+    else:
+        (a,), (b,), (step,) = entries(start), entries(limit), entries(delta)
+        count = stack(node, [counted(a, b, step)])
+    (n,) = entries(count.maximum(0))
+    return positions(node, n).cast(start.dtype) * delta + start

@@ -1,0 +1,95 @@
+"""Elements of ONNX models in other places: against NumPy, with sizes of the build and of the run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+DYNAMIC = pytest.mark.parametrize("dynamic", [(), ("x",)], ids=["static", "dynamic"])
+
+
+def ints(*x: int) -> np.ndarray:
+    return np.array(x, np.int64)
+
+
+@DYNAMIC
+def test_a_slice_whose_ends_and_steps_are_inputs_is_numpys(run, dynamic):
+    given = {"x": X, "starts": ints(-1, 1), "ends": ints(-99, 99), "axes": ints(2, 1), "steps": ints(-2, 1)}
+    np.testing.assert_array_equal(run("Slice", given, dynamic=dynamic), X[:, 1:, ::-2])
+
+
+@DYNAMIC
+def test_ends_of_a_slice_may_lie_at_the_end_of_int64(run, dynamic):
+    far = np.iinfo(np.int64)
+    given = {"starts": ints(-1, 1), "ends": ints(far.min, far.max), "axes": ints(2, 1), "steps": ints(-2, 1)}
+    np.testing.assert_array_equal(run("Slice", {"x": X}, given, dynamic=dynamic), X[:, 1:, ::-2])
+
+
+def test_a_slice_of_opset_9_has_its_places_as_attributes(run):
+    y = run("Slice", {"x": X}, opset=9, starts=[1, -9], ends=[9, -1], axes=[1, 2])
+    np.testing.assert_array_equal(y, X[:, 1:, :-1])
+
+
+@DYNAMIC
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_a_pad_with_borders_from_an_input_is_numpys(run, mode, dynamic):
+    y = run("Pad", {"x": X, "pads": ints(0, 2, 1, 1, 0, 3)}, dynamic=dynamic, mode=mode)
+    np.testing.assert_array_equal(y, np.pad(X, ((0, 1), (2, 0), (1, 3)), mode))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_a_pad_of_axes_that_a_run_decides_is_numpys(run, mode):
+    given = {"x": X, "pads": ints(2, 0, 1, 3), "axes": ints(-1, 0)}
+    y = run("Pad", given, order=["x", "pads", "", "axes"], mode=mode)
+    np.testing.assert_array_equal(y, np.pad(X, ((0, 3), (0, 0), (2, 1)), mode))
+
+
+def test_a_pad_takes_away_where_borders_are_negative(run):
+    y = run("Pad", {"x": X}, {"pads": ints(-1, 2), "value": np.float32(7), "axes": ints(-1)})
+    np.testing.assert_array_equal(y, np.pad(X[:, :, 1:], ((0, 0), (0, 0), (0, 2)), constant_values=7))
+
+
+def test_axes_that_a_run_decides_are_squeezed_and_put_back(run):
+    x = X.reshape(2, 1, 3, 1, 4)
+    np.testing.assert_array_equal(run("Squeeze", {"x": x, "axes": ints(-2, 1)}), X)
+    np.testing.assert_array_equal(run("Unsqueeze", {"x": X, "axes": ints(3, -4)}), x)
+
+
+@DYNAMIC
+def test_parts_of_a_split_are_alike_but_for_the_last(run, dynamic):
+    parts = run("Split", {"x": X}, outputs=3, axis=2, num_outputs=3, dynamic=dynamic)
+    assert [p.shape for p in parts] == [(2, 3, 2), (2, 3, 2), (2, 3, 0)]
+    np.testing.assert_array_equal(np.concatenate(parts, 2), X)
+
+
+@DYNAMIC
+def test_a_tensor_is_expanded_to_sizes_of_an_input_and_its_own(run, dynamic):
+    x = X[:, :1]
+    y = run("Expand", {"x": x, "sizes": ints(5, 1, 3, 1)}, dynamic=dynamic)
+    np.testing.assert_array_equal(y, np.broadcast_to(x, (5, 2, 3, 4)))
+
+
+@DYNAMIC
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_blocks_of_channels_become_pixels(agrees, mode, dynamic):
+    x = np.random.default_rng(0).normal(size=(2, 8, 3, 5)).astype(np.float32)
+    agrees("DepthToSpace", {"x": x}, dynamic=dynamic, blocksize=2, mode=mode)
+    agrees("SpaceToDepth", {"x": x[:, :, :2, :4]}, dynamic=dynamic, blocksize=2)
+
+
+@DYNAMIC
+def test_the_middle_is_cut_out_or_surrounded(agrees, dynamic):
+    agrees("CenterCropPad", {"x": X, "shape": ints(5, 2)}, dynamic=dynamic, axes=[1, -1])
+
+
+@pytest.mark.parametrize(("start", "limit", "delta"), [(2, 11, 3), (11, 2, -4), (3, 3, 1), (5, 2, 1)])
+def test_a_range_between_integers_of_the_run(agrees, start, limit, delta):
+    given = {"start": np.int64(start), "limit": np.int64(limit), "delta": np.int64(delta)}
+    agrees("Range", {n: np.array(x) for n, x in given.items()})
+
+
+@DYNAMIC
+def test_triangles_begin_at_a_diagonal_of_the_run(agrees, dynamic):
+    for upper in (0, 1):
+        agrees("Trilu", {"x": X, "k": np.array(-1)}, dynamic=dynamic, upper=upper)

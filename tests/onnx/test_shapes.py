@@ -1,0 +1,51 @@
+"""Constants and shapes of ONNX models: values against NumPy, in old and new spellings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def ints(*x: int) -> np.ndarray:
+    return np.array(x, np.int64)
+
+
+@pytest.mark.parametrize("dynamic", [(), ("x",)])
+def test_a_reshape_whose_sizes_are_an_input_copies_and_infers(run, dynamic):
+    y = run("Reshape", {"x": X, "sizes": ints(0, -1, 2)}, dynamic=dynamic)
+    np.testing.assert_array_equal(y, X.reshape(2, 6, 2))
+
+
+def test_a_zero_of_a_reshape_is_a_size_where_that_is_asked_for(run):
+    x = np.zeros((0, 3, 4), np.float32)
+    assert run("Reshape", {"x": x}, {"sizes": ints(3, 4, 0)}, allowzero=1).shape == (3, 4, 0)
+    assert run("Reshape", {"x": x}, {"sizes": ints(0, 12)}).shape == (0, 12)
+
+
+@pytest.mark.parametrize("dynamic", [(), ("x",)])
+@pytest.mark.parametrize("axis", [0, 2, 3, -1])
+def test_a_tensor_is_flattened_at_any_axis(run, axis, dynamic):
+    for x in (X, X[:, :0]):
+        rows = int(np.prod(x.shape[:axis]))
+        wanted = x.reshape(rows, x.size // rows if rows else int(np.prod(x.shape[axis:])))
+        np.testing.assert_array_equal(run("Flatten", {"x": x}, dynamic=dynamic, axis=axis), wanted)
+
+
+@pytest.mark.parametrize(("opset", "axes"), [(11, True), (21, False)])
+def test_axes_are_attributes_before_opset_13_and_inputs_after(run, opset, axes):
+    given = ({}, {"axes": [1]}) if axes else ({"axes": ints(1)}, {})
+    assert run("Unsqueeze", {"x": X}, given[0], opset=opset, **given[1]).shape == (2, 1, 3, 4)
+    assert run("Squeeze", {"x": X[:, :1]}, given[0], opset=opset, **given[1]).shape == (2, 4)
+
+
+def test_a_shape_is_told_from_one_axis_to_another(run):
+    assert run("Shape", {"x": X}, start=-2).tolist() == [3, 4]
+    assert run("Shape", {"x": X}, start=0, end=-1, dynamic=("x",)).tolist() == [2, 3]
+    assert run("Shape", {"x": X}, start=2, end=1).tolist() == []
+
+
+def test_constants_are_numbers_lists_or_tensors(run):
+    assert run("Constant", {}, value_ints=[3, 4]).tolist() == [3, 4]
+    assert run("Constant", {}, value_float=2.5) == np.float32(2.5)
