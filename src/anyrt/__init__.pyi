@@ -329,7 +329,8 @@ class IConvolutionLayer(ILayer):
     spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
     are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
     exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
-    127 steps. One spatial axis, and groups of int8 of any size, are extensions.
+    127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a tensor
+    and without a bias, whose sums are int32, are extensions.
     """
     @property
     def num_output_maps(self) -> int:
@@ -839,7 +840,8 @@ class IMatrixMultiplyLayer(ILayer):
     last one holds, whose dimension the output lacks. Both operands have as many batch dimensions
     before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two
     dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges
-    multiplies codes, whose sums are exact in int32, and scales these.
+    multiplies codes, whose sums are exact in int32, and scales these. Integers of 32 and 64 bits, an
+    extension, have sums of their own type, which wrap.
     """
     @property
     def op0(self) -> MatrixOperation:
@@ -1933,9 +1935,10 @@ class INetworkDefinition(_INetworkDefinition):
         spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
         are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
         exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
-        127 steps. One spatial axis, and groups of int8 of any size, are extensions.
+        127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a tensor
+        and without a bias, whose sums are int32, are extensions.
 
-        input: float32, float16, int8, bfloat16
+        input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -1993,9 +1996,10 @@ class INetworkDefinition(_INetworkDefinition):
         spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
         are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
         exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
-        127 steps. One spatial axis, and groups of int8 of any size, are extensions.
+        127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a tensor
+        and without a bias, whose sums are int32, are extensions.
 
-        input: float32, float16, int8, bfloat16
+        input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -2085,7 +2089,7 @@ class INetworkDefinition(_INetworkDefinition):
         float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
         groups of int8 of any size, are extensions.
 
-        input: float32, float16, int8, bfloat16
+        input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -2146,7 +2150,7 @@ class INetworkDefinition(_INetworkDefinition):
         float32 and rounded once; int8 is computed as in Convolution. One spatial axis, bfloat16, and
         groups of int8 of any size, are extensions.
 
-        input: float32, float16, int8, bfloat16
+        input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
         kernel_shape: elements of the kernel along each spatial axis
         kernel: the kernel's values; empty where input 1 has them
@@ -2693,11 +2697,13 @@ class INetworkDefinition(_INetworkDefinition):
         last one holds, whose dimension the output lacks. Both operands have as many batch dimensions
         before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two
         dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges
-        multiplies codes, whose sums are exact in int32, and scales these.
+        multiplies codes, whose sums are exact in int32, and scales these. Integers of 32 and 64 bits, an
+        extension, have sums of their own type, which wrap.
 
-        input0: float32, float16, int8, fp8, bfloat16, float64
+        input0: float32, float16, int8, int32, fp8, bfloat16, int64, float64, uint32, uint64
         op0: how input0 is read
-        input1: float32, float16, int8, fp8, bfloat16, float64; the type of input 0
+        input1: float32, float16, int8, int32, fp8, bfloat16, int64, float64, uint32, uint64; the type of
+            input 0
         op1: how input1 is read
 
         The new IMatrixMultiplyLayer; shape and type of its output answer at once. AR403 refuses a tensor

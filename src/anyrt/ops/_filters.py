@@ -44,8 +44,8 @@ Numbers = NDArray[np.float64]
 MOST_AXES = 3
 POSITIONS, INSIDE = "xyz", "uvw"  # labels of contractions: where windows lie, and elements of a window
 INPUTS = (
-    Input("input", FLOATS | {DataType.INT8}),
-    Input("kernel", FLOATS | {DataType.INT8}, required=False, same_as=0),
+    Input("input", FLOATS | {DataType.INT8, DataType.INT32}),
+    Input("kernel", FLOATS | {DataType.INT8, DataType.INT32}, required=False, same_as=0),
     Input("bias", FLOATS, required=False),
 )
 
@@ -145,9 +145,10 @@ def read(layer: Layer[FilterAttrs], channels_first: bool) -> Filter:
 
 
 def summed(f: Filter, equation: str, windows: Value, kernel: Value) -> Value:
-    """The contraction of windows with a kernel: FLOAT, or INT32 from codes."""
+    """The contraction of windows with a kernel: FLOAT, or INT32 from codes and integers."""
     if f.step is None:
-        return contract(equation, windows, kernel, DataType.FLOAT)
+        whole = windows.dtype is DataType.INT32
+        return contract(equation, windows, kernel, DataType.INT32 if whole else DataType.FLOAT)
     labels, out = equation.split("->")
     sizes = dict(zip(labels.split(",")[1], kernel.shape, strict=True))
     count = prod(d for k, d in sizes.items() if k not in out and isinstance(d, int))
@@ -158,6 +159,8 @@ def summed(f: Filter, equation: str, windows: Value, kernel: Value) -> Value:
 
 def finished(f: Filter, layer: Layer[FilterAttrs], sums: Value) -> Value:
     """(N, K, …) sums with their worth and the bias, of the layer's type; FLOAT for int8."""
+    if layer.input(0).dtype is DataType.INT32 and f.bias is None:
+        return sums
     y = cast(sums, DataType.FLOAT)
     if f.step is not None and f.bias is not None:
         y = map_("fma", y, _beside(f.step, y), _beside(f.bias, y))
@@ -432,7 +435,7 @@ def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[
         Mistake("AR102", "bias values beside input 2", replace(good, bias=values(4)), both),
         Mistake("AR123", "a kernel of another shape", empty, (x, turned)),
         Mistake("AR123", "a bias of another shape", good, (x, None, (1, 4))),
-        Mistake("AR202", "a type that the layer does not take", good, (x,), (DataType.INT32,)),
+        Mistake("AR202", "a type that the layer does not take", good, (x,), (DataType.INT64,)),
         Mistake("AR202", "a bias of int8", good, both, (DataType.INT8,)),
         Mistake("AR203", "a kernel of another type", empty, given, (DataType.FLOAT, DataType.HALF)),
         Mistake("AR203", "a bias of another type", good, both, (DataType.FLOAT, DataType.HALF)),

@@ -105,6 +105,7 @@ def cases() -> tuple[Case[FilterAttrs], ...]:
         *(case(x, a(8, (3, 3), num_groups=2), t, bias=True) for t in (half, DataType.BF16)),
         case(x, a(4, (3, 2), padding_mode=same), operands=((4, 6, 3, 2), (4,))),
         case(x, a(4, (3, 2), num_groups=2), half, operands=((4, 3, 3, 2),)),
+        case(x, a(4, (3, 2), num_groups=2), DataType.INT32, operands=((4, 3, 3, 2),)),
         case(x, a(8, (3, 3), padding_nd=(1, 1), num_groups=2), coded, bias=True, int8=((0.5,), 300.0)),
         case(x, a(4, (3, 3)), coded, operands=((4, 6, 3, 3),), int8=((0.5, 0.25), 3000.0)),
     )
@@ -141,7 +142,8 @@ OPS = (
         "(N, C, spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). "
         "Halves are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose "
         "sums are exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map "
-        "being 127 steps. One spatial axis, and groups of int8 of any size, are extensions.",
+        "being 127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a "
+        "tensor and without a bias, whose sums are int32, are extensions.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

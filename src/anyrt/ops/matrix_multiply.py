@@ -16,11 +16,12 @@ from anyrt.ir.graph import Value
 from anyrt.ops._check import checked, need, show
 from anyrt.ops._product import factor, multiplied, share_batch
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims.build import cast
 
 NONE, TRANSPOSE, VECTOR = MatrixOperation
-TYPES = FLOATS | {DataType.FP8, DataType.INT8, DataType.DOUBLE}
+WHOLE = INTS | {DataType.UINT32, DataType.UINT64}
+TYPES = FLOATS | WHOLE | {DataType.FP8, DataType.INT8, DataType.DOUBLE}
 # The labels of the axes behind the batch: rows m, columns n, k is summed over.
 LEFT = {NONE: "mk", TRANSPOSE: "km", VECTOR: "k"}
 RIGHT = {NONE: "kn", TRANSPOSE: "nk", VECTOR: "k"}
@@ -110,6 +111,9 @@ def cases() -> tuple[Case[MatrixMultiplyAttrs], ...]:
     out = [_case(p, q, shape[p][0], shape[q][1]) for p in MatrixOperation for q in MatrixOperation]
     out += [_case(NONE, NONE, (7, 33), (33, 17), t) for t in (DataType.HALF, DataType.BF16, DataType.FP8)]
     out.append(replace(_case(NONE, NONE, (7, 33), (33, 17), DataType.DOUBLE), rtol=1e-13, atol=1e-13))
+    whole = np.array([[2.0**31 - 1, 3], [-7, 5]])
+    out += [_case(NONE, NONE, (3, 5), (5, 4), t) for t in sorted(WHOLE, key=int)]
+    out.append(replace(out[-1], dtypes=(DataType.INT64,), shapes=((2, 2),) * 2, data=(whole, whole)))
     codes = ((0.05, 0.1), 4.0)
     return (
         *out,
@@ -127,7 +131,7 @@ def cases() -> tuple[Case[MatrixMultiplyAttrs], ...]:
 def mistakes() -> tuple[Mistake[MatrixMultiplyAttrs], ...]:
     """Ranks, sizes and types."""
     plain, turned = MatrixMultiplyAttrs(NONE, NONE), MatrixMultiplyAttrs(NONE, TRANSPOSE)
-    vector, ints = MatrixMultiplyAttrs(NONE, VECTOR), (DataType.INT32,)
+    vector, ints = MatrixMultiplyAttrs(NONE, VECTOR), (DataType.INT16,)
     good, mixed = ((3, 5), (5, 4)), (DataType.FLOAT, DataType.HALF)
     return (
         Mistake("AR130", "sizes to sum over that differ", plain, ((3, 5), (4, 5))),
@@ -164,7 +168,8 @@ OPS = (
         "last one holds, whose dimension the output lacks. Both operands have as many batch dimensions "
         "before these; their sizes are equal, or one is 1 and repeated. TRANSPOSE exchanges the last two "
         "dimensions. Sums are float32, rounded once; sums over nothing are 0. int8 with dynamic ranges "
-        "multiplies codes, whose sums are exact in int32, and scales these.",
+        "multiplies codes, whose sums are exact in int32, and scales these. Integers of 32 and 64 bits, an "
+        "extension, have sums of their own type, which wrap.",
         cases=cases,
         mistakes=mistakes,
         onnx=("MatMul", "Gemm"),
