@@ -1,0 +1,236 @@
+"""Numbers as codes of narrow types, and products of codes, which are exact.
+
+y = dequantized(node, q, scale, zero)       # (q − zero) · scale
+q = quantized(node, y, scale, zero)         # round(y / scale) + zero, kept within the type
+Codes are int8 where layers have them; those of uint8 are moved by 128 for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dtype import is_float
+from anyrt.core.enums import DataType, UnaryOperation
+from anyrt.onnx.importers.windows import Windows, channels_of, filtered, kernel_size, windows_of
+from anyrt.onnx.node import Node, importer
+from anyrt.onnx.tensor import Tensor
+
+D = DataType
+FLOAT, INT32, INT8, UINT8 = D.FLOAT, D.INT32, D.INT8, D.UINT8
+NATIVE = frozenset({INT8, UINT8, D.INT4, D.FP8, D.FP4})  # what Quantize makes, or is one step away from
+REALS = frozenset({FLOAT, D.HALF, D.BF16})
+UNCAST = frozenset({D.INT4, D.FP8, D.FP4})  # what casts neither take nor give
+LARGEST = {D.FP8E5M2: 57344.0, D.FP8E5M2FNUZ: 57344.0, D.FP8E4M3FNUZ: 240.0}
+MOVED = 128  # from uint8 to int8
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """What a scale serves: all, or each slice of an axis, or blocks of so many along it."""
+
+    axis: int = 1
+    block: int = 0
+
+
+def grain_of(node: Node) -> Grain:
+    """As the attributes say it; an axis from 0 on."""
+    rank = max(node.input(0).rank, 1)
+    return Grain(node.attr("axis", 1) % rank if rank > 1 else 0, node.attr("block_size", 0))
+
+
+def numbers(x: Tensor) -> Tensor:
+    """Elements of any type as FLOAT."""
+    if x.dtype in UNCAST:
+        return x.layers.layer("add_dequantize", _ranked(x), _one(x), FLOAT).reshape(x.sizes if not x.rank else
+                                                                                   x.shape())  # fmt: skip
+    return x.cast(FLOAT)
+
+
+def stored(y: Tensor, to: DataType) -> Tensor:
+    """FLOAT numbers as the nearest that a type has, at its ends at most."""
+    if to in UNCAST:
+        return y.layers.layer("add_quantize", _ranked(y), _one(y), to).reshape(y.shape())
+    if is_float(to):
+        most = LARGEST.get(to)
+        return (y if most is None else y.clip(-most, most)).cast(to)
+    return y.layers.unary(UnaryOperation.ROUND, y).cast(to)
+
+
+def _one(x: Tensor) -> Tensor:
+    return x.layers.constant(np.float32(1))
+
+
+def _ranked(x: Tensor) -> Tensor:
+    return x if x.rank else x.reshape((1,))
+
+
+def beside(v: Tensor, x: Tensor, grain: Grain) -> Tensor:
+    """A scale or a zero point so that it broadcasts with `x`."""
+    layers = x.layers
+    if grain.block and v.rank == x.rank and v.rank:
+        at = layers.counted(x.size(grain.axis)) // grain.block
+        wide = numbers(v) if v.dtype in UNCAST or v.dtype.is_extension else v
+        return layers.gather(wide, at, grain.axis)
+    if v.rank == 1 and v.sizes[0] != 1 and x.rank > 1:
+        return v.reshape([-1 if k == grain.axis else 1 for k in range(x.rank)])
+    return v.reshape((1,) * x.rank) if v.rank != x.rank else v
+
+
+def quantized(
+    node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, to: DataType, grain: Grain | None = None
+) -> Tensor:
+    """round(x / scale) + zero."""
+    grain = grain or Grain()
+    if _is_native(node, x, to, scale, zero) and x.dtype in REALS and scale.dtype in (x.dtype, FLOAT):
+        narrow, at = (INT8, _moved(node, zero, scale)) if to is UINT8 else (to, zero)
+        codes = _layer(node, "add_quantize", x, scale, at, narrow, grain)
+        return (codes.cast(INT32) + MOVED).cast(UINT8) if to is UINT8 else codes
+    steps = numbers(x) / beside(scale, x, grain).cast(FLOAT)
+    if zero is not None and not is_float(to):
+        steps = node.unary(UnaryOperation.ROUND, steps) + numbers(beside(zero, x, grain))
+    return stored(steps, to)
+
+
+def dequantized(
+    node: Node,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None,
+    to: DataType = FLOAT,
+    grain: Grain | None = None,
+) -> Tensor:
+    """(x − zero) · scale."""
+    grain = grain or Grain()
+    if _is_native(node, x, x.dtype, scale, zero) and to in REALS and scale.dtype in REALS:
+        if x.dtype is not UINT8:
+            return _layer(node, "add_dequantize", x, scale, zero, to, grain)
+        codes = (x.cast(INT32) - MOVED).cast(INT8)
+        return _layer(node, "add_dequantize", codes, scale, _moved(node, zero, scale), to, grain)
+    steps = numbers(x) if zero is None else numbers(x) - numbers(beside(zero, x, grain))
+    return (steps * beside(scale, x, grain).cast(FLOAT)).cast(to)
+
+
+def _is_native(node: Node, x: Tensor, narrow: DataType, scale: Tensor, zero: Tensor | None) -> bool:
+    """Whether a layer has codes of this type, and takes these scales and zero points."""
+    held = node.held(scale)
+    fine = held is None or bool((np.asarray(held.elements()).astype(np.float64) > 0).all())
+    known = zero is None or node.held(zero) is not None
+    if narrow is UINT8:
+        known = known and (scale.rank < 2 or zero is not None)
+    return narrow in NATIVE and fine and known and x.rank > 0 and -1 not in scale.sizes
+
+
+def _moved(node: Node, zero: Tensor | None, scale: Tensor) -> Tensor:
+    """A zero point of uint8 as one of int8."""
+    held = None if zero is None else node.held(zero)
+    shape = scale.sizes if zero is None else zero.sizes
+    codes = np.zeros(shape) if held is None else np.asarray(held.elements()).astype(np.float64).reshape(shape)
+    return node.constant(codes - MOVED, INT8)
+
+
+def _layer(
+    node: Node, method: str, x: Tensor, scale: Tensor, zero: Tensor | None, to: DataType, grain: Grain
+) -> Tensor:
+    layer = node.add(method, x, scale, to)
+    if scale.rank:
+        layer.axis = grain.axis
+    if grain.block and scale.rank == x.rank:
+        layer.block_shape = tuple(grain.block if k == grain.axis else 1 for k in range(x.rank))
+    return node.with_inputs(layer, {2: zero})
+
+
+@importer("QuantizeLinear")
+def quantize_linear(node: Node) -> Tensor:
+    """Codes of the zero point's type."""
+    x, scale, zero = node.input(0), node.input(1), node.optional(2)
+    to = node.dtype("output_dtype", UINT8 if zero is None else zero.dtype)
+    return quantized(node, x, scale, zero, to, grain_of(node))
+
+
+@importer("DequantizeLinear")
+def dequantize_linear(node: Node) -> Tensor:
+    """Numbers of the scale's type."""
+    x, scale = node.input(0), node.input(1)
+    to = node.dtype("output_dtype", scale.dtype)
+    return dequantized(node, x, scale, node.optional(2), to, grain_of(node))
+
+
+# ---- products of codes ----------------------------------------------------------------------------
+
+
+def whole(x: Tensor, zero: Tensor | None, rows: bool = False) -> Tensor:
+    """Codes as INT32, less their zero; rows: a vector of zeros has one for each row."""
+    y = x.cast(INT32)
+    if zero is None:
+        return y
+    zero = zero.cast(INT32)
+    return y - (zero.reshape((-1, 1)) if rows and zero.rank == 1 and zero.sizes[0] != 1 else zero)
+
+
+def real(x: Tensor, zero: Tensor | None) -> Tensor:
+    """Steps of codes that are floats."""
+    return numbers(x) if zero is None else numbers(x) - numbers(zero)
+
+
+def summed(node: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
+    """Products of matrices of codes: INT32, or FLOAT of codes that are floats."""
+    if is_float(a.dtype):
+        return node.matmul(real(a, a_zero), real(b, b_zero))
+    return node.matmul(whole(a, a_zero, rows=True), whole(b, b_zero))
+
+
+@importer("MatMulInteger")
+def matmul_integer(node: Node) -> Tensor:
+    """Exact sums of products."""
+    return summed(node, node.input(0), node.optional(2), node.input(1), node.optional(3))
+
+
+@importer("QLinearMatMul")
+def qlinear_matmul(node: Node) -> Tensor:
+    """Sums of products of codes, as codes."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (node.input(i) for i in range(8))
+    sums = summed(node, a, a_zero, b, b_zero).cast(FLOAT)
+    rows = a_scale.cast(FLOAT)
+    rows = rows.reshape((-1, 1)) if rows.rank == 1 and rows.sizes[0] != 1 else rows
+    worth = rows * b_scale.cast(FLOAT) / y_scale.cast(FLOAT)
+    return coded(node, sums * worth, y_zero)
+
+
+def coded(node: Node, steps: Tensor, zero: Tensor) -> Tensor:
+    """Steps as codes of the zero point's type."""
+    if is_float(zero.dtype):
+        return stored(steps, zero.dtype)
+    return stored(node.unary(UnaryOperation.ROUND, steps) + numbers(zero), zero.dtype)
+
+
+def convolved(
+    node: Node, x: Tensor, x_zero: Tensor | None, kernel: Tensor, kernel_zero: Tensor | None
+) -> Tensor:
+    """Exact sums of products of a convolution: INT32."""
+    by: Windows = windows_of(node, kernel_size(node, kernel))
+    maps = channels_of(node, kernel, 0)
+    if kernel_zero is not None and kernel_zero.rank == 1:
+        kernel_zero = kernel_zero.reshape([-1, *(1 for _ in kernel.sizes[1:])])
+    if x_zero is not None:
+        x_zero = x_zero.reshape((1,) * x.rank)
+    return filtered(node, "add_convolution_nd", whole(x, x_zero), whole(kernel, kernel_zero), None, by, maps)
+
+
+@importer("ConvInteger")
+def conv_integer(node: Node) -> Tensor:
+    """Exact sums of products."""
+    return convolved(node, node.input(0), node.optional(2), node.input(1), node.optional(3))
+
+
+@importer("QLinearConv")
+def qlinear_conv(node: Node) -> Tensor:
+    """Sums of products of codes, as codes."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (node.input(i) for i in range(8))
+    sums, bias = convolved(node, x, x_zero, w, w_zero), node.optional(8)
+    each = [-1, *(1 for _ in w.sizes[2:])]
+    if bias is not None:
+        sums = sums + bias.reshape(each)
+    worth = w_scale.reshape(each) * x_scale.reshape((1,)) / y_scale.reshape((1,))
+    return coded(node, sums.cast(FLOAT) * worth, y_zero.reshape((1,)))
