@@ -26,6 +26,7 @@ from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array
 
+BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
 DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
 
 
@@ -148,6 +149,8 @@ class Walk:
             bodies = {a.name: partial(self.body, a.g, scope) for a in proto.attribute if a.HasField("g")}
             version = self.opsets.get(name[0], 1)
             node = Node(self.network, proto, version, held, bodies, self._array, self.stack)
+            if node.version < BROADCASTS and node.has("axis") and node.attr("broadcast", 0):
+                node.given[1] = _placed(node.input(0), node.input(1), node.attr("axis", 0))
             made = importer(node)
             given: Sequence[Given] = [made] if isinstance(made, Tensor) else made
             outputs = [_plain(x) for x in given]
@@ -230,6 +233,12 @@ class Walk:
             yield
         finally:
             self.stack = self.stack[:-1]
+
+
+def _placed(a: Tensor, b: Tensor, axis: int) -> Tensor:
+    """`b` with axes of size 1 behind, so that it begins at this axis of `a`."""
+    behind = a.rank - axis % max(a.rank, 1) - b.rank
+    return b.unsqueeze(*range(b.rank, b.rank + behind)) if behind > 0 else b
 
 
 def _plain(given: Given) -> Held:

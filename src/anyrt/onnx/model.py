@@ -19,7 +19,7 @@ from anyrt.onnx.node import IMPORTERS
 from anyrt.onnx.weights import Reader, data_type
 from anyrt.onnx.wire import damaged, without_weights
 
-FIRST = 7  # the opset from which on operators broadcast as they do now
+FIRST = 1
 
 
 @dataclass(frozen=True, slots=True)
