@@ -1,13 +1,29 @@
-"""For all tests: one hypothesis profile, with fixed seeds, no deadline and nothing kept between runs; and no
-waiting for the disk."""
+"""For all tests: one hypothesis profile, with fixed seeds, no deadline and nothing kept between runs; no
+waiting for the disk; and less of what Python does beside the tests."""
 
+import gc
 import os
+import sys
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("fixed")
+
+# Tests start some hundred Pythons. Where the environment forbids to keep what was compiled, each compiles the
+# whole package again, which takes longer than what most of them are started for.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Graphs, kernels and texts are many and have few cycles: to look for these as often as Python does by itself
+# takes a fifteenth of the time.
+gc.set_threshold(50_000, 50, 100)
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests live until the end: nobody need look at them again."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -17,7 +17,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.package = folder / "src/anyrt"
-        unwanted = shutil.ignore_patterns("__pycache__")
+        unwanted = shutil.ignore_patterns("*.pyc.*")  # those being written
         for name in ("src", "tools"):
             shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
 
