@@ -8,6 +8,8 @@ import sys
 import pytest
 from hypothesis import settings
 
+from tests.sampling import everyday
+
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("fixed")
 
@@ -19,6 +21,17 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Graphs, kernels and texts are many and have few cycles: to look for these as often as Python does by itself
 # takes a fifteenth of the time.
 gc.set_threshold(50_000, 50, 100)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of sampled tests some cases; all of one that is asked for by name."""
+    if any("::" in argument for argument in config.args):
+        return
+    kept = list(everyday(items))
+    left_out = set(items).difference(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,6 @@
 ANYRT_FUZZ=2000 tries that many graphs, new ones each time, instead of the everyday few.
 """
 
-import os
 from dataclasses import dataclass
 
 from hypothesis import HealthCheck, assume, given, settings
@@ -20,8 +19,8 @@ from anyrt.core.enums import DataType
 from anyrt.passes import PASSES, with_tiles
 from anyrt.schedule.cost import Sizes
 from benchmarks.random_graphs import filtered_case, random_case
+from tests.sampling import FUZZ, tries
 
-FUZZ = int(os.environ.get("ANYRT_FUZZ", "0"))
 LEVELS = [None, *(level.value for level in (Level.AVX2, Level.SSE2))]
 NARROW = frozenset(t for t in DataType if is_float(t)) - {DataType.FLOAT}
 
@@ -76,7 +75,7 @@ def got(trial, buffers, name, value, sizes):
 
 
 LIMITS = settings(
-    max_examples=FUZZ or 32,
+    max_examples=tries(24),
     derandomize=not FUZZ,
     print_blob=bool(FUZZ),
     suppress_health_check=list(HealthCheck),
@@ -98,7 +97,7 @@ def filtered(draw):
     return filtered_case(Drawn(draw))
 
 
-@settings(LIMITS, max_examples=FUZZ or 4)
+@settings(LIMITS, max_examples=tries(3))
 @given(filtered(), st.sampled_from(LEVELS), st.sampled_from([2, 4]))
 def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, tile):
     assume(case.sizes)

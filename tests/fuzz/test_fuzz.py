@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import tries
+
 HERE = Path(__file__).parent
-COUNT = int(os.environ.get("ANYRT_FUZZ", "150"))
+COUNT = tries(100)
 BATCHES = 2
 
 

@@ -7,7 +7,6 @@ but where a step adds up in another order: then both lie as near the reference a
 ANYRT_FUZZ=2000 tries that many graphs of each kind, and all cases, instead of the everyday few.
 """
 
-import os
 import random
 import zlib
 from dataclasses import dataclass, replace
@@ -47,8 +46,8 @@ from anyrt.schedule.launch import Launch, Schedule
 from anyrt.schedule.strategies import reduction
 from anyrt.schedule.versions import serving
 from benchmarks.random_graphs import Case, Maker, Seeded, fits, random_case
+from tests.sampling import FUZZ, tries
 
-FUZZ = int(os.environ.get("ANYRT_FUZZ", "0"))
 BATCHES = 2
 PRODUCTS = 1 << 18
 SMALL = 4  # integers lie below: sums of thousands of their products are exact
@@ -285,13 +284,13 @@ def one(make, seed):
 @pytest.mark.parametrize("batch", range(BATCHES))
 @pytest.mark.parametrize("make", [random_case, typical_case])
 def test_each_step_leaves_what_a_kernel_computes(make, batch):
-    for seed in range(batch, FUZZ or 32, BATCHES):
+    for seed in range(batch, tries(20), BATCHES):
         one(make, seed)
 
 
 def test_sums_in_blocks_of_few_terms_leave_what_a_kernel_computes(monkeypatch):
     monkeypatch.setattr(reduction, "TERMS", 3)
-    for seed in range(FUZZ or 10):
+    for seed in range(tries(6)):
         one(typical_case, seed)
 
 
@@ -300,7 +299,7 @@ def test_each_step_leaves_what_an_operator_computes(batch):
     # These read positions that a kernel before them has made, which are no random numbers.
     found = {LayerType.NMS, LayerType.NON_ZERO}
     for number, (op, case) in enumerate(x for x in all_cases() if x[0].layer not in found):
-        if number % BATCHES == batch and (FUZZ or number % 23 == 0):
+        if number % BATCHES == batch and (FUZZ or number % 37 == 0):
             run_of = case_run(op, case, dynamic=number % 2 == 1)
             sizes = at_most(run_of.sizes, (s.sym for s in run_of.graph.symbols))
             check(run_of.graph, [sizes], (REFERENCE, TINY)[number // 2 % 2])

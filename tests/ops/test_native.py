@@ -5,7 +5,6 @@ that meet in any: types, ranks, empty operands, kinds of values of attributes. M
 them, and with ANYRT_FUZZ=1 all cases.
 """
 
-import os
 from enum import Enum
 from itertools import combinations
 
@@ -25,11 +24,11 @@ from anyrt.plan.plan import Binding, Range
 from anyrt.prims.const import Blob
 from anyrt.runtime.engine import load
 from anyrt.runtime.pool import shared_pool
+from tests.sampling import FUZZ, sample
 
 CHUNK = 12  # cases in one test, so that workers share them well
-EVERY = bool(int(os.environ.get("ANYRT_FUZZ", "0")))
-# Of the chosen cases every fifth one; static sizes run the same kernels with fewer variables.
-STRIDE = {True: 1 if EVERY else 5, False: 20}
+# One in so many of the chosen cases runs; static sizes run the same kernels with fewer variables.
+STRIDE = {True: 8, False: 40}
 STRIP = 256  # bytes around each tensor that must stay as they are
 # What widens and narrows one of them is the same for all functions.
 HALVES = {DataType.HALF: "half", DataType.BF16: "half"}
@@ -60,7 +59,7 @@ def traits(op, case):
 def telling(op):
     """The cases of an operator to run, in their order: a cover of all pairs of traits, found greedily."""
     cases = list(op.cases())
-    if EVERY:
+    if FUZZ:
         return cases
     pairs = [{case.dtypes, *combinations(traits(op, case), 2)} for case in cases]
     missing, chosen = set().union(*pairs), []
@@ -76,7 +75,7 @@ CASES = [
     pytest.param(op, dynamic, start, id=f"{op.layer.name}-{'dynamic' if dynamic else 'static'}-{start}")
     for op in ALL_OPS
     for dynamic in (True, False)
-    for start in range(0, len(TELLING[op.layer][:: STRIDE[dynamic]]), CHUNK)
+    for start in range(0, len(sample(TELLING[op.layer], STRIDE[dynamic])), CHUNK)
 ]
 
 
@@ -148,15 +147,16 @@ def run_natively(run, pool, checked=False):
 
 @pytest.mark.parametrize(("op", "dynamic", "start"), CASES)
 def test_native_code_agrees_with_reference(op, dynamic, start, pool):
-    cases = TELLING[op.layer][:: STRIDE[dynamic]][start : start + CHUNK]
+    cases = sample(TELLING[op.layer], STRIDE[dynamic])[start : start + CHUNK]
     runs = ((case, case_run(op, case, dynamic)) for case in cases)
     wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool))]
     assert not wrong
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", ALL_OPS, ids=lambda op: op.layer.name)
 def test_code_with_checks_agrees_with_reference(op, pool):
     cases = TELLING[op.layer]
-    runs = [(case, case_run(op, case, dynamic=True)) for case in (cases if EVERY else cases[-1:])]
+    runs = [(case, case_run(op, case, dynamic=True)) for case in (cases if FUZZ else cases[-1:])]
     wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool, True))]
     assert not wrong

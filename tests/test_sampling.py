@@ -1,0 +1,45 @@
+"""What of sampled tests runs every day."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests import sampling
+
+
+def cases(name, indices, stride=None):
+    """The cases of a test, by which of their values its parameters have."""
+    mark = None if stride is None else SimpleNamespace(args=(stride,))
+    return [
+        SimpleNamespace(
+            parent=None,
+            originalname=name,
+            callspec=SimpleNamespace(indices=values),
+            get_closest_marker=lambda _: mark,
+        )
+        for values in indices
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _every_day(monkeypatch):
+    monkeypatch.setattr(sampling, "FUZZ", 0)
+
+
+def test_every_third_case_of_a_sampled_test_runs_and_all_of_others():
+    whole, some = cases("a", [{"x": n} for n in range(4)]), cases("b", [{"x": n} for n in range(7)], 3)
+    assert list(sampling.everyday([*whole, *some])) == [*whole, some[0], some[3], some[6]]
+
+
+def test_a_value_that_several_cases_share_is_met_by_one():
+    found = cases("a", [{"x": x, "y": y} for y in range(2) for x in range(4)], 4)
+    met = [case.callspec.indices for case in sampling.everyday(found)]
+    assert met == [{"x": 0, "y": 0}, {"x": 1, "y": 0}, {"x": 2, "y": 0}, {"x": 3, "y": 0}, {"x": 0, "y": 1}]
+
+
+def test_a_long_run_leaves_nothing_out(monkeypatch):
+    assert (sampling.tries(5), sampling.sample(range(7), 3)) == (5, range(0, 7, 3))
+    monkeypatch.setattr(sampling, "FUZZ", 20)
+    found = cases("a", [{"x": n} for n in range(7)], 3)
+    assert list(sampling.everyday(found)) == found
+    assert (sampling.tries(5), sampling.tries(50), sampling.sample(range(7), 3)) == (20, 50, range(7))
