@@ -90,6 +90,7 @@ def numbers(shape, dtype):
     return np.arange(-50, np.prod(shape) - 50).reshape(shape).astype(np.int8).astype(numpy_dtype(dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=lambda x: getattr(x, "name", x))
 def test_inputs_and_outputs_lie_as_their_format_says(engine_of, name, dtype):
     shape, sizes, place = PLACES[name]

@@ -144,6 +144,7 @@ def test_reference_of_normalization_has_mean_of_bias(kind):
     assert np.square(y).mean(axes) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", SPELLED, ids=lambda c: c.name)
 def test_every_spelling_means_the_same(case):
     x = np.random.default_rng(1).random((2, 3, case.input.shape[-1])).astype(np.float32)

@@ -91,6 +91,7 @@ def test_a_few_channels_are_interleaved(dtype, channels):
     assert verify(lowered, host(), [{}]) == ()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.UINT8, DataType.INT64])
 @pytest.mark.parametrize("channels", [2, 3, 4])

@@ -26,6 +26,7 @@ def trial_of(graph: Graph, level: str | None, sizes: dict[str, int]) -> Trial:
     return Trial(load(native.lower(graph, constant_offsets(graph), Sizes(sizes)), choose(level)), sizes)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("wide", "narrow"), NARROWING, ids=lambda t: t.name)
 def test_one_narrow_element_behind_whole_vectors_is_stored_alone(wide, narrow, level):

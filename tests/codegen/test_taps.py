@@ -69,6 +69,7 @@ def test_a_kept_row_is_computed_of_tensors_whose_channels_lie_innermost():
     assert verify(lowered, host(), [{}]) == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value])
 @pytest.mark.parametrize(
     ("dtype", "channels", "rule"),  # every two of them meet
@@ -108,6 +109,7 @@ def natively(graph, feeds, sizes, level=None):
     return trial.read(buffers[y], y.dtype, tuple(evaluate(d, sizes) for d in y.shape))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("kind", range(3), ids=["linear", "cubic", "outside"])
 def test_an_element_that_weighs_nothing_is_not_read(kind, place):

@@ -36,6 +36,7 @@ def lowered(graph: Graph) -> native.Lowered:
     return native.lower(graph, constant_offsets(graph), Sizes({N.name: 11}))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.value)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16], ids=lambda t: t.name)
 def test_every_level_of_this_processor_agrees_with_the_interpreter(dtype, level):

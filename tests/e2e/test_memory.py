@@ -15,6 +15,7 @@ def placed(shape, dtype, offset):
     return block, block[start : start + block.size - 256].view(dtype).reshape(shape)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [trt.float32, trt.float16, trt.int8, trt.int64])
 @pytest.mark.parametrize("shape", [(3, 1031, 1700), (5, 64, 65), (1, 1, 5)])
 def test_any_element_aligned_address_will_do(dtype, shape, net, engine_of, random):

@@ -136,6 +136,7 @@ def test_names_of_fused_layers_pieces_and_copies(net):
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", ["avx2", "neon"])
 @pytest.mark.parametrize("name", ODD)
 def test_a_layer_of_an_odd_name_is_found_at_every_stage(net, name, level):

@@ -38,6 +38,7 @@ KINDS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_is_made_in_strips_and_agrees_with_the_interpreter(kind):
     given, heads, others = KINDS[kind]

@@ -3,7 +3,6 @@
 ANYRT_FUZZ=1 tries every pair of layers that can follow one another, instead of some for each layer.
 """
 
-import os
 from functools import reduce
 from itertools import islice, product
 from random import Random
@@ -24,12 +23,12 @@ from anyrt.passes import PASSES
 from anyrt.plan import abi
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import port_names
+from tests.sampling import FUZZ
 
 # Nothing but constants follows a constant, and no shape is empty.
 LAYERS = [op for op in OPS.values() if op.layer not in (LayerType.CONSTANT, LayerType.SHAPE)]
-EVERY = bool(int(os.environ.get("ANYRT_FUZZ", "0")))
 FOLLOWERS = {False: 1, True: 2}  # layers tried behind each one: of static sizes, and of open ones
-TRIES = 10_000 if EVERY else 100
+TRIES = 10_000 if FUZZ else 100
 SAMPLE = 5  # triples in each of the tests
 
 
@@ -64,16 +63,18 @@ def wrong(chains):
     return [(line, told[line.split(":")[0]]) for answer in answers for line in differences(run, answer)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("first", LAYERS, ids=lambda op: op.layer.name)
 def test_two_layers_around_nothing(first, dynamic):
     others = Random(LAYERS.index(first)).sample(LAYERS, len(LAYERS))
     found = filter(None, (chain((first, second), dynamic, TRIES) for second in others))
-    chains = list(islice(found, None if EVERY else FOLLOWERS[dynamic]))
+    chains = list(islice(found, None if FUZZ else FOLLOWERS[dynamic]))
     assert len(chains) >= FOLLOWERS[dynamic], "others can follow this one"
     assert wrong(chains) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("part", range(5))
 def test_three_layers_around_nothing(part, dynamic):

@@ -24,6 +24,7 @@ STEPS = list(
 )  # sizes, strides, dilations, paddings
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("mode", PaddingMode)

@@ -174,6 +174,7 @@ def test_an_engine_for_open_images_takes_fewer_products_where_the_usual_ones_do(
     assert read_plan(bytes(plan)).plan.graph_text.count("= Contract(") == 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("m", [2, 4])
 @pytest.mark.parametrize(("shape", "border"), SHAPES)
 @pytest.mark.parametrize("cpu", [None, "avx2"])

@@ -71,6 +71,7 @@ def test_other_loops_have_one_version(shape, axis, out):
     assert [k.name for k in found.module.tables] == ["table0"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [0, 1], ids=["host", "avx2"])
 @pytest.mark.parametrize("kind", range(3), ids=["float", "half", "uint8"])
 @pytest.mark.parametrize("size", range(7))

@@ -37,6 +37,7 @@ def lowered(form, dtype=DataType.FLOAT, level=None, size=(33, 48)):
     return native.lower(graph, constant_offsets(graph), Sizes({B.name: 5, M.name: 8}), machine=machine)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [None, "avx2", "sse2"])
 @pytest.mark.parametrize("form", FORMS)
 def test_chosen_matrices_agree_with_the_interpreter(form, level):

@@ -31,6 +31,7 @@ def symbols(x, at):
     return tuple(Symbol(s, n, shape.index(s.dim)) for s, n, shape in named if s.dim in shape)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [None, "avx2"])
 @pytest.mark.parametrize("fn", ["last", "sum", "prod", "max", "min"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -40,6 +41,7 @@ def test_scatters_agree_with_the_interpreter(axis, fn, level):
     assert verify(found, choose(level), points) == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", [DataType.INT32, DataType.INT64])
 @pytest.mark.parametrize(
     "dtype", [DataType.HALF, DataType.BF16, DataType.INT8, DataType.INT64, DataType.BOOL]

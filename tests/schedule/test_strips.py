@@ -78,6 +78,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_strips_agree_with_the_interpreter(name):
     arguments, sizes = CASES[name]
