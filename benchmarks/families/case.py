@@ -31,6 +31,9 @@ class Family(enum.Enum):
     FILL = "fills"
     CODE = "codes"
     CONTROL = "loops and branches"
+    FOUND = "elements that are not zero and boxes that are kept"
+    EXPERT = "mixtures of experts"
+    RESIZE = "antialiased resizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Case:
     torch(torch, *tensors): the result, compiled by torch.compile, too; eagerly: another way without it.
     onnx: the node, for the programs that read ONNX. wide: where integers are int64 there. read: bytes that
     must be read, those of the inputs unless it says so. noise: random numbers, judged by their moments.
+    counted: data decide how large results are. unordered: rows of results may stand in any order.
     """
 
     name: str
@@ -64,6 +68,8 @@ class Case:
     wide: bool = False
     read: int | None = None
     noise: bool = False
+    counted: bool = False
+    unordered: bool = False
 
 
 def inputs(case: Case) -> dict[str, Array]:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from benchmarks.families import codes, control, fills, gathers, ranks, samples, scatters, selects, sums
+from benchmarks.families import (
+    codes,
+    control,
+    experts,
+    fills,
+    found,
+    gathers,
+    ranks,
+    resizes,
+    samples,
+    scatters,
+    selects,
+    sums,
+)
 from benchmarks.families.case import Case
 
 ALL: tuple[Case, ...] = tuple(
     case
-    for family in (gathers, scatters, selects, ranks, sums, samples, fills, codes, control)
+    for family in (
+        *(gathers, scatters, selects, ranks, sums, samples, fills, codes, control, found, experts, resizes),
+    )
     for case in family.cases()
 )

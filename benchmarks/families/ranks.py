@@ -1,4 +1,4 @@
-"""Top k: of classes, of tokens, of boxes; orders that are hard."""
+"""Top k: of classes, of tokens, of boxes; orders that are hard; and all of a row, which is sorting."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ def cases() -> Iterator[Case]:
     yield _top((1024, 64), 4, axis=0)
     yield _top((1, 21, 512, 512), 1, axis=1)
     yield _top((32, 1000), 1)
+    yield _top((1024, 64), 64)
+    yield _top((64, 1000), 1000)
+    yield _top((1, 100000), 100000)
 
 
 def _numbers(shape: Shape, order: str) -> Make:
@@ -49,7 +52,8 @@ def _top(shape: Shape, k: int, order: str = "random", axis: int = -1) -> Case:
         return np.take_along_axis(x, at, axis), at.astype(np.int32)
 
     def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
-        return network.add_topk(x, trt.TopKOperation.MAX, k, 1 << (axis % len(shape)))
+        count = -1 if k == shape[axis] else k  # all are sorted, however many
+        return network.add_topk(x, trt.TopKOperation.MAX, count, 1 << (axis % len(shape)))
 
     suffix = ("" if order == "random" else f"_{order}") + ("" if axis == -1 else f"_axis{axis}")
     return Case(
@@ -60,6 +64,7 @@ def _top(shape: Shape, k: int, order: str = "random", axis: int = -1) -> Case:
         ours,
         Node("TopK", ("x", np.array([k], np.int64)), {"axis": axis}),
         lambda torch, x: tuple(torch.topk(x, k, axis)),
+        eagerly=(lambda torch, x: tuple(torch.sort(x, axis, descending=True))) if k == shape[axis] else None,
         wide=True,
     )
 

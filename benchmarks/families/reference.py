@@ -16,9 +16,14 @@ CODES = 0.13  # of the size of a code, or one code: quotients may lie between tw
 
 def distance(case: Case, wanted: tuple[Array, ...], got: tuple[Array, ...]) -> tuple[float, bool]:
     """(largest difference, whether all is right); integers may be of another width."""
-    pairs = list(zip(wanted, got, strict=True))
+    pairs = [(_sorted(a), _sorted(b)) if case.unordered else (a, b) for a, b in zip(wanted, got, strict=True)]
     found = [_moments(a, b) if case.noise else _one(case, a, b) for a, b in pairs]
     return max(error for error, _ in found), all(right for _, right in found)
+
+
+def _sorted(x: Array) -> Array:
+    """The rows in one order."""
+    return x[np.lexsort(x.T[::-1])]
 
 
 def _one(case: Case, wanted: Array, got: Array) -> tuple[float, bool]:

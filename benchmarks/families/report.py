@@ -13,7 +13,7 @@ from benchmarks.table import Table, digits, geometric_mean, markdown
 MOST = 1.3  # times the best program's time that no case may take
 WANTED = 0.9  # the part of the cases that are to be as fast as the best program
 NOISY = 0.15  # what ratios of minima and of medians may differ
-HEAD = """# Gathers, scatters, selections, sums, samples, fills, codes, loops
+HEAD = """# Gathers, scatters, selections, sums, samples, fills, codes, loops, detections, experts, resizes
 
 AnyRT beside other programs on layers whose places, order or numbers depend on data. Written by
 `python -m benchmarks families`; the folder `benchmarks/families/` says how. Times of one machine do not carry

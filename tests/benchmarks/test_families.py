@@ -16,6 +16,7 @@ CASES = {c.name: c for c in ALL}
 SMALL = (
     "embedding_1000x64_64", "gather_elements_64x30522_64x128_axis1", "scatter_nd_256x256_1024",
     "one_hot_64_100", "topk_1x1000_5", "cumsum_1x1000_axis1", "linspace_65536", "uniform_65536",
+    "nonzero_64x64_10%", "nms_300x1_above_0.3", "antialias_1x64x128x128_to_64x64_cubic", "topk_64x1000_1000",
 )  # fmt: skip
 
 
@@ -46,6 +47,13 @@ def test_another_result_is_wrong():
     values, places = wanted(case, inputs(case))
     assert reference.distance(case, (values, places), (values, places.astype(np.int64)))[1]
     assert not reference.distance(case, (values, places), (values, places + 1))[1]
+
+
+def test_boxes_may_be_found_in_any_order():
+    case = CASES["nms_300x1_above_0.3"]
+    (rows,) = wanted(case, inputs(case))
+    assert reference.distance(case, (rows,), (rows[::-1].astype(np.int64),))[1]
+    assert not reference.distance(case, (rows,), (rows[1:],))[1]
 
 
 def test_a_byte_holds_two_codes_of_four_bits():

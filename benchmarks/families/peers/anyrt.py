@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Any
+
+import numpy as np
 
 import anyrt as trt
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType
-from benchmarks.families.case import fetched, packed, room
+from benchmarks.families.case import fetched, memory, packed, room
 from benchmarks.families.peers import Peer, Results, Task, made
 from benchmarks.values import Array
 
@@ -22,12 +25,18 @@ def prepare(task: Task) -> tuple[Results, ...]:
     plan = builder.build_serialized_network(network, config)
     assert plan is not None, f"{task.case.name}: the network is refused"
     engine = trt.Runtime(LOGGER).deserialize_cuda_engine(plan)
-    context, outs = engine.create_execution_context(), tuple(map(room, task.results))
+    context, count = engine.create_execution_context(), len(task.results)
+    outs = (
+        tuple(_room(context, f"y{i}") for i in range(count))
+        if task.case.counted
+        else tuple(map(room, task.results))
+    )
     held = {name: packed(x) for name, x in task.given.items()}
     for name, array in (*held.items(), *((f"y{i}", out) for i, out in enumerate(outs))):
         assert context.set_tensor_address(name, array.ctypes.data), f"{task.case.name}: {name} is refused"
     run = partial(_run, context, tuple(held.values()))
-    return (made("", run, partial(fetched, outs, task.results)),)
+    fetch = partial(_found, context) if task.case.counted else fetched
+    return (made("", run, partial(fetch, outs, task.results)),)
 
 
 def described(task: Task) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBuilderConfig]:
@@ -46,6 +55,20 @@ def described(task: Task) -> tuple[trt.Builder, trt.INetworkDefinition, trt.IBui
 
 def _run(context: Any, held: tuple[Array, ...]) -> None:  # Any: a context
     context.execute_async_v3(0)
+
+
+def _room(context: Any, name: str) -> Array:  # Any: see above
+    """Memory for as much as an output may be."""
+    return memory(np.empty(context.get_max_output_size(name), np.uint8))
+
+
+def _found(context: Any, held: tuple[Array, ...], like: tuple[Array, ...]) -> tuple[Array, ...]:
+    """What the last run found, of sizes that it decided."""
+    shapes = [tuple(context.get_tensor_shape(f"y{i}")) for i in range(len(like))]
+    return tuple(
+        x[: prod(shape) * y.itemsize].view(y.dtype).reshape(shape)
+        for x, y, shape in zip(held, like, shapes, strict=True)
+    )
 
 
 PEER = Peer("AnyRT", trt.__anyrt_version__, prepare)

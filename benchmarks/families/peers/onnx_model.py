@@ -41,14 +41,20 @@ def model_of(task: Task) -> Model:
     outs = [f"y{i}" for i in range(len(results))]
     attributes = {name: x() if callable(x) else x for name, x in node.attributes.items()}
     made = helper.make_node(node.kind, names, outs, **attributes)
+    info = helper.make_tensor_value_info
     ends = [
-        [helper.make_tensor_value_info(name, dtype_of(x), x.shape) for name, x in pairs]
-        for pairs in (given.items(), zip(outs, results, strict=True))
+        [info(name, dtype_of(x), x.shape) for name, x in given.items()],
+        [info(name, dtype_of(y), shape_of(task, y)) for name, y in zip(outs, results, strict=True)],
     ]
     graph = helper.make_graph([made], task.case.name, *ends, constants)
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     return Model(model.SerializeToString(), given, results)
+
+
+def shape_of(task: Task, y: Array) -> tuple[int | None, ...]:
+    """An output's shape; open where data decide it."""
+    return (None,) * y.ndim if task.case.counted else y.shape
 
 
 def dtype_of(x: Array) -> int:

@@ -1,0 +1,96 @@
+"""Mixtures of experts: each token through the few that were selected for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import anyrt as trt
+from benchmarks.families.case import Case, Family, Make, Random, normal
+from benchmarks.families.networks import constant_of
+from benchmarks.values import Array
+
+
+def cases() -> Iterator[Case]:
+    """One token, a few, and many, of 8 experts and of 64."""
+    yield _experts(1, 8, 2, 512, 1024)
+    yield _experts(16, 8, 2, 512, 1024)
+    yield _experts(256, 8, 2, 512, 1024)
+    yield _experts(1, 64, 8, 512, 256)
+    yield _experts(128, 64, 8, 512, 256)
+
+
+def _selected(tokens: int, count: int, each: int) -> Make:
+    def make(random: Random) -> Array:
+        rows = [random.permutation(count)[:each] for _ in range(tokens)]
+        return np.stack(rows)[None].astype(np.int32)
+
+    return make
+
+
+def _scores(tokens: int, each: int) -> Make:
+    def make(random: Random) -> Array:
+        drawn = random.uniform(0.5, 1.5, (1, tokens, each))
+        return (drawn / drawn.sum(-1, keepdims=True)).astype(np.float32)
+
+    return make
+
+
+def _experts(tokens: int, count: int, each: int, hidden: int, inner: int) -> Case:
+    random = np.random.default_rng(1)
+    shapes = ((count, hidden, inner), (count, hidden, inner), (count, inner, hidden))
+    gate, up, down = (random.normal(0, s[1] ** -0.5, s).astype(np.float32) for s in shapes)
+
+    def exact(x: Array, selected: Array, scores: Array) -> Array:
+        out = np.zeros((tokens, hidden))
+        for t, (row, of, weights) in enumerate(
+            zip(x[0].astype(np.float64), selected[0], scores[0], strict=True)
+        ):
+            for e, w in zip(of, weights, strict=True):
+                g = row @ gate[e]
+                out[t] += w * ((g / (1 + np.exp(-g)) * (row @ up[e])) @ down[e])
+        return out[None].astype(np.float32)
+
+    def ours(network: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors and layers
+        layer = network.add_moe(x, selected, scores)
+        layer.set_gated_weights(*(constant_of(network, w) for w in (gate, up, down)), trt.MoEActType.SILU)
+        return layer
+
+    def one(module: Any, rows: Any, *weights: Any) -> Any:  # Any: tensors
+        g, u, d = weights
+        return (module.nn.functional.silu(rows @ g) * (rows @ u)) @ d
+
+    def torch(module: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors
+        """Expert by expert, those of its tokens, as libraries of transformers do."""
+        weights = [module.from_numpy(w) for w in (gate, up, down)]
+        rows, out = x[0], module.zeros_like(x[0])
+        for e in module.unique(selected).tolist():
+            token, slot = module.where(selected[0] == e)
+            answers = one(module, rows[token], *(w[e] for w in weights))
+            out.index_add_(0, token, answers * scores[0, token, slot, None])
+        return out[None]
+
+    def gathered(module: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors
+        """The weights of each pair of a token and an expert, copied."""
+        weights = [module.from_numpy(w)[selected[0]] for w in (gate, up, down)]
+        answers = one(module, x[0, :, None, None], *weights)
+        return (answers[:, :, 0] * scores[0, ..., None]).sum(1)[None]
+
+    used = min(count, tokens * each)
+    return Case(
+        f"moe_{tokens}_tokens_{each}_of_{count}_{hidden}x{inner}",
+        Family.EXPERT,
+        {
+            "x": normal(1, tokens, hidden),
+            "selected": _selected(tokens, count, each),
+            "scores": _scores(tokens, each),
+        },
+        exact,
+        ours,
+        None,
+        torch,
+        eagerly=gathered if tokens * each <= 32 else None,
+        read=4 * (tokens * hidden + used * 3 * hidden * inner),
+    )

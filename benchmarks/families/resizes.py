@@ -1,0 +1,71 @@
+"""Images that shrink, with kernels as much wider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import anyrt as trt
+from benchmarks.families.case import Case, Family, Node, Shape, normal, size
+from benchmarks.values import Array
+
+HALF = trt.ResizeCoordinateTransformation.HALF_PIXEL
+MODES = {"linear": trt.InterpolationMode.LINEAR, "cubic": trt.InterpolationMode.CUBIC}
+TORCH_MODES = {"linear": "bilinear", "cubic": "bicubic"}
+REACH = {"linear": 1, "cubic": 2}
+A = -0.5  # of the cubic kernel, as libraries of images have it
+
+
+def cases() -> Iterator[Case]:
+    """Photographs to the sizes of networks, feature maps to half, both kernels."""
+    yield _shrunk((1, 3, 1080, 1920), (640, 640), "linear")
+    yield _shrunk((1, 3, 1080, 1920), (224, 224), "linear")
+    yield _shrunk((1, 3, 1080, 1920), (224, 224), "cubic")
+    yield _shrunk((8, 3, 256, 256), (224, 224), "linear")
+    yield _shrunk((1, 64, 128, 128), (64, 64), "linear")
+    yield _shrunk((1, 64, 128, 128), (64, 64), "cubic")
+
+
+def _shrunk(shape: Shape, sizes: Shape, mode: str) -> Case:
+    after = (*shape[:2], *sizes)
+
+    def exact(x: Array) -> Array:
+        y = x.astype(np.float64)
+        for axis, n in zip((2, 3), sizes, strict=True):
+            y = np.moveaxis(np.tensordot(weights(shape[axis], n, mode), y, (1, axis)), 0, axis)
+        return y.astype(np.float32)
+
+    def ours(network: Any, x: Any) -> Any:  # Any: tensors and layers
+        layer = network.add_resize(x)
+        layer.shape, layer.resize_mode, layer.antialias = after, MODES[mode], True
+        layer.coordinate_transformation, layer.cubic_coeff, layer.exclude_outside = HALF, A, True
+        return layer
+
+    def torch(module: Any, x: Any) -> Any:  # Any: tensors
+        return module.nn.functional.interpolate(x, sizes, mode=TORCH_MODES[mode], antialias=True)
+
+    attributes = {"mode": mode, "antialias": 1, "cubic_coeff_a": A, "exclude_outside": 1}
+    return Case(
+        f"antialias_{size(shape)}_to_{size(sizes)}_{mode}",
+        Family.RESIZE,
+        {"x": normal(*shape)},
+        exact,
+        ours,
+        Node("Resize", ("x", "", "", np.array(after, np.int64)), attributes),
+        torch,
+    )
+
+
+def weights(before: int, after: int, mode: str) -> Array:
+    """A row for each position, which sums to 1."""
+    scale = before / after
+    at = (np.arange(after)[:, None] + 0.5) * scale - 0.5
+    d = np.abs(at - np.arange(before)) / max(scale, 1)
+    if mode == "linear":
+        found = np.clip(1 - d, 0, None)
+    else:
+        near, far = ((A + 2) * d - (A + 3)) * d * d + 1, ((A * d - 5 * A) * d + 8 * A) * d - 4 * A
+        found = np.where(d <= 1, near, np.where(d < REACH[mode], far, 0))
+    return np.asarray(found / found.sum(1, keepdims=True))
