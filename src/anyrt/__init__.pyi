@@ -637,8 +637,8 @@ class IFillLayer(ILayer):
     seeds of their own, made of their names, unless `seed` is set, which is an extension. Input 0
     gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their type.
     Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any
-    float, int32 or int64, which wraps, the others any float; bfloat16, and float16 of LINSPACE, are
-    extensions.
+    float, int32 or int64, which wraps, the others any float. bfloat16, float16 of LINSPACE, and its
+    float64, int16, uint16, uint32 and uint64 are extensions.
     """
     @property
     def shape(self) -> Dims:
@@ -2448,8 +2448,8 @@ class INetworkDefinition(_INetworkDefinition):
         seeds of their own, made of their names, unless `seed` is set, which is an extension. Input 0
         gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their type.
         Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any
-        float, int32 or int64, which wraps, the others any float; bfloat16, and float16 of LINSPACE, are
-        extensions.
+        float, int32 or int64, which wraps, the others any float. bfloat16, float16 of LINSPACE, and its
+        float64, int16, uint16, uint32 and uint64 are extensions.
 
         shape: the sizes of the output (assigning it disconnects input 0)
         op: what it is filled with

@@ -65,10 +65,13 @@ def filled(net, shape, alpha=0, beta=1, dtype=F):
     return layer.get_output(0)
 
 
-def arange(net, dtype=F):
+def arange(net, dtype=F, *given):
     """What ONNX calls a Range, of three inputs."""
-    start, limit, delta = (net.add_input(name, dtype, (1,)) for name in ("start", "limit", "delta"))
-    steps = element(net, E.DIV, element(net, E.SUB, limit, start), delta)
+    start, limit, delta = given or (net.add_input(name, dtype, (1,)) for name in ("start", "limit", "delta"))
+    way, by = element(net, E.SUB, limit, start), delta
+    if dtype is not F:
+        way, by = (net.add_cast(x, trt.float64).get_output(0) for x in (way, by))
+    steps = element(net, E.DIV, way, by)
     whole = net.add_cast(net.add_unary(steps, U.CEIL).get_output(0), I64).get_output(0)
     layer = net.add_fill((1,), trt.FillOperation.LINSPACE, dtype)
     layer.set_input(0, element(net, E.MAX, whole, constant(net, [0], np.int64)))
@@ -77,9 +80,8 @@ def arange(net, dtype=F):
     return layer.get_output(0)
 
 
-def ends(*numbers, dtype=np.float32):
-    names = ("start", "limit", "delta")
-    return {n: np.array([x], dtype) for n, x in zip(names, numbers, strict=True)}
+def ends(*numbers):
+    return {n: np.float32([x]) for n, x in zip(("start", "limit", "delta"), numbers, strict=True)}
 
 
 ENDS = ((1, 5, 2), (10, 4, -2), (5, 5, 1), (3, 0, 1), (0, 0.5, 1), (0, 1000, 1), (0, 2000, 1), (0, 1, 0.25))
@@ -123,6 +125,30 @@ def test_images_of_any_size_are_convolved(net):
         windows = np.lib.stride_tricks.sliding_window_view(large, (3, 3), (1, 2))
         wanted = np.einsum("chwij,ocij->ohw", windows, kernel)
         assert np.allclose(run(x=x, s=np.float32([s]))["y"][0], wanted, rtol=1e-4)
+
+
+TYPES = {
+    trt.float32: np.float32,
+    trt.float64: np.float64,
+    trt.int16: np.int16,
+    trt.int32: np.int32,
+    trt.int64: np.int64,
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.name)
+def test_a_range_is_of_any_type(net, dtype):
+    kind, far = TYPES[dtype], net.add_input("far", F, (3,))  # no integer is a shape tensor here
+    start, limit, delta = (
+        net.add_cast(net.add_slice(far, (k,), (1,), (1,)).get_output(0), dtype).get_output(0)
+        for k in range(3)
+    )
+    marked(net, y=arange(net, dtype, start, limit, delta))
+    run = engine(net).run
+    for numbers in ((3, 9, 2), (9, 3, -2), (0, 0, 1), (0, 700, 1), (0, 1400, 1), (5, 4, 1), (-7, 7, 5)):
+        y = run(far=np.float32(numbers))["y"]
+        assert y.dtype == kind
+        assert np.array_equal(y, np.arange(*numbers).astype(kind))
 
 
 @pytest.mark.parametrize("numbers", ENDS)

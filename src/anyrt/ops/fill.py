@@ -34,13 +34,14 @@ from anyrt.ops._record import (
     attr,
 )
 from anyrt.ops._told import told, vector
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS, PACKED
 from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, const, identity, iota, map_, reshape, scalar, slice_
 
 LINSPACE, UNIFORM, NORMAL = FillOperation
 SHAPE, ALPHA, BETA = range(3)
 F: Final = DataType.FLOAT
+COUNTED: Final = FLOATS | INTS | OWN_NUMBERS - PACKED
 WORD: Final = (1 << 64) - 1
 
 
@@ -96,7 +97,7 @@ def _dtype(layer: Layer[FillAttrs]) -> DataType:
         got = f"input {ALPHA if beta is None else BETA} without the other one"
         raise GraphError("AR406", layer.name, got, "alpha and beta, or neither", "connect inputs 1 and 2")
     dtype = layer.attrs.to_type if alpha is None else alpha.dtype
-    allowed = FLOATS | INTS if layer.attrs.operation is LINSPACE else FLOATS
+    allowed = COUNTED if layer.attrs.operation is LINSPACE else FLOATS
     if dtype not in allowed:
         names = ", ".join(short_name(t) for t in sorted(allowed, key=int))
         got, wanted = f"{short_name(dtype)} for {layer.attrs.operation.name}", f"one of {names}"
@@ -108,7 +109,7 @@ def _ends(layer: Layer[FillAttrs], dtype: DataType, count: int | None) -> tuple[
     """alpha, of rank 0, and beta: of rank 0 as well, or `count` numbers."""
     alpha, beta = layer.optional(ALPHA), layer.optional(BETA)
     if alpha is None or beta is None:
-        wide = F if is_float(dtype) else dtype
+        wide = _wide(dtype)
         a, b = (const(_number(layer, name, dtype), wide) for name in ("alpha", "beta"))
         return a, b
     return _shaped(layer, alpha, "alpha", ()), _shaped(layer, beta, "beta", () if count is None else (count,))
@@ -137,8 +138,8 @@ def _number(layer: Layer[FillAttrs], name: str, dtype: DataType) -> float:
 
 
 def _linspace(layer: Layer[FillAttrs], shape: tuple[Dim, ...], dtype: DataType) -> Value:
-    """Float types count and add in float32."""
-    rank, wide = len(shape), F if is_float(dtype) else dtype
+    """Positions times steps, added up, along each axis."""
+    rank, wide = len(shape), _wide(dtype)
     connected = layer.optional(BETA) is not None
     if rank > 1 and not connected:
         got, do = f"one step for the {rank} axes of {show(shape)}", "connect input 2 (beta)"
@@ -151,6 +152,11 @@ def _linspace(layer: Layer[FillAttrs], shape: tuple[Dim, ...], dtype: DataType) 
         at = cast(iota(shape, axis, dtype if wide is dtype else DataType.INT32), wide)
         total = map_("add", map_("mul", at, step), total)
     return identity(total) if total == alpha else cast(total, dtype)
+
+
+def _wide(dtype: DataType) -> DataType:
+    """What is counted and added in: float32 for floats, but for float64."""
+    return F if is_float(dtype) and dtype is not DataType.DOUBLE else dtype
 
 
 # ---- random numbers -----------------------------------------------------------------------------
@@ -235,7 +241,7 @@ def ref(attrs: FillAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     if attrs.operation is LINSPACE:
         y = a + np.tensordot(np.broadcast_to(b, len(sizes)), np.indices(sizes), 1)
         dtype = numpy_dtype(attrs.to_type) if alpha is ABSENT else alpha.dtype
-        return (y.astype(dtype) if dtype.kind == "i" else y,)
+        return (y.astype(dtype) if dtype.kind in "iu" else y,)
     words = [_word(i, key_of(attrs.seed or 0)) for i in range(math.prod(sizes))]
     one = np.array([w >> 40 for w in words], np.float64) / 2**24
     if attrs.operation is UNIFORM:
@@ -266,7 +272,9 @@ def cases() -> tuple[Case[FillAttrs], ...]:
     linspace = tuple(
         Case(a((7,), LINSPACE, alpha, beta, t), ())
         for t, alpha, beta in (
-            (F, 0.5, -0.25), (DataType.HALF, -1.0, 0.5), (DataType.BF16, 2, 2), (i32, -3.0, 2.0), (i64, 5, -7)
+            (F, 0.5, -0.25), (DataType.HALF, -1.0, 0.5), (DataType.BF16, 2, 2), (i32, -3.0, 2.0),
+            (i64, 5, -7), (DataType.DOUBLE, 0.5, 2.0**-30), (DataType.INT16, 32000, -9000),
+            (DataType.UINT16, 3, 8000), (DataType.UINT32, 2**31, 7), (DataType.UINT64, 2**40, 2**33)
         )
     )  # fmt: skip
     random = tuple(
@@ -281,6 +289,8 @@ def cases() -> tuple[Case[FillAttrs], ...]:
     return (
         *linspace,
         Case(a((), LINSPACE, 3.0), ()),
+        Case(a((9,), LINSPACE), (None, (), (1,)), (DataType.DOUBLE,), rtol=0.0, atol=0.0),
+        Case(a((9,), LINSPACE), (None, (), (1,)), (DataType.INT16,), (None, np.array(-7), np.array([11]))),
         Case(a((0,), LINSPACE), ()),
         Case(a((2, 3), LINSPACE), (None, (), (2,)), (F,)),
         Case(a((2, 3, 2, 2), LINSPACE), (None, (), (4,)), (i32,), (None, at, np.array([8, 5, 2, 1]))),
@@ -333,8 +343,8 @@ OPS = (
         ),
         inputs=(
             Input("shape", INTS, required=False, shape_values=True),
-            Input("alpha", FLOATS | INTS, required=False),
-            Input("beta", FLOATS | INTS, required=False, same_as=ALPHA),
+            Input("alpha", COUNTED, required=False),
+            Input("beta", COUNTED, required=False, same_as=ALPHA),
         ),
         attrs=FillAttrs,
         expand=expand,
@@ -347,8 +357,8 @@ OPS = (
         "Layers have seeds of their own, made of their names, unless `seed` is set, which is an extension. "
         "Input 0 gives the sizes, inputs 1 and 2, both or neither, alpha and beta; the output then has their "
         "type. Without input 2 there is one step, so that LINSPACE has at most one axis. LINSPACE makes any "
-        "float, int32 or int64, which wraps, the others any float; bfloat16, and float16 of LINSPACE, are "
-        "extensions.",
+        "float, int32 or int64, which wraps, the others any float. bfloat16, float16 of LINSPACE, and its "
+        "float64, int16, uint16, uint32 and uint64 are extensions.",
         cases=cases,
         mistakes=mistakes,
         queries=(
