@@ -1,5 +1,7 @@
 """Sizes without an upper bound that data decide: scales, counts and windows that are inputs of any type."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -382,3 +384,57 @@ def test_one_hot_has_as_many_classes_as_any_data_say(net):
     for n in (3, 40, 1):
         y = run(at=np.int32([0, 2, -1]), n=np.float32(n))["y"]
         assert np.array_equal(y, [np.arange(n) == k for k in (0, 2, n - 1)])
+
+
+def test_both_branches_of_a_condition_may_have_sizes_of_their_own(net):
+    flag, n = net.add_input("flag", trt.bool, ()), size(net)
+    conditional = net.add_if_conditional()
+    conditional.set_condition(flag)
+    layer = conditional.add_output(filled(net, n), filled(net, element(net, E.SUM, n, n), 7.0))
+    marked(net, y=layer.get_output(0))
+    run = engine(net).run
+    for n in (0, 3, 100, 1):
+        assert run(flag=np.array(True), n=np.float32([n]))["y"].tolist() == list(range(n))
+        assert run(flag=np.array(False), n=np.float32([n]))["y"].tolist() == list(range(7, 7 + 2 * n))
+
+
+def test_what_is_not_zero_is_found_among_as_many_as_any_data_say(net):
+    x = filled(net, size(net), -5.0)
+    found = net.add_non_zero(net.add_activation(x, trt.ActivationType.RELU).get_output(0)).get_output(0)
+    marked(net, y=element(net, E.SUM, found, found))
+    run = engine(net).run
+    for n in (8, 0, 6, 3000, 1, 9000):
+        assert run(n=np.float32([n]))["y"].tolist() == [list(range(12, 2 * n, 2))]
+
+
+def test_kernels_that_check_accesses_find_none_outside(net):
+    x, s = net.add_input("x", F, (2, 5)), net.add_input("s", F, (2,))
+    y = resized(net, x, s, trt.InterpolationMode.LINEAR)
+    marked(net, y=net.add_reduce(y, trt.ReduceOperation.SUM, 2, False).get_output(0))
+    config = net.builder.create_builder_config()
+    config.checked = True
+    run = net.builder.build_engine_with_config(net, config).run
+    for h, w in ((1, 1), (3, 2), (0.5, 7), (20, 0)):
+        y = run(x=np.ones((2, 5), np.float32), s=np.float32([h, w]))["y"]
+        assert np.allclose(y, np.full(int(2 * h), int(5 * w)))
+
+
+def test_debug_tensors_may_have_sizes_that_are_found(net):
+    class Listener(trt.IDebugListener):
+        def process_debug_tensor(self, addr, location, type, shape, name, stream):
+            count = int(np.prod(shape))
+            seen.append(np.ctypeslib.as_array((ctypes.c_float * count).from_address(addr)).tolist())
+            return True
+
+    seen, n = [], np.float32([3])
+    hidden = filled(net, size(net))
+    net.mark_debug(hidden)
+    marked(net, y=net.add_reduce(hidden, trt.ReduceOperation.SUM, 1, True).get_output(0))
+    context, y = engine(net).create_execution_context(), np.zeros(1, np.float32)
+    context.set_debug_listener(Listener())
+    context.set_all_tensors_debug_state(True)
+    context.set_tensor_address("n", n)
+    context.set_tensor_address("y", y)
+    for n[0] in (3, 5):
+        assert context.execute_async_v3(0)
+    assert seen == [[0, 1, 2], [0, 1, 2, 3, 4]]

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from anyrt.core.counts import counts, is_open
+from anyrt.core.counts import is_open, named
 from anyrt.plan import abi
 from anyrt.plan.plan import Binding, Plan
 
@@ -29,8 +29,8 @@ def late_outputs(plan: Plan) -> tuple[int, ...]:
 
 
 def names(binding: Binding) -> frozenset[str]:
-    """The open sizes in the shape of a tensor."""
-    return frozenset(s.name for d in binding.shape for s in counts(d) if is_open(s))
+    """The open sizes that the shape of a tensor, or what it is at most, follows from."""
+    return frozenset(s.name for d in binding.shape for s in named(d) if is_open(s))
 
 
 def forget(words: array[int], outputs: Iterable[int]) -> None:

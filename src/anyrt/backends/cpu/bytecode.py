@@ -40,7 +40,7 @@ from itertools import chain
 from typing import Final
 
 from anyrt.codegen.emit import Frame
-from anyrt.core.counts import counts, highest, is_open
+from anyrt.core.counts import counts, highest, is_open, named
 from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer
@@ -229,13 +229,14 @@ class _Encoder:
             self.places[number] = (begin, len(self.run), version)
 
     def _needs(self, step: Step) -> frozenset[Sym]:
-        """The sizes that data decide in what a step, or one inside it, does and where it does that."""
+        """The sizes that data decide in what a step, or one inside it, does and where it does that, and those
+        that bound them."""
         found = set[Sym]()
         for call in (x for x in every([step]) if isinstance(x, Call)):
             kernel = call.kernel
             sizes = [kernel.var.extent or 0, kernel.work, *call.first.values(), *self.frames(kernel).slots]
             sizes += [d for b in call.buffers for d in (b.entries, self.module.places.get(b, (0, 0))[1])]
-            found.update(*map(counts, sizes))
+            found.update(*map(named, sizes))
         return frozenset(found)
 
     def _jump(self, code: Code, *operands: int) -> int:
