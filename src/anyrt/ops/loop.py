@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from anyrt.core.counts import count
+from anyrt.core.counts import open_count
 from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import GraphError, ShapeError
@@ -119,14 +119,11 @@ class Loop:
     def _measured(self, names: Names) -> Loop:
         """The loop for as many turns as it has, which then are a size. A condition says how many only turn by
         turn: a first loop without these outputs counts them."""
-        trips, most = self._turns(names), self.max_trips
-        wrong = map_("lt", scalar(most, trips), trips)
-        do = "raise the loop's max_trips, or give its outputs a length"
-        rule = Assertion("AR412", self.where, "{} turns", f"at most {most}", do)
-        judged = apply(Asserted(rule), trips, map_("select", wrong, trips, scalar(FINE, trips)))
-        size = count(f"{self.name or self.where}: turns", most)
-        told = apply(Count(size), map_("min", judged, scalar(most, judged)))
-        outputs = [replace(x, length=size.dim) if x.length is None else x for x in self.outputs]
+        size = open_count(f"{self.name or self.where}: turns")
+        told = apply(Count(size), self._turns(names))
+        outputs = [
+            replace(x, length=size.dim, tells=(told,)) if x.length is None else x for x in self.outputs
+        ]
         return replace(self, count=told, condition=None, outputs=outputs)
 
     def _turns(self, names: Names) -> Value:
@@ -138,10 +135,7 @@ class Loop:
         turn = param("\0turns", (), COUNTER)
         more = Recurrence(self.where, turn, scalar(0, turn), map_("add", turn, scalar(1, turn)))
         found = Output(self.where, turn, LoopOutput.LAST_VALUE, 0, 0)
-        limit = self.count
-        if limit is not None:  # one turn more than there may be is enough to know it
-            limit = map_("min", cast(limit, COUNTER), scalar(self.max_trips + 1, turn))
-        loop = replace(self, count=limit, recurrences=[*self.recurrences, more], outputs=[found])
+        loop = replace(self, recurrences=[*self.recurrences, more], outputs=[found])
         return loop.values(names)[0]
 
     def _conditions(self) -> list[Value]:
@@ -365,9 +359,8 @@ OPS = (
         LoopOutputAttrs,
         (Input("tensor", EVERY), Input("length", INTS, required=False, shape_values=True)),
         "The only way out of a loop: the last value, or those of all turns along a new axis, whose size is "
-        "the second input, `set_input(1, ...)`. An extension: without it as many as there were turns, which "
-        "must not be more than the loop's `max_trips`. Places of turns that there were not are 0. The last "
-        "value of a recurrence is what the next turn would get, in particular its initial value where there "
-        "was no turn; that of anything else is 0 then.",
+        "the second input, `set_input(1, ...)`. An extension: without it as many as there were turns. Places "
+        "of turns that there were not are 0. The last value of a recurrence is what the next turn would get, "
+        "in particular its initial value where there was no turn; that of anything else is 0 then.",
     ),
 )
