@@ -191,7 +191,9 @@ class Walk:
                 self.nodes([bound(n, proto, function) for n in function.node], inner)
             finally:
                 self.opsets = opsets
-        return self._results(function.output, inner)
+        asked = [made for made, name in zip(function.output, proto.output, strict=False) if name]
+        given = dict(zip(asked, self._results(asked, inner), strict=True))
+        return [given.get(made) for made in function.output]
 
     def body(
         self,
