@@ -29,13 +29,18 @@ class BuilderFlag(TrtEnum):
     MONITOR_MEMORY, FP4, EDITABLE_TIMING_CACHE, DISTRIBUTIVE_INDEPENDENCE = range(25, 29)
 
 
+EXTENSIONS = 128  # the first number of a member that TensorRT has not
+
+
 class CumulativeOperation(TrtEnum):
-    """The operation of a cumulative layer."""
+    """The operation of a cumulative layer; PROD is AnyRT's own."""
 
-    SUM = 0
+    SUM, PROD = 0, EXTENSIONS
 
-
-EXTENSIONS = 128  # the first number of an element type that TensorRT has not
+    @property
+    def is_extension(self) -> bool:
+        """Whether TensorRT has no such operation, only AnyRT."""
+        return self._value_ >= EXTENSIONS
 
 
 class DataType(TrtEnum):
@@ -65,9 +70,15 @@ class DeviceType(TrtEnum):
 
 
 class ElementWiseOperation(TrtEnum):
-    """The function of an element-wise layer."""
+    """The function of an element-wise layer; those from 128 on are AnyRT's own."""
 
     SUM, PROD, MAX, MIN, SUB, DIV, POW, FLOOR_DIV, AND, OR, XOR, EQUAL, GREATER, LESS = range(14)
+    BIT_AND, BIT_OR, BIT_XOR, SHIFT_LEFT, SHIFT_RIGHT, MOD, REMAINDER = range(128, 135)
+
+    @property
+    def is_extension(self) -> bool:
+        """Whether TensorRT has no such operation, only AnyRT."""
+        return self._value_ >= EXTENSIONS
 
 
 class EngineCapability(TrtEnum):

@@ -17,6 +17,7 @@ from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import (
+    ActivationType,
     DataType,
     ElementWiseOperation,
     FillOperation,
@@ -30,8 +31,13 @@ from anyrt.ir.prim import Symbolic
 from anyrt.ir.symbolic import known
 from anyrt.onnx.tensor import Tensor
 from anyrt.prims.const import Const
+from anyrt.ops.unary import types_of
 
 INT64 = DataType.INT64
+# What integers are computed in that elementwise layers do not take, or take for real numbers.
+_BYTES = {DataType.INT8: DataType.INT32, DataType.UINT8: DataType.INT32}
+# The same for extremes, so that those of nothing are the lowest or highest number, too.
+_EXTREMES = {DataType.UINT8: DataType.UINT16, DataType.BOOL: DataType.UINT16}
 
 
 class Layers:
@@ -116,11 +122,26 @@ class Layers:
         return [self.unsqueeze(x, range(rank - x.rank)) for x in tensors]
 
     def unary(self, op: UnaryOperation, x: Tensor) -> Tensor:
-        """A function of each element."""
-        return self.layer("add_unary", x, op)
+        """A function of each element; int8 is an integer, float64 rounded where there is no float64."""
+        if x.dtype in types_of(op):
+            return self.layer("add_unary", x, op)
+        wide = DataType.FLOAT if x.is_float else DataType.INT32
+        y = self.layer("add_unary", x.cast(wide), op)
+        return y if y.dtype is DataType.BOOL else y.cast(x.dtype)
+
+    def activation(self, op: ActivationType, x: Tensor, **parameters: float) -> Tensor:
+        """An activation with its alpha and beta."""
+        wide = DataType.FLOAT if x.dtype is DataType.DOUBLE else x.dtype
+        return self.layer("add_activation", x.cast(wide), op, **parameters).cast(x.dtype)
 
     def binary(self, op: ElementWiseOperation, a: Tensor, b: Tensor) -> Tensor:
-        """A function of each two elements, with axes aligned as in NumPy."""
+        """A function of each two elements, with axes aligned as in NumPy; int8 is an integer."""
+        if op is ElementWiseOperation.EQUAL and a.dtype is DataType.BOOL:
+            return ~self.binary(ElementWiseOperation.XOR, a, b)
+        wide = _BYTES.get(a.dtype, a.dtype)
+        if wide is not a.dtype and b.dtype is a.dtype:
+            y = self.layer("add_elementwise", *self.aligned(a.cast(wide), b.cast(wide)), op)
+            return y if y.dtype is DataType.BOOL else y.cast(a.dtype)
         return self.layer("add_elementwise", *self.aligned(a, b), op)
 
     def where_(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -223,9 +244,13 @@ class Layers:
         return self.expand(value.reshape(()), sizes)
 
     def reduce(self, op: ReduceOperation, x: Tensor, axes: Sequence[int], keep: bool = True) -> Tensor:
-        """A fold over axes; `x` itself over none."""
-        mask = sum(1 << a % x.rank for a in set(axes))
-        return self.layer("add_reduce", x, op, mask, keep) if mask else x
+        """A fold over axes; `x` itself over none. int8 is an integer."""
+        mask = sum(1 << a for a in {a % x.rank for a in axes})
+        if not mask:
+            return x
+        extreme = op in (ReduceOperation.MAX, ReduceOperation.MIN)
+        wide = (_EXTREMES if extreme else _BYTES).get(x.dtype, x.dtype)
+        return self.layer("add_reduce", x.cast(wide), op, mask, keep).cast(x.dtype)
 
     def matmul(self, a: Tensor, b: Tensor, turn_a: bool = False, turn_b: bool = False) -> Tensor:
         """Products of matrices, with batches in front; a tensor of one axis is a vector."""

@@ -1,4 +1,4 @@
-"""Cumulative: along an axis the sum of all elements up to each one.
+"""Cumulative: along an axis the sum, or product, of all elements up to each one.
 
 axis = network.add_constant((), np.array(1, np.int32)).get_output(0)
 add_cumulative(x, axis, CumulativeOperation.SUM, exclusive=False, reverse=False)
@@ -15,9 +15,13 @@ from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import constants, normalized_axes
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS, PACKED
 from anyrt.prims.build import reshape
 from anyrt.prims.scan import Scan
+
+C = CumulativeOperation
+TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED)
+FOLDS = {C.SUM: "sum", C.PROD: "prod"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,13 @@ def expand(layer: Layer[CumulativeAttrs]) -> tuple[Value, ...]:
         raise ShapeError("AR123", layer.name, got, "one number", do)
     given = constants(layer.name, reshape(layer.input(1), (1,)), "axis")
     (axis,) = normalized_axes(layer.name, given, x.type.rank)
-    return (apply(Scan("sum", axis, attrs.reverse, attrs.exclusive), x),)
+    return (apply(Scan(FOLDS[attrs.op], axis, attrs.reverse, attrs.exclusive), x),)
 
 
 def ref(attrs: CumulativeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """np.cumsum, of which an exclusive one has the element taken away again."""
+    """Folds of ever more elements."""
     x, axis = arrays[0], int(arrays[1])
+    fold = x.__class__.sum if attrs.op is C.SUM else x.__class__.prod
     wide = np.zeros_like(x)
     for k in range(x.shape[axis]):
         chosen: list[slice | int] = [slice(None)] * x.ndim
@@ -55,15 +60,15 @@ def ref(attrs: CumulativeAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
             rest[axis] = slice(0, k + 1 - attrs.exclusive)
         chosen[axis] = k
         with np.errstate(all="ignore"):
-            wide[tuple(chosen)] = x[tuple(rest)].sum(axis=axis, dtype=x.dtype)
+            wide[tuple(chosen)] = fold(x[tuple(rest)], axis=axis, dtype=x.dtype)
     return (wide,)
 
 
 def _case(
     shape: tuple[int, ...], axis: int, exclusive: bool, reverse: bool, dtype: DataType = DataType.FLOAT,
-    index: DataType = DataType.INT32,
+    index: DataType = DataType.INT32, op: CumulativeOperation = C.SUM,
 ) -> Case[CumulativeAttrs]:  # fmt: skip
-    a = CumulativeAttrs(CumulativeOperation.SUM, exclusive, reverse)
+    a = CumulativeAttrs(op, exclusive, reverse)
     return Case(a, (shape, ()), (dtype, index), (None, np.array(axis)))
 
 
@@ -74,7 +79,9 @@ def cases() -> tuple[Case[CumulativeAttrs], ...]:
     wrap = CumulativeAttrs(CumulativeOperation.SUM, False, False)
     special = np.array([[1.0, np.inf, -np.inf, 2.0], [np.nan, 1.0, -0.0, 0.0]])
     return (
-        *(_case((3, 17), 1, e, r, t) for e, r in flags for t in sorted(FLOATS | INTS, key=int)),
+        *(_case((3, 17), 1, e, r, t) for e, r in flags for t in sorted(TYPES, key=int)),
+        *(_case((2, 5, 33), axis, e, r, op=C.PROD) for e, r in flags for axis in (0, 1, -1)),
+        *(_case((3, 7), 1, False, True, t, op=C.PROD) for t in sorted(TYPES, key=int)),
         *(_case((2, 5, 33), axis, e, r) for e, r in flags for axis in (0, 1, -1)),
         _case((31,), 0, False, False, index=DataType.INT64),
         _case((3, 0), 1, True, False),
@@ -111,17 +118,17 @@ OPS = (
                 "layer = network.add_cumulative(x, axis, trt.CumulativeOperation.SUM, False, False)",
             ),
         ),
-        inputs=(Input("input", FLOATS | INTS), Input("axis", INTS, shape_values=True, build_time=True)),
+        inputs=(Input("input", TYPES), Input("axis", INTS, shape_values=True, build_time=True)),
         attrs=CumulativeAttrs,
         expand=expand,
         ref=ref,
         doc="Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it, "
         "`reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end. "
-        "Floats add up in float32, one after the other, and are rounded where they are stored; int32 and "
-        "int64 wrap.",
+        "Floats add up in float32, one after the other, and are rounded where they are stored; integers "
+        "wrap. PROD, which multiplies, and float64 and integers other than int32 and int64 are an extension.",
         cases=cases,
         mistakes=mistakes,
-        onnx=("CumSum",),
+        onnx=("CumSum", "CumProd"),
         source="operator page Cumulative; from 10.8",
     ),
 )

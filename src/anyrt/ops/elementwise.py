@@ -1,4 +1,4 @@
-"""ElementWise: fourteen functions of two elements, with broadcasting.
+"""ElementWise: functions of two elements, fourteen of TensorRT's and seven more, with broadcasting.
 
 add_elementwise(a, b, ElementWiseOperation.SUM)      # a: (4, 1, 3), b: (1, 5, 3) → (4, 5, 3)
 """
@@ -8,16 +8,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from anyrt.core.dtype import bits, is_float, is_signed
 from anyrt.core.enums import DataType, ElementWiseOperation, LayerType
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype, check_same_rank, is_constant
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS, OWN_INTS, OWN_NUMBERS
+from anyrt.ops._types import FLOATS, INTS, OWN_INTS, OWN_NUMBERS, PACKED
 from anyrt.prims._convert import limits
-from anyrt.prims.build import map_
+from anyrt.prims.build import map_, scalar
 
 E = ElementWiseOperation
 NUMBERS = FLOATS | INTS | OWN_NUMBERS
@@ -48,17 +50,58 @@ TABLE: dict[ElementWiseOperation, tuple[str, frozenset[DataType]]] = {
     E.EQUAL: ("eq", NUMBERS),
     E.GREATER: ("gt", NUMBERS),
     E.LESS: ("lt", NUMBERS),
+    E.BIT_AND: ("bit_and", WHOLE - PACKED),
+    E.BIT_OR: ("bit_or", WHOLE - PACKED),
+    E.BIT_XOR: ("bit_xor", WHOLE - PACKED),
+    E.SHIFT_LEFT: ("shift_left", WHOLE - PACKED),
+    E.SHIFT_RIGHT: ("shift_signed", WHOLE - PACKED),
+    E.MOD: ("mod", NUMBERS),
+    E.REMAINDER: ("mod", NUMBERS),
 }
 COMPARISONS = frozenset({E.EQUAL, E.GREATER, E.LESS})
 
 
 def expand(layer: Layer[ElementWiseAttrs]) -> tuple[Value, ...]:
-    """One `Map`."""
+    """One `Map`, but for shifts and remainders."""
     a, b = layer.input(0), layer.input(1)
     fn, allowed = TABLE[layer.attrs.op]
     check_dtype(layer.name, a.dtype, allowed, f"operation {layer.attrs.op.name}")
     check_same_rank(layer.name, (a, b))
-    return (map_(fn, a, b),)
+    return (COMPOSED[layer.attrs.op](a, b) if layer.attrs.op in COMPOSED else map_(fn, a, b),)
+
+
+def _shifted_left(x: Value, n: Value) -> Value:
+    return map_("select", _within(n), map_("shift_left", x, n), scalar(0, x))
+
+
+def _shifted_right(x: Value, n: Value) -> Value:
+    last = map_("select", _within(n), n, scalar(bits(n.dtype) - 1, n))
+    y = map_("shift_signed", x, last)
+    return y if is_signed(x.dtype) else map_("select", _within(n), y, scalar(0, x))
+
+
+def _within(n: Value) -> Value:
+    """Whether that many bits are fewer than there are; those of the function count modulo the width."""
+    below = map_("lt", n, scalar(bits(n.dtype), n))
+    return map_("and", below, map_("ge", n, scalar(0, n))) if is_signed(n.dtype) else below
+
+
+def _remainder(a: Value, b: Value) -> Value:
+    """With the sign of the dividend: that of the divisor taken back, or, for floats, of what has none."""
+    zero = scalar(0, a)
+    if is_float(a.dtype):
+        rest = map_("mod", map_("abs", a), map_("abs", b))
+        return map_("select", map_("lt", a, scalar(0.0, a)), map_("neg", rest), rest)
+    rest = map_("mod", a, b)
+    apart = map_("xor", map_("lt", a, zero), map_("lt", b, zero))
+    return map_("select", map_("and", apart, map_("ne", rest, zero)), map_("sub", rest, b), rest)
+
+
+COMPOSED: dict[ElementWiseOperation, Callable[[Value, Value], Value]] = {
+    E.SHIFT_LEFT: _shifted_left,
+    E.SHIFT_RIGHT: _shifted_right,
+    E.REMAINDER: _remainder,
+}
 
 
 def ref(attrs: ElementWiseAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -66,7 +109,8 @@ def ref(attrs: ElementWiseAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]
     a, b = np.broadcast_arrays(*arrays)
     with np.errstate(all="ignore"):
         if a.dtype.kind in "iu":
-            exact = np.frompyfunc(INTEGERS[attrs.op], 2, 1)(a.astype(object), b.astype(object))
+            function = INTEGERS.get(attrs.op) or partial(SHIFTS[attrs.op], 8 * a.dtype.itemsize)
+            exact = np.frompyfunc(function, 2, 1)(a.astype(object), b.astype(object))
             return (_wrapped(np.asarray(exact), np.dtype(bool) if attrs.op in COMPARISONS else a.dtype),)
         return (np.asarray(REALS[attrs.op](a, b)),)
 
@@ -94,6 +138,15 @@ INTEGERS: dict[ElementWiseOperation, Callable[[int, int], int]] = {
     E.EQUAL: operator.eq,
     E.GREATER: operator.gt,
     E.LESS: operator.lt,
+    E.BIT_AND: operator.and_,
+    E.BIT_OR: operator.or_,
+    E.BIT_XOR: operator.xor,
+    E.MOD: lambda a, b: a % b if b else 0,
+    E.REMAINDER: lambda a, b: a - b * _truncated(a, b) if b else 0,
+}
+SHIFTS: dict[ElementWiseOperation, Callable[[int, int, int], int]] = {
+    E.SHIFT_LEFT: lambda width, a, b: a << b if 0 <= b < width else 0,
+    E.SHIFT_RIGHT: lambda width, a, b: a >> (b if 0 <= b < width else width),
 }
 REALS: dict[ElementWiseOperation, Callable[..., Array]] = {
     E.SUM: np.add,
@@ -110,6 +163,8 @@ REALS: dict[ElementWiseOperation, Callable[..., Array]] = {
     E.EQUAL: np.equal,
     E.GREATER: np.greater,
     E.LESS: np.less,
+    E.MOD: np.mod,
+    E.REMAINDER: np.fmod,
 }
 
 DLA_PLAIN = frozenset({E.SUM, E.SUB, E.PROD, E.MAX, E.MIN})
@@ -161,7 +216,8 @@ def cases() -> tuple[Case[ElementWiseAttrs], ...]:
         low, high = limits(t)
         edges = np.array([low, low + 1, -7, -1, 0, 1, 2, 7, high], object) % 2**64
         pair = tuple(edges.astype(np.uint64).view(np.int64).reshape(s) for s in ((9, 1), (1, 9)))
-        out += [Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), (t,), pair) for op in INTEGERS]
+        ops = [op for op in (*INTEGERS, *SHIFTS) if t in TABLE[op][1]]
+        out += [Case(ElementWiseAttrs(op), ((9, 1), (1, 9)), (t,), pair) for op in ops]
     wide = np.array([1 / 3, 1e300, 1 + 2.0**-50, -(2.0**70), 1e-300]).reshape(5, 1)
     out += [
         Case(ElementWiseAttrs(op), ((5, 1), (1, 5)), (DataType.DOUBLE,), (wide, wide.T), rtol=0.0, atol=0.0)
@@ -237,12 +293,15 @@ OPS = (
         "down, and both give 0 for a zero divisor; int8 stands for real numbers, so that it saturates and "
         "rounds half to even (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where "
         "either operand is NaN. float64 is computed in float64, where FLOOR_DIV rounds the quotient "
-        "first, and has no POW; float64 and integers other than int32 and int64 are an extension.",
+        "first, and has no POW; float64 and integers other than int32 and int64 are an extension. So are the "
+        "operations that TensorRT has not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right "
+        "with the sign, by fewer bits than there are, else all are gone; and remainders, MOD with the sign "
+        "of the divisor, REMAINDER with that of the dividend, of integers 0 for a zero divisor.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,
         onnx=("Add", "Mul", "Max", "Min", "Sub", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less",
-              "TRT_FloorDiv"),
+              "TRT_FloorDiv", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift", "Mod"),
         real_int8=lambda attrs: True,
         source="operator page ElementWise",
     ),

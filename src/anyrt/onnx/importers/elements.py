@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import partial, reduce
 
-from anyrt.core.enums import ActivationType, ElementWiseOperation, UnaryOperation
+import numpy as np
+
+from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, UnaryOperation
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.tensor import Tensor
 
@@ -19,19 +22,22 @@ BINARY = {
     "Add": E.SUM,
     "Sub": E.SUB,
     "Mul": E.PROD,
-    "Pow": E.POW,
+    "Div": E.DIV,
     "And": E.AND,
     "Or": E.OR,
     "Xor": E.XOR,
     "Equal": E.EQUAL,
     "Greater": E.GREATER,
     "Less": E.LESS,
+    "BitwiseAnd": E.BIT_AND,
+    "BitwiseOr": E.BIT_OR,
+    "BitwiseXor": E.BIT_XOR,
 }
 ACTIVATIONS: dict[str, tuple[ActivationType, dict[str, tuple[str, float]]]] = {
-    "Relu": (A.RELU, {}),
     "Sigmoid": (A.SIGMOID, {}),
     "Tanh": (A.TANH, {}),
     "Softsign": (A.SOFTSIGN, {}),
+    "Softplus": (A.SOFTPLUS, {}),
     "LeakyRelu": (A.LEAKY_RELU, {"alpha": ("alpha", 0.01)}),
     "Elu": (A.ELU, {"alpha": ("alpha", 1.0)}),
     "Selu": (
@@ -53,10 +59,12 @@ def _binary(op: ElementWiseOperation, node: Node) -> Tensor:
 
 def _activation(name: str, node: Node) -> Tensor:
     kind, given = ACTIVATIONS[name]
-    layer = node.add("add_activation", node.input(0), kind)
-    for ours, (theirs, default) in given.items():
-        setattr(layer, ours, node.attr(theirs, default))
-    return node.tensor(layer.get_output(0))
+    parameters = {ours: node.attr(theirs, default) for ours, (theirs, default) in given.items()}
+    return node.activation(kind, node.input(0), **parameters)
+
+
+def _folded(combine: Callable[[Tensor, Tensor], Tensor], node: Node) -> Tensor:
+    return reduce(combine, node.present())
 
 
 for _name, _op in UNARY.items():
@@ -65,9 +73,141 @@ for _name, _two in BINARY.items():
     importer(_name)(partial(_binary, _two))
 for _name in ACTIVATIONS:
     importer(_name)(partial(_activation, _name))
+importer("Sum")(partial(_folded, Tensor.__add__))
+importer("Max")(partial(_folded, Tensor.maximum))
+importer("Min")(partial(_folded, Tensor.minimum))
 
 
 @importer("Identity")
 def identity(node: Node) -> Tensor:
     """The same elements."""
     return node.layer("add_identity", node.input(0))
+
+
+@importer("Mean")
+def mean(node: Node) -> Tensor:
+    """The average of the inputs."""
+    return _folded(Tensor.__add__, node) / len(node.present())
+
+
+@importer("GreaterOrEqual")
+def greater_or_equal(node: Node) -> Tensor:
+    """Where the first is not less; NaN is never."""
+    return (node.input(0) > node.input(1)) | node.input(0).equal(node.input(1))
+
+
+@importer("LessOrEqual")
+def less_or_equal(node: Node) -> Tensor:
+    """Where the first is not greater; NaN is never."""
+    return (node.input(0) < node.input(1)) | node.input(0).equal(node.input(1))
+
+
+@importer("BitwiseNot")
+def bitwise_not(node: Node) -> Tensor:
+    """All bits turned."""
+    x = node.input(0)
+    return node.binary(E.BIT_XOR, x, node.constant(np.full((1,) * x.rank, -1), x.dtype))
+
+
+@importer("BitShift")
+def bit_shift(node: Node) -> Tensor:
+    """Left, or right with the sign."""
+    x, direction = node.input(0), node.required("direction", "LEFT")
+    if direction not in ("LEFT", "RIGHT"):
+        raise node.unsupported(f"direction {direction!r}", "write LEFT or RIGHT")
+    if direction == "RIGHT":
+        return node.binary(E.SHIFT_RIGHT, x, node.input(1))
+    return node.binary(E.SHIFT_LEFT, x, node.input(1))
+
+
+@importer("Mod")
+def mod(node: Node) -> Tensor:
+    """The remainder with the sign of the divisor, or of the dividend (`fmod`)."""
+    op = E.REMAINDER if node.attr("fmod", 0) else E.MOD
+    return node.binary(op, node.input(0), node.input(1))
+
+
+@importer("IsInf")
+def is_inf(node: Node) -> Tensor:
+    """Infinities, those of one sign alone where asked."""
+    x = node.input(0)
+    positive, negative = node.attr("detect_positive", 1), node.attr("detect_negative", 1)
+    found = node.unary(U.ISINF, x)
+    if positive and negative:
+        return found
+    if positive or negative:
+        return found & (x > 0.0 if positive else x < 0.0)
+    return found & ~found
+
+
+@importer("Clip")
+def clip(node: Node) -> Tensor:
+    """At least and at most; bounds are attributes until opset 10, then inputs, each of them optional."""
+    x = node.input(0)
+    if node.version < 11:
+        low, high = (node.attr(name, 0.0) if node.has(name) else None for name in ("min", "max"))
+        x = x if low is None else x.maximum(low)
+        return x if high is None else x.minimum(high)
+    least, most = node.optional(1), node.optional(2)
+    x = x if least is None else x.maximum(least)
+    return x if most is None else x.minimum(most)
+
+
+@importer("Relu")
+def relu(node: Node) -> Tensor:
+    """max(x, 0)."""
+    x = node.input(0)
+    return node.activation(A.RELU, x) if x.is_float else x.maximum(0)
+
+
+@importer("PRelu")
+def prelu(node: Node) -> Tensor:
+    """x, times a slope where it is negative."""
+    x, slope = node.aligned(node.input(0), node.input(1))
+    if x.is_float and x.dtype is not DataType.DOUBLE:
+        return node.layer("add_parametric_relu", x, slope)
+    return node.where_(x < 0, x * slope, x)
+
+
+@importer("Gelu")
+def gelu(node: Node) -> Tensor:
+    """x Φ(x), or what approximates it by tanh."""
+    kind = A.GELU_TANH if node.attr("approximate", "none") == "tanh" else A.GELU_ERF
+    return node.activation(kind, node.input(0))
+
+
+@importer("Celu")
+def celu(node: Node) -> Tensor:
+    """x, or α (exp(x / α) − 1) where it is negative."""
+    x, alpha = node.input(0), node.attr("alpha", 1.0)
+    return node.where_(x < 0.0, node.activation(A.ELU, x / alpha, alpha=alpha), x)
+
+
+@importer("Shrink")
+def shrink(node: Node) -> Tensor:
+    """0 between −λ and λ, and what lies outside brought nearer by a bias; integers are compared exactly."""
+    given, bias, most = node.input(0), node.attr("bias", 0.0), node.attr("lambd", 0.5)
+    x = given if given.is_float else given.cast(DataType.DOUBLE)
+    below = node.where_(x < -most, x + bias, node.like(0.0, x))
+    return node.where_(x > most, x - bias, below).cast(given.dtype)
+
+
+@importer("HardSwish")
+def hard_swish(node: Node) -> Tensor:
+    """x · min(1, max(0, x / 6 + ½))."""
+    x = node.input(0)
+    return x * node.activation(A.HARD_SIGMOID, x, alpha=1 / 6, beta=0.5)
+
+
+@importer("Swish")
+def swish(node: Node) -> Tensor:
+    """x · σ(α x)."""
+    x, alpha = node.input(0), node.attr("alpha", 1.0)
+    return x * node.activation(A.SIGMOID, x if alpha == 1 else x * alpha)
+
+
+@importer("Mish")
+def mish(node: Node) -> Tensor:
+    """x · tanh(log(1 + exp(x)))."""
+    x = node.input(0)
+    return x * node.activation(A.TANH, node.activation(A.SOFTPLUS, x))

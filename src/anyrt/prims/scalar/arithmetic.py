@@ -11,8 +11,6 @@ from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Op, alu, const, fma, select
 from anyrt.prims.scalar.table import (
     EVERY,
-    FLOATS,
-    INTS,
     NUMBERS,
     REALS,
     Array,
@@ -44,7 +42,7 @@ def times_reciprocal(a: Expr, b: Expr) -> Expr:
 
 
 def mod(a: Expr, b: Expr) -> Expr:
-    """a − b × floor(a / b), with the sign of b; each of two steps takes 24 bits off the quotient."""
+    """a − b × floor(a / b), with the sign of b; each of two steps takes 24 bits off the quotient, or 53."""
     if not a.type.is_float:
         return alu(Op.MOD, a, b)
     rest = a
@@ -54,6 +52,8 @@ def mod(a: Expr, b: Expr) -> Expr:
         rest = select(equal(quotient, 0.0), rest, fma(-quotient, b, rest))
     other_sign = ((rest < 0.0) & (b > 0.0)) | ((rest > 0.0) & (b < 0.0))
     rest = select(other_sign, rest + b, rest)
+    if a.type is Scalar.F64:  # which zero it is stays open
+        return rest
     return select(equal(rest, 0.0), flip_sign(rest * 0.0, sign_of(rest * 0.0) ^ sign_of(b)), rest)
 
 
@@ -97,7 +97,7 @@ FUNCTIONS = (
     ScalarFn("div_short", 2, np.divide, times_reciprocal, ulp=8, repeated=True),
     ScalarFn("fma", 3, lambda a, b, c: a * b + c, fma, ulp=0.5),
     ScalarFn("floordiv", 2, _floor_divide, floordiv, NUMBERS, ulp=0.5),
-    ScalarFn("mod", 2, np.mod, mod, FLOATS | INTS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
+    ScalarFn("mod", 2, np.mod, mod, NUMBERS, ulp=0.5, note="of floats with |a / b| < 2⁴⁷"),
     ScalarFn("min", 2, np.minimum, lambda a, b: alu(Op.MIN, a, b), NUMBERS, note=EXTREMA),
     ScalarFn("max", 2, np.maximum, lambda a, b: alu(Op.MAX, a, b), NUMBERS, note=EXTREMA),
     ScalarFn("neg", 1, np.negative, lambda x: -x, NUMBERS),

@@ -33,6 +33,8 @@ def _shift_right(x: Ints, n: Ints) -> Array:
 
 
 FUNCTIONS = (
+    ScalarFn("bit_and", 2, np.bitwise_and, lambda a, b: a & b, INTS),
+    ScalarFn("bit_or", 2, np.bitwise_or, lambda a, b: a | b, INTS),
     ScalarFn("bit_xor", 2, np.bitwise_xor, lambda a, b: a ^ b, INTS),
     ScalarFn("shift_left", 2, _shift_left, lambda x, n: x << _amount(x, n), INTS, note=SHIFT),
     ScalarFn(
@@ -42,5 +44,13 @@ FUNCTIONS = (
         lambda x, n: alu(Op.LSHR, x, _amount(x, n)),
         INTS,
         note=f"{SHIFT}; zeros come in",
+    ),
+    ScalarFn(
+        "shift_signed",
+        2,
+        lambda x, n: np.right_shift(x, n & x.dtype.type(8 * x.dtype.itemsize - 1)),
+        lambda x, n: alu(Op.SHR, x, _amount(x, n)),
+        INTS,
+        note=f"{SHIFT} to the right; signs come in, zeros for uint64",
     ),
 )

@@ -1,0 +1,49 @@
+"""Powers of floats and integers, whose types may differ.
+
+The result has the type of the base. Integers to the power of integers wrap, as products do.
+"""
+
+from __future__ import annotations
+
+from anyrt.core.enums import DataType, ElementWiseOperation
+from anyrt.onnx.node import Node, importer
+from anyrt.onnx.tensor import Tensor
+
+BITS = 6  # of exponents: from 64 on, odd and even ones are all that is told apart
+
+
+@importer("Pow")
+def power(node: Node) -> Tensor:
+    """xⁿ."""
+    x, n = node.input(0), node.input(1)
+    if not x.is_float and not n.is_float:
+        return _of_integers(node, x.cast(DataType.INT64), n.cast(DataType.INT64)).cast(x.dtype)
+    if x.is_float:
+        wide = x.dtype if x.dtype is n.dtype and x.dtype is not DataType.DOUBLE else DataType.FLOAT
+        return _of_floats(node, x.cast(wide), n.cast(wide)).cast(x.dtype)
+    # What is a whole number but for rounding must not fall below it.
+    y = _of_floats(node, x.cast(DataType.FLOAT), n.cast(DataType.FLOAT)).cast(DataType.DOUBLE)
+    return (y * (1 + 2.0**-21)).cast(x.dtype)
+
+
+def _of_floats(node: Node, x: Tensor, n: Tensor) -> Tensor:
+    return node.binary(ElementWiseOperation.POW, x, n)
+
+
+def _of_integers(node: Node, x: Tensor, n: Tensor) -> Tensor:
+    """By squares; 0 for negative exponents, but of 1 and −1."""
+    is_odd = (n - (n // 2) * 2).equal(1)
+    known = node.ints(n)
+    bits = BITS if known is None else max(max(known, default=0), 1).bit_length()
+    count = n.clip(0, 62)
+    count = node.where_(is_odd & (n > 62), count + 1, count) if bits >= BITS else count
+    y, square = node.like(1, x), x
+    for _ in range(min(bits, BITS)):
+        half = count // 2
+        y = node.where_((count - half * 2).equal(1), y * square, y)
+        count, square = half, square * square
+    if known is not None and min(known, default=0) >= 0:
+        return y
+    unit = node.where_(is_odd, x, x * x)
+    inverse = node.where_((x * x).equal(1), unit, node.like(0, x))
+    return node.where_(n < 0, inverse, y)

@@ -1,0 +1,51 @@
+"""Exponentials as parts of their sum, and what is made like them.
+
+Until opset 12 all axes from the given one on are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from anyrt.core.enums import DataType, ReduceOperation, TopKOperation, UnaryOperation
+from anyrt.onnx.importers.rankings import best
+from anyrt.onnx.node import Node, importer
+from anyrt.onnx.sizes import length
+from anyrt.onnx.tensor import Tensor
+
+Along: TypeAlias = Callable[[Node, Tensor, int], Tensor]
+R, U = ReduceOperation, UnaryOperation
+
+
+def _softmax(node: Node, x: Tensor, axis: int) -> Tensor:
+    wide = DataType.FLOAT if x.dtype is DataType.DOUBLE else x.dtype
+    return node.layer("add_softmax", x.cast(wide), axes=1 << axis).cast(x.dtype)
+
+
+def log_softmax(node: Node, x: Tensor, axis: int) -> Tensor:
+    """log of softmax, in float32."""
+    wide = x.cast(DataType.FLOAT)
+    centred = wide - node.reduce(R.MAX, wide, [axis])
+    total = node.reduce(R.SUM, node.unary(U.EXP, centred), [axis])
+    return (centred - node.unary(U.LOG, total)).cast(x.dtype)
+
+
+def _hardmax(node: Node, x: Tensor, axis: int) -> Tensor:
+    """1 where the first of the largest elements is, 0 elsewhere."""
+    places = node.counted(length(x, axis)).reshape([-1 if k == axis else 1 for k in range(x.rank)])
+    return best(node, x, TopKOperation.MAX, axis).equal(places).cast(x.dtype)
+
+
+def _parts(along: Along, node: Node) -> Tensor:
+    x = node.input(0)
+    axis = node.axis(x, default=1 if node.version < 13 else -1)
+    if node.version >= 13 or axis == x.rank - 1 or 0 in x.sizes:
+        return along(node, x, axis)
+    flat = node.reshape(x, [*(0,) * axis, -1], zero_copies=True)
+    return along(node, flat, axis).reshape(x.shape())
+
+
+for _name, _along in (("Softmax", _softmax), ("LogSoftmax", log_softmax), ("Hardmax", _hardmax)):
+    importer(_name)(partial(_parts, _along))
