@@ -30,8 +30,8 @@ from anyrt.ir.graph import Value
 from anyrt.ir.prim import Symbolic
 from anyrt.ir.symbolic import known
 from anyrt.onnx.tensor import Tensor
-from anyrt.prims.const import Const
 from anyrt.ops.unary import types_of
+from anyrt.prims.const import Const
 
 INT64 = DataType.INT64
 # What integers are computed in that elementwise layers do not take, or take for real numbers.
