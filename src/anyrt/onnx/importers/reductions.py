@@ -89,14 +89,16 @@ def _by_run(
 ) -> Tensor:
     if x.rank > MOST_AXES:
         raise node.unsupported(f"axes that a run decides, of {x.rank}", "make them constants of the model")
-    if node.attr("noop_with_empty_axes", 0) == 0 and axes.sizes[0] < 0:
+    if axes.sizes[0] < 0:
         raise node.unsupported("as many axes as a run decides", "give the vector of axes a known length")
     folded, one = flags(axes, x.rank).equal(1), node.constant([1] * x.rank, D.INT64)
     kept = entries(node.where_(folded, one, x.shape()))
     gone = entries(node.where_(folded, x.shape(), one))
     pairs = [size for pair in zip(kept, gone, strict=True) for size in pair]
     y = fold(x.reshape(pairs), range(1, 2 * x.rank, 2)).reshape(kept)
-    return y if keep else squeeze_by(y, axes)
+    if keep:
+        return y
+    return y.reshape(()) if axes.sizes[0] == x.rank else squeeze_by(y, axes)
 
 
 for _name in FOLDS:

@@ -1,0 +1,80 @@
+"""Folds of ONNX models over axes that the model knows or a run, against NumPy and ONNX's reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+NAMES = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
+X = np.random.default_rng(3).uniform(0.5, 2, (2, 3, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_axes_that_a_run_decides_are_folded_like_known_ones(agrees, name):
+    agrees(f"Reduce{name}", {"x": X, "axes": np.int64([1, -1])}, keepdims=0)
+    agrees(f"Reduce{name}", {"x": X, "axes": np.int64([-1, 0])}, keepdims=1)
+    agrees(f"Reduce{name}", {"x": X}, {"axes": np.int64([0, -1])}, keepdims=0, dynamic=("x",))
+
+
+@pytest.mark.parametrize("axes", [[0], [2], [-2], [2, 0], [0, 1, 2]])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_any_axes_may_come_from_data(run, axes, keep):
+    got = run("ReduceSum", {"x": X, "axes": np.int64(axes)}, keepdims=keep)
+    np.testing.assert_allclose(got, X.sum(tuple(axes), keepdims=bool(keep)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_axes_were_attributes(agrees, name):
+    for axes, keep in ([0], 1), ([-1, 0], 0):
+        agrees(f"Reduce{name}", {"x": X}, opset=11, axes=axes, keepdims=keep)
+    agrees(f"Reduce{name}", {"x": X}, opset=7)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noop", [0, 1])
+def test_no_axes_mean_all_or_none(agrees, name, noop):
+    agrees(f"Reduce{name}", {"x": X}, noop_with_empty_axes=noop)
+    agrees(f"Reduce{name}", {"x": X, "axes": np.zeros(0, np.int64)}, noop_with_empty_axes=noop)
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i4", "i8", "u8", "f2", "f8"])
+@pytest.mark.parametrize("name", ["Sum", "Max", "Min", "SumSquare", "L1", "L2"])
+def test_folds_in_every_type(run, name, kind):
+    x = np.array([[1, 5, 2], [7, 0, 90]]).astype(kind)
+    functions = {"Sum": np.sum, "Max": np.max, "Min": np.min, "L1": np.sum}
+    square = {"SumSquare": lambda v: v, "L2": np.sqrt}.get(name)
+    wanted = functions[name](x, 1) if square is None else square(np.sum(np.float64(x) ** 2, 1))
+    got = run(f"Reduce{name}", {"x": x}, {"axes": np.int64([1])}, keepdims=0)
+    assert got.dtype == x.dtype
+    np.testing.assert_allclose(
+        got, wanted.astype(np.int64).astype(kind) if x.dtype.kind in "iu" else wanted, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "empty"),
+    [("Sum", 0), ("Prod", 1), ("LogSumExp", -np.inf), ("L2", 0), ("Max", -np.inf), ("Min", np.inf)],
+)
+def test_folds_of_nothing(run, name, empty):
+    got = run(f"Reduce{name}", {"x": X[:, :0]}, {"axes": np.int64([1])}, keepdims=0)
+    np.testing.assert_array_equal(got, np.full((2, 4), empty))
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "?", "i2"])
+def test_extremes_of_nothing_are_those_of_the_type(run, kind):
+    x, at = np.zeros((2, 0), kind), {"axes": np.int64([1])}
+    limits = (0, 1) if kind == "?" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    found = [run(f"Reduce{name}", {"x": x}, at, keepdims=0) for name in ("Max", "Min")]
+    np.testing.assert_array_equal(found, [[limits[0]] * 2, [limits[1]] * 2])
+
+
+def test_logarithms_of_sums_of_exponentials_do_not_overflow(run):
+    x = np.float32([[1000, 1000], [-np.inf, -np.inf], [np.inf, 1], [-1000, 0]])
+    got = run("ReduceLogSumExp", {"x": x}, {"axes": np.int64([1])}, keepdims=0)
+    np.testing.assert_allclose(got, [1000 + np.log(2), -np.inf, np.inf, 0], rtol=1e-6)
+
+
+def test_truth_values_have_extremes(run):
+    x, at = np.array([[True, False], [False, False], [True, True]]), {"axes": np.int64([1])}
+    assert run("ReduceMax", {"x": x}, at, keepdims=0).tolist() == [True, False, True]
+    assert run("ReduceMin", {"x": x}, at, keepdims=0).tolist() == [False, False, True]
