@@ -151,10 +151,8 @@ Operand: TypeAlias = int | Arithmetic
 
 
 def _dim(x: Operand) -> Dim:
-    if isinstance(x, Sym):
-        return x.dim
-    assert isinstance(x, int | Expr), f"{type(x).__name__} is no size"
-    return x
+    assert isinstance(x, int | Expr | Sym), f"{type(x).__name__} is no size"
+    return x.dim if isinstance(x, Sym) else x
 
 
 def _term_text(m: Monomial, c: int) -> str:
@@ -391,8 +389,7 @@ def _compared(op: str, x: Dim) -> list[Dim]:
     match x:
         case Expr(terms=(((Fn(op=same, args=args),), 1),)) if same == op:
             return [y for arg in args for y in _compared(op, arg)]
-        case _:
-            return [x]
+    return [x]
 
 
 def _balanced(op: str, dims: Sequence[Dim]) -> Dim:
@@ -405,6 +402,7 @@ def _balanced(op: str, dims: Sequence[Dim]) -> Dim:
 
 def equal(a: Dim, b: Dim) -> Dim:
     """1 where a = b, else 0."""
+    a, b = beneath(a, b), beneath(b, a)
     difference = add(a, mul(b, -1))
     lo, hi = bounds(difference)
     if difference == 0 or lo > 0 or hi < 0:
@@ -412,9 +410,12 @@ def equal(a: Dim, b: Dim) -> Dim:
     return Expr((((Fn(EQ, tuple(sorted((a, b), key=repr))),), 1),))
 
 
-def choose(flag: Dim, then: Dim, otherwise: Dim) -> Dim:
-    """`then` where `flag` is 1, `otherwise` where it is 0."""
-    return add(mul(flag, then), mul(add(1, mul(flag, -1)), otherwise))
+def beneath(x: Dim, k: Dim) -> Dim:
+    """What equals `k` where `x` does: y, where x is the smaller one of y and a number above k."""
+    match x:
+        case Expr(terms=(((Fn("min", (int(c), y) | (y, int(c))),), 1),)) if isinstance(k, int) and c > k:
+            return y
+    return x
 
 
 def clamp(x: Dim, lo: Dim, hi: Dim) -> Dim:

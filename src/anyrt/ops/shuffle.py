@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyrt.core.choice import choose
 from anyrt.core.dimlimits import MAX_RANK
-from anyrt.core.dims import Dim, add, bounds, choose, equal, floordiv, maximum, mul, product
+from anyrt.core.dims import Dim, add, bounds, equal, floordiv, maximum, mul, product, symbols
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.requirement import Relation
@@ -136,6 +137,8 @@ def _given(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> t
     kept = d if low >= 0 else maximum(d, equal(d, -1))
     if not layer.attrs.zero_is_placeholder or low > 0 or high < 0:
         return kept, ()
+    if low == 0 and not isinstance(d, int) and symbols(d) <= symbols(product(y.shape)):
+        return kept, ()  # made of the input's own sizes: where one is 0, so are all elements
     if i < y.type.rank:
         copied = choose(equal(d, 0), y.shape[i], d)
         simple = copied == d or isinstance(d, int)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from anyrt.core.choice import choose
 from anyrt.core.dims import (
     Dim,
     add,
     always_le,
-    choose,
     equal,
     floordiv,
     maximum,

@@ -13,7 +13,7 @@ from functools import lru_cache, partial, reduce
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, always_le, maximum, minimum, mul
+from anyrt.core.dims import Dim, add, always_le, beneath, maximum, minimum, mul
 from anyrt.core.dtype import is_float, is_integer, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
@@ -140,6 +140,8 @@ def _common(m: Dim, n: Dim, a: Shape, b: Shape) -> Dim:
         return m
     if m == 1:
         return n
+    if n == beneath(m, 1) or m == beneath(n, 1):  # both are 1, or none is
+        return n if n == beneath(m, 1) else m
     if differ(m, n) and differ(m, 1) and differ(n, 1):
         raise ShapeError("AR112", "map", got=f"shapes {show(a)} and {show(b)}", wanted="sizes equal or 1")
     if isinstance(m, int) or isinstance(n, int):
