@@ -9,20 +9,24 @@ the compiler keeps symbolic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
 from anyrt.core.enums import DataType, FillOperation, ReduceOperation
 from anyrt.core.errors import GraphError
-from anyrt.ir.symbolic import known
+from anyrt.ir.graph import Value
+from anyrt.ir.prim import Array
+from anyrt.ir.reference import widen
 from anyrt.onnx.layers import Layers
 from anyrt.onnx.node import Node
 from anyrt.onnx.tensor import Tensor
+from anyrt.prims.const import Const
 
 Size: TypeAlias = int | Tensor
 INT64 = DataType.INT64
-NEVER = np.iinfo(np.int64).max  # an end that means: as far as there is something
+SHORT = 64  # elements of a vector that is looked at
 
 
 def length(x: Tensor, axis: int) -> Size:
@@ -51,9 +55,27 @@ def entries(x: Tensor) -> list[Size]:
     if x.sizes[0] < 0:
         do = "a vector whose length is known"
         raise GraphError("AR417", layers.where, "a vector of sizes whose own length is open", do)
-    found = known(x.it._network._expansion.value(x.it))
+    found = layers.symbols(x)
     elements = [None] * x.sizes[0] if found is None else found.tolist()
     return [e if isinstance(e, int) else layers.slice(x, [i], [1]) for i, e in enumerate(elements)]
+
+
+def numbers(x: Tensor) -> list[float] | None:
+    """The elements of a short vector that is made of constants alone; None for another one."""
+    found = _made(x.layers.value(x))
+    return None if found is None else [float(e) for e in found.reshape(-1).tolist()]
+
+
+def _made(value: Value) -> Array | None:
+    shape = tuple(d for d in value.shape if isinstance(d, int))
+    if len(shape) < len(value.shape) or prod(shape) > SHORT:
+        return None
+    if isinstance(value.op, Const):
+        return widen(value.op.blob.array.reshape(shape), value.dtype)
+    args = [_made(a) for a in value.args]
+    ready = tuple(a for a in args if a is not None)
+    made = value.op.ref(ready, shape) if len(ready) == len(args) > 0 else None
+    return None if isinstance(made, tuple) else made
 
 
 def larger(a: Size, b: Size) -> Size:

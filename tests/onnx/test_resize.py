@@ -1,0 +1,68 @@
+"""Resize and Upsample of ONNX models against ONNX's reference: any factors, sizes and regions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+X = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
+DYNAMIC = pytest.mark.parametrize("dynamic", [(), ("x",)], ids=["static", "dynamic"])
+COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners")
+
+
+def factors(*x: float) -> np.ndarray:
+    return np.array(x, np.float32)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_factors_that_are_no_quotients_are_in_the_coordinates(agrees, mode, coordinates):
+    given = {"scales": factors(1, 1, 0.7, 2.3)}
+    how = {"mode": mode, "coordinate_transformation_mode": coordinates, "order": ["x", "", "scales"]}
+    agrees("Resize", {"x": X}, given, **how)
+
+
+@DYNAMIC
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_factors_may_be_an_input(agrees, mode, dynamic):
+    given = {"x": X, "scales": factors(1, 1, 1.5, 0.6)}
+    agrees("Resize", given, order=["x", "", "scales"], mode=mode, dynamic=dynamic)
+
+
+@DYNAMIC
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_sizes_may_be_an_input(agrees, rounding, dynamic):
+    given = {"x": X, "sizes": np.array([1, 2, 9, 4])}
+    agrees("Resize", given, order=["x", "", "", "sizes"], nearest_mode=rounding, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("outside", [0, 1])
+def test_a_smaller_image_is_smoothed(agrees, mode, outside):
+    how = {"mode": mode, "antialias": 1, "exclude_outside": outside, "axes": [3, 2]}
+    agrees("Resize", {"x": X, "scales": factors(0.55, 0.8)}, order=["x", "", "scales"], **how)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_an_aspect_ratio_is_kept(agrees, policy):
+    how = {"axes": [2, 3], "keep_aspect_ratio_policy": policy, "mode": "linear"}
+    agrees("Resize", {"x": X}, {"sizes": np.array([9, 8])}, order=["x", "", "", "sizes"], **how)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_region_is_cropped_and_what_lies_beyond_has_a_number(agrees, mode):
+    given = {"x": X, "roi": factors(0.3, -0.2, 1.2, 0.9), "sizes": np.array([4, 6])}
+    how = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}
+    agrees("Resize", given, order=["x", "roi", "", "sizes"], axes=[2, 3], mode=mode, **how)
+
+
+def test_upsample_repeats(run):
+    wanted = X.repeat(2, 2).repeat(3, 3)
+    np.testing.assert_array_equal(run("Upsample", {"x": X}, opset=7, scales=[1.0, 1, 2, 3]), wanted)
+    np.testing.assert_array_equal(run("Upsample", {"x": X}, {"s": factors(1, 1, 2, 3)}, opset=9), wanted)
+
+
+def test_bytes_are_interpolated_to_the_nearest_integers(agrees):
+    x = np.arange(0, 250, 7, dtype=np.uint8)[:35].reshape(1, 1, 5, 7)
+    y = agrees("Resize", {"x": x}, {"s": factors(1, 1, 1.3, 1.7)}, order=["x", "", "s"], mode="linear", tol=1)
+    assert y.dtype == np.uint8
