@@ -134,6 +134,7 @@ def test_a_factor_is_applied_to_the_reciprocal_unless_that_may_leave_the_range(f
     assert products[0].shape == shape
 
 
-def test_integers_stay_a_product_and_a_sum():
-    x = b.param("x", (2, 3), DataType.INT32)
+@pytest.mark.parametrize("dtype", [DataType.INT32, DataType.DOUBLE])
+def test_what_has_no_multiply_add_stays_a_product_and_a_sum(dtype):
+    x = b.param("x", (2, 3), dtype)
     assert functions(b.map_("add", b.map_("mul", x, b.scalar(3, x)), b.scalar(4, x))) == ["mul", "add"]

@@ -139,7 +139,8 @@ def _is_affine(factor: Value, shift: Value, out: Value) -> Fail | None:
     """A guard: what the product is made of lies no further away than the product."""
     if not is_constant(shift) or not (is_constant(factor) or _is_scaled_root(factor)):
         return Fail("factor or shift is no constant")
-    return None if is_float(out.dtype) else Fail("integers have no multiply-add")
+    has = is_float(out.dtype) and out.dtype is not DataType.DOUBLE
+    return None if has else Fail("integers and float64 have no multiply-add")
 
 
 def _last(fn: str) -> Rule:
