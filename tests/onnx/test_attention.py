@@ -1,0 +1,84 @@
+"""Attention and rotary embedding of ONNX models, against float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(9)
+
+
+def random(*shape):
+    """Numbers around 0."""
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def weighed(q, k, v, seen, cap=0.0):
+    """Attention in float64; `seen`: (queries, keys), or more axes before."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = (x.astype(np.float64) for x in (q, np.repeat(k, group, 1), np.repeat(v, group, 1)))
+    scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
+    scores = np.tanh(scores / cap) * cap if cap else scores
+    scores = np.where(seen, scores, -1e30)
+    weights = np.exp(scores - scores.max(-1, keepdims=True)) * seen
+    return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-30) @ v
+
+
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (6, 1)])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("size", [8, 5])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_heads_attend_in_groups(run, heads, causal, size, dynamic):
+    many, few = heads
+    given = {"q": random(2, many, 5, 8), "k": random(2, few, 5, 8), "v": random(2, few, 5, size)}
+    flat = {n: x.swapaxes(1, 2).reshape(2, 5, -1) for n, x in given.items()}
+    seen = np.tri(5, dtype=bool) if causal else np.ones((5, 5), bool)
+    wanted = weighed(*given.values(), seen).swapaxes(1, 2).reshape(2, 5, -1)
+    names = ("q", "k", "v") if dynamic and size == 8 and many == few else ()
+    more = {"is_causal": causal, "q_num_heads": many, "kv_num_heads": few}
+    got = run("Attention", flat, opset=23, dynamic=names, **more)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+@pytest.mark.parametrize("shape", [(5, 9), (3, 1, 9), (2, 1, 5, 9)])
+def test_masks_hide_keys_and_rows_without_any_are_zero(run, kind, shape):
+    given = {"q": random(2, 3, 5, 8), "k": random(2, 3, 9, 8), "v": random(2, 3, 9, 8)}
+    seen = RNG.uniform(size=shape) < 0.6
+    seen[..., -1, :] = False
+    given["m"] = seen if kind == "bool" else np.where(seen, np.float32(0), -np.inf).astype(np.float32)
+    got = run("Attention", given, opset=24, dynamic=("q", "k", "v"), softcap=2.0)
+    np.testing.assert_allclose(got, weighed(*list(given.values())[:3], seen, 2.0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("windows", [(-1, -1), (2, -1), (1, 1)])
+@pytest.mark.parametrize("causal", [0, 1])
+def test_positions_count_what_was_kept(run, windows, causal):
+    given = {"q": random(2, 3, 4, 8), "k": random(2, 3, 4, 8), "v": random(2, 3, 4, 8)}
+    given |= {"pk": random(2, 3, 6, 8), "pv": random(2, 3, 6, 8)}
+    order = ["q", "k", "v", "", "pk", "pv"]
+    more = {"left_window_size": windows[0], "right_window_size": windows[1], "is_causal": causal}
+    y, k, v = run("Attention", given, opset=25, order=order, outputs=3, dynamic=tuple(given), **more)
+    row, column = 6 + np.arange(4)[:, None], np.arange(10)
+    seen = (column <= row) | (not causal)
+    seen &= (column >= row - windows[0]) | (windows[0] < 0)
+    seen &= (column <= row + windows[1]) | (windows[1] < 0)
+    np.testing.assert_array_equal(k, np.concatenate([given["pk"], given["k"]], 2))
+    np.testing.assert_allclose(y, weighed(given["q"], k, v, seen), rtol=1e-4, atol=1e-5)
+
+
+def test_lengths_of_a_cache_say_which_keys_there_are(run):
+    given = {"q": random(2, 3, 2, 8), "k": random(2, 3, 9, 8), "v": random(2, 3, 9, 8), "n": np.int64([4, 9])}
+    got = run("Attention", given, opset=24, order=["q", "k", "v", "", "", "", "n"], is_causal=1)
+    rows = given["n"].reshape(2, 1, 1, 1) - 2 + np.arange(2)[:, None]
+    wanted = weighed(given["q"], given["k"], given["v"], np.arange(9) <= rows)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("flat", [True, False])
+def test_angles_turn_the_pairs_of_heads(agrees, interleaved, flat):
+    given = {"x": random(2, 5, 24) if flat else random(2, 3, 5, 8)}
+    given |= {"cos": random(12, 3), "sin": random(12, 3), "ids": RNG.integers(0, 12, (2, 5))}
+    more = {"num_heads": 3} if flat else {}
+    agrees("RotaryEmbedding", given, opset=23, interleaved=interleaved, rotary_embedding_dim=6, **more)
