@@ -12,8 +12,7 @@ def matmul(node: Node) -> Tensor:
     return node.matmul(node.input(0), node.input(1))
 
 
-@importer("Gemm")
-def gemm(node: Node) -> Tensor:
+def general_product(node: Node) -> Tensor:
     """alpha · A · B + beta · C."""
     y = node.matmul(node.input(0), node.input(1), bool(node.attr("transA", 0)), bool(node.attr("transB", 0)))
     alpha, beta, c = node.attr("alpha", 1.0), node.attr("beta", 1.0), node.optional(2)
@@ -21,3 +20,6 @@ def gemm(node: Node) -> Tensor:
     if c is None or beta == 0:
         return y
     return y + (c if beta == 1 else c * beta)
+
+
+importer("Gemm")(general_product)

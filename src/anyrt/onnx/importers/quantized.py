@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyrt.core.dtype import is_float
-from anyrt.core.enums import DataType, UnaryOperation
+from anyrt.core.enums import DataType, ReduceOperation, UnaryOperation
 from anyrt.onnx.importers.windows import Windows, channels_of, filtered, kernel_size, windows_of
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.tensor import Tensor
@@ -234,3 +234,20 @@ def qlinear_conv(node: Node) -> Tensor:
         sums = sums + bias.reshape(each)
     worth = w_scale.reshape(each) * x_scale.reshape((1,)) / y_scale.reshape((1,))
     return coded(node, sums.cast(FLOAT) * worth, y_zero.reshape((1,)))
+
+
+@importer("DynamicQuantizeLinear")
+def dynamic_quantize_linear(node: Node) -> list[Tensor]:
+    """Codes of uint8 with the scale and the zero point that the numbers at hand ask for."""
+    return list(measured(node, node.input(0)))
+
+
+def measured(node: Node, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Codes of uint8, their scale, and their zero point: 0 and all numbers lie within the range."""
+    every = range(x.rank)
+    low = node.reduce(ReduceOperation.MIN, x, every, keep=False).minimum(0.0)
+    high = node.reduce(ReduceOperation.MAX, x, every, keep=False).maximum(0.0)
+    scale = (high - low) / 255.0
+    zero = stored((0.0 - low / scale).clip(0.0, 255.0), UINT8)
+    steps = node.unary(UnaryOperation.ROUND, x / scale) + zero.cast(FLOAT)
+    return stored(steps, UINT8), scale, zero

@@ -98,14 +98,16 @@ def channels_of(node: Node, kernel: Tensor, axis: int) -> int:
     return kernel.sizes[axis]
 
 
-@importer("Conv")
-def conv(node: Node) -> Tensor:
+def convolution(node: Node) -> Tensor:
     """One layer."""
     x, kernel = node.input(0), node.input(1)
     by = windows_of(node, kernel_size(node, kernel))
     maps, each = (channels_of(node, kernel, k) for k in (0, 1))
     x = with_channels(node, x, each * node.attr("group", 1))
     return filtered(node, "add_convolution_nd", x, kernel, node.optional(2), by, maps)
+
+
+importer("Conv")(convolution)
 
 
 @importer("ConvTranspose")
