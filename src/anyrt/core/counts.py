@@ -121,14 +121,20 @@ def _range(x: Dim) -> Range:
 
 
 def _product(ranges: Iterable[Range]) -> Range:
-    """Of sizes; what may be negative has no bound beside others."""
+    """Of sizes; of what may be negative there is one factor at most."""
     low: Dim = 1
     high: Dim = 1
+    signed: Range | None = None
     for least, greatest in ranges:
-        if bounds(least)[0] < 0 and least != greatest:
+        if bounds(least)[0] >= 0 or least == greatest:
+            low, high = product((low, least)), product((high, greatest))
+        elif signed is None:
+            signed = least, greatest
+        else:
             raise _unbounded(least)
-        low, high = product((low, least)), product((high, greatest))
-    return low, high
+    if signed is None:
+        return low, high
+    return product((high, signed[0])), product((high, maximum(signed[1], 0)))
 
 
 def _atom(atom: Atom) -> Range:
@@ -153,6 +159,8 @@ def _function(fn: Fn, args: list[Range]) -> Range:
             return 0, maximum(0, add(second[1], -1))
         case op if op == SCALE and fn.factor >= 0:
             return scaled(low, fn.factor), scaled(high, fn.factor)
+        case op if op == FLOORDIV and isinstance(by := second[0], int) and by > 0 and by == second[1]:
+            return floordiv(low, by), floordiv(high, by)
         case op if op in (FLOORDIV, TDIV) and bounds(low)[0] >= 0 and bounds(second[0])[0] >= 0:
             return 0, floordiv(high, maximum(1, second[0]))
     raise _unbounded(Expr((((fn,), 1),)))
