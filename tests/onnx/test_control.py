@@ -185,3 +185,23 @@ def test_a_scan_of_opset_8_is_of_each_entry_of_a_batch():
     wanted[1, 1:] = 0
     np.testing.assert_allclose(every, wanted)
     np.testing.assert_allclose(last, [states[0, 2], states[1, 0]])
+
+
+@pytest.mark.parametrize("go", [True, False])
+def test_windows_with_steps_go_over_sizes_that_a_branch_decides(go):
+    text = """(bool go, float[1, 2, 9] x, float[4, 2, 3] w) => (float[A, B, C] y) {
+        s = If (go) <then_branch = t () => (float[1, 2, D] a) { a = Concat <axis = 2> (x, x) },
+                     else_branch = e () => (float[1, 2, 9] b) { b = Neg(x) }>
+        y = Conv <strides = [2], pads = [1, 1]> (s, w)
+    }"""
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(s).astype(np.float32) for s in ((1, 2, 9), (4, 2, 3)))
+    wide = np.pad(np.concatenate([x, x], 2) if go else -x, [(0, 0), (0, 0), (1, 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(wide, 3, axis=2)[:, :, ::2]
+    wanted = np.einsum("nctk,ock->not", windows, w)
+    np.testing.assert_allclose(run(text, go=np.array(go), x=x, w=w), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_session_gives_the_outputs_of_the_model_alone():
+    session = prepare(parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {LOOP}')).session
+    assert [*session.run({"n": np.array(2), "go": np.array(True), "x": X[0]})] == ["last", "all"]

@@ -46,7 +46,8 @@ class Session:
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, Array]:
         """All outputs for these inputs, as new arrays. Raises BindingError for what does not fit."""
-        return self.engine._engine.infer({name: np.asarray(x) for name, x in inputs.items()})
+        found = self.engine._engine.infer({name: np.asarray(x) for name, x in inputs.items()})
+        return {p.name: found[p.name] for p in self.outputs}  # without sizes that the run has found
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(f"{p.name}: {p.dtype.name} {p.shape}" for p in side)
