@@ -1,0 +1,28 @@
+"""Models that PyTorch exports agree with PyTorch; where there is no PyTorch, they are left out."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from anyrt.onnx.session import load
+
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+from tests.onnx.exports import MODELS, built, export, results
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("opset", [11, 17, 20])
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_an_exported_model_gives_what_its_module_gives(name, opset, static, tmp_path):
+    given = built(name, opset)
+    export(name, tmp_path / "model.onnx", opset, dynamo=False, static=static)
+    session = load(tmp_path / "model.onnx")
+    found = session.run({n: x.numpy() for n, x in zip(given.inputs, given.args, strict=True)})
+    for output, wanted in zip(given.outputs, results(given), strict=True):
+        np.testing.assert_allclose(found[output], wanted.numpy(), rtol=1e-3, atol=1e-4)
