@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.core.errors import BindingError, ShapeError
+from anyrt.core.errors import BindingError, NotSupportedError, ShapeError
 
 F, I64 = trt.float32, trt.int64
 E, U = trt.ElementWiseOperation, trt.UnaryOperation
@@ -438,3 +438,34 @@ def test_debug_tensors_may_have_sizes_that_are_found(net):
     for n[0] in (3, 5):
         assert context.execute_async_v3(0)
     assert seen == [[0, 1, 2], [0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("mode", ["WRAP", "CLAMP", "REFLECT", "FILL", "STRICT_BOUNDS"])
+def test_a_window_begins_where_any_data_say(net, mode):
+    x, n = net.add_input("x", F, (9,)), size(net)
+    layer = net.add_slice(x, (0,), (5,), (1,))
+    layer.mode = getattr(trt.SampleMode, mode)
+    layer.set_input(1, n)
+    marked(net, y=net.add_unary(layer.get_output(0), U.NEG).get_output(0))
+    run, x = engine(net).run, np.float32(range(9))
+    wide = {
+        "WRAP": "wrap",
+        "CLAMP": "edge",
+        "REFLECT": "reflect",
+        "FILL": "constant",
+        "STRICT_BOUNDS": "edge",
+    }
+    around = np.pad(x, 8, wide[mode])
+    for n in (0, 4, 2) if mode == "STRICT_BOUNDS" else (0, 6, -3, 8, -8):
+        assert np.array_equal(run(x=x, n=np.float32([n]))["y"], -around[n + 8 : n + 13])
+
+
+def test_a_border_by_a_size_with_a_bound_is_refused(net):
+    x = net.add_input("x", F, (9,))
+    layer = net.add_slice(x, (0,), (5,), (1,))
+    layer.mode = trt.SampleMode.WRAP
+    shape = net.add_shape(net.add_non_zero(x).get_output(0)).get_output(0)
+    layer.set_input(1, net.add_slice(shape, (1,), (1,), (1,)).get_output(0))
+    marked(net, y=layer.get_output(0))
+    with pytest.raises(NotSupportedError, match=r"AR901"):
+        engine(net)

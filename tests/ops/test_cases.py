@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from anyrt.core.counts import counts
+from anyrt.core.dtype import numpy_dtype
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import Graph, walk
 from anyrt.ir.interpret import interpret
@@ -34,6 +35,45 @@ def test_expansion_agrees_with_reference(op, dynamic):
             got = interpret(run.graph, run.feeds, run.sizes)
         wrong += [(case, line) for line in differences(run, got)]
     assert not wrong
+
+
+def deciding(op, of):
+    """Those of cases or mistakes in which the elements of an operand decide sizes."""
+    places = [k for k in range(len(op.inputs)) if op.operand(k).shape_values and not op.operand(k).build_time]
+    return [x for x in of if any(len(x.shapes) > k and x.shapes[k] is not None for k in places)]
+
+
+DECIDING = [op for op in ALL_OPS if deciding(op, op.cases())]
+REFUSED = [p for p in MISTAKES if p.values[1].dynamic and deciding(p.values[0], [p.values[1]])]
+
+
+@pytest.mark.parametrize("op", DECIDING, ids=lambda op: op.layer.name)
+def test_sizes_that_runs_alone_find_give_the_same(op):
+    wrong = []
+    for case in deciding(op, op.cases()):
+        if not case.static_only:
+            run = case_run(op, case, dynamic=True, followed=False)
+            with np.errstate(all="ignore"):
+                got = interpret(run.graph, run.feeds, run.sizes)
+            wrong += [(case, line) for line in differences(run, got)]
+    assert not wrong
+
+
+@pytest.mark.parametrize(("op", "mistake"), REFUSED)
+def test_mistakes_that_runs_alone_find_are_refused(op, mistake):
+    arrays = operands(op, mistake)
+    graph, sizes = case_graph(op, mistake, True, arrays, followed=False)
+    feeds = {name: arrays[int(name[1:])].astype(numpy_dtype(v.dtype)) for name, v in graph.inputs}
+    tells = Graph(graph.inputs, graph.outputs[1:], symbols=graph.symbols)
+    try:
+        found = {name: int(x) for name, x in interpret(tells, feeds, sizes).items()}
+    except AnyrtError as error:
+        refused = [error.code]
+    else:
+        every = walk([graph.outputs[0][1]])
+        rules = [r for v in every for r in v.op.requires([a.type for a in v.args], "layer")]
+        refused = [r.code for r in rules if not r.holds({**sizes, **found})]
+    assert mistake.code in refused
 
 
 @pytest.mark.parametrize(("op", "mistake"), MISTAKES)

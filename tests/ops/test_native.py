@@ -153,6 +153,17 @@ def test_native_code_agrees_with_reference(op, dynamic, start, pool):
     assert not wrong
 
 
+@pytest.mark.parametrize("layer", ["FILL", "ONE_HOT", "RESIZE", "SHUFFLE", "SLICE"])
+def test_sizes_that_runs_alone_find_give_the_same(layer, pool):
+    op = next(x for x in ALL_OPS if x.layer.name == layer)
+    cases = [c for c in op.cases() if any(x is not None for x in c.data) and not c.static_only]
+    some = sample(cases, max(1, len(cases) // 6))
+    runs = [(case, case_run(op, case, dynamic=True, followed=False)) for case in some]
+    assert any(s.sym.most for _, run in runs for s in run.graph.symbols)
+    wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool))]
+    assert not wrong
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", ALL_OPS, ids=lambda op: op.layer.name)
 def test_code_with_checks_agrees_with_reference(op, pool):

@@ -14,7 +14,7 @@ from anyrt.backends.cpu import target as cpu
 from anyrt.backends.cpu.objects import Store, Told
 from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
-from anyrt.core.counts import at_most, bounded_counts, highest
+from anyrt.core.counts import at_most, highest, is_open
 from anyrt.core.dims import Dim, add, maximum, mul
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE, Machine
@@ -23,6 +23,7 @@ from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Guarded, Module, Step, Turns, Ways
+from anyrt.ir.statements import decided
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
@@ -102,9 +103,9 @@ def lower(
 def _check_known(fills: Sequence[Kernel]) -> None:
     """Tables are filled before a run, which may find out sizes, and where it pauses."""
     for kernel in fills:
-        size = kernel.var.extent or 0
-        if bounded_counts(size):
-            got, do = f"a resize between sizes that depend on data ({size})", "resize before such a layer"
+        found = sorted(s.name for s in decided(kernel) if not is_open(s))
+        if found:
+            got, do = f"a resize or border by sizes that depend on data, {found[0]}", "move it before these"
             raise NotSupportedError("AR901", "taps", got, "sizes that follow from those of inputs", do)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from anyrt.core.counts import named
 from anyrt.core.dims import Dim, Sym, linear
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
@@ -66,6 +67,12 @@ def indices(body: Iterable[Stmt]) -> list[Dim]:
     for x in (x for s in statements(body) for x in held(s)):
         found.update(dict.fromkeys([x] if isinstance(x, int | DimExpr) else dims_of(x)))
     return list(found)
+
+
+def decided(kernel: Kernel) -> frozenset[Sym]:
+    """The sizes that data decide in what a kernel does, with those that bound them."""
+    every = (s for size in (kernel.var.extent or 0, *indices(kernel.body)) for s in named(size))
+    return frozenset(s for s in every if s.most is not None)
 
 
 @lru_cache(maxsize=1 << 12)

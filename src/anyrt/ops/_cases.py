@@ -81,11 +81,12 @@ def all_mistakes() -> Iterator[tuple[AnyOp, AnyMistake]]:
             yield op, mistake
 
 
-def case_run(op: AnyOp, case: AnyCase, dynamic: bool) -> Run:
-    """The case as a graph with its operands; `dynamic` leaves the sizes open that the case allows."""
+def case_run(op: AnyOp, case: AnyCase, dynamic: bool, followed: bool = True) -> Run:
+    """The case as a graph with its operands; `dynamic` leaves the sizes open that the case allows, which runs
+    alone find in operands that are not `followed`."""
     arrays = operands(op, case)
     scales, out_scale = case.int8 or ((), None)
-    graph, sizes = case_graph(op, case, dynamic and not case.static_only, arrays)
+    graph, sizes = case_graph(op, case, dynamic and not case.static_only, arrays, followed)
     feeds = {name: _stored(arrays[int(name[1:])], v.dtype) for name, v in graph.inputs}
     expected = _expected(op, case, arrays, scales, out_scale)
     types = tuple(v.dtype for _, v in graph.outputs)
@@ -99,12 +100,12 @@ def _in_range(y: Array, t: DataType) -> Array:
 
 
 def case_graph(
-    op: AnyOp, case: AnyCase | AnyMistake, dynamic: bool, arrays: tuple[Array, ...]
+    op: AnyOp, case: AnyCase | AnyMistake, dynamic: bool, arrays: tuple[Array, ...], followed: bool = True
 ) -> tuple[Graph, dict[str, int]]:
     """The layer alone: operand i is input x{i}, output j is y{j}; and the sizes that `arrays` have.
 
-    Operands whose values decide sizes are constants in the static form and inputs with followed elements
-    in the other."""
+    Operands whose values decide sizes are constants in the static form and inputs in the other, whose
+    elements are followed, or not."""
     values: list[Value | None] = []
     symbols: list[Symbol] = []
     sizes: dict[str, int] = {}
@@ -118,8 +119,8 @@ def case_graph(
         if spec.build_time or (spec.shape_values and not dynamic):
             values.append(const(array, dtype))
             continue
-        follow = spec.shape_values and is_integer(dtype)
-        open_axes = open_in(case, i, array.ndim) if dynamic and not follow else ()
+        follow = followed and spec.shape_values and is_integer(dtype)
+        open_axes = open_in(case, i, array.ndim) if dynamic and not spec.shape_values else ()
         found = [Symbol(Sym(f"{name}.{a}"), name, a) for a in open_axes]
         shape: tuple[Dim, ...] = tuple(
             next((s.sym.dim for s in found if s.axis == a), n) for a, n in enumerate(array.shape)

@@ -43,9 +43,10 @@ from anyrt.codegen.emit import Frame
 from anyrt.core.counts import counts, highest, is_open, named
 from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
-from anyrt.ir.buffer import BITS, Buffer
+from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Finding, Module, Step, Turns, Ways, every
+from anyrt.ir.statements import decided, stores
 from anyrt.plan import abi
 
 ALWAYS: Final = (1 << 63) - 1  # tables are filled in the calling thread
@@ -153,10 +154,13 @@ class _Encoder:
     jumps: list[int] = field(default_factory=list)  # where in `run` a word says where to go, counted from it
     places: list[tuple[int, int, int]] = field(default_factory=list)  # of steps: begin, end, version
     told: set[Sym] = field(default_factory=set)  # open sizes that calls have told since the last pause
+    tables: dict[Dim, frozenset[Sym]] = field(default_factory=dict)  # what those at an offset follow from
 
     def program(self) -> Encoded:
         """Header and parts; sizes come first, but only the calls tell which of them are needed."""
         guards = [self._operand(v.guard) for v in self.module.versions]
+        for fill in self.module.tables:
+            self.tables |= {s.buffer.offset: decided(fill) for s in stores(fill.body)}
         self._run(guards)
         if any(c.tells for c in self.module.calls):  # again: now all sizes are known that follow from these
             self.filled = self.judged = self.called = 0
@@ -234,9 +238,10 @@ class _Encoder:
         found = set[Sym]()
         for call in (x for x in every([step]) if isinstance(x, Call)):
             kernel = call.kernel
-            sizes = [kernel.var.extent or 0, kernel.work, *call.first.values(), *self.frames(kernel).slots]
+            sizes = [kernel.work, *call.first.values()]
             sizes += [d for b in call.buffers for d in (b.entries, self.module.places.get(b, (0, 0))[1])]
-            found.update(*map(named, sizes))
+            read = (self.tables[b.offset] for b in call.buffers if b.space is Space.TABLE)
+            found.update(decided(kernel), *map(named, sizes), *read)
         return frozenset(found)
 
     def _jump(self, code: Code, *operands: int) -> int:
