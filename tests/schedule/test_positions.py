@@ -95,3 +95,15 @@ def test_a_mean_whose_neighbours_are_summed_is_folded_once():
 
 def test_borders_inside_borders_are_dearer_than_a_kernel_of_their_own():
     assert instructions(scan(12)) <= 1500  # 2073 where choosing at a border costs nothing
+
+
+def test_what_is_computed_and_gathered_at_several_positions_is_stored_once():
+    x = b.param("x", (40, 64), DataType.FLOAT)
+    places = [b.param(f"p{k}", (40, 64), DataType.INT32) for k in range(4)]
+    computed = b.map_("tanh", b.map_("exp", x))
+    y = b.gather(computed, places[0], 0)
+    for at in places[1:]:
+        y = b.map_("add", y, b.gather(computed, at, 0))
+    graph = Graph((("x", x), *((f"p{k}", p) for k, p in enumerate(places))), (("y", y),))
+    (reason,) = (r.reason for s in native.lower(graph, {}, Sizes()).schedules for r in s.refused)
+    assert reason.startswith("4 positions would each take")

@@ -16,9 +16,10 @@ from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.ir.graph import Value
 from anyrt.ops._math import number
-from anyrt.prims.build import cast, expand, gather, iota, map_, reduce_, reshape, scalar, slice_
+from anyrt.prims.build import cast, expand, gather, iota, map_, reduce_, reshape, scalar, slice_, transpose
 
 FLOAT, INT64 = DataType.FLOAT, DataType.INT64
+FEW = 64  # terms that are written one by one
 REACH = {InterpolationMode.LINEAR: 1, InterpolationMode.CUBIC: 2}  # of a kernel, in elements
 
 
@@ -56,8 +57,11 @@ class Reading:
 
 
 def summed(v: Value, axis: int, reading: Reading) -> Value:
-    """The sums along `axis`; an element whose weight is 0 is not read."""
+    """The sums along `axis`; an element whose weight is 0 is not read. Few are added up one by one, so that
+    neighbouring sums are lanes of a vector."""
     size, count = reading.at.shape
+    if isinstance(count, int) and 1 <= count <= FEW:
+        return _one_by_one(v, axis, reading, count)
     front, back = v.shape[:axis], v.shape[axis + 1 :]
     many = mul(size, count)
     at = reshape(reading.at, (*(1 for _ in front), many, *(1 for _ in back)))
@@ -67,6 +71,25 @@ def summed(v: Value, axis: int, reading: Reading) -> Value:
     none = scalar(0.0, weight)
     terms = map_("select", map_("eq", weight, none), none, map_("mul", weight, read))
     return reshape(reduce_("sum", terms, (axis + 1,)), (*front, size, *back))
+
+
+def _one_by_one(v: Value, axis: int, reading: Reading, count: int) -> Value:
+    size, rank = reading.at.shape[0], v.type.rank
+    shape = (*v.shape[:axis], size, *v.shape[axis + 1 :])
+    places, weights = (transpose(x, (1, 0)) for x in (cast(reading.at, DataType.INT32), reading.weight))
+    total: Value | None = None
+    for k in range(count):
+        at, weight = (
+            reshape(
+                slice_(x, (k, 0), (1, size), (1, 1)), tuple(size if a == axis else 1 for a in range(rank))
+            )
+            for x in (places, weights)
+        )
+        read, none = gather(v, expand(at, shape), axis), scalar(0.0, weight)
+        term = map_("mul", weight, read) if total is None else map_("fma", weight, read, total)
+        total = map_("select", map_("ne", weight, none), term, none if total is None else total)
+    assert total is not None, "a sum has terms"
+    return total
 
 
 def smoothed(line: Line, how: Coordinate, single: Selector) -> Reading:

@@ -83,11 +83,16 @@ def expand(layer: Layer[ResizeAttrs]) -> tuple[Value, ...]:
     elif not changed:
         y = identity(checked(x, rules))
     else:
-        # The innermost axis first: rows resampled along it are what a window over the other axes keeps.
-        for axis, size in changed[-1:] + changed[:-1]:
+        for axis, size in _in_turn(layer.attrs, changed):
             y = _resampled(layer, y, axis, size)
         y = _back(y, x.dtype)
     return (tied(told(layer, y, SIZES), tells),)
+
+
+def _in_turn(attrs: ResizeAttrs, changed: list[tuple[int, Dim]]) -> list[tuple[int, Dim]]:
+    """The innermost axis first: rows resampled along it are what a window over the other axes keeps. Long
+    sums have no window: those of whole rows first, which leave fewer to gather along them."""
+    return changed if attrs.antialias else changed[-1:] + changed[:-1]
 
 
 def _resampled(layer: Layer[ResizeAttrs], y: Value, axis: int, size: Dim) -> Value:

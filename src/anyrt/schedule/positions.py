@@ -7,10 +7,11 @@ same position is computed once. So positions are followed through everything tha
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from anyrt.core.dims import Dim, Expr, Fn, Sym, symbols
+from anyrt.core.dims import Dim, Expr, Fn, Sym, rebuild, symbols
 from anyrt.ir import kernel
 from anyrt.ir.buffer import COMPUTED
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Tapped
@@ -42,7 +43,7 @@ def read(user: Value, at: Position) -> Iterator[tuple[Value, Position, int]]:
                 yield arg, _within(arg.shape, (*at[:axis], tap, *at[axis + 1 :])), rule.count
             case Elements():
                 for found in _moved(user.op, user.type, tuple(a.type for a in user.args), at)[number]:
-                    yield arg, _within(arg.shape, found), 1
+                    yield arg, _within(arg.shape, _told(user, how, found, at)), 1
             case _:
                 yield arg, own(arg.shape), 1
 
@@ -97,6 +98,19 @@ def _moved(op: Prim, out: Type, args: tuple[Type, ...], at: Position) -> tuple[t
     found: list[list[Position]] = [[] for _ in args]
     op.lower(out, tuple(map(_noting, args, found)), at)
     return tuple(map(tuple, found))
+
+
+def _told(user: Value, how: Elements, found: Position, at: Position) -> Position:
+    """The position with what data say told apart by whose elements these are."""
+    if not how.positions:
+        return found
+    said = tuple(user.args[k] for k in how.positions)
+
+    def named(sym: Sym) -> Dim:
+        by_data = isinstance(sym.source, kernel.Alu | kernel.Cast | kernel.Const | kernel.Load)
+        return replace(sym, source=(said, at)).dim if by_data else sym.dim
+
+    return tuple(rebuild(d, named) for d in found)
 
 
 def _noting(operand: Type, found: list[Position]) -> Read:
