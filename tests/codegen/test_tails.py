@@ -1,5 +1,6 @@
 """The masked last step of vector loops: every length, nothing written behind the last element."""
 
+import numpy as np
 import pytest
 
 from anyrt.backends.cpu.processors import Level, choose
@@ -47,3 +48,18 @@ def test_a_dynamic_length_stores_no_more_than_its_elements(level):
         trial = trial_of(graph, level, {"x.0": length})
         trial.run()
         assert trial.overrun() == ()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("length", [1, 7, 16, 37])
+def test_a_position_times_a_large_number_wraps_as_integers_of_64_bits_do(length, level):
+    by, rows = -848385952476782187, 3
+    at = b.map_("sub", b.iota((rows, length), 1, DataType.INT64), b.iota((rows, length), 0, DataType.INT64))
+    whole = b.iota((rows * length,), 0, DataType.INT64)
+    for x, wanted in ((at, np.arange(length) - np.arange(rows)[:, None]), (whole, np.arange(rows * length))):
+        made = native.lower(graph := Graph((), (("y", b.map_("mul", x, b.scalar(by, x))),)), {}, Sizes({}))
+        trial = Trial(load(made, choose(level)), {})
+        trial.run()
+        (buffer,) = (buffer for buffer in made.module.places if buffer.name == "out_y")
+        got = trial.read(buffer, DataType.INT64, graph.outputs[0][1].shape)
+        assert np.array_equal(got, wanted * np.int64(by))

@@ -20,7 +20,7 @@ from anyrt.core.dims import Dim, Fn, Sym, linear, mul, product, symbols
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import LANES, Addresses, Buffer, Scalar, Space
-from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
+from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, Op, cast, free_symbols, operands
 
 # Indices within a vector loop are computed in 32 bits: no tensor has more than 2³¹ elements.
 
@@ -111,9 +111,22 @@ class Vectors:
                 )
             case Load():
                 return self._load(scope, x, lanes)
+            case Alu(op=Op.MUL, args=(Index(dim=dim), Const(value=int(by)))) if (
+                moved := linear(dim, lanes.var)
+            ) and isinstance(moved[0], int):
+                return self._stepped(scope, (moved[0], moved[1]), by, lanes)
             case Cast() | Alu():
                 texts = [self.value(a) for a in operands(x)]
                 return arithmetic.operation(self.out, scope, x, texts, lanes.width)
+
+    def _stepped(self, scope: Scope, moved: tuple[int, Dim], by: int, lanes: Lanes) -> str:
+        """An index times a number: that of lane 0, and steps. A product of 64 bits takes three instructions
+        in each half of the lanes."""
+        put, width, stride = self.out.put, lanes.width, moved[0]
+        first = put(scope, f"mul i64 {self.lane_zero(scope, stride, moved[1], lanes)}, {by}")
+        half = 1 << 63
+        steps = ", ".join(f"i64 {(i * stride * by + half) % (2 * half) - half}" for i in range(width))
+        return put(scope, f"add <{width} x i64> {self.out.spread(scope, first, 'i64', width)}, <{steps}>")
 
     # ---- indices ------------------------------------------------------------------------------
 
