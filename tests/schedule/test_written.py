@@ -119,3 +119,14 @@ def test_elements_that_are_not_zero_are_found_as_by_the_interpreter(dtype, level
     machine = choose(level).limited(REFERENCE)
     found = native.lower(graph, constant_offsets(graph), Sizes({N.name: 9}), machine=machine)
     assert verify(found, choose(level), [{N.name: n} for n in (0, 1, 9, 200)]) == ()
+
+
+def test_what_an_output_only_reshapes_is_written_there():
+    x = b.param("x", (4, 60), DataType.FLOAT)
+    made = apply(Scan("sum", 1), x)
+    flat = Graph((("x", x),), (("y", b.reshape(made, (2, 120))),), {}, ())
+    turned = Graph((("x", x),), (("y", b.transpose(made, (1, 0))),), {}, ())
+    both = Graph((("x", x),), (("y", b.reshape(made, (240,))), ("z", b.map_("exp", made))), {}, ())
+    found = [native.lower(g, {}, Sizes()) for g in (flat, turned, both)]
+    assert [len(f.module.kernels) for f in found] == [1, 2, 3]
+    assert all(verify(f, choose(None), [{}]) == () for f in found)

@@ -20,9 +20,9 @@ from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced
+from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced, Written
 from anyrt.ir.counted import in_turn, mentioned
-from anyrt.ir.graph import Graph, Node, Shape, Type, Value, walk
+from anyrt.ir.graph import Graph, Node, Shape, Type, Value, users, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Call, Finding
 from anyrt.ir.statements import buffers_in_order, with_buffers
@@ -30,7 +30,7 @@ from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
 from anyrt.schedule.launch import Launch, Nest, Schedule
-from anyrt.schedule.layout import Layout, row_major
+from anyrt.schedule.layout import Layout, keeps_order, row_major
 from anyrt.schedule.layouts import layouts
 from anyrt.schedule.naive import Builder
 from anyrt.schedule.nest import Around, nest
@@ -61,6 +61,7 @@ class Fusion:
     buffers: dict[Value, Buffer] = field(default_factory=dict)
     refused: list[Stored] = field(default_factory=list)
     unhosted: set[Value] = field(default_factory=set)
+    reshaped: set[Value] = field(default_factory=set)  # outputs that others are, under their shape
     ports: dict[str, str] = field(default_factory=dict)
     order: dict[Value, int] = field(default_factory=dict)
     past: dict[Buffer, Past] = field(default_factory=dict)
@@ -147,6 +148,19 @@ class Fusion:
             if self.is_whole and name not in updated:
                 self.past[buffer] = past[value]
             self.buffers.setdefault(value, buffer)
+        self._reshaped()
+
+    def _reshaped(self) -> None:
+        """What is made as a whole, and read by nothing but an output that has the same elements in the same
+        order, under another shape, is written there."""
+        readers = users(self.graph)
+        for value in dict.fromkeys(v for _, v in self.graph.outputs):
+            if not self.is_whole or self.buffers[value].space is not Space.OUTPUT or not keeps_order(value):
+                continue
+            (made,) = value.args
+            if isinstance(made.compute, Written | Nested) and readers[made] == [value]:
+                self.buffers[made] = self.buffers[value]
+                self.reshaped.add(value)
 
     def _nested(self) -> None:
         """What regions read lies in memory, and so do their results. What a state is at first is made in its
@@ -483,6 +497,7 @@ class Fusion:
                 or value.compute == Given()  # an input
                 or value in hosts
                 or value in done
+                or value in self.reshaped
             ):
                 continue
             done.add(value)

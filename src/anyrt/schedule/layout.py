@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from anyrt.core.dims import Dim, add, floordiv, mod, mul, product
-from anyrt.ir.graph import Shape
+from anyrt.ir.compute import Elements
+from anyrt.ir.graph import Shape, Value
 from anyrt.ir.reference import Array
+from anyrt.schedule.positions import own, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +91,12 @@ class Layout:
 def row_major(shape: Shape) -> Layout:
     """The last axis innermost, nothing between the elements."""
     return Layout(shape, tuple(range(len(shape))), ((0, 0),) * len(shape))
+
+
+def keeps_order(value: Value) -> bool:
+    """True for the elements of another value, at the same places of as much memory."""
+    how = value.compute
+    if not isinstance(how, Elements) or not how.moves or product(value.args[0].shape) != product(value.shape):
+        return False
+    ((arg, at, _),) = read(value, own(value.shape))
+    return row_major(arg.shape).place(at) == row_major(value.shape).place(own(value.shape))
