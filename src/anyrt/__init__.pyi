@@ -403,7 +403,7 @@ class ICumulativeLayer(ILayer):
     """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
     `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
     Floats add up in float32, one after the other, and are rounded where they are stored; int32 and
-    int64 wrap.
+    int64 wrap. A long row, of few, is cut into parts, whose sums are added up before.
     """
     @property
     def op(self) -> CumulativeOperation:
@@ -2050,7 +2050,7 @@ class INetworkDefinition(_INetworkDefinition):
         """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
         `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
         Floats add up in float32, one after the other, and are rounded where they are stored; int32 and
-        int64 wrap.
+        int64 wrap. A long row, of few, is cut into parts, whose sums are added up before.
 
         input: float32, float16, int32, bfloat16, int64
         axis: int32, int64; must be a constant

@@ -126,7 +126,7 @@ def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: A
         case Reduce():
             return _reduced(op, args[0], p)
         case Scan():
-            return _scanned(op, args[0], p)
+            return _scanned(op, args, p)
         case Scatter():
             return _scattered(op, args, value.dtype)
         case Contract():
@@ -352,8 +352,20 @@ def _ranked(op: Ranked, x: Bounded, found: Array) -> Errors:
     return np.where(sure.take(range(last), op.axis) | (most == 0), 0.0, np.inf)
 
 
-def _scanned(op: Scan, x: Bounded, p: Precision) -> Errors:
-    """As of a fold at every position."""
+def _scanned(op: Scan, args: tuple[Bounded, ...], p: Precision) -> Errors:
+    """As of a fold at every position; what rows begin with is one element more."""
+    x, *first = args
+    if not first:
+        return _folded_so_far(op, x, p)
+    parts = (x, *first) if op.reverse else (*first, x)
+    error = np.concatenate([np.broadcast_to(a.error, a.array.shape) for a in parts], op.axis)
+    whole = Bounded(np.concatenate([a.array for a in parts], op.axis), error)
+    found = np.broadcast_to(_folded_so_far(replace(op, exclusive=False), whole, p), whole.array.shape)
+    begin = int(op.exclusive == op.reverse)
+    return found.take(range(begin, begin + x.array.shape[op.axis]), op.axis)
+
+
+def _folded_so_far(op: Scan, x: Bounded, p: Precision) -> Errors:
     error, size = np.broadcast_to(x.error, x.array.shape), _size(x.array)
     if op.fn in ("max", "min"):
         return op.scanned(np.maximum.accumulate, error).astype(np.float64)

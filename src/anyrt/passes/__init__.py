@@ -2,7 +2,7 @@
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['round layers', 'contract codes', 'fold constants', 'narrow constants', 'simplify', 'split sums',
- 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants', 'turn operands',
+ 'split scans', 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants', 'turn operands',
  'update states']
 """
 
@@ -25,6 +25,7 @@ from anyrt.passes.requirements import requirements
 from anyrt.passes.round_layers import round_layers
 from anyrt.passes.shorten import shorten
 from anyrt.passes.simplify import simplify
+from anyrt.passes.split_scans import split_scans
 from anyrt.passes.split_sums import split_sums
 from anyrt.passes.turn_operands import turn_operands
 from anyrt.passes.update_states import update_states
@@ -60,6 +61,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("narrow constants", narrow_constants),
     Pass("simplify", simplify),
     Pass("split sums", split_sums),
+    Pass("split scans", split_scans),
     Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("hoist products", hoist_products),
     Pass("shorten", shorten),

@@ -10,19 +10,19 @@ maximum.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from anyrt.core.dims import Dim, add, mul
-from anyrt.core.errors import ArgumentError
+from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.buffer import COMPUTED
 from anyrt.ir.compute import Compute, Written
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Alloc, Expr, Fold, For, Loop, Stmt, Store, alu, const, load
 from anyrt.ir.prim import Array, Making, Prim, Read
-from anyrt.prims._check import check_axis, check_type, expect
+from anyrt.prims._check import check_axis, check_type, expect, show
 from anyrt.prims.reduce import FOLDED, FOLDS
 
 ACCUMULATE: Final[dict[str, Callable[..., Array]]] = {
@@ -38,7 +38,7 @@ STARTS: Final = {"sum": 0, "prod": 1}  # of nothing
 class Scan(Prim):
     """`fn` (a key of FOLDS) of all elements along `axis` up to each one, it included; `reverse`: from each
     one on; `exclusive`: it not included. What is summed is kept as it is computed, rounded only where it is
-    stored."""
+    stored. A second operand, of size 1 along the axis, is what rows begin with."""
 
     fn: str
     axis: int
@@ -51,22 +51,30 @@ class Scan(Prim):
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """The operand's type."""
-        expect(args, 1, "scan")
+        expect(args, 2 if len(args) == 2 else 1, "scan")
         if self.fn not in FOLDS:
             raise ArgumentError("AR304", "scan", got=repr(self.fn), wanted=f"one of {', '.join(FOLDS)}")
         if self.exclusive and self.fn not in STARTS:
             got, wanted = f"an exclusive {self.fn}", f"one of {', '.join(STARTS)}"
             raise ArgumentError("AR304", "scan", got=got, wanted=wanted)
-        (x,) = args
+        x = args[0]
         check_type(x.dtype, FOLDED, "scan")
         check_axis(self.axis, x.rank, "scan")
+        first = Type((*x.shape[: self.axis], 1, *x.shape[self.axis + 1 :]), x.dtype)
+        if args[1:] not in ((), (first,)):
+            raise ShapeError("AR112", "scan", got=f"{show(args[1].shape)} to begin with", wanted=f"{first}")
         return x
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
         """NumPy's accumulate in the operand's own type."""
-        (x,) = args
+        x, *first = args
         with np.errstate(all="ignore"):
-            return self.scanned(ACCUMULATE[self.fn], x)
+            if not first:
+                return self.scanned(ACCUMULATE[self.fn], x)
+            whole = np.concatenate((x, *first) if self.reverse else (*first, x), self.axis)
+            found = replace(self, exclusive=False).scanned(ACCUMULATE[self.fn], whole)
+        begin, size = int(self.exclusive == self.reverse), x.shape[self.axis]
+        return found.take(range(begin, begin + size), self.axis)
 
     def scanned(self, accumulate: Callable[..., Array], x: Array) -> Array:
         """What NumPy's `accumulate` of a function gives along the axis."""
@@ -86,23 +94,31 @@ class Scan(Prim):
         self, out: Type, args: tuple[Read, ...], item: tuple[Dim, ...], make: Making
     ) -> tuple[Stmt, ...]:
         """Along the last axis a row after the other; else all elements of the last axis side by side."""
-        (x,), rank = args, len(item)
-        kind, start = COMPUTED[out.dtype], const(FOLDS[self.fn].identity(out.dtype), COMPUTED[out.dtype])
+        x, rank, kind = args[0], len(item), COMPUTED[out.dtype]
         step = make.var(out.shape[self.axis])
         along = add(add(out.shape[self.axis], -1), mul(step.dim, -1)) if self.reverse else step.dim
         if self.axis == rank - 1:
             at, total = _at(item, self.axis, along), make.register(kind)
             folded = Fold(total, FOLDS[self.fn].op, x.at(at))
             body: tuple[Stmt, ...] = (folded, make.store(at, load(total, 0)))
-            return Alloc(total, start), For(step, Loop.SERIAL, body[::-1] if self.exclusive else body)
+            return Alloc(total, self._start(out, args, item)), For(
+                step, Loop.SERIAL, body[::-1] if self.exclusive else body
+            )
         first, lane = make.var(out.shape[-1]), make.var(out.shape[-1])
         at = _at(_at(item, self.axis, along), rank - 1, lane.dim)
         row = make.scratch(kind, out.shape[-1])
         sums = alu(FOLDS[self.fn].op, load(row, lane.dim), x.at(at))
         body = (Store(row, lane.dim, sums), make.store(at, load(row, lane.dim)))
         body = body[::-1] if self.exclusive else body
+        start = self._start(out, args, _at(item, rank - 1, first.dim))
         zeros = For(first, Loop.VECTOR, (Store(row, first.dim, start),))
         return zeros, For(step, Loop.SERIAL, (For(lane, Loop.VECTOR, body),))
+
+    def _start(self, out: Type, args: tuple[Read, ...], item: Sequence[Dim]) -> Expr:
+        """What is folded into: the second operand, or what changes nothing."""
+        if len(args) == 2:
+            return args[1].at(_at(item, self.axis, 0))
+        return const(FOLDS[self.fn].identity(out.dtype), COMPUTED[out.dtype])
 
 
 def _at(item: Sequence[Dim], axis: int, value: Dim) -> tuple[Dim, ...]:
