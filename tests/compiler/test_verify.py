@@ -13,12 +13,13 @@ from anyrt.compiler.trial import Trial, constant_offsets
 from anyrt.compiler.verify import groups_failed, random_inputs, verify
 from anyrt.core.dims import Sym
 from anyrt.core.enums import DataType, Severity
-from anyrt.ir.graph import Graph, Symbol
+from anyrt.ir.graph import Graph, Symbol, apply_all
 from anyrt.ir.kernel import select
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Range
 from anyrt.plan.report import parse_report
 from anyrt.prims import build as b
+from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
 from anyrt.schedule.cost import Sizes
 
@@ -84,6 +85,31 @@ def test_a_build_reports_the_mismatch_and_keeps_its_kernels_apart(tmp_path, monk
     assert [m[:25] for m in messages[Severity.WARNING]] == ["[AR805] kernel sum+mean ("]
     assert len(report.kernels) == 3
     assert report.notes[0].startswith("[AR805] kernel sum+mean")
+
+
+def turns() -> Graph:
+    """The chain, three times of the rows that it has made."""
+    flag, turn = b.param("go", (), DataType.BOOL), b.param("turn", (), DataType.INT64)
+    x, y = (b.param(name, (N.dim, 40), DataType.FLOAT) for name in "xy")
+    total = b.map_("add", b.map_("abs", x), y)
+    row = b.reduce_("sum", total, (1,))
+    count = b.map_("add", turn, b.scalar(1, turn))
+    ends = (("go", b.map_("lt", count, b.scalar(3, turn))), ("turn", count), ("x", b.expand(row, x.shape)))
+    body = Graph((("go", flag), ("turn", turn), ("x", x), ("y", y)), ends, {total: "sum", row: "mean"})
+    made = apply_all(Repeated(body), b.const(True, DataType.BOOL), b.const(0, DataType.INT64), x, y)
+    return Graph((("x", x), ("y", y)), (("z", made[2]),), {}, (Symbol(N, "x", 0),))
+
+
+@pytest.mark.usefixtures("wrong_abs")
+def test_what_failed_in_a_turn_is_built_unfused(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path))
+    limits = tuple(Range(t, False, (1, 40), (5, 40), (9, 40)) for t in ("x", "y"))
+    request = BuildRequest("turns", turns(), (limits,), Settings(verify=Verify.FULL))
+    file = read_plan(build(request))
+    assert any(note.startswith("[AR805] kernel sum+mean") for note in parse_report(file.plan.report).notes)
+    names = [x.name for x in driver.lower_plan(file).schedule.everywhere]
+    assert "sum+mean" not in names
+    assert names.count("sum") == 1
 
 
 @pytest.mark.parametrize(

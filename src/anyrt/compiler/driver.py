@@ -50,7 +50,7 @@ from anyrt.core.flags import default_threads, read_flags
 from anyrt.core.machine import Machine, this_machine
 from anyrt.core.requirement import Requirement
 from anyrt.core.units import counted
-from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.graph import Graph, Value, nested, walk
 from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import with_tiles
 from anyrt.passes.beside import beside, only
@@ -125,7 +125,7 @@ def lower_plan(
     graph, blobs = _graph_of(file)
     check_agreement(file.plan, graph)
     offsets = {blobs[b.name]: b.offset for b in file.plan.blobs}
-    places = {str(n): v for n, v in enumerate(walk(v for _, v in graph.outputs))}
+    places = {str(n): v for v, n in _order(graph).items()}
     settings = dict(file.plan.settings)
     alone = frozenset(places[n] for n in settings.get(ALONE, "").split() if n in places)
     tunings = parse_tunings(settings.get(TUNINGS, ""), places)
@@ -478,11 +478,16 @@ def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
     return (*inputs, *(Binding(n, False, v.dtype, v.shape) for n, v in graph.outputs))
 
 
+def _order(graph: Graph) -> dict[Value, int]:
+    """A number for each value of a graph, and then of its regions."""
+    values = dict.fromkeys(v for inner in nested(graph) for v in walk(v for _, v in inner.outputs))
+    return {v: n for n, v in enumerate(values)}
+
+
 def _settings(
     request: BuildRequest, graph: Graph, alone: frozenset[Value], tunings: Mapping[Value, Tuning]
 ) -> tuple[tuple[str, str], ...]:
-    order = {v: n for n, v in enumerate(walk(v for _, v in graph.outputs))}
-    s = request.settings
+    order, s = _order(graph), request.settings
     pairs = [
         ("level", str(s.optimization_level)),
         ("verify", s.verify.value),

@@ -285,13 +285,13 @@ class _Check:
         self, schedule: Schedule, launch: Launch, element: Element | None, finding: str
     ) -> Mismatch:
         graph, mine = self.loaded.lowered.graph, schedule.graph
-        origin = originals(graph, mine) if schedule is self.schedule else {}
+        origin = originals(graph, self.schedule.graph)
         values = [v for v in (*launch.makes, *launch.inlined) if schedule is not self.schedule or v in origin]
         return Mismatch(
             kernel=launch.kernel.name,
             text=print_kernels([launch.kernel]),
             layers=tuple(dict.fromkeys(mine.name(v) for v in values)),
-            values=frozenset(origin.get(v, v) for v in values),
+            values=frozenset(origin[v] for v in values if v in origin),
             inputs=tuple(starmap(_describe, random_inputs(mine, self.sizes, self.seed).items())),
             seed=self.seed,
             sizes=tuple(self.sizes.items()),

@@ -253,7 +253,7 @@ class Fusion:
             graph,
             self.sizes,
             self.machine,
-            frozenset(),
+            self.alone,
             tables=self.tables,
             strategies=self.strategies,
             is_whole=False,

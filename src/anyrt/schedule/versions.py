@@ -54,15 +54,21 @@ def serving(guards: Iterable[Dim], sizes: Mapping[str, int]) -> int:
 
 
 def originals(graph: Graph, version: Graph) -> dict[Value, Value]:
-    """For each value of a version the value of `graph` that it came from."""
+    """For each value of a version and its regions the value of `graph` that it came from."""
     found: dict[Value, Value] = {}
-    todo = [(new, old) for (_, new), (_, old) in zip(version.outputs, graph.outputs, strict=True)]
+    todo = _ends(version, graph)
     while todo:
         new, old = todo.pop()
         if new not in found:
             found[new] = old
             todo += zip(new.args, old.args, strict=True)
+            for pair in zip(new.op.regions, old.op.regions, strict=True):
+                todo += _ends(*pair)
     return found
+
+
+def _ends(version: Graph, graph: Graph) -> list[tuple[Value, Value]]:
+    return [(new, old) for (_, new), (_, old) in zip(version.outputs, graph.outputs, strict=True)]
 
 
 def _meetings(value: Value) -> list[tuple[Dim, Dim]]:
