@@ -743,7 +743,8 @@ class IIfConditionalInputLayer(IIfConditionalBoundaryLayer):
 
 class IIfConditionalOutputLayer(IIfConditionalBoundaryLayer):
     """The first tensor if the condition is true, else the second one, of the same type and rank. Where
-    their sizes differ, the data decide that of the output, which is -1 before a run.
+    their sizes differ, or data decide one inside, the data decide that of the output, which is -1
+    before a run.
     """
 
 class IIteratorLayer(ILoopBoundaryLayer):
@@ -819,10 +820,11 @@ class ILRNLayer(ILayer):
 
 class ILoopOutputLayer(ILoopBoundaryLayer):
     """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
-    the second input, `set_input(1, ...)`. An extension: without it as many as there were turns, which
-    must not be more than the loop's `max_trips`. Places of turns that there were not are 0. The last
-    value of a recurrence is what the next turn would get, in particular its initial value where there
-    was no turn; that of anything else is 0 then.
+    the second input, `set_input(1, ...)`. An extension: without it as many as there were turns.
+    Places of turns that there were not are 0. The last value of a recurrence is what the next turn
+    would get, in particular its initial value where there was no turn; that of anything else is 0
+    then. A last value may be of a size that data decide in the turn, -1 before a run and 0 where
+    there was no turn; what is put side by side may not.
     """
     @property
     def kind(self) -> LoopOutput:
@@ -1198,7 +1200,8 @@ class IRaggedSoftMaxLayer(ILayer):
 
 class IRecurrenceLayer(ILoopBoundaryLayer):
     """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
-    the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type.
+    the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type, which no
+    turn decides.
     """
 
 class IReduceLayer(ILayer):
@@ -1576,10 +1579,11 @@ class ILoop(_ILoop):
         """
     def add_loop_output(self, tensor: ITensor, kind: LoopOutput, axis: int = 0) -> ILoopOutputLayer:
         """The only way out of a loop: the last value, or those of all turns along a new axis, whose size is
-        the second input, `set_input(1, ...)`. An extension: without it as many as there were turns, which
-        must not be more than the loop's `max_trips`. Places of turns that there were not are 0. The last
-        value of a recurrence is what the next turn would get, in particular its initial value where there
-        was no turn; that of anything else is 0 then.
+        the second input, `set_input(1, ...)`. An extension: without it as many as there were turns.
+        Places of turns that there were not are 0. The last value of a recurrence is what the next turn
+        would get, in particular its initial value where there was no turn; that of anything else is 0
+        then. A last value may be of a size that data decide in the turn, -1 before a run and 0 where
+        there was no turn; what is put side by side may not.
 
         tensor: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -1600,7 +1604,8 @@ class ILoop(_ILoop):
         """
     def add_recurrence(self, initial_value: ITensor) -> IRecurrenceLayer:
         """What a turn of the loop passes to the next one: the initial value in the first turn, afterwards
-        the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type.
+        the second input, `set_input(1, ...)`, of the turn before. Both have one shape and type, which no
+        turn decides.
 
         initial_value: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0,
             float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
@@ -1657,7 +1662,8 @@ class IIfConditional(_IIfConditional):
         self, true_subgraph_output: ITensor, false_subgraph_output: ITensor
     ) -> IIfConditionalOutputLayer:
         """The first tensor if the condition is true, else the second one, of the same type and rank. Where
-        their sizes differ, the data decide that of the output, which is -1 before a run.
+        their sizes differ, or data decide one inside, the data decide that of the output, which is -1
+        before a run.
 
         true_subgraph_output: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4,
             e8m0, float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz,

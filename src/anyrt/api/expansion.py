@@ -19,9 +19,10 @@ from anyrt.api.weights import Weights
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError
-from anyrt.ir.graph import Symbol, Type, Value, apply
+from anyrt.ir.graph import Symbol, Type, Value, apply, walk
 from anyrt.ops._expand import expand_layer, output_scale
 from anyrt.ops._record import Attrs, Layer
+from anyrt.ops._regions import Made
 from anyrt.prims.build import cast
 from anyrt.prims.const import Blob, Param
 
@@ -58,7 +59,7 @@ class Expansion:
         self._layers: dict[ILayer, Outcome] = {}
         self._inputs: dict[ITensor, Value] = {}
         self._blobs: dict[int, tuple[Weights, Blob]] = {}
-        self._parts: dict[Part, tuple[Value, ...]] = {}
+        self._parts: dict[Part, Made] = {}
         self._names: dict[Value, str] = {}
         self.symbols: dict[str, Symbol] = {}
 
@@ -131,7 +132,15 @@ class Expansion:
         """The outputs of a loop or conditional."""
         if part not in self._parts:
             self._parts[part] = part._values(self)
-        return self._parts[part]
+        return self._parts[part].values
+
+    def tells(self) -> list[Value]:
+        """What tells sizes that data decide, as far as layers have been judged. What a part tells takes the
+        place of what it was inside of it."""
+        parts = [v for made in self._parts.values() for v in made.tells]
+        layers = walk(v for outcome in self._layers.values() for v in outcome.values)
+        around = {v.op.tells for v in parts}
+        return [*parts, *(v for v in layers if v.op.tells is not None and v.op.tells not in around)]
 
     def layer_of(self, value: Value) -> str | None:
         """The layer whose output a value is, as far as layers have been judged."""

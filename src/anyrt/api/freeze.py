@@ -5,7 +5,7 @@ Here every mistake that was only looked at so far becomes final; names, profiles
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from anyrt.api.expansion import Expansion, Limits
 from anyrt.api.formats import chosen
@@ -55,7 +55,7 @@ def freeze(
     names = _names(network, expansion)
     marked = network._marked
     held = _held(network, expansion, [t for t in outputs if t in marked], names)
-    _check_inside(network, expansion, outputs)
+    _check_outside(network, expansion, {t._name: expansion.value(t) for t in outputs})
     formats = _formats(network, expansion, outputs)
     plain = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
@@ -69,8 +69,9 @@ def freeze(
         },
         tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
     )
-    others = (v for layer in network._layers for v in expansion.values(layer))
-    graph = with_conditions(told_once(counted(plain, others)), next(iter(held))._name)
+    sized = told_once(counted(plain, expansion.tells()))
+    _check_outside(network, expansion, dict(sized.outputs[len(outputs) :]))
+    graph = with_conditions(sized, next(iter(held))._name)
     ends = dict((*graph.inputs, *graph.outputs))
     tells = (Binding(name, False, v.dtype, v.shape) for name, v in graph.outputs[len(outputs) :])
     return BuildRequest(
@@ -142,17 +143,17 @@ def _check_updates(network: INetworkDefinition) -> None:
             raise GraphError("AR409", layer._place, "an update that is no output", "one that is marked", do)
 
 
-def _check_inside(network: INetworkDefinition, expansion: Expansion, outputs: Iterable[ITensor]) -> None:
-    """What is computed inside a loop or conditional leaves it by its outputs alone."""
+def _check_outside(network: INetworkDefinition, expansion: Expansion, outputs: Mapping[str, Value]) -> None:
+    """What is computed inside a loop or conditional, sizes included, leaves it by its outputs alone."""
     borders = [x for x in network._layers if x._op.within and x._outputs]
     inside = {expansion.value(x._outputs[0]): x for x in borders}
     known = {expansion.value(t) for t in network._inputs}
-    for tensor in outputs if borders else ():
-        for value in walk([expansion.value(tensor)]):
+    for name, output in outputs.items() if borders else ():
+        for value in walk([output]):
             if isinstance(value.op, Param) and value not in known:
-                got = f"{tensor._name}, which is made of {inside[value]._place}, inside of it"
+                got = f"{name}, which is made of {inside[value]._place}, inside of it"
                 do = "pass it through the output of the loop or conditional"
-                raise GraphError("AR414", tensor._name, got, "what has left it", do)
+                raise GraphError("AR414", name, got, "what has left it", do)
 
 
 def _updates(layer: ILayer) -> Iterator[tuple[ITensor, ITensor]]:

@@ -20,6 +20,7 @@ from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_axis
+from anyrt.ops._regions import Made, Network
 from anyrt.ops._told import elements
 from anyrt.ops._types import INTS
 from anyrt.ops.if_conditional import Conditional, Either, Passed
@@ -81,7 +82,7 @@ class Part(Fixed):
     def _of(self, kind: LayerType) -> list[Border]:
         return [layer for layer in self._layers if layer._op.layer is kind]
 
-    def _values(self, expansion: Expansion) -> tuple[Value, ...]:
+    def _values(self, expansion: Expansion) -> Made:
         """Those of all outputs, in the order in which they were added."""
         raise NotImplementedError
 
@@ -214,7 +215,7 @@ class ILoop(Part):
         self._max_trips = count
         self._forget()
 
-    def _values(self, expansion: Expansion) -> tuple[Value, ...]:
+    def _values(self, expansion: Expansion) -> Made:
         limits = {kind: [x for x in self._of(LayerType.TRIP_LIMIT) if x._attributes["kind"] is kind]
                   for kind in TripLimit}  # fmt: skip
         loop = Loop(
@@ -227,7 +228,7 @@ class ILoop(Part):
             self._max_trips,
             self._name,
         )
-        return loop.values(expansion.layer_of)
+        return loop.values(Network(expansion.layer_of, expansion.tells))
 
     def _limit(self, expansion: Expansion, layers: Sequence[Border]) -> Value | None:
         """The number or condition of the one trip limit of a kind."""
@@ -292,7 +293,7 @@ class IIfConditional(Part):
 
     __slots__ = ()
 
-    def _values(self, expansion: Expansion) -> tuple[Value, ...]:
+    def _values(self, expansion: Expansion) -> Made:
         conditions = self._of(LayerType.CONDITION)
         if len(conditions) != 1:
             do = "call conditional.set_condition(flag) once"
@@ -303,7 +304,8 @@ class IIfConditional(Part):
             Either(x._place, *(expansion.value(t) for t in x._inputs if t is not None)) for x in outputs
         ]
         flag = _scalar(conditions[0], expansion, None)
-        return Conditional(self._place, flag, passed, either, self._name).values(expansion.layer_of)
+        network = Network(expansion.layer_of, expansion.tells)
+        return Conditional(self._place, flag, passed, either, self._name).values(network)
 
 
 PARTS: dict[str, type[Part]] = {"ILoop": ILoop, "IIfConditional": IIfConditional}

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from anyrt.core.dtype import cast, is_float, is_integer
 from anyrt.core.enums import DataType
+from anyrt.ir.counted import results, told
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.interpret import compute, concrete
 from anyrt.ir.kernel import Op
@@ -146,7 +147,7 @@ def _of_regions(op: Repeated | Chosen, args: tuple[Bounded, ...]) -> tuple[Bound
     if isinstance(op, Chosen):
         flag, region = args[0], op.then if np.any(args[0].array) else op.otherwise
         return _of_region(region, args[1:], flag.exact)
-    count = len(op.body.outputs)
+    count = len(results(op.body))
     states, others = args[:count], args[count:]
     while np.any(states[0].array):
         states = _of_region(op.body, (*states, *others), states[0].exact)
@@ -155,12 +156,15 @@ def _of_regions(op: Repeated | Chosen, args: tuple[Bounded, ...]) -> tuple[Bound
 
 def _of_region(region: Graph, args: tuple[Bounded, ...], certain: bool) -> tuple[Bounded, ...]:
     found = {value: fed for (_, value), fed in zip(region.inputs, args, strict=True)}
-    for value in walk(v for _, v in region.outputs):
+    sizes = dict[str, int]()
+    for value in walk(v for _, v in (*told(region), *region.outputs)):
         if value not in found:
-            made = bounded(value, tuple(found[a] for a in value.args), {})
+            made = bounded(value, tuple(found[a] for a in value.args), sizes)
+            if value.op.tells is not None:
+                sizes[value.op.tells.name] = int(made.array)
             narrow = is_float(value.dtype) and value.dtype not in (DataType.FLOAT, DataType.DOUBLE)
             found[value] = stored(made, value.dtype) if narrow else made  # it may be, on the way
-    ends = (stored(found[v], v.dtype) for _, v in region.outputs)
+    ends = (stored(found[v], v.dtype) for _, v in results(region))
     return tuple(x if certain else Bounded(x.array, np.full(x.array.shape, np.inf)) for x in ends)
 
 

@@ -14,12 +14,13 @@ from anyrt.backends.cpu import target as cpu
 from anyrt.backends.cpu.objects import Store, Told
 from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
-from anyrt.core.counts import at_most, highest, is_open
-from anyrt.core.dims import Dim, add, maximum, mul
+from anyrt.core.counts import at_most, bounded_counts, highest, is_open
+from anyrt.core.dims import Dim, Sym, add, maximum, mul
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.ir.program import Guarded, Module, Step, Turns, Ways
@@ -36,7 +37,7 @@ from anyrt.schedule.launch import Launch, Schedule, in_line
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
-from anyrt.schedule.versions import originals, versions
+from anyrt.schedule.versions import Version, originals, versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def lower(
     `tunings` how to make the kernels with these roots otherwise, `strategies` how to make all of them. The
     same machine gets the same kernels. `told` hears after each kernel how many there are of how many, from 0
     for every version, and what it raises ends the work. `checked`: kernels check every access."""
-    sizes = Sizes(at_most(sizes.values, (s.sym for s in graph.symbols)))
+    sizes = Sizes(at_most(sizes.values, sizes_of(graph)))
     tables, made, arenas, number = Tables(), [], [], 0
     places: dict[Buffer, tuple[int, Dim]] = {}
     kinds = versions(graph)
@@ -92,12 +93,18 @@ def lower(
     schedules = labelled(made, [k.name for k in fills])
     guarded = [Guarded(v.guard, _steps(s)) for v, s in zip(kinds, schedules, strict=True)]
     symbols, bindings = [s.sym for s in graph.symbols], len(graph.inputs) + len(graph.outputs)
-    module = Module(fills, guarded, places, symbols, bindings, checked)
+    module = Module(fills, guarded, places, symbols, bindings, checked, _inner(kinds, symbols))
     for call in (*module.fills, *module.calls):
         places.update({b: (abi.TABLES, b.offset) for b in call.buffers if b.space is Space.TABLE})
     for kernel in module.distinct:
         assert_kernel(kernel)
     return Lowered(graph, machine, schedules, module, reduce(maximum, (a.bytes for a in arenas)))
+
+
+def _inner(kinds: Sequence[Version], symbols: Sequence[Sym]) -> tuple[Sym, ...]:
+    """The sizes that regions tell."""
+    every = dict.fromkeys(sym for version in kinds for sym in sizes_of(version.graph))
+    return tuple(sym for sym in every if sym not in symbols)
 
 
 def _check_known(fills: Sequence[Kernel]) -> None:

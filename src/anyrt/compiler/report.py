@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from anyrt.codegen.emit import Function
 from anyrt.compiler.native import Lowered
 from anyrt.compiler.traffic import traffic
+from anyrt.core.counts import at_most
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.lines import in_line
 from anyrt.core.units import counted
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Given
+from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Value, nested, walk
 from anyrt.ir.kernel import Kernel, Loop
 from anyrt.ir.statements import expressions, loops
@@ -29,6 +31,7 @@ MUCH = 200_000  # characters of a kernel's text, above which the report says why
 
 def build_report(lowered: Lowered, sizes: Sizes, at: Iterable[str] = (), notes: Iterable[str] = ()) -> Report:
     """The report of the version that runs at `sizes`, which `at` tells in words."""
+    sizes = Sizes(at_most(sizes.values, sizes_of(lowered.graph)))
     kinds = versions(lowered.graph)
     number = serving((v.guard for v in kinds), sizes.values)
     graph, schedule = kinds[number].graph, lowered.schedules[number]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from anyrt.core.counts import at_most
 from anyrt.core.dims import Sym
 from anyrt.core.enums import ProfilingVerbosity, Severity
+from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.plan.plan import Binding, LayerRecord, Range
 from anyrt.plan.pool import Threads
@@ -122,10 +123,10 @@ class BuildRequest:
     aside: frozenset[str] = frozenset()
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:
-        """The value of every symbol of the graph at one corner of a profile; the most of those that data
-        decide."""
+        """The value of every size of the graph and its regions at one corner of a profile; the most of those
+        that data decide."""
         ranges = self.profiles[profile] if self.profiles else ()
         corners = {(r.tensor, r.is_values): (r.min, r.opt, r.max)[point] for r in ranges}
         known = (s for s in self.graph.symbols if self.profiles and s.sym.most is None)
         given = {s.sym.name: corners[s.tensor, s.is_value][s.axis] for s in known}
-        return at_most(given, (s.sym for s in self.graph.symbols))
+        return at_most(given, sizes_of(self.graph))

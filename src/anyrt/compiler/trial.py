@@ -29,6 +29,7 @@ from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpac
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError
 from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, nested, walk
 from anyrt.ir.prim import Array
 from anyrt.plan import abi
@@ -75,7 +76,7 @@ class Trial:
     def __post_init__(self) -> None:
         program, graph = self.loaded.compiled.program, self.loaded.lowered.graph
         bindings = (*graph.inputs, *graph.outputs)
-        self.sizes = at_most(self.sizes, (s.sym for s in graph.symbols))
+        self.sizes = at_most(self.sizes, sizes_of(graph))
         self._kept = []
         words = abi.slot_word(len(bindings), len(program.slots)) + program.frames
         self.args = np.zeros(words, np.int64)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, starmap
+from itertools import starmap
 from math import prod
 from typing import Final
 
@@ -32,7 +32,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Nested
-from anyrt.ir.counted import mentioned
+from anyrt.ir.counted import mentioned, sizes_of
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ir.prim import Array
@@ -104,7 +104,7 @@ def verify(
     with progress.counted(COMPILING) as told:
         loaded = load(lowered, target, told)
     found: dict[str, Mismatch] = {}
-    syms = [s.sym for s in lowered.graph.symbols]
+    syms = sizes_of(lowered.graph)
     checks = [_Check(loaded, at_most(sizes, syms), seed) for sizes in sizes_list]
     total, done = sum(len([*c.schedule.everywhere]) for c in checks), 0
     with progress.counted(VERIFYING) as told:
@@ -159,26 +159,29 @@ class _Check:
     def run(self) -> Iterator[tuple[int, list[Mismatch]]]:
         """How many kernels were run, with what differs, each time that a tensor is complete."""
         before = [x for v in self._versions[: self.version] for x in every(v.steps)]
-        yield from self._part(self.schedule, count(len(before)))
+        yield from self._part(self.schedule, len(before))
 
-    def _part(self, schedule: Schedule, numbers: Iterator[int]) -> Iterator[tuple[int, list[Mismatch]]]:
-        """The kernels of a graph, and of its regions, which get random numbers as the graph does; `numbers`:
-        those of steps."""
+    def _part(self, schedule: Schedule, number: int) -> Iterator[tuple[int, list[Mismatch]]]:
+        """The kernels of a graph, and of its regions, which get random numbers as the graph does; `number`:
+        that of the first step. Where the data decide what does not fit, a run would end."""
         held, first = self._leaves(schedule.graph), dict[Buffer, Value]()
         for _, value in schedule.graph.inputs:  # a region may read one tensor under several names
             buffer = schedule.buffers[value]
             held[value] = held[first.setdefault(buffer, value)]
             if buffer.space is Space.CONST:  # it is fed a constant of the graph around it
                 held[value] = self.trial.read(buffer, value.dtype, held[value].shape)
+        fitting = _fitting(schedule.graph)
         for steps in _writers(schedule.steps):
             if isinstance(steps, Nest):
-                yield from self._part(steps.before, numbers)
-                next(numbers)
+                yield from self._part(steps.before, number)
+                number += _numbered(steps.before) + 1
                 for body in steps.bodies:
-                    yield from self._part(body, numbers)
+                    yield from self._part(body, number)
+                    number += _numbered(body)
                 continue
-            yield len(steps), self._step(schedule, steps, held, numbers)
-            if any(int(held[v]) != FINE for v in self._fitting if v in held):
+            yield len(steps), self._step(schedule, steps, held, number)
+            number += len(steps)
+            if any(int(held[v]) != FINE for v in fitting if v in held):
                 return
 
     def _step(
@@ -186,17 +189,17 @@ class _Check:
         schedule: Schedule,
         launches: Sequence[Launch],
         held: dict[Value, Array],
-        numbers: Iterator[int],
+        number: int,
     ) -> list[Mismatch]:
-        """What differs of what some launches make together, which is `held` then."""
+        """What differs of what some launches make together, which is `held` then; `number`: of the first."""
         made = _made(schedule, launches)
         is_copy = any(x.group.copy for x in launches)
         stops = {v: a for v, a in held.items() if v not in made.values() or is_copy}
         on_the_way = NARROW if any(x.group.strip is not None for x in launches) else frozenset()
         references = {v: reference(v, stops, self.sizes, on_the_way) for v in made.values()}
         self._feed(schedule, launches, held)
-        for _ in launches:
-            self.trial.step(next(numbers))
+        for k in range(len(launches)):
+            self.trial.step(number + k)
         found: list[Mismatch] = []
         for buffer, value in made.items():
             found += self._compare(schedule, launches, buffer, value, references[value])
@@ -205,16 +208,14 @@ class _Check:
             if sym is not None and is_open(sym):  # it stays what it was taken for, as memory does
                 held[value] = np.array(self.sizes[sym.name])
             elif sym is not None:
-                self.sizes[sym.name] = int(held[value])
+                self.sizes[sym.name] = int(np.clip(held[value], 0, at_most(self._given, [sym])[sym.name]))
         return [*found, *self._overrun(schedule, launches)]
 
-    @cached_property
-    def _fitting(self) -> frozenset[Value]:
-        """What is judged of sizes that data decide: where the random data decide what does not fit, a run
-        would end."""
-        every = walk(v for _, v in self.schedule.graph.outputs)
-        judged = {v.args[-1] for v in every if v.op.asserts is not None}
-        return frozenset(v for v in judged if mentioned(walk((v,))))
+    @property
+    def _given(self) -> dict[str, int]:
+        """The sizes that no data decide."""
+        symbols = (s.sym for s in self.loaded.lowered.graph.symbols)
+        return {s.name: self.sizes[s.name] for s in symbols if s.most is None or is_open(s)}
 
     @cached_property
     def trial(self) -> Trial:
@@ -325,6 +326,17 @@ def reference(
             made = bounded(top, tuple(found[a] for a in top.args), sizes)
             found[top] = stored(made, top.dtype) if top.dtype in rounded else made
     return found[value]
+
+
+def _fitting(graph: Graph) -> frozenset[Value]:
+    """What is judged of sizes that data decide."""
+    judged = {v.args[-1] for v in walk(v for _, v in graph.outputs) if v.op.asserts is not None}
+    return frozenset(v for v in judged if mentioned(walk((v,))))
+
+
+def _numbered(schedule: Schedule) -> int:
+    """How many steps of the host program a schedule is."""
+    return sum(1 for _ in schedule.everywhere) + sum(1 for _ in schedule.nests)
 
 
 def _written(launch: Launch) -> list[Buffer]:

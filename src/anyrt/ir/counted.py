@@ -1,26 +1,28 @@
 """Graphs with sizes that data decide (core/counts.py): each is told by an output of its own.
 
 What tells a size is an output, so that passes keep it, kernels store it, and a run finds it before anything
-that has this size; `Symbol` names that output as the place where the size comes from.
+that has this size; `Symbol` names that output as the place where the size comes from. A region tells its own
+sizes in the same way, behind its results: each turn anew, and to nobody around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
-from anyrt.core.counts import counts
+from anyrt.core.counts import counts, is_open
 from anyrt.core.dims import Sym
 from anyrt.core.errors import GraphError, NotSupportedError
 from anyrt.ir.attributes import open_sizes
 from anyrt.ir.graph import Graph, Symbol, Value, nested, walk
+from anyrt.ir.prim import Prim
 
 
 def counted(graph: Graph, others: Iterable[Value] = ()) -> Graph:
     """`graph` with an output for each size that data decide. What tells it is among what the outputs need, or
     among what `others` do, as a shape may be all that is wanted of a layer's result."""
     outputs = [v for _, v in graph.outputs]
-    _check_regions(graph)
     tells = {v: v.op.tells for v in walk((*outputs, *others)) if v.op.tells is not None}
     found: dict[Sym, Value] = {}
     wanted = _wanted(outputs)
@@ -28,29 +30,47 @@ def counted(graph: Graph, others: Iterable[Value] = ()) -> Graph:
         for value in missing:
             sym = tells[value]
             if sym in found:
-                got, do = "two layers of this name", "give layers whose results decide sizes different names"
-                raise GraphError("AR402", sym.name, got, "one", do)
+                raise _two(sym)
             found[sym] = value
         wanted = _wanted((*outputs, *found.values()))
+    _check_inside(graph, found)
     if not found:
         return graph
-    order = [v for v in tells if v in found.values()]
+    order = list(_in_order({tells[v]: v for v in tells if v in found.values()}))
     told = tuple((tells[v].name, v) for v in order)
     symbols = tuple(Symbol(tells[v], tells[v].name, 0, True) for v in order)
     return replace(graph, outputs=(*graph.outputs, *told), symbols=(*graph.symbols, *symbols))
 
 
-def _check_regions(graph: Graph) -> None:
-    for region in nested(graph):
-        tells = () if region is graph else (v.op.tells for v in walk(v for _, v in region.outputs))
-        for sym in tells:
-            if sym is not None:
-                got, do = "a size that each turn or branch decides anew", "decide it before, or use a mask"
-                raise NotSupportedError("AR901", sym.name, got, "sizes that are known before", do)
+def _check_inside(graph: Graph, found: Mapping[Sym, Value]) -> None:
+    """A size is another one than those that regions tell, which change while it is read around them."""
+    called = {sym.name: sym for sym in found}
+    for inner in nested(graph):
+        for sym, value in told(inner):
+            if called.setdefault(sym.name, sym) != sym or found.get(sym, value) != value:
+                raise _two(sym)
+            if inner is not graph and is_open(sym):
+                got = "a size without an upper bound, which each turn or branch decides anew"
+                raise NotSupportedError("AR901", sym.name, got, "one that has a bound", "decide it before")
+
+
+def _two(sym: Sym) -> GraphError:
+    got, do = "two layers of this name", "give layers whose results decide sizes different names"
+    return GraphError("AR402", sym.name, got, "one", do)
 
 
 def _wanted(values: Iterable[Value]) -> frozenset[Sym]:
     return mentioned(walk(values)) | {v.op.tells for v in walk(values) if v.op.tells is not None}
+
+
+def _in_order(tells: Mapping[Sym, Value]) -> Iterator[Value]:
+    """What tells sizes, each behind those that tell what it needs."""
+    needs = {sym: mentioned(walk((v,))) - {sym} for sym, v in tells.items()}
+    left = dict(tells)
+    while left:
+        ready = [sym for sym in left if needs[sym].isdisjoint(left)]
+        assert ready, f"sizes that need each other: {', '.join(s.name for s in left)}"
+        yield from [left.pop(sym) for sym in ready]
 
 
 def told(graph: Graph) -> Iterator[tuple[Sym, Value]]:
@@ -63,17 +83,39 @@ def told(graph: Graph) -> Iterator[tuple[Sym, Value]]:
                 yield symbol.sym, value
 
 
+def results(graph: Graph) -> tuple[tuple[str, Value], ...]:
+    """The outputs before those that tell sizes."""
+    tells = {sym.name for sym, _ in told(graph)}
+    return tuple((name, value) for name, value in graph.outputs if name not in tells)
+
+
+def told_inside(op: Prim) -> frozenset[Sym]:
+    """The sizes that data decide in the regions of a primitive, at any depth."""
+    return frozenset(sym for region in op.regions for inner in nested(region) for sym, _ in told(inner))
+
+
+def sizes_of(graph: Graph) -> tuple[Sym, ...]:
+    """The sizes of a graph, and those that its regions tell."""
+    inside = (sym for inner in nested(graph) if inner is not graph for sym, _ in told(inner))
+    return tuple(dict.fromkeys(chain((s.sym for s in graph.symbols), inside)))
+
+
 def mentioned(values: Iterable[Value]) -> frozenset[Sym]:
-    """Sizes that data decide, in the shapes and attributes of values."""
-    sizes = (d for v in values for d in (*v.shape, *open_sizes(v.op)))
-    return frozenset().union(*map(counts, sizes))
+    """Sizes that data decide in the shapes and attributes of values, but for those that these tell inside."""
+    return frozenset().union(*map(_mentions, values))
+
+
+def _mentions(value: Value) -> frozenset[Sym]:
+    sizes = frozenset().union(*map(counts, (*value.shape, *open_sizes(value.op))))
+    return sizes - told_inside(value.op) if value.op.regions else sizes
 
 
 def in_turn(graph: Graph, judged: Sequence[Value]) -> Iterator[Value]:
     """What tells sizes, in order, and what is to be judged, each as soon as all sizes that it needs are told:
     what comes later may rely on it."""
     tells, known, left = list(told(graph)), set[Sym](), list(judged)
-    needs = {v: mentioned(walk((v,))) if tells else frozenset[Sym]() for v in judged}
+    own = {sym for sym, _ in tells}
+    needs = {v: mentioned(walk((v,))) & own if tells else frozenset[Sym]() for v in judged}
     for sym, value in [(None, None), *tells]:
         if sym is not None and value is not None:
             known.add(sym)

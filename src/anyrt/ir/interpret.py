@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyrt.core.dims import as_symbol, evaluate
+from anyrt.core.dims import Dim, as_symbol, evaluate, substitute, symbols
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
 from anyrt.ir.attributes import with_sizes
-from anyrt.ir.counted import told
+from anyrt.ir.counted import results, told, told_inside
 from anyrt.ir.graph import Graph, Node, Type, Value, walk
 from anyrt.ir.prim import Array, Prim
 from anyrt.ir.reference import widen
@@ -35,11 +35,11 @@ def interpret(
 
 
 def run_region(region: Graph, args: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The outputs of a region for its inputs, both in order and as the interpreter holds them. Called by
-    references, whose sizes are numbers."""
+    """The results of a region for its inputs, both in order and as the interpreter holds them. Called by
+    references, whose sizes are numbers, but for those that the region tells."""
     for (name, value), array in zip(region.inputs, args, strict=True):
         assert array.shape == value.shape, f"{name} of a region: got {array.shape} instead of {value.type}"
-    return _outputs(region, args, {})
+    return _outputs(region, args, {})[: len(results(region))]
 
 
 def _outputs(graph: Graph, args: tuple[Array, ...], sizes: Mapping[str, int]) -> tuple[Array, ...]:
@@ -89,8 +89,15 @@ def infer_sizes(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, int]:
 
 
 def concrete(op: Prim, sizes: Mapping[str, int]) -> Prim:
-    """`op` with every size in its attributes evaluated."""
-    return with_sizes(op, lambda size: evaluate(size, sizes))
+    """`op` with every size in its attributes evaluated, but for those that its regions tell."""
+    own = told_inside(op) if op.regions else frozenset()
+
+    def known(size: Dim) -> Dim:
+        if own.isdisjoint(symbols(size)):
+            return evaluate(size, sizes)
+        return substitute(size, {s: sizes[s.name] for s in symbols(size) - own})
+
+    return with_sizes(op, known)
 
 
 def _shape(of: Type, sizes: Mapping[str, int]) -> tuple[int, ...]:

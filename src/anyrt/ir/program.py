@@ -123,7 +123,8 @@ class Guarded:
 class Module:
     """All that an engine runs: the kernels that fill tables, and the versions of an inference, of which the
     first whose guard holds is run. `places`: for each buffer the word of the argument array with its base,
-    and the bytes from there. `checked`: kernels check every access."""
+    and the bytes from there. `checked`: kernels check every access. `inner`: sizes that the caller does not
+    know, as steps inside others tell them anew each time."""
 
     tables: Sequence[Kernel]
     versions: Sequence[Guarded]
@@ -131,6 +132,7 @@ class Module:
     symbols: Sequence[Sym]
     bindings: int
     checked: bool = False
+    inner: Sequence[Sym] = ()
 
     @property
     def fills(self) -> tuple[Call, ...]:
@@ -175,9 +177,9 @@ def print_module(module: Module) -> str:
 
 
 def _lines(module: Module) -> Iterator[str]:
-    if module.symbols:
+    if sizes := (*module.symbols, *module.inner):
         yield "sizes:"
-        yield from (f"  {size_text(s)}" for s in module.symbols)
+        yield from (f"  {size_text(s)}" for s in sizes)
     buffers = dict.fromkeys(b for c in (*module.fills, *module.calls) for b in c.buffers)
     if buffers:
         yield "memory:"

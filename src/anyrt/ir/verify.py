@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from anyrt.core.counts import is_open
 from anyrt.core.errors import AnyrtError, CompileError
 from anyrt.ir.counted import told
 from anyrt.ir.graph import Graph, Value, walk
@@ -47,8 +48,12 @@ def graph_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:
         for number, region in enumerate(node.op.regions):
             where = f"region {number} of {graph.name(Value(node))}"
             yield from (f"{where}: {fault}" for fault in graph_faults(region, param))
-            if region.symbols:
-                yield f"{where}: {region.symbols[0].sym} is read off an input that only the run knows"
+            tells = dict(told(region))
+            for symbol in region.symbols:
+                if symbol.sym not in tells:
+                    yield f"{where}: {symbol.sym} is read off an input that only the run knows"
+                elif is_open(symbol.sym):
+                    yield f"{where}: {symbol.sym} has no upper bound"
 
 
 def _name_faults(graph: Graph, param: type[Prim]) -> Iterator[str]:

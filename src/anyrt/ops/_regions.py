@@ -1,56 +1,126 @@
 """Regions made of values: what is computed inside a loop or a branch, cut out of a graph.
 
 Inside is what depends on the parameters of the region, and what is made of constants alone. All else is
-computed before it, and read inside.
+computed before it, and read inside. What has a size that data decide inside depends on what tells that size,
+be it an operand or not, as `Shape` has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
+from anyrt.core.counts import count, counts, highest
+from anyrt.core.dims import Dim, Sym, add, mul, substitute
+from anyrt.core.enums import DataType
+from anyrt.ir.attributes import with_sizes
 from anyrt.ir.compute import Elements
-from anyrt.ir.graph import Graph, Value, apply_all, walk
-from anyrt.prims.build import param
+from anyrt.ir.counted import counted, mentioned
+from anyrt.ir.graph import Graph, Shape, Value, apply, apply_all, walk
+from anyrt.ir.prim import Prim
+from anyrt.ops._math import number
+from anyrt.prims.build import const, gather, iota, map_, pad, param, reshape, scalar
 from anyrt.prims.const import Param
+from anyrt.prims.count import Count
 
 Names = Callable[[Value], str | None]  # the layer that a value belongs to
+Tells = Mapping[Sym, Value]  # sizes that data decide, with what tells them
+NONE: Final[Tells] = MappingProxyType({})
 
 
-def replaced(roots: Iterable[Value], instead: Mapping[Value, Value]) -> dict[Value, Value]:
-    """For all that `roots` need: the same on other operands."""
-    done = dict(instead)
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What regions need of the network around them: the layers that values belong to, and what its layers
+    tell sizes with."""
+
+    names: Names
+    tells: Callable[[], Iterable[Value]] = tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The outputs of a loop or conditional, and what tells sizes beside them, as they need it."""
+
+    values: tuple[Value, ...]
+    tells: tuple[Value, ...] = ()
+
+
+def telling(roots: Iterable[Value], network: Network) -> dict[Sym, Value]:
+    """The sizes that data decide in what `roots` need, with what tells them."""
+    roots, found = list(roots), dict[Sym, Value]()
+    while True:
+        values = list(walk((*roots, *found.values())))
+        own = {v.op.tells: v for v in values if v.op.tells is not None}
+        found |= own
+        missing = mentioned(values) - found.keys()
+        if not missing:
+            return found
+        others = {v.op.tells: v for v in network.tells() if v.op.tells in missing}
+        assert others.keys() == missing, f"nothing tells {missing - others.keys()}"
+        found |= others
+
+
+def replaced(
+    roots: Iterable[Value], instead: Mapping[Value, Value], tells: Tells = NONE, suffix: str = ""
+) -> dict[Value, Value]:
+    """For all that `roots` need: the same on other operands. Of `tells`, what becomes another size has this
+    `suffix` in its name."""
+    roots, done = [*tells.values(), *roots], dict(instead)
+    changing = depending(roots, instead, tells) if suffix and tells else set[Value]()
+    other = {sym: _called(sym, suffix) for sym, value in tells.items() if value in changing}
     for value in walk(roots):
         if value not in done:
             args = [done[a] for a in value.args]
-            same = all(a == b for a, b in zip(args, value.args, strict=True))
-            done[value] = value if same else apply_all(value.op, *args)[value.index]
+            op = _on_sizes(value.op, other) if value in changing else value.op
+            same = op is value.op and all(a == b for a, b in zip(args, value.args, strict=True))
+            done[value] = value if same else apply_all(op, *args)[value.index]
     return done
 
 
-def depending(roots: Iterable[Value], on: Iterable[Value]) -> set[Value]:
-    """Of all that `roots` need, what is made of any of these."""
-    found = set(on)
-    for value in walk(roots):
-        if not found.isdisjoint(value.args):
-            found.add(value)
+def _called(sym: Sym, suffix: str) -> Sym:
+    return replace(sym, name=sym.name + suffix, most=highest(sym.most) if sym.most is not None else None)
+
+
+def _on_sizes(op: Prim, other: Mapping[Sym, Sym]) -> Prim:
+    """The same primitive on other sizes."""
+    sym = op.tells
+    if sym is not None and sym in other:
+        return Count(other[sym])
+    return with_sizes(op, lambda size: substitute(size, {sym: new.dim for sym, new in other.items()}))
+
+
+def depending(roots: Iterable[Value], on: Iterable[Value], tells: Tells = NONE) -> set[Value]:
+    """Of all that `roots` need, and of what tells sizes, what is made of any of these."""
+    found, sizes, order = set(on), set[Sym](), list(walk((*tells.values(), *roots)))
+    before = -1
+    while len(sizes) != before:
+        before = len(sizes)
+        for value in order:
+            if not found.isdisjoint(value.args) or (sizes and not sizes.isdisjoint(mentioned((value,)))):
+                found.add(value)
+        sizes.update(sym for sym, value in tells.items() if value in found)
     return found
 
 
 @dataclass(slots=True)
 class Cut:
-    """A region while it is cut out: `params` are its inputs, and stand for themselves inside. `around`: what
-    else it reads, with the inputs that stand for it."""
+    """A region while it is cut out: `params` are its inputs, and stand for themselves inside. `tells`: what
+    tells sizes. `around`: what else it reads, with the inputs that stand for it."""
 
     params: Sequence[Value]
+    tells: Tells = field(default_factory=dict)
     around: dict[Value, Value] = field(default_factory=dict)
+    told: list[Value] = field(default_factory=list)
 
     def inside(self, roots: Sequence[Value]) -> None:
-        """Learn what `roots` read from around."""
-        order = list(walk(roots))
-        dynamic = depending(roots, self.params)
+        """Learn what `roots` read from around, and which sizes are told inside."""
+        dynamic = depending(roots, self.params, self.tells)
+        self.told = [v for v in self.tells.values() if v in dynamic]
+        roots = [*self.told, *roots]
         constant = set[Value]()
-        for value in order:
+        for value in walk(roots):
             if not isinstance(value.op, Param) and constant.issuperset(value.args):
                 constant.add(value)
         todo, seen = list(roots), set[Value]()
@@ -71,14 +141,44 @@ class Cut:
         each under a name."""
         own = {value: param(name, value.shape, value.dtype) for name, value in named}
         instead = {**self.around, **own}
-        done = replaced([v for _, v in results], instead)
+        done = replaced([*self.told, *(v for _, v in results)], instead)
         inputs = [(name, own[value]) for name, value in named]
         inputs += [(f"around{n}", x) for n, x in enumerate(self.around.values())]
         called = {done[v]: name for v in done if (name := names(v)) is not None}
-        return Graph(tuple(inputs), tuple((name, done[v]) for name, v in results), called)
+        outputs = tuple((name, done[v]) for name, v in results)
+        return counted(Graph(tuple(inputs), outputs, called), [done[v] for v in self.told])
 
 
 def _only_moves(value: Value) -> bool:
     """True for what costs nothing where it is read."""
     how = value.compute
     return isinstance(how, Elements) and how.moves and len(value.args) == 1
+
+
+def size_of(size: Dim) -> Value:
+    """A size as an int64."""
+    return number(size, const(0, DataType.INT64))
+
+
+def with_room(value: Value, room: Shape) -> Value:
+    """The value, and zeros behind it."""
+    if value.shape == room:
+        return value
+    behind = [add(most, mul(size, -1)) for most, size in zip(room, value.shape, strict=True)]
+    return pad(value, (0,) * len(room), behind, 0)
+
+
+def without_room(made: Value, sizes: Mapping[int, Value], where: str) -> Value:
+    """What was made, of these sizes along some axes."""
+    for axis, size in sizes.items():
+        sym = count(f"{where}: size {axis}", made.shape[axis])
+        told = apply(Count(sym), size)
+        shape = (*made.shape[:axis], sym.dim, *made.shape[axis + 1 :])
+        last = reshape(map_("sub", told, scalar(1, told)), (1,) * len(shape))
+        made = gather(made, map_("min", iota(shape, axis, DataType.INT64), last), axis)
+    return made
+
+
+def without_counts(shape: Shape, inside: frozenset[Sym]) -> Shape:
+    """The sizes with room for what data decide `inside`."""
+    return tuple(highest(d) if counts(d) & inside else d for d in shape)

@@ -12,21 +12,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from anyrt.core.counts import count
-from anyrt.core.dims import add, maximum, mul
+from anyrt.core.counts import counts
+from anyrt.core.dims import Sym, maximum
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import DTypeError, ShapeError
-from anyrt.ir.graph import Shape, Value, apply, apply_all
+from anyrt.ir.graph import Shape, Value, apply_all
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import show
-from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
-from anyrt.ops._regions import Cut, Names, replaced
+from anyrt.ops._regions import (
+    Cut,
+    Made,
+    Network,
+    depending,
+    replaced,
+    size_of,
+    telling,
+    with_room,
+    without_counts,
+    without_room,
+)
 from anyrt.ops._types import EVERY
-from anyrt.prims.build import const, gather, iota, map_, pad, reshape, scalar
 from anyrt.prims.chosen import Chosen
-from anyrt.prims.count import Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,15 @@ class Either:
     then: Value
     otherwise: Value
 
-    @property
-    def room(self) -> Shape:
-        """The sizes of what holds either."""
-        pairs = zip(self.then.shape, self.otherwise.shape, strict=True)
-        return tuple(a if a == b else maximum(a, b) for a, b in pairs)
+    def room(self, inside: frozenset[Sym]) -> Shape:
+        """The sizes of what holds either, where data decide these sizes `inside`."""
+        shapes = (without_counts(v.shape, inside) for v in (self.then, self.otherwise))
+        return tuple(a if a == b else maximum(a, b) for a, b in zip(*shapes, strict=True))
+
+    def open(self, inside: frozenset[Sym]) -> tuple[int, ...]:
+        """The axes whose sizes follow from the branch that is chosen."""
+        pairs = enumerate(zip(self.then.shape, self.otherwise.shape, strict=True))
+        return tuple(k for k, (a, b) in pairs if a != b or counts(a) & inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +74,38 @@ class Conditional:
     outputs: Sequence[Either]
     name: str = ""
 
-    def values(self, names: Names) -> tuple[Value, ...]:
-        """The outputs; `names`: the layers that values belong to."""
+    def values(self, network: Network) -> Made:
+        """The outputs in the network around."""
         tensors = {p.inner: p.tensor for p in self.passed}
         branches = [[x.then for x in self.outputs], [x.otherwise for x in self.outputs]]
+        tells = telling([v for branch in branches for v in branch], network)
         elements = known(self.condition)
         if elements is not None and isinstance(flag := elements.reshape(-1)[0], int):
             chosen = branches[0 if flag else 1]
-            done = replaced(chosen, tensors)
-            return tuple(done[v] for v in chosen)
+            done = replaced([*chosen, *tells.values()], tensors)
+            return Made(tuple(done[v] for v in chosen), tuple(done[v] for v in tells.values()))
         for x in self.outputs:
             _check_alike(x)
-        branches = [[_with_room(v, x.room) for v, x in zip(b, self.outputs, strict=True)] for b in branches]
-        cut = Cut(tuple(tensors))
+        dynamic = depending([], tensors, tells)
+        inside = frozenset(sym for sym, value in tells.items() if value in dynamic)
+        branches = [self._results(branch, inside) for branch in branches]
+        cut = Cut(tuple(tensors), tells)
         cut.inside([v for branch in branches for v in branch])
         named = [(f"input{n}", v) for n, v in enumerate(tensors)]
         results = [[(f"output{n}", v) for n, v in enumerate(branch)] for branch in branches]
-        then, otherwise = (cut.graph(named, found, names) for found in results)
+        then, otherwise = (cut.graph(named, found, network.names) for found in results)
         choice = Chosen(then, otherwise, self.name)
-        made = apply_all(choice, self.condition, *tensors.values(), *cut.around)
-        return tuple(_without_room(y, x, self.condition) for y, x in zip(made, self.outputs, strict=True))
+        made = iter(apply_all(choice, self.condition, *tensors.values(), *cut.around))
+        ends = [(next(made), {axis: next(made) for axis in x.open(inside)}, x.where) for x in self.outputs]
+        return Made(tuple(without_room(*end) for end in ends))
+
+    def _results(self, branch: Sequence[Value], inside: frozenset[Sym]) -> list[Value]:
+        """What a branch makes: each output with room for both, and then its sizes along open axes."""
+        found = list[Value]()
+        for value, x in zip(branch, self.outputs, strict=True):
+            found.append(with_room(value, x.room(inside)))
+            found += [size_of(value.shape[axis]) for axis in x.open(inside)]
+        return found
 
 
 def _check_alike(x: Either) -> None:
@@ -93,28 +117,6 @@ def _check_alike(x: Either) -> None:
     if a.type.rank != b.type.rank:
         got, do = f"{show(a.shape)} if true and {show(b.shape)} if not", "reshape one with add_shuffle"
         raise ShapeError("AR123", x.where, got, "one rank", do)
-
-
-def _with_room(value: Value, room: Shape) -> Value:
-    """The value, and zeros behind it."""
-    if value.shape == room:
-        return value
-    behind = [add(most, mul(size, -1)) for most, size in zip(room, value.shape, strict=True)]
-    return pad(value, (0,) * len(room), behind, 0)
-
-
-def _without_room(made: Value, x: Either, flag: Value) -> Value:
-    """What was made, of the sizes that the condition decides."""
-    like = const(0, DataType.INT64)
-    for axis, (a, b) in enumerate(zip(x.then.shape, x.otherwise.shape, strict=True)):
-        if a != b:
-            size = map_("select", flag, number(a, like), number(b, like))
-            sym = count(f"{x.where}: size {axis}", maximum(a, b))
-            told = apply(Count(sym), size)
-            shape = (*made.shape[:axis], sym.dim, *made.shape[axis + 1 :])
-            last = reshape(map_("sub", told, scalar(1, told)), (1,) * len(shape))
-            made = gather(made, map_("min", iota(shape, axis, DataType.INT64), last), axis)
-    return made
 
 
 def _expand(layer: Layer[Any]) -> NoReturn:  # Any: attributes of any of them
@@ -177,6 +179,7 @@ OPS = (
         ),
         (Input("true_subgraph_output", EVERY), Input("false_subgraph_output", EVERY)),
         "The first tensor if the condition is true, else the second one, of the same type and rank. Where "
-        "their sizes differ, the data decide that of the output, which is -1 before a run.",
+        "their sizes differ, or data decide one inside, the data decide that of the output, which is -1 "
+        "before a run.",
     ),
 )

@@ -10,25 +10,38 @@ y = loop.add_loop_output(total.get_output(0), LoopOutput.LAST_VALUE).get_output(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from anyrt.core.counts import open_count
-from anyrt.core.dims import Dim
+from anyrt.core.counts import counts, open_count
+from anyrt.core.dims import Dim, Sym
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import GraphError, ShapeError
 from anyrt.core.requirement import FINE, Assertion
-from anyrt.ir.graph import Graph, Value, apply, apply_all
+from anyrt.ir.graph import Value, apply, apply_all
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis
 from anyrt.ops._math import number
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Kind, Layer, Method, Op, attr
-from anyrt.ops._regions import Cut, Names, depending, replaced
+from anyrt.ops._regions import (
+    Cut,
+    Made,
+    Network,
+    Tells,
+    depending,
+    replaced,
+    size_of,
+    telling,
+    with_room,
+    without_counts,
+    without_room,
+)
 from anyrt.ops._told import tied
 from anyrt.ops._types import EVERY, INTS, PACKED
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import cast, expand, gather, iota, map_, param, reshape, scalar
+from anyrt.prims.const import Param
 from anyrt.prims.count import Count
 from anyrt.prims.repeated import Repeated
 
@@ -60,7 +73,7 @@ class Iterated:
 @dataclass(frozen=True, slots=True)
 class Output:
     """What leaves a loop: the last value, or those of all turns along a new `axis` of size `length`, which
-    is None for as many as there were turns."""
+    is None for as many as there were turns. `tells`: what tells the length."""
 
     where: str
     value: Value
@@ -84,59 +97,73 @@ class Loop:
     max_trips: int = MAX_TRIPS
     name: str = ""
 
-    def values(self, names: Names) -> tuple[Value, ...]:
-        """The outputs; `names`: the layers that values belong to."""
+    def values(self, network: Network) -> Made:
+        """The outputs in the network around."""
         self._check()
         if any(x.length is None for x in self.outputs):
-            return self._measured(names).values(names)
+            loop, tells = self._measured(network)
+            made = loop.values(network)
+            return Made(made.values, (*tells, *made.tells))
         counter = param("\0turn", (), COUNTER)
-        slices = {x.inner: _slice(x, counter) for x in self.iterated}
-        inner = [r.inner for r in self.recurrences]
-        roots = [*(r.next for r in self.recurrences), *(x.value for x in self.outputs)]
-        done = replaced([*roots, *self._conditions()], slices)
-        nexts = [done[r.next] for r in self.recurrences]
-        named = [(f"\0output {n}", x) for n, x in enumerate(self.outputs)]
-        made = [_Left.of_output(x, name, done[x.value], counter, inner) for name, x in named]
-        more = [(x.state, x.first, x.next) for x in made if x.state and x.first and x.next]
+        inner, turn = [r.inner for r in self.recurrences], self._turn(counter, network)
+        left = [
+            _Left.of_output(x, f"\0output {n}", counter, depending([x.value], [counter, *inner], turn.tells))
+            for n, x in enumerate(turn.outputs)
+        ]
+        more = [(x.state, x.first, x.next) for x in left if x.state and x.first and x.next]
         states = [counter, *inner, *(state for state, _, _ in more)]
         first = [scalar(0, counter), *(r.first for r in self.recurrences), *(x for _, x, _ in more)]
+        nexts = [turn.done[r.next] for r in self.recurrences]
         then = [map_("add", counter, scalar(1, counter)), *nexts, *(x for _, _, x in more)]
-        go, again = (self._goes_on(dict(zip(states, at, strict=True))) for at in (first, then))
-        cut = Cut(states)
+        go, before = self._goes_on(dict(zip(states, first, strict=True)), turn, "first")
+        again, after = self._goes_on(dict(zip(states, then, strict=True)), turn, "next")
+        cut = Cut(states, {**turn.tells, **after})
         cut.inside([again, *then])
         flag = param("\0goes on", (), FLAG)
         ends = [f"state{n}" for n in range(len(states))]
         inputs = [("go", flag), *zip(ends, states, strict=True)]
-        called = {new: name for old, new in done.items() if (name := names(old)) is not None}
+        called = {new: name for old, new in turn.done.items() if (name := network.names(old)) is not None}
         body = cut.graph(inputs, [("go", again), *zip(ends, then, strict=True)], called.get)
-        whole = {x.state for x in made if x.collects and x.value.dtype not in PACKED}
+        whole = {x.state for x in left if x.collects and x.of.value.dtype not in PACKED}
         updates = tuple((end, end) for end, state in zip(ends, states, strict=True) if state in whole)
-        body = Graph(body.inputs, body.outputs, body.names, updates=updates)
-        _, *found = apply_all(Repeated(body, self.name), go, *first, *cut.around)
+        _, *found = apply_all(Repeated(replace(body, updates=updates), self.name), go, *first, *cut.around)
         last = dict(zip(states, found, strict=True))
-        return self._judged(made, last, last[counter])
+        values, late = self._judged(left, last, turn)
+        return Made(turn.joined(values), (*before.values(), *late.values()))
 
-    def _measured(self, names: Names) -> Loop:
+    def _measured(self, network: Network) -> tuple[Loop, tuple[Value, ...]]:
         """The loop for as many turns as it has, which then are a size. A condition says how many only turn by
         turn: a first loop without these outputs counts them."""
-        size = open_count(f"{self.name or self.where}: turns")
-        told = apply(Count(size), self._turns(names))
+        size, (turns, tells) = open_count(f"{self.name or self.where}: turns"), self._turns(network)
+        told = apply(Count(size), turns)
         outputs = [
             replace(x, length=size.dim, tells=(told,)) if x.length is None else x for x in self.outputs
         ]
-        return replace(self, count=told, condition=None, outputs=outputs)
+        return replace(self, count=told, condition=None, outputs=outputs), (told, *tells)
 
-    def _turns(self, names: Names) -> Value:
-        """How many turns there are."""
+    def _turns(self, network: Network) -> tuple[Value, tuple[Value, ...]]:
+        """How many turns there are, and what tells sizes that this needs."""
         if self.condition is None:
             assert self.count is not None, "a loop without limits was refused"
             given = cast(self.count, COUNTER)
-            return map_("max", given, scalar(0, given))
+            return map_("max", given, scalar(0, given)), ()
         turn = param("\0turns", (), COUNTER)
         more = Recurrence(self.where, turn, scalar(0, turn), map_("add", turn, scalar(1, turn)))
         found = Output(self.where, turn, LoopOutput.LAST_VALUE, 0, 0)
-        loop = replace(self, recurrences=[*self.recurrences, more], outputs=[found])
-        return loop.values(names)[0]
+        made = replace(self, recurrences=[*self.recurrences, more], outputs=[found]).values(network)
+        return made.values[0], made.tells
+
+    def _turn(self, counter: Value, network: Network) -> _Turn:
+        """What a turn computes from the states."""
+        slices = {x.inner: _slice(x, counter) for x in self.iterated}
+        roots = [*(r.next for r in self.recurrences), *(x.value for x in self.outputs), *self._conditions()]
+        tells = telling(roots, network)
+        done = replaced([*roots, *tells.values()], slices)
+        tells = {sym: done[value] for sym, value in tells.items()}
+        dynamic = depending([], [counter, *(r.inner for r in self.recurrences)], tells)
+        inside = frozenset(sym for sym, value in tells.items() if value in dynamic)
+        outputs = [replace(x, value=done[x.value]) for x in self.outputs]
+        return _Turn(done, tells, outputs, [_open_axes(x, inside) for x in outputs], inside)
 
     def _conditions(self) -> list[Value]:
         return [] if self.condition is None else [self.condition]
@@ -157,30 +184,44 @@ class Loop:
                 got, do = "a condition made of an iterator", "compute it from recurrences"
                 raise GraphError("AR411", self.where, got, "one that is known before the turn", do)
 
-    def _goes_on(self, at: Mapping[Value, Value]) -> Value:
-        """Whether there is a turn on these states."""
+    def _goes_on(self, at: Mapping[Value, Value], turn: _Turn, which: str) -> tuple[Value, Tells]:
+        """Whether there is a turn on these states, and what tells sizes that this needs."""
         counter, *_ = at.values()
-        asked = [] if self.condition is None else [replaced([self.condition], at)[self.condition]]
+        asked, tells = self._asked(at, turn, which)
         limit = scalar(self.max_trips, counter) if self.count is None else cast(self.count, COUNTER)
         asked.append(map_("lt", counter, limit))
-        return asked[0] if len(asked) == 1 else map_("and", *asked)
+        return asked[0] if len(asked) == 1 else map_("and", *asked), tells
 
-    def _judged(self, made: Sequence[_Left], last: Mapping[Value, Value], trips: Value) -> tuple[Value, ...]:
+    def _asked(self, at: Mapping[Value, Value], turn: _Turn, which: str) -> tuple[list[Value], Tells]:
+        """The condition on these states, and the sizes that it has then, which are others than in a turn."""
+        if self.condition is None:
+            return [], {}
+        condition = turn.done[self.condition]
+        needed = telling([condition], Network(lambda value: None, turn.tells.values))
+        done = replaced([condition], at, needed, f" ({which})")
+        tells = {done[value].op.tells: done[value] for value in needed.values()}
+        return [done[condition]], {sym: value for sym, value in tells.items() if sym is not None}
+
+    def _judged(
+        self, made: Sequence[_Left], last: Mapping[Value, Value], turn: _Turn
+    ) -> tuple[list[Value], Tells]:
         """The outputs, once it is known that the loop has ended, and that there was room for what it
-        concatenated."""
-        found = [*self._endless(last, trips), *(rule for x in made for rule in self._crowded(x, trips))]
+        concatenated; and what tells sizes that this needs."""
+        trips = next(iter(last.values()))
+        asked, tells = self._asked(last, turn, "last")
+        found = [*self._endless(asked), *(rule for x in made for rule in self._crowded(x, trips))]
         out = []
         for value in (x.result(last) for x in made):
             for rule, wrong in found:
                 value = apply(Asserted(rule), value, map_("select", wrong, trips, scalar(FINE, trips)))
             out.append(value)
-        return tuple(out)
+        return out, tells
 
-    def _endless(self, last: Mapping[Value, Value], trips: Value) -> Iterator[tuple[Assertion, Value]]:
-        if self.count is None and self.condition is not None:
+    def _endless(self, asked: Sequence[Value]) -> Iterator[tuple[Assertion, Value]]:
+        if self.count is None:
             do = "raise the loop's max_trips, or change what its WHILE limit is made of"
             rule = Assertion("AR412", self.where, "another turn after {}", f"at most {self.max_trips}", do)
-            yield rule, replaced([self.condition], last)[self.condition]
+            yield from ((rule, again) for again in asked)
 
     def _crowded(self, x: _Left, trips: Value) -> Iterator[tuple[Assertion, Value]]:
         elements = None if self.count is None else known(self.count)
@@ -192,25 +233,63 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a turn computes: `done`, what values of the layers are on slices; `tells`: what tells sizes; what
+    leaves the loop, and along which axes data decide its size `inside`, in each turn anew."""
+
+    done: Mapping[Value, Value]
+    tells: Tells
+    whole: Sequence[Output]
+    open: Sequence[Sequence[int]]
+    inside: frozenset[Sym]
+
+    @property
+    def outputs(self) -> Iterator[Output]:
+        """What leaves the loop, of sizes that no turn decides: with room for the most elements, and behind it
+        how many there are."""
+        for x, axes in zip(self.whole, self.open, strict=True):
+            room = with_room(x.value, without_counts(x.value.shape, self.inside))
+            yield replace(x, value=room)
+            yield from (replace(x, value=size_of(x.value.shape[axis])) for axis in axes)
+
+    def joined(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Each of `outputs` of its own sizes."""
+        left, found = iter(values), list[Value]()
+        for x, axes in zip(self.whole, self.open, strict=True):
+            made = next(left)
+            found.append(without_room(made, {axis: next(left) for axis in axes}, x.where))
+        return tuple(found)
+
+
+def _open_axes(x: Output, inside: frozenset[Sym]) -> Sequence[int]:
+    """The axes whose sizes data decide in each turn: none of what is put side by side."""
+    axes = [k for k, d in enumerate(x.value.shape) if counts(d) & inside]
+    if x.kind is LoopOutput.LAST_VALUE or not (axes or counts(x.length or 0) & inside):
+        return axes
+    got = f"{x.value.type} in {x.length} turns, sizes that data decide in each turn"
+    do = "pad what a turn makes to a fixed size, or make one number of it"
+    raise ShapeError("AR123", x.where, got, "slices of one shape, known before the loop", do)
+
+
+@dataclass(frozen=True, slots=True)
 class _Left:
     """What leaves a loop: the value itself where it stays the same, or the last of a state, which the loop
     has for its sake (`first` and `next`), or anyhow."""
 
     of: Output
-    value: Value
     state: Value | None = None
     first: Value | None = None
     next: Value | None = None
 
     @staticmethod
-    def of_output(x: Output, name: str, value: Value, counter: Value, states: Sequence[Value]) -> _Left:
-        """For a value inside, which may be one of the recurrences' `states`; `name`: like no other's."""
-        shape = value.shape
+    def of_output(x: Output, name: str, counter: Value, inside: Collection[Value]) -> _Left:
+        """For a value, which is a state, or made `inside` a turn, or neither; `name`: like no other's."""
+        value, shape = x.value, x.value.shape
         if x.kind is LoopOutput.LAST_VALUE:
-            if value in states or value not in depending([value], [counter, *states]):
-                return _Left(x, value)
+            if isinstance(value.op, Param) or value not in inside:
+                return _Left(x)
             state = param(name, shape, value.dtype)
-            return _Left(x, value, state, expand(scalar(0, value), shape), value)
+            return _Left(x, state, expand(scalar(0, value), shape), value)
         check_axis(x.where, x.axis, len(shape) + 1)
         assert x.length is not None, "the loop was measured"
         whole = (*shape[: x.axis], x.length, *shape[x.axis :])
@@ -220,7 +299,7 @@ class _Left:
             at = map_("sub", map_("sub", number(x.length, counter), scalar(1, counter)), counter)
         here = map_("eq", iota(whole, x.axis, COUNTER), reshape(at, (1,) * len(whole)))
         new = reshape(value, (*shape[: x.axis], 1, *shape[x.axis :]))
-        return _Left(x, value, state, expand(scalar(0, value), whole), map_("select", here, new, state))
+        return _Left(x, state, expand(scalar(0, value), whole), map_("select", here, new, state))
 
     @property
     def collects(self) -> bool:
@@ -229,7 +308,7 @@ class _Left:
 
     def result(self, last: Mapping[Value, Value]) -> Value:
         """What it is in the end."""
-        return tied(last.get(self.value if self.state is None else self.state, self.value), self.of.tells)
+        return tied(last.get(self.state or self.of.value, self.of.value), self.of.tells)
 
 
 def _slice(x: Iterated, counter: Value) -> Value:
@@ -319,7 +398,8 @@ OPS = (
         Attrs,
         (Input("initial_value", EVERY), Input("next_value", EVERY, required=False)),
         "What a turn of the loop passes to the next one: the initial value in the first turn, afterwards the "
-        "second input, `set_input(1, ...)`, of the turn before. Both have one shape and type.",
+        "second input, `set_input(1, ...)`, of the turn before. Both have one shape and type, which no turn "
+        "decides.",
     ),
     _border(
         LayerType.ITERATOR,
@@ -361,6 +441,8 @@ OPS = (
         "The only way out of a loop: the last value, or those of all turns along a new axis, whose size is "
         "the second input, `set_input(1, ...)`. An extension: without it as many as there were turns. Places "
         "of turns that there were not are 0. The last value of a recurrence is what the next turn would get, "
-        "in particular its initial value where there was no turn; that of anything else is 0 then.",
+        "in particular its initial value where there was no turn; that of anything else is 0 then. A last "
+        "value may be of a size that data decide in the turn, -1 before a run and 0 where there was no turn; "
+        "what is put side by side may not.",
     ),
 )

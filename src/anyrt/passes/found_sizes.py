@@ -12,6 +12,7 @@ from anyrt.core.dims import Dim, equal, maximum, minimum
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE, Assertion, Relation, Requirement
 from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.rewrite import in_regions
 from anyrt.passes.requirements import later
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.build import const, map_, reshape
@@ -19,7 +20,12 @@ from anyrt.prims.const import Shape
 
 
 def with_conditions(graph: Graph, waits: str) -> Graph:
-    """`graph` whose output `waits` is there only where conditions on sizes that data decide hold."""
+    """`graph` whose output `waits` is there only where conditions on sizes that data decide hold; each region
+    judges those of sizes that it tells itself."""
+    return _judging(in_regions(graph, lambda region: _judging(region, region.outputs[0][0])), waits)
+
+
+def _judging(graph: Graph, waits: str) -> Graph:
     value = dict(graph.outputs)[waits]
     names = dict(graph.names)
     for rule in later(graph):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from anyrt.ir.compute import Elements
+from anyrt.ir.counted import mentioned, results, told
 from anyrt.ir.graph import Graph, Node, Value, apply, apply_all, users, walk
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
@@ -54,7 +55,9 @@ def _hoisted(node: Node, op: Repeated) -> Sequence[Value]:
         inputs.append((name, build.param(name, whole.shape, whole.dtype)))
         instead[value] = turn.slice(value, inputs[-1][1])
     body = transformed(
-        Graph(tuple(inputs), op.body.outputs, op.body.names, (), op.body.makers, op.body.updates),
+        Graph(
+            tuple(inputs), op.body.outputs, op.body.names, op.body.symbols, op.body.makers, op.body.updates
+        ),
         lambda old, new: instead.get(old, new),
     )
     return apply_all(Repeated(body, op.name), *node.args, *moved.values())
@@ -74,11 +77,14 @@ class _Turn:
     def moved(self) -> Mapping[Value, Value]:
         """The last values with products that follow from slices alone, with what they are in all turns."""
         inputs = [v for _, v in self.body.inputs]
-        count = len(self.body.outputs)
+        count = len(results(self.body))
         outside = dict(zip(inputs[count:], self.args[count:], strict=True))
         order = list(walk(v for _, v in self.body.outputs))
         counted = {s for s, (_, v) in zip(inputs, self.body.outputs, strict=False) if _counts(s, v)}
+        own = {sym for sym, _ in told(self.body)}
         for value in order:
+            if not own.isdisjoint(mentioned((value,))):  # of a size that each turn decides
+                continue
             free = not isinstance(value.op, Param) and (not value.args or _moves(value))
             if free and all(a in outside for a in value.args):
                 outside[value] = apply_all(value.op, *(outside[a] for a in value.args))[value.index]

@@ -8,40 +8,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anyrt.core.counts import bounded_counts
-from anyrt.core.dims import add, always_le, equal
+from anyrt.core.dims import Sym, add, always_le, equal
 from anyrt.core.requirement import Relation, Requirement, broken
-from anyrt.ir.graph import Graph, nested, walk
+from anyrt.ir.counted import told
+from anyrt.ir.graph import Graph, walk
 
 
 def requirements(graph: Graph) -> tuple[Requirement, ...]:
     """What a run must check before it begins, or where it pauses, each condition once; for the graph as it
     was given, before passes. What a branch asks for is asked for, too, where it is not taken."""
-    return tuple(rule for rule in _required(graph) if not _waits(rule))
+    return tuple(dict.fromkeys(rule for rule, _ in _required(graph) if not _counts(rule)))
 
 
 def later(graph: Graph) -> tuple[Requirement, ...]:
-    """Those of sizes that data decide, within bounds: a run checks them when it knows these."""
-    return tuple(filter(_waits, _required(graph)))
+    """Those of sizes that data decide, within bounds, and that the graph itself tells, not one around it or a
+    region: a run checks them when it knows these."""
+    own = {sym for sym, _ in told(graph)}
+    found = ((rule, _counts(rule), inside) for rule, inside in _required(graph))
+    return tuple(dict.fromkeys(rule for rule, sizes, inside in found if sizes & own and not sizes & inside))
 
 
-def _waits(rule: Requirement) -> bool:
-    return bool(bounded_counts(rule.left) or bounded_counts(rule.right))
+def _counts(rule: Requirement) -> frozenset[Sym]:
+    return bounded_counts(rule.left) | bounded_counts(rule.right)
 
 
-def _required(graph: Graph) -> tuple[Requirement, ...]:
-    found: dict[Requirement, None] = {}
-    for inner in nested(graph):
-        for rule in _asked(inner):
+def _required(
+    graph: Graph, inside: frozenset[Sym] = frozenset()
+) -> Iterator[tuple[Requirement, frozenset[Sym]]]:
+    """What a graph and its regions ask for, with the sizes that regions around each condition tell."""
+    for value in walk(v for _, v in graph.outputs):
+        for rule in value.op.requires(tuple(a.type for a in value.args), graph.name(value)):
             if never_holds(rule):
                 raise broken(rule, str(rule.left), str(rule.right))
             if not always_holds(rule):
-                found[rule] = None
-    return tuple(found)
-
-
-def _asked(graph: Graph) -> Iterator[Requirement]:
-    for value in walk(v for _, v in graph.outputs):
-        yield from value.op.requires(tuple(a.type for a in value.args), graph.name(value))
+                yield rule, inside
+    for node in dict.fromkeys(v.node for v in walk(v for _, v in graph.outputs)):
+        for region in node.op.regions:
+            yield from _required(region, inside.union(sym for sym, _ in told(region)))
 
 
 def always_holds(rule: Requirement) -> bool:

@@ -10,6 +10,7 @@ from anyrt.core.dims import Dim
 from anyrt.core.dtype import cast
 from anyrt.core.errors import DTypeError, ShapeError
 from anyrt.ir.compute import Compute, Nested
+from anyrt.ir.counted import results
 from anyrt.ir.graph import Graph, Type
 from anyrt.ir.interpret import run_region
 from anyrt.ir.kernel import Expr
@@ -20,7 +21,7 @@ from anyrt.prims.repeated import FLAG, check_region
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Prim):
-    """The outputs of `then` where the first operand, a bool, is true, else those of `otherwise`. Both have an
+    """The results of `then` where the first operand, a bool, is true, else those of `otherwise`. Both have an
     input for each of the other operands."""
 
     then: Graph
@@ -32,12 +33,12 @@ class Chosen(Prim):
         return Nested(name=self.name)
 
     def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
-        """The types of the outputs, which both have."""
+        """The types of the results, which both have."""
         if args[:1] != (FLAG,):
             raise DTypeError("AR202", "chosen", f"{args[:1]} as the condition", "a bool")
         for region in self.regions:
             check_region("chosen", region, args[1:])
-        made, others = (tuple(v.type for _, v in region.outputs) for region in self.regions)
+        made, others = (tuple(v.type for _, v in results(region)) for region in self.regions)
         if made != others:
             got = ", ".join(map(repr, others))
             raise ShapeError("AR112", "chosen", f"{got} otherwise", ", ".join(map(repr, made)))
@@ -51,7 +52,7 @@ class Chosen(Prim):
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
         """Those of the region that is chosen, rounded to their types."""
         region = self.then if np.any(args[0]) else self.otherwise
-        made, types = run_region(region, args[1:]), [v.dtype for _, v in region.outputs]
+        made, types = run_region(region, args[1:]), [v.dtype for _, v in results(region)]
         return tuple(widen(cast(x, dtype), dtype) for x, dtype in zip(made, types, strict=True))
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:

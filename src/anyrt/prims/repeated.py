@@ -14,6 +14,7 @@ from anyrt.core.dtype import cast
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, DTypeError, ShapeError
 from anyrt.ir.compute import Compute, Nested
+from anyrt.ir.counted import results
 from anyrt.ir.graph import Graph, Type
 from anyrt.ir.interpret import run_region
 from anyrt.ir.kernel import Expr
@@ -25,8 +26,8 @@ FLAG = Type((), DataType.BOOL)
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Prim):
-    """The operands are states, as many as `body` has outputs, and then what stays the same; `body` has an
-    input for each of them. While the first state, a bool, is true, the states become the outputs of `body`.
+    """The operands are states, as many as `body` has results, and then what stays the same; `body` has an
+    input for each of them. While the first state, a bool, is true, the states become the results of `body`.
     The results are the states at the end. What stands among the body's `updates` is changed in place."""
 
     body: Graph
@@ -39,10 +40,11 @@ class Repeated(Prim):
     def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
         """The types of the states, which the body keeps."""
         check_region("repeated", self.body, args)
-        states = args[: len(self.body.outputs)]
+        ends = results(self.body)
+        states = args[: len(ends)]
         if states[:1] != (FLAG,):
             raise DTypeError("AR202", "repeated", f"{states[:1]} as the first state", "a bool")
-        for (name, value), state in zip(self.body.outputs, states, strict=False):
+        for (name, value), state in zip(ends, states, strict=False):
             if value.type != state:
                 raise ShapeError("AR112", "repeated", f"{name} becomes {value.type}", f"{state}, as before")
         return states
@@ -54,9 +56,8 @@ class Repeated(Prim):
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
         """Turn by turn; what a turn leaves is rounded to its type."""
-        count = len(self.body.outputs)
-        states, others = args[:count], args[count:]
-        types = [v.dtype for _, v in self.body.outputs]
+        types = [v.dtype for _, v in results(self.body)]
+        states, others = args[: len(types)], args[len(types) :]
         while np.any(states[0]):
             made = run_region(self.body, (*states, *others))
             states = tuple(widen(cast(x, dtype), dtype) for x, dtype in zip(made, types, strict=True))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from anyrt.core.dims import product
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.compute import Nested
+from anyrt.ir.counted import results, told
 from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
 from anyrt.schedule.launch import Launch, Nest, Schedule
@@ -72,11 +73,12 @@ def _chosen(node: Node, around: Around, name: str) -> Nest:
     """Two regions, which write the results."""
     moves = list[Move]()
     held = [_held(a, around, moves) for a in node.args]
-    results = [around.buffers[Value(node, k)] for k in range(len(node.types))]
+    made = [around.buffers[Value(node, k)] for k in range(len(node.types))]
     bodies = []
     for region in node.op.regions:
         ins, outs = _ends(region, around)
-        bodies.append(around.schedule(region).on(_swap(ins, held[1:]) | _swap(outs, results)))
+        places = [*made, *_places_of_sizes(region, around)]
+        bodies.append(around.schedule(region).on(_swap(ins, held[1:]) | _swap(outs, places)))
     return Nest(node, held[0], False, around.moves(moves, name), tuple(bodies), name)
 
 
@@ -93,8 +95,9 @@ def _repeated(node: Node, around: Around, name: str) -> Nest:
     body = around.schedule(region)
     ins, outs = _ends(region, around)
     swap, back = _swap(ins, [*states, *held]), list[Move]()
+    swap |= _swap(outs[len(states) :], _places_of_sizes(region, around))
     updated = dict(region.updates)
-    for number, ((name_of, result), made) in enumerate(zip(region.outputs, outs, strict=True)):
+    for number, ((name_of, result), made) in enumerate(zip(results(region), outs, strict=False)):
         if name_of in updated or _may_stay(body, ins[number], made):
             swap[made] = states[number]
         else:
@@ -110,6 +113,11 @@ def _held(value: Value, around: Around, moves: list[Move]) -> Buffer:
         moves.append(Move(value, value.type, around.fresh(value.type)))
         return moves[-1].to
     return around.buffers[value]
+
+
+def _places_of_sizes(region: Graph, around: Around) -> list[Buffer]:
+    """New memory for the sizes that a region tells."""
+    return [around.fresh(v.type) for _, v in told(region)]
 
 
 def _ends(region: Graph, around: Around) -> tuple[list[Buffer], list[Buffer]]:

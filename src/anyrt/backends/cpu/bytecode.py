@@ -124,7 +124,7 @@ def encode(
     module: Module, frames: Callable[[Kernel], Frame], entry: Callable[[Kernel], int], machine: Machine
 ) -> Encoded:
     """`module` as words; `entry` says how many bytes behind the program's first word a kernel begins."""
-    slots: dict[Dim, int] = {s.dim: n for n, s in enumerate(module.symbols)}
+    slots: dict[Dim, int] = {s.dim: n for n, s in enumerate((*module.symbols, *module.inner))}
     return _Encoder(module, frames, entry, machine, slots).program()
 
 
@@ -278,7 +278,7 @@ class _Encoder:
     def _load(self, sym: Sym, buffer: Buffer) -> list[int]:
         """The size, and the slots of all that follow from it."""
         most = self._operand(highest(0 if sym.most is None else sym.most))
-        follow = [(dim, slot) for dim, slot in self.slots.items() if sym in counts(dim)]
+        follow = [(dim, slot) for dim, slot in self.slots.items() if sym in counts(dim) and dim != sym.dim]
         sizes = (w for dim, slot in follow for w in self._size(dim, slot))
         return [Code.LOAD, self._word(sym.dim), *self._address(buffer), *most, *sizes]
 
@@ -318,14 +318,15 @@ class _Encoder:
     def _size(self, dim: Dim, slot: int) -> Iterable[int]:
         if slot < len(self.module.symbols):
             return ()  # the caller writes it
-        tokens = list(_tokens(dim, self._symbols()))
+        inner = slot < len(self._symbols())
+        tokens = list(_tokens(highest(dim) if inner else dim, self._symbols()))
         self.stack_words = max(self.stack_words, _depth(tokens))
         word = abi.slot_word(self.module.bindings, slot)
         return (Code.SIZE, len(tokens), word, *(w for token in tokens for w in token))
 
     def _symbols(self) -> Mapping[Sym, int]:
         first = abi.slot_word(self.module.bindings, 0)
-        return {s: first + n for n, s in enumerate(self.module.symbols)}
+        return {s: first + n for n, s in enumerate((*self.module.symbols, *self.module.inner))}
 
 
 def _tokens(x: Dim, words: Mapping[Sym, int]) -> Iterable[tuple[int, int]]:
