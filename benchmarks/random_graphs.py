@@ -6,14 +6,16 @@ Whoever asks brings the dice: hypothesis in tests, which shrinks what fails, see
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count as counting
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from anyrt.compiler.request import BuildRequest
+from anyrt.core.counts import counts, highest
 from anyrt.core.dims import Dim, Sym, evaluate, minimum, product
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, SampleMode
@@ -21,11 +23,17 @@ from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.errors import AnyrtError
-from anyrt.ir.graph import Graph, Symbol, Type, Value, apply, apply_all, walk
+from anyrt.core.requirement import Requirement
+from anyrt.ir.counted import counted
+from anyrt.ir.graph import Graph, Symbol, Type, Value, apply, apply_all, nested, walk
 from anyrt.ir.text import print_graph
+from anyrt.ops import nms
+from anyrt.ops._found import positions
+from anyrt.ops._record import Layer
 from anyrt.plan.plan import Range
 from anyrt.prims import build as b
 from anyrt.prims.chosen import Chosen
+from anyrt.prims.const import Shape
 from anyrt.prims.map import kind_of
 from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
@@ -115,14 +123,18 @@ class Maker:
     dice: Dice
     values: list[Value] = field(default_factory=list)
     depth: int = 0  # of the region that it fills
+    numbers: Iterator[int] = field(default_factory=counting)  # of sizes that data decide
+    tells: list[Value] = field(default_factory=list)
+    kinds: Sequence[Callable[[Maker], Value]] = field(default_factory=lambda: STEPS)
 
     def step(self) -> None:
         """One more value, unless the step does not fit or makes too much."""
         try:
-            made = self.dice.pick(*STEPS)(self)
+            made = self.dice.pick(*self.kinds)(self)
         except (AnyrtError, Unfit):
             return
-        if evaluate(product(made.shape), {"x.0": 20, "x.1": 20}) <= VOLUME:
+        few = evaluate(highest(product(made.shape)), {"x.0": 20, "x.1": 20}) <= VOLUME
+        if few and not any(counts(rule.left) or counts(rule.right) for rule in _rules([made])):
             self.values.append(made)
 
     def value(self, wanted: Callable[[Value], bool] = lambda v: True) -> Value:
@@ -374,11 +386,13 @@ class Maker:
         states = [v, other] if place else [v]
         first = [flag, turn, *states, *(() if place else (other,))]
         inside = [b.param(f"p{k}", x.shape, x.dtype) for k, x in enumerate(first)]
-        then = self.within(inside[2:], [x.type for x in states])
+        then = self.within(inside[2:])
         count = b.map_("add", inside[1], b.scalar(1, turn))
         again = b.map_("lt", count, b.scalar(self.dice.pick(3, 1, 2, 0), turn))
-        inputs, ends = ([(f"p{k}", x) for k, x in enumerate(xs)] for xs in (inside, (again, count, *then)))
-        return self.dice.pick(*apply_all(Repeated(Graph(tuple(inputs), tuple(ends))), *first)[2:])
+        made = (again, count, *then.ends([x.type for x in states]))
+        inputs, ends = ([(f"p{k}", x) for k, x in enumerate(xs)] for xs in (inside, made))
+        body = counted(Graph(tuple(inputs), tuple(ends)), then.tells)
+        return self.dice.pick(*apply_all(Repeated(body), *first)[2:])
 
     def choose(self) -> Value:
         """What some steps make of a value, or what others do."""
@@ -390,17 +404,64 @@ class Maker:
         inputs = tuple((f"p{k}", x) for k, x in enumerate(inside))
         regions = []
         for _ in range(2):
-            (made,) = self.within(inside, [v.type])
-            regions.append(Graph(inputs, (("made", made),)))
+            inner = self.within(inside)
+            (made,) = inner.ends([v.type])
+            regions.append(counted(Graph(inputs, (("made", made),)), inner.tells))
         return apply(Chosen(*regions), flag, v, other)
 
-    def within(self, params: Sequence[Value], types: Sequence[Type]) -> list[Value]:
-        """Values of these types that steps inside a region make of its parameters."""
-        inner = Maker(self.dice, list(params), self.depth + 1)
+    def within(self, params: Sequence[Value]) -> Maker:
+        """Some steps inside a region, which begin with its parameters."""
+        inner = Maker(self.dice, list(params), self.depth + 1, self.numbers, kinds=self.kinds)
         for _ in range(self.dice.number(1, 4)):
             inner.step()
-        fitting = ([u for u in reversed(inner.values) if u.type == of] for of in types)
+        return inner
+
+    def ends(self, types: Sequence[Type]) -> list[Value]:
+        """Values of these types."""
+        fitting = ([u for u in reversed(self.values) if u.type == of] for of in types)
         return [self.dice.pick(*found) for found in fitting]
+
+    def found(self) -> Value:
+        """Where elements are not zero, or what lies there, or its sum beside what it comes from, or how many
+        these are."""
+        v = self.value()
+        flat = b.reshape(v, (product(v.shape),))
+        mask = self.dice.pick(flat, b.map_("lt", b.scalar(1, flat), flat))
+        at, told = positions(
+            f"found{next(self.numbers)}", mask, self.dice.pick(DataType.INT32, DataType.INT64)
+        )
+        elements = b.gather(flat, b.reshape(at, at.shape[1:]), 0)
+        self.tells.append(told)
+        kinds = ("sum", "sum", "positions", "elements", "many", "shape")
+        match self.dice.pick(*kinds) if self.depth == 0 else self.dice.pick("sum", "sum", *kinds):
+            case "positions":
+                return at
+            case "elements":
+                return elements
+            case "sum":
+                need(v.dtype in FOLDED)
+                total = b.reshape(b.reduce_("sum", elements, (0,)), (1,) * v.type.rank)
+                return b.map_("add", v, total)
+            case "many":
+                return told
+        return apply(Shape((elements.shape[0],)))
+
+    def suppressed(self) -> Value:
+        """The best of boxes on a grid, whose scores are a value."""
+        v = self.value(lambda v: v.dtype in (DataType.FLOAT, DataType.HALF))
+        many = product(v.shape)
+        need(isinstance(many, int) and many <= 40)
+        grid = np.random.default_rng(len(self.values)).integers(0, 9, (1, many, 4))
+        inputs = (
+            b.const(grid.astype(np.float32), v.dtype),
+            b.reshape(v, (1, many, 1)),
+            b.const(self.dice.pick(1, 3, 50), DataType.INT32),
+            b.const(0.37, DataType.FLOAT),
+            b.const(self.dice.pick(0.3, -1.0), DataType.FLOAT),
+        )
+        made = nms.expanded(Layer(f"nms{next(self.numbers)}", nms.NMSAttrs(), inputs))
+        self.tells += [u for u in walk(made) if u.op.tells is not None]
+        return self.dice.pick(*made)
 
     def input(self, name: str, symbols: Sequence[Sym]) -> Value:
         rank = self.dice.pick(2, 3, 1, 4)
@@ -411,19 +472,22 @@ class Maker:
         return b.param(name, tuple(shape), dtype)
 
 
-STEPS = (
+KNOWN = (
     *(Maker.unary, Maker.binary, Maker.binary, Maker.select, Maker.cast, Maker.iota),
     *(Maker.reduce, Maker.centred, Maker.transpose, Maker.slice, Maker.expand),
     *(Maker.reshape, Maker.reshape, Maker.pad, Maker.concat, Maker.taps),
     *(Maker.contract, Maker.windows, Maker.convolve, Maker.gather, Maker.scan, Maker.scatter),
     *(Maker.repeat, Maker.choose),
 )
+STEPS = (*KNOWN, Maker.found, Maker.suppressed)
 
 
-def random_case(dice: Dice, steps: int = STEPS_OF_A_TEST) -> Case:
-    """A graph of at most so many steps."""
+def random_case(
+    dice: Dice, steps: int = STEPS_OF_A_TEST, kinds: Sequence[Callable[[Maker], Value]] = STEPS
+) -> Case:
+    """A graph of at most so many steps of these kinds; data decide no sizes where they are `KNOWN`."""
     symbols = (list[Sym](), [], [N], [N, M])[dice.number(0, 3)]
-    maker = Maker(dice)
+    maker = Maker(dice, kinds=kinds)
     params = [maker.input("x", symbols)]
     symbols = [s for k, s in enumerate(symbols) if k < params[0].type.rank]
     if dice.flag():
@@ -434,7 +498,7 @@ def random_case(dice: Dice, steps: int = STEPS_OF_A_TEST) -> Case:
     made = [maker.values[-1], *(dice.pick(*maker.values) for _ in range(dice.pick(0, 0, 1, 2)))]
     outputs = tuple((f"out{k}", v) for k, v in enumerate(made))
     found = tuple(Symbol(s, "x", k) for k, s in enumerate(symbols))
-    graph = Graph(tuple(zip(("x", "y"), params, strict=False)), outputs, {}, found)
+    graph = counted(Graph(tuple(zip(("x", "y"), params, strict=False)), outputs, {}, found), maker.tells)
     sizes = [_sizes(dice, symbols) for _ in range(2 if symbols else 1)]
     return Case(graph, [s for s in sizes if fits(graph, s)])
 
@@ -467,11 +531,16 @@ def _sizes(dice: Dice, symbols: Sequence[Sym]) -> dict[str, int]:
 
 def fits(graph: Graph, sizes: dict[str, int]) -> bool:
     """True when no size is refused and nothing is too large."""
-    values = list(walk(v for _, v in graph.outputs))
-    rules = (r for v in values for r in v.op.requires(tuple(a.type for a in v.args), "layer"))
-    return all(r.holds(sizes) for r in rules) and all(
-        evaluate(product(v.shape), sizes) <= 8 * VOLUME for v in values
+    values = [v for inner in nested(graph) for v in walk(v for _, v in inner.outputs)]
+    return all(r.holds(sizes) for r in _rules(values)) and all(
+        evaluate(highest(product(v.shape)), sizes) <= 8 * VOLUME for v in values
     )
+
+
+def _rules(values: Sequence[Value]) -> Iterator[Requirement]:
+    """What values ask of sizes."""
+    for v in walk(values):
+        yield from v.op.requires(tuple(a.type for a in v.args), "layer")
 
 
 def request(seed: int, steps: int, low: int, usual: int, high: int) -> BuildRequest:

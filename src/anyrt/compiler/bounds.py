@@ -43,12 +43,14 @@ from anyrt.prims.chosen import Chosen
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, Map
+from anyrt.prims.nonzero import NonZero
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import FOLDS, Reduce
 from anyrt.prims.repeated import Repeated
 from anyrt.prims.scalar import SCALARS
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import LAST, Scatter
+from anyrt.prims.suppressed import Suppressed
 from anyrt.prims.taps import Cubic, TapRule, Taps
 
 Errors = NDArray[np.float64]
@@ -138,6 +140,8 @@ def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: A
             return _ranked(op, args[0], array)
         case Taps() if op.rule.weighs:
             return _tapped(op, args[0], array)
+        case NonZero() | Suppressed():
+            return EXACT if all(a.exact for a in args) else np.full(array.shape, np.inf)
         case _:
             return _shaken(run, args, array)
 
@@ -162,6 +166,7 @@ def _of_region(region: Graph, args: tuple[Bounded, ...], certain: bool) -> tuple
             made = bounded(value, tuple(found[a] for a in value.args), sizes)
             if value.op.tells is not None:
                 sizes[value.op.tells.name] = int(made.array)
+                certain = certain and made.exact
             narrow = is_float(value.dtype) and value.dtype not in (DataType.FLOAT, DataType.DOUBLE)
             found[value] = stored(made, value.dtype) if narrow else made  # it may be, on the way
     ends = (stored(found[v], v.dtype) for _, v in results(region))
