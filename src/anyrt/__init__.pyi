@@ -402,8 +402,9 @@ class IConvolutionLayer(ILayer):
 class ICumulativeLayer(ILayer):
     """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
     `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
-    Floats add up in float32, one after the other, and are rounded where they are stored; int32 and
-    int64 wrap. A long row, of few, is cut into parts, whose sums are added up before.
+    Floats add up in float32, one after the other, and are rounded where they are stored; integers
+    wrap. A long row, of few, is cut into parts, whose sums are added before. PROD, which multiplies,
+    and float64 and integers other than int32 and int64 are an extension.
     """
     @property
     def op(self) -> CumulativeOperation:
@@ -619,7 +620,10 @@ class IElementWiseLayer(ILayer):
     0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
     (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
     float64 is computed in float64, where FLOOR_DIV rounds the quotient first, and has no POW; float64
-    and integers other than int32 and int64 are an extension.
+    and integers other than int32 and int64 are an extension. So are the operations that TensorRT has
+    not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer
+    bits than there are, else all are gone; and remainders, MOD with the sign of the divisor,
+    REMAINDER with that of the dividend, of integers 0 for a zero divisor.
     """
     @property
     def op(self) -> ElementWiseOperation:
@@ -2055,10 +2059,11 @@ class INetworkDefinition(_INetworkDefinition):
     ) -> ICumulativeLayer:
         """Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it,
         `reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end.
-        Floats add up in float32, one after the other, and are rounded where they are stored; int32 and
-        int64 wrap. A long row, of few, is cut into parts, whose sums are added up before.
+        Floats add up in float32, one after the other, and are rounded where they are stored; integers
+        wrap. A long row, of few, is cut into parts, whose sums are added before. PROD, which multiplies,
+        and float64 and integers other than int32 and int64 are an extension.
 
-        input: float32, float16, int32, bfloat16, int64
+        input: float32, float16, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64
         axis: int32, int64; must be a constant
         op: what is accumulated
         exclusive: whether an element's own value is left out of its sum
@@ -2417,7 +2422,10 @@ class INetworkDefinition(_INetworkDefinition):
         0 for a zero divisor; int8 stands for real numbers, so that it saturates and rounds half to even
         (100 + 100 is 127, 5 / 2 is 2, 1 / 0 is 127). MAX and MIN give NaN where either operand is NaN.
         float64 is computed in float64, where FLOOR_DIV rounds the quotient first, and has no POW; float64
-        and integers other than int32 and int64 are an extension.
+        and integers other than int32 and int64 are an extension. So are the operations that TensorRT has
+        not: bits of integers (BIT_AND, BIT_OR, BIT_XOR), shifts, to the right with the sign, by fewer
+        bits than there are, else all are gone; and remainders, MOD with the sign of the divisor,
+        REMAINDER with that of the dividend, of integers 0 for a zero divisor.
 
         input1: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
             uint64, uint4, int2, uint2

@@ -14,7 +14,7 @@ from anyrt.backends.cpu import target as cpu
 from anyrt.backends.cpu.objects import Store, Told
 from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
-from anyrt.core.counts import at_most, bounded_counts, highest, is_open
+from anyrt.core.counts import at_most, highest, is_open
 from anyrt.core.dims import Dim, Sym, add, maximum, mul
 from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE, Machine

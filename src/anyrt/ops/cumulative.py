@@ -125,7 +125,7 @@ OPS = (
         doc="Sums along an axis: every element becomes the sum of all up to it, `exclusive` without it, "
         "`reverse` of all from it on. The axis is a constant of shape (); negative ones count from the end. "
         "Floats add up in float32, one after the other, and are rounded where they are stored; integers "
-        "wrap. A long row, of few, is cut into parts, whose sums are added up before. PROD, which multiplies, "
+        "wrap. A long row, of few, is cut into parts, whose sums are added before. PROD, which multiplies, "
         "and float64 and integers other than int32 and int64 are an extension.",
         cases=cases,
         mistakes=mistakes,
