@@ -47,6 +47,7 @@ def test_scores_below_zero_count_where_no_threshold_is_given(run):
     np.testing.assert_array_equal(got, [[0, 0, 1], [0, 0, 0]])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("ratio", [0, 2])
 @pytest.mark.parametrize("half", ["half_pixel", "output_half_pixel"])
@@ -67,6 +68,7 @@ def test_bins_of_whole_regions_take_their_largest_element(run):
     np.testing.assert_array_equal(got, by_ort("MaxRoiPool", given, pooled_shape=[3, 2], spatial_scale=0.8))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("dynamic", [(), ("x", "o", "m")])
 def test_elements_of_windows_lie_at_offsets(agrees, groups, dynamic):

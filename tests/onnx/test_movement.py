@@ -13,6 +13,7 @@ def ints(*x: int) -> np.ndarray:
     return np.array(x, np.int64)
 
 
+@pytest.mark.sampled(2)
 @DYNAMIC
 def test_a_slice_whose_ends_and_steps_are_inputs_is_numpys(run, dynamic):
     given = {"x": X, "starts": ints(-1, 1), "ends": ints(-99, 99), "axes": ints(2, 1), "steps": ints(-2, 1)}

@@ -17,6 +17,7 @@ def numbers(kind, *shape):
     return x
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
@@ -57,6 +58,7 @@ def test_how_many_was_an_attribute(run):
     assert (values.tolist(), at.tolist()) == ([3, 2], [0, 2])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("opset", [7, 13])

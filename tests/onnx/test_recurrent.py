@@ -91,6 +91,7 @@ def agree(op, names, directions="forward", attributes=None, lengths=None, dynami
 EVERY = pytest.mark.parametrize("op", GATES)
 
 
+@pytest.mark.sampled(4)
 @EVERY
 @pytest.mark.parametrize("directions", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("names", [["x", "W", "R"], ["x", "W", "R", "B"], ["x", "W", "R", "B", "", "h"]])
@@ -98,6 +99,7 @@ def test_a_sequence_gives_what_the_formula_says(op, directions, names):
     agree(op, names, directions)
 
 
+@pytest.mark.sampled(4)
 @EVERY
 @pytest.mark.parametrize("directions", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("lengths", [[5, 1, 3], [0, 5, 5], [4, 4, 2]])
@@ -105,6 +107,7 @@ def test_steps_behind_the_end_of_a_sequence_count_for_nothing(op, directions, le
     agree(op, ["x", "W", "R", "B", "n", "h"], directions, lengths=np.array(lengths, np.int32))
 
 
+@pytest.mark.sampled(2)
 @EVERY
 @pytest.mark.parametrize("directions", ["forward", "bidirectional"])
 def test_runs_decide_how_long_sequences_are_and_how_many(op, directions):

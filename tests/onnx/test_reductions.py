@@ -9,6 +9,7 @@ NAMES = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp",
 X = np.random.default_rng(3).uniform(0.5, 2, (2, 3, 4)).astype(np.float32)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_axes_that_a_run_decides_are_folded_like_known_ones(agrees, name):
     agrees(f"Reduce{name}", {"x": X, "axes": np.int64([1, -1])}, keepdims=0)
@@ -16,6 +17,7 @@ def test_axes_that_a_run_decides_are_folded_like_known_ones(agrees, name):
     agrees(f"Reduce{name}", {"x": X}, {"axes": np.int64([0, -1])}, keepdims=0, dynamic=("x",))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axes", [[0], [2], [-2], [2, 0], [0, 1, 2]])
 @pytest.mark.parametrize("keep", [0, 1])
 def test_any_axes_may_come_from_data(run, axes, keep):

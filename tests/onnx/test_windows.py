@@ -45,6 +45,7 @@ def test_automatic_borders_are_those_of_the_size_at_hand(run, pad):
         )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "more",
     [
