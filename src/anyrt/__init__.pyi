@@ -742,7 +742,8 @@ class IIdentityLayer(ILayer):
 
 class IIfConditionalInputLayer(IIfConditionalBoundaryLayer):
     """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
-    in no other; what is made of other tensors alone is computed before, whatever is chosen.
+    in no other, but for numbers that decide sizes without an upper bound; these, and what is made of
+    other tensors alone, are computed before, whatever is chosen.
     """
 
 class IIfConditionalOutputLayer(IIfConditionalBoundaryLayer):
@@ -1648,7 +1649,8 @@ class ILoop(_ILoop):
 class IIfConditional(_IIfConditional):
     def add_input(self, input: ITensor) -> IIfConditionalInputLayer:
         """A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and
-        in no other; what is made of other tensors alone is computed before, whatever is chosen.
+        in no other, but for numbers that decide sizes without an upper bound; these, and what is made of
+        other tensors alone, are computed before, whatever is chosen.
 
         input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
             int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz

@@ -469,3 +469,31 @@ def test_a_border_by_a_size_with_a_bound_is_refused(net):
     marked(net, y=layer.get_output(0))
     with pytest.raises(NotSupportedError, match=r"AR901"):
         engine(net)
+
+
+def test_sizes_that_a_branch_decides_are_found_before_it(net):
+    flag, x = net.add_input("flag", trt.bool, ()), net.add_input("x", F, (6,))
+    conditional = net.add_if_conditional()
+    conditional.set_condition(flag)
+    inner = conditional.add_input(x).get_output(0)
+    some = net.add_cast(net.add_non_zero(inner).get_output(0), F).get_output(0)
+    total = net.add_reduce(some, trt.ReduceOperation.SUM, 2, True).get_output(0)
+    many = filled(net, net.add_cast(shaped(net, total, 1), I64).get_output(0))
+    layer = conditional.add_output(many, shaped(net, some, -1))
+    marked(net, y=layer.get_output(0))
+    run = engine(net).run
+    for x in np.float32([[0, 1, 0, 1, 1, 0], [0] * 6, [1] * 6]):
+        found = np.flatnonzero(x)
+        assert np.array_equal(run(flag=np.array(True), x=x)["y"], np.arange(found.sum()))
+        assert np.array_equal(run(flag=np.array(False), x=x)["y"], found)
+
+
+def test_a_loop_decides_no_size_without_a_bound_anew(net):
+    loop = net.add_loop()
+    loop.add_trip_limit(constant(net, 3, np.int32), trt.TripLimit.COUNT)
+    state = loop.add_recurrence(net.add_input("n", F, (1,)))
+    many = filled(net, net.add_cast(state.get_output(0), I64).get_output(0))
+    state.set_input(1, net.add_reduce(many, trt.ReduceOperation.SUM, 1, True).get_output(0))
+    marked(net, y=loop.add_loop_output(state.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0))
+    with pytest.raises(NotSupportedError, match=r"AR901.*each turn or branch decides anew"):
+        engine(net)

@@ -8,16 +8,17 @@ y = conditional.add_output(network.add_unary(x, EXP).get_output(0), x).get_outpu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from anyrt.core.counts import counts
+from anyrt.core.counts import counts, is_open
 from anyrt.core.dims import Sym, maximum
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import DTypeError, ShapeError
-from anyrt.ir.graph import Shape, Value, apply_all
+from anyrt.ir.counted import mentioned
+from anyrt.ir.graph import Shape, Value, apply_all, walk
 from anyrt.ir.symbolic import known
 from anyrt.ops._check import show
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
@@ -25,6 +26,7 @@ from anyrt.ops._regions import (
     Cut,
     Made,
     Network,
+    Tells,
     depending,
     replaced,
     size_of,
@@ -86,6 +88,8 @@ class Conditional:
             return Made(tuple(done[v] for v in chosen), tuple(done[v] for v in tells.values()))
         for x in self.outputs:
             _check_alike(x)
+        branches, before = _found_before(branches, tells, tensors)
+        tells |= before
         dynamic = depending([], tensors, tells)
         inside = frozenset(sym for sym, value in tells.items() if value in dynamic)
         branches = [self._results(branch, inside) for branch in branches]
@@ -97,7 +101,7 @@ class Conditional:
         choice = Chosen(then, otherwise, self.name)
         made = iter(apply_all(choice, self.condition, *tensors.values(), *cut.around))
         ends = [(next(made), {axis: next(made) for axis in x.open(inside)}, x.where) for x in self.outputs]
-        return Made(tuple(without_room(*end) for end in ends))
+        return Made(tuple(without_room(*end) for end in ends), tuple(before.values()))
 
     def _results(self, branch: Sequence[Value], inside: frozenset[Sym]) -> list[Value]:
         """What a branch makes: each output with room for both, and then its sizes along open axes."""
@@ -106,6 +110,21 @@ class Conditional:
             found.append(with_room(value, x.room(inside)))
             found += [size_of(value.shape[axis]) for axis in x.open(inside)]
         return found
+
+
+def _found_before(
+    branches: Sequence[Sequence[Value]], tells: Tells, tensors: Mapping[Value, Value]
+) -> tuple[list[list[Value]], dict[Sym, Value]]:
+    """The branches, where numbers that nothing bounds are told before one is chosen, as memory is taken for
+    them then; and what tells these. Whatever they are made of is made of the tensors that are passed in."""
+    early = {sym: value for sym, value in tells.items() if is_open(sym)}
+    while missing := (mentioned(walk(early.values())) & tells.keys()) - early.keys():
+        early |= {sym: tells[sym] for sym in missing}
+    outside = replaced(early.values(), tensors)
+    before = {sym: outside[value] for sym, value in early.items()}
+    roots = [v for branch in branches for v in branch]
+    done = replaced(roots, {value: outside[value] for value in early.values()})
+    return [[done[v] for v in branch] for branch in branches], before
 
 
 def _check_alike(x: Either) -> None:
@@ -167,7 +186,8 @@ OPS = (
         Method("add_input", ("input",), example="layer = conditional.add_input(x)"),
         (Input("input", EVERY),),
         "A tensor as the branches read it. What is made of it is computed in the branch that is chosen, and "
-        "in no other; what is made of other tensors alone is computed before, whatever is chosen.",
+        "in no other, but for numbers that decide sizes without an upper bound; these, and what is made of "
+        "other tensors alone, are computed before, whatever is chosen.",
     ),
     _border(
         LayerType.CONDITIONAL_OUTPUT,
