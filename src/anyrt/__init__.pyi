@@ -281,9 +281,9 @@ class IAttentionOutputLayer(IAttentionBoundaryLayer):
 class ICastLayer(ILayer):
     """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
     where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
-    codes are converted as integers, without a scale. Types that ONNX has and TensorRT has not
-    (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
-    are an extension; those of 8 bits saturate.
+    codes are converted as integers, without a scale. fp8, int4, fp4, e8m0 and types that ONNX has and
+    TensorRT has not (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2,
+    fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate, unless NaN is asked for.
     """
     @property
     def to_type(self) -> DataType:
@@ -291,6 +291,18 @@ class ICastLayer(ILayer):
 
     @to_type.setter
     def to_type(self, value: DataType) -> None: ...
+    @property
+    def saturate(self) -> bool_:
+        """whether numbers too large for an 8-bit float are its largest, not NaN; an extension"""
+
+    @saturate.setter
+    def saturate(self, value: bool_) -> None: ...
+    @property
+    def bits(self) -> bool_:
+        """whether the bits stay, as those of another type of as many; an extension"""
+
+    @bits.setter
+    def bits(self, value: bool_) -> None: ...
 
 class IConcatenationLayer(ILayer):
     """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
@@ -1860,20 +1872,21 @@ class INetworkDefinition(_INetworkDefinition):
     def add_cast(self, input: ITensor, to_type: DataType) -> ICastLayer:
         """Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers wrap
         where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. int8
-        codes are converted as integers, without a scale. Types that ONNX has and TensorRT has not
-        (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
-        are an extension; those of 8 bits saturate.
+        codes are converted as integers, without a scale. fp8, int4, fp4, e8m0 and types that ONNX has and
+        TensorRT has not (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2,
+        fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate, unless NaN is asked for.
 
-        input: float32, float16, int8, int32, bool, uint8, bfloat16, int64, float64, int16, uint16,
-            uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
+        input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, e8m0, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         to_type: the type of the output
 
         The new ICastLayer; shape and type of its output answer at once. AR403 refuses a tensor of another
         network; an argument of the wrong class is a TypeError (AR311).
 
+        To be set on the layer: saturate, bits.
+
         Refused when the shape is asked for, and by the build:
-        AR202: an input that needs dequantisation
-        AR206: a target that needs quantisation
+        AR206: the bits of a type of another width
 
             layer = network.add_cast(x, trt.float16)
 

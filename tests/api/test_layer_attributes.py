@@ -233,6 +233,13 @@ CASES = {
         *([-2.7, 0, 3.5], lambda net, x: net.add_cast(x, trt.int32), trt.bool),
         *([-2, 0, 3], [True, False, True]),
     ),
+    ("ICastLayer", "saturate"): (
+        *([90000, 1], lambda net, x: net.add_cast(x, trt.fp8e5m2fnuz), False),
+        *([57344, 1], [float("nan"), 1]),
+    ),
+    ("ICastLayer", "bits"): (
+        *([1.0, -2.0], lambda net, x: net.add_cast(x, trt.int32), True, [1, -2], [0x3F800000, -(1 << 30)]),
+    ),
     ("IConcatenationLayer", "axis"): (
         *([PAIR], lambda net, x: net.add_concatenation([x, x]), 1, [PAIR, PAIR], [[1, 3, 1, 3]]),
     ),
@@ -530,7 +537,9 @@ def computed(log, x, add, name, *value):
 
 
 def same(a, b):
-    return a == b if None in (a, b) else np.shape(a) == np.shape(b) and np.allclose(a, b, atol=1e-4)
+    if None in (a, b):
+        return a == b
+    return np.shape(a) == np.shape(b) and np.allclose(a, b, atol=1e-4, equal_nan=True)
 
 
 def test_the_cases_are_the_attributes_of_all_layers():

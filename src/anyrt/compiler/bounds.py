@@ -42,7 +42,7 @@ from anyrt.prims._convert import limits
 from anyrt.prims.chosen import Chosen
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, PATTERN, Map
 from anyrt.prims.nonzero import NonZero
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import FOLDS, Reduce
@@ -287,6 +287,8 @@ def _rounding(op: Map, args: tuple[Bounded, ...], result: Array, p: Precision, *
     if op.fn == CAST:
         rounds = narrowed or args[0].array.dtype.kind != "f"
         return p.unit * _size(result) + p.tiny * narrowed if rounds else EXACT
+    if op.fn == PATTERN:
+        return EXACT
     fn = SCALARS[op.fn]
     if fn.ulp == 0:
         return EXACT

@@ -9,17 +9,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dtype import held_dtype, is_float, is_signed, short_name
+from anyrt.core.dtype import (
+    bits,
+    held_dtype,
+    is_float,
+    is_integer,
+    is_packed,
+    is_signed,
+    numpy_dtype,
+    short_name,
+)
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import DTypeError
 from anyrt.ir.graph import Value
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS, OWN
+from anyrt.ops._types import EVERY, FLOATS, INTS
 from anyrt.prims._convert import limits
-from anyrt.prims.build import cast, identity
+from anyrt.prims.build import cast, const, identity, map_, pattern, scalar
 
 THEIRS = FLOATS | INTS | {DataType.BOOL, DataType.INT8, DataType.UINT8}
-TYPES = THEIRS | OWN
+TYPES = EVERY
+# From which magnitude on a number is none of these types: half a step behind the largest one, where ties
+# round to the next even code.
+BEYOND = {
+    DataType.FP8: float(np.nextafter(np.float32(464), np.float32(465))),
+    DataType.FP8E4M3FNUZ: 248.0,
+    DataType.FP8E5M2FNUZ: 61440.0,
+}
+# Types whose bits are told by a number, and signed integers.
+EXACT = frozenset(t for t in DataType if is_integer(t) and not is_packed(t)) | {
+    *(DataType.BOOL, DataType.HALF, DataType.FLOAT, DataType.DOUBLE)
+}
+SIGNED = {8: DataType.INT8, 16: DataType.INT16, 32: DataType.INT32, 64: DataType.INT64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +48,48 @@ class CastAttrs(Attrs):
     """Attributes of Cast."""
 
     to_type: DataType = attr(Kind.ENUM, "the type of the output", enum=DataType)
+    saturate: bool = attr(
+        Kind.BOOL, "whether numbers too large for an 8-bit float are its largest, not NaN; an extension", True
+    )
+    bits: bool = attr(
+        Kind.BOOL, "whether the bits stay, as those of another type of as many; an extension", False
+    )
 
 
 def expand(layer: Layer[CastAttrs]) -> tuple[Value, ...]:
-    """One `Map`."""
+    """One `Map`, and a selection where what is too large shall be NaN."""
     x, target = layer.input(0), layer.attrs.to_type
-    if target not in TYPES:
-        names = ", ".join(short_name(t) for t in sorted(TYPES, key=int))
-        do = "quantise to narrow types with add_quantize"
-        raise DTypeError("AR206", layer.name, f"a cast to {short_name(target)}", f"one of {names}", do)
-    return (identity(x) if x.dtype is target else cast(x, target),)
+    if layer.attrs.bits and x.dtype is not target:
+        return (_same_bits(layer, x, target),)
+    y = identity(x) if x.dtype is target else cast(x, target)
+    if layer.attrs.saturate or target not in BEYOND or not is_float(x.dtype):
+        return (y,)
+    wide = cast(x, DataType.FLOAT)
+    fits = map_("lt", map_("abs", wide), scalar(BEYOND[target], wide))
+    return (map_("select", fits, y, const(np.full((1,) * x.type.rank, np.nan), target)),)
+
+
+def _same_bits(layer: Layer[CastAttrs], x: Value, target: DataType) -> Value:
+    """Through the signed integers of as many bits; between integers, a cast keeps the bits."""
+    if bits(x.dtype) != bits(target) or any(t not in EXACT for t in (x.dtype, target)):
+        got = f"the bits of {short_name(x.dtype)} as {short_name(target)}"
+        do = "cast to a type of as many bits"
+        raise DTypeError("AR206", layer.name, got, "bool or integers of 8 bits, or types of 16 to 64", do)
+    whole = pattern(x, SIGNED[bits(target)]) if is_float(x.dtype) else cast(x, SIGNED[bits(target)])
+    return pattern(whole, target) if is_float(target) else cast(whole, target)
 
 
 def ref(attrs: CastAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Element by element with Python's numbers."""
     x, target = arrays[0], attrs.to_type
+    if attrs.bits:
+        stored = x.astype(f"f{bits(target) // 8}") if x.dtype.kind == "f" else x
+        return (stored.view(numpy_dtype(target)),)
     if is_float(target):
-        return (x.astype(np.float64),)
+        wide = x.astype(np.float64)
+        if not attrs.saturate and target in BEYOND:
+            wide = np.where(np.abs(wide) < BEYOND[target], wide, np.nan)
+        return (wide,)
     if target is DataType.BOOL:
         return (np.array([bool(v != 0) for v in x.reshape(-1)], bool).reshape(x.shape),)
     dtype = held_dtype(target)
@@ -78,17 +124,22 @@ def cases() -> tuple[Case[CastAttrs], ...]:
     out += [Case(CastAttrs(t), ((52,),), (b,), (codes,)) for t in types for b, codes in bytes_]
     fine = np.array([1 / 3, 2.0**53 - 1, 2.0**63, 2.0**64, 1.8e19, -1.0, 4294967295.0, 4294967296.0, 1e300])
     out += [Case(CastAttrs(t), ((9,),), (DataType.DOUBLE,), (fine,), rtol=0.0, atol=0.0) for t in types]
+    large = np.array([1e6, -1e6, 448, 464, 464.1, 247.9, 248, 61439, -61440, np.inf, -np.inf, np.nan, 0.0])
+    out += [Case(CastAttrs(t, False), ((13,),), data=(large,)) for t in BEYOND]
+    pairs = [(a, b) for a in EXACT for b in EXACT if bits(a) == bits(b) and b is not DataType.BOOL]
+    out += [
+        Case(CastAttrs(b, bits=True), ((3, 17),), (a,), low=-9 if is_signed(a) else 0, high=9)
+        for a, b in sorted(pairs)
+    ]
     out += [Case(CastAttrs(DataType.INT32), (s,)) for s in ((), (0, 3), (1, 2, 1, 2, 1, 3, 1, 2))]
     return tuple(out)
 
 
 def mistakes() -> tuple[Mistake[CastAttrs], ...]:
-    """Types that only quantisation makes or reads."""
-    narrow, wide = CastAttrs(DataType.FP8), CastAttrs(DataType.FLOAT)
+    """Bits of another width."""
     return (
-        Mistake("AR206", "a target that needs quantisation", narrow, ((3,),)),
-        Mistake("AR202", "an input that needs dequantisation", wide, ((3,),), (DataType.FP8,)),
-    )  # fmt: skip
+        Mistake("AR206", "the bits of a type of another width", CastAttrs(DataType.INT8, bits=True), ((3,),)),
+    )
 
 
 OPS = (
@@ -104,9 +155,9 @@ OPS = (
         ref=ref,
         doc="Another element type. Floats are truncated towards zero and saturate, NaN gives 0; integers "
         "wrap where they do not fit (300 is 44 as int8 and as uint8), as in ONNX and NumPy; bool is x ≠ 0. "
-        "int8 codes are converted as integers, without a scale. Types that ONNX has and TensorRT has not "
-        "(float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz) are "
-        "an extension; those of 8 bits saturate.",
+        "int8 codes are converted as integers, without a scale. fp8, int4, fp4, e8m0 and types that ONNX has "
+        "and TensorRT has not (float64, int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, "
+        "fp8e4m3fnuz, fp8e5m2fnuz) are an extension; floats of 8 bits saturate, unless NaN is asked for.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Cast", "CastLike"),

@@ -26,7 +26,7 @@ from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
 from anyrt.prims.gather import Gather
-from anyrt.prims.map import CAST, Map
+from anyrt.prims.map import CAST, PATTERN, Map
 from anyrt.prims.pad import Pad
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.reshape import Reshape
@@ -80,6 +80,11 @@ def map_(fn: str, *values: Value) -> Value:
 def cast(v: Value, dtype: DataType) -> Value:
     """`v` as `dtype`; `v` itself when it has that type."""
     return v if v.dtype is dtype else apply(Map(CAST, dtype), v)
+
+
+def pattern(v: Value, dtype: DataType) -> Value:
+    """The bits of `v` as another type of as many bits; `v` itself when it has that type."""
+    return v if v.dtype is dtype else apply(Map(PATTERN, dtype), v)
 
 
 def reduce_(fn: str, v: Value, axes: Sequence[int]) -> Value:

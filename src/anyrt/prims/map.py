@@ -14,14 +14,14 @@ from functools import lru_cache, partial, reduce
 import numpy as np
 
 from anyrt.core.dims import Dim, add, always_le, beneath, maximum, minimum, mul
-from anyrt.core.dtype import is_float, is_integer, short_name
+from anyrt.core.dtype import is_float, is_integer, numpy_dtype, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
-from anyrt.ir.buffer import COMPUTED, Buffer, Space
+from anyrt.ir.buffer import COMPUTED, Buffer, Scalar, Space
 from anyrt.ir.compute import Compute, Elements
 from anyrt.ir.graph import Shape, Type
-from anyrt.ir.kernel import Alu, Expr, load
+from anyrt.ir.kernel import Alu, Expr, bitcast, cast, load
 from anyrt.ir.kernel import Cast as KernelCast
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.ir.visit import parts
@@ -32,14 +32,21 @@ from anyrt.prims.scalar import SCALARS
 from anyrt.prims.scalar.table import Kind, ResultKind
 
 CAST = "cast"
+PATTERN = "pattern"  # a number as the integer of its bits, or the other way
 SELECT = "select"  # the one function whose operands differ in type: the first is bool
+# Types of numbers and of integers whose bits each other's are, and what lies in memory of both.
+PATTERNS = {
+    DataType.HALF: (DataType.INT16, Scalar.F16, Scalar.I16),
+    DataType.FLOAT: (DataType.INT32, Scalar.F32, Scalar.I32),
+    DataType.DOUBLE: (DataType.INT64, Scalar.F64, Scalar.I64),
+}
 # What narrow integers are computed with.
 WIDENED = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
 @dataclass(frozen=True, slots=True)
 class Map(Prim):
-    """`fn` (a key of SCALARS, or "cast") of the operands' elements, as `dtype`."""
+    """`fn` (a key of SCALARS, "cast" or "pattern") of the operands' elements, as `dtype`."""
 
     fn: str
     dtype: DataType
@@ -52,6 +59,10 @@ class Map(Prim):
         """The operands' common shape; their types must suit the function."""
         if self.fn == CAST:
             expect(args, 1, "map")
+            return Type(args[0].shape, self.dtype)
+        if self.fn == PATTERN:
+            expect(args, 1, "map")
+            _pattern(args[0].dtype, self.dtype)
             return Type(args[0].shape, self.dtype)
         if self.fn not in SCALARS:
             raise ArgumentError("AR304", "map", got=f"function {self.fn!r}", wanted="a known scalar function")
@@ -90,6 +101,8 @@ class Map(Prim):
         """The function's NumPy definition; narrow integers compute in more bits and wrap."""
         if self.fn == CAST:
             return convert_array(args[0], self.dtype)
+        if self.fn == PATTERN:
+            return _bits_of(args[0], self.dtype)
         wide = [a.astype(WIDENED.get(a.dtype.name, a.dtype), copy=False) for a in args]
         with np.errstate(all="ignore"):
             result = SCALARS[self.fn].ref(*(np.broadcast_to(a, out) for a in wide))
@@ -100,6 +113,9 @@ class Map(Prim):
         operands = [x.at(_aligned(x.type.shape, out.shape, index)) for x in args]
         if self.fn == CAST:
             return convert(operands[0], args[0].type.dtype, self.dtype)
+        if self.fn == PATTERN:
+            made, kept = _pattern(args[0].type.dtype, self.dtype)
+            return cast(bitcast(cast(operands[0], made), kept), COMPUTED[self.dtype])
         return wrap(SCALARS[self.fn].expand(*operands), self.fn, self.dtype)
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
@@ -115,6 +131,26 @@ class Map(Prim):
                 return None
             result[at] = value
         return result
+
+
+def _pattern(source: DataType, target: DataType) -> tuple[Scalar, Scalar]:
+    """What lies in memory before and after."""
+    for number, (integer, real, whole) in PATTERNS.items():
+        if (source, target) == (number, integer):
+            return real, whole
+        if (source, target) == (integer, number):
+            return whole, real
+    got = f"the bits of {short_name(source)} as {short_name(target)}"
+    pairs = ", ".join(f"{short_name(a)} and {short_name(b)}" for a, (b, _, _) in PATTERNS.items())
+    raise DTypeError("AR203", "map", got=got, wanted=pairs, do="cast between integers first")
+
+
+def _bits_of(x: Array, target: DataType) -> Array:
+    """The same for arrays of the interpreter, where numbers are float64."""
+    if target in PATTERNS:
+        return x.view(numpy_dtype(target)).astype(np.float64)
+    (number,) = (a for a, (b, _, _) in PATTERNS.items() if b is target)
+    return x.astype(numpy_dtype(number)).view(numpy_dtype(target))
 
 
 def kind_of(t: DataType) -> Kind:
@@ -173,7 +209,7 @@ def _each(fn: str) -> Compute:
 @lru_cache(maxsize=512)
 def instructions(fn: str, dtype: DataType) -> int:
     """Instructions in the expansion of a scalar function."""
-    if fn in (CAST, SELECT):
+    if fn in (CAST, PATTERN, SELECT):
         return 1
     operands = [load(Buffer(f"w{k}", COMPUTED[dtype], Space.REGISTER), 0) for k in range(SCALARS[fn].arity)]
     return sum(isinstance(x, Alu | KernelCast) for x in parts([SCALARS[fn].expand(*operands)], bound=False))
