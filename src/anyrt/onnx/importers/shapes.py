@@ -1,4 +1,4 @@
-"""Constants, sizes, and the same elements under another shape or in another type."""
+"""Constants, sizes, and the same elements under another shape."""
 
 from __future__ import annotations
 
@@ -84,15 +84,3 @@ def unsqueeze(node: Node) -> Tensor:
     """With axes of size 1."""
     x, axes = node.input(0), node.optional(1)
     return node.unsqueeze(x, node.attr("axes", ())) if axes is None else unsqueeze_by(x, axes)
-
-
-@importer("Cast")
-def cast(node: Node) -> Tensor:
-    """Another type."""
-    return node.cast(node.input(0), node.dtype("to", DataType.FLOAT))
-
-
-@importer("CastLike")
-def cast_like(node: Node) -> Tensor:
-    """The type of another tensor."""
-    return node.cast(node.input(0), node.input(1).dtype)
