@@ -220,9 +220,8 @@ class Pool:
         return self.node.slice(y, [0] * y.rank, sizes)
 
 
-def pool_of(node: Node) -> Pool:
-    """Operand and attributes; one spatial axis becomes two."""
-    x = node.input(0)
+def pool_of(node: Node, x: Tensor) -> Pool:
+    """Attributes for an operand; one spatial axis becomes two."""
     size = node.required("kernel_shape", ())
     if x.rank != len(size) + 2:
         raise GraphError("AR417", node.where, f"{len(size)} sizes of a window", f"{x.rank - 2}")
@@ -236,7 +235,7 @@ def pool_of(node: Node) -> Pool:
 @importer("MaxPool")
 def max_pool(node: Node) -> list[Tensor | None]:
     """The largest of each window, and where it lies in the whole tensor."""
-    pool, dtype = pool_of(node), node.input(0).dtype
+    pool, dtype = pool_of(node, node.input(0)), node.input(0).dtype
     if dtype is DataType.UINT8:
         pool = Pool(node, pool.x.cast(DataType.FLOAT), pool.by, pool.ceil)
     asked = len(node.outputs_named) > 1 and bool(node.outputs_named[1])
@@ -279,7 +278,12 @@ def _by_columns(places: Tensor, sizes: Sequence[Tensor]) -> Tensor:
 @importer("AveragePool")
 def average_pool(node: Node) -> Tensor:
     """The mean of each window."""
-    pool = pool_of(node)
+    return averaged(node, node.input(0))
+
+
+def averaged(node: Node, x: Tensor) -> Tensor:
+    """The mean of each window of an operand."""
+    pool = pool_of(node, x)
     excludes = node.attr("count_include_pad", 0) == 0
     layer = pool.layer(PoolingType.AVERAGE, pool.mode, average_count_excludes_padding=excludes)
     return pool.finished(node.tensor(layer.get_output(0)))
@@ -288,7 +292,7 @@ def average_pool(node: Node) -> Tensor:
 @importer("LpPool")
 def lp_pool(node: Node) -> Tensor:
     """The p-th root of the sum of each window's p-th powers."""
-    pool, p = pool_of(node), node.attr("p", 2)
+    pool, p = pool_of(node, node.input(0)), node.attr("p", 2)
     powers = Pool(node, powered(pool.x, p), _rounded_up(pool.by) if pool.ceil else pool.by, pool.ceil)
     layer = powers.layer(PoolingType.AVERAGE, DOWN, average_count_excludes_padding=False)
     sums = pool.finished(node.tensor(layer.get_output(0))) * float(prod(pool.by.size))

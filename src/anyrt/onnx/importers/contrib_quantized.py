@@ -1,0 +1,183 @@
+"""Operators of ONNX Runtime's own domain on codes: dequantised, computed, quantised again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, ReduceOperation
+from anyrt.onnx.importers.contrib import biased, contrib
+from anyrt.onnx.importers.quantized import Grain, dequantized, measured, quantized, summed
+from anyrt.onnx.importers.windows import averaged
+from anyrt.onnx.node import Node
+from anyrt.onnx.sizes import volume
+from anyrt.onnx.tensor import Tensor
+
+FLOAT, INT8, INT4, UINT8 = DataType.FLOAT, DataType.INT8, DataType.INT4, DataType.UINT8
+
+
+def real(node: Node, i: int, axis: int = 1) -> Tensor:
+    """Inputs `i`, a scale and a zero point, as numbers."""
+    return dequantized(node, node.input(i), node.input(i + 1), node.optional(i + 2), grain=Grain(axis))
+
+
+def coded(node: Node, y: Tensor, i: int, to: DataType) -> Tensor:
+    """Numbers as codes by input `i`, a scale, and the zero point behind it."""
+    zero = node.optional(i + 1)
+    return quantized(node, y, node.input(i), zero, to if zero is None else zero.dtype)
+
+
+def _two(op: ElementWiseOperation) -> Callable[[Node], Tensor]:
+    def both(node: Node) -> Tensor:
+        y = node.binary(op, real(node, 0), real(node, 3))
+        return coded(node, y, 6, node.input(0).dtype)
+
+    return both
+
+
+contrib("QLinearAdd")(_two(ElementWiseOperation.SUM))
+contrib("QLinearMul")(_two(ElementWiseOperation.PROD))
+
+
+@contrib("QLinearSigmoid")
+def qlinear_sigmoid(node: Node) -> Tensor:
+    """The logistic function."""
+    y = node.layer("add_activation", real(node, 0), ActivationType.SIGMOID)
+    return coded(node, y, 3, node.input(0).dtype)
+
+
+@contrib("QLinearLeakyRelu")
+def qlinear_leaky_relu(node: Node) -> Tensor:
+    """Numbers below 0 times a slope."""
+    slope = node.attr("alpha", 0.01)
+    y = node.layer("add_activation", real(node, 0), ActivationType.LEAKY_RELU, alpha=slope)
+    return coded(node, y, 3, node.input(0).dtype)
+
+
+@contrib("QLinearSoftmax")
+def qlinear_softmax(node: Node) -> Tensor:
+    """Softmax along one axis, before opset 13 over all behind it."""
+    x = real(node, 0)
+    axis = node.axis(x, default=-1)
+    if node.attr("opset", 13) < 13:
+        flat = x.reshape([volume(x, range(axis)), volume(x, range(axis, x.rank))])
+        y = node.layer("add_softmax", flat, axes=2).reshape(x.shape())
+    else:
+        y = node.layer("add_softmax", x, axes=1 << axis)
+    return coded(node, y, 3, node.input(0).dtype)
+
+
+@contrib("QLinearConcat")
+def qlinear_concat(node: Node) -> Tensor:
+    """Tensors of several scales one behind the other."""
+    parts = [real(node, i) for i in range(2, len(node.given), 3)]
+    y = node.concat(parts, node.axis(parts[0]))
+    return coded(node, y, 0, node.input(2).dtype)
+
+
+def _channels_last(node: Node, x: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
+    """What `make` gives for (N, C, …), for channels that may be last."""
+    if not node.attr("channels_last", 0):
+        return make(x)
+    y = make(x.transpose(0, x.rank - 1, *range(1, x.rank - 1)))
+    return y.transpose(0, *range(2, x.rank), 1)
+
+
+@contrib("QLinearAveragePool")
+def qlinear_average_pool(node: Node) -> Tensor:
+    """The mean of each window."""
+    y = _channels_last(node, real(node, 0), lambda x: averaged(node, x))
+    return coded(node, y, 3, node.input(0).dtype)
+
+
+@contrib("QLinearGlobalAveragePool")
+def qlinear_global_average_pool(node: Node) -> Tensor:
+    """The mean of each channel."""
+    y = _channels_last(node, real(node, 0), lambda x: node.reduce(ReduceOperation.AVG, x, range(2, x.rank)))
+    return coded(node, y, 3, node.input(0).dtype)
+
+
+@contrib("QLinearWhere")
+def qlinear_where(node: Node) -> Tensor:
+    """One of two by a condition."""
+    y = node.where_(node.input(0), real(node, 1), real(node, 4))
+    return coded(node, y, 7, node.input(1).dtype)
+
+
+@contrib("QLinearReduceMean")
+def qlinear_reduce_mean(node: Node) -> Tensor:
+    """The mean over axes."""
+    x = real(node, 0)
+    axes, keep = node.attr("axes", tuple(range(x.rank))), bool(node.attr("keepdims", 1))
+    return coded(node, node.reduce(ReduceOperation.AVG, x, axes, keep), 3, node.input(0).dtype)
+
+
+# ---- products -------------------------------------------------------------------------------------
+
+
+@contrib("QGemm")
+def qgemm(node: Node) -> Tensor:
+    """α · A · B + C of codes; codes where their scale is given."""
+    a, a_zero, b, b_zero = (node.input(i) for i in (0, 2, 3, 5))
+    a = a.transpose(1, 0) if node.attr("transA", 0) else a
+    b = b.transpose(1, 0) if node.attr("transB", 0) else b
+    sums, bias = summed(node, a, a_zero, b, b_zero), node.optional(6)
+    worth = node.input(1).reshape((1,)) * node.input(4).reshape((-1,)) * node.attr("alpha", 1.0)
+    y = biased(sums, bias).cast(FLOAT) * worth
+    return y if node.optional(7) is None else coded(node, y, 7, a.dtype)
+
+
+@contrib("MatMulIntegerToFloat")
+def matmul_integer_to_float(node: Node) -> Tensor:
+    """Sums of products of codes times what they are worth, and a bias."""
+    sums = summed(node, node.input(0), node.optional(4), node.input(1), node.optional(5)).cast(FLOAT)
+    worth = node.input(2).cast(FLOAT).reshape((1,)) * node.input(3).cast(FLOAT).reshape((-1,))
+    return biased((sums * worth).cast(node.input(2).dtype), node.optional(6))
+
+
+@contrib("DynamicQuantizeMatMul")
+def dynamic_quantize_matmul(node: Node) -> Tensor:
+    """The same of numbers that are quantised as they come."""
+    codes, scale, zero = measured(node, node.input(0))
+    sums = summed(node, codes, zero, node.input(1), node.optional(3)).cast(FLOAT)
+    worth = node.input(2).reshape((-1,)) * scale.reshape((1,))
+    return biased(sums * worth, node.optional(4))
+
+
+@contrib("MatMulNBits")
+def matmul_nbits(node: Node) -> Tensor:
+    """A product with weights of a few bits, packed, in blocks that have a scale each."""
+    x, bias = node.input(0), node.optional(5)
+    if node.optional(4) is not None:
+        raise node.unsupported("blocks in another order (g_idx)", "quantise in the order of the columns")
+    weights = _unpacked(node, node.required("K", 0), node.required("N", 0)).cast(x.dtype)
+    return biased(node.matmul(x, weights, turn_b=True), bias)
+
+
+def _unpacked(node: Node, columns: int, rows: int) -> Tensor:
+    """The weights, (N, K), in FLOAT: (code − zero) · scale."""
+    bits, size = node.attr("bits", 4), node.required("block_size", 0)
+    held, zeros = node.held(node.input(1)), node.optional(3)
+    if held is None or bits not in (4, 8):
+        raise node.unsupported(f"weights of {bits} bits, or that are computed", "give constants of 4 or 8")
+    blocks = -(-columns // size)
+    codes = _nibbles(np.asarray(held.elements()).reshape(rows, -1), bits)[:, : blocks * size]
+    scales = node.input(2).reshape((rows, blocks)).cast(FLOAT)
+    middle = 1 << (bits - 1)
+    signed = node.constant(codes.astype(np.int16) - middle, INT4 if bits == 4 else INT8)
+    zero = None if zeros is None else node.held(zeros)
+    if zeros is not None and (zero is None or zeros.is_float):
+        steps = node.constant(codes, FLOAT).reshape((rows, blocks, size))
+        wide = (steps - zeros.cast(FLOAT).reshape((rows, blocks, 1))) * scales.unsqueeze(2)
+        return node.slice(wide.reshape((rows, blocks * size)), [0, 0], [rows, columns])
+    if zero is not None:
+        given = _nibbles(np.asarray(zero.elements()).reshape(rows, -1), bits)[:, :blocks]
+        less = node.constant(given.astype(np.int16) - middle, signed.dtype)
+    real_ = dequantized(node, signed, scales, None if zero is None else less, grain=Grain(1, size))
+    return node.slice(real_, [0, 0], [rows, columns])
+
+
+def _nibbles(data: np.ndarray, bits: int) -> np.ndarray:
+    """Elements of 4 bits of each byte, the low one first; those of 8 as they are."""
+    return data if bits == 8 else np.stack([data & 15, data >> 4], -1).reshape(len(data), -1)

@@ -1,0 +1,104 @@
+"""Operators of ONNX Runtime's own domain on codes, within one code of ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+from tests.onnx.conftest import of_node
+
+RNG = np.random.default_rng(10)
+S, Z = np.float32(0.03), np.uint8(120)
+
+
+def codes(*shape, dtype=np.uint8):
+    """Codes of any size."""
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+@pytest.fixture
+def near(run):
+    """Runs a node here and in ONNX Runtime: codes differ by 1 at most, numbers by rounding."""
+
+    def near_(op, given, constants=None, order=None, tol=1e-4, **attrs):
+        got = run(op, given, constants, order=order, domain="com.microsoft", **attrs)
+        names = order or [*given, *(constants or {})]
+        node = helper.make_node(op, names, ["y0"], domain="com.microsoft", **attrs)
+        model = of_node(node, given, constants or {}, 21)
+        model.ir_version = 10
+        (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(given))
+        assert got.dtype == wanted.dtype
+        tol = 1 if got.dtype.kind in "ui" else tol
+        np.testing.assert_allclose(np.float64(got), np.float64(wanted), rtol=0, atol=tol)
+
+    return near_
+
+
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_two_tensors_of_codes_are_combined(near, op, dtype):
+    zeros = {"az": dtype(3), "bz": dtype(7), "yz": dtype(9)}
+    scales = {"as": S, "bs": 2 * S, "ys": 4 * S}
+    order = ["a", "as", "az", "b", "bs", "bz", "ys", "yz"]
+    near(op, {"a": codes(3, 5, dtype=dtype), "b": codes(5, dtype=dtype)}, zeros | scales, order)
+
+
+@pytest.mark.parametrize("op", ["QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"])
+def test_functions_of_codes_give_codes(near, op):
+    more = {"QLinearLeakyRelu": {"alpha": 0.2}, "QLinearSoftmax": {"axis": -1, "opset": 13}}.get(op, {})
+    worth = {"s": S, "z": Z, "ys": np.float32(1 / 256), "yz": np.uint8(0)}
+    near(op, {"x": codes(3, 5)}, worth, **more)
+
+
+def test_codes_of_several_scales_are_joined(near):
+    given = {"a": codes(2, 3), "b": codes(2, 4)}
+    worth = {"ys": S, "yz": Z, "as": S, "az": Z, "bs": S / 2, "bz": np.uint8(3)}
+    near("QLinearConcat", given, worth, ["ys", "yz", "a", "as", "az", "b", "bs", "bz"], axis=1)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_windows_of_codes_have_means(near, last):
+    x = codes(1, 6, 7, 4)
+    worth = {"s": S, "z": Z, "ys": S / 2, "yz": np.uint8(99)}
+    near("QLinearGlobalAveragePool", {"x": x}, worth, channels_last=last)
+    near("QLinearAveragePool", {"x": x}, worth, channels_last=last, kernel_shape=[2, 2], pads=[0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("coded", [True, False])
+@pytest.mark.parametrize("columns", [False, True])
+def test_general_products_of_codes(near, coded, columns):
+    scale = np.full(6, S / 2) + np.arange(6) * 1e-3 if columns else np.array(S)
+    given = {"bs": np.float32(scale), "bz": np.zeros(scale.shape, np.int8), "as": S, "az": Z}
+    given |= {"b": codes(6, 5, dtype=np.int8), "c": RNG.integers(-99, 99, 6).astype(np.int32)}
+    given |= {"ys": np.float32(0.5), "yz": Z} if coded else {}
+    order = ["a", "as", "az", "b", "bs", "bz", "c", *(["ys", "yz"] if coded else [])]
+    near("QGemm", {"a": codes(4, 5)}, given, order, transB=1, alpha=1.0)
+
+
+@pytest.mark.parametrize("zero", [True, False])
+def test_products_of_codes_become_numbers(near, zero):
+    given = {"b": codes(6, 5, dtype=np.int8), "as": S, "bs": np.linspace(0.01, 0.02, 5, dtype=np.float32)}
+    given |= {"az": Z, "bz": np.zeros(5, np.int8), "c": np.ones(5, np.float32)}
+    order = ["a", "b", "as", "bs", *(["az", "bz"] if zero else ["", ""]), "c"]
+    near("MatMulIntegerToFloat", {"a": codes(4, 6)}, {n: given[n] for n in order[1:] if n}, order)
+
+
+def test_numbers_are_quantised_as_they_come(near):
+    given = {"b": codes(6, 5, dtype=np.int8), "bs": np.float32([0.01]), "bz": np.array([0], np.int8)}
+    near("DynamicQuantizeMatMul", {"a": RNG.standard_normal((4, 6)).astype(np.float32)}, given, tol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [None, "codes"])
+@pytest.mark.parametrize("k", [64, 72])
+def test_weights_of_a_few_bits_are_unpacked(near, bits, zeros, k):
+    n, size = 10, 32
+    blocks = -(-k // size)
+    given = {"b": codes(n, blocks, size * bits // 8), "s": np.float32(RNG.uniform(0.01, 0.1, n * blocks))}
+    if zeros:
+        given["z"] = codes(n * -(-blocks * bits // 8))
+    x = RNG.standard_normal((3, 5, k)).astype(np.float32)
+    near("MatMulNBits", {"x": x}, given, K=k, N=n, bits=bits, block_size=size, tol=2e-2)
