@@ -94,7 +94,8 @@ def expand(layer: Layer[GridSampleAttrs]) -> tuple[Value, ...]:
     batch, channels, *spatial = x.shape
     wanted = grid.shape[1:-1]
     lines = [_line(layer.attrs, x, grid, axis) for axis in range(len(spatial))]
-    read = [_neighbours(layer.attrs, line) for line in lines]
+    some = all(always_le(1, d) for d in spatial)  # else nothing lies beside anything
+    read = [_neighbours(layer.attrs, line, some and always_le(2, line.size)) for line in lines]
     flat = reshape(x, (batch, channels, product(spatial)))
     y = _sum(flat, lines, read, [])
     return (checked(reshape(cast(y, x.dtype), (batch, channels, *wanted)), rules),)
@@ -132,13 +133,12 @@ def _line(attrs: GridSampleAttrs, x: Value, grid: Value, axis: int) -> Line:
     return Line(size, map_("mul", map_("sub", ends, one), half))
 
 
-def _neighbours(attrs: GridSampleAttrs, line: Line) -> list[Neighbours]:
-    """What is read along an axis: by twos where it has as many elements, at one position each."""
+def _neighbours(attrs: GridSampleAttrs, line: Line, by_twos: bool) -> list[Neighbours]:
+    """What is read along an axis; by twos, at one position each, where it has as many elements."""
     p = _kept(attrs, line)
     if attrs.interpolation_mode is NEAREST:
         tap = _tap(attrs, line, cast(map_("round", p), DataType.INT32), 0, scalar(1.0, p))
         return [Neighbours(tap.at, None, tap.inside)]
-    by_twos = always_le(2, line.size)
     if attrs.interpolation_mode is LINEAR and by_twos:
         return [_between(line, p)]
     low = map_("floor", p)
