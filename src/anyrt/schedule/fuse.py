@@ -152,13 +152,14 @@ class Fusion:
 
     def _reshaped(self) -> None:
         """What is made as a whole, and read by nothing but an output that has the same elements in the same
-        order, under another shape, is written there."""
+        order, under another shape, is written there; unless a run gives memory of sizes that it finds."""
         readers = users(self.graph)
         for value in dict.fromkeys(v for _, v in self.graph.outputs):
             if not self.is_whole or self.buffers[value].space is not Space.OUTPUT or not keeps_order(value):
                 continue
             (made,) = value.args
-            if isinstance(made.compute, Written | Nested) and readers[made] == [value]:
+            whole = isinstance(made.compute, Written | Nested) and not mentioned((made, value))
+            if whole and readers[made] == [value]:
                 self.buffers[made] = self.buffers[value]
                 self.reshaped.add(value)
 
