@@ -84,3 +84,20 @@ def test_exponents_of_more_elements_than_bases_repeat_the_result():
 def test_open_sizes_that_may_meet_in_two_ways_keep_the_power():
     exponents = b.expand(b.const([[2.0]], F), (Sym("m", 1, 100).dim, 6))
     assert functions(b.map_("pow", b.param("x", (N, 6), F), exponents)) == ["pow"]
+
+
+@pytest.mark.parametrize(
+    ("divisors", "wanted"),
+    [
+        ([0.5, 4, -2], ["mul"]),
+        ([2.0**126, 2.0**-126, 1], ["mul"]),
+        ([0.5, 3, 2], ["div"]),
+        ([2.0**127, 1, 1], ["div"]),
+        ([2, 0, 1], ["div"]),
+        ([2, np.inf, 1], ["div"]),
+        ([4], ["div"]),
+    ],
+)
+def test_a_quotient_by_powers_of_two_is_a_product(divisors, wanted):
+    column = b.const(np.reshape(divisors, (-1, 1)), F)
+    assert functions(b.map_("div", b.param("x", (len(divisors), 6), F), column)) == wanted

@@ -1,4 +1,5 @@
-"""Rules for powers whose exponent is known: products, roots and quotients, which cost a tenth.
+"""Rules for powers whose exponent is known: products, roots and quotients, which cost a tenth; and for
+quotients by powers of two, which are products.
 
 They keep the answers of IEEE 754-2019 (section 9.2.1) for zeros, infinities, NaN and bases below 0, and err
 by no more than `pow` does (1.5 units of the last place); tolerances count the errors of both. Other exponents
@@ -13,12 +14,15 @@ from typing import Final
 
 import numpy as np
 
+from anyrt.core.enums import DataType
 from anyrt.ir.graph import Value
 from anyrt.ir.rewrite import Fail, Rule, op
 from anyrt.passes.examples import FLOATS, NUMBERS, UNIT, Below, like, operand
-from anyrt.passes.facts import has_no_sign, number
+from anyrt.passes.facts import constant, has_no_sign, number
 from anyrt.prims import build
 from anyrt.prims.map import SELECT, Map
+
+LEAST: Final = 126  # the exponent of the least normal float32, below 0
 
 
 def _exponent_is(wanted: float) -> Callable[..., Fail | None]:
@@ -60,6 +64,25 @@ def _power(exponent: float, form: Callable[[Value], Value], roundings: int = 0) 
     )
 
 
+def _are_powers_of_two(c: Value, out: Value) -> Fail | None:
+    """Of as many different divisors as scales of channels: one alone is an instruction's own operand, which
+    LLVM turns round."""
+    blob, casts = constant(c)
+    if out.dtype is not DataType.FLOAT or blob is None or casts or blob.dtype is not DataType.FLOAT:
+        return Fail("the divisors are no float32 that are known")
+    digits, exponents = np.frexp(np.abs(blob.array))
+    if blob.size < 2 or not (digits == 0.5).all() or np.abs(exponents - 1).max() > LEAST:
+        return Fail("the divisors are no powers of two, or their reciprocals no normal numbers")
+    return None
+
+
+def _quotients(draw: Below) -> Value:
+    x = build.param("x", (1 + draw(4), 4), DataType.FLOAT)
+    exponents = [draw(2 * LEAST + 1) - LEAST for _ in range(4)]
+    row = np.exp2(exponents) * (1 - 2 * draw(2))
+    return build.map_("div", x, build.const(row[None], x.dtype))
+
+
 POWERS: Final[tuple[Rule, ...]] = (
     _power(0.0, lambda x: like(x, 1.0)),
     _power(1.0, lambda x: x),
@@ -74,5 +97,12 @@ POWERS: Final[tuple[Rule, ...]] = (
         find=lambda x: op(Map, x, x, fn="mul"),
         make=lambda x: build.map_("square", x),
         example=lambda draw: (lambda x: build.map_("mul", x, x))(operand(draw, *NUMBERS)),
+    ),
+    Rule(
+        "quotient by powers of two",
+        find=lambda x, c: op(Map, x, c, fn="div"),
+        make=lambda x, c: build.map_("mul", x, build.map_("recip", c)),
+        guard=_are_powers_of_two,
+        example=_quotients,
     ),
 )
