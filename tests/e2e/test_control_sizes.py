@@ -319,3 +319,46 @@ def test_a_branch_in_a_turn_may_find_more_or_less(w, engine_of):
     assert found["y"].tolist() == [24 if k % 2 else np.count_nonzero(r) for k, r in enumerate(SPARSE)]
     assert (found["y1"] == SPARSE[4][SPARSE[4] > 0]).all()
     np.testing.assert_allclose(found["y2"], SPARSE.sum((1, 2)), rtol=1e-5)
+
+
+def test_turns_are_counted_while_something_is_found(w, engine_of):
+    """An output as long as there are turns, of a loop whose condition finds elements."""
+    loop = w.net.add_loop()
+    now, picked, _ = faded(w, loop, w.net.add_input("x", F, (9,)))
+    y = loop.add_loop_output(w.total(picked), trt.LoopOutput.CONCATENATE).get_output(0)
+    engine = engine_of(w.net, y, w.last(loop, now), verify="full")
+    for seed in range(3):
+        x, want = np.random.default_rng(seed).integers(-2, 9, 9).astype(np.float32), []
+        found = engine.run(x=x)
+        while np.count_nonzero(x) > 2:
+            want.append(x.sum())
+            x = (x - x.max() / 4).clip(0)
+        assert found["y"].shape == (len(want),)
+        np.testing.assert_allclose(found["y"], want, rtol=1e-5)
+
+
+def test_layers_of_one_name_around_each_other_are_refused(w, builder, log):
+    """Else the inner one's size would take the place of the outer one's."""
+    loop, row = of_iterator(w, w.net.add_input("rows", F, (5, 6, 6)))
+    inner, line = of_iterator(w, row)
+    sizes = []
+    for x in (line, row):
+        layer = w.net.add_non_zero(w.shaped(x, (6, 6)) if x is row else x)
+        layer.name = "found"
+        sizes.append(w.size(layer.get_output(0), 1))
+    many = w.total(w.collected(inner, sizes[0], 5))
+    w.net.mark_output(w.collected(loop, w.add(many, sizes[1]), 5))
+    assert builder.build_serialized_network(w.net, builder.create_builder_config()) is None
+    assert any("[AR402] found#count" in line for line in log.lines), log.lines
+
+
+def test_a_size_without_a_bound_is_found_before_the_loop(w, builder, log):
+    sizes = w.net.add_input("sizes", trt.int32, (5, 1))
+    loop, size = of_iterator(w, sizes)
+    fill = w.net.add_fill((-1,), trt.FillOperation.LINSPACE)
+    fill.set_input(0, size)
+    fill.set_input(1, w.number(1, np.float32))
+    fill.set_input(2, w.net.add_constant((1,), np.float32([1])).get_output(0))
+    w.net.mark_output(w.collected(loop, w.total(fill.get_output(0)), 5))
+    assert builder.build_serialized_network(w.net, builder.create_builder_config()) is None
+    assert any("[AR901]" in line and "without an upper bound" in line for line in log.lines), log.lines
