@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from anyrt.core.errors import AnyrtError
 from anyrt.onnx.backend import prepare
@@ -61,7 +61,7 @@ def model(op, names, arrays, opset=14, dynamic=False, **attributes):
     sizes = {n: list(arrays[n].shape) for n in names if n and n not in tuple("WRBP")}
     if dynamic:
         sizes = {"x": ["t", "b", N], **{n: [s[0], "b", H] for n, s in sizes.items() if n in "hc"}}
-    kinds = {n: TensorProto.INT32 if n == "n" else TensorProto.FLOAT for n in sizes}
+    kinds = {n: helper.np_dtype_to_tensor_dtype(arrays[n].dtype) for n in sizes}
     inputs = [helper.make_tensor_value_info(n, kinds[n], s) for n, s in sizes.items()]
     outputs = ["y", "yh", "yc"][: 3 if op == "LSTM" else 2]
     node = helper.make_node(op, names, outputs, hidden_size=H, **attributes)
@@ -166,6 +166,32 @@ def test_layout_1_has_the_batch_in_front(op):
     got, state, *_ = prepare(proto).run(turned)
     np.testing.assert_allclose(got, y.transpose(2, 0, 1, 3), rtol=1e-6)
     np.testing.assert_allclose(state, last.swapaxes(0, 1), rtol=1e-6)
+
+
+@EVERY
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("directions", ["forward", "bidirectional"])
+def test_no_steps_leave_the_state_as_it_was(op, dynamic, directions):
+    arrays = operands(op, 1 + (directions != "forward"))
+    arrays["x"] = arrays["x"][:0]
+    proto, _ = model(op, ["x", "W", "R", "B", "", "h"], arrays, dynamic=dynamic, direction=directions)
+    y, h, *_ = prepare(proto).run({"x": arrays["x"], "h": arrays["h"]})
+    assert y.shape == (0, len(arrays["h"]), B, H)
+    np.testing.assert_array_equal(h, arrays["h"])
+
+
+@EVERY
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float16, 4e-3), (np.float64, 1e-6)])
+def test_other_types_of_numbers_are_as_exact_as_they_are(op, dtype, tol):
+    arrays = operands(op, 1)
+    names = ["x", "W", "R", "B", "", "h"]
+    proto, _ = model(op, names, arrays)
+    wanted = prepare(proto).run({n: arrays[n] for n in "xh"})
+    narrow = {n: x.astype(dtype) for n, x in arrays.items()}
+    got = prepare(model(op, names, narrow)[0]).run({n: narrow[n] for n in "xh"})
+    for found, y in zip(got, wanted, strict=True):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.astype(np.float64), y, atol=tol)
 
 
 def test_an_unknown_activation_is_told():

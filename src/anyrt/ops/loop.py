@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from anyrt.core.counts import counts, open_count
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import Dim, Sym, always_le
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import GraphError, ShapeError
 from anyrt.core.requirement import FINE, Assertion
@@ -155,7 +155,7 @@ class Loop:
 
     def _turn(self, counter: Value, network: Network) -> _Turn:
         """What a turn computes from the states."""
-        slices = {x.inner: _slice(x, counter) for x in self.iterated}
+        slices = {x.inner: _slice(x, counter, self._certain()) for x in self.iterated}
         roots = [*(r.next for r in self.recurrences), *(x.value for x in self.outputs), *self._conditions()]
         tells = telling(roots, network)
         done = replaced([*roots, *tells.values()], slices)
@@ -164,6 +164,11 @@ class Loop:
         inside = frozenset(sym for sym, value in tells.items() if value in dynamic)
         outputs = [replace(x, value=done[x.value]) for x in self.outputs]
         return _Turn(done, tells, outputs, [_open_axes(x, inside) for x in outputs], inside)
+
+    def _certain(self) -> Dim | None:
+        """How many turns there are at most, where sizes say."""
+        elements = None if self.count is None else known(self.count)
+        return None if elements is None else elements.reshape(-1)[0]
 
     def _conditions(self) -> list[Value]:
         return [] if self.condition is None else [self.condition]
@@ -224,9 +229,7 @@ class Loop:
             yield from ((rule, again) for again in asked)
 
     def _crowded(self, x: _Left, trips: Value) -> Iterator[tuple[Assertion, Value]]:
-        elements = None if self.count is None else known(self.count)
-        certain = elements is not None and elements.reshape(-1)[0] == x.of.length
-        if x.collects and not certain and x.of.length is not None:
+        if x.collects and self._certain() != x.of.length and x.of.length is not None:
             do = "give the loop output a greater length"
             rule = Assertion("AR413", x.of.where, "{} turns", f"at most {x.of.length!r}", do)
             yield rule, map_("lt", number(x.of.length, trips), trips)
@@ -311,13 +314,15 @@ class _Left:
         return tied(last.get(self.state or self.of.value, self.of.value), self.of.tells)
 
 
-def _slice(x: Iterated, counter: Value) -> Value:
-    """The slice of a turn: never outside, as `Gather` stays inside."""
+def _slice(x: Iterated, counter: Value, turns: Dim | None) -> Value:
+    """The slice of a turn: never outside, as `Gather` stays inside. Of an empty tensor there is none, nor is
+    there a turn where there are as many `turns` as slices."""
     shape, at = x.tensor.shape, counter
+    guarded = turns == shape[x.axis] and not always_le(1, shape[x.axis])
     if x.backwards:
         at = map_("sub", map_("sub", number(shape[x.axis], counter), scalar(1, counter)), counter)
     one = tuple(1 if k == x.axis else d for k, d in enumerate(shape))
-    taken = gather(x.tensor, expand(reshape(at, (1,) * len(shape)), one), x.axis)
+    taken = gather(x.tensor, expand(reshape(at, (1,) * len(shape)), one), x.axis, guarded)
     return reshape(taken, (*shape[: x.axis], *shape[x.axis + 1 :]))
 
 

@@ -98,7 +98,10 @@ class _Turn:
     def slice(self, value: Value, whole: Value) -> Value:
         """The value of a turn, taken from those of all turns."""
         index = build.reshape(self.at[value], (1,) * whole.type.rank)
-        taken = build.gather(whole, build.expand(index, (1, *whole.shape[1:])), 0)
+        # Of what has no slice there is no turn, or it would have asked for one before.
+        taken = build.gather(
+            whole, build.expand(index, (1, *whole.shape[1:])), 0, guarded=whole.shape[0] == 0
+        )
         return build.reshape(taken, value.shape)
 
     def _learn(self, value: Value, outside: Mapping[Value, Value], counted: set[Value]) -> None:

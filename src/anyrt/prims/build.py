@@ -164,9 +164,9 @@ def taps(v: Value, axis: int, size: Dim, rule: TapRule) -> Value:
     return apply(Taps(axis, size, rule), v)
 
 
-def gather(v: Value, indices: Value, axis: int) -> Value:
+def gather(v: Value, indices: Value, axis: int, guarded: bool = False) -> Value:
     """Elements of `v` along `axis` at the positions in `indices`, which have the other sizes of `v`."""
-    return apply(Gather(axis), v, indices)
+    return apply(Gather(axis, guarded), v, indices)
 
 
 def identity(v: Value) -> Value:

@@ -36,10 +36,12 @@ class Gather(Prim):
 
     Along the other axes both have equal sizes (`expand` repeats elements where one is to serve for many).
     A position before the operand's beginning is its first one, one behind its end is its last one, so that
-    nothing is ever read outside.
+    nothing is ever read outside. `guarded`: what is around computes none of this where the axis is empty, as
+    a loop that has as many turns as the axis has elements.
     """
 
     axis: int
+    guarded: bool = False
 
     def compute(self) -> Compute:
         """Operand elements as they are, somewhere."""
@@ -57,7 +59,7 @@ class Gather(Prim):
         if any(differ(m, n) for _, m, n in self._others(x, at)):
             got = f"indices {show(at.shape)} for {show(x.shape)}"
             raise ShapeError("AR112", "gather", got=got, wanted=f"equal sizes but on axis {self.axis}")
-        if x.shape[self.axis] == 0 and all(always_le(1, d) for d in at.shape):
+        if not self.guarded and x.shape[self.axis] == 0 and all(always_le(1, d) for d in at.shape):
             got = f"indices {show(at.shape)} on the empty axis {self.axis} of {show(x.shape)}"
             raise ShapeError("AR114", "gather", got=got, wanted="something to read")
         return Type(at.shape, x.dtype)
@@ -75,7 +77,7 @@ class Gather(Prim):
             if m != n
         ]
         wanted, length = minimum(at.shape[self.axis], 1), x.shape[self.axis]
-        if not always_le(wanted, length):
+        if not self.guarded and not always_le(wanted, length):
             do = f"axis {self.axis} is empty: nothing can be read there"
             found.append(Requirement(wanted, Relation.LE, length, "AR114", where, do))
         return tuple(found)

@@ -247,4 +247,4 @@ def _activated(
     given = {name: value for name, value in (("alpha", alpha), ("beta", beta)) if value is not None}
     if kind is A.SOFTPLUS:
         given = {"alpha": 1.0, "beta": 1.0}
-    return node.layer("add_activation", x, kind, **given)
+    return node.activation(kind, x, **given)
