@@ -70,6 +70,16 @@ def test_branches_of_other_ranks_are_told():
         run(text, go=np.array(True), x=X, v=X[0])
 
 
+def test_branches_of_one_element_may_have_other_ranks():
+    text = """(bool go, float[3] x, float[1] one) => (float[3] y) <float two = {2.0}> {
+        f = If (go) <then_branch = t () => (float a) { a = Neg(two) },
+                    else_branch = e () => (float[1] b) { b = Neg(one) }>
+        y = Mul(x, f) }"""
+    for go in (True, False):
+        got = run(text, go=np.array(go), x=X[1], one=X[1, 2:])
+        np.testing.assert_array_equal(got, X[1] * (-2 if go else -5))
+
+
 def test_a_conditional_inside_a_conditional_reads_what_is_around_both():
     text = """(bool p, bool q, float[3] x) => (float[3] y) {
         y = If (p) <then_branch = t () => (float[3] a) {
@@ -135,6 +145,29 @@ GROWING = """(float[1, 3] x) => (float[A, 3] y) <int64 n = {3}, bool go = {1}> {
 
 def test_a_known_loop_whose_state_grows_is_written_out():
     np.testing.assert_array_equal(run(GROWING, x=X[:1]), np.repeat(X[:1], 4, 0))
+
+
+def test_a_known_loop_whose_turns_decide_sizes_is_written_out():
+    text = """(float[4, 3] x) => (float[1, 3] y) <int64 n = {4}, int64[1] one = {1}, int64[1] zero = {0}> {
+        o = Slice(x, zero, one, zero)
+        y = Loop (n, , o) <body = b (int64 i, bool c, float[1, 3] s) => (bool d, float[1, 3] t) {
+            d = Identity(c)  a = Unsqueeze(i, zero)  e = Add(a, one)
+            u = Slice(x, a, e, zero)  t = Add(s, u) }>
+    }"""
+    np.testing.assert_array_equal(run(text, x=X), X[:1] + X.sum(0, keepdims=True))
+
+
+def test_a_turn_reads_the_slice_that_its_number_says():
+    text = """(int64 n, float[4, 3] x) => (float[1, 3] y, float[T, 1, 3] z)
+        <int64[1] one = {1}, int64[1] zero = {0}, float[1, 3] o = {0.0, 0.0, 0.0}> {
+        y, z = Loop (n, , o) <body = b (int64 i, bool c, float[1, 3] s) =>
+            (bool d, float[1, 3] t, float[1, 3] u) {
+            d = Identity(c)  a = Unsqueeze(i, zero)  e = Add(a, one)
+            u = Slice(x, a, e, zero)  t = Add(s, u) }>
+    }"""
+    y, z = run(text, x=X, n=np.array(3))
+    np.testing.assert_array_equal(y, X[:3].sum(0, keepdims=True))
+    np.testing.assert_array_equal(z, X[:3, None])
 
 
 def test_a_state_that_grows_for_turns_of_a_run_is_told():

@@ -144,6 +144,10 @@ class Node(Layers):
         """The inputs of a graph among the attributes, as the model declares them."""
         return tuple(self._attributes[name].g.input)
 
+    def body_outputs(self, name: str) -> Sequence[ValueInfoProto]:
+        """The outputs of a graph among the attributes, as the model declares them."""
+        return tuple(self._attributes[name].g.output)
+
     def dtype(self, name: str, default: DataType) -> DataType:
         """An attribute that is the number of an element type."""
         number = self.attr(name, 0)

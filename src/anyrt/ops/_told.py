@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from anyrt.core.counts import count as bounded_count
 from anyrt.core.counts import open_count
-from anyrt.core.dims import Dim
+from anyrt.core.dims import Dim, bounds
 from anyrt.core.dtype import is_integer
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
@@ -27,6 +28,7 @@ from anyrt.prims.concat import Concat
 from anyrt.prims.count import Count
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.reshape import Reshape
+from anyrt.prims.view import View
 
 Element: TypeAlias = tuple[Dim, Value | None]  # a size, and what tells it where only a run knows it
 
@@ -83,6 +85,38 @@ def _elements(name: str, value: Value) -> Iterator[Element]:
     numbers = cast(reshape(value, value.shape or (1,)), DataType.INT64)
     (count,) = numbers.shape
     assert isinstance(count, int), f"{name} has {count} elements"
+    most = _most(value)
     for k in range(count):
-        sym = open_count(f"{name}[{k}]" if value.shape else name)
+        called = f"{name}[{k}]" if value.shape else name
+        sym = open_count(called) if most is None else bounded_count(called, most)
         yield sym.dim, apply(Count(sym), reshape(slice_(numbers, (k,), (1,), (1,)), ()))
+
+
+def _most(value: Value) -> Dim | None:
+    """An upper bound of a number that cannot be negative: of min(max(x, 0), bound), either way round."""
+    found = [bound for x, bound in _pairs(value, "min") if any(_is_zero(y) for _, y in _pairs(x, "max"))]
+    for x, zero in _pairs(value, "max"):
+        found += [bound for _, bound in _pairs(x, "min") if _is_zero(zero)]
+    for limit in map(known, found):
+        if limit is not None and limit.size == 1 and bounds(limit.reshape(-1)[0])[0] >= 0:
+            most: Dim = limit.reshape(-1)[0]
+            return most
+    return None
+
+
+def _pairs(value: Value, fn: str) -> Iterator[tuple[Value, Value]]:
+    """Both operands of a function of two, in either order, through what only moves them."""
+    while isinstance(value.op, Checked | Reshape | View) or _is_integer_cast(value):
+        value = value.args[0]
+    if isinstance(value.op, Map) and value.op.fn == fn:
+        a, b = value.args
+        yield from ((a, b), (b, a))
+
+
+def _is_integer_cast(value: Value) -> bool:
+    return isinstance(value.op, Map) and value.op.fn == CAST and is_integer(value.args[0].dtype)
+
+
+def _is_zero(value: Value) -> bool:
+    found = known(value)
+    return found is not None and not found.any()

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyrt.core.counts import counts
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, DTypeError, GraphError, ShapeError
+from anyrt.ir.counted import counted
+from anyrt.ir.graph import Graph
 from anyrt.onnx.node import Given, Node, importer
 from anyrt.onnx.regions import Choice, Turns
 from anyrt.onnx.tensor import Tensor
@@ -28,6 +31,8 @@ def if_(node: Node) -> list[Given]:
     choice = Choice(node, flag)
 
     def chosen(a: Tensor, b: Tensor) -> Tensor:
+        if set(a.sizes) | set(b.sizes) <= {1}:  # one element each, of whatever rank, for what broadcasts
+            a, b = node.aligned(a, b)
         _check_alike(node, a, b)
         return choice.leave(a, b)
 
@@ -91,10 +96,14 @@ def _looped(
     inner = [part.state(s) for s in states]
     made = node.bodies["body"]([*_begin(node, part.counter()), *inner], trial=trial)
     again, nexts, collected = _results(node, made, len(states))
+    collected = [_as_declared(node, 1 + len(states) + k, x) for k, x in enumerate(collected)]
     for state, first, following in zip(inner, states, nexts, strict=True):
         part.then(state, _like_first(node, first, following))
     _limit(node, part, turns, go, again)
-    return [*(part.last(s) for s in inner), *(part.all(x) for x in collected)]
+    out = [*(part.last(s) for s in inner), *(part.all(x) for x in collected)]
+    if trial:
+        counted(Graph((), tuple((str(n), node.value(x)) for n, x in enumerate(out))))
+    return [*out]
 
 
 def _begin(node: Node, turn: Tensor) -> list[Tensor]:
@@ -115,6 +124,16 @@ def _results(node: Node, made: list[Given], states: int) -> tuple[Tensor, list[T
         got = f"{len(found)} outputs of the body for {states} states"
         raise GraphError("AR417", node.where, got, f"a condition and {states} or more")
     return found[0], found[1 : 1 + states], found[1 + states :]
+
+
+def _as_declared(node: Node, output: int, x: Tensor) -> Tensor:
+    """What a turn makes for output `output` of the graph, of the sizes that this declares, where others
+    cannot be known: there is one shape for all turns."""
+    dims = node.body_outputs("body")[output].type.tensor_type.shape.dim
+    sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in dims]
+    if any(map(counts, node.value(x).shape)) and len(sizes) == x.rank and min(sizes, default=0) >= 0:
+        return x.reshape(sizes)
+    return x
 
 
 def _limit(node: Node, part: Turns, turns: Tensor | None, go: Tensor | None, again: Tensor) -> None:

@@ -72,6 +72,7 @@ def slice_(node: Node) -> Tensor:
     steps = [1] * len(starts) if given is None else entries(given)
     windows = zip(lengths_along(x, axes), starts, ends, steps, strict=True)
     found = [_window(*window) for window in windows]
+    found = [(w[0], _bounded(w[1], n)) for w, n in zip(found, lengths_along(x, axes), strict=True)]
     first = spread([w[0] for w in found], axes, [0] * x.rank)
     sizes = spread([w[1] for w in found], axes, lengths(x))
     step = spread(steps, axes, [1] * x.rank)
@@ -80,6 +81,13 @@ def slice_(node: Node) -> Tensor:
     for axis in range(x.rank):  # the conditions for a slice of axes that a run chooses would be too long
         x = node.gather(x, positions(node, larger(sizes[axis], 0)) * step[axis] + first[axis], axis)
     return x
+
+
+def _bounded(size: Size, n: Size) -> Size:
+    """A size that is no more than `n`, and says so where data decide it: turns of loops need a bound."""
+    if isinstance(size, Tensor) and size.layers.symbols(size) is None:
+        return smaller(size, n)
+    return size
 
 
 def _given(node: Node, i: int, name: str) -> list[Size]:
