@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from anyrt.core.errors import AnyrtError
+
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
@@ -38,6 +40,13 @@ def test_axes_are_attributes_before_opset_13_and_inputs_after(run, opset, axes):
     given = ({}, {"axes": [1]}) if axes else ({"axes": ints(1)}, {})
     assert run("Unsqueeze", {"x": X}, given[0], opset=opset, **given[1]).shape == (2, 1, 3, 4)
     assert run("Squeeze", {"x": X[:, :1]}, given[0], opset=opset, **given[1]).shape == (2, 4)
+
+
+def test_a_squeeze_without_axes_keeps_open_ones_which_must_not_be_1(run):
+    with pytest.raises(AnyrtError, match=r"AR410.*axis 0 of \(-1, -1, -1\).*Squeeze names no axes"):
+        run("Squeeze", {"x": X[:1]}, dynamic=("x",))
+    assert run("Squeeze", {"x": X[:1]}).shape == (3, 4)
+    assert run("Squeeze", {"x": X}, dynamic=("x",)).shape == (2, 3, 4)
 
 
 def test_a_shape_is_told_from_one_axis_to_another(run):

@@ -74,8 +74,9 @@ def squeeze(node: Node) -> Tensor:
         return squeeze_by(x, axes)
     if node.has("axes"):
         return node.squeeze(x, node.attr("axes", ()))
-    if -1 in x.sizes:
-        raise node.unsupported(f"all axes of size 1 of {x.sizes}", "name the axes")
+    for axis in (k for k, n in enumerate(x.sizes) if n < 0):  # open ones stay, and a run must not give 1
+        rule = f"axis {axis} of {x.sizes} has size 1, and Squeeze names no axes; name them in the model"
+        node.add("add_assertion", ~x.size(axis).equal(1), rule)
     return node.squeeze(x, [axis for axis, n in enumerate(x.sizes) if n == 1])
 
 
