@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import parser
 
+import anyrt as trt
 from anyrt.core.errors import AnyrtError, NotSupportedError
 from anyrt.onnx.backend import prepare
 
@@ -238,3 +239,11 @@ def test_windows_with_steps_go_over_sizes_that_a_branch_decides(go):
 def test_a_session_gives_the_outputs_of_the_model_alone():
     session = prepare(parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {LOOP}')).session
     assert [*session.run({"n": np.array(2), "go": np.array(True), "x": X[0]})] == ["last", "all"]
+
+
+def test_layers_at_the_border_of_a_loop_are_named_after_its_node():
+    network = trt.Builder(trt.Logger()).create_network()
+    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {LOOP}')
+    assert trt.OnnxParser(network, trt.Logger()).parse(proto.SerializeToString())
+    names = [network.get_layer(i).name for i in range(network.num_layers)]
+    assert {name.split(".")[0] for name in names} <= {"last", "b/d", "b/t", "b/u", "last output"}

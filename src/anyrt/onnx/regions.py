@@ -29,7 +29,7 @@ class Turns:
             self.limit(count)
 
     def _add(self, method: str, *operands: object) -> ILayer:
-        return _border(self.part, method, *operands)
+        return _border(self.layers, self.part, method, *operands)
 
     def _made(self, layer: ILayer) -> Tensor:
         return self.layers.tensor(layer.get_output(0))
@@ -91,7 +91,7 @@ class Choice:
         self.part = layers.network.add_if_conditional()
         self.part.name = layers.where
         self._passed: dict[ITensor, ITensor] = {}
-        _border(self.part, "set_condition", flag)
+        _border(layers, self.part, "set_condition", flag)
 
     def enter(self, tensor: ITensor) -> ITensor:
         """A tensor from around, as both branches read it. Weights, and what sizes are computed from, stay
@@ -99,16 +99,21 @@ class Choice:
         if tensor not in self._passed:
             x = self.layers.tensor(tensor)
             free = isinstance(self.layers.value(x).op, Const) or self.layers.symbols(x) is not None
-            self._passed[tensor] = tensor if free else _border(self.part, "add_input", x).get_output(0)
+            self._passed[tensor] = (
+                tensor if free else _border(self.layers, self.part, "add_input", x).get_output(0)
+            )
         return self._passed[tensor]
 
     def leave(self, then: Tensor, otherwise: Tensor) -> Tensor:
         """What one of the branches has made."""
-        return self.layers.tensor(_border(self.part, "add_output", then, otherwise).get_output(0))
+        return self.layers.tensor(
+            _border(self.layers, self.part, "add_output", then, otherwise).get_output(0)
+        )
 
 
-def _border(part: object, method: str, *operands: object) -> ILayer:
-    """A new layer at the border of a loop or conditional."""
+def _border(layers: Layers, part: object, method: str, *operands: object) -> ILayer:
+    """A new layer at the border of a loop or conditional, named as the others of its node."""
     layer = getattr(part, method)(*(x.it if isinstance(x, Tensor) else x for x in operands))
     assert isinstance(layer, ILayer), f"{method} gave {layer!r}"
+    layers._name(layer)
     return layer
