@@ -225,16 +225,19 @@ def _peepholes(node: Node, k: int, hidden: int) -> list[Tensor]:
 
 
 def _functions(node: Node, default: tuple[str, ...]) -> Iterator[Function]:
-    """The activations, in order; those with parameters take the next ones that the node gives."""
+    """The activations, in order; those with parameters take the next ones that the node gives. What an LSTM
+    makes of its cell is not clipped, as in ONNX Runtime: the gates that lead there are."""
     alphas, betas = (iter(node.attr(f"activation_{name}", NONE)) for name in ("alpha", "beta"))
     limit = node.attr("clip", 0.0)
-    for name in node.attr("activations", default):
+    for k, name in enumerate(node.attr("activations", default)):
         found = ACTIVATIONS.get(name.lower(), (None, 1.0, 0.0))
         if found[0] is None and name.lower() != AFFINE:
             raise ArgumentError("AR304", node.where, f"activation {name}", ", ".join((*ACTIVATIONS, AFFINE)))
         alpha = None if found[1] is None else next(alphas, found[1])
         beta = None if found[2] is None else next(betas, found[2])
-        yield partial(_activated, node, found[0], alpha, beta, limit)
+        yield partial(
+            _activated, node, found[0], alpha, beta, 0.0 if k % 3 == 2 and node.op == "LSTM" else limit
+        )
 
 
 def _activated(
