@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
+
+from anyrt.core.errors import AnyrtError
+from anyrt.onnx.backend import prepare
 
 from anyrt.core.errors import AnyrtError
 
@@ -58,3 +62,18 @@ def test_a_shape_is_told_from_one_axis_to_another(run):
 def test_constants_are_numbers_lists_or_tensors(run):
     assert run("Constant", {}, value_ints=[3, 4]).tolist() == [3, 4]
     assert run("Constant", {}, value_float=2.5) == np.float32(2.5)
+
+
+def test_axes_of_open_sizes_stay_where_a_squeeze_names_none():
+    x = X[:, :1]
+    sizes = ["n", 1, 4]
+    graph = helper.make_graph(
+        [helper.make_node("Squeeze", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, sizes)],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    ready = prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
+    np.testing.assert_array_equal(ready.run([x])[0], x[:, 0])
+    with pytest.raises(AnyrtError, match="which names no axes"):
+        ready.run([x[:1]])

@@ -26,6 +26,7 @@ from anyrt.core.enums import (
     SampleMode,
     UnaryOperation,
 )
+from anyrt.core.errors import NotSupportedError
 from anyrt.ir.graph import Value
 from anyrt.ir.prim import Symbolic
 from anyrt.ir.symbolic import known
@@ -34,6 +35,7 @@ from anyrt.ops.unary import types_of
 from anyrt.prims.const import Const
 
 INT64 = DataType.INT64
+LONG = 1024  # characters of a size that a run may better find out
 # What integers are computed in that elementwise layers do not take, or take for real numbers.
 _BYTES = {DataType.INT8: DataType.INT32, DataType.UINT8: DataType.INT32}
 # The same for extremes, so that those of nothing are the lowest or highest number, too.
@@ -104,6 +106,16 @@ class Layers:
         """The elements of an integer or bool tensor, where they follow from sizes and shape tensors."""
         return known(self.value(x))
 
+    def brief(self, x: Tensor) -> Tensor:
+        """`x`, whose elements a run finds out if they are long as arithmetic on sizes: each condition on them
+        would be many times as long."""
+        try:
+            found = self.symbols(x)
+        except NotSupportedError:  # longer than sizes may be
+            return x.cast(DataType.DOUBLE).cast(INT64)
+        long = found is not None and any(len(repr(e)) > LONG for e in found.reshape(-1).tolist())
+        return x.cast(DataType.DOUBLE).cast(INT64) if long else x
+
     def ints(self, x: Tensor) -> tuple[int, ...] | None:
         """The elements of an integer tensor, where they are known now."""
         found = self.symbols(x)
@@ -166,6 +178,7 @@ class Layers:
     def dims(self, sizes: Sequence[int | Tensor] | Tensor) -> Tensor | tuple[int, ...]:
         """Sizes as numbers where all are known, else as one int64 tensor."""
         if isinstance(sizes, Tensor):
+            sizes = self.brief(sizes)
             found = self.ints(sizes)
             return self.cast(sizes, INT64) if found is None else found
         if all(isinstance(s, int) for s in sizes):

@@ -51,7 +51,7 @@ def volume(x: Tensor, axes: Iterable[int]) -> Size:
 def entries(x: Tensor) -> list[Size]:
     """The elements of an integer vector, or of a single number."""
     layers = x.layers
-    x = (x if x.rank == 1 else x.reshape((1,))).cast(INT64)
+    x = layers.brief((x if x.rank == 1 else x.reshape((1,))).cast(INT64))
     if x.sizes[0] < 0:
         do = "a vector whose length is known"
         raise GraphError("AR417", layers.where, "a vector of sizes whose own length is open", do)

@@ -68,7 +68,7 @@ def flatten(node: Node) -> Tensor:
 
 @importer("Squeeze")
 def squeeze(node: Node) -> Tensor:
-    """Without axes of size 1: those that are named, or all."""
+    """Without axes of size 1: those that are named, or all; open ones are taken to have another size."""
     x, axes = node.input(0), node.optional(1)
     if axes is not None:
         return squeeze_by(x, axes)
