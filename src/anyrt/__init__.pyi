@@ -306,7 +306,7 @@ class ICastLayer(ILayer):
 
 class IConcatenationLayer(ILayer):
     """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
-    default.
+    default. uint8, fp8 and types of 4 bits are an extension.
     """
     @property
     def axis(self) -> int:
@@ -1070,8 +1070,8 @@ class INormalizationLayer(ILayer):
 
 class IOneHotLayer(ILayer):
     """values[1] where the position along a new axis, whose size is depth, is the index; values[0]
-    elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, bool
-    values and a depth that is an input are an extension.
+    elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, values
+    that are bool or of 8 bits and fewer, and a depth that is an input are an extension.
     """
     @property
     def axis(self) -> int:
@@ -1403,7 +1403,8 @@ class IScatterLayer(ILayer):
     of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
     from the end, and updates outside even so are left out. Where several updates go to one place, the
     last one counts; with a reduction, each is combined with what is there, in their order, and
-    rounded to the type each time. bool, but in reductions, and reductions are extensions.
+    rounded to the type each time. bool and fp8, but in reductions, uint8 and reductions are
+    extensions.
     """
     @property
     def mode(self) -> ScatterMode:
@@ -1425,8 +1426,8 @@ class IScatterLayer(ILayer):
     def reduction(self, value: ReduceOperation) -> None: ...
 
 class ISelectLayer(ILayer):
-    """then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an
-    extension.
+    """then_input where the condition holds, else_input elsewhere, with broadcasting; types of 8 bits and
+    fewer are an extension.
     """
 
 class IShapeLayer(ILayer):
@@ -1896,11 +1897,11 @@ class INetworkDefinition(_INetworkDefinition):
         """
     def add_concatenation(self, inputs: Sequence[ITensor]) -> IConcatenationLayer:
         """Tensors of one type and rank, one after the other along an axis; the axis before the last two by
-        default.
+        default. uint8, fp8 and types of 4 bits are an extension.
 
-        inputs: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
-            uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; one or more tensors; all of one
-            type
+        inputs: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; one or
+            more tensors; all of one type
 
         The new IConcatenationLayer; shape and type of its output answer at once. AR403 refuses a tensor
         of another network; an argument of the wrong class is a TypeError (AR311).
@@ -2969,11 +2970,12 @@ class INetworkDefinition(_INetworkDefinition):
         """
     def add_one_hot(self, indices: ITensor, values: ITensor, depth: ITensor, axis: int) -> IOneHotLayer:
         """values[1] where the position along a new axis, whose size is depth, is the index; values[0]
-        elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, bool
-        values and a depth that is an input are an extension.
+        elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, values
+        that are bool or of 8 bits and fewer, and a depth that is an input are an extension.
 
         indices: int32, int64
-        values: float32, float16, int8, int32, bool, bfloat16, int64
+        values: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         depth: int32, int64; its values decide sizes: what does not follow from shapes, constants or a
             shape tensor is found by each run
         axis: where the new axis lies in the output; negative: from its end
@@ -3492,13 +3494,14 @@ class INetworkDefinition(_INetworkDefinition):
         of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count
         from the end, and updates outside even so are left out. Where several updates go to one place, the
         last one counts; with a reduction, each is combined with what is there, in their order, and
-        rounded to the type each time. bool, but in reductions, and reductions are extensions.
+        rounded to the type each time. bool and fp8, but in reductions, uint8 and reductions are
+        extensions.
 
-        data: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
-            uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
+        data: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, float64, int16, uint16,
+            uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
         indices: int32, int64
-        updates: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
-            uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type of input 0
+        updates: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, float64, int16, uint16,
+            uint32, uint64, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type of input 0
         mode: ELEMENT: an index is a position on one axis; ND: a row of them is one
 
         The new IScatterLayer; shape and type of its output answer at once. AR403 refuses a tensor of
@@ -3530,14 +3533,15 @@ class INetworkDefinition(_INetworkDefinition):
         Answers None when it is refused, with code and cause in the log; under anyrt.strict() it raises.
         """
     def add_select(self, condition: ITensor, then_input: ITensor, else_input: ITensor) -> ISelectLayer:
-        """then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an
-        extension.
+        """then_input where the condition holds, else_input elsewhere, with broadcasting; types of 8 bits and
+        fewer are an extension.
 
         condition: bool
-        then_input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
-            uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
-        else_input: float32, float16, int8, int32, bool, bfloat16, int64, float64, int16, uint16, uint32,
-            uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type of input 1
+        then_input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz
+        else_input: float32, float16, int8, int32, bool, uint8, fp8, bfloat16, int64, int4, fp4, float64,
+            int16, uint16, uint32, uint64, uint4, int2, uint2, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz; the type
+            of input 1
 
         The new ISelectLayer; shape and type of its output answer at once. AR403 refuses a tensor of
         another network; an argument of the wrong class is a TypeError (AR311).

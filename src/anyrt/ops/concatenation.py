@@ -15,10 +15,8 @@ from anyrt.core.errors import ShapeError
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_axis, check_same_rank
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS, OWN
+from anyrt.ops._types import STORAGE
 from anyrt.prims.build import concat, identity
-
-TYPES = FLOATS | INTS | OWN | {DataType.BOOL, DataType.INT8}
 
 
 def default_axis(rank: int) -> int:
@@ -63,7 +61,7 @@ def dla(layer: Layer[ConcatenationAttrs]) -> str | None:
 def cases() -> tuple[Case[ConcatenationAttrs], ...]:
     """Every type, one to five inputs, every axis, empty parts, ranks to 8."""
     a = ConcatenationAttrs
-    out = [Case(a(), ((1, 2, 3, 5), (1, 1, 3, 5)), (t,)) for t in sorted(TYPES, key=int)]
+    out = [Case(a(), ((1, 2, 3, 5), (1, 1, 3, 5)), (t,)) for t in sorted(STORAGE, key=int)]
     out += [Case(a(axis), ((2, 3, 5),) * 3) for axis in (0, 1, 2)]
     eight = (1, 2, 1, 2, 1, 3, 1, 2)
     out += [
@@ -88,7 +86,7 @@ def mistakes() -> tuple[Mistake[ConcatenationAttrs], ...]:
         Mistake("AR303", "an axis outside the rank", a(2), ((2, 3), (2, 3))),
         Mistake("AR303", "a negative axis", a(-1), ((2, 3), (2, 3))),
         Mistake("AR101", "inputs of rank 0", a(), ((), ())),
-        Mistake("AR202", "a type that Concatenation does not take", a(), ((2,), (3,)), (DataType.FP8,)),
+        Mistake("AR202", "a type that Concatenation does not take", a(), ((2,), (3,)), (DataType.E8M0,)),
         Mistake("AR113", "sizes that differ at run time", a(0), ((2, 3), (2, 4)), dynamic=True),
     )
 
@@ -105,12 +103,12 @@ OPS = (
                 example="layer = network.add_concatenation([a, b])\nlayer.axis = 1",
             ),
         ),
-        inputs=(Input("inputs", TYPES, same_as=0),),
+        inputs=(Input("inputs", STORAGE, same_as=0),),
         attrs=ConcatenationAttrs,
         expand=expand,
         ref=ref,
         doc="Tensors of one type and rank, one after the other along an axis; the axis before the last two "
-        "by default.",
+        "by default. uint8, fp8 and types of 4 bits are an extension.",
         cases=cases,
         mistakes=mistakes,
         dla=dla,

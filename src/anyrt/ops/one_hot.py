@@ -18,11 +18,8 @@ from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._math import from_end
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._told import elements, told
-from anyrt.ops._types import FLOATS, INTS
+from anyrt.ops._types import INTS, STORAGE
 from anyrt.prims.build import iota, map_, reshape, slice_, unsqueeze
-
-TYPES = FLOATS | INTS | {DataType.INT8, DataType.BOOL}
-
 
 DEPTH = 2  # operand
 
@@ -97,7 +94,7 @@ def cases() -> tuple[Case[OneHotAttrs], ...]:
     ]
     out += [
         Case(o(-1), ((10,), (2,), ()), (i32, t, i64), (page, np.array([0, 1]), four))
-        for t in sorted(TYPES, key=int)
+        for t in sorted(STORAGE, key=int)
     ]
     out += [
         Case(o(axis), shape, (index, f, i32), (at, np.array([-1.5, 2.5]), np.array(depth)))
@@ -128,7 +125,7 @@ def mistakes() -> tuple[Mistake[OneHotAttrs], ...]:
             "AR120", "a depth below 1 at run time", o(0), shapes, types, (None, None, np.array(-1)), True
         ),
         Mistake("AR202", "indices that are no integers", o(0), shapes, (f, f, i32), data),
-        Mistake("AR202", "a type that OneHot does not take", o(0), shapes, (i32, DataType.FP8, i32), data),
+        Mistake("AR202", "a type that OneHot does not take", o(0), shapes, (i32, DataType.E8M0, i32), data),
         Mistake("AR115", "a result of more than 8 axes", o(0), ((1,) * 8, (2,), ()), types, data),
     )
 
@@ -146,13 +143,13 @@ OPS = (
                 "layer = network.add_one_hot(indices, values, depth, -1)",
             ),
         ),
-        inputs=(Input("indices", INTS), Input("values", TYPES), Input("depth", INTS, shape_values=True)),
+        inputs=(Input("indices", INTS), Input("values", STORAGE), Input("depth", INTS, shape_values=True)),
         attrs=OneHotAttrs,
         expand=expand,
         ref=ref,
         doc="values[1] where the position along a new axis, whose size is depth, is the index; values[0] "
-        "elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, bool values "
-        "and a depth that is an input are an extension.",
+        "elsewhere. Negative indices count from depth; those outside are nowhere. int64 indices, values "
+        "that are bool or of 8 bits and fewer, and a depth that is an input are an extension.",
         cases=cases,
         mistakes=mistakes,
         onnx=("OneHot",),

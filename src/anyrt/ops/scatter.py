@@ -21,14 +21,14 @@ from anyrt.ir.graph import Shape as Sizes
 from anyrt.ir.graph import Value, apply
 from anyrt.ops._check import check_axis, need, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS, INTS, OWN, OWN_NUMBERS, PACKED
+from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS, PACKED, STORAGE
 from anyrt.prims.build import cast, map_, reshape, scalar, slice_
 from anyrt.prims.build import expand as repeat
 from anyrt.prims.const import Shape
 from anyrt.prims.scatter import LAST, Scatter
 
-COMBINED_TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED) | {DataType.INT8}
-TYPES = COMBINED_TYPES | (OWN - PACKED) | {DataType.BOOL}
+COMBINED_TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED) | {DataType.INT8, DataType.UINT8}
+TYPES = STORAGE - PACKED
 ELEMENT, ND = ScatterMode.ELEMENT, ScatterMode.ND
 R = ReduceOperation
 FUNCTIONS = {R.NONE: LAST, R.SUM: "sum", R.PROD: "prod", R.MAX: "max", R.MIN: "min"}
@@ -218,7 +218,7 @@ def mistakes() -> tuple[Mistake[ScatterAttrs], ...]:
                 (DataType.BOOL, i, DataType.BOOL)),
         Mistake("AR202", "indices that are no integers", a(ELEMENT), (two, two, two), (f, f, f)),
         Mistake("AR202", "a type that Scatter does not take", a(ELEMENT), (two, two, two),
-                (DataType.FP8, i, DataType.FP8)),
+                (DataType.INT4, i, DataType.INT4)),
         Mistake("AR203", "updates of another type than the data", a(ELEMENT), (two, two, two), (f, i, h)),
         Mistake("AR123", "updates of another size at run time", a(ELEMENT), (two, two, (1, 3)), types,
                 dynamic=True),
@@ -251,7 +251,7 @@ OPS = (
         "of the data, where a row of the updates, the rest of the data's axes, goes. Negative indices count "
         "from the end, and updates outside even so are left out. Where several updates go to one place, the "
         "last one counts; with a reduction, each is combined with what is there, in their order, and rounded "
-        "to the type each time. bool, but in reductions, and reductions are extensions.",
+        "to the type each time. bool and fp8, but in reductions, uint8 and reductions are extensions.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Scatter", "ScatterElements", "ScatterND"),

@@ -13,11 +13,10 @@ from anyrt.core.enums import DataType, LayerType
 from anyrt.ir.graph import Value
 from anyrt.ops._check import check_same_rank
 from anyrt.ops._record import Array, Attrs, Case, Input, Layer, Method, Mistake, Op
-from anyrt.ops._types import FLOATS, INTS, OWN
+from anyrt.ops._types import STORAGE
 from anyrt.prims.build import map_
 
 BOOLS = frozenset({DataType.BOOL})
-TYPES = FLOATS | INTS | BOOLS | OWN | {DataType.INT8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def ref(attrs: SelectAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 def cases() -> tuple[Case[SelectAttrs], ...]:
     """Every type; each operand broadcast."""
     a = SelectAttrs()
-    kinds = [(DataType.BOOL, t, t) for t in sorted(TYPES, key=int)]
+    kinds = [(DataType.BOOL, t, t) for t in sorted(STORAGE, key=int)]
     out = [Case(a, ((3, 17), (3, 17), (3, 17)), types) for types in kinds]
     shapes = [
         ((1, 5), (3, 1), (3, 5)),
@@ -75,12 +74,16 @@ OPS = (
                 example="layer = network.add_select(condition, a, b)",
             ),
         ),
-        inputs=(Input("condition", BOOLS), Input("then_input", TYPES), Input("else_input", TYPES, same_as=1)),
+        inputs=(
+            Input("condition", BOOLS),
+            Input("then_input", STORAGE),
+            Input("else_input", STORAGE, same_as=1),
+        ),
         attrs=SelectAttrs,
         expand=expand,
         ref=ref,
-        doc="then_input where the condition holds, else_input elsewhere, with broadcasting; int8 is an "
-        "extension.",
+        doc="then_input where the condition holds, else_input elsewhere, with broadcasting; types of 8 bits "
+        "and fewer are an extension.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Where",),

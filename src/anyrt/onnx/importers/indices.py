@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType, GatherMode, ReduceOperation, ScatterMode
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import length, positions
@@ -55,8 +56,12 @@ def scatter_nd(node: Node) -> Tensor:
 
 def _scattered(node: Node, mode: ScatterMode, **attributes: int) -> Tensor:
     reduction = REDUCTIONS[node.attr("reduction", "none")]
-    given = [node.input(i) for i in range(3)]
-    return node.layer("add_scatter", *given, mode, reduction=reduction, **attributes)
+    x, at, updates = (node.input(i) for i in range(3))
+    if is_packed(x.dtype):  # elements that share bytes cannot be stored one by one
+        wide = DataType.HALF if x.is_float else DataType.INT8
+        parts = (x.cast(wide), at, updates.cast(wide))
+        return node.layer("add_scatter", *parts, mode, reduction=reduction, **attributes).cast(x.dtype)
+    return node.layer("add_scatter", x, at, updates, mode, reduction=reduction, **attributes)
 
 
 @importer("TensorScatter")
