@@ -77,3 +77,10 @@ def test_axes_of_open_sizes_stay_where_a_squeeze_names_none():
     np.testing.assert_array_equal(ready.run([x])[0], x[:, 0])
     with pytest.raises(AnyrtError, match="which names no axes"):
         ready.run([x[:1]])
+
+
+def test_the_first_operator_sets_have_attributes_for_inputs(run):
+    assert run("Reshape", {"x": X}, opset=1, shape=[0, -1]).shape == (2, 12)
+    assert run("Cast", {"x": X}, opset=1, to="INT32").dtype == np.int32
+    assert run("Concat", {"x": X, "z": X}, opset=1).shape == (2, 6, 4)
+    assert run("Pad", {"x": X}, opset=1, paddings=[0, 1, 0, 0, 0, 2]).shape == (2, 4, 6)

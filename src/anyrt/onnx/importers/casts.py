@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from onnx import TensorProto
+
 from anyrt.core.dtype import is_integer, is_packed
 from anyrt.core.enums import DataType, UnaryOperation
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.tensor import Tensor
+from anyrt.onnx.weights import data_type
 
 INT32, FLOAT = DataType.INT32, DataType.FLOAT
 STEP = 1 << 23  # of the exponent in the bits of float32
@@ -15,6 +18,8 @@ NAN = 0x7FC00000
 @importer("Cast")
 def cast(node: Node) -> Tensor:
     """Another type."""
+    if node.version < 6:
+        return _cast(node, data_type(TensorProto.DataType.Value(node.required("to", "")), node.where))
     return _cast(node, node.dtype("to", FLOAT))
 
 

@@ -39,7 +39,7 @@ def transpose(node: Node) -> Tensor:
 def concat(node: Node) -> Tensor:
     """Tensors one behind the other."""
     parts = node.present()
-    return node.concat(parts, node.axis(parts[0]))
+    return node.concat(parts, node.axis(parts[0], default=1 if node.version < 4 else 0))
 
 
 @importer("Where")
@@ -106,7 +106,8 @@ def _window(n: Size, start: Size, end: Size, step: Size) -> tuple[Size, Size]:
 def pad(node: Node) -> Tensor:
     """Elements around all axes, or some, or fewer than there are."""
     x, given, value = node.input(0), node.optional(1), node.optional(2)
-    borders = list(node.required("pads", (0,))) if given is None else entries(given)
+    name = "paddings" if node.version < 2 else "pads"
+    borders = list(node.required(name, (0,))) if given is None else entries(given)
     mode = MODES[node.attr("mode", "constant")]
     count, none = len(borders) // 2, [0] * x.rank
     axes = named(node, 3)

@@ -54,7 +54,8 @@ def size(node: Node) -> Tensor:
 @importer("Reshape")
 def reshape(node: Node) -> Tensor:
     """Other sizes: −1 for what is left over, 0 for the size at its place, if it does not mean 0."""
-    return node.reshape(node.input(0), node.input(1), zero_copies=not node.attr("allowzero", 0))
+    sizes = node.required("shape", (0,)) if node.version < 5 else node.input(1)
+    return node.reshape(node.input(0), sizes, zero_copies=not node.attr("allowzero", 0))
 
 
 @importer("Flatten")
