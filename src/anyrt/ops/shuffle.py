@@ -141,8 +141,10 @@ def _given(layer: Layer[ShuffleAttrs], y: Value, i: int, d: Dim, text: str) -> t
         return kept, ()  # made of the input's own sizes: where one is 0, so are all elements
     if i < y.type.rank:
         copied = choose(equal(d, 0), y.shape[i], d)
-        simple = copied == d or isinstance(d, int)
-        return copied if simple else maximum(kept, mul(equal(d, 0), y.shape[i])), ()
+        if isinstance(d, int):
+            return copied, ()
+        # An empty axis is copied by a 0 that stays as it is; a -1 does not.
+        return kept if copied == d else maximum(kept, mul(equal(d, 0), y.shape[i])), ()
     got = f"{text} with a 0 at position {i} for shape {show(y.shape)}"
     do = "give the size, or set zero_is_placeholder to False for an empty axis"
     rule = need(
@@ -202,6 +204,8 @@ def cases() -> tuple[Case[ShuffleAttrs], ...]:
         ((2, 3, 4, 5), (0, 5, -1, 2), DataType.INT32),
         ((5, 0), (-1, 5, 1), DataType.INT64),
         ((0, 3), (0, -1), DataType.INT32),
+        ((0, 3), (-1, 3), DataType.INT32),
+        ((3, 0), (3, -1, 3), DataType.INT64),
         (eight, (0, 0, 0, 0, 0, 0, -1, 0), DataType.INT64),
     )
     for shape, dims, t in by_tensor:
