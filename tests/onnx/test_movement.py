@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
+
+from anyrt.onnx.backend import prepare
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 DYNAMIC = pytest.mark.parametrize("dynamic", [(), ("x",)], ids=["static", "dynamic"])
@@ -94,3 +97,24 @@ def test_a_range_between_integers_of_the_run(agrees, start, limit, delta):
 def test_triangles_begin_at_a_diagonal_of_the_run(agrees, dynamic):
     for upper in (0, 1):
         agrees("Trilu", {"x": X, "k": np.array(-1)}, dynamic=dynamic, upper=upper)
+
+
+def test_a_reshape_of_nothing_infers_a_size(run):
+    x = np.zeros((0, 3), np.float32)
+    assert run("Reshape", {"x": x, "sizes": ints(-1, 3)}).shape == (0, 3)
+
+
+def test_a_sequence_stays_one_through_identity():
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        helper.make_node("Identity", ["s"], ["t"]),
+        helper.make_node("ConcatFromSequence", ["t"], ["y"], axis=0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, X.shape)],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    np.testing.assert_array_equal(prepare(model).run([X])[0], np.concatenate([X, X]))

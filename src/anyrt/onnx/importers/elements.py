@@ -8,7 +8,7 @@ from functools import partial, reduce
 import numpy as np
 
 from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, UnaryOperation
-from anyrt.onnx.node import Node, importer
+from anyrt.onnx.node import Node, Outputs, importer
 from anyrt.onnx.tensor import Tensor
 
 U, E, A = UnaryOperation, ElementWiseOperation, ActivationType
@@ -79,9 +79,10 @@ importer("Min")(partial(_folded, Tensor.minimum))
 
 
 @importer("Identity")
-def identity(node: Node) -> Tensor:
-    """The same elements."""
-    return node.layer("add_identity", node.input(0))
+def identity(node: Node) -> Outputs:
+    """The same elements; the same sequence, or nothing."""
+    given = node.given[0]
+    return node.layer("add_identity", given) if isinstance(given, Tensor) else [given]
 
 
 @importer("Mean")
