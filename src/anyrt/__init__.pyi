@@ -616,8 +616,8 @@ class IEinsumLayer(ILayer):
     size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
     Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
     occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
-    work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are
-    more than TensorRT 10 takes.
+    work first; sums are float32, rounded at the end; those of integers wrap. Diagonals, dots, more
+    than two operands, float64 and integers are more than TensorRT 10 takes.
     """
     @property
     def equation(self) -> str:
@@ -2401,10 +2401,11 @@ class INetworkDefinition(_INetworkDefinition):
         size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal.
         Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that
         occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least
-        work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are
-        more than TensorRT 10 takes.
+        work first; sums are float32, rounded at the end; those of integers wrap. Diagonals, dots, more
+        than two operands, float64 and integers are more than TensorRT 10 takes.
 
-        inputs: float32, float16, bfloat16; one or more tensors; all of one type
+        inputs: float32, float16, int32, bfloat16, int64, float64, int16, uint16, uint32, uint64; one or
+            more tensors; all of one type
         equation: a term for each input, and what is kept: ij,jk->ik
 
         The new IEinsumLayer; shape and type of its output answer at once. AR403 refuses a tensor of

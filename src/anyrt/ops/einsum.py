@@ -24,13 +24,14 @@ from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, checked, need, show
 from anyrt.ops._product import repeated
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
-from anyrt.ops._types import FLOATS
+from anyrt.ops._types import FLOATS, INTS, OWN_NUMBERS, PACKED
 from anyrt.prims.build import cast, contract, identity, map_, reduce_, squeeze, transpose, unsqueeze, windows
 from anyrt.prims.map import broadcast
 from anyrt.prims.view import Axis
 
 DOTS = "..."
 GRAMMAR = re.compile(r"T(,T)*(->T)?".replace("T", r"[a-z]*(\.\.\.[a-z]*)?"))
+TYPES = FLOATS | INTS | (OWN_NUMBERS - PACKED)
 OPEN = 64  # what a size that is open counts when products are put in order
 
 
@@ -60,7 +61,8 @@ def expand(layer: Layer[EinsumAttrs]) -> tuple[Value, ...]:
     terms = [_spread(_diagonal(Term(v, t)), sizes) for v, t in zip(values, labels, strict=True)]
     if len(terms) > 2 or (len(terms) == 2 and any(_alone(t, terms, out) for t in terms)):
         # What is summed or multiplied more than once is rounded at the end.
-        terms = [Term(cast(t.value, DataType.FLOAT), t.labels) for t in terms]
+        wide = DataType.FLOAT if dtype in FLOATS else dtype
+        terms = [Term(cast(t.value, wide), t.labels) for t in terms]
     terms = [_summed(t, _alone(t, terms, out)) for t in terms]
     while len(terms) > 1:
         i, j = _cheapest(terms, sizes)
@@ -187,8 +189,11 @@ def _aligned(term: Term, labels: str) -> Value:
 
 
 def ref(attrs: EinsumAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """np.einsum in float64, all operands at once."""
+    """np.einsum in float64, all operands at once; integers in their own type."""
     with np.errstate(all="ignore"):
+        if arrays[0].dtype.kind in "iu":
+            wide = np.asarray(np.einsum(attrs.equation, *(x.astype(np.int64) for x in arrays)))
+            return (wide.astype(arrays[0].dtype),)
         return (np.asarray(np.einsum(attrs.equation, *(x.astype(np.float64) for x in arrays))),)
 
 
@@ -196,11 +201,16 @@ def _case(equation: str, *shapes: tuple[int, ...], dtype: DataType = DataType.FL
     return Case(EinsumAttrs(equation), shapes, (dtype,), low=-1, high=1, atol=2e-5)
 
 
+def _whole(dtype: DataType) -> Case[EinsumAttrs]:
+    return Case(EinsumAttrs("ij,jk,k->i"), ((3, 4), (4, 5), (5,)), (dtype,), low=0, high=9)
+
+
 def cases() -> tuple[Case[EinsumAttrs], ...]:
     """One operand to four, types, implicit outputs, diagonals, dots, numbers, nothing to sum."""
     half, brain = DataType.HALF, DataType.BF16
     return (
         _case("ij,jk->ik", (3, 4), (4, 3)),
+        *(_whole(t) for t in sorted(TYPES - FLOATS, key=int)),
         _case("bhqd, bhkd -> bhqk", (2, 3, 4, 5), (2, 3, 7, 5)),
         _case("ij->", (3, 17), dtype=half),
         _case("ii->i", (5, 5)),
@@ -232,7 +242,7 @@ def mistakes() -> tuple[Mistake[EinsumAttrs], ...]:
         Mistake("AR130", "a diagonal of sizes that differ", e("ii->i"), matrix),
         Mistake("AR112", "dots that do not broadcast", e("...i,...i->..."), ((2, 5), (3, 5))),
         Mistake("AR115", "an output of more than 8 dimensions", ten, ones),
-        Mistake("AR202", "a type that Einsum does not take", e("ij->ji"), matrix, (DataType.INT32,)),
+        Mistake("AR202", "a type that Einsum does not take", e("ij->ji"), matrix, (DataType.BOOL,)),
         Mistake("AR203", "operands of different types", e("ij,jk->ik"), pair, mixed),
         Mistake("AR130", "sizes that differ at run time", e("ij,jk->ik"), ((3, 5), (4, 4)), dynamic=True),
         Mistake("AR112", "dots that do not broadcast at run time", e("...i,...i->..."), ((2, 5), (3, 5)),
@@ -252,7 +262,7 @@ OPS = (
                 example='layer = network.add_einsum([a, b], "bcij,bcjk->bcik")',
             ),
         ),
-        inputs=(Input("inputs", FLOATS, same_as=0),),
+        inputs=(Input("inputs", TYPES, same_as=0),),
         attrs=EinsumAttrs,
         expand=expand,
         ref=ref,
@@ -260,8 +270,8 @@ OPS = (
         "size, a letter that the output lacks is summed over, a letter twice in a term takes the diagonal. "
         "Dots stand for axes that broadcast. Without -> the output has the dots, then the letters that "
         "occur once, by the alphabet. More than two operands are multiplied in pairs, those with the least "
-        "work first; sums are float32, rounded at the end. Diagonals, dots, and more than two operands are "
-        "more than TensorRT 10 takes.",
+        "work first; sums are float32, rounded at the end; those of integers wrap. Diagonals, dots, more "
+        "than two operands, float64 and integers are more than TensorRT 10 takes.",
         cases=cases,
         mistakes=mistakes,
         onnx=("Einsum",),
