@@ -1,0 +1,77 @@
+"""Sums of products that letters name, and determinants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from string import ascii_lowercase
+
+import numpy as np
+
+from anyrt.core.enums import DataType, ReduceOperation, TopKOperation, UnaryOperation
+from anyrt.onnx.importers.rankings import best
+from anyrt.onnx.importers.statistics import wide
+from anyrt.onnx.node import Node, importer
+from anyrt.onnx.sizes import window
+from anyrt.onnx.tensor import Tensor
+
+R, INT64 = ReduceOperation, DataType.INT64
+LARGEST = 64  # rows of a matrix that is eliminated step by step
+BYTES = {DataType.INT8: DataType.INT32, DataType.UINT8: DataType.INT32}
+
+
+@importer("Einsum")
+def einsum(node: Node) -> Tensor:
+    """The layer's, which knows small letters alone."""
+    inputs = node.present()
+    dtype = inputs[0].dtype
+    ready = [x.cast(BYTES.get(dtype, dtype)).it for x in inputs]
+    return node.layer("add_einsum", ready, _small(node.required("equation", ""))).cast(dtype)
+
+
+def _small(equation: str) -> str:
+    """The equation with small letters for capitals; what is kept is written where it was left out."""
+    text = "".join(equation.split())
+    if text == text.lower():
+        return text
+    if "->" not in text:
+        counts = Counter(text.replace(".", "").replace(",", ""))
+        dots = "..." if "..." in text else ""
+        text = f"{text}->{dots}{''.join(sorted(c for c, n in counts.items() if n == 1))}"
+    used = sorted({c for c in text if c.isalpha()})
+    small = dict(zip(used, ascii_lowercase, strict=False))
+    return "".join(small.get(c, c) for c in text)
+
+
+@importer("Det")
+def determinant(node: Node) -> Tensor:
+    """The product of the pivots of an elimination, each the largest that is left of its column; rows stay
+    where they are, those of pivots become 0, and the order in which they were taken gives the sign."""
+    given = node.input(0)
+    n = given.sizes[-1]
+    if not 0 < n <= LARGEST:
+        raise node.unsupported(f"a matrix of {n} columns", f"use a known number of at most {LARGEST}")
+    a, rows = wide(given), node.constant(np.arange(n).reshape(n, 1), INT64)
+    product, places = None, []
+    for k in range(n):
+        column = window(a, -1, 0, 1)
+        at = best(node, node.unary(UnaryOperation.ABS, column), TopKOperation.MAX, a.rank - 2)
+        places.append(at)
+        row = node.reduce(R.SUM, node.where_(at.equal(rows), a, node.like(0.0, a)), [-2])
+        pivot = window(row, -1, 0, 1)
+        product = pivot if product is None else product * pivot
+        if k < n - 1:
+            zero = node.like(0.0, a)
+            factor = node.where_(pivot.equal(0.0), zero, column / pivot)
+            a = window(a, -1, 1, n - 1 - k) - factor * window(row, -1, 1, n - 1 - k)
+    assert product is not None, "there is a column"
+    signed = product * _sign(node, places).cast(product.dtype)
+    return signed.squeeze(-2, -1).cast(given.dtype)
+
+
+def _sign(node: Node, places: list[Tensor]) -> Tensor:
+    """1 for an even number of pairs of rows that were taken in the other order, −1 for an odd one."""
+    down, n = node.concat(places, places[0].rank - 2), len(places)
+    across = node.concat(places, places[0].rank - 1)
+    later = node.constant(np.triu(np.ones((n, n), bool), 1))
+    pairs = node.reduce(R.SUM, ((down > across) & later).cast(INT64), [-2, -1])
+    return 1 - (pairs - pairs // 2 * 2) * 2
