@@ -1,0 +1,216 @@
+"""Fourier transforms as products with tables, and the weights of mel bands.
+
+A number and what it becomes have one or two parts, so that a transform of n numbers to k is one matrix of
+(n · parts, k · parts). Where a run decides along which axis, all axes have a matrix, most of them with ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anyrt.core.enums import DataType, UnaryOperation
+from anyrt.onnx.node import Node, importer
+from anyrt.onnx.sizes import Size, entries, larger, length, lengths, positions, smaller, window
+from anyrt.onnx.tensor import Tensor
+
+D, U = DataType, UnaryOperation
+MOST = 1 << 26  # numbers in a table
+SHORT = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """count: of the numbers whose frequencies these are; inverse, onesided: as of ONNX's DFT; here: whether
+    it is done at all, where a run decides that."""
+
+    count: Size
+    inverse: bool
+    onesided: bool
+    here: Tensor | None = None
+
+    def sizes(self, n: Size) -> tuple[Size, Size]:
+        """How many of `n` numbers are read, and how many they become."""
+        half = self.count // 2 + 1 if self.onesided else self.count
+        return (smaller(n, half), self.count) if self.inverse else (smaller(n, self.count), half)
+
+    def chosen(self, size: Size, n: Size) -> Size:
+        """That size where it is done, else `n`."""
+        if self.here is None or (isinstance(size, int) and size == n):
+            return size
+        layers = self.here.layers
+        a, b = (layers.constant([s], D.INT64) if isinstance(s, int) else s for s in (size, n))
+        return entries(layers.where_(self.here.reshape((1,)), a, b))[0]
+
+
+def _angles(node: Node, n: Size, how: Transform) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of 2π j k / n, weighted: (numbers read, numbers written)."""
+    read, written = how.sizes(n)
+    if isinstance(n, int) and isinstance(how.count, int):
+        return _known(node, n, (_int(read), _int(written)), how)
+    rows, columns = how.chosen(read, n), how.chosen(written, n)
+    j, k = positions(node, rows).unsqueeze(1), positions(node, columns).unsqueeze(0)
+    m = node.constant([[how.count]], D.INT64) if isinstance(how.count, int) else how.count.reshape((1, 1))
+    cosines, sines = _circle(node, j * k - j * k // m * m, m)
+    if how.inverse:
+        scale = 1.0 / m.cast(D.FLOAT)
+        if how.onesided:
+            is_single = j.equal(0) | (j * 2).equal(m)
+            scale = scale * node.where_(is_single, node.like(1.0, scale), node.like(2.0, scale))
+        cosines, sines = cosines * scale, sines * scale
+    if how.here is None:
+        return cosines, sines
+    here = how.here.reshape((1, 1))
+    return node.where_(here, cosines, j.equal(k).cast(D.FLOAT)), node.where_(
+        here, sines, node.like(0.0, sines)
+    )
+
+
+def _int(size: Size) -> int:
+    assert isinstance(size, int), "sizes of known ones are known"
+    return size
+
+
+def _circle(node: Node, at: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of 2π at / n: those of small angles, so that what is 0 or 1 is so exactly."""
+    near = at.minimum(n - at)
+    unit = math.pi / n.cast(D.FLOAT)
+    cosines = node.unary(U.SIN, (n - near * 4).cast(D.FLOAT) * unit * 0.5)
+    sines = node.unary(U.SIN, (near * 2).minimum(n - near * 2).cast(D.FLOAT) * unit)
+    return cosines, node.where_(near < at, -sines, sines)
+
+
+def _known(node: Node, n: int, sizes: tuple[int, int], how: Transform) -> tuple[Tensor, Tensor]:
+    """The same as constants; for an axis that a run chooses in the larger one of two shapes, and cut."""
+    rows, columns = sizes if how.here is None else (max(sizes[0], n), max(sizes[1], n))
+    if rows * columns > MOST:
+        raise node.unsupported(f"a transform of {rows} numbers to {columns}", "transform shorter frames")
+    count = _int(how.count)
+    # The sums of short transforms are of float64, which costs little and leaves zeros nearly zero.
+    dtype = D.DOUBLE if rows * columns <= SHORT else D.FLOAT
+    turns = np.outer(np.arange(rows), np.arange(columns)) % count / count * 2 * np.pi
+    weights = _weights(np.arange(rows).reshape(-1, 1), count, how)
+    tables = [node.constant(f(turns) * weights, dtype) for f in (np.cos, np.sin)]
+    if how.here is None:
+        return tables[0], tables[1]
+    wanted = [how.chosen(size, n) for size in sizes]
+    others = np.eye(rows, columns), np.zeros((rows, columns))
+    here = how.here.reshape((1, 1))
+    cosines, sines = (
+        node.slice(node.where_(here, a, node.constant(b, dtype)), [0, 0], wanted)
+        for a, b in zip(tables, others, strict=True)
+    )
+    return cosines, sines
+
+
+def _weights(j: np.ndarray, n: int, how: Transform) -> np.ndarray:
+    """Of an inverse 1 / n, and twice that for frequencies that stand for two."""
+    if not how.inverse:
+        return np.ones_like(j, np.float64)
+    return np.where((j == 0) | (2 * j == n) | (not how.onesided), 1, 2) / n
+
+
+def _table(node: Node, n: Size, parts: tuple[int, int], how: Transform) -> Tensor:
+    """The matrix for `n` numbers of so many parts each, before and behind."""
+    rows, columns = (how.chosen(size, n) for size in how.sizes(n))
+    cosines, sines = (x.reshape([rows, 1, columns, 1]) for x in _angles(node, n, how))
+    sign = -sines if not how.inverse else sines
+    real, imaginary = [cosines, sign][: parts[1]], [-sign, cosines][: parts[1]]
+    table = node.concat([node.concat(x, 3) for x in (real, imaginary)[: parts[0]]], 1)
+    return table.reshape([rows * parts[0], columns * parts[1]])
+
+
+def _transformed(node: Node, x: Tensor, axis: int, how: Transform, parts: int) -> Tensor:
+    """`x` (…, parts before) with one axis transformed, (…, parts behind)."""
+    before, n = x.sizes[-1], length(x, axis)
+    read, written = (how.chosen(size, n) for size in how.sizes(n))
+    order = [a for a in range(x.rank - 1) if a != axis]
+    moved = window(x, axis, 0, read).transpose(*order, axis, x.rank - 1)
+    kept = lengths(moved)[:-2]
+    table = _table(node, n, (before, parts), how)
+    y = node.matmul(moved.reshape([*kept, read * before]).cast(table.dtype), table)
+    y = y.reshape([*kept, written, parts]).cast(x.dtype)
+    places = [*order, axis]
+    return y.transpose(*(places.index(a) for a in range(x.rank - 1)), x.rank - 1)
+
+
+@importer("DFT")
+def fourier(node: Node) -> Tensor:
+    """Of real or complex numbers along an axis, an attribute until opset 19."""
+    x, given = node.input(0), node.optional(1)
+    if x.sizes[-1] not in (1, 2):
+        raise node.unsupported(f"numbers of {x.sizes[-1]} parts", "declare 1 or 2 as the last size")
+    inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
+    count = None if given is None else entries(given)[0]
+    where = node.optional(2) if node.version >= 20 else None
+    known = (node.attr("axis", 1) if node.version < 20 else -2,) if where is None else node.ints(where)
+    parts = 1 if inverse and onesided else 2
+    if known is not None:
+        axis = known[0] % x.rank
+        return _transformed(node, x, axis, Transform(_count(x, axis, count, parts), inverse, onesided), parts)
+    assert where is not None, "a run decides the axis"
+    return _along_any(node, x, where.reshape(()), count, Transform(0, inverse, onesided))
+
+
+def _count(x: Tensor, axis: int, given: Size | None, parts: int) -> Size:
+    if given is not None:
+        return given
+    n = length(x, axis)
+    return larger((n - 1) * 2, 1) if parts == 1 else n
+
+
+def _along_any(node: Node, x: Tensor, where: Tensor, count: Size | None, how: Transform) -> Tensor:
+    """Along the axis that a run decides: complex numbers go through a matrix for each."""
+    parts = 1 if how.inverse and how.onesided else 2
+    if x.sizes[-1] == 1:
+        x = node.concat([x, node.where_(x.equal(x), node.like(0.0, x), node.like(0.0, x))], x.rank - 1)
+    for axis in range(x.rank - 1):
+        here = where.equal(axis) | where.equal(axis - x.rank)
+        each = replace(how, count=_count(x, axis, count, parts), here=here)
+        x = _transformed(node, x, axis, each, 2)
+    return window(x, -1, 0, parts)
+
+
+@importer("STFT")
+def short_fourier(node: Node) -> Tensor:
+    """Of frames of a signal, each some steps behind the one before, times a window."""
+    signal, given, frame = node.input(0), node.optional(2), node.optional(3)
+    signal = signal if signal.rank == 3 else signal.unsqueeze(2)
+    (step,) = entries(node.input(1))
+    n = length(signal, 1)
+    count = entries(frame)[0] if frame is not None else n if given is None else length(given, 0)
+    frames = (n - count) // step + 1
+    moved = positions(node, frames) * step
+    at = moved.reshape((-1, 1)) + positions(node, count).unsqueeze(0)
+    cut = node.gather(signal, at, 1)
+    if given is not None:
+        cut = cut * given.reshape((1, 1, -1, 1))
+    return _transformed(node, cut, 2, Transform(count, False, bool(node.attr("onesided", 1))), 2)
+
+
+@importer("MelWeightMatrix")
+def mel_weights(node: Node) -> Tensor:
+    """Triangles over frequencies, whose corners lie equally far apart on the mel scale."""
+    (bins,), (count,) = (entries(node.input(i)) for i in range(2))
+    low, high = (_mel(node, node.input(i).reshape((1,)).cast(D.FLOAT)) for i in (3, 4))
+    corner = positions(node, bins + 2).cast(D.FLOAT)
+    width = (high - low) / (bins + 2 if isinstance(bins, int) else (bins + 2).cast(D.FLOAT))
+    hertz = (node.unary(U.EXP, (corner * width + low) * (math.log(10) / 2595)) - 1.0) * 700.0
+    rate = node.input(2).reshape((1,)).cast(D.FLOAT)
+    longer = float(count + 1) if isinstance(count, int) else (count + 1).cast(D.FLOAT)
+    places = node.unary(U.FLOOR, hertz * longer / rate)
+    left, middle, right = (window(places, 0, k, bins).unsqueeze(0) for k in range(3))
+    at = positions(node, count // 2 + 1).cast(D.FLOAT).unsqueeze(1)
+    zero = node.like(0.0, at)
+    rises = node.where_(at < left, zero, node.where_(at > middle, zero, (at - left) / (middle - left)))
+    rises = node.where_(left.equal(middle), at.equal(middle).cast(D.FLOAT), rises)
+    falls = ~(at < middle) & (at < right)
+    return node.where_(falls, (right - at) / (right - middle), rises).cast(
+        node.dtype("output_datatype", D.FLOAT)
+    )
+
+
+def _mel(node: Node, hertz: Tensor) -> Tensor:
+    return node.unary(U.LOG, hertz / 700.0 + 1.0) * (2595 / math.log(10))
