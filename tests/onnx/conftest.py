@@ -31,7 +31,8 @@ def of_node(
     graph: GraphProto = helper.make_graph(
         [node], "g", [told(n, x) for n, x in inputs.items()], outputs, weights
     )
-    sets = [helper.make_opsetid(d, opset if not d else 1) for d in dict.fromkeys(["", node.domain])]
+    versions = {"": opset, "ai.onnx.ml": 4}
+    sets = [helper.make_opsetid(d, versions.get(d, 1)) for d in dict.fromkeys(["", node.domain])]
     return helper.make_model(graph, opset_imports=sets)
 
 

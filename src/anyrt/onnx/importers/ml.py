@@ -1,0 +1,243 @@
+"""ai.onnx.ml where it is tensors: scalers, encoders, linear models, support vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from anyrt.core.enums import ActivationType, DataType, ReduceOperation, TopKOperation, UnaryOperation
+from anyrt.core.errors import GraphError
+from anyrt.onnx.node import Importer, Node, importer
+from anyrt.onnx.sizes import length, volume
+from anyrt.onnx.tensor import Tensor
+from anyrt.ops._record import Array
+
+FLOAT, INT64 = DataType.FLOAT, DataType.INT64
+ml: Callable[..., Callable[[Importer], Importer]] = partial(importer, domain="ai.onnx.ml")
+
+
+def table(node: Node, name: str) -> Tensor:
+    """An attribute of floats."""
+    return node.constant(np.array(node.attr(name, ()), np.float32))
+
+
+@ml("ArrayFeatureExtractor")
+def array_feature_extractor(node: Node) -> Tensor:
+    """Elements of the last axis at these positions."""
+    x, at = node.input(0), node.input(1)
+    y = node.gather(x, at.cast(INT64).reshape((-1,)), x.rank - 1)
+    return y.unsqueeze(0) if x.rank == 1 else y
+
+
+@ml("Binarizer")
+def binarizer(node: Node) -> Tensor:
+    """1 where an element is larger than a threshold, else 0."""
+    x = node.input(0)
+    return (x > node.attr("threshold", 0.0)).cast(x.dtype)
+
+
+@ml("Scaler")
+def scaler(node: Node) -> Tensor:
+    """(x − offset) · scale of each feature."""
+    return (node.input(0).cast(FLOAT) - table(node, "offset")) * table(node, "scale")
+
+
+@ml("Normalizer")
+def normalizer(node: Node) -> Tensor:
+    """Rows divided by their largest magnitude, their sum of magnitudes, or their length."""
+    x, norm = node.input(0).cast(FLOAT), node.attr("norm", "MAX")
+    axis = [x.rank - 1]
+    if norm == "L2":
+        by = node.unary(UnaryOperation.SQRT, node.reduce(ReduceOperation.SUM, x * x, axis))
+    elif norm in ("L1", "MAX"):
+        op = ReduceOperation.SUM if norm == "L1" else ReduceOperation.MAX
+        by = node.reduce(op, node.unary(UnaryOperation.ABS, x) if norm == "L1" else x, axis)
+    else:
+        raise node.unsupported(f"norm {norm}", "use MAX, L1 or L2")
+    return x / node.where_(by.equal(0.0), node.like(1.0, by), by)
+
+
+@ml("Imputer")
+def imputer(node: Node) -> Tensor:
+    """Another value in the place of one, or of NaN."""
+    x = node.input(0)
+    kind = "float" if x.is_float else "int64"
+    value = np.array(node.attr(f"imputed_value_{kind}s", ()), np.float64)
+    put = node.constant(value, x.dtype)
+    old = node.attr("replaced_value_float", 0.0) if x.is_float else node.attr("replaced_value_int64", 0)
+    found = node.unary(UnaryOperation.ISNAN, x) if np.isnan(old) else x.equal(old)
+    return node.where_(found, put, x)
+
+
+@ml("FeatureVectorizer")
+def feature_vectorizer(node: Node) -> Tensor:
+    """All features of the inputs side by side."""
+    parts = [x.cast(FLOAT) for x in node.present()]
+    parts = [x.unsqueeze(1) if x.rank == 1 else x.reshape([length(x, 0), volume(x, range(1, x.rank))])
+             for x in parts]  # fmt: skip
+    return node.concat(parts, 1)
+
+
+@ml("OneHotEncoder")
+def one_hot_encoder(node: Node) -> Tensor:
+    """1 beside each category that an element is, along a new last axis."""
+    x = node.input(0)
+    if not node.has("cats_int64s"):
+        raise node.unsupported("categories that are strings", "encode them outside of the model")
+    kinds = node.constant(np.array(node.attr("cats_int64s", ())), INT64)
+    return x.cast(INT64).unsqueeze(x.rank).equal(kinds).cast(FLOAT)
+
+
+@ml("LabelEncoder")
+def label_encoder(node: Node) -> Tensor:
+    """The value of the key that an element is, or another one where it is none."""
+    x = node.input(0)
+    keys, values, other = _entries(node, "keys"), _entries(node, "values"), _default(node)
+    wanted = node.constant(keys, x.dtype)
+    same = x.unsqueeze(x.rank).equal(wanted)
+    if keys.dtype.kind == "f" and np.isnan(keys).any():
+        nan = node.unary(UnaryOperation.ISNAN, wanted)
+        same = same | (node.unary(UnaryOperation.ISNAN, x).unsqueeze(x.rank) & nan)
+    at = same.cast(INT64) * node.constant(np.arange(1, keys.size + 1), INT64)
+    place = node.reduce(ReduceOperation.MAX, at, [x.rank], keep=False)
+    of = np.concatenate([np.array([other]).astype(values.dtype), values])
+    return node.gather(node.constant(of), place, 0)
+
+
+def _entries(node: Node, what: str) -> Array:
+    """Keys or values, in the type of the attribute that holds them."""
+    if node.has(f"{what}_tensor"):
+        return node.array(f"{what}_tensor").reshape(-1)
+    for kind, dtype in (("int64s", np.int64), ("floats", np.float32)):
+        if node.has(f"{what}_{kind}"):
+            return np.array(node.attr(f"{what}_{kind}", ()), dtype)
+    raise node.unsupported(f"{what} that are strings", "encode them outside of the model")
+
+
+def _default(node: Node) -> object:
+    if node.has("default_tensor"):
+        return node.array("default_tensor").reshape(-1)[0]
+    floats = node.has("values_floats") or (
+        node.has("values_tensor") and node.array("values_tensor").dtype.kind == "f"
+    )
+    return node.attr("default_float", -0.0) if floats else node.attr("default_int64", -1)
+
+
+# ---- scores ---------------------------------------------------------------------------------------
+
+
+def finished(node: Node, y: Tensor, how: str | None = None) -> Tensor:
+    """Scores, (N, classes), as `post_transform` wants them."""
+    how = node.attr("post_transform", "NONE") if how is None else how
+    if how == "LOGISTIC":
+        return node.layer("add_activation", y, ActivationType.SIGMOID)
+    if how == "SOFTMAX":
+        return node.layer("add_softmax", y, axes=2)
+    if how == "SOFTMAX_ZERO":
+        most = node.reduce(ReduceOperation.MAX, y, [1])
+        small = node.unary(UnaryOperation.ABS, y) < 1e-7
+        powers = node.unary(UnaryOperation.EXP, y - most)
+        sums = node.reduce(ReduceOperation.SUM, node.where_(small, node.like(0.0, y), powers), [1])
+        least = y * node.unary(UnaryOperation.EXP, 0.0 - most)
+        return node.where_(small, least, powers) / sums
+    if how != "NONE":
+        raise node.unsupported(f"post_transform {how}", "use NONE, LOGISTIC, SOFTMAX or SOFTMAX_ZERO")
+    return y
+
+
+def labels(node: Node) -> Array:
+    """The labels of classes, which are integers."""
+    names = ("classlabels_int64s", "classlabels_ints")
+    for name in names:
+        if node.has(name):
+            return np.array(node.attr(name, ()), np.int64)
+    raise node.unsupported("labels that are strings", "use integers")
+
+
+def best(node: Node, scores: Tensor, of: Array) -> Tensor:
+    """The label of the largest score, the first of equal ones."""
+    layer = node.add("add_topk", scores, TopKOperation.MAX, 1, 2, INT64)
+    return node.gather(node.constant(of), node.tensor(layer.get_output(1)).reshape((-1,)), 0)
+
+
+def judged(node: Node, scores: Tensor, of: Array, positive: bool) -> list[Tensor]:
+    """Labels and scores; of one score for two classes: positive: it is the second one's share, else what
+    speaks for it."""
+    if scores.sizes[1] != 1 or of.size != 2:
+        return [best(node, scores, of), finished(node, scores)]
+    limit = 0.5 if positive else 0.0
+    label = node.gather(node.constant(of), (scores > limit).cast(INT64).reshape((-1,)), 0)
+    if node.attr("post_transform", "NONE") == "LOGISTIC":
+        return [label, finished(node, node.concat([0.0 - scores, scores], 1))]
+    return [label, node.concat([(1.0 if positive else 0.0) - scores, scores], 1)]
+
+
+def rows(node: Node) -> Tensor:
+    """The input as (N, features) of FLOAT."""
+    x = node.input(0).cast(FLOAT)
+    return x.unsqueeze(0) if x.rank == 1 else x
+
+
+def linear(node: Node, x: Tensor, outputs: int) -> Tensor:
+    """Products with coefficients, and intercepts."""
+    weights = np.array(node.attr("coefficients", ()), np.float32)
+    if outputs < 1 or weights.size % outputs:
+        raise GraphError("AR417", node.where, f"{weights.size} coefficients", f"a multiple of {outputs}")
+    y = node.matmul(x, node.constant(weights.reshape(outputs, -1)), turn_b=True)
+    return y + table(node, "intercepts") if node.attr("intercepts", ()) else y
+
+
+@ml("LinearRegressor")
+def linear_regressor(node: Node) -> Tensor:
+    """Weighted sums of features."""
+    return finished(node, linear(node, rows(node), node.attr("targets", 1)))
+
+
+@ml("LinearClassifier")
+def linear_classifier(node: Node) -> list[Tensor]:
+    """The class whose weighted sum is the largest, and all sums."""
+    of = labels(node)
+    outputs = len(node.attr("intercepts", ())) or of.size
+    return judged(node, linear(node, rows(node), outputs), of, positive=False)
+
+
+# ---- support vectors ------------------------------------------------------------------------------
+
+
+def kernel(node: Node, x: Tensor, vectors: Array) -> Tensor:
+    """How alike rows and support vectors are, (N, vectors)."""
+    gamma, offset, degree = (*node.attr("kernel_params", (0.0,) * 3), 0.0, 0.0, 0.0)[:3]
+    named = node.attr("kernel_type", "LINEAR")
+    if named == "RBF":
+        apart = x.unsqueeze(1) - node.constant(vectors[None])
+        squares = node.reduce(ReduceOperation.SUM, apart * apart, [2], keep=False)
+        return node.unary(UnaryOperation.EXP, squares * -gamma)
+    y = node.matmul(x, node.constant(vectors), turn_b=True)
+    if named == "POLY":
+        return (y * gamma + offset) ** degree
+    if named == "SIGMOID":
+        return node.layer("add_activation", y * gamma + offset, ActivationType.TANH)
+    if named != "LINEAR":
+        raise node.unsupported(f"kernel {named}", "use LINEAR, POLY, RBF or SIGMOID")
+    return y
+
+
+def _vectors(node: Node, count: int) -> Array:
+    found = np.array(node.attr("support_vectors", ()), np.float32)
+    if count < 1 or found.size % count:
+        raise GraphError("AR417", node.where, f"{found.size} numbers of {count} vectors", "a multiple")
+    return found.reshape(count, -1)
+
+
+@ml("SVMRegressor")
+def svm_regressor(node: Node) -> Tensor:
+    """A weighted sum of what support vectors have in common with a row."""
+    count, weights = node.attr("n_supports", 0), np.array(node.attr("coefficients", ()), np.float32)
+    x = rows(node)
+    alike = kernel(node, x, _vectors(node, count)) if count else x
+    y = node.matmul(alike, node.constant(weights[:, None])) + node.attr("rho", (0.0,))[0]
+    if node.attr("one_class", 0):
+        return node.where_(y > 0.0, node.like(1.0, y), node.like(-1.0, y))
+    return finished(node, y)

@@ -1,0 +1,213 @@
+"""Ensembles of trees: all trees go down at once, a step at a time, from tables of their nodes.
+
+A leaf leads to itself, so that as many steps as the deepest tree has bring every tree to a leaf; what leaves
+are worth is then read from a table, (leaves, targets), and added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anyrt.core.enums import DataType, GatherMode, ReduceOperation, UnaryOperation
+from anyrt.core.errors import GraphError
+from anyrt.onnx.importers.ml import finished, judged, labels, ml, rows
+from anyrt.onnx.node import Node
+from anyrt.onnx.tensor import Tensor
+from anyrt.ops._record import Array
+
+INT64, FLOAT = DataType.INT64, DataType.FLOAT
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+MEMBER = MODES.index("BRANCH_MEMBER")
+MOST_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Nodes of all trees: the feature that each looks at, how it compares (an index of MODES), with what, and
+    where it goes; members: of a set to compare with, one row a node. roots: of the trees; weights: what
+    nodes are worth for each target, 0 where they are no leaves."""
+
+    feature: Array
+    mode: Array
+    split: Array
+    yes: Array
+    no: Array
+    missing: Array
+    roots: Array
+    weights: Array
+    members: Array | None = None
+
+    def depth(self) -> int:
+        """Steps from roots to the lowest leaf."""
+        at, steps = np.unique(self.roots), 0
+        while np.any((self.yes[at] != at) | (self.no[at] != at)):
+            at, steps = np.unique([self.yes[at], self.no[at]]), steps + 1
+            if steps > MOST_STEPS:
+                return steps
+        return steps
+
+
+def leaves(node: Node, x: Tensor, forest: Forest) -> Tensor:
+    """The leaf of each tree where a row comes to: (N, trees)."""
+    steps = forest.depth()
+    if steps > MOST_STEPS:
+        raise node.unsupported(f"trees of more than {MOST_STEPS} steps", "train lower ones")
+    at = node.constant(forest.roots[None], INT64)
+    at = node.expand(at, [x.size(0), forest.roots.size])
+    for _ in range(steps):
+        value = node.layer("add_gather_v2", x, _read(node, forest.feature, at), GatherMode.ELEMENT, axis=1)
+        chosen = _compared(node, value, at, forest)
+        at = node.where_(chosen, _read(node, forest.yes, at), _read(node, forest.no, at))
+    return at
+
+
+def _read(node: Node, table: Array, at: Tensor) -> Tensor:
+    """What a table holds for nodes; one number where it is the same for all."""
+    if np.all(table == table[0]) and table.size:
+        return node.expand(node.constant(table[:1].reshape(1, 1)), at.shape())
+    return node.gather(node.constant(table), at, 0)
+
+
+def _compared(node: Node, value: Tensor, at: Tensor, forest: Forest) -> Tensor:
+    """Whether rows go where nodes say yes."""
+    split, mode = _read(node, forest.split, at), _read(node, forest.mode, at)
+    kinds = [int(m) for m in np.unique(forest.mode[forest.yes != np.arange(forest.yes.size)])]
+    found: Tensor | None = None
+    for kind in kinds:
+        here = _member(node, value, at, forest) if kind == MEMBER else _judge(value, split, kind)
+        found = here if found is None else node.where_(mode.equal(kind), here, found)
+    assert found is not None, "some node compares"
+    if forest.missing.any():
+        tracks = _read(node, forest.missing.astype(np.int64), at) > 0
+        found = found | (node.unary(UnaryOperation.ISNAN, value) & tracks)
+    return found
+
+
+def _judge(value: Tensor, split: Tensor, kind: int) -> Tensor:
+    less, same, more = value < split, value.equal(split), value > split
+    return (less | same, less, more | same, more, same, ~same)[kind]
+
+
+def _member(node: Node, value: Tensor, at: Tensor, forest: Forest) -> Tensor:
+    assert forest.members is not None, "nodes that compare with sets have some"
+    sets = node.gather(node.constant(forest.members), at, 0)
+    same = value.unsqueeze(2).equal(sets).cast(INT64)
+    return node.reduce(ReduceOperation.MAX, same, [2], keep=False) > 0
+
+
+def summed(node: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
+    """What leaves are worth, over all trees: (N, targets)."""
+    worth = node.gather(node.constant(forest.weights), leaves(node, x, forest), 0)
+    ops = {"SUM": "SUM", "AVERAGE": "AVG", "MIN": "MIN", "MAX": "MAX"}
+    if how not in ops:
+        raise node.unsupported(f"aggregate_function {how}", f"one of {', '.join(ops)}")
+    return node.reduce(ReduceOperation[ops[how]], worth, [1], keep=False)
+
+
+# ---- what attributes say --------------------------------------------------------------------------
+
+
+def _column(node: Node, name: str, dtype: type[np.generic]) -> Array:
+    """An attribute of all nodes, a list or a tensor."""
+    if node.has(f"{name}_as_tensor"):
+        return node.array(f"{name}_as_tensor").reshape(-1).astype(dtype)
+    return np.array(node.attr(name, ()), dtype)
+
+
+def _forest(node: Node, prefix: str, ids: str, targets: int) -> Forest:
+    """As TreeEnsembleRegressor (`target`) and TreeEnsembleClassifier (`class`) have it."""
+    tree, own = (np.array(node.attr(f"nodes_{n}", ()), np.int64) for n in ("treeids", "nodeids"))
+    place = {pair: k for k, pair in enumerate(zip(tree.tolist(), own.tolist(), strict=True))}
+    modes: tuple[str, ...] = node.attr("nodes_modes", ())
+    leaf = np.array([m == "LEAF" for m in modes])
+    each = np.arange(tree.size)
+    ways = []
+    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+        to = np.array(node.attr(name, ()), np.int64)
+        ways.append(np.array([k if leaf[k] else place.get((tree[k], to[k]), k) for k in each], np.int64))
+    named = {m: k for k, m in enumerate(MODES)}
+    split, weights = _column(node, "nodes_values", np.float32), np.zeros((tree.size, targets), np.float32)
+    of = zip(*(np.array(node.attr(f"{prefix}_{n}", ()), np.int64) for n in ("treeids", "nodeids", ids)),
+             _column(node, f"{prefix}_weights", np.float32), strict=True)  # fmt: skip
+    for t, n, target, weight in of:
+        weights[place[int(t), int(n)], int(target)] += weight
+    missing = np.array(node.attr("nodes_missing_value_tracks_true", ()) or np.zeros(tree.size), np.int64)
+    roots = each[np.sort(np.unique(tree, return_index=True)[1])]
+    mode = np.array([named.get(m, 0) for m in modes], np.int64)
+    feature = np.array(node.attr("nodes_featureids", ()), np.int64)
+    return Forest(feature, mode, split, ways[0], ways[1], missing, roots, weights)
+
+
+def _with_base(node: Node, y: Tensor) -> Tensor:
+    base = _column(node, "base_values", np.float32)
+    return y + node.constant(base) if base.size else y
+
+
+@ml("TreeEnsembleRegressor")
+def tree_regressor(node: Node) -> Tensor:
+    """Sums, or other folds, of leaves."""
+    forest = _forest(node, "target", "ids", node.attr("n_targets", 1))
+    y = summed(node, rows(node), forest, node.attr("aggregate_function", "SUM"))
+    return finished(node, _with_base(node, y))
+
+
+@ml("TreeEnsembleClassifier")
+def tree_classifier(node: Node) -> list[Tensor]:
+    """The class with the largest sum, and all sums."""
+    of, ids = labels(node), np.unique(node.attr("class_ids", ()))
+    forest = _forest(node, "class", "ids", of.size)
+    positive = bool(np.all(np.greater_equal(forest.weights, 0)))
+    if of.size == 2 and ids.size == 1:  # one score for two classes
+        forest = replace(forest, weights=np.ascontiguousarray(forest.weights[:, ids[0] : ids[0] + 1]))
+    y = _with_base(node, summed(node, rows(node), forest, "SUM"))
+    return judged(node, y, of, positive)
+
+
+@ml("TreeEnsemble")
+def tree_ensemble(node: Node) -> Tensor:
+    """The same with leaves beside nodes, and nodes that ask for members of sets."""
+    forest = _with_leaves(node)
+    folds, ends = ("AVERAGE", "SUM", "MIN", "MAX"), ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+    x = node.input(0)
+    y = summed(node, rows(node), forest, folds[node.attr("aggregate_function", 1)])
+    return finished(node, y, ends[node.attr("post_transform", 0)]).cast(x.dtype)
+
+
+def _with_leaves(node: Node) -> Forest:
+    """Leaves behind the nodes."""
+    splits = node.array("nodes_splits").reshape(-1).astype(np.float32)
+    count, targets = splits.size, np.array(node.attr("leaf_targetids", ()), np.int64)
+    each, none = np.arange(count, count + targets.size), np.zeros(targets.size, np.int64)
+    ways = []
+    for way in ("true", "false"):
+        to, leaf = (np.array(node.attr(f"nodes_{way}{n}", ()), np.int64) for n in ("nodeids", "leafs"))
+        ways.append(np.concatenate([to + count * leaf, each]))
+    weights = np.zeros((count + targets.size, node.required("n_targets", 0)), np.float32)
+    weights[each, targets] = node.array("leaf_weights").reshape(-1)
+    modes = node.array("nodes_modes").reshape(-1).astype(np.int64)
+    missing = np.array(node.attr("nodes_missing_value_tracks_true", ()) or np.zeros(count), np.int64)
+    wide = [np.concatenate([a, none.astype(a.dtype)]) for a in
+            (np.array(node.attr("nodes_featureids", ()), np.int64), modes, splits)]  # fmt: skip
+    if np.any([w.size != weights.shape[0] for w in (*wide, *ways)]):
+        raise GraphError("AR417", node.where, "attributes of several lengths", f"{count} nodes")
+    roots = np.array(node.attr("tree_roots", ()), np.int64)
+    members = _members(node, modes, weights.shape[0]) if (modes == MEMBER).any() else None
+    feature, mode, split = wide
+    missing = np.concatenate([missing, none])
+    return Forest(feature, mode, split, ways[0], ways[1], missing, roots, weights, members)
+
+
+def _members(node: Node, modes: Array, count: int) -> Array:
+    """The set of each node, filled up with NaN, which is equal to nothing."""
+    found: list[list[float]] = [[]]
+    for value in node.array("membership_values").reshape(-1).tolist():
+        if np.isnan(value):
+            found.append([])
+        else:
+            found[-1].append(value)
+    out = np.full((count, max(map(len, found))), np.nan, np.float32)
+    for at, held in zip(np.flatnonzero(modes == MEMBER), found, strict=False):
+        out[at, : len(held)] = held
+    return out
