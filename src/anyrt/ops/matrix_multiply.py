@@ -172,7 +172,7 @@ OPS = (
         "extension, have sums of their own type, which wrap.",
         cases=cases,
         mistakes=mistakes,
-        onnx=("MatMul", "Gemm"),
+        onnx=("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"),
         real_int8=lambda attrs: True,
         source="operator page MatrixMultiply",
     ),
