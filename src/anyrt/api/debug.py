@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.api.dims import Dims
 from anyrt.api.interfaces import IDebugListener, call_user
 from anyrt.api.marks import Marks
+from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import TensorLocation
 from anyrt.core.errors import BindingError
 from anyrt.runtime.context import Context
@@ -24,7 +27,7 @@ class DebugTensors:
         for name in late:
             context.set_allocator(name, Fresh())
         self._hidden = tuple(n for n in hidden if n not in late)
-        self._unfused = marks.unfused
+        self._unfused, self._again = marks.unfused, marks.again
         self.any = bool(marks.debug or marks.unfused)
         self._memory: dict[str, NDArray[np.uint8]] = {}
         self.states = dict.fromkeys(marks.debug, False)
@@ -59,11 +62,12 @@ class DebugTensors:
         names = [n for n, on in self.states.items() if on] + (list(self._unfused) if unfused else [])
         for name in names if listener is not None else ():
             binding = self._context.loaded.plan.bindings[self._context.loaded.find(name)]
-            shape, address = Dims(self._context.shape(name)), self._context.bound_address(name)
             assert listener is not None, "nothing is shown without a listener"
-            look = listener.process_debug_tensor
-            kept = call_user(True, look, address, TensorLocation.HOST, binding.dtype, shape, name, stream)
-            if kept is False:
+            look, shape = listener.process_debug_tensor, self._context.shape(name)
+            times, shape = (shape[0], shape[1:]) if name in self._again else (1, shape)
+            first, size = self._context.bound_address(name), storage_bytes(binding.dtype, prod(shape))
+            given = (TensorLocation.HOST, binding.dtype, Dims(shape), name, stream)
+            if any(call_user(True, look, first + k * size, *given) is False for k in range(times)):
                 raise BindingError(
                     "AR709",
                     name,

@@ -6,12 +6,14 @@ Here every mistake that was only looked at so far becomes final; names, profiles
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import cast as typed
 
 from anyrt.api.expansion import Expansion, Limits
 from anyrt.api.formats import chosen
 from anyrt.api.layer import ILayer
-from anyrt.api.marks import DEBUG, HIDDEN, UNFUSED, VALUES, print_values
+from anyrt.api.marks import AGAIN, DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
+from anyrt.api.parts import Border, Part
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
@@ -22,6 +24,7 @@ from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, apply, walk
 from anyrt.ir.symbolic import known
+from anyrt.ops._types import PACKED
 from anyrt.passes.found_sizes import with_conditions
 from anyrt.passes.open_sizes import told_once
 from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
@@ -55,21 +58,21 @@ def freeze(
     names = _names(network, expansion)
     marked = network._marked
     held = _held(network, expansion, [t for t in outputs if t in marked], names)
-    _check_outside(network, expansion, {t._name: expansion.value(t) for t in outputs})
-    formats = _formats(network, expansion, outputs)
+    seen, more = _seen(network, expansion, [t for t in outputs if t not in marked])
+    values = {t: seen.get(t) or expansion.value(t) for t in (*network._inputs, *outputs)}
+    for t, value in seen.items():
+        names.setdefault(value, t._name if t._layer is None else t._layer._name)
+    _check_outside(network, expansion, {t._name: values[t] for t in outputs})
+    formats = _formats(network, values)
     plain = Graph(
         tuple((t._name, expansion.value(t)) for t in network._inputs),
-        tuple((t._name, held.get(t) or expansion.value(t)) for t in outputs),
+        tuple((t._name, held.get(t) or values[t]) for t in outputs),
         names,
         tuple(expansion.symbols.values()),
-        {
-            t._name: t._layer._name
-            for t in outputs
-            if t._layer and names[expansion.value(t)] != t._layer._name
-        },
+        {t._name: t._layer._name for t in outputs if t._layer and names[values[t]] != t._layer._name},
         tuple((y._name, x._name) for layer in network._layers for y, x in _updates(layer)),
     )
-    sized = told_once(counted(plain, expansion.tells()))
+    sized = told_once(counted(plain, [*expansion.tells(), *more]))
     _check_outside(network, expansion, dict(sized.outputs[len(outputs) :]))
     graph = with_conditions(sized, next(iter(held))._name)
     ends = dict((*graph.inputs, *graph.outputs))
@@ -80,10 +83,10 @@ def freeze(
         profiles=ranges,
         settings=settings,
         bindings=(
-            *(_binding(t, ends[t._name], formats[t._name]) for t in (*network._inputs, *outputs)),
+            *(_binding(t, ends[t._name], formats[t._name], t in seen) for t in values),
             *tells,
         ),
-        layers=tuple(_layers(network, expansion, outputs)),
+        layers=tuple(_layers(network, expansion, outputs, seen)),
         log=network._channel.log,
         aside=frozenset(t._name for t in outputs if t not in marked),
     )
@@ -143,6 +146,27 @@ def _check_updates(network: INetworkDefinition) -> None:
             raise GraphError("AR409", layer._place, "an update that is no output", "one that is marked", do)
 
 
+def _seen(
+    network: INetworkDefinition, expansion: Expansion, tensors: Iterable[ITensor]
+) -> tuple[dict[ITensor, Value], list[Value]]:
+    """Debug tensors that are computed inside one loop or conditional: all their values in a run, and what
+    tells sizes that these need."""
+    borders = [typed("Border", x) for x in network._layers if x._op.within and x._outputs]
+    inside = {expansion.value(x._outputs[0]): x._part for x in borders}
+    parts: dict[Part, dict[str, ITensor]] = {}
+    for tensor in tensors:
+        value = expansion.value(tensor)
+        found = {inside[v] for v in walk([value]) if v in inside}
+        if len(found) == 1 and value.dtype not in PACKED:  # parts of bytes have no address
+            parts.setdefault(found.pop(), {})[tensor._name] = tensor
+    seen, tells = dict[ITensor, Value](), list[Value]()
+    for part, named in parts.items():
+        made = part._seen(expansion, {name: expansion.value(t) for name, t in named.items()})
+        seen |= dict(zip(named.values(), made.values, strict=True))
+        tells += made.tells
+    return seen, tells
+
+
 def _check_outside(network: INetworkDefinition, expansion: Expansion, outputs: Mapping[str, Value]) -> None:
     """What is computed inside a loop or conditional, sizes included, leaves it by its outputs alone."""
     borders = [x for x in network._layers if x._op.within and x._outputs]
@@ -192,17 +216,14 @@ def _held(
     return {waits: value}
 
 
-def _formats(
-    network: INetworkDefinition, expansion: Expansion, outputs: Sequence[ITensor]
-) -> dict[str, TensorFormat]:
+def _formats(network: INetworkDefinition, values: Mapping[ITensor, Value]) -> dict[str, TensorFormat]:
     """How the memory of each input and output lies, by name."""
     updated = {t for layer in network._layers for pair in _updates(layer) for t in pair}
-    ends = (*network._inputs, *outputs)
-    return {t._name: chosen(network, t, expansion.value(t).type, updated) for t in ends}
+    return {t._name: chosen(network, t, value.type, updated) for t, value in values.items()}
 
 
-def _binding(tensor: ITensor, value: Value, format: TensorFormat) -> Binding:
-    is_shape = tensor.is_shape_tensor
+def _binding(tensor: ITensor, value: Value, format: TensorFormat, is_seen: bool) -> Binding:
+    is_shape = tensor.is_shape_tensor and not is_seen
     return Binding(
         name=tensor._name,
         is_input=tensor._layer is None,
@@ -211,7 +232,7 @@ def _binding(tensor: ITensor, value: Value, format: TensorFormat) -> Binding:
         is_shape=is_shape,
         is_host=is_shape or tensor._location is TensorLocation.HOST,
         format=format,
-        dim_names=_dim_names(tensor),
+        dim_names=() if is_seen else _dim_names(tensor),
     )
 
 
@@ -220,7 +241,10 @@ def _dim_names(tensor: ITensor) -> tuple[str, ...]:
 
 
 def _layers(
-    network: INetworkDefinition, expansion: Expansion, outputs: Collection[ITensor]
+    network: INetworkDefinition,
+    expansion: Expansion,
+    outputs: Collection[ITensor],
+    seen: Collection[ITensor],
 ) -> Iterator[LayerRecord]:
     shown = [(DEBUG, t._name) for t in network._inputs if t in network._debug]
     for layer in network._layers:
@@ -230,6 +254,7 @@ def _layers(
         details += [(MEMORY_OF, source._name) for _, source in _updates(layer)]
         for tensor in layer._outputs:
             details += _marks(network, expansion, tensor) if tensor in outputs else ()
+            details += [(AGAIN, tensor._name)] if tensor in seen else []
         inputs = tuple(t._name for t in layer._inputs if t is not None)
         makes = tuple(t._name for t in layer._outputs)
         yield LayerRecord(layer._name, layer._op.title, inputs, makes, tuple((k, v) for k, v in details if v))

@@ -24,6 +24,7 @@ from anyrt.plan.plan import Binding, Plan
 
 DEBUG, HIDDEN, VALUES = "debug tensor", "hidden debug tensor", "shape values"
 UNFUSED = "unfused tensor"
+AGAIN = "debug tensor of turns"
 
 
 MAX_BYTES: Final = 1 << 20
@@ -34,12 +35,14 @@ MAX_ELEMENTS: Final = 1 << 16
 class Marks:
     """`debug`: tensors that a listener may see. `unfused`: tensors stored in any case, seen on demand.
 
-    `hidden`: those of both that are no outputs otherwise, and what tells sizes that data decide. `values`:
-    the elements of outputs that are computed while shapes are inferred."""
+    `hidden`: those of both that are no outputs otherwise, and what tells sizes that data decide. `again`:
+    those of loops and branches, which hold all values of a run along a first axis. `values`: the elements of
+    outputs that are computed while shapes are inferred."""
 
     debug: tuple[str, ...]
     unfused: tuple[str, ...]
     hidden: tuple[str, ...]
+    again: frozenset[str]
     values: tuple[tuple[str, tuple[Dim, ...]], ...]
 
 
@@ -71,7 +74,9 @@ def marks_of(plan: Plan) -> Marks:
     for name, elements in known:
         _check_count(outputs[name], len(elements))
     counted = (s.tensor for s in plan.symbols if s.most is not None)
-    return Marks((*shown, *hidden), unfused, tuple(dict.fromkeys((*hidden, *unfused, *counted))), known)
+    again = frozenset(b.name for b in plan.bindings if b.shape and (AGAIN, b.name) in details)
+    unseen = tuple(dict.fromkeys((*hidden, *unfused, *counted)))
+    return Marks((*shown, *hidden), unfused, unseen, again, known)
 
 
 def _check_count(binding: Binding, count: int) -> None:

@@ -267,8 +267,10 @@ class INetworkDefinition(Reporting, Managed):
         """Let a debug listener see the tensor, an input or the output of a layer, after each run.
 
         What is no output besides is computed apart, from the inputs on, so that outputs have the numbers that
-        they have without it; this takes time in every run. Refused: AR402, it is one already; AR403, a tensor
-        of another network."""
+        they have without it; this takes time in every run. A tensor inside a loop is shown once for each
+        turn, one inside a branch where that was taken, all of them after the run. Refused: AR402, it is one
+        already; AR403, a tensor of another network; by the build AR414, one of a loop or branch inside
+        another, and one of a loop whose elements have less than a byte."""
         self._own("mark_debug", tensor)
         if tensor in self._debug:
             raise GraphError(
@@ -289,7 +291,8 @@ class INetworkDefinition(Reporting, Managed):
         return tensor in self._debug
 
     def mark_unfused_tensors_as_debug_tensors(self) -> bool:
-        """Let a debug listener see every tensor that is stored between kernels; fusion stays as it is.
+        """Let a debug listener see every tensor that is stored between kernels, but for those of loops and
+        branches; fusion stays as it is.
 
         It builds twice, first to see which these are; they are computed as those of `mark_debug` are. A
         listener is shown them while `context.unfused_tensors_debug_state` is set."""

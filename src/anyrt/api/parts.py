@@ -6,7 +6,8 @@ said by its outputs, which follow from all of its layers together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from anyrt.api.edge import Channel, WrongValue, integer, quiet, user_line
@@ -15,17 +16,18 @@ from anyrt.api.fold import fold
 from anyrt.api.layer import ILayer
 from anyrt.api.oneline import one_line, quoted
 from anyrt.api.tensor import ITensor, checked_name
-from anyrt.core.dims import Dim
+from anyrt.core.dims import Dim, maximum
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
-from anyrt.ir.graph import Value
+from anyrt.ir.graph import Value, walk
+from anyrt.ir.symbolic import known
 from anyrt.ops._check import check_axis
 from anyrt.ops._regions import Made, Network
 from anyrt.ops._told import elements
 from anyrt.ops._types import INTS
 from anyrt.ops.if_conditional import Conditional, Either, Passed
 from anyrt.ops.loop import MAX_TRIPS, Iterated, Loop, Output, Recurrence
-from anyrt.prims.build import param
+from anyrt.prims.build import expand, param, reshape, scalar
 
 if TYPE_CHECKING:
     from anyrt.api.expansion import Expansion
@@ -84,6 +86,10 @@ class Part(Fixed):
 
     def _values(self, expansion: Expansion) -> Made:
         """Those of all outputs, in the order in which they were added."""
+        raise NotImplementedError
+
+    def _seen(self, expansion: Expansion, values: Mapping[str, Value]) -> Made:
+        """What values inside are each time that they are computed, along a new first axis; by names."""
         raise NotImplementedError
 
 
@@ -216,19 +222,31 @@ class ILoop(Part):
         self._forget()
 
     def _values(self, expansion: Expansion) -> Made:
+        outputs = [_output(x, expansion) for x in self._of(LayerType.LOOP_OUTPUT)]
+        return self._loop(expansion, outputs).values(Network(expansion.layer_of, expansion.tells))
+
+    def _seen(self, expansion: Expansion, values: Mapping[str, Value]) -> Made:
+        loop, kind = self._loop(expansion, ()), LoopOutput.CONCATENATE
+        turns = None if loop.count is None or loop.condition is not None else known(loop.count)
+        length = None if turns is None else maximum(0, turns.reshape(-1)[0])
+        outputs = [Output(f"{self._place}: {name}", v, kind, 0, length) for name, v in values.items()]
+        loop = replace(loop, outputs=outputs, name=f"{self._name} (debug tensors)")
+        return loop.values(Network(expansion.layer_of, expansion.tells))
+
+    def _loop(self, expansion: Expansion, outputs: Sequence[Output]) -> Loop:
+        """What its layers say, with these outputs."""
         limits = {kind: [x for x in self._of(LayerType.TRIP_LIMIT) if x._attributes["kind"] is kind]
                   for kind in TripLimit}  # fmt: skip
-        loop = Loop(
+        return Loop(
             self._place,
             self._limit(expansion, limits[TripLimit.COUNT]),
             self._limit(expansion, limits[TripLimit.WHILE]),
             [_recurrence(x, expansion) for x in self._of(LayerType.RECURRENCE)],
             [_iterated(x, expansion) for x in self._of(LayerType.ITERATOR)],
-            [_output(x, expansion) for x in self._of(LayerType.LOOP_OUTPUT)],
+            outputs,
             self._max_trips,
             self._name,
         )
-        return loop.values(Network(expansion.layer_of, expansion.tells))
 
     def _limit(self, expansion: Expansion, layers: Sequence[Border]) -> Value | None:
         """The number or condition of the one trip limit of a kind."""
@@ -294,18 +312,33 @@ class IIfConditional(Part):
     __slots__ = ()
 
     def _values(self, expansion: Expansion) -> Made:
+        return self._conditional(expansion, self._either(expansion), self._name)
+
+    def _seen(self, expansion: Expansion, values: Mapping[str, Value]) -> Made:
+        either, found = self._either(expansion), list[Either]()
+        then, otherwise = set(walk(x.then for x in either)), set(walk(x.otherwise for x in either))
+        for name, value in values.items():
+            once = reshape(value, (1, *value.shape))
+            never = expand(scalar(0, once), (0, *value.shape))
+            sides = (once if value in branch else never for branch in (then, otherwise))
+            found.append(Either(f"{self._place}: {name}", *sides))
+        return self._conditional(expansion, found, f"{self._name} (debug tensors)")
+
+    def _either(self, expansion: Expansion) -> list[Either]:
+        outputs = self._of(LayerType.CONDITIONAL_OUTPUT)
+        return [Either(x._place, *(expansion.value(t) for t in x._inputs if t is not None)) for x in outputs]
+
+    def _conditional(self, expansion: Expansion, outputs: Sequence[Either], name: str) -> Made:
+        """What its layers say, with these outputs."""
         conditions = self._of(LayerType.CONDITION)
         if len(conditions) != 1:
             do = "call conditional.set_condition(flag) once"
             raise GraphError("AR411", self._place, f"{len(conditions)} conditions", "one", do)
-        inputs, outputs = (self._of(k) for k in (LayerType.CONDITIONAL_INPUT, LayerType.CONDITIONAL_OUTPUT))
+        inputs = self._of(LayerType.CONDITIONAL_INPUT)
         passed = [Passed(expansion.value(x._outputs[0]), expansion.value(x._first)) for x in inputs]
-        either = [
-            Either(x._place, *(expansion.value(t) for t in x._inputs if t is not None)) for x in outputs
-        ]
         flag = _scalar(conditions[0], expansion, None)
         network = Network(expansion.layer_of, expansion.tells)
-        return Conditional(self._place, flag, passed, either, self._name).values(network)
+        return Conditional(self._place, flag, passed, outputs, name).values(network)
 
 
 PARTS: dict[str, type[Part]] = {"ILoop": ILoop, "IIfConditional": IIfConditional}

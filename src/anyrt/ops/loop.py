@@ -203,7 +203,7 @@ class Loop:
             return [], {}
         condition = turn.done[self.condition]
         needed = telling([condition], Network(lambda value: None, turn.tells.values))
-        done = replaced([condition], at, needed, f" ({which})")
+        done = replaced([condition], at, needed, f" ({which} of {self.name})" if self.name else f" ({which})")
         tells = {done[value].op.tells: done[value] for value in needed.values()}
         return [done[condition]], {sym: value for sym, value in tells.items() if sym is not None}
 

@@ -1,0 +1,100 @@
+"""Debug tensors inside loops and branches: a listener sees each value that they had."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from tests.e2e.test_control import (
+    COUNT,
+    ROWS,
+    Writer,
+    X,
+    chosen,
+    doubled,
+    prefix_sums,
+    states,
+)
+
+F = trt.float32
+
+
+@pytest.fixture
+def w(net):
+    return Writer(net)
+
+
+class Listener(trt.IDebugListener):
+    """Keeps copies of what it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def process_debug_tensor(self, addr, location, type, shape, name, stream):
+        size = int(np.prod(shape)) * 4
+        kept = np.frombuffer(ctypes.string_at(addr, size), trt.nptype(type)).reshape(tuple(shape))
+        self.seen.append((name, kept))
+        return True
+
+
+def seen_of(engine, y, **feeds):
+    """What a run shows, and its output."""
+    context, listener = engine.create_execution_context(), Listener()
+    context.set_debug_listener(listener)
+    context.set_all_tensors_debug_state(True)
+    for name, array in {**feeds, "y": y}.items():
+        context.set_tensor_address(name, array)
+    assert context.execute_async_v3(0)
+    return [x for _, x in listener.seen]
+
+
+@pytest.mark.parametrize("turns", [0, 1, 7])
+def test_a_tensor_of_a_loop_is_seen_once_a_turn(w, engine_of, turns):
+    x, rows = w.net.add_input("x", F, (3, 5)), w.net.add_input("rows", F, (7, 3, 5))
+    loop, before, new = prefix_sums(w, x, rows, w.number(turns))
+    assert w.net.mark_debug(new)
+    y = np.zeros((3, 5), np.float32)
+    seen = seen_of(engine_of(w.net, w.last(loop, before)), y, x=X, rows=ROWS)
+    want = states(X, ROWS[:turns])
+    np.testing.assert_allclose(np.reshape(seen, (-1, 3, 5)), np.reshape(want[1:], (-1, 3, 5)), rtol=1e-6)
+    np.testing.assert_allclose(y, want[-1], rtol=1e-6)
+
+
+def test_turns_that_a_condition_ends_are_seen(w, engine_of):
+    x = w.net.add_input("x", F, (4,))
+    loop, now = doubled(w, x, 100)
+    assert w.net.mark_debug(now)
+    engine, y = engine_of(w.net, w.last(loop, now)), np.zeros(4, np.float32)
+    for start in ([1, 2, 3, 4], [100, 0, 0, 0], [0, 9, 0, 0]):
+        seen, want = seen_of(engine, y, x=np.float32(start)), [np.float32(start)]
+        while want[-1].sum() < 100:
+            want.append(2 * want[-1])
+        assert [s.tolist() for s in seen] == [s.tolist() for s in want[:-1]]
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_tensor_of_a_branch_is_seen_where_it_is_computed(w, engine_of, flag):
+    x, given = w.net.add_input("x", F, (3, 5)), w.net.add_input("flag", trt.bool, (1,))
+    made = chosen(w, w.scalar(given), x)
+    exp = next(layer for layer in w.net if layer.type == trt.LayerType.UNARY)
+    assert w.net.mark_debug(exp.get_output(0))
+    y = np.zeros((3, 5), np.float32)
+    seen = seen_of(engine_of(w.net, made), y, x=X, flag=np.array([flag]))
+    assert len(seen) == flag
+    np.testing.assert_allclose(np.reshape(seen, (-1, 3, 5)), np.exp(X)[None][: int(flag)], rtol=1e-6)
+    np.testing.assert_allclose(y, np.exp(X) if flag else -X, rtol=1e-6)
+
+
+def test_a_tensor_of_a_loop_in_a_loop_is_refused(w, builder, log):
+    rows = w.net.add_input("rows", F, (7, 3, 5))
+    outer, inner = w.net.add_loop(), w.net.add_loop()
+    row = outer.add_iterator(rows).get_output(0)
+    line = w.unary(inner.add_iterator(row).get_output(0), trt.UnaryOperation.EXP)
+    for loop in (outer, inner):
+        loop.add_trip_limit(w.number(3), COUNT)
+    w.net.mark_output(w.collected(outer, w.collected(inner, line, 3), 3))
+    assert w.net.mark_debug(line)
+    assert builder.build_serialized_network(w.net, builder.create_builder_config()) is None
+    assert any("[AR414]" in line for line in log.lines), log.lines
