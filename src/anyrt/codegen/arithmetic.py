@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.bfloat import widened
@@ -11,6 +12,8 @@ from anyrt.codegen.writer import Writer
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.intervals import interval
 from anyrt.ir.kernel import COMPARES, Alu, Cast, Const, Expr, Op
+
+SPLIT: Final = 2.0**27 + 1  # times a double: its upper half
 
 
 def operation(w: Writer, scope: Scope, x: Alu | Cast, texts: list[str], width: int) -> str:
@@ -51,7 +54,7 @@ def _float(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, widt
     if op is Op.NEG:
         return w.put(scope, f"fneg {kind} {texts[0]}")
     if op is Op.FMA and not w.instructions.has_fma:
-        return _wide_fma(w, scope, texts, width)
+        return (_wide_fma if type is Scalar.F32 else _parted_fma)(w, scope, texts, width)
     if op is Op.LDEXP:
         return w.instructions.ldexp(w, scope, texts, width)
     return intrinsic(w, scope, op, texts, type, width)
@@ -72,6 +75,33 @@ def _wide_fma(w: Writer, scope: Scope, texts: list[str], width: int) -> str:
     a, b, c = (w.put(scope, f"fpext {kind} {t} to {wide}") for t in texts)
     total = w.put(scope, f"fadd {wide} {w.put(scope, f'fmul {wide} {a}, {b}')}, {c}")
     return w.put(scope, f"fptrunc {wide} {total} to {kind}")
+
+
+def _parted_fma(w: Writer, scope: Scope, texts: list[str], width: int) -> str:
+    """Of doubles, without the instruction: what rounding takes from the product, and from the sum, is summed
+    apart (Dekker 1971, Knuth). What is not finite has no such parts."""
+    kind = ll.vector(Scalar.F64, width)
+
+    def put(name: str, a: str, b: str) -> str:
+        return w.put(scope, f"{name} {kind} {a}, {b}")
+
+    def halves(x: str) -> tuple[str, str]:
+        scaled = put("fmul", x, ll.splat(SPLIT, Scalar.F64, width))
+        high = put("fsub", scaled, put("fsub", scaled, x))
+        return high, put("fsub", x, high)
+
+    a, b, c = texts
+    (a0, a1), (b0, b1), product = halves(a), halves(b), put("fmul", a, b)
+    lost = put("fsub", put("fmul", a0, b0), product)
+    for x, y in ((a0, b1), (a1, b0), (a1, b1)):
+        lost = put("fadd", lost, put("fmul", x, y))
+    total = put("fadd", product, c)
+    part = put("fsub", total, product)
+    left = put("fadd", put("fsub", product, put("fsub", total, part)), put("fsub", c, part))
+    rest = put("fadd", lost, left)
+    none = put("fcmp uno", rest, rest)
+    flag, whole = ll.vector(Scalar.BOOL, width), put("fadd", total, rest)
+    return w.put(scope, f"select {flag} {none}, {kind} {total}, {kind} {whole}")
 
 
 def _integer(w: Writer, scope: Scope, op: Op, texts: list[str], type: Scalar, width: int) -> str:
