@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import anyrt as trt
 from anyrt.onnx.session import load
+from anyrt.onnx.weights import Reader, to_weights
 from anyrt.onnx.wire import LARGE, without_weights
 
 OPSET = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
@@ -80,6 +81,18 @@ def test_large_weights_are_taken_out_of_the_message_and_read_where_they_lie():
     assert len(without_weights(memoryview(data))) < 400 < W.nbytes < len(data)
     small = model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()
     assert without_weights(memoryview(small)) == small
+
+
+@pytest.mark.parametrize("more", range(4))
+def test_weights_that_begin_anywhere_are_not_copied_and_multiply_alike(tmp_path, more):
+    data = model([helper.make_node("MatMul", ["x", "w"], ["y"], name="m" * more)],
+                 [numpy_helper.from_array(W, "w")]).SerializeToString()  # fmt: skip
+    found = onnx.ModelProto.FromString(without_weights(memoryview(data))).graph.initializer[0]
+    array = Reader(None, memoryview(data)).array(found)
+    assert np.shares_memory(to_weights(array, trt.float32).numpy(), np.frombuffer(data, np.uint8))
+    (tmp_path / "m.onnx").write_bytes(data)
+    x = np.ones((3, 64), np.float32)
+    np.testing.assert_allclose(load(tmp_path / "m.onnx").run({"x": x})["y"], x @ W, rtol=1e-5)
 
 
 def test_weights_of_nodes_and_of_graphs_inside_are_taken_out_as_well():

@@ -140,9 +140,9 @@ def mapped(path: Path) -> memoryview:
 
 
 def to_weights(array: Array, dtype: DataType) -> Weights:
-    """What `add_constant` takes; an array that lies at no multiple of its elements' size is copied."""
-    ready = array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
-    return Weights(ready.astype(numpy_dtype(dtype), copy=False))
+    """What `add_constant` takes. Fields of a message begin anywhere, at no multiple of their elements' size;
+    they are not copied for that, since the plan's constants are aligned and most are packed before."""
+    return Weights(np.ascontiguousarray(array.reshape(-1)).astype(numpy_dtype(dtype), copy=False))
 
 
 def _length(where: str, got: int, dtype: DataType, shape: tuple[int, ...]) -> GraphError:

@@ -94,8 +94,7 @@ def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[i
     word = word if array.shape[-1] % word == 0 else 1
     size = min(PANEL, 1 << (lanes - 1).bit_length())
     count = -(-lanes // size)
-    whole = np.zeros((*array.shape[:at], count * size, *array.shape[at + 1 :]), array.dtype)
-    whole[(*(slice(None),) * at, slice(lanes))] = array
+    whole = array if lanes == count * size else _filled(array, at, count * size)
     *outer, terms = array.shape[at + 1 :]
     cut = whole.reshape(*array.shape[:at], count, size, *outer, terms // word, word)
     order = [*range(at + 1), *range(at + 2, cut.ndim - 1), at + 1, cut.ndim - 1]
@@ -103,6 +102,13 @@ def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[i
     joined = build.reshape(turned, whole.shape)
     some = build.slice_(joined, (0,) * array.ndim, array.shape, (1,) * array.ndim)
     return _turned_back(some if lanes != count * size else joined, [*first, lane, *summed])
+
+
+def _filled(array: Array, axis: int, size: int) -> Array:
+    """With zeros behind, as many along an axis as `size`."""
+    whole = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
+    whole[(*(slice(None),) * axis, slice(array.shape[axis]))] = array
+    return whole
 
 
 def _turned_back(value: Value, order: Sequence[int]) -> Value:
