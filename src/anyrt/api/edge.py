@@ -154,13 +154,16 @@ class Channel:
 
     def crash(self, where: str, error: Exception) -> None:
         """Report a fault of this library without taking the program down; under strict, raise it."""
+        self.fail(self.fault(where, error), Severity.INTERNAL_ERROR)
+
+    def fault(self, where: str, error: Exception) -> CompileError:
+        """What to report of a fault of this library; under strict, raise it."""
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
         do = "please report it; anyrt.strict() shows the traceback"
-        fault = CompileError("AR807", where, text, "no fault of this library", do)
         if is_strict():
             raise error
-        self.fail(fault, Severity.INTERNAL_ERROR)
+        return CompileError("AR807", where, text, "no fault of this library", do)
 
 
 class HasChannel(Protocol):

@@ -60,7 +60,9 @@ class AnyrtError(Exception):
 
     def at(self, where: str) -> Self:
         """The same error at another place: `raise error.at("conv1 (net.py:12)") from None`."""
-        return type(self)(self.code, where, self.got, self.wanted, self.do)
+        moved = type(self)(self.code, where, self.got, self.wanted, self.do)
+        moved.__cause__ = self.__cause__
+        return moved
 
 
 class ShapeError(AnyrtError, ValueError):

@@ -28,6 +28,9 @@ from anyrt.ops._record import Array
 
 BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
 DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
+MOST = 1 << 16  # nodes of functions and inner graphs, each time that they are described
+# What an importer stumbles with over a node that is not as ONNX has it.
+MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Walk:
     """A model on its way into a network; `failures`: the problems so far.
 
     opsets: the version of each domain; functions: those of the model; made: what each named node made;
-    stack: the functions and graphs that are being walked; times: how often each was.
+    stack: the functions and graphs that are being walked; times: how often each was; inner: nodes in them.
     """
 
     network: INetworkDefinition
@@ -91,6 +94,7 @@ class Walk:
     stack: tuple[str, ...] = ()
     named: set[ITensor] = field(default_factory=set)
     times: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    inner: int = 0
 
     def graph(self, graph: GraphProto, scope: Scope) -> None:
         """All initializers and nodes of a graph; its inputs are in `scope` already."""
@@ -112,6 +116,10 @@ class Walk:
 
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         """Nodes in the order of the model, each of which needs results of earlier ones alone."""
+        self.inner += len(nodes) if self.stack else 0
+        if self.inner > MOST:
+            got, do = f"over {MOST} nodes in functions and inner graphs", "call fewer functions in functions"
+            raise NotSupportedError("AR901", self.stack[-1], got, "fewer", do)
         for index, node in enumerate(nodes):
             if any(scope.lost(name) for name in node.input):
                 scope.failed.update(node.output)
@@ -133,6 +141,11 @@ class Walk:
             self._failed(scope, names, Failure(error, index, name, op, self.stack))
         except Told:
             scope.failed.update(names)
+        except MALFORMED as error:
+            if node is None:
+                raise
+            problem = _malformed(node, index, error)
+            self._failed(scope, names, Failure(problem, index, node.name, node.op_type, self.stack))
 
     def _failed(self, scope: Scope, names: Sequence[str], failure: Failure) -> None:
         self.failures.append(failure)
@@ -235,6 +248,17 @@ class Walk:
             yield
         finally:
             self.stack = self.stack[:-1]
+
+
+def _malformed(node: NodeProto, index: int, error: Exception) -> GraphError:
+    """The problem of a node at which its importer stumbled; under strict its traceback is shown, too."""
+    got = f"{type(error).__name__}: {error}".splitlines()[0]
+    do = "check the model: onnx.checker.check_model(path, full_check=True); if that finds nothing, report it"
+    problem = GraphError(
+        "AR417", node.name or f"{node.op_type} node {index}", got, f"what {node.op_type} takes", do
+    )
+    problem.__cause__ = error
+    return problem
 
 
 def _placed(a: Tensor, b: Tensor, axis: int) -> Tensor:

@@ -15,6 +15,7 @@ from anyrt.api.layer import ILayer
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
+from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import (
     ActivationType,
@@ -26,7 +27,7 @@ from anyrt.core.enums import (
     SampleMode,
     UnaryOperation,
 )
-from anyrt.core.errors import NotSupportedError
+from anyrt.core.errors import NotSupportedError, ShapeError
 from anyrt.ir.graph import Value
 from anyrt.ir.prim import Symbolic
 from anyrt.ir.symbolic import known
@@ -237,11 +238,17 @@ class Layers:
     def expand(self, x: Tensor, sizes: Tensor | Sequence[int | Tensor]) -> Tensor:
         """`x` repeated along axes of size 1, to sizes that have no fewer axes."""
         dims = self.dims(sizes)
-        rank = len(dims) if isinstance(dims, tuple) else dims.sizes[0]
+        rank = self.axes_of(len(dims) if isinstance(dims, tuple) else dims.sizes[0])
         x = self.unsqueeze(x, range(rank - x.rank))
         steps = self.shape(x).maximum(1).minimum(2) - 1  # 0 repeats an axis of size 1
         step = self.ints(steps)
         return self.slice(x, [0] * rank, dims, steps if step is None else step)
+
+    def axes_of(self, count: int) -> int:
+        """A number of axes that a model asks for, if there can be as many; ShapeError AR115 otherwise."""
+        if count > MAX_RANK:
+            raise ShapeError("AR115", self.where, f"{count} dimensions", f"at most {MAX_RANK}")
+        return count
 
     def counted(self, size: int | Tensor) -> Tensor:
         """0, 1, … as int64, so many of them."""

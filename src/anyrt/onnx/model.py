@@ -20,6 +20,7 @@ from anyrt.onnx.weights import Reader, data_type
 from anyrt.onnx.wire import damaged, without_weights
 
 FIRST = 1
+NEWEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,15 @@ def read(data: memoryview, folder: Path | None) -> Model:
         raise damaged("no graph")
     opsets = versions(proto.opset_import)
     _check_versions(opsets)
+    _check_texts(proto)
     _check_names(proto.graph)
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in proto.functions}
     return Model(proto, Reader(folder, data), opsets, functions)
 
 
 def versions(imports: Sequence[object]) -> dict[str, int]:
-    """The version of the operators of each domain."""
-    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in imports}  # type: ignore[attr-defined]  # OperatorSetIdProto
+    """The version of the operators of each domain, as large as ONNX's own tables can be asked for."""
+    return {"" if o.domain == "ai.onnx" else o.domain: min(max(o.version, 0), NEWEST) for o in imports}  # type: ignore[attr-defined]  # OperatorSetIdProto
 
 
 def _check_versions(opsets: dict[str, int]) -> None:
@@ -88,6 +90,44 @@ def _check_versions(opsets: dict[str, int]) -> None:
         got, wanted = f"opset {version}", f"{FIRST} to {newest}"
         do = "convert the model: onnx.version_converter.convert_version(model, 17)"
         raise NotSupportedError("AR901", "the model", got, wanted, do)
+
+
+def _check_texts(proto: ModelProto) -> None:
+    """Names are text: bytes that are no UTF-8 are handed out as bytes."""
+    for name in _texts(proto):
+        if not isinstance(name, str):
+            raise damaged(f"a name of the bytes {name[:32]!r}")
+
+
+def _texts(proto: ModelProto) -> Iterator[str | bytes]:
+    """What models call things, as far as anything here reads it."""
+    yield from (o.domain for o in proto.opset_import)
+    yield from _names_of(proto.graph)
+    for f in proto.functions:
+        yield from (f.domain, f.name, *f.input, *f.output, *f.attribute, *(o.domain for o in f.opset_import))
+        yield from (a.name for a in f.attribute_proto)
+        for node in f.node:
+            yield from _names_in(node)
+
+
+def _names_of(graph: GraphProto) -> Iterator[str | bytes]:
+    yield graph.name
+    for value in (*graph.input, *graph.output):
+        yield value.name
+        yield from (d.dim_param for d in value.type.tensor_type.shape.dim)
+    for tensor in graph.initializer:
+        yield from (tensor.name, *(text for e in tensor.external_data for text in (e.key, e.value)))
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)
+    for node in graph.node:
+        yield from _names_in(node)
+
+
+def _names_in(node: NodeProto) -> Iterator[str | bytes]:
+    yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+    for attribute in node.attribute:
+        yield from (attribute.name, attribute.ref_attr_name)
+        for graph in (attribute.g, *attribute.graphs) if attribute.HasField("g") or attribute.graphs else ():
+            yield from _names_of(graph)
 
 
 def _check_names(graph: GraphProto) -> None:

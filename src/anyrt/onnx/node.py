@@ -23,6 +23,7 @@ from anyrt.onnx.weights import data_type
 from anyrt.ops._record import Array
 
 A = TypeVar("A", int, float, str, bytes, tuple[int, ...], tuple[float, ...], tuple[str, ...])
+V = TypeVar("V")
 # What a name of a model stands for: a tensor, a sequence of them, or an optional without a value.
 Held: TypeAlias = ITensor | list[ITensor] | None
 Given: TypeAlias = Tensor | list[Tensor] | None
@@ -140,8 +141,23 @@ class Node(Layers):
             raise GraphError("AR417", self.where, f"no attribute {name}", f"an attribute {name} of {self.op}")
         return self._arrays(self._attributes[name])
 
+    def choice(self, name: str, default: str, table: Mapping[str, V]) -> V:
+        """What stands in `table` for an attribute that is one of its words."""
+        value = self.attr(name, default)
+        if value not in table:
+            got, wanted = f"attribute {name} = {value[:40]!r}", f"one of {', '.join(table)}"
+            raise ArgumentError("AR304", self.where, got, wanted)
+        return table[value]
+
+    def body(self, name: str) -> Body:
+        """An attribute that is a graph."""
+        if name not in self.bodies:
+            raise GraphError("AR417", self.where, f"no graph {name}", f"a graph {name} of {self.op}")
+        return self.bodies[name]
+
     def body_inputs(self, name: str) -> Sequence[ValueInfoProto]:
         """The inputs of a graph among the attributes, as the model declares them."""
+        self.body(name)
         return tuple(self._attributes[name].g.input)
 
     def body_outputs(self, name: str) -> Sequence[ValueInfoProto]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from anyrt.api.builder import Builder
 from anyrt.api.config import IBuilderConfig
-from anyrt.api.edge import Channel, Reporting, integer, nothing, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, WrongType, integer, nothing, quiet, wrong_type
 from anyrt.api.flagbits import check_bits
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import ILogger
@@ -259,6 +259,10 @@ class OnnxParser(Reporting, Managed):
         except MemoryError as error:
             lack = ResourceError("AR802", "parse", str(error) or "no memory", "memory for the model")
             self._tell(Failure(lack))
+        except WrongType:
+            raise
+        except Exception as error:  # the contract: parsing never throws
+            self._tell(Failure(self._channel.fault("parse", error)))
         for told in self._errors:
             self._channel.fail(told._failure.placed())
         return good

@@ -27,6 +27,7 @@ from anyrt.prims.const import Const
 Size: TypeAlias = int | Tensor
 INT64 = DataType.INT64
 SHORT = 64  # elements of a vector that is looked at
+MANY = 1024  # elements of a vector of which each becomes a layer
 
 
 def length(x: Tensor, axis: int) -> Size:
@@ -55,6 +56,8 @@ def entries(x: Tensor) -> list[Size]:
     if x.sizes[0] < 0:
         do = "a vector whose length is known"
         raise GraphError("AR417", layers.where, "a vector of sizes whose own length is open", do)
+    if x.sizes[0] > MANY:
+        raise GraphError("AR417", layers.where, f"a vector of {x.sizes[0]} sizes", f"at most {MANY}")
     found = layers.symbols(x)
     elements = [None] * x.sizes[0] if found is None else found.tolist()
     return [e if isinstance(e, int) else layers.slice(x, [i], [1]) for i, e in enumerate(elements)]
@@ -208,7 +211,7 @@ def unsqueeze_by(x: Tensor, axes: Tensor) -> Tensor:
     found = x.layers.ints(axes)
     if found is not None:
         return x.unsqueeze(*found)
-    new = flags(axes, x.rank + axes.sizes[0])
+    new = flags(axes, x.layers.axes_of(x.rank + axes.sizes[0]))
     return x.reshape(_largest(_chosen(new, x.rank) * x.shape().reshape((1, -1)), 1).maximum(new))
 
 

@@ -27,7 +27,7 @@ def if_(node: Node) -> list[Given]:
     flag = node.input(0).reshape(())
     found = node.ints(flag)
     if found is not None:
-        return node.bodies["then_branch" if found[0] else "else_branch"](())
+        return node.body("then_branch" if found[0] else "else_branch")(())
     choice = Choice(node, flag)
 
     def chosen(a: Tensor, b: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ def if_(node: Node) -> list[Given]:
         got = f"{_kind(a)} if true and {_kind(b)} if not"
         raise node.unsupported(got, "make the condition a constant of the model, or both branches alike")
 
-    then, otherwise = (node.bodies[name]((), choice.enter) for name in ("then_branch", "else_branch"))
+    then, otherwise = (node.body(name)((), choice.enter) for name in ("then_branch", "else_branch"))
     return [either(a, b) for a, b in zip(then, otherwise, strict=True)]
 
 
@@ -94,7 +94,7 @@ def _looped(
     """The loop as a part of the network. `trial`: problems are no news, since there is another way."""
     part = Turns(node)
     inner = [part.state(s) for s in states]
-    made = node.bodies["body"]([*_begin(node, part.counter()), *inner], trial=trial)
+    made = node.body("body")([*_begin(node, part.counter()), *inner], trial=trial)
     again, nexts, collected = _results(node, made, len(states))
     collected = [_as_declared(node, 1 + len(states) + k, x) for k, x in enumerate(collected)]
     for state, first, following in zip(inner, states, nexts, strict=True):
@@ -173,7 +173,7 @@ def _written_out(node: Node, count: int) -> list[Given]:
     collected: list[list[Tensor]] = [[] for _ in node.outputs_named[len(states) :]]
     for turn in range(count):
         begin = _begin(node, node.constant(turn, DataType.INT64))
-        again, *made = node.bodies["body"]([*begin, *states])
+        again, *made = node.body("body")([*begin, *states])
         states = made[: len(states)]
         for kept, x in zip(collected, made[len(states) :], strict=True):
             kept.append(_tensor(node, x).unsqueeze(0))
@@ -223,7 +223,7 @@ def _scanned(
     ways = node.attr("directions" if older else "scan_input_directions", (0,) * len(along))
     inner = [part.state(s) for s in first]
     slices = [part.each(x, a, bool(w)) for x, a, w in zip(along, axes, ways, strict=True)]
-    made = [_tensor(node, x) for x in node.bodies["body"]([*inner, *slices])]
+    made = [_tensor(node, x) for x in node.body("body")([*inner, *slices])]
     for state, start, following in zip(inner, first, made, strict=False):
         part.then(state, _like_first(node, start, following))
     collected = made[len(inner) :]

@@ -55,7 +55,7 @@ def scatter_nd(node: Node) -> Tensor:
 
 
 def _scattered(node: Node, mode: ScatterMode, **attributes: int) -> Tensor:
-    reduction = REDUCTIONS[node.attr("reduction", "none")]
+    reduction = node.choice("reduction", "none", REDUCTIONS)
     x, at, updates = (node.input(i) for i in range(3))
     if is_packed(x.dtype):  # elements that share bytes cannot be stored one by one
         wide = DataType.HALF if x.is_float else DataType.INT8

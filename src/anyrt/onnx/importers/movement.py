@@ -108,7 +108,7 @@ def pad(node: Node) -> Tensor:
     x, given, value = node.input(0), node.optional(1), node.optional(2)
     name = "paddings" if node.version < 2 else "pads"
     borders = list(node.required(name, (0,))) if given is None else entries(given)
-    mode = MODES[node.attr("mode", "constant")]
+    mode = node.choice("mode", "constant", MODES)
     count, none = len(borders) // 2, [0] * x.rank
     axes = named(node, 3)
     before, after = (spread(b, axes, none) for b in (borders[:count], borders[count:]))

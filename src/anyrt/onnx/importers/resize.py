@@ -99,7 +99,7 @@ class Line:
 def upsample(node: Node) -> Tensor:
     """As Resize began."""
     x = node.input(0)
-    how = How(MODES[node.attr("mode", "nearest")], "asymmetric", "floor", -0.75, False, False, 0.0, None)
+    how = How(node.choice("mode", "nearest", MODES), "asymmetric", "floor", -0.75, False, False, 0.0, None)
     if node.has("scales"):
         return _resized(node, x, how, _by_factors(node, x, range(x.rank), list(node.attr("scales", (1.0,)))))
     return _resized(node, x, how, _scaled(node, x, range(x.rank), node.input(1)))
@@ -112,7 +112,7 @@ def resize(node: Node) -> Tensor:
     roi, scales, sizes = (None, node.input(1), None) if old else (_given(node, i) for i in (1, 2, 3))
     coordinates = "asymmetric" if old else node.attr("coordinate_transformation_mode", "half_pixel")
     how = How(
-        MODES[node.attr("mode", "nearest")],
+        node.choice("mode", "nearest", MODES),
         coordinates,
         "floor" if old else node.attr("nearest_mode", "round_prefer_floor"),
         node.attr("cubic_coeff_a", -0.75),

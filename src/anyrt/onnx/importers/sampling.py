@@ -27,8 +27,8 @@ def grid_sample(node: Node) -> Tensor:
         "add_grid_sample",
         node.input(0),
         node.input(1).cast(node.input(0).dtype),
-        interpolation_mode=INTERPOLATION[node.attr("mode", "linear")],
-        sample_mode=OUTSIDE[node.attr("padding_mode", "zeros")],
+        interpolation_mode=node.choice("mode", "linear", INTERPOLATION),
+        sample_mode=node.choice("padding_mode", "zeros", OUTSIDE),
         align_corners=bool(node.attr("align_corners", 0)),
     )
 

@@ -11,6 +11,8 @@ from anyrt.onnx.tensor import Tensor
 
 INT64 = DataType.INT64
 
+MOST = 1024  # tensors that one is split into: each is a layer
+
 
 @importer("SequenceEmpty")
 def sequence_empty(node: Node) -> list[Given]:
@@ -96,7 +98,7 @@ def split_to_sequence(node: Node) -> list[Given]:
     """Parts of a tensor along an axis: of one size, of sizes each, or of size 1."""
     x, split = node.input(0), node.optional(1)
     axis = node.axis(x)
-    sizes = [1] * _size(node, x, axis) if split is None else _parts(node, x, split, axis)
+    sizes = [1] * _few(node, _size(node, x, axis)) if split is None else _parts(node, x, split, axis)
     keep = split is not None or bool(node.attr("keepdims", 1))
     out: list[Tensor] = []
     at: int | Tensor = 0
@@ -117,17 +119,24 @@ def _size(node: Node, x: Tensor, axis: int) -> int:
     return x.sizes[axis]
 
 
+def _few(node: Node, count: int) -> int:
+    if count > MOST:
+        raise node.unsupported(f"a sequence of {count} tensors", f"split into {MOST} at most")
+    return count
+
+
 def _parts(node: Node, x: Tensor, split: Tensor, axis: int) -> Sequence[int | Tensor]:
     """The size of each part."""
     found = node.ints(split)
     if split.rank == 0:
         if found is None:
             raise node.unsupported("parts of a size that a run decides", "make it a constant of the model")
-        size = _size(node, x, axis)
-        return [min(found[0], size - at) for at in range(0, size, found[0])]
+        each, size = max(found[0], 1), _size(node, x, axis)
+        _few(node, -(-size // each))
+        return [min(each, size - at) for at in range(0, size, each)]
     if found is not None:
         return found
-    return [node.slice(split.cast(INT64), [k], [1]) for k in range(_size(node, split, 0))]
+    return [node.slice(split.cast(INT64), [k], [1]) for k in range(_few(node, _size(node, split, 0)))]
 
 
 @importer("SequenceMap")
@@ -137,7 +146,7 @@ def sequence_map(node: Node) -> list[Given]:
     made = []
     for k in range(count):
         given = [x[k] if isinstance(x, list) else x for x in node.given]
-        made.append(node.bodies["body"](given))
+        made.append(node.body("body")(given))
     if not made:
         return [[] for _ in node.outputs_named]
     return [[x for x in column if isinstance(x, Tensor)] for column in zip(*made, strict=True)]

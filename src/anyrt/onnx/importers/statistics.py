@@ -48,6 +48,9 @@ def _column(v: Tensor, x: Tensor) -> Tensor:
     return v.reshape([1, -1, *(1,) * (x.rank - 2)][: max(x.rank, 1)]) if v.rank == 1 else v
 
 
+MOST_CHANNELS = 1024  # that LRN looks at: each is a layer
+
+
 @importer("BatchNormalization")
 def batch_normalization(node: Node) -> list[Given]:
     """Each channel by a mean and a variance that are given, or, in training, by its own."""
@@ -159,6 +162,8 @@ def lrn(node: Node) -> Tensor:
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if x.dtype in FLOATS and size % 2 and size <= WIDEST and x.rank == 4 and beta >= 0.01 and bias >= 1e-5:
         return node.layer("add_lrn", x, size, alpha, beta, bias)
+    if not 0 < size <= MOST_CHANNELS:
+        raise node.unsupported(f"size {size}", f"give 1 to {MOST_CHANNELS}")
     y = x.cast(D.FLOAT)
     squares, sizes = y * y, lengths(x)
     total = node.like(0.0, y)

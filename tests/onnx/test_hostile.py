@@ -1,0 +1,144 @@
+"""Models that are wrong on purpose: every answer is a named error, in time, and without taking memory."""
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import anyrt as trt
+from anyrt.onnx.graph import MOST
+
+SETS = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+X = helper.make_tensor_value_info("x", 1, ["n", 4])
+C = helper.make_tensor_value_info("c", 9, [])
+
+
+def model(nodes, weights=(), functions=(), inputs=(X, C), outputs=("y",)):
+    found = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph(nodes, "g", list(inputs), found, list(weights))
+    return helper.make_model(graph, opset_imports=SETS, functions=list(functions)).SerializeToString()
+
+
+def parser_of(data):
+    log = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    parser = trt.OnnxParser(trt.Builder(log).create_network(), log)
+    return parser.parse(data), parser
+
+
+def problems(data):
+    good, parser = parser_of(data)
+    assert not good
+    return [parser.get_error(i).desc() for i in range(parser.num_errors)]
+
+
+def call(name, given, made):
+    return helper.make_node(name, [given], [made], domain="own")
+
+
+def test_nodes_in_a_cycle_are_refused_by_the_name_that_nothing_makes():
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
+    (told,) = problems(model([*nodes, helper.make_node("Neg", ["b"], ["y"])]))
+    assert told.startswith("[AR417] b")
+    assert "without cycles" in told
+
+
+def test_a_weight_that_is_missing_and_a_name_made_twice_are_told():
+    twice = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["y"])]
+    assert "AR417" in problems(model([helper.make_node("Add", ["x", "w"], ["y"])]))[0]
+    assert "got a name that is made twice" in problems(model(twice))[0]
+
+
+def test_few_functions_that_stand_for_billions_of_nodes_are_refused():
+    first = helper.make_function("own", "F0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], SETS)
+    later = [[call(f"F{k - 1}", "a", "t"), call(f"F{k - 1}", "t", "b")] for k in range(1, 40)]
+    made = [helper.make_function("own", f"F{k}", ["a"], ["b"], n, SETS) for k, n in enumerate(later, 1)]
+    told = problems(model([call("F39", "x", "y")], functions=[first, *made]))
+    assert any(f"over {MOST} nodes in functions and inner graphs" in t for t in told)
+
+
+def test_conditionals_thirty_deep_are_described():
+    def graph(k, *nodes):
+        return helper.make_graph(nodes, f"g{k}", [], [helper.make_empty_tensor_value_info(f"z{k}")])
+
+    deep = graph(0, helper.make_node("Neg", ["x"], ["z0"]))
+    for k in range(1, 26):
+        other = graph("e", helper.make_node("Abs", ["x"], ["ze"]))
+        deep = graph(k, helper.make_node("If", ["c"], [f"z{k}"], then_branch=deep, else_branch=other))
+    shallow = graph("s", helper.make_node("Abs", ["x"], ["zs"]))
+    assert parser_of(model([helper.make_node("If", ["c"], ["y"], then_branch=deep, else_branch=shallow)]))[0]
+
+
+def test_messages_inside_one_another_without_end_are_refused():
+    def field(number, content):
+        size = bytes([len(content) & 127 | 128, len(content) >> 7 & 127 | 128, len(content) >> 14])
+        return bytes([number << 3 | 2]) + size + content
+
+    graph = b""
+    for _ in range(2000):
+        graph = field(1, field(4, b"If") + field(5, field(6, graph)))
+    assert "graphs inside one another without end" in problems(field(7, graph))[0]
+
+
+@pytest.mark.parametrize("op", ["ConstantOfShape", "Expand", "Tile", "Resize"])
+def test_terabyte_shapes_are_refused_in_their_node(op):
+    inputs = {"ConstantOfShape": ["s"], "Resize": ["x", "", "", "s"]}.get(op, ["x", "s"])
+    size = numpy_helper.from_array(np.int64([1 << 40]), "s")
+    row = helper.make_tensor_value_info("x", 1, [1])
+    (told,) = problems(model([helper.make_node(op, inputs, ["y"])], [size], inputs=[row]))
+    assert told[:7] in ("[AR111]", "[AR125]")
+
+
+def test_names_that_are_no_text_are_refused():
+    data = model([helper.make_node("Neg", ["x"], ["y"], name="first")]).replace(b"first", b"fir\xffx")
+    assert problems(data)[0].startswith("[AR416]")
+    assert "bytes b'fir\\xffx'" in problems(data)[0]
+
+
+def test_a_node_that_an_importer_stumbles_over_is_told_by_its_name_and_others_too():
+    nodes = [helper.make_node("Tile", ["x", "s"], ["a"], name="first"), helper.make_node("Neg", ["q"], ["y"])]
+    told = problems(model(nodes, [numpy_helper.from_array(np.int64([1, 2, 3]), "s")]))
+    assert told[0].startswith("[AR417] first")
+    assert "check_model" in told[0]
+    assert told[1].startswith("[AR417] q")
+
+
+def test_strict_shows_where_an_importer_stumbled():
+    data = model(
+        [helper.make_node("Tile", ["x", "s"], ["y"])], [numpy_helper.from_array(np.int64([1, 2, 3]), "s")]
+    )
+    with trt.strict(), pytest.raises(trt.errors.GraphError, match="AR417") as caught:
+        parser_of(data)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_graphs_and_words_that_an_operator_lacks_are_told():
+    (graph,) = problems(model([helper.make_node("If", ["c"], ["y"])]))
+    assert "got no graph then_branch, wanted a graph then_branch of If" in graph
+    mode = helper.make_node("Pad", ["x", "p"], ["y"], mode="sideways")
+    (word,) = problems(model([mode], [numpy_helper.from_array(np.int64([0, 1, 0, 1]), "p")]))
+    assert "got attribute mode = 'sideways', wanted one of constant" in word
+
+
+def test_a_fault_of_the_parser_is_reported_and_not_thrown(monkeypatch):
+    def broken(*_):
+        raise AssertionError("broken")
+
+    monkeypatch.setitem(trt.onnx.node.IMPORTERS, ("", "Neg"), broken)
+    data = model([helper.make_node("Neg", ["x"], ["y"])])
+    assert "AR807" in problems(data)[0]
+    assert "broken" in problems(data)[0]
+    with trt.strict(), pytest.raises(AssertionError, match="broken"):
+        parser_of(data)
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "told"),
+    [
+        (helper.make_node("ConstantOfShape", ["s"], ["y"]), {"s": (7, [1 << 31])}, "AR115"),
+        (helper.make_node("Expand", ["x", "s"], ["y"]), {"x": (1, [1]), "s": (7, [1 << 31])}, "AR417"),
+        (helper.make_node("SplitToSequence", ["x"], ["y"]), {"x": (1, [1 << 31])}, "AR901"),
+        (helper.make_node("LRN", ["x"], ["y"], size=1 << 40), {"x": (1, [1, 4, 2, 2])}, "AR901"),
+    ],
+)
+def test_what_would_become_a_layer_for_each_of_many_numbers_is_refused(node, inputs, told):
+    given = [helper.make_tensor_value_info(n, dtype, shape) for n, (dtype, shape) in inputs.items()]
+    assert problems(model([node], inputs=given))[0].startswith(f"[{told}]")
