@@ -1,4 +1,4 @@
-"""Changed plans and calls in any order: named errors only, no crash, no hang.
+"""Changed plans and models, and calls in any order: named errors only, no crash, no hang.
 
 ANYRT_FUZZ=1000 python -m pytest tests/fuzz    a long run: so many cases of each kind
 """
@@ -13,8 +13,8 @@ import pytest
 from tests.sampling import tries
 
 HERE = Path(__file__).parent
-COUNT = tries(100)
 BATCHES = 2
+PROGRAMS = {"mutate_plans.py": 100, "mutate_calls.py": 100, "mutate_models.py": 200}  # everyday cases
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +25,9 @@ def environment(tmp_path_factory):
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-@pytest.mark.parametrize("program", ["mutate_plans.py", "mutate_calls.py"])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_anything_gives_named_errors_only(program, batch, environment):
-    first, last = (COUNT * k // BATCHES for k in (batch, batch + 1))
+    first, last = (tries(PROGRAMS[program]) * k // BATCHES for k in (batch, batch + 1))
     command = [sys.executable, HERE / program, str(first), str(last)]
     limit = 60 + 2 * (last - first)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
