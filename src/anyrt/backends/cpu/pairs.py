@@ -17,7 +17,7 @@ from anyrt.codegen.writer import Writer
 from anyrt.core.dims import Dim
 from anyrt.core.dims import Expr as DimExpr
 from anyrt.ir.buffer import Buffer
-from anyrt.ir.kernel import Load, Stmt
+from anyrt.ir.kernel import For, Load, Stmt
 from anyrt.ir.statements import expressions
 from anyrt.ir.visit import parts
 
@@ -30,9 +30,11 @@ SIZES: Final = frozenset(_ONE)
 
 
 def pairs_of(body: Iterable[Stmt]) -> Mapping[Load, tuple[Load, int]]:
-    """For each load beside another one the first of the two, and which of them it is."""
+    """For each load beside another one the first of the two, and which of them it is; of those in loops
+    inside, which may have no turn, none."""
+    plain = [s for s in body if not isinstance(s, For)]
     lines: dict[tuple[Buffer, Dim], dict[int, Load]] = {}
-    for x in parts(expressions(body)):
+    for x in parts(expressions(plain)):
         if isinstance(x, Load) and isinstance(x.index, DimExpr) and not x.word:
             fixed = next((c for m, c in x.index.terms if not m), 0)
             lines.setdefault((x.buffer, x.index - fixed), {})[fixed] = x
