@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyrt.core import dims
+from anyrt.core import dims, sizes
 from anyrt.core.dims import Dim, Expr, Sym, add, evaluate, floordiv, maximum, minimum, mod, total
 from anyrt.core.requirement import Relation, Requirement
 
@@ -147,7 +147,7 @@ def test_sums_and_products_have_one_form(a: Term, b: Term, c: Term):
 @settings(max_examples=200)
 @given(TERMS, TERMS)
 def test_cancelled_fractions_have_the_same_quotient(a: Term, b: Term):
-    num, den = dims.cancel(a.dim, b.dim)
+    num, den = sizes.cancel(a.dim, b.dim)
     for at in ALL[::7]:
         x, y = a.value(at), b.value(at)
         if x is not None and y is not None and y > 0:
@@ -188,9 +188,24 @@ def test_symbolic_factors_cancel_in_divisions():
     assert floordiv(2 * o * h - h, 4 * h) == floordiv(2 * o - 1, 4)
 
 
+def test_what_lies_below_a_factor_decides_nothing_in_a_division():
+    h, w = Sym("h", 1), Sym("w", 1)
+    row, column, channel = Sym("r", extent=h.dim), Sym("c", extent=w.dim), Sym("k", extent=32)
+    quotient, rest = dims.divmod_dim(column + row * w + channel * h * w, 4 * h * w)
+    assert quotient == channel // 4
+    assert rest == column + row * w + (channel % 4) * h * w
+
+
+def test_the_smaller_one_of_a_size_and_a_number_is_the_size_where_it_is_less():
+    s = Sym("s").dim
+    assert dims.equal(minimum(s, 512), 1) == dims.equal(s, 1)
+    assert sizes.choose(dims.equal(s, 1), minimum(s, 512), s) == s
+    assert sizes.choose(dims.equal(s, 1), 7, s) != s
+
+
 def test_factors_that_may_be_negative_do_not_cancel():
     s, n = Sym("s", -3, -1), Sym("n", 1)
-    num, den = dims.cancel(n * s, s * -2)
+    num, den = sizes.cancel(n * s, s * -2)
     assert evaluate(den, {"s": -1, "n": 5}) > 0
     assert evaluate(floordiv(n * s, s * -2), {"s": -1, "n": 5}) == -5 // 2
     assert (num, den) == (n * s, s * -2)

@@ -9,8 +9,6 @@ from onnx import helper
 from anyrt.core.errors import AnyrtError
 from anyrt.onnx.backend import prepare
 
-from anyrt.core.errors import AnyrtError
-
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 

@@ -276,10 +276,8 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     """(floor(a / b), a − b·floor(a / b)) for b > 0; each simplified as far as ranges allow."""
     if isinstance(a, int) and isinstance(b, int):
         return (a // b, a % b) if b else (0, 0)
-    if b == 0:
-        return 0, 0
-    if b == 1:
-        return a, 0
+    if isinstance(b, int) and b in (0, 1):
+        return b and a, 0
     whole, rest = _divide_out(_terms(a), b)
     if rest == 0:
         return whole, 0
@@ -291,11 +289,23 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
         moved = _move_constant(rest, b)
         if moved is not None:
             return add(whole, moved[0]), moved[1]
-    shared = _common_factor(rest, b)
+    if (apart := _apart(rest, b)) is not None:
+        (quotient, left), low = divmod_dim(apart[0], apart[1]), add(rest, mul(mul(apart[0], apart[2]), -1))
+        return add(whole, quotient), add(mul(left, apart[2]), low)
+    shared = common_factor(rest, b)
     if shared != ((), 1):
-        quotient, left = divmod_dim(_scale_down(rest, shared), _scale_down(b, shared))
+        quotient, left = divmod_dim(scale_down(rest, shared), scale_down(b, shared))
         return add(whole, quotient), mul(left, polynomial(dict([shared])))
     return add(whole, Expr((((Fn(FLOORDIV, (rest, b)),), 1),))), Expr((((Fn(MOD, (rest, b)),), 1),))
+
+
+def _apart(rest: Dim, b: Dim) -> tuple[Dim, Dim, Dim] | None:
+    """(a, k, m) with b = k·m and rest = a·m + low, 0 ≤ low < m, so that low decides nothing: the channel
+    c of the group that c·h·w + position, position < h·w, is in."""
+    ((atoms, k),) = _terms(b) if len(_terms(b)) == 1 else (((), 0),)
+    m = polynomial({atoms: 1})
+    a, low = _divide_out(_terms(rest), m) if atoms and k > 1 else (0, rest)
+    return (a, k, m) if a != 0 and always_le(0, low) and always_le(add(low, 1), m) else None
 
 
 def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
@@ -308,18 +318,7 @@ def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
     return None
 
 
-def cancel(num: Dim, den: Dim) -> tuple[Dim, Dim]:
-    """num / den, den > 0, without the factors that all their terms share.
-
-    >>> n, o = Sym("n"), Sym("o")
-    >>> cancel(2 * o * n - n, 4 * n)
-    (-1 + 2*o, 4)
-    """
-    shared = _common_factor(num, den)
-    return _scale_down(num, shared), _scale_down(den, shared)
-
-
-def _common_factor(a: Dim, b: Dim) -> tuple[Monomial, int]:
+def common_factor(a: Dim, b: Dim) -> tuple[Monomial, int]:
     """What divides every term of both: a number, and atoms that b > 0 makes positive."""
     terms = _terms(a) + _terms(b)
     number = reduce(math.gcd, (c for _, c in terms), 0)
@@ -328,7 +327,7 @@ def _common_factor(a: Dim, b: Dim) -> tuple[Monomial, int]:
     return tuple(sorted(atoms, key=lambda t: t.key)), number or 1
 
 
-def _scale_down(x: Dim, factor: tuple[Monomial, int]) -> Dim:
+def scale_down(x: Dim, factor: tuple[Monomial, int]) -> Dim:
     out: dict[Monomial, int] = {}
     for m, c in _terms(x):
         left = list(m)
@@ -416,11 +415,6 @@ def beneath(x: Dim, k: Dim) -> Dim:
         case Expr(terms=(((Fn("min", (int(c), y) | (y, int(c))),), 1),)) if isinstance(k, int) and c > k:
             return y
     return x
-
-
-def clamp(x: Dim, lo: Dim, hi: Dim) -> Dim:
-    """x limited to lo … hi."""
-    return maximum(lo, minimum(x, hi))
 
 
 def scaled(a: Dim, factor: float) -> Dim:

@@ -25,7 +25,6 @@ from anyrt.core.dims import (
     Sym,
     add,
     always_le,
-    clamp,
     depends,
     floordiv,
     linear,
@@ -33,6 +32,7 @@ from anyrt.core.dims import (
     rebuild,
     symbols,
 )
+from anyrt.core.sizes import clamp
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Alu, Const, Expr, For, If, Index, Kernel, Loop, Op, Stmt, const
 from anyrt.ir.rewrite import Fail

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.choice import choose
 from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.dims import Dim, add, bounds, equal, floordiv, maximum, mul, product, symbols
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.requirement import Relation
+from anyrt.core.sizes import choose
 from anyrt.ir.graph import Value
 from anyrt.ops._check import Requirements, check_rank, checked, need, show
 from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr

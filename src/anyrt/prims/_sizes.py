@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from anyrt.core.choice import choose
 from anyrt.core.dims import (
     Dim,
     add,
@@ -24,6 +23,7 @@ from anyrt.core.dims import (
     tdiv,
 )
 from anyrt.core.enums import DataType
+from anyrt.core.sizes import choose
 from anyrt.prims._convert import limits
 
 SizeFunction: TypeAlias = Callable[..., Dim | None]

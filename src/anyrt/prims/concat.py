@@ -12,9 +12,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, always_le, clamp, mul
+from anyrt.core.dims import Dim, add, always_le, mul
 from anyrt.core.errors import GraphError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
+from anyrt.core.sizes import clamp
 from anyrt.ir import kernel
 from anyrt.ir.compute import Compute, Pieced
 from anyrt.ir.graph import Type

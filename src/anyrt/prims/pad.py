@@ -12,10 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, always_le, bounds, clamp, mul
+from anyrt.core.dims import Dim, add, always_le, bounds, mul
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
+from anyrt.core.sizes import clamp
 from anyrt.ir import kernel
 from anyrt.ir.buffer import COMPUTED
 from anyrt.ir.compute import Border, Compute, Elements

@@ -21,7 +21,6 @@ from anyrt.core.dims import (
     add,
     always_le,
     ceildiv,
-    clamp,
     depends,
     divmod_dim,
     floordiv,
@@ -35,6 +34,7 @@ from anyrt.core.dtype import is_packed
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation, Requirement
+from anyrt.core.sizes import clamp
 from anyrt.ir import kernel
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.compute import Compute, Written

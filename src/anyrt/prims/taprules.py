@@ -30,9 +30,7 @@ from anyrt.core.dims import (
     Sym,
     add,
     always_le,
-    cancel,
     ceildiv,
-    clamp,
     floordiv,
     linear,
     maximum,
@@ -45,6 +43,7 @@ from anyrt.core.enums import ResizeRoundMode as Rounding
 from anyrt.core.enums import ResizeSelector as Selector
 from anyrt.core.enums import SampleMode
 from anyrt.core.errors import ArgumentError
+from anyrt.core.sizes import cancel, clamp
 from anyrt.ir import kernel
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Op

@@ -1,4 +1,4 @@
-"""One of two sizes, as a flag says.
+"""What is asked of sizes beside arithmetic: one of two, as a flag says; limits; factors in common.
 
 >>> from anyrt.core.dims import equal, minimum
 >>> s = Sym("s").dim
@@ -8,7 +8,21 @@ s
 
 from __future__ import annotations
 
-from anyrt.core.dims import EQ, Dim, Expr, Fn, Sym, add, as_symbol, mul, substitute
+from anyrt.core.dims import (
+    EQ,
+    Dim,
+    Expr,
+    Fn,
+    Sym,
+    add,
+    as_symbol,
+    common_factor,
+    maximum,
+    minimum,
+    mul,
+    scale_down,
+    substitute,
+)
 
 
 def choose(flag: Dim, then: Dim, otherwise: Dim) -> Dim:
@@ -28,3 +42,19 @@ def _held(flag: Dim) -> dict[Sym, Dim]:
                 if sym is not None and isinstance(k, int):
                     return {sym: k}
     return {}
+
+
+def clamp(x: Dim, lo: Dim, hi: Dim) -> Dim:
+    """x limited to lo … hi."""
+    return maximum(lo, minimum(x, hi))
+
+
+def cancel(num: Dim, den: Dim) -> tuple[Dim, Dim]:
+    """num / den, den > 0, without the factors that all their terms share.
+
+    >>> n, o = Sym("n"), Sym("o")
+    >>> cancel(2 * o * n - n, 4 * n)
+    (-1 + 2*o, 4)
+    """
+    shared = common_factor(num, den)
+    return scale_down(num, shared), scale_down(den, shared)
