@@ -194,6 +194,8 @@ def test_what_lies_below_a_factor_decides_nothing_in_a_division():
     quotient, rest = dims.divmod_dim(column + row * w + channel * h * w, 4 * h * w)
     assert quotient == channel // 4
     assert rest == column + row * w + (channel % 4) * h * w
+    wide = Sym("r", extent=16 * h) * w + column
+    assert dims.divmod_dim(wide + 16 * channel * h * w, 64 * h * w)[0] == channel // 4
 
 
 def test_the_smaller_one_of_a_size_and_a_number_is_the_size_where_it_is_less():

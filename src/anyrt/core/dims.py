@@ -302,10 +302,13 @@ def divmod_dim(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 def _apart(rest: Dim, b: Dim) -> tuple[Dim, Dim, Dim] | None:
     """(a, k, m) with b = k·m and rest = a·m + low, 0 ≤ low < m, so that low decides nothing: the channel
     c of the group that c·h·w + position, position < h·w, is in."""
-    ((atoms, k),) = _terms(b) if len(_terms(b)) == 1 else (((), 0),)
-    m = polynomial({atoms: 1})
-    a, low = _divide_out(_terms(rest), m) if atoms and k > 1 else (0, rest)
-    return (a, k, m) if a != 0 and always_le(0, low) and always_le(add(low, 1), m) else None
+    ((atoms, count),) = _terms(b) if len(_terms(b)) == 1 else (((), 0),)
+    high, low = _divide_out(_terms(rest), polynomial({atoms: 1})) if atoms and count > 1 else (0, rest)
+    if high == 0:
+        return None
+    shared = reduce(math.gcd, (c for _, c in _terms(high)), count)
+    a, k, m = scale_down(high, ((), shared)), count // shared, polynomial({atoms: shared})
+    return (a, k, m) if always_le(0, low) and always_le(add(low, 1), m) else None
 
 
 def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
