@@ -252,12 +252,9 @@ class Layers:
 
     def counted(self, size: int | Tensor) -> Tensor:
         """0, 1, … as int64, so many of them."""
-        layer = self.add("add_fill", (0,), FillOperation.LINSPACE, INT64, alpha=0, beta=1)
-        dims = self.dims([size])
-        if isinstance(dims, tuple):
-            layer.shape = dims
-            return self.tensor(layer.get_output(0))
-        return self.with_inputs(layer, {0: dims})
+        is_known = isinstance(size, int)
+        layer = self.add("add_fill", (size if is_known else 0,), FillOperation.LINSPACE, INT64)
+        return self.with_inputs(layer, {} if isinstance(size, int) else {0: size})
 
     def full(self, sizes: Tensor | Sequence[int | Tensor], value: Tensor) -> Tensor:
         """One number, a tensor of one element, in each place."""

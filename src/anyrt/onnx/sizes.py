@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from anyrt.core.enums import DataType, FillOperation, ReduceOperation
+from anyrt.core.enums import DataType, ReduceOperation
 from anyrt.core.errors import GraphError
 from anyrt.ir.graph import Value
 from anyrt.ir.prim import Array
@@ -122,8 +122,7 @@ def counted(start: Size, end: Size, step: Size) -> Size:
 
 def positions(layers: Layers, n: Size, dtype: DataType = INT64) -> Tensor:
     """0, 1, 2, … as a vector of `n` elements."""
-    layer = layers.add("add_fill", (n,) if isinstance(n, int) else (0,), FillOperation.LINSPACE, dtype)
-    return layers.with_inputs(layer, {} if isinstance(n, int) else {0: n})
+    return layers.counted(n).cast(dtype)
 
 
 def window(x: Tensor, axis: int, start: Size, size: Size, step: Size = 1) -> Tensor:

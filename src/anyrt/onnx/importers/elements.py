@@ -91,18 +91,6 @@ def mean(node: Node) -> Tensor:
     return _folded(Tensor.__add__, node) / len(node.present())
 
 
-@importer("GreaterOrEqual")
-def greater_or_equal(node: Node) -> Tensor:
-    """Where the first is not less; NaN is never."""
-    return (node.input(0) > node.input(1)) | node.input(0).equal(node.input(1))
-
-
-@importer("LessOrEqual")
-def less_or_equal(node: Node) -> Tensor:
-    """Where the first is not greater; NaN is never."""
-    return (node.input(0) < node.input(1)) | node.input(0).equal(node.input(1))
-
-
 @importer("BitwiseNot")
 def bitwise_not(node: Node) -> Tensor:
     """All bits turned."""
@@ -116,9 +104,7 @@ def bit_shift(node: Node) -> Tensor:
     x, direction = node.input(0), node.required("direction", "LEFT")
     if direction not in ("LEFT", "RIGHT"):
         raise node.unsupported(f"direction {direction!r}", "write LEFT or RIGHT")
-    if direction == "RIGHT":
-        return node.binary(E.SHIFT_RIGHT, x, node.input(1))
-    return node.binary(E.SHIFT_LEFT, x, node.input(1))
+    return node.binary(E.SHIFT_RIGHT if direction == "RIGHT" else E.SHIFT_LEFT, x, node.input(1))
 
 
 @importer("Mod")
@@ -191,24 +177,3 @@ def shrink(node: Node) -> Tensor:
     x = given if given.is_float else given.cast(DataType.DOUBLE)
     below = node.where_(x < -most, x + bias, node.like(0.0, x))
     return node.where_(x > most, x - bias, below).cast(given.dtype)
-
-
-@importer("HardSwish")
-def hard_swish(node: Node) -> Tensor:
-    """x · min(1, max(0, x / 6 + ½))."""
-    x = node.input(0)
-    return x * node.activation(A.HARD_SIGMOID, x, alpha=1 / 6, beta=0.5)
-
-
-@importer("Swish")
-def swish(node: Node) -> Tensor:
-    """x · σ(α x)."""
-    x, alpha = node.input(0), node.attr("alpha", 1.0)
-    return x * node.activation(A.SIGMOID, x if alpha == 1 else x * alpha)
-
-
-@importer("Mish")
-def mish(node: Node) -> Tensor:
-    """x · tanh(log(1 + exp(x)))."""
-    x = node.input(0)
-    return x * node.activation(A.TANH, node.activation(A.SOFTPLUS, x))

@@ -24,14 +24,12 @@ def _drawn(
     node: Node, op: FillOperation, sizes: Sequence[Size], alpha: float = 0.0, beta: float = 1.0
 ) -> Tensor:
     """float32 numbers; the bits of ONNX's seed, a float, are the layer's."""
-    layer = node.add("add_fill", (0,), op, D.FLOAT, alpha=alpha, beta=beta)
+    dims = node.dims(sizes)
+    known = dims if isinstance(dims, tuple) else (0,)
+    layer = node.add("add_fill", known, op, D.FLOAT, alpha=alpha, beta=beta)
     if node.has("seed"):
         (layer.seed,) = struct.unpack("<I", struct.pack("<f", float(node.attr("seed", 0.0))))
-    dims = node.dims(sizes)
-    if isinstance(dims, tuple):
-        layer.shape = dims
-        return node.tensor(layer.get_output(0))
-    return node.with_inputs(layer, {0: dims})
+    return node.with_inputs(layer, {0: dims} if isinstance(dims, Tensor) else {})
 
 
 def _random(op: FillOperation, like: bool, node: Node) -> Tensor:

@@ -99,8 +99,6 @@ def _cumulative(op: CumulativeOperation, node: Node) -> Tensor:
     known = node.ints(axis)
     if known is not None:
         return _along(node, x, op, known[0] % x.rank)
-    if x.rank == 1:
-        return _along(node, x, op, 0)
     chosen = axis.reshape((1,) * x.rank)
     y = _along(node, x, op, 0)
     for k in range(1, x.rank):  # each of them is made, of which one is chosen

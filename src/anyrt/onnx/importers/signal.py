@@ -155,10 +155,8 @@ def fourier(node: Node) -> Tensor:
 
 
 def _count(x: Tensor, axis: int, given: Size | None, parts: int) -> Size:
-    if given is not None:
-        return given
-    n = length(x, axis)
-    return larger((n - 1) * 2, 1) if parts == 1 else n
+    n = length(x, axis) if given is None else given
+    return larger((n - 1) * 2, 1) if given is None and parts == 1 else n
 
 
 def _along_any(node: Node, x: Tensor, where: Tensor, count: Size | None, how: Transform) -> Tensor:
