@@ -21,6 +21,7 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
 from anyrt.onnx.functions import Key, bound, function_of, key
 from anyrt.onnx.layers import Layers
+from anyrt.onnx.model import versions
 from anyrt.onnx.node import IMPORTERS, Border, Given, Held, Node, Told
 from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
@@ -199,7 +200,7 @@ class Walk:
         inner = Scope()
         inner.held = dict(zip(function.input, (*held, *[None] * len(function.input)), strict=False))
         with self._within(proto.name or proto.op_type):
-            opsets, self.opsets = self.opsets, {_domain(o.domain): o.version for o in function.opset_import}
+            opsets, self.opsets = self.opsets, versions(function.opset_import)
             try:
                 self.nodes([bound(n, proto, function) for n in function.node], inner)
             finally:
@@ -277,7 +278,3 @@ def _passed(held: Held, border: Border) -> Held:
     if isinstance(held, list):
         return [border(x) for x in held]
     return held if held is None else border(held)
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain

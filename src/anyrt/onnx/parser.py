@@ -31,7 +31,7 @@ from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ResourceErr
 from anyrt.onnx import importers
 from anyrt.onnx.describe import describe
 from anyrt.onnx.errors import ParserError
-from anyrt.onnx.graph import Failure
+from anyrt.onnx.graph import MALFORMED, Failure
 from anyrt.onnx.model import Model, read
 from anyrt.onnx.node import IMPORTERS, Held
 from anyrt.onnx.subgraphs import split
@@ -261,7 +261,7 @@ class OnnxParser(Reporting, Managed):
             self._tell(Failure(lack))
         except WrongType:
             raise
-        except Exception as error:  # the contract: parsing never throws
+        except (*MALFORMED, AssertionError, RuntimeError) as error:  # the contract: parsing never throws
             self._tell(Failure(self._channel.fault("parse", error)))
         for told in self._errors:
             self._channel.fail(told._failure.placed())
