@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ class Writer:
         self.nodes: list[NodeProto] = []
         self.kept: dict[str, TensorProto] = {}
 
-    def add(self, op: str, *inputs: str, **attributes: object) -> str:
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
         """A node; the name of its output."""
         name = f"{op.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))

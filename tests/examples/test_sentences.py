@@ -5,7 +5,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
+
+import anyrt
 
 SENTENCES = Path(__file__).resolve().parents[2] / "demo" / "sentences.py"
 WIDTH, WORDS, HIDDEN = 24, 50, 40
@@ -48,3 +51,16 @@ def test_vectors_are_those_of_numpy_whatever_stands_beside_a_sentence(demo):
     alone = engine.run(tokens=tokens[1:2, :4], mask=mask[1:2, :4])["vectors"]
     np.testing.assert_allclose(alone, together[1:2], atol=2e-6)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+
+
+def test_the_file_of_the_network_gives_the_same(demo, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SENTENCES.parent))
+    module = SimpleNamespace(**runpy.run_path(str(SENTENCES.parent / "onnx_file.py")))
+    size, own = demo.Size(layers=2, heads=3), weights(2)
+    onnx.save(module.written(own, size), tmp_path / "small.onnx")
+    session = anyrt.load(tmp_path / "small.onnx")
+    for count in (11, 5):
+        tokens = np.random.default_rng(1).integers(0, WORDS, (3, count), np.int32)
+        mask = np.arange(count) < np.array([[count], [4], [1]])
+        got = session.run({"tokens": tokens, "mask": mask})["vectors"]
+        np.testing.assert_allclose(got, demo.in_numpy(own, size, tokens, mask), atol=2e-6)

@@ -261,7 +261,7 @@ def test_support_is_told_by_parts_and_leaves_the_network_alone():
     assert not parser.supports_model_v2(data)
     assert (parser.num_subgraphs, parser.get_subgraph_nodes(1)) == (3, [1])
     assert [parser.is_subgraph_supported(i) for i in range(3)] == [True, False, True]
-    assert [parser.supports_operator(n) for n in ("Relu", "Nothing")] == [True, False]
+    assert [parser.supports_operator(n) for n in ("Relu", "Mish", "Nothing")] == [True, True, False]
     assert len(network) == before
 
 

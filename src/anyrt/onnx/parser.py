@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from onnx import defs
 
 from anyrt.api.builder import Builder
 from anyrt.api.config import IBuilderConfig
@@ -31,6 +32,7 @@ from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ResourceErr
 from anyrt.onnx import importers
 from anyrt.onnx.describe import describe
 from anyrt.onnx.errors import ParserError
+from anyrt.onnx.functions import is_function
 from anyrt.onnx.graph import MALFORMED, Failure
 from anyrt.onnx.model import Model, read
 from anyrt.onnx.node import IMPORTERS, Held
@@ -129,7 +131,7 @@ class OnnxParser(Reporting, Managed):
     def supports_operator(self, op_name: str) -> bool:
         """Whether an operator of ONNX's own domain is described here; which of its forms, a model tells."""
         importers.load()
-        return ("", op_name) in IMPORTERS
+        return ("", op_name) in IMPORTERS or is_function(("", op_name), defs.onnx_opset_version())
 
     @property
     def num_errors(self) -> int:

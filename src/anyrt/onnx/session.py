@@ -10,8 +10,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyrt.api.builder import Builder
 from anyrt.api.engine import ICudaEngine
@@ -21,7 +23,6 @@ from anyrt.api.runtime import Runtime
 from anyrt.core.enums import DataType, Severity, TensorIOMode
 from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser
-from anyrt.ops._record import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Session:
         self.inputs = tuple(ports[n] for n in reads)
         self.outputs = tuple(ports[n] for n in names if n not in reads)
 
-    def run(self, inputs: Mapping[str, object]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, object]) -> dict[str, NDArray[Any]]:
         """All outputs for these inputs, as new arrays. Raises BindingError for what does not fit."""
         found = self.engine._engine.infer({name: np.asarray(x) for name, x in inputs.items()})
         return {p.name: found[p.name] for p in self.outputs}  # without sizes that the run has found
