@@ -1,4 +1,5 @@
 """Code blocks of Markdown that are programs: run in order in one namespace, each followed by what it prints.
+What a block writes goes to a folder that is thrown away.
 
 A fenced block marked `python` is run; if the next fenced block is marked `text`, that is its output.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +40,7 @@ def programs(path: Path) -> Iterator[str]:
 
 def _run(code: str, namespace: dict[str, object], name: str) -> str:
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(out):
         exec(compile(code, name, "exec"), namespace)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     return "".join(f"{line}\n" for line in lines)

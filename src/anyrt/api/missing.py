@@ -68,7 +68,7 @@ OTHERS = (
     Topic("refitting", "build the engine again with the new weights", "Refitter OnnxParserRefitter"),
     Topic(
         "parsers of TensorRT 8",
-        "describe the network by add_* methods; no file is parsed",
+        "export the model to ONNX, and read it with OnnxParser",
         "CaffeParser ICaffePluginFactoryV2 IBlobNameToTensor UffParser UffInputOrder FieldCollection"
         " FieldMap FieldType shutdown_protobuf_library",
     ),

@@ -348,7 +348,7 @@ GRAPH: dict[int, tuple[str, str, str]] = {
 PROFILES: dict[int, tuple[str, str, str]] = {
     501: (
         "profile missing",
-        "A network with dynamic inputs needs an optimization profile for each of them",
+        "A profile gives the ranges of all dynamic inputs; a build without any profile takes every shape",
         "call profile.set_shape(name, min, opt, max) and config.add_optimization_profile(profile)",
     ),
     502: (
