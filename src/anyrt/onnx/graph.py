@@ -27,7 +27,6 @@ from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array
 
-BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
 DEEPEST = 60  # functions and graphs inside one another; a function that calls itself has no end
 MOST = 1 << 16  # nodes of functions and inner graphs, each time that they are described
 # What an importer stumbles with over a node that is not as ONNX has it.
@@ -200,7 +199,8 @@ class Walk:
         inner = Scope()
         inner.held = dict(zip(function.input, (*held, *[None] * len(function.input)), strict=False))
         with self._within(proto.name or proto.op_type):
-            opsets, self.opsets = self.opsets, versions(function.opset_import)
+            opsets = self.opsets
+            self.opsets = {**opsets, **versions(function.opset_import)}
             try:
                 self.nodes([bound(n, proto, function) for n in function.node], inner)
             finally:

@@ -24,6 +24,7 @@ from anyrt.ops._record import Array
 
 A = TypeVar("A", int, float, str, bytes, tuple[int, ...], tuple[float, ...], tuple[str, ...])
 V = TypeVar("V")
+BROADCASTS = 7  # the operator set from which on axes are aligned at the end, as in NumPy
 # What a name of a model stands for: a tensor, a sequence of them, or an optional without a value.
 Held: TypeAlias = ITensor | list[ITensor] | None
 Given: TypeAlias = Tensor | list[Tensor] | None

@@ -150,7 +150,10 @@ def relu(node: Node) -> Tensor:
 @importer("PRelu")
 def prelu(node: Node) -> Tensor:
     """x, times a slope where it is negative."""
-    x, slope = node.aligned(node.input(0), node.input(1))
+    x, slope = node.input(0), node.input(1)
+    if node.version < BROADCASTS and slope.rank == 1:  # a slope for each channel
+        slope = slope.unsqueeze(*range(1, x.rank - 1))
+    x, slope = node.aligned(x, slope)
     if x.is_float and x.dtype is not DataType.DOUBLE:
         return node.layer("add_parametric_relu", x, slope)
     return node.where_(x < 0, x * slope, x)
