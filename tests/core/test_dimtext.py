@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyrt.core import dims
-from anyrt.core.dims import Dim, Sym
+from anyrt.core.dims import Dim, Expr, Fn, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
-from anyrt.core.errors import PlanError
+from anyrt.core.errors import NotSupportedError, PlanError
 
 SYMBOLS = {s.name: s for s in (Sym("n"), Sym("x:0#1"), Sym("max"), Sym('a "b"\\'), Sym("größe", 1, 8))}
 OPERATIONS = [dims.add, dims.mul, dims.minimum, dims.maximum, dims.floordiv, dims.mod, dims.tdiv, dims.equal]
@@ -54,6 +54,10 @@ def test_names_that_are_no_words_are_quoted():
         "min(n, " * 65 + "1" + ")" * 65,
         "n & 1",
         '"\\x"',
+        "@0",
+        "@0=n",
+        "@-=max(n, 1)",
+        "max(@0, @0=max(n, 1))",
     ],
 )
 def test_bad_text_is_refused_with_its_place(text: str):
@@ -72,3 +76,39 @@ def test_any_text_parses_or_is_refused(text: str):
 def test_what_is_no_text_or_too_long_is_refused(text: object):
     with pytest.raises(PlanError, match=r"AR605.*output y.*at most"):
         parse_dim(text, SYMBOLS, "output y")
+
+
+def doubled(levels: int) -> Dim:
+    """A size in which each function stands twice in the next one."""
+    size: Dim = SYMBOLS["n"].dim
+    for _ in range(levels):
+        size = Expr((((Fn("max", (size, dims.add(size, 1))),), 1),))
+    return size
+
+
+def test_a_function_that_stands_in_several_places_is_written_once():
+    text = print_dim(doubled(12))
+    assert len(text) < 512
+    assert parse_dim(text, SYMBOLS, "here") == doubled(12)
+    assert print_dim(parse_dim(text, SYMBOLS, "here")) == text
+
+
+def test_short_sizes_are_written_whole():
+    assert print_dim(doubled(2)) == "max(max(n, 1 + n), 1 + max(n, 1 + n))"
+
+
+def test_sizes_that_differ_deep_inside_have_keys_that_differ():
+    a, b = (dims.substitute(doubled(10), {SYMBOLS["n"]: Sym(name).dim}) for name in ("n", "m"))
+    keys = [next(f.key for m, _ in x.terms for f in m) for x in (a, b)]
+    assert keys[0] != keys[1]
+    assert max(map(len, keys)) < 100
+
+
+def test_a_few_characters_that_stand_for_millions_are_refused():
+    text = "@0=max(n, 1 + n)"
+    for k in range(1, 30):
+        text = f"@{k}=max({text}, 1 + @{k - 1})"
+    with pytest.raises(PlanError, match=r"AR605.*a smaller size.*characters"):
+        parse_dim(text, SYMBOLS, "output y")
+    with pytest.raises(NotSupportedError, match=r"AR901.*characters"):
+        doubled(30)

@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from anyrt.core.dimlimits import check_size
+from anyrt.core.dimlimits import check_size, shortened
 
 INF = 1 << 62
 FLAT = 4  # sizes whose minimum or maximum is written as it was asked for; that of more is balanced
@@ -100,23 +100,26 @@ class Sym(Arithmetic):
 @dataclass(frozen=True, slots=True)
 class Fn:
     """A non-polynomial atom: `op` is one of floordiv, mod, tdiv, min, max, eq (1 or 0), scale (floor
-    of float32(a) × float32(factor))."""
+    of float32(a) × float32(factor)). `key` is its text, shortened; `length`: of the whole text."""
 
     op: str
     args: tuple[Dim, ...]
     factor: float = 0.0
     key: str = field(init=False, repr=False, compare=False, default="")
     depth: int = field(init=False, repr=False, compare=False, default=1)
+    length: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        inner = (a.depth for x in self.args for m, _ in _terms(x) for a in m if isinstance(a, Fn))
-        object.__setattr__(self, "key", repr(self))
-        object.__setattr__(self, "depth", 1 + max(inner, default=0))
-        check_size(self.depth, len(self.key))
+        inner = [a for x in self.args for m, _ in _terms(x) for a in m if isinstance(a, Fn)]
+        text = f"{self.op}({', '.join(map(repr, (*self.args, *[self.factor] * (self.op == SCALE))))})"
+        length = len(text) + sum(a.length - len(a.key) for a in inner)
+        depth = 1 + max((a.depth for a in inner), default=0)
+        check_size(depth, written_out=length)
+        for name, value in (("key", shortened(text)), ("depth", depth), ("length", length)):
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        inner = ", ".join(map(repr, self.args)) + (f", {self.factor!r}" if self.op == SCALE else "")
-        return f"{self.op}({inner})"
+        return self.key
 
 
 Atom: TypeAlias = Sym | Fn
@@ -226,10 +229,8 @@ def mul(a: Dim, b: Dim) -> Dim:
 
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of all; 1 for none."""
-    out: Dim = 1
-    for d in dims:
-        out = mul(out, d)
-    return out
+    one: Dim = 1
+    return reduce(mul, dims, one)
 
 
 def _divide_out(terms: tuple[tuple[Monomial, int], ...], d: Dim) -> tuple[Dim, Dim]:
@@ -564,15 +565,20 @@ def _symbols(x: Expr | Atom) -> frozenset[Sym]:
 def rebuild(x: Dim, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool] = lambda a, b: False) -> Dim:
     """`x` with every symbol replaced by `leaf(symbol)`, simplified again; `less(a, b)`: where it is known
     that a ≤ b, so that their minimum is a."""
+    made: dict[Atom, Dim] = {}  # what occurs in several places is made once
+
+    def whole(x: Dim) -> Dim:
+        return total(product((c, *map(atom, m))) for m, c in _terms(x))
 
     def atom(a: Atom) -> Dim:
-        return leaf(a) if isinstance(a, Sym) else _rebuild_function(a, leaf, less)
+        if a not in made:
+            made[a] = leaf(a) if isinstance(a, Sym) else _function_of(a, list(map(whole, a.args)), less)
+        return made[a]
 
-    return total(product((c, *map(atom, m))) for m, c in _terms(x))
+    return whole(x)
 
 
-def _rebuild_function(fn: Fn, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool]) -> Dim:
-    args = [rebuild(a, leaf, less) for a in fn.args]
+def _function_of(fn: Fn, args: list[Dim], less: Callable[[Dim, Dim], bool]) -> Dim:
     if fn.op in (MIN, MAX) and (less(*args) or less(*reversed(args))):
         return args[0] if less(*args) == (fn.op == MIN) else args[1]
     return scaled(args[0], fn.factor) if fn.op == SCALE else BINARY[fn.op](args[0], args[1])

@@ -7,9 +7,9 @@ forms build on.
 >>> parse_dim(text, {"n": n}, "output y") == dims.floordiv(n.dim * 3 + 2, 4)
 True
 
-Names that are not plain words are quoted as in JSON. There are no parentheses but those of
-functions, so that the number of terms never exceeds the number of characters; nothing is simplified:
-what was printed comes back.
+In a long size a function that stands in several places is written once and gets a number there:
+`@0=max(1, n)`, then `@0`. Names that are not plain words are quoted as in JSON. There are no parentheses but
+those of functions, and nothing is simplified: what was printed comes back.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from anyrt.core import dims
-from anyrt.core.dimlimits import MAX_DEGREE, MAX_DEPTH, MAX_TEXT
-from anyrt.core.dims import Atom, Dim, Fn, Monomial, Sym
-from anyrt.core.errors import PlanError
+from anyrt.core.dimlimits import LONG, MAX_DEGREE, MAX_DEPTH, MAX_TEXT, check_size
+from anyrt.core.dims import Atom, Dim, Expr, Fn, Monomial, Sym
+from anyrt.core.errors import NotSupportedError, PlanError
 
 MAX_INT: Final = 1 << 63
 FUNCTIONS: Final = frozenset({*dims.BINARY, dims.SCALE})
@@ -51,21 +51,58 @@ def print_dim(x: Dim, name: Callable[[Sym], str] = size_name) -> str:
     """`x` as text that `parse_dim` reads; `name` says what a symbol is called."""
     if isinstance(x, int):
         return str(x)
-    return " + ".join(_print_term(m, c, name) for m, c in x.terms)
+    long = sum(a.length for m, _ in x.terms for a in m if isinstance(a, Fn)) > LONG
+    text = _Printer(name, _repeated(x) if long else frozenset()).dim(x)
+    check_size(text=len(text))
+    return text
 
 
-def _print_term(monomial: Monomial, coefficient: int, name: Callable[[Sym], str]) -> str:
-    factors = "*".join(_print_atom(atom, name) for atom in monomial)
-    if not monomial:
-        return str(coefficient)
-    return factors if coefficient == 1 else f"{coefficient}*{factors}"
+def _repeated(x: Dim) -> frozenset[Fn]:
+    """The functions that stand in several places of `x`."""
+    seen: set[Fn] = set()
+    found: set[Fn] = set()
+    todo = [x]
+    while todo:
+        top = todo.pop()
+        for fn in (a for m, _ in top.terms for a in m if isinstance(a, Fn)) if isinstance(top, Expr) else ():
+            if fn in seen:
+                found.add(fn)
+            else:
+                seen.add(fn)
+                todo += fn.args
+    return frozenset(found)
 
 
-def _print_atom(atom: Atom, name: Callable[[Sym], str]) -> str:
-    if isinstance(atom, Sym):
-        return name(atom)
-    last = [repr(atom.factor)] if atom.op == dims.SCALE else []
-    return f"{atom.op}({', '.join([*(print_dim(a, name) for a in atom.args), *last])})"
+class _Printer:
+    """Writes one size; `shared`: functions that get a number where they first stand."""
+
+    def __init__(self, name: Callable[[Sym], str], shared: frozenset[Fn]) -> None:
+        self._name = name
+        self._shared = shared
+        self._numbers: dict[Fn, int] = {}
+
+    def dim(self, x: Dim) -> str:
+        if isinstance(x, int):
+            return str(x)
+        return " + ".join(self._term(m, c) for m, c in x.terms)
+
+    def _term(self, monomial: Monomial, coefficient: int) -> str:
+        if not monomial:
+            return str(coefficient)
+        factors = "*".join(map(self._atom, monomial))
+        return factors if coefficient == 1 else f"{coefficient}*{factors}"
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, Sym):
+            return self._name(atom)
+        if atom in self._numbers:
+            return f"@{self._numbers[atom]}"
+        last = [repr(atom.factor)] if atom.op == dims.SCALE else []
+        text = f"{atom.op}({', '.join([*map(self.dim, atom.args), *last])})"
+        if atom not in self._shared:
+            return text
+        self._numbers[atom] = len(self._numbers)
+        return f"@{self._numbers[atom]}={text}"
 
 
 def parse_dim(text: object, symbols: Mapping[str, Sym], where: str) -> Dim:
@@ -88,6 +125,7 @@ class Reader:
         self.where = where
         self.symbols = symbols
         self.depth = 0
+        self._numbered: dict[int, Fn] = {}
         self._tokens: list[str] = []
         self._lines: list[int] = []
         self._at = 0
@@ -213,7 +251,11 @@ class Reader:
         self.leave()
 
     def dim(self) -> Dim:
-        """A sum of terms."""
+        """A sum of terms; what it gives numbers to is known in it alone."""
+        self._numbered.clear()
+        return self._sum()
+
+    def _sum(self) -> Dim:
         total: dict[Monomial, int] = {}
         more = True
         while more:
@@ -239,6 +281,8 @@ class Reader:
     def _factor(self) -> int | Atom:
         if self.follows("-") or self.next[:1].isdecimal():
             return self.integer()
+        if self.skip("@"):
+            return self._shared()
         before, name = self._at, self.name()
         if name in FUNCTIONS and self.follows("("):
             return self._function(name)
@@ -247,15 +291,32 @@ class Reader:
             raise self.error("a known symbol")
         return self.symbols[name]
 
+    def _shared(self) -> Fn:
+        """A function by its number, which it is given where it first stands."""
+        number = self.integer()
+        if not self.skip("="):
+            if number not in self._numbered:
+                raise self.error("a number that was given before")
+            return self._numbered[number]
+        op = self.word()
+        if op not in FUNCTIONS:
+            raise self.error("a function")
+        self._numbered[number] = self._function(op)
+        return self._numbered[number]
+
     def _function(self, op: str) -> Fn:
         self.enter()
         self.expect("(")
-        first = self.dim()
+        first = self._sum()
         self.expect(",")
-        found = Fn(op, (first,), self._scale()) if op == dims.SCALE else Fn(op, (first, self.dim()))
+        args = (first,) if op == dims.SCALE else (first, self._sum())
+        factor = self._scale() if op == dims.SCALE else 0.0
         self.expect(")")
         self.leave()
-        return found
+        try:
+            return Fn(op, args, factor)
+        except NotSupportedError as error:  # few characters can stand for many
+            raise self.error(f"a smaller size: {error.got}") from None
 
     def _scale(self) -> float:
         place, factor = self.place, self.number()

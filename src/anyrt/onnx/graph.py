@@ -22,7 +22,7 @@ from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
 from anyrt.onnx.functions import Key, bound, function_of, key
 from anyrt.onnx.layers import Layers
 from anyrt.onnx.model import versions
-from anyrt.onnx.node import IMPORTERS, Border, Given, Held, Node, Told
+from anyrt.onnx.node import BROADCASTS, IMPORTERS, Border, Given, Held, Node, Told
 from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc from Python 3.12
 
 MAGIC: Final = b"\x89AnyRT\r\n"
-FORMAT: Final = 3
+FORMAT: Final = 4
 MAX_HEADER: Final = 256 << 20
 
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")

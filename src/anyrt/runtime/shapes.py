@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -32,19 +32,25 @@ _REMEMBERED: Final = 256
 
 def value_of(x: Dim, sizes: Mapping[str, int]) -> int:
     """`x` for known symbols; ShapeError when a part grows beyond 62 bits: no plan makes it expensive."""
+    return _value(x, sizes, {})
+
+
+def _value(x: Dim, sizes: Mapping[str, int], found: dict[Fn, int]) -> int:
+    """The same; `found`: what functions gave that stand in several places."""
     if isinstance(x, int):
         return _checked(x)
     total = 0
     for monomial, coefficient in x.terms:
         term = coefficient
         for atom in monomial:
-            term = _checked(term * (sizes[atom.name] if isinstance(atom, Sym) else _call(atom, sizes)))
+            if isinstance(atom, Fn) and atom not in found:
+                found[atom] = _call(atom, [_value(a, sizes, found) for a in atom.args])
+            term = _checked(term * (sizes[atom.name] if isinstance(atom, Sym) else found[atom]))
         total += term
     return _checked(total)
 
 
-def _call(fn: Fn, sizes: Mapping[str, int]) -> int:
-    args = [value_of(a, sizes) for a in fn.args]
+def _call(fn: Fn, args: Sequence[int]) -> int:
     if fn.op == dims.SCALE:
         if abs(args[0] * fn.factor) > _MAX_SIZE:
             raise ShapeError("AR111", "sizes", f"{args[0]} scaled by {fn.factor}", "at most 2^62")

@@ -88,7 +88,7 @@ def _within(shape: Shape, at: Sequence[Dim]) -> Position:
 def _short(size: Dim, at: Dim) -> Dim:
     """Something that stands for a position that is too long, so that what comes of it is not longer still."""
     terms = at.terms if isinstance(at, Expr) else ()
-    length = sum(len(a.key) for m, _ in terms for a in m if isinstance(a, Fn))
+    length = sum(a.length for m, _ in terms for a in m if isinstance(a, Fn))
     return Sym(FAR, extent=size, source=at).dim if length > LONG else at
 
 

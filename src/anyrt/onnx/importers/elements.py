@@ -8,7 +8,7 @@ from functools import partial, reduce
 import numpy as np
 
 from anyrt.core.enums import ActivationType, DataType, ElementWiseOperation, UnaryOperation
-from anyrt.onnx.node import Node, Outputs, importer
+from anyrt.onnx.node import BROADCASTS, Node, Outputs, importer
 from anyrt.onnx.tensor import Tensor
 
 U, E, A = UnaryOperation, ElementWiseOperation, ActivationType
