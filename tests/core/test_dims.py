@@ -226,7 +226,7 @@ def test_a_divisor_of_many_terms_divides_its_multiples():
 
 def test_factors_that_all_terms_share_are_cancelled():
     n, o = Sym("n"), Sym("o")
-    assert dims.cancel(2 * o * n - n, 4 * n) == (2 * o - 1, 4)
+    assert sizes.cancel(2 * o * n - n, 4 * n) == (2 * o - 1, 4)
 
 
 def test_division_by_zero_gives_zero():

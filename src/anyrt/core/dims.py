@@ -160,9 +160,7 @@ def _dim(x: Operand) -> Dim:
 
 def _term_text(m: Monomial, c: int) -> str:
     names = "*".join(map(repr, m))
-    if not m:
-        return str(c)
-    return names if c == 1 else f"{c}*{names}"
+    return (names if c == 1 else f"{c}*{names}") if m else str(c)
 
 
 def _terms(x: Dim) -> tuple[tuple[Monomial, int], ...]:
@@ -305,11 +303,9 @@ def _apart(rest: Dim, b: Dim) -> tuple[Dim, Dim, Dim] | None:
     c of the group that c·h·w + position, position < h·w, is in."""
     ((atoms, count),) = _terms(b) if len(_terms(b)) == 1 else (((), 0),)
     high, low = _divide_out(_terms(rest), polynomial({atoms: 1})) if atoms and count > 1 else (0, rest)
-    if high == 0:
-        return None
-    shared = reduce(math.gcd, (c for _, c in _terms(high)), count)
+    shared = reduce(math.gcd, (c for _, c in _terms(high)), count) or 1
     a, k, m = scale_down(high, ((), shared)), count // shared, polynomial({atoms: shared})
-    return (a, k, m) if always_le(0, low) and always_le(add(low, 1), m) else None
+    return (a, k, m) if a != 0 and always_le(0, low) and always_le(add(low, 1), m) else None
 
 
 def _move_constant(rest: Expr, b: int) -> tuple[Dim, Dim] | None:
