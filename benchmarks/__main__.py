@@ -46,6 +46,7 @@ from benchmarks.families import report as family_report
 from benchmarks.families import session as family_session
 from benchmarks.machine import this_machine
 from benchmarks.measure import QUICK, Effort, limit_threads, processors
+from benchmarks.models import command as model_command
 from benchmarks.peers import NAMES, OURS
 from benchmarks.table import Table, markdown, show
 
@@ -110,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     _case_arguments(families, FAMILIES)
     families.set_defaults(no_calls=True)
     families.add_argument("--list", action="store_true", help="names of its cases, and nothing else")
+    model_command.arguments(commands.add_parser("models", help="whole models from ONNX files"))
     _open_arguments(commands.add_parser("open", help="engines with open sizes beside static ones"))
     mechanisms = commands.add_parser("mechanisms", help="what each mechanism of the compiler gives")
     mechanisms.set_defaults(action=_mechanisms)

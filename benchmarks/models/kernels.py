@@ -1,0 +1,75 @@
+"""What each kernel of an engine has to do, and what it takes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import anyrt as trt
+from anyrt.compiler.driver import lower_plan, plan_sizes
+from anyrt.compiler.request import Point
+from anyrt.compiler.traffic import traffic
+from anyrt.plan.file import read_plan
+from anyrt.prims.contract import Contract
+from anyrt.schedule.cost import Sizes
+from anyrt.schedule.launch import Launch
+
+RUNS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """A kernel: the least microseconds of all its calls in a run, multiplications and additions, and bytes
+    that it reads and writes; both of one call."""
+
+    name: str
+    microseconds: float
+    flops: int
+    bytes: int
+
+
+class Times(trt.IProfiler):
+    """Keeps what a run tells: the time of each kernel, of those in loops of all turns together."""
+
+    def __init__(self) -> None:
+        trt.IProfiler.__init__(self)
+        self.found: dict[str, float] = defaultdict(float)
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        """Add a time."""
+        self.found[layer_name] += ms * 1e3
+
+
+def kernels(engine: Any, context: Any) -> list[KernelTime]:  # Any: of the public API
+    """Every kernel of a bound context, in order."""
+    context.profiler = Times()
+    least: dict[str, float] = {}
+    for _ in range(RUNS):
+        context.profiler.found.clear()
+        context.execute_async_v3(0)
+        for name, taken in context.profiler.found.items():
+            least[name] = min(taken, least.get(name, taken))
+    work = _work(bytes(engine.serialize()))
+    return [KernelTime(name, taken, *work.get(name, (0, 0))) for name, taken in least.items()]
+
+
+def _work(plan: bytes) -> dict[str, tuple[int, int]]:
+    """(multiplications and additions, bytes) of each kernel."""
+    file = read_plan(plan)
+    lowered, sizes = lower_plan(file), Sizes(plan_sizes(file.plan, Point.OPT))
+    found = (launch for schedule in lowered.schedules for launch in schedule.everywhere)
+    return {x.name: (_flops(x, sizes), traffic(x, sizes).total) for x in found}
+
+
+def _flops(launch: Launch, sizes: Sizes) -> int:
+    """Those of the sums of products that it computes; copies and borders compute none."""
+    group = launch.group
+    stored = () if group.copy or group.border is not None else (launch.root,)
+    total = 0
+    for value in dict.fromkeys((*stored, *launch.inlined)):
+        if isinstance(value.op, Contract):
+            labels = value.op.sizes(tuple(a.type for a in value.args))
+            total += 2 * prod(sizes.of(d) for d in labels.values())
+    return total

@@ -1,0 +1,145 @@
+"""Tables of whole models: every program, where ours spends its time; and the document of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.machine import Machine
+from benchmarks.models.programs import OURS, PROGRAMS
+from benchmarks.models.session import Measured, Timed
+from benchmarks.record import SAME_AS_BEST
+from benchmarks.table import Table, digits, geometric_mean, markdown
+
+MOST = 1.3  # times the best program's time that no model may take
+WORST = 8  # kernels of a model that a table names
+HEAD = """# Whole models
+
+Models that PyTorch exports to ONNX, with random weights, by AnyRT and other programs. Written by
+`python -m benchmarks models`; the folder `benchmarks/models/` says how. Times of one machine do not carry
+over to another; ratios do, roughly.
+"""
+HOW = """All programs run each model in turn, forwards and backwards, with a pause before it; outputs are
+compared with AnyRT's before anything is timed. OpenVINO computes in float32. Ratios are of least times: other
+work on the machine only adds to a time. Loading, from the file to the first run, and memory are of processes
+of their own, AnyRT's with a warm cache. The limit is the larger of two times: the model's multiplications and
+additions by what a loop of multiply-adds manages, and its weights and inputs by what a loop that reads
+manages; fewer products than the model has (Winograd) may get below it.
+"""
+
+
+def lead(found: Measured) -> float | None:
+    """How many times as fast as the best other program ours is; None where either is missing."""
+    mine, best = _ours(found), _best(found)
+    return best.minimum / mine.minimum if mine and best else None
+
+
+def tables(rows: Sequence[Measured]) -> list[Table]:
+    """Everything."""
+    return [_standing(rows), _latencies(rows), _loads(rows), *(_worst(r) for r in rows if r.kernels)]
+
+
+def write(path: Path, machine: Machine, rows: Sequence[Measured]) -> None:
+    """Write the document."""
+    lines = "\n".join(f"- {line}" for line in machine.lines())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([HEAD, lines, "", HOW, *map(markdown, tables(rows))]))
+
+
+def _ours(found: Measured) -> Timed | None:
+    return next((t for t in found.timed if t.program == OURS), None)
+
+
+def _best(found: Measured) -> Timed | None:
+    return min((t for t in found.timed if t.program != OURS), key=lambda t: t.minimum, default=None)
+
+
+def _standing(rows: Sequence[Measured]) -> Table:
+    columns = (
+        "model",
+        "GFLOP",
+        "MB",
+        "kernels",
+        "limit ms",
+        "AnyRT ms",
+        "of the limit",
+        "best",
+        "ms",
+        "faster",
+    )
+    leads = [x for r in rows if (x := lead(r)) is not None]
+    ahead = sum(x >= 1 - SAME_AS_BEST for x in leads)
+    slow = sum(x * MOST < 1 for x in leads)
+    note = (
+        f"{ahead} of {len(leads)} models not slower than the best other program, {slow} slower than {MOST} "
+        f"times that; {digits(geometric_mean(leads))} times as fast in the mean. Least times."
+    )
+    threads = rows[0].threads if rows else 0
+    return Table(f"Models, {threads} threads", columns, tuple(map(_stand, rows)), note)
+
+
+def _stand(found: Measured) -> tuple[str, ...]:
+    mine, best, ratio = _ours(found), _best(found), lead(found)
+    least = found.least_us(found.flops, found.bytes)
+    return (
+        *(found.model, digits(found.flops / 1e9), digits(found.bytes / 1e6), str(len(found.kernels) or "")),
+        digits(least / 1e3),
+        *((_ms(mine.minimum), f"{least / mine.minimum:.0%}") if mine else (_why(found, OURS), "")),
+        *((best.program, _ms(best.minimum)) if best else ("", "")),
+        digits(ratio) if ratio else "",
+    )
+
+
+def _latencies(rows: Sequence[Measured]) -> Table:
+    note = "Milliseconds: median, and the time that 99 % of the runs stay below."
+    lines = tuple((r.model, *(_cell(r, p) for p in PROGRAMS)) for r in rows)
+    return Table("Latency", ("model", *PROGRAMS), lines, note)
+
+
+def _cell(found: Measured, program: str) -> str:
+    timed = next((t for t in found.timed if t.program == program), None)
+    return f"{_ms(timed.median)}, {_ms(timed.late)}" if timed else _why(found, program)
+
+
+def _loads(rows: Sequence[Measured]) -> Table:
+    note = "Seconds from the file to a model that is ready, and megabytes that the process has more then."
+    columns = ("model", "AnyRT, cold cache", *PROGRAMS)
+    lines = tuple((r.model, f"{r.first_load_s:.2f} s", *(_load(r, p) for p in PROGRAMS)) for r in rows)
+    return Table("Loading", columns, lines, note)
+
+
+def _load(found: Measured, program: str) -> str:
+    timed = next((t for t in found.timed if t.program == program), None)
+    if timed is None or timed.load_s is None or timed.resident_mb is None:
+        return _why(found, program)
+    return f"{timed.load_s:.2f} s, {timed.resident_mb:.0f} MB"
+
+
+def _worst(found: Measured) -> Table:
+    total = sum(k.microseconds for k in found.kernels)
+    least = sum(found.least_us(k.flops, k.bytes) for k in found.kernels)
+    note = (
+        f"{len(found.kernels)} kernels, one by one {_ms(total)} ms, of which {least / total:.0%} is the "
+        f"limit of each; the {WORST} that lose most time by it."
+    )
+    columns = ("kernel", "µs", "of all", "MFLOP", "kB", "limit µs", "of the limit")
+    return Table(f"Kernels of {found.model}", columns, tuple(_kernels(found, total)), note)
+
+
+def _kernels(found: Measured, total: float) -> Iterator[tuple[str, ...]]:
+    limits = {k: found.least_us(k.flops, k.bytes) for k in found.kernels}
+    for k in sorted(found.kernels, key=lambda k: limits[k] - k.microseconds)[:WORST]:
+        yield (
+            *(k.name.replace("|", "/"), digits(k.microseconds), f"{k.microseconds / total:.0%}"),
+            *(digits(k.flops / 1e6), digits(k.bytes / 1e3), digits(limits[k])),
+            f"{limits[k] / max(k.microseconds, 1e-3):.0%}",
+        )
+
+
+def _ms(microseconds: float) -> str:
+    return digits(microseconds / 1e3)
+
+
+def _why(found: Measured, program: str) -> str:
+    reason = found.left_out.get(program, "")
+    return "–" if reason.startswith("cannot") else reason.split(":")[0]

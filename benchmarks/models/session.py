@@ -1,0 +1,239 @@
+"""The processes that measure: one for a program alone, which loads a model, one for all programs in turn.
+
+python -m benchmarks.models.session alone PROGRAM MODEL FOLDER THREADS
+python -m benchmarks.models.session together MODEL FOLDER THREADS RUNS
+
+Each prints one line of JSON, the last of its output.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import anyrt
+from benchmarks import limit
+from benchmarks.clock import status_kb
+from benchmarks.contractions import peaks
+from benchmarks.measure import Effort, burst, length, limit_threads, once
+from benchmarks.models.kernels import KernelTime, kernels
+from benchmarks.models.programs import OURS, PROGRAMS, Ready, engine_of
+from benchmarks.peers import Cannot
+from benchmarks.probe import Probe
+from benchmarks.steps import Element
+from benchmarks.values import Array
+
+ROOT = Path(__file__).parents[2]
+NEAR = 1e-3  # of the largest magnitude of an output, which half of it may differ by: sums of other orders
+MEASURED_FLOPS, MEASURED_BYTES = 10**9, 1 << 26
+TIMEOUT = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A program on a model: microseconds, how far its outputs are from those of the first program, seconds
+    to load the model (None: not measured), and megabytes that the process has more afterwards."""
+
+    program: str
+    median: float
+    late: float
+    minimum: float
+    runs: int
+    error: float
+    load_s: float | None = None
+    resident_mb: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A model: what it computes and reads, the machine's pace (of flops and bytes in a microsecond), each
+    program, why others are missing, and each kernel of ours."""
+
+    model: str
+    threads: int
+    flops: int
+    bytes: int
+    flops_per_us: float
+    bytes_per_us: float
+    timed: tuple[Timed, ...]
+    left_out: dict[str, str]
+    kernels: tuple[KernelTime, ...] = ()
+    first_load_s: float = 0.0
+
+    def least_us(self, flops: float, moved: float) -> float:
+        """What computing and moving so much takes at least."""
+        return max(flops / self.flops_per_us, moved / self.bytes_per_us)
+
+
+def measured(fields: dict[str, Any]) -> Measured:  # Any: as JSON has them
+    """What `asdict` has taken apart."""
+    timed = tuple(Timed(**t) for t in fields.pop("timed"))
+    return Measured(timed=timed, kernels=tuple(KernelTime(**k) for k in fields.pop("kernels")), **fields)
+
+
+def measure_model(model: str, folder: Path, threads: int, programs: list[str], runs: int) -> Measured:
+    """A model by each program alone, and by all in turn."""
+    with tempfile.TemporaryDirectory() as cache_folder:
+        os.environ["ANYRT_CACHE_DIR"] = cache_folder
+        first = _child("alone", OURS, model, folder, threads)
+        loads = {p: _child("alone", p, model, folder, threads) for p in programs}
+        found = _child("together", model, folder, threads, runs, ",".join(programs))
+    if "failed" in found:
+        raise SystemExit(f"{model}: {found['failed']}")
+    for timed in found["timed"]:
+        timed |= {k: v for k, v in loads[timed["program"]].items() if k != "failed"}
+    return measured(found | {"first_load_s": first.get("load_s", 0.0)})
+
+
+def _child(*words: object) -> dict[str, Any]:  # Any: as JSON has them
+    command = [sys.executable, "-m", "benchmarks.models.session", *map(str, words)]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"took more than {TIMEOUT:.0f} s"}
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        return {"failed": (done.stderr.splitlines() or ["ended"])[-1][:200]}
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def alone(program: str, model: str, folder: str, threads: str) -> dict[str, float]:
+    """How long loading takes, and how much memory a loaded model keeps, after a run."""
+    limit_threads(int(threads))
+    module = import_module(PROGRAMS[program].module)
+    given = inputs(model, Path(folder))
+    gc.collect()
+    before, begin = status_kb("VmRSS"), time.perf_counter()
+    ready = PROGRAMS[program].load(module, Path(folder) / f"{model}.onnx", given, int(threads))
+    if program == "torch.compile":  # it compiles when it is called
+        ready.run()
+    seconds = time.perf_counter() - begin
+    ready.run()
+    gc.collect()
+    return {"load_s": seconds, "resident_mb": (status_kb("VmRSS") - before) / 1e3}
+
+
+def together(model: str, folder: str, threads: str, runs: str, programs: str) -> dict[str, Any]:  # Any: JSON
+    """All programs in turn."""
+    limit_threads(int(threads))
+    effort, path = Effort(runs=int(runs)), Path(folder) / f"{model}.onnx"
+    given, race = inputs(model, Path(folder)), _Race()
+    for name in programs.split(","):
+        race.add(name, path, given, int(threads))
+    times = _in_turn([r for _, r, _ in race.ready], effort, Probe(int(threads), effort.patience_s))
+    facts = json.loads((Path(folder) / f"{model}.json").read_text())
+    paces = pace(int(threads))
+    timed = tuple(_timed(n, e, t) for (n, _, e), t in zip(race.ready, times, strict=True))
+    return asdict(
+        Measured(
+            model, int(threads), facts["flops"], facts["bytes"], *paces, timed, race.left_out,
+            tuple(_kernels(path, given, int(threads))),
+        )
+    )  # fmt: skip
+
+
+def inputs(model: str, folder: Path) -> dict[str, Array]:
+    """What a model is called with."""
+    with np.load(folder / f"{model}.npz") as file:
+        return {name: file[name] for name in file.files}
+
+
+@dataclass(slots=True)
+class _Race:
+    """Programs that gave the right outputs, those of the first one, and why others are left out."""
+
+    ready: list[tuple[str, Ready, float]] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    wanted: list[Array] = field(default_factory=list)
+
+    def add(self, name: str, path: Path, given: dict[str, Array], threads: int) -> None:
+        try:
+            ready = PROGRAMS[name].load(import_module(PROGRAMS[name].module), path, given, threads)
+            ready.run()
+            found = [x.copy() for x in ready.result()]
+        except Cannot as reason:
+            self.left_out[name] = f"cannot: {reason}"
+            return
+        except Exception as error:  # whatever a program raises is a result, too
+            self.left_out[name] = f"failed: {type(error).__name__}: {error}"[:200]
+            return
+        self.wanted = self.wanted or found
+        error = _distance(found, self.wanted)
+        if error <= NEAR:
+            self.ready.append((name, ready, error))
+        else:
+            self.left_out[name] = f"wrong: by {error:.3g}"
+
+
+def _distance(found: list[Array], wanted: list[Array]) -> float:
+    """The largest difference, as a part of the largest magnitude of an output; infinite for other shapes."""
+    if [x.shape for x in found] != [y.shape for y in wanted]:
+        return float("inf")
+    pairs = [
+        (x.astype(np.float64), y.astype(np.float64)) for x, y in zip(found, wanted, strict=True) if x.size
+    ]
+    return max((float(np.abs(x - y).max() / max(np.abs(y).max(), 1e-30)) for x, y in pairs), default=0.0)
+
+
+def _in_turn(ready: list[Ready], effort: Effort, probe: Probe) -> list[list[int]]:
+    """Nanoseconds of every run of each."""
+    bursts = [length(once(r.run), effort) for r in ready]
+    times: list[list[int]] = [[] for _ in ready]
+    order = list(range(len(ready)))
+    gc.collect()
+    gc.disable()
+    while min(map(len, times)) < effort.runs:
+        for i in order:
+            time.sleep(effort.pause_s)
+            probe.wait()
+            burst(ready[i].run, bursts[i], times[i])
+        order.reverse()
+    gc.enable()
+    return times
+
+
+def _timed(name: str, error: float, times: list[int]) -> Timed:
+    late, median = (float(np.percentile(times, p)) / 1e3 for p in (99, 50))
+    return Timed(name, median, late, min(times) / 1e3, len(times), error)
+
+
+@cache
+def pace(threads: int) -> tuple[float, float]:
+    """Flops, and bytes read and written, that the machine manages in a microsecond."""
+    computing = min(once(w.run) for w in peaks.ways(MEASURED_FLOPS, Element.F32, threads))
+    moving = min(once(w.run) for w in limit.ways(MEASURED_BYTES, 64, threads)[:-1])
+    return MEASURED_FLOPS / computing / 1e6, MEASURED_BYTES / moving / 1e6
+
+
+def _kernels(path: Path, given: dict[str, Array], threads: int) -> Iterator[KernelTime]:
+    engine, context = engine_of(anyrt, path, threads)
+    held = []
+    for name in engine:
+        shape = tuple(abs(d) for d in engine.get_tensor_shape(name))
+        if -1 in engine.get_tensor_shape(name):
+            return  # memory for outputs whose size is found while running is not here
+        held.append(np.zeros(shape, anyrt.nptype(engine.get_tensor_dtype(name))))
+        held[-1][...] = given.get(name, held[-1])
+        context.set_tensor_address(name, held[-1].ctypes.data)
+    yield from kernels(engine, context)
+
+
+if __name__ == "__main__":
+    what, *words = sys.argv[1:]
+    print(json.dumps({"alone": alone, "together": together}[what](*words)))
+    sys.stdout.flush()
+    os._exit(0)  # some programs' threads hang when the interpreter ends
