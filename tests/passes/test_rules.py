@@ -15,8 +15,10 @@ from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import Fail, Rule, rewrite
 from anyrt.passes.late_division import LATE_DIVISION
 from anyrt.passes.rules import RULES, holds
+from anyrt.passes.simplify import simplify
 from anyrt.prims import build as b
 from anyrt.prims.const import Param
+from anyrt.prims.gather import Gather
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 1.0, -1.0, 0.5, -2.5, 300.7, 3.3e38, 127.5]
 TYPES = [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.FP8, DataType.FP4, DataType.INT64]
@@ -153,3 +155,26 @@ def test_weights_of_no_keys_have_zeros_as_their_product(least, limit, wanted):
     for n in range(least, 3):
         feeds = {"x": np.ones((2, n), np.float32), "v": np.ones((n, 3), np.float32)}
         assert (interpret(made, feeds)["y"] == (1.0 if n else 0.0)).all()
+
+
+def test_of_a_cache_and_a_query_the_query_is_scaled():
+    q, k = b.param("q", (2, 1, 8), DataType.FLOAT), b.param("k", (2, 50, 8), DataType.FLOAT)
+    scaled = [b.map_("mul", x, b.scalar(0.35, x)) for x in (q, k)]
+    made = simplify(Graph((("q", q), ("k", k)), (("y", b.contract("bik,bjk->bij", *scaled)),)))
+    ((_, y),) = made.outputs
+    assert y.args[1] == k
+    assert y.args[0] != q
+    feeds = {n: np.random.default_rng(0).random(x.shape, np.float32) for n, x in (("q", q), ("k", k))}
+    wanted = np.einsum("bik,bjk->bij", feeds["q"] * 0.1225, feeds["k"])
+    np.testing.assert_allclose(interpret(made, feeds)["y"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("places", [[1], [0, 2], [3, 2, 1], [0, 1, 3], [2, 2], []])
+def test_elements_at_known_positions_are_slices_where_these_go_in_steps(places):
+    x = b.param("x", (4, 3), DataType.FLOAT)
+    at = b.const(np.array(places, np.int64).reshape(-1, 1), DataType.INT64)
+    made = simplify(Graph((("x", x),), (("y", b.gather(x, b.expand(at, (len(places), 3)), 0)),)))
+    ((_, y),) = made.outputs
+    assert isinstance(y.op, Gather) == (places in ([0, 1, 3], [2, 2], []))
+    given = np.arange(12, dtype=np.float32).reshape(4, 3)
+    assert (interpret(made, {"x": given})["y"] == given[np.array(places, int)]).all()

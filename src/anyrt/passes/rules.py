@@ -21,8 +21,10 @@ from anyrt.ir.rewrite import Bind, Fail, Rule, named, op
 from anyrt.passes.examples import EVERY, FLOATS, NUMBERS, Below, operand
 from anyrt.passes.exponentials import EXPONENTIALS
 from anyrt.passes.facts import number
+from anyrt.passes.known_positions import KNOWN_POSITIONS
 from anyrt.passes.late_division import LATE_DIVISION
 from anyrt.passes.powers import POWERS
+from anyrt.passes.scaled_factors import SCALED_FACTORS
 from anyrt.passes.statistics import STATISTICS
 from anyrt.prims import build
 from anyrt.prims.checked import Checked
@@ -386,4 +388,6 @@ RULES: Final[tuple[Rule, ...]] = (
     *STATISTICS,
     *EXPONENTIALS,
     LATE_DIVISION,
+    SCALED_FACTORS,
+    KNOWN_POSITIONS,
 )

@@ -1,0 +1,77 @@
+"""A rule for elements at positions that are known and as far apart as one another: a slice.
+
+    gather(x, [3])     ->     x[3:4]
+
+Exporters write the slices of a stack, as the caches of all layers are one, with an index that is a constant.
+A slice is read where it lies, and what a gather reads is stored first.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Value
+from anyrt.ir.rewrite import Bind, Fail, Rule, op
+from anyrt.passes.examples import Below
+from anyrt.prims import build
+from anyrt.prims.const import Const
+from anyrt.prims.gather import Gather
+from anyrt.prims.view import Axis, View
+
+MANY: Final = 1 << 16  # positions that are looked at
+
+
+def _known(at: Value, axis: int) -> list[int] | None:
+    """The positions along an axis, where they are constants and no other axis changes them."""
+    source, count = at.args[0] if isinstance(at.op, View) else at, at.shape[axis]
+    if not isinstance(source.op, Const) or not isinstance(count, int) or not count <= MANY or 0 in at.shape:
+        return None
+    axes = at.op.axes if isinstance(at.op, View) else tuple(Axis(0, k) for k in range(at.type.rank))
+    array = source.op.blob.data.reshape(source.op.shape)
+    sides = zip(axes, array.shape, strict=True)
+    where = [_along(a, axis, count) if n > 1 else (0,) * count for a, n in sides]
+    known = [w for w in where if w is not None]
+    return [int(array[p]) for p in zip(*known, strict=True)] if len(known) == len(where) else None
+
+
+def _along(moved: Axis, axis: int, count: int) -> tuple[int, ...] | None:
+    """Where a view reads as it goes along an axis, None where others move it, too."""
+    steps = [step for out, step in moved.terms if out == axis]
+    if len(steps) != len(moved.terms) or not all(isinstance(n, int) for n in (moved.start, *steps)):
+        return None
+    start, step = moved.start, sum(s for s in steps if isinstance(s, int))
+    return tuple(start + step * i for i in range(count)) if isinstance(start, int) else None
+
+
+def _sliced(x: Value, at: Value, axis: int, out: Value) -> Value | Fail:
+    places, length = _known(at, axis), x.shape[axis]
+    if places is None or not isinstance(length, int):
+        return Fail("positions or the axis are known while running only")
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if any(b - a != step for a, b in pairwise(places)) or not step:
+        return Fail("positions are not as far apart as one another")
+    if min(places) < 0 or max(places) >= length:
+        return Fail("a position lies outside")
+    rank = x.type.rank
+    starts = [places[0] if k == axis else 0 for k in range(rank)]
+    made = build.slice_(x, starts, out.shape, [step if k == axis else 1 for k in range(rank)])
+    same = x.shape[:axis] == at.shape[:axis] and x.shape[axis + 1 :] == at.shape[axis + 1 :]
+    return made if same and made.type == out.type else Fail("sizes are only known to be equal while running")
+
+
+def _example(draw: Below) -> Value:
+    x = build.param("x", (2 + draw(3), 3, 2), DataType.FLOAT)
+    at = build.const(np.array([[[draw(2)]]]), DataType.INT64)
+    return build.gather(x, build.expand(at, (1, 3, 2)), 0)
+
+
+KNOWN_POSITIONS: Final = Rule(
+    "elements at known positions",
+    find=lambda x, at: op(Gather, x, at, axis=Bind("axis")),
+    make=_sliced,
+    example=_example,
+)

@@ -1,0 +1,71 @@
+"""A rule for products of which a factor is scaled as a whole: scaled is the smaller one.
+
+    q · (k · t)     ->     (q · t) · k
+
+Exporters write attention with the root of its scale before both factors. A step of a decoder has one query
+and many keys, all of which lie in a cache: to scale them would be a kernel that reads and writes each.
+Constant factors swallow the scale.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Value, apply
+from anyrt.ir.rewrite import Bind, Fail, Rule, op
+from anyrt.passes.examples import UNIT, Below
+from anyrt.passes.facts import number
+from anyrt.prims import build
+from anyrt.prims.contract import Contract
+from anyrt.prims.map import Map
+
+LARGE: Final = 2.0**16  # scales between it and its reciprocal, so that nothing leaves the range of float32
+
+
+def _scaled(factor: Value) -> tuple[Value, Value] | None:
+    """What is scaled, and the scale."""
+    if not isinstance(factor.op, Map) or factor.op.fn != "mul" or factor.dtype is not DataType.FLOAT:
+        return None
+    for x, scale in (factor.args, factor.args[::-1]):
+        found = number(scale)
+        if found is not None and 1 / LARGE <= abs(found) <= LARGE and x.shape == factor.shape:
+            return x, scale
+    return None
+
+
+def _elements(value: Value) -> int | None:
+    sizes = [d for d in value.shape if isinstance(d, int)]
+    return prod(sizes) if len(sizes) == value.type.rank else None
+
+
+def _moved(a: Value, b: Value, out: Value) -> Value | Fail:
+    assert isinstance(out.op, Contract), "the pattern is one"
+    left, right = _elements(a), _elements(b)
+    if left is None or right is None or left == right:
+        return Fail("no factor is known to be smaller")
+    found = _scaled(b if left < right else a)
+    if found is None:
+        return Fail("the larger factor is not scaled by a number")
+    x, scale = found
+    small = a if left < right else b
+    by = build.scalar(number(scale) or 0.0, small)
+    made = build.map_("mul", small, by)
+    return apply(out.op, *((made, x) if left < right else (x, made)))
+
+
+def _example(draw: Below) -> Value:
+    x = build.param("x", (1, 1 + draw(3), 5), DataType.FLOAT)
+    y = build.param("y", (1, 7, 5), DataType.FLOAT)
+    scaled = build.map_("mul", build.map_("abs", y), build.scalar(0.35, y))
+    return build.contract("bik,bjk->bij", build.map_("abs", x), scaled)
+
+
+SCALED_FACTORS: Final = Rule(
+    "scale of the larger factor of a product",
+    find=lambda a, b: op(Contract, a, b, left=Bind("left"), right=Bind("right"), out=Bind("to")),
+    make=_moved,
+    example=_example,
+    tolerance=4 * UNIT,
+)
