@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import anyrt as trt
 from anyrt.onnx.backend import prepare
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -118,3 +119,16 @@ def test_a_sequence_stays_one_through_identity():
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     np.testing.assert_array_equal(prepare(model).run([X])[0], np.concatenate([X, X]))
+
+
+def test_runs_find_the_sizes_of_a_slice_that_would_be_long_as_arithmetic():
+    places = [helper.make_tensor_value_info(name, 7, [3]) for name in "seat"]
+    nodes = [helper.make_node("Slice", ["x", *"seat"], ["y"])]
+    given = [helper.make_tensor_value_info("x", 1, list("nhw")), *places]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
+    network = builder.create_network()
+    assert trt.OnnxParser(network, builder.logger).parse(model.SerializeToString())
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    assert len(bytes(plan)) < 150_000  # 240 000 with the arithmetic

@@ -21,7 +21,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -105,9 +105,9 @@ class Fn:
     op: str
     args: tuple[Dim, ...]
     factor: float = 0.0
-    key: str = field(init=False, repr=False, compare=False, default="")
-    depth: int = field(init=False, repr=False, compare=False, default=1)
-    length: int = field(init=False, repr=False, compare=False, default=0)
+    key: str = field(init=False, compare=False)
+    depth: int = field(init=False, compare=False)
+    length: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         inner = [a for x in self.args for m, _ in _terms(x) for a in m if isinstance(a, Fn)]
@@ -395,8 +395,7 @@ def _balanced(op: str, dims: Sequence[Dim]) -> Dim:
     """An extremum of many, whose depth is the logarithm of their number."""
     if len(dims) == 1:
         return dims[0]
-    half = len(dims) // 2
-    return _function(op, _balanced(op, dims[:half]), _balanced(op, dims[half:]))
+    return _function(op, *(_balanced(op, part) for part in (dims[: len(dims) // 2], dims[len(dims) // 2 :])))
 
 
 def equal(a: Dim, b: Dim) -> Dim:
@@ -561,15 +560,13 @@ def _symbols(x: Expr | Atom) -> frozenset[Sym]:
 def rebuild(x: Dim, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool] = lambda a, b: False) -> Dim:
     """`x` with every symbol replaced by `leaf(symbol)`, simplified again; `less(a, b)`: where it is known
     that a ≤ b, so that their minimum is a."""
-    made: dict[Atom, Dim] = {}  # what occurs in several places is made once
 
     def whole(x: Dim) -> Dim:
         return total(product((c, *map(atom, m))) for m, c in _terms(x))
 
+    @cache  # what stands in several places is made once
     def atom(a: Atom) -> Dim:
-        if a not in made:
-            made[a] = leaf(a) if isinstance(a, Sym) else _function_of(a, list(map(whole, a.args)), less)
-        return made[a]
+        return leaf(a) if isinstance(a, Sym) else _function_of(a, list(map(whole, a.args)), less)
 
     return whole(x)
 

@@ -51,10 +51,15 @@ def print_dim(x: Dim, name: Callable[[Sym], str] = size_name) -> str:
     """`x` as text that `parse_dim` reads; `name` says what a symbol is called."""
     if isinstance(x, int):
         return str(x)
-    long = sum(a.length for m, _ in x.terms for a in m if isinstance(a, Fn)) > LONG
-    text = _Printer(name, _repeated(x) if long else frozenset()).dim(x)
+    text = _Printer(name, _repeated(x) if length(x) > LONG else frozenset()).dim(x)
     check_size(text=len(text))
     return text
+
+
+def length(x: Dim) -> int:
+    """How many characters `x` has if each part is written as often as it stands there."""
+    parts = [a for m, _ in x.terms for a in m if isinstance(a, Fn)] if isinstance(x, Expr) else []
+    return len(repr(x)) + sum(a.length - len(a.key) for a in parts)
 
 
 def _repeated(x: Dim) -> frozenset[Fn]:

@@ -16,6 +16,7 @@ from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.core.dimlimits import MAX_RANK
+from anyrt.core.dimtext import length
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import (
     ActivationType,
@@ -114,7 +115,7 @@ class Layers:
             found = self.symbols(x)
         except NotSupportedError:  # longer than sizes may be
             return x.cast(DataType.DOUBLE).cast(INT64)
-        long = found is not None and any(len(repr(e)) > LONG for e in found.reshape(-1).tolist())
+        long = found is not None and any(length(e) > LONG for e in found.reshape(-1).tolist())
         return x.cast(DataType.DOUBLE).cast(INT64) if long else x
 
     def ints(self, x: Tensor) -> tuple[int, ...] | None:
