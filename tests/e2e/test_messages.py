@@ -287,6 +287,12 @@ def cached(p, cache):
     return p.net.add_kv_cache_update(cache, new, at, trt.KVCacheMode.LINEAR)
 
 
+def positions_of_averages(p):
+    layer = p.net.add_pooling_nd(p.x(1, 1, 4, 4), trt.PoolingType.AVERAGE, (2, 2))
+    layer.indices_type = trt.int32
+    return shape(layer)
+
+
 PROVOKED = {
     "AR101": lambda p: shape(p.net.add_scale(p.x(3, 4, 5), trt.ScaleMode.UNIFORM)),
     "AR102": lambda p: shape(p.net.add_scale(p.x(1, 4, 5, 6), CHANNEL, scale=ONES)),
@@ -324,7 +330,7 @@ PROVOKED = {
     "AR202": lambda p: shape(p.net.add_activation(p.x(2, dtype=trt.int32), trt.ActivationType.TANH)),
     "AR203": lambda p: shape(p.net.add_elementwise(p.x(2), p.x(2, dtype=trt.int32, name="z"), SUM)),
     "AR205": lambda p: shape(p.net.add_scale(p.x(1, 3, 4, 5), CHANNEL, scale=HALVES)),
-    "AR206": lambda p: shape(p.net.add_cast(p.x(2), trt.e8m0)),
+    "AR206": lambda p: positions_of_averages(p),
     "AR301": lambda p: shape(p.add_shuffle(p.x(2, 3)), first_transpose=(0, 0)),
     "AR302": lambda p: shape(p.net.add_reduce(p.x(2), trt.ReduceOperation.SUM, 1 << 3, True)),
     "AR303": lambda p: shape(p.add_squeeze(p.x(2, 1), p.ints(4))),
