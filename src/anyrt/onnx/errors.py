@@ -1,8 +1,7 @@
 """What the parser says of a problem.
 
->>> error = ParserError(Failure(GraphError("AR417", "conv1", "no input 1", "weights"), 3, "conv1", "Conv"))
->>> error.node(), error.code()
-(3, <ErrorCode.INVALID_GRAPH: 5>)
+error = parser.get_error(0)
+error.node(), error.node_operator(), error.code()       # 3, "Conv", ErrorCode.INVALID_GRAPH
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Operators that are functions of others: those of a model, and those that ONNX defines so.
 
->>> function_of(helper.make_node("HardSwish", ["x"], ["y"]), (tensor,), 22).node[0].op_type
+>>> function_of(helper.make_node("HardSwish", ["x"], ["y"]), (None,), 22).node[0].op_type
 'HardSigmoid'
 """
 

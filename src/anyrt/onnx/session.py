@@ -1,7 +1,7 @@
 """A model from its file to its numbers, in one line.
 
->>> session = load("model.onnx")                                                          # doctest: +SKIP
->>> session.run({"x": np.zeros((1, 3, 224, 224), np.float32)})["y"]                       # doctest: +SKIP
+session = load("model.onnx")
+session.run({"x": np.zeros((1, 3, 224, 224), np.float32)})["y"]
 """
 
 from __future__ import annotations
