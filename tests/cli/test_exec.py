@@ -73,6 +73,7 @@ def test_times_and_layers_are_exported(model, tmp_path):
     ("word", "message"),
     [
         ("--calib=c.cache", "AR901.*--calib: got that is not here yet"),
+        ("--saveDebugTensors=y:y.raw", "AR901.*--saveDebugTensors"),
         ("--onx=m.onnx", "unknown option.*did you mean --onnx"),
         ("--onnx", "no value"),
         ("--iterations=many", "a number of 0 or more"),

@@ -18,6 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from google.protobuf.message import EncodeError
 from models import DATA, MODELS
+from mutate_calls import Log
+from mutate_plans import change_bytes
 from onnx import ModelProto
 
 import anyrt as trt
@@ -43,36 +45,7 @@ TEXTS = (
 )
 
 
-class Log(trt.ILogger):
-    """Keeps errors."""
-
-    def __init__(self):
-        trt.ILogger.__init__(self)
-        self.lines = []
-
-    def log(self, severity, msg):
-        if severity <= trt.Logger.ERROR:
-            self.lines.append(msg)
-
-
 # ---- changes ------------------------------------------------------------------------------------------
-
-
-def change_bytes(data, rng):
-    """Some bytes set, cut out, doubled or cut off."""
-    out = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        at, length = rng.randrange(len(out) + 1), rng.randrange(1, 40)
-        match rng.randrange(5):
-            case 0 | 1:
-                out[at : at + 1] = bytes([rng.randrange(256)])
-            case 2:
-                del out[at : at + length]
-            case 3:
-                out[at:at] = out[at : at + length]
-            case 4:
-                del out[at + 1 :]
-    return bytes(out)
 
 
 def messages(message):

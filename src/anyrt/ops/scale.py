@@ -248,7 +248,7 @@ OPS = (
         cases=cases,
         mistakes=mistakes,
         dla=dla,
-        onnx=("BatchNormalization", "ImageScaler", "TRT_Scale"),
+        onnx=("BatchNormalization", "TRT_Scale"),
         real_int8=lambda attrs: True,
         source="core page Scale; C++ header for the minimum rank and the default channel axis",
     ),

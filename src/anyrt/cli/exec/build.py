@@ -54,7 +54,6 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
     _configure(given, config)
     set_formats(given, network)
     _layers(given, network)
-    _debug(given, network)
     add_profile(given, network, config)
     cache = Path(given.text("timingCacheFile")) if given.has("timingCacheFile") else None
     if cache is not None:
@@ -124,15 +123,3 @@ def _type(option: str, word: str) -> DataType:
     if word not in TYPES:
         raise ArgumentError("AR304", f"--{option}", repr(word), f"one of {', '.join(TYPES)}")
     return TYPES[word]
-
-
-def _debug(given: Given, network: INetworkDefinition) -> None:
-    wanted = [n for n in given.text("markDebug").split(",") if n]
-    made = (layer.get_output(i) for layer in network for i in range(layer.num_outputs))
-    tensors = {tensor.name: tensor for tensor in made}
-    for name in wanted:
-        if name not in tensors:
-            raise ArgumentError("AR304", "--markDebug", repr(name), "the name of a tensor of the model")
-        network.mark_debug(tensors[name])
-    if given.has("markUnfusedTensorsAsDebugTensors"):
-        network.mark_unfused_tensors_as_debug_tensors()

@@ -1,0 +1,18 @@
+"""The names of ONNX that layers carry are those that the parser describes."""
+
+import pytest
+from onnx import defs
+
+from anyrt.onnx import importers
+from anyrt.onnx.functions import is_function
+from anyrt.onnx.node import IMPORTERS
+from anyrt.ops import ALL_OPS
+
+NAMES = sorted({name for op in ALL_OPS for name in op.onnx})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_that_a_layer_carries_is_described(name):
+    importers.load()
+    described = ("", name) in IMPORTERS or is_function(("", name), defs.onnx_opset_version())
+    assert described or name.startswith("TRT_"), f"no importer of {name}"
