@@ -113,3 +113,12 @@ def test_inspect_tells_what_a_model_holds(path, capsys):
 def test_explain_takes_a_model(path, capsys):
     assert main(["explain", str(path)]) == 0
     assert "in 1 kernel" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["compare", "inspect", "explain"])
+def test_what_is_no_model_is_told_in_one_line(command, tmp_path, capsys):
+    (tmp_path / "m.onnx").write_bytes(b"junk")
+    assert main([command, str(tmp_path / "m.onnx")]) == 2
+    err = capsys.readouterr().err
+    assert "[AR416] " in err
+    assert err.count("\n") == 1

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import ModelProto, ValueInfoProto
 
 from anyrt.api.interfaces import Logger
@@ -24,6 +25,7 @@ from anyrt.core.errors import NotSupportedError
 from anyrt.core.flags import strict
 from anyrt.onnx.model import signature
 from anyrt.onnx.session import Session, build
+from anyrt.onnx.wire import damaged
 from anyrt.ops._record import Array
 
 Feeds: TypeAlias = Mapping[str, Array]
@@ -69,7 +71,10 @@ class Compared:
 
 def load_model(path: Path, layers: bool) -> Compared:
     """The model of a file; `layers`: what each node of its graph makes is an output, in order."""
-    proto = onnx.load(path)
+    try:
+        proto = onnx.load(path)
+    except DecodeError as error:
+        raise damaged(str(error)).at(str(path)) from None
     if layers:
         known = {v.name for v in proto.graph.output}
         made = [n for node in proto.graph.node for n in node.output if n]

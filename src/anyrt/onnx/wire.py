@@ -117,4 +117,6 @@ def _external(offset: int, size: int) -> bytes:
 
 def damaged(got: str) -> GraphError:
     """The error for bytes that are no model."""
-    return GraphError("AR416", "", got, "an ONNX model", "check the file: onnx.checker.check_model(path)")
+    return GraphError(
+        "AR416", "the model", got, "an ONNX model", "check the file: onnx.checker.check_model(path)"
+    )

@@ -190,7 +190,7 @@ def _resized(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
     has = how.coordinates in LAYERS and x.dtype in FLOATS | {DataType.UINT8}
     if has and within and how.region is None and all(line.exact for line in lines):
         return _by_layer(node, x, how, lines)
-    y, inside = _wide(node, x, how), None
+    y, inside = _wide(x, how), None
     for line in lines:
         y, here = _along(node, y, how, line)
         inside = here if inside is None or here is None else inside & here
@@ -222,7 +222,7 @@ def _by_layer(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
     return node.tensor(layer.get_output(0))
 
 
-def _wide(node: Node, x: Tensor, how: How) -> Tensor:
+def _wide(x: Tensor, how: How) -> Tensor:
     """In a type that sums are made in."""
     stays = how.mode is InterpolationMode.NEAREST or x.dtype is DOUBLE
     return x if stays else x.cast(DataType.FLOAT)

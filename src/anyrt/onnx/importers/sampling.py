@@ -64,7 +64,7 @@ def col2im(node: Node) -> Tensor:
         starts = positions(node, free // strides[axis] + 1) * strides[axis]
         place = (positions(node, many) * dilations[axis] - pads[axis]).unsqueeze(1) + starts
         # Axes of all blocks come before those of all positions.
-        place = place.reshape(_spread(node, place, axis, rank))
+        place = place.reshape(_spread(place, axis, rank))
         inside = inside & ~(place < 0) & (place < n)
         at = at + place * factor
         factor = factor * n
@@ -84,7 +84,7 @@ def col2im(node: Node) -> Tensor:
     return added.reshape([x.size(0), channels, *image])
 
 
-def _spread(node: Node, place: Tensor, axis: int, rank: int) -> list[Size]:
+def _spread(place: Tensor, axis: int, rank: int) -> list[Size]:
     many, starts = lengths(place)
     sizes: list[Size] = [1] * (2 * rank)
     sizes[axis], sizes[rank + axis] = many, starts
