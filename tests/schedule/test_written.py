@@ -15,6 +15,7 @@ from anyrt.ir.graph import Graph, Symbol, apply
 from anyrt.ir.kerneltext import print_kernels
 from anyrt.ops._found import positions
 from anyrt.prims import build as b
+from anyrt.prims.foremost import Foremost
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.scan import Scan
 from anyrt.prims.scatter import Scatter
@@ -62,6 +63,25 @@ def test_ranks_agree_with_the_interpreter(axis, count, dtype, level):
     found = lowered(lambda x: apply(Ranked(axis, count, axis == 1), b.cast(x, dtype)), level)
     sizes = (90, 91, 160, 400) if axis == 1 else (0, 1, 9)
     assert verify(found, choose(level), [{N.name: n} for n in sizes]) == ()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("level", [None, "avx2", "sse2"])
+@pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT32])
+@pytest.mark.parametrize(("axis", "largest"), [(0, True), (1, False)])
+def test_the_foremost_agree_with_the_interpreter(axis, largest, dtype, level):
+    found = lowered(lambda x: apply(Foremost(axis, largest), b.cast(x, dtype)), level)
+    assert verify(found, choose(level), [{N.name: n} for n in (1, 9, 90)]) == ()
+
+
+def test_nan_is_foremost_where_there_is_nothing_else_and_zeros_are_equal():
+    x = np.array([[np.nan, np.nan, -0.0], [np.nan, -np.inf, 0.0], [np.nan, 1, np.nan]], np.float32)
+    for largest in (True, False):
+        code = Foremost(0, largest).ref((x,), (1, 3))
+        assert (code & 0xFFFFFFFF).tolist() == [[0, 2 if largest else 1, 0]]
+        assert (code >> 32).astype(np.int32).view(np.float32).view(np.uint32).tolist() == [
+            [0x7FC00000, 0x3F800000 if largest else 0xFF800000, 0x80000000]
+        ]
 
 
 def test_what_is_written_already_is_copied_to_other_outputs_and_between_pieces():

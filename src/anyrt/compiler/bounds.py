@@ -41,6 +41,7 @@ from anyrt.ir.reference import widen
 from anyrt.prims._convert import limits
 from anyrt.prims.chosen import Chosen
 from anyrt.prims.contract import Contract
+from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import CAST, PATTERN, Map
 from anyrt.prims.nonzero import NonZero
@@ -140,7 +141,7 @@ def _error(value: Value, op: Prim, run: Run, args: tuple[Bounded, ...], array: A
             return _ranked(op, args[0], array)
         case Taps() if op.rule.weighs:
             return _tapped(op, args[0], array)
-        case NonZero() | Suppressed():
+        case NonZero() | Suppressed() | Foremost():
             return EXACT if all(a.exact for a in args) else np.full(array.shape, np.inf)
         case _:
             return _shaken(run, args, array)

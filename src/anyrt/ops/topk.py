@@ -21,8 +21,9 @@ from anyrt.ops._math import number
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS, INTS
 from anyrt.prims.asserted import Asserted
-from anyrt.prims.build import cast, gather, map_, scalar, transpose
+from anyrt.prims.build import cast, gather, map_, pattern, scalar, transpose
 from anyrt.prims.count import Count
+from anyrt.prims.foremost import HALF, SHORT, Foremost
 from anyrt.prims.ranked import Ranked
 
 MOST = 3840
@@ -46,17 +47,26 @@ class TopKAttrs(Attrs):
 
 
 def expand(layer: Layer[TopKAttrs]) -> tuple[Value, ...]:
-    """Positions by `Ranked`, of several elements along the last axis, where these lie side by side; values
-    read there."""
+    """Positions by `Ranked` along the last axis, where elements lie side by side, and values read there. Of a
+    single element along another axis both by `Foremost`."""
     attrs, axis = layer.attrs, _axis(layer)
     if attrs.indices_type not in INTS:
         got, do = f"indices of {attrs.indices_type.name}", "set indices_type to one of these"
         raise DTypeError("AR202", layer.name, got, "INT32 or INT64", do)
     x, k = _counted(layer, axis)
-    last = axis if k == 1 else x.type.rank - 1
+    if k == 1 and axis != x.type.rank - 1 and x.dtype in SHORT:
+        code = apply(Foremost(axis, attrs.op is MAX), x)
+        return _element(code, x.dtype), cast(cast(code, DataType.INT32), attrs.indices_type)
+    last = x.type.rank - 1
     turned, back = _moved(x.type.rank, axis, last), _moved(x.type.rank, last, axis)
     at = transpose(apply(Ranked(last, k, attrs.op is MAX), transpose(x, turned)), back)
     return gather(x, at, axis), cast(at, attrs.indices_type)
+
+
+def _element(code: Value, dtype: DataType) -> Value:
+    """The element that the upper half of a code is the bits of."""
+    bits = cast(map_("shift_signed", code, scalar(HALF, code)), DataType.INT32)
+    return bits if dtype is DataType.INT32 else cast(pattern(bits, DataType.FLOAT), dtype)
 
 
 def _counted(layer: Layer[TopKAttrs], axis: int) -> tuple[Value, Dim]:
@@ -146,11 +156,13 @@ def cases() -> tuple[Case[TopKAttrs], ...]:
           for op, n, t in ((MAX, 5, f), (MIN, 5, bf16), (MAX, 150, i32), (MIN, 150, i64), (MAX, 700, f))),
         *(Case(k(op, n, 0b10), ((1, 900),), (f,), (up,)) for op in (MAX, MIN) for n in (1, 10, 200)),
         *(Case(k(MAX, 2, 1 << axis), ((2, 5, 33),)) for axis in (0, 1, 2)),
-        *(Case(k(op, 8, 0b10), ((2, 8),), (t,), (special,)) for op in (MAX, MIN) for t in (f, DataType.HALF)),
+        *(Case(k(op, 8, 0b10), ((2, 8),), (t,), (special,)) for op in (MAX, MIN) for t in (f, bf16)),
         *(Case(k(op, 5, 0b10), ((1, 5),), (i64,), (edges,)) for op in (MAX, MIN)),
         *(Case(k(op, 5, 0b10), ((1, 5),), (i32,), (half,)) for op in (MAX, MIN)),
         *(Case(k(MIN, n, 0b10), ((2, size),)) for n, size in ((64, 256), (9, 70), (100, 448))),
-        *(Case(k(op, 1, 0b1), ((3, 1500),)) for op in (MAX, MIN)),
+        *(Case(k(op, 1, 0b1), ((3, 1500),), (t,)) for op in (MAX, MIN) for t in (f, bf16, i32)),
+        *(Case(k(op, 1, 0b1), ((8, 2),), (t,), (special.T,)) for op in (MAX, MIN) for t in (f, bf16)),
+        *(Case(k(op, 1, 0b1), ((5, 1),), (i32,), (half.T,)) for op in (MAX, MIN)),
         Case(k(MAX, 2, 0b10, i64), ((3, 17),)),
         Case(k(MAX, 2, 0b10), ((3, 17), ()), (f, i32), (None, np.array(4)), own),
         Case(k(MIN, 2, 0b1, i64), ((17, 3), ()), (f, i32), (None, np.array(17)), own),

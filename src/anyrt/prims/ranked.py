@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Sym, add, always_le, ceildiv, floordiv, maximum, minimum, mod, mul
+from anyrt.core.dims import Dim, Sym, add, always_le, ceildiv, floordiv, maximum, mod, mul
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ShapeError
 from anyrt.core.requirement import Relation, Requirement
@@ -59,7 +59,6 @@ LEAST: Final = 16  # entries: a shorter list is not worth sorting
 FEW: Final = 192  # of a list that is sorted by counting, for each element, those before it
 DIGIT: Final = 8  # bits
 DIGITS: Final = 1 << DIGIT
-PART: Final = 1024  # elements of the last axis of which the best are found side by side
 NORMAL: Final = 2.0**-126
 HIGH: Final = {Scalar.I32: (1 << 31) - 1, Scalar.I64: (1 << 63) - 1}
 
@@ -74,8 +73,8 @@ class Ranked(Prim):
     largest: bool
 
     def compute(self) -> Compute:
-        """Statements for all that lies along the axis; of a single best element also along the last one."""
-        return Written((self.axis, -1) if self.count == 1 else (self.axis,), again=True)
+        """Statements for all that lies along the axis."""
+        return Written((self.axis,), again=True)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """As many int32 along the axis."""
@@ -124,7 +123,7 @@ class Ranked(Prim):
         room = along if is_short else add(enough, BLOCK)
         task = _Task(self, x, item, make, _List.of(make, COMPUTED[x.type.dtype], room))
         if self.count == 1:
-            return task.first(along) if self.axis == x.type.rank - 1 else task.side_by_side(along)
+            return task.first(along)
         step = make.var(self.count)
         result = For(step, Loop.VECTOR, (task.result(step.dim, load(task.list.places, step.dim)),))
         if is_short:
@@ -267,38 +266,9 @@ class _Task:
             self.result(0, load(place, 0)),
         )
 
-    def side_by_side(self, along: Dim) -> tuple[Stmt, ...]:
-        """The one that is best for each element of the last axis, in parts that stay near the core."""
-        make, last, i32 = self.make, self.x.type.shape[-1], Scalar.I32
-        part = make.var(ceildiv(last, PART))
-        first = mul(part.dim, PART)
-        wide = maximum(0, minimum(PART, add(last, mul(first, -1))))
-        keys, places = (make.scratch(kind, PART) for kind in (self.list.kind, i32))
-        start, step, lane, end = make.var(wide), make.var(along), make.var(wide), make.var(wide)
-        key = self._key(self._beside(step.dim, add(first, lane.dim)))
-        old, place = load(keys, lane.dim), load(places, lane.dim)
-        better = (
-            Store(places, lane.dim, select(key < old, cast(index(step.dim), i32), place)),
-            Store(keys, lane.dim, alu(Op.MIN, key, old)),
-        )
-        none = (
-            Store(places, start.dim, const(0, i32)),
-            Store(keys, start.dim, const(HIGH[self.list.kind], self.list.kind)),
-        )
-        at = (*self._index(0)[:-1], add(first, end.dim))
-        body = (
-            For(start, Loop.VECTOR, none),
-            For(step, Loop.SERIAL, (For(lane, Loop.VECTOR, better),)),
-            For(end, Loop.VECTOR, (make.store(at, load(places, end.dim)),)),
-        )
-        return (For(part, Loop.SERIAL, body),)
-
     def _index(self, place: Dim) -> tuple[Dim, ...]:
         axis = self.prim.axis
         return (*self.item[:axis], place, *self.item[axis + 1 :])
-
-    def _beside(self, place: Dim, last: Dim) -> Expr:
-        return self.x.at((*self._index(place)[:-1], last))
 
     def result(self, rank: Dim, place: Expr) -> Stmt:
         """A position stored."""

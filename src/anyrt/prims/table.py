@@ -15,6 +15,7 @@ from anyrt.prims.concat import Concat
 from anyrt.prims.const import Blob, Const, Iota, Param, Shape
 from anyrt.prims.contract import Contract
 from anyrt.prims.count import Count
+from anyrt.prims.foremost import Foremost
 from anyrt.prims.gather import Gather
 from anyrt.prims.map import Map
 from anyrt.prims.nonzero import NonZero
@@ -47,6 +48,7 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Scan,
     Scatter,
     Ranked,
+    Foremost,
     NonZero,
     Suppressed,
     Repeated,
