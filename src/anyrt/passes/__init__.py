@@ -1,9 +1,9 @@
 """The one list of passes: each takes a graph and gives one that computes the same, or the same object.
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
-['round layers', 'contract codes', 'fold constants', 'narrow constants', 'simplify', 'split sums',
- 'split scans', 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants', 'turn operands',
- 'update states']
+['round layers', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'simplify',
+ 'split sums', 'split scans', 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants',
+ 'turn operands', 'update states']
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from anyrt.ir.graph import Graph
 from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
 from anyrt.passes.contract_codes import contract_codes
+from anyrt.passes.contract_integers import contract_integers
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.hoist_products import hoist_products
 from anyrt.passes.narrow_constants import narrow_constants
@@ -57,6 +58,7 @@ class Pass:
 PASSES: Final[tuple[Pass, ...]] = (
     Pass("round layers", round_layers, rounds=True),
     Pass("contract codes", contract_codes),  # of weights, too, which folding would make numbers of
+    Pass("contract integers", contract_integers),
     Pass("fold constants", fold_constants),
     Pass("narrow constants", narrow_constants),
     Pass("simplify", simplify),

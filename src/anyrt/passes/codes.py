@@ -5,6 +5,7 @@ dequantised(pad((cast(q) − 3) × s))     ->     Codes(pad(q) with 3 in the bor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,21 +27,26 @@ CODES: Final = frozenset({DataType.INT8, DataType.INT4})
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """(`codes` − `zero`) × `scale`: codes are int8, the scale is FLOAT, and has size 1 along the axes where
-    it is the same."""
+    """(`codes` − `zero`) × `scale`: codes are int8, the scale has size 1 along the axes where it is the same.
+    zero: None where it is data, or differs."""
 
     codes: Value
     scale: Value
-    zero: int = 0
+    zero: int | None = 0
 
 
 def dequantised(value: Value) -> Codes | Fail:
     """The operand as codes and their scale, if it is made of them."""
+    return moved(value, _product)
+
+
+def moved(value: Value, made: Callable[[Value], Codes | Fail]) -> Codes | Fail:
+    """The operand as codes and what belongs to them, as `made` finds them before they were moved."""
     moves, at = list[Value](), value
     while _moves(at):
         moves.append(at)
         at = at.args[0]
-    found = _product(at)
+    found = made(at)
     for move in reversed(moves):
         if isinstance(found, Fail):
             return found
@@ -91,8 +97,8 @@ def _moved(found: Codes, move: Value) -> Codes | Fail:
             return replace(found, codes=apply(move.op, found.codes, *move.args[1:]))
         case Pad(lo=lo, hi=hi, value=border):
             still = all((a, b) == (0, 0) or s == 1 for a, b, s in zip(lo, hi, scale.shape, strict=True))
-            if border != 0 or not still:
-                return Fail("the border is no 0, or along an axis where scales differ")
+            if border != 0 or not still or zero is None:
+                return Fail("the border is no 0, or zero is open, or scales differ along the axis")
             return replace(found, codes=apply(Pad(lo, hi, float(zero)), found.codes))
         case View(shape=shape, axes=axes):
             return Codes(apply(move.op, found.codes), _viewed(scale, shape, axes), zero)
@@ -120,3 +126,13 @@ def _reshaped(found: Codes, shape: Shape) -> Shape | Fail:
         for k in targets if any(differs) else ():
             sizes[k] = shape[k]
     return tuple(sizes)
+
+
+def placed(scale: Value, labels: tuple[int, ...], out: tuple[int, ...]) -> Value | None:
+    """The scale of an operand beside the result; None where it differs among terms of one sum."""
+    if any(d != 1 for d, label in zip(scale.shape, labels, strict=True) if label not in out):
+        return None
+    kept = sorted((k for k, label in enumerate(labels) if label in out), key=lambda k: out.index(labels[k]))
+    turned = build.transpose(scale, [*kept, *(k for k in range(len(labels)) if k not in kept)])
+    at = {labels[k]: scale.shape[k] for k in kept}
+    return build.reshape(turned, tuple(at.get(label, 1) for label in out))
