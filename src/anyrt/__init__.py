@@ -52,6 +52,20 @@ _HOME: dict[str, tuple[str, ...]] = {
     "onnx.parser": ("OnnxParser", "get_nv_onnx_parser_version"),
     "onnx.subgraphs": ("NodeIndices", "SubGraphCollection"),
     "onnx.session": ("load",),
+    "api.plugins.creators": (
+        *("IPluginCreator", "IPluginCreatorInterface", "IPluginCreatorV3One", "IPluginCreatorV3Quick"),
+    ),
+    "api.plugins.desc": ("DynamicPluginTensorDesc", "PluginTensorDesc"),
+    "api.plugins.exprs": (
+        *("DimsExprs", "IDimensionExpr", "IExprBuilder", "ISymExpr", "ISymExprs", "KernelLaunchParams"),
+    ),
+    "api.plugins.field": ("PluginField", "PluginFieldCollection", "PluginFieldCollection_"),
+    "api.plugins.v2": ("IPluginV2", "IPluginV2DynamicExt", "IPluginV2DynamicExtBase", "IPluginV2Ext"),
+    "api.plugins.v3": (
+        *("IPluginCapability", "IPluginResource", "IPluginResourceContext", "IPluginV3"),
+        *("IPluginV3OneBuild", "IPluginV3OneBuildV2", "IPluginV3OneCore", "IPluginV3OneRuntime"),
+        *("IPluginV3QuickAOTBuild", "IPluginV3QuickBuild", "IPluginV3QuickCore", "IPluginV3QuickRuntime"),
+    ),
     "api.profile": ("IOptimizationProfile",),
     "api.registry": ("FallbackString", "IPluginRegistry"),
     "api.runtime": ("Runtime",),

@@ -293,6 +293,38 @@ def positions_of_averages(p):
     return shape(layer)
 
 
+class Nameless(trt.IPluginCreatorV3One):
+    """A creator that does not say what it creates."""
+
+
+class Creator(trt.IPluginCreatorV3One):
+    """A creator of nothing."""
+
+    def __init__(self):
+        trt.IPluginCreatorV3One.__init__(self)
+        self.name, self.plugin_version = "Nothing", "1"
+
+
+class Broken(trt.IPluginResource):
+    """A resource that cannot be cloned."""
+
+    def clone(self):
+        return 1 / 0
+
+
+def registered(act):
+    """What `act` does with the registry, whose messages nobody sees here."""
+    with trt.strict():
+        return act(trt.get_plugin_registry())
+
+
+def registered_twice(p):
+    registry, first = trt.IPluginRegistry(), Creator()
+    registry.register_creator(first)
+    with trt.strict():
+        registry.register_creator(Creator())
+
+
 PROVOKED = {
     "AR101": lambda p: shape(p.net.add_scale(p.x(3, 4, 5), trt.ScaleMode.UNIFORM)),
     "AR102": lambda p: shape(p.net.add_scale(p.x(1, 4, 5, 6), CHANNEL, scale=ONES)),
@@ -404,6 +436,11 @@ PROVOKED = {
     ),
     "AR804": stopped,
     "AR809": other_processor,
+    "AR821": registered_twice,
+    "AR822": lambda p: registered(lambda registry: registry.register_creator(Nameless())),
+    "AR823": lambda p: registered(lambda registry: registry.deregister_creator(Creator())),
+    "AR824": lambda p: registered(lambda registry: registry.acquire_plugin_resource("x", Broken())),
+    "AR826": lambda p: registered(lambda registry: registry.load_library("libnvinfer_plugin.so")),
     "AR901": without_weights,
 }
 

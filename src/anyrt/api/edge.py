@@ -23,7 +23,7 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.hints import article, hint
 from anyrt.api.interfaces import IErrorRecorder, ILogger, call_user
 from anyrt.core.enums import Severity
-from anyrt.core.errors import AnyrtError, ArgumentError, CompileError, ResourceError
+from anyrt.core.errors import AnyrtError, ArgumentError, CompileError, PluginError, ResourceError
 from anyrt.core.flags import is_strict
 from anyrt.core.trt_enum import TrtEnum
 
@@ -143,6 +143,8 @@ class Channel:
     def fail(self, error: AnyrtError, severity: Severity = Severity.ERROR) -> None:
         """Log `error`, report it to the nearest error recorder; under strict, raise it."""
         error = placed(error)
+        if isinstance(error, PluginError) and error.__cause__ is not None:
+            self.log(severity, "".join(traceback.format_exception(error.__cause__)).rstrip())
         self.log(severity, str(error))
         holder: Channel | None = self
         while holder is not None and holder.recorder is None:

@@ -33,17 +33,26 @@ from anyrt.core.errors import ArgumentError
 if TYPE_CHECKING:
     from anyrt.api.dims import Dims
 
+OURS = "anyrt.api."
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 
-def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
-    """What the user's code answers, or `default` after printing what it raised."""
+def tried(callback: Callable[[*Ts], R], *args: *Ts) -> tuple[R | None, Exception | None]:
+    """What the user's code answers, and what it raised instead; KeyboardInterrupt passes."""
     try:
-        return callback(*args)
-    except Exception:  # a callback must not take its caller down; KeyboardInterrupt passes
-        traceback.print_exc(file=sys.stderr)
+        return callback(*args), None
+    except Exception as error:  # whatever a program's own code raises
+        return None, error
+
+
+def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
+    """What the user's code answers, or `default` after printing what it raised: its caller goes on."""
+    answer, error = tried(callback, *args)
+    if error is not None:
+        traceback.print_exception(error, file=sys.stderr)
         return default
+    return answer  # type: ignore[return-value]  # None only where that is the answer
 
 
 class InterfaceType(type):
@@ -54,7 +63,7 @@ class InterfaceType(type):
         def __call__(cls, *args: object, **kwargs: object) -> object:
             made = type.__call__(cls, *args, **kwargs)
             if not getattr(made, "_initialised", False):
-                base = next(b.__name__ for b in cls.__mro__ if b.__module__ == __name__)
+                base = next(filter(_is_ours, cls.__mro__)).__name__
                 raise TypeError(f"{base}.__init__() must be called when overriding __init__")
             return made
 
@@ -62,6 +71,11 @@ class InterfaceType(type):
         def __signature__(cls) -> inspect.Signature:
             whole = inspect.signature(cls.__init__)
             return whole.replace(parameters=[*whole.parameters.values()][1:])
+
+
+def _is_ours(base: type) -> bool:
+    """Whether a class is one that programs derive theirs from."""
+    return base.__module__.startswith(OURS)
 
 
 class Interface(metaclass=InterfaceType):
@@ -104,8 +118,7 @@ class IVersionedInterface(Interface):
     @property
     def interface_info(self) -> InterfaceInfo:
         """Name and version of what it implements."""
-        base = next(b for b in type(self).__mro__ if b.__module__ == __name__)
-        return InterfaceInfo(base.__name__)
+        return InterfaceInfo(next(filter(_is_ours, type(self).__mro__)).__name__)
 
 
 @fold

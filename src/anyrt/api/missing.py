@@ -42,17 +42,8 @@ OTHERS = (
     Topic(
         "plug-ins",
         "compose the layer of others, or run it outside, between two engines",
-        "plugin IPluginV3 IPluginV2DynamicExt IPluginCreator PluginField PluginFieldCollection"
-        " INetworkDefinition.add_plugin INetworkDefinition.add_plugin_v2"
-        " INetworkDefinition.add_plugin_v3 IPluginV2Layer IPluginV3Layer PluginFieldCollection_"
-        " PluginTensorDesc DynamicPluginTensorDesc DimsExprs IDimensionExpr IExprBuilder"
-        " ISymExpr ISymExprs KernelLaunchParams IPluginCapability IPluginCreatorInterface"
-        " IPluginCreatorV3One IPluginCreatorV3Quick IPluginResource IPluginResourceContext IPluginV2"
-        " IPluginV2DynamicExtBase IPluginV2Ext IPluginV3OneBuild IPluginV3OneBuildV2 IPluginV3OneCore"
-        " IPluginV3OneRuntime IPluginV3QuickAOTBuild IPluginV3QuickBuild IPluginV3QuickCore"
-        " IPluginV3QuickRuntime IPluginRegistry.register_creator IPluginRegistry.deregister_creator"
-        " IPluginRegistry.load_library IPluginRegistry.deregister_library"
-        " IPluginRegistry.acquire_plugin_resource IPluginRegistry.release_plugin_resource",
+        "plugin INetworkDefinition.add_plugin INetworkDefinition.add_plugin_v2"
+        " INetworkDefinition.add_plugin_v3 IPluginV2Layer IPluginV3Layer",
     ),
     Topic(
         "calibration",

@@ -13,7 +13,7 @@ import numpy as np
 
 from anyrt.api.edge import wrong_type
 from anyrt.api.interfaces import ILogger
-from anyrt.api.registry import IPluginRegistry
+from anyrt.api.registry import IPluginRegistry, the_registry
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType, EngineCapability
 
@@ -26,7 +26,6 @@ _NUMPY: dict[DataType, type[np.generic]] = {
     DataType.BOOL: np.bool_,
     DataType.UINT8: np.uint8,
 }
-_REGISTRY = IPluginRegistry()
 
 
 def nptype(trt_type: DataType) -> type[np.generic]:
@@ -52,12 +51,12 @@ def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
 
 
 def get_plugin_registry() -> IPluginRegistry:
-    """The registry of every plug-in of this process; empty for now."""
-    return _REGISTRY
+    """The registry of every plug-in of this process."""
+    return the_registry()
 
 
 def get_builder_plugin_registry(arg0: EngineCapability) -> IPluginRegistry:
     """The registry that builders of this capability use."""
     if not isinstance(arg0, EngineCapability):
         raise wrong_type("get_builder_plugin_registry", arg0, EngineCapability)
-    return _REGISTRY
+    return the_registry()

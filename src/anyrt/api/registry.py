@@ -1,14 +1,24 @@
-"""The plug-in registry, which has no creators yet, and the text that goes with it."""
+"""The plug-in registry: creators by name, version and namespace; what plug-ins share; the text beside it."""
 
 from __future__ import annotations
 
-from anyrt.api.edge import wrong_type
+import threading
+from typing import TypeVar
+
+from anyrt.api.edge import Channel, Reporting, nothing, quiet, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
-from anyrt.api.interfaces import IErrorRecorder
-from anyrt.api.missing import mark_absences
+from anyrt.api.interfaces import Logger
 from anyrt.api.oneline import one_line
+from anyrt.api.plugins.asking import ask
+from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorInterface
+from anyrt.api.plugins.library import Library, load
+from anyrt.api.plugins.v3 import IPluginResource
+from anyrt.core.errors import AnyrtError, PluginError
 from anyrt.core.units import counted
+
+C = TypeVar("C", bound=IPluginCreatorInterface)
+Key = tuple[str, str, str]
 
 
 @fold
@@ -37,13 +47,22 @@ class FallbackString(Fixed):
 
 
 @fold
-class IPluginRegistry(Fixed):
-    """Finds plug-ins by type, version and namespace: none so far, so that every answer is None."""
+class IPluginRegistry(Reporting):
+    """Finds creators of plug-ins by name, version and namespace; any number of threads may ask at once.
 
-    __slots__ = ("__weakref__", "error_recorder", "parent_search_enabled")
+    registry = trt.get_plugin_registry()
+    registry.register_creator(MyCreator(), "")
+    creator = registry.get_creator("MyPlugin", "1", "")
+    """
+
+    __slots__ = ("_creators", "_libraries", "_lock", "_resources", "parent_search_enabled")
 
     def __init__(self) -> None:
-        self.error_recorder: IErrorRecorder | None = None
+        self._channel = Channel(Logger())
+        self._lock = threading.RLock()
+        self._creators: dict[Key, IPluginCreatorInterface] = {}
+        self._resources: dict[str, tuple[IPluginResource, int]] = {}
+        self._libraries: list[Library] = []
         self.parent_search_enabled = True
 
     @one_line
@@ -53,23 +72,174 @@ class IPluginRegistry(Fixed):
     @property
     def all_creators(self) -> list[object]:
         """Every creator of this registry."""
-        return []
+        with self._lock:
+            return list(self._creators.values())
 
     @property
     def all_creators_recursive(self) -> list[object]:
-        """Every creator of this registry and its parents."""
-        return []
+        """Every creator of this registry and its parents, of which it has none."""
+        return self.all_creators
 
     @property
-    def plugin_creator_list(self) -> list[object]:
-        """Every creator of the old kind."""
-        return []
+    def plugin_creator_list(self) -> list[IPluginCreator]:
+        """Every creator of plug-ins of version 2."""
+        return [c for c in self.all_creators if isinstance(c, IPluginCreator)]
 
-    def get_creator(self, type: str, version: str, plugin_namespace: str = "") -> None:
-        """The creator of that name: none."""
+    @quiet(False)
+    def register_creator(self, creator: IPluginCreatorInterface, plugin_namespace: str = "") -> bool:
+        """Have a creator found from now on, in this namespace; True when it is.
 
-    def get_plugin_creator(self, type: str, version: str, plugin_namespace: str = "") -> None:
-        """The creator of that name, of the old kind: none."""
+        Refused: AR821, one of the same name, version and namespace is there; AR822, one without a name."""
+        if not isinstance(creator, IPluginCreatorInterface):
+            raise wrong_type("register_creator", creator, "an IPluginCreatorInterface", "make one: Creator()")
+        namespace = _text(plugin_namespace, "register_creator: plugin_namespace")
+        key = (*_who(creator), namespace)
+        with self._lock:
+            found = self._creators.get(key)
+            if found is creator:
+                return True
+            if found is not None:
+                raise _taken(f"register_creator({shown(key)})", creator)
+            self._creators[key] = creator
+        if str(getattr(creator, "plugin_namespace", "")) != namespace:
+            creator.plugin_namespace = namespace  # type: ignore[attr-defined]  # every kind of creator has it
+        return True
+
+    @quiet(False)
+    def deregister_creator(self, creator: IPluginCreatorInterface) -> bool:
+        """Have a creator found no more; AR823 where it was not registered."""
+        if not isinstance(creator, IPluginCreatorInterface):
+            raise wrong_type("deregister_creator", creator, "an IPluginCreatorInterface")
+        with self._lock:
+            keys = [key for key, x in self._creators.items() if x is creator]
+            for key in keys:
+                del self._creators[key]
+        if not keys:
+            got, do = f"a {type(creator).__name__} that is not registered", "register it first"
+            raise PluginError("AR823", "deregister_creator", got, "one that is", do)
+        return True
+
+    def get_creator(
+        self, type: str, version: str, plugin_namespace: str = ""
+    ) -> IPluginCreatorInterface | None:
+        """The creator of that name, version and namespace; None where there is none."""
+        key = (
+            _text(type, "get_creator: type"),
+            _text(version, "get_creator: version"),
+            _text(plugin_namespace, "get_creator: plugin_namespace"),
+        )
+        with self._lock:
+            return self._creators.get(key)
+
+    def get_plugin_creator(
+        self, type: str, version: str, plugin_namespace: str = ""
+    ) -> IPluginCreator | None:
+        """The same among creators of plug-ins of version 2."""
+        found = self.get_creator(type, version, plugin_namespace)
+        return found if isinstance(found, IPluginCreator) else nothing()
+
+    @quiet(None)
+    def load_library(self, plugin_path: str) -> Library:
+        """Register the creators of a file: of Python, whose classes of creators are made, or a shared object
+        with a table of C functions (docs/plugins.md). A handle for `deregister_library`.
+
+        Refused: AR826, a file that is none of both, or NVIDIA's own; AR821, names that are taken."""
+        library = load(_text(plugin_path, "load_library"))
+        done: list[IPluginCreatorInterface] = []
+        try:
+            for creator in library.creators:
+                if self.get_creator(*_who(creator), _namespace(creator)) is not None:
+                    raise _taken(f"{library.path}: {shown((*_who(creator), _namespace(creator)))}", creator)
+                self.register_creator(creator, _namespace(creator))
+                done.append(creator)
+        except AnyrtError:
+            for creator in done:
+                self.deregister_creator(creator)
+            raise
+        self._libraries.append(library)
+        return library
+
+    @quiet(None)
+    def deregister_library(self, handle: Library) -> None:
+        """Undo `load_library`: its creators are found no more; plug-ins that they made go on."""
+        if not isinstance(handle, Library):
+            raise wrong_type("deregister_library", handle, "what load_library gave")
+        if handle not in self._libraries:
+            got, do = f"{handle.path}, which is not loaded", "load it first"
+            raise PluginError("AR823", "deregister_library", got, "a library that is loaded", do)
+        self._libraries.remove(handle)
+        for creator in handle.creators:
+            if creator in self.all_creators:
+                self.deregister_creator(creator)
+
+    @quiet(None)
+    def acquire_plugin_resource(self, key: str, resource: IPluginResource) -> IPluginResource:
+        """What plug-ins share under a key: a clone of `resource` for the first, the same for all others."""
+        if not isinstance(resource, IPluginResource):
+            raise wrong_type("acquire_plugin_resource", resource, "an IPluginResource")
+        name = _text(key, "acquire_plugin_resource: key")
+        with self._lock:
+            held, count = self._resources.get(name, (None, 0))
+            if held is None:
+                held = ask(f"acquire_plugin_resource({name!r})", resource, "clone")
+                if not isinstance(held, IPluginResource):
+                    got = f"{type(held).__name__} from {type(resource).__name__}.clone"
+                    raise PluginError(
+                        "AR822", f"acquire_plugin_resource({name!r})", got, "an IPluginResource"
+                    )
+            self._resources[name] = held, count + 1
+        return held
+
+    @quiet(-1)
+    def release_plugin_resource(self, key: str) -> int:
+        """Give back what was acquired; the last one to do so has it released. 0, or −1 with AR823 where
+        nobody holds it."""
+        name = _text(key, "release_plugin_resource: key")
+        with self._lock:
+            if name not in self._resources:
+                got, do = f"{name!r}, which nobody holds", "acquire it before"
+                raise PluginError("AR823", "release_plugin_resource", got, "a key that is held", do)
+            held, count = self._resources.pop(name)
+            if count > 1:
+                self._resources[name] = held, count - 1
+                return 0
+        ask(f"release_plugin_resource({name!r})", held, "release")
+        return 0
 
 
-mark_absences(IPluginRegistry)
+def _text(x: object, where: str) -> str:
+    if not isinstance(x, str | FallbackString):
+        raise wrong_type(where, x, "a str")
+    return str(x)
+
+
+def _who(creator: object) -> tuple[str, str]:
+    """Name and version that a creator tells."""
+    name, version = (str(getattr(creator, x, "")) for x in ("name", "plugin_version"))
+    if not name:
+        do = "set self.name and self.plugin_version in its __init__"
+        raise PluginError("AR822", type(creator).__name__, "no name", "a name", do)
+    return name, version
+
+
+def _taken(where: str, creator: object) -> PluginError:
+    """The error for a creator whose name another one has."""
+    return PluginError("AR821", where, f"a second {type(creator).__name__}", "one of a name")
+
+
+def _namespace(creator: object) -> str:
+    return str(getattr(creator, "plugin_namespace", ""))
+
+
+def shown(key: Key) -> str:
+    """A plug-in's name, version and namespace in a message."""
+    name, version, namespace = key
+    return f"{name!r}, version {version!r}" + (f", namespace {namespace!r}" if namespace else "")
+
+
+_REGISTRY = IPluginRegistry()
+
+
+def the_registry() -> IPluginRegistry:
+    """The one of this process."""
+    return _REGISTRY

@@ -23,7 +23,7 @@ class Kind(Enum):
     """What sort of mistake a code names; every class in `core.errors` has one kind."""
 
     SHAPE, DTYPE, ARGUMENT, GRAPH, PROFILE, PLAN, BINDING = range(1, 8)
-    RESOURCE, COMPILE, VERIFY, CANCELLED, NOT_SUPPORTED = range(8, 13)
+    RESOURCE, COMPILE, VERIFY, CANCELLED, NOT_SUPPORTED, PLUGIN = range(8, 14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,6 +498,34 @@ COMPILE: dict[int, tuple[str, str, str]] = {
     ),
 }
 
+PLUGINS: dict[int, tuple[str, str, str]] = {
+    821: (
+        "second creator of a name",
+        "Each creator of plug-ins has a name, a version and a namespace that no other one has",
+        "deregister the other one first, or give this one another name, version or namespace",
+    ),
+    822: (
+        "wrong answer of a plug-in",
+        "What a plug-in or creator tells of itself does not fit: types, sizes, formats, counts or names",
+        "correct the method that is named",
+    ),
+    823: (
+        "unknown to the plug-in registry",
+        "No creator, library or resource of this name is registered",
+        "register it: trt.get_plugin_registry().register_creator(Creator(), namespace)",
+    ),
+    824: (
+        "exception in a plug-in",
+        "A method of a plug-in or creator raised an exception, whose traceback is in the log",
+        "the traceback in the log says where",
+    ),
+    826: (
+        "library of plug-ins refused",
+        "The file has no creators that this machine can use",
+        "give a file of Python, or a shared object with a table of creators (docs/plugins.md)",
+    ),
+}
+
 UNSUPPORTED: dict[int, tuple[str, str, str]] = {
     901: ("not supported", "This combination is outside what is implemented", "do without"),
     902: (
@@ -535,5 +563,6 @@ CODES: dict[str, Code] = {
         {805: ("verification mismatch", "A kernel differs from its reference", REPORT)},
     ),
     **_block(Kind.COMPILE, Trt.INTERNAL_ERROR, COMPILE),
+    **_block(Kind.PLUGIN, Trt.FAILED_EXECUTION, PLUGINS),
     **_block(Kind.NOT_SUPPORTED, Trt.UNSUPPORTED_STATE, UNSUPPORTED),
 }

@@ -135,6 +135,12 @@ class BuildCancelled(AnyrtError, RuntimeError):
     kind = Kind.CANCELLED
 
 
+class PluginError(AnyrtError, RuntimeError):
+    """A plug-in that raises, answers wrongly, is unknown or writes where it must not."""
+
+    kind = Kind.PLUGIN
+
+
 class NotSupportedError(AnyrtError, NotImplementedError):
     """Something known that is not implemented."""
 

@@ -1,0 +1,32 @@
+"""Calls of what programs wrote: an exception becomes an error that names plug-in, layer and method.
+
+The exception is the error's cause, so that whoever logs the error logs the traceback, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anyrt.api.interfaces import tried
+from anyrt.core.errors import PluginError
+
+
+def ask(where: str, owner: object, method: str, *args: object) -> Any:  # Any: the caller judges the answer
+    """What `owner.method(*args)` answers; PluginError AR824 for an exception, at `where`."""
+    called = f"{type(owner).__name__}.{method}"
+    return asked(where, called, lambda: getattr(owner, method)(*args))
+
+
+def asked(where: str, called: str, callback: Callable[[], object]) -> Any:  # Any: as above
+    """The same of any code of a program's own, which messages call `called`."""
+    answer, error = tried(callback)
+    if error is not None:
+        raise failed(where, called, error) from error
+    return answer
+
+
+def failed(where: str, called: str, error: BaseException) -> PluginError:
+    """The error for an exception in what was called."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return PluginError("AR824", where, f"{text}, from {called}", "a call that ends without an exception")

@@ -1,0 +1,270 @@
+"""Sizes as expressions, of which plug-ins make the sizes of their outputs.
+
+>>> build = IExprBuilder()
+>>> n, m = IDimensionExpr(Sym("n", 1, 8).dim), build.constant(2)
+>>> build.operation(DimensionOperation.SUM, build.operation(DimensionOperation.PROD, n, m), m)
+<IDimensionExpr: 2 + 2*n>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from anyrt.api.dims import MAX_DIMS
+from anyrt.api.edge import WrongValue, integer, wrong_type
+from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
+from anyrt.api.oneline import one_line
+from anyrt.core.counts import count
+from anyrt.core.dims import Dim, Sym, add, ceildiv, equal, floordiv, maximum, minimum, mul
+from anyrt.core.dimtext import print_dim
+from anyrt.core.enums_more import DimensionOperation, PluginArgDataType, PluginArgType
+from anyrt.core.errors import ArgumentError, ShapeError
+
+
+@fold
+class IDimensionExpr(Fixed):
+    """A size: a number, or one that follows from those of a run; made by an `IExprBuilder`."""
+
+    __slots__ = ("__weakref__", "_dim", "_output")
+
+    def __init__(self, dim: Dim, output: int = -1) -> None:
+        self._dim = dim
+        self._output = output
+
+    def is_constant(self) -> bool:
+        """Whether it is a number."""
+        return isinstance(self._dim, int)
+
+    def get_constant_value(self) -> int:
+        """The number; −2³¹ where it is none."""
+        return self._dim if isinstance(self._dim, int) else -(2**31)
+
+    def is_size_tensor(self) -> bool:
+        """Whether an output of the plug-in tells it, as `declare_size_tensor` said."""
+        return self._output >= 0
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": {print_dim(self._dim)}"
+
+
+@fold
+class DimsExprs(Fixed):
+    """Sizes of a tensor as expressions: a copy of others, or so many, to be set one by one."""
+
+    __slots__ = ("__weakref__", "_exprs")
+
+    def __init__(self, arg0: DimsExprs | Iterable[IDimensionExpr] | int = ()) -> None:
+        given = [None] * _rank(arg0) if isinstance(arg0, int) else [_expr(x, "DimsExprs") for x in arg0]
+        _rank(len(given))
+        self._exprs: list[IDimensionExpr | None] = list(given)
+
+    def __len__(self) -> int:
+        return len(self._exprs)
+
+    def __iter__(self) -> Iterator[IDimensionExpr]:
+        return (self[k] for k in range(len(self._exprs)))
+
+    def __getitem__(self, arg0: int) -> IDimensionExpr:
+        found = self._exprs[arg0]
+        if found is None:
+            got, do = f"size {arg0}, which is not set", "set every size: dims[0] = expr_builder.constant(1)"
+            raise WrongValue(ShapeError("AR123", "DimsExprs", got, "sizes that are set", do))
+        return found
+
+    def __setitem__(self, arg0: int, arg1: IDimensionExpr) -> None:
+        self._exprs[arg0] = _expr(arg1, "DimsExprs")
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" ({', '.join('unset' if x is None else print_dim(x._dim) for x in self._exprs)})"
+
+
+def _rank(count: int) -> int:
+    if not 0 <= count <= MAX_DIMS:
+        raise WrongValue(ShapeError("AR115", "DimsExprs", f"{count} dimensions", f"at most {MAX_DIMS}"))
+    return count
+
+
+def _expr(x: object, where: str) -> IDimensionExpr:
+    if isinstance(x, IDimensionExpr):
+        return x
+    if isinstance(x, int):
+        return IDimensionExpr(int(x))
+    raise wrong_type(where, x, "an IDimensionExpr", "write expr_builder.constant(number)")
+
+
+def _less(a: Dim, b: Dim) -> Dim:
+    """1 where `a` is less than `b`: max(a + 1, b) is b then."""
+    return equal(maximum(add(a, 1), b), b)
+
+
+OPERATIONS: Final[dict[DimensionOperation, Callable[[Dim, Dim], Dim]]] = {
+    DimensionOperation.SUM: add,
+    DimensionOperation.PROD: mul,
+    DimensionOperation.MAX: maximum,
+    DimensionOperation.MIN: minimum,
+    DimensionOperation.SUB: lambda a, b: add(a, mul(-1, b)),
+    DimensionOperation.EQUAL: equal,
+    DimensionOperation.LESS: _less,
+    DimensionOperation.FLOOR_DIV: floordiv,
+    DimensionOperation.CEIL_DIV: ceildiv,
+}
+DIVISIONS: Final = (DimensionOperation.FLOOR_DIV, DimensionOperation.CEIL_DIV)
+
+
+@fold
+class IExprBuilder(Fixed):
+    """Makes sizes of numbers and of other sizes."""
+
+    __slots__ = ("__weakref__", "_declared", "_name")
+
+    def __init__(self) -> None:
+        self._name = "size"
+        self._declared: dict[int, Sym] = {}
+
+    def constant(self, arg0: int) -> IDimensionExpr:
+        """A number."""
+        return IDimensionExpr(integer(arg0, "IExprBuilder.constant"))
+
+    def operation(
+        self, arg0: DimensionOperation, arg1: IDimensionExpr, arg2: IDimensionExpr
+    ) -> IDimensionExpr:
+        """What `arg0` gives of two sizes."""
+        if not isinstance(arg0, DimensionOperation):
+            raise wrong_type("IExprBuilder.operation", arg0, DimensionOperation)
+        a, b = (_expr(x, "IExprBuilder.operation")._dim for x in (arg1, arg2))
+        if arg0 in DIVISIONS and b == 0:
+            got, do = f"{arg0.name} by 0", "divide by a size that is at least 1"
+            raise WrongValue(
+                ArgumentError("AR304", "IExprBuilder.operation", got, "a divisor other than 0", do)
+            )
+        return IDimensionExpr(OPERATIONS[arg0](a, b))
+
+    def declare_size_tensor(self, arg0: int, arg1: IDimensionExpr, arg2: IDimensionExpr) -> IDimensionExpr:
+        """A size that output `arg0`, one integer, tells while running: usually `arg1`, at most `arg2`."""
+        output = integer(arg0, "IExprBuilder.declare_size_tensor")
+        _expr(arg1, "IExprBuilder.declare_size_tensor")
+        most = _expr(arg2, "IExprBuilder.declare_size_tensor")._dim
+        if output not in self._declared:
+            self._declared[output] = count(f"{self._name}#{output}", most)
+        return IDimensionExpr(self._declared[output].dim, output)
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": {len(self._declared)} size tensors declared"
+
+
+@fold
+class ISymExpr(Fixed):
+    """An argument of a kernel that was compiled ahead of time: a size, or a number."""
+
+    __slots__ = ("__weakref__", "_dtype", "_expr", "_type")
+
+    def __init__(self) -> None:
+        self._type = PluginArgType.INT
+        self._dtype = PluginArgDataType.INT32
+        self._expr: IDimensionExpr | None = None
+
+    def _set_type(self, kind: PluginArgType) -> None:
+        if not isinstance(kind, PluginArgType):
+            raise wrong_type("ISymExpr.type", kind, PluginArgType)
+        self._type = kind
+
+    def _set_dtype(self, dtype: PluginArgDataType) -> None:
+        if not isinstance(dtype, PluginArgDataType):
+            raise wrong_type("ISymExpr.dtype", dtype, PluginArgDataType)
+        self._dtype = dtype
+
+    def _set_expr(self, expr: IDimensionExpr | int) -> None:
+        self._expr = _expr(expr, "ISymExpr.expr")
+
+    type = property(None, _set_type, doc="The kind of the argument.")
+    dtype = property(None, _set_dtype, doc="The type of the argument.")
+    expr = property(None, _set_expr, doc="What the argument is.")
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": {self._dtype.name}, {self._expr}"
+
+
+@fold
+class ISymExprs(Fixed):
+    """The arguments of a kernel that was compiled ahead of time."""
+
+    __slots__ = ("__weakref__", "_exprs")
+
+    def __init__(self) -> None:
+        self._exprs: list[ISymExpr | None] = []
+
+    @property
+    def nbSymExprs(self) -> int:
+        """How many there are."""
+        return len(self._exprs)
+
+    @nbSymExprs.setter
+    def nbSymExprs(self, count: int) -> None:
+        wanted = integer(count, "ISymExprs.nbSymExprs")
+        if wanted < 0:
+            raise WrongValue(ArgumentError("AR304", "ISymExprs.nbSymExprs", f"{wanted}", "0 or more"))
+        self._exprs = [*self._exprs, *[None] * wanted][:wanted]
+
+    def __len__(self) -> int:
+        return len(self._exprs)
+
+    def __getitem__(self, arg0: int) -> ISymExpr | None:
+        return self._exprs[arg0]
+
+    def __setitem__(self, arg0: int, arg1: ISymExpr) -> None:
+        if not isinstance(arg1, ISymExpr):
+            raise wrong_type("ISymExprs", arg1, "an ISymExpr")
+        self._exprs[arg0] = arg1
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" of {len(self._exprs)}"
+
+
+LAUNCH: Final[Sequence[str]] = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_mem")
+
+
+class _Launched:
+    """One number of a launch: a size, or a number."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: KernelLaunchParams | None, cls: type) -> object:
+        return self if owner is None else owner._given.get(self.name)
+
+    def __set__(self, owner: KernelLaunchParams, value: ISymExpr | IDimensionExpr | int) -> None:
+        if not isinstance(value, ISymExpr | IDimensionExpr | int):
+            raise wrong_type(f"KernelLaunchParams.{self.name}", value, "an ISymExpr, a size or an int")
+        owner._given[self.name] = value
+
+
+@fold
+class KernelLaunchParams(Fixed):
+    """How a kernel that was compiled ahead of time is launched: blocks, threads, and shared memory."""
+
+    __slots__ = ("__weakref__", "_given")
+
+    grid_x = _Launched("Blocks along the first axis.")
+    grid_y = _Launched("Blocks along the second axis.")
+    grid_z = _Launched("Blocks along the third axis.")
+    block_x = _Launched("Threads of a block along the first axis.")
+    block_y = _Launched("Threads of a block along the second axis.")
+    block_z = _Launched("Threads of a block along the third axis.")
+    shared_mem = _Launched("Bytes of memory that the threads of a block share.")
+
+    def __init__(self) -> None:
+        self._given: dict[str, object] = {}
+
+    @one_line
+    def __repr__(self) -> str:
+        return f": {', '.join(name for name in LAUNCH if name in self._given) or 'nothing set'}"

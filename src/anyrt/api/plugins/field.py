@@ -1,0 +1,249 @@
+"""Fields: what a plug-in is made of, as a program hands it to a creator and as plans keep it.
+
+>>> pads = PluginField("pads", np.array([1, 2], np.int32), PluginFieldType.INT32)
+>>> PluginFieldCollection([pads])[0].data.tolist(), pads.size
+([1, 2], 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, overload
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.api.edge import WrongValue, integer, type_name, wrong_type
+from anyrt.api.fixed import Fixed
+from anyrt.api.fold import fold
+from anyrt.api.oneline import one_line, quoted
+from anyrt.core.enums_more import PluginFieldType
+from anyrt.core.errors import ArgumentError
+from anyrt.core.units import counted
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+Array = NDArray[np.generic]
+
+# What an element of each type is in NumPy; types of 4 bits lie two to a byte, Dims as a count and 8 sizes.
+ELEMENTS: Final[dict[PluginFieldType, np.dtype[np.generic]]] = {
+    PluginFieldType.FLOAT16: np.dtype(np.float16),
+    PluginFieldType.FLOAT32: np.dtype(np.float32),
+    PluginFieldType.FLOAT64: np.dtype(np.float64),
+    PluginFieldType.INT8: np.dtype(np.int8),
+    PluginFieldType.INT16: np.dtype(np.int16),
+    PluginFieldType.INT32: np.dtype(np.int32),
+    PluginFieldType.INT64: np.dtype(np.int64),
+    PluginFieldType.CHAR: np.dtype(np.int8),
+    PluginFieldType.BF16: np.dtype(ml_dtypes.bfloat16),
+    PluginFieldType.FP8: np.dtype(ml_dtypes.float8_e4m3fn),
+}
+NUMBERS: Final = "biuf"  # kinds of NumPy's types whose values are converted where a field says another type
+
+
+@fold
+class PluginField(Fixed):
+    """A name with data: an array, or anything else with a buffer, which is kept and not copied.
+
+    `data` gives the elements as an array of the type that was told; where the buffer holds numbers of another
+    type, they are converted."""
+
+    __slots__ = ("__weakref__", "_given", "_name", "_size", "_type")
+
+    def __init__(
+        self,
+        name: str = "",
+        data: ReadableBuffer | None = None,
+        type: PluginFieldType = PluginFieldType.UNKNOWN,
+    ) -> None:
+        self._given: Array | None = None
+        self._size = 0
+        self.name = name
+        self.type = type
+        if data is not None:
+            self.data = data
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        if not isinstance(name, str) and type_name(name) != "FallbackString":
+            raise wrong_type("PluginField.name", name, "a str")
+        self._name = str(name)
+
+    @property
+    def type(self) -> PluginFieldType:
+        """What an element of the data is."""
+        return self._type
+
+    @type.setter
+    def type(self, kind: PluginFieldType) -> None:
+        if not isinstance(kind, PluginFieldType):
+            raise wrong_type("PluginField.type", kind, PluginFieldType)
+        self._type = kind
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return self._size
+
+    @size.setter
+    def size(self, count: int) -> None:
+        count = integer(count, "PluginField.size")
+        most = self._elements().size
+        if not 0 <= count <= most:
+            got, wanted = f"{count} elements", f"at most {most}, as many as the data has"
+            raise WrongValue(ArgumentError("AR304", f"PluginField {self._name!r}: size", got, wanted))
+        self._size = count
+
+    @property
+    def data(self) -> Array:
+        """The elements, flat."""
+        return self._elements()[: self._size]
+
+    @data.setter
+    def data(self, data: ReadableBuffer) -> None:
+        self._given = _array(data, f"PluginField {self._name!r}: data")
+        self._size = self._elements().size
+
+    def _elements(self) -> Array:
+        """All that the buffer holds."""
+        given = self._given
+        if given is None:
+            return np.empty(0, ELEMENTS.get(self._type, np.dtype(np.uint8)))
+        wanted = ELEMENTS.get(self._type)
+        if self._type is PluginFieldType.CHAR and given.dtype.kind in "SU":
+            text = "".join(x.decode() if isinstance(x, bytes) else str(x) for x in given.reshape(-1).tolist())
+            return np.frombuffer(text.encode(), np.int8)
+        if wanted is None or wanted == given.dtype:
+            return given.reshape(-1)
+        if (
+            given.dtype.itemsize != wanted.itemsize
+            and given.dtype.kind in NUMBERS
+            and given.dtype != np.uint8
+        ):
+            return given.reshape(-1).astype(wanted)
+        raw = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
+        return raw[: raw.size // wanted.itemsize * wanted.itemsize].view(wanted)
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {quoted(self._name)}: {counted(self._size, 'element')}, {self._type.name}"
+
+
+def _array(data: object, where: str) -> Array:
+    """The buffer of `data` as an array; TypeError for what has none."""
+    if isinstance(data, np.ndarray | np.generic):
+        return np.asarray(data)
+    try:
+        view = memoryview(data)  # type: ignore[arg-type]  # what has no buffer raises, as wanted
+    except TypeError:
+        raise wrong_type(where, data, "a buffer: an array or bytes") from None
+    return np.asarray(view)
+
+
+@fold
+class PluginFieldCollection(Fixed):
+    """A list of fields."""
+
+    __slots__ = ("__weakref__", "_items")
+
+    def __init__(self, arg0: PluginFieldCollection | Iterable[PluginField] = ()) -> None:
+        self._items: list[PluginField] = [_field(x) for x in arg0]
+
+    def append(self, x: PluginField) -> None:
+        """Add a field at the end."""
+        self._items.append(_field(x))
+
+    def extend(self, L: PluginFieldCollection | Iterable[PluginField]) -> None:
+        """Add fields at the end."""
+        self._items.extend(map(_field, L))
+
+    def insert(self, i: int, x: PluginField) -> None:
+        """Add a field before number `i`."""
+        self._items.insert(i, _field(x))
+
+    def clear(self) -> None:
+        """Take all fields out."""
+        self._items.clear()
+
+    def pop(self, i: int = -1) -> PluginField:
+        """Take a field out, the last one where no number is given."""
+        return self._items.pop(i)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def __iter__(self) -> Iterator[PluginField]:
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, arg0: int) -> PluginField: ...
+    @overload
+    def __getitem__(self, arg0: slice) -> PluginFieldCollection: ...
+    def __getitem__(self, arg0: int | slice) -> PluginField | PluginFieldCollection:
+        found = self._items[arg0]
+        return PluginFieldCollection(found) if isinstance(found, list) else found
+
+    def __setitem__(
+        self, arg0: int | slice, arg1: PluginField | PluginFieldCollection | Iterable[PluginField]
+    ) -> None:
+        if isinstance(arg0, slice):
+            self._items[arg0] = list(PluginFieldCollection(arg1))  # type: ignore[arg-type]  # a field is refused there
+        else:
+            self._items[arg0] = _field(arg1)
+
+    def __delitem__(self, arg0: int | slice) -> None:
+        del self._items[arg0]
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" of {counted(len(self._items), 'field')}"
+
+
+def _field(x: object) -> PluginField:
+    if not isinstance(x, PluginField):
+        raise wrong_type("PluginFieldCollection", x, "a PluginField")
+    return x
+
+
+@fold
+class PluginFieldCollection_(Fixed):
+    """Fields as a creator is handed them."""
+
+    __slots__ = ("__weakref__", "_items")
+
+    def __init__(self, arg0: PluginFieldCollection) -> None:
+        self._items = tuple(PluginFieldCollection(arg0))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, arg0: int) -> PluginField:
+        return self._items[arg0]
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" of {counted(len(self._items), 'field')}"
+
+
+Fields = PluginFieldCollection | PluginFieldCollection_ | list[PluginField] | tuple[PluginField, ...]
+
+
+def fields(given: object, where: str) -> PluginFieldCollection_:
+    """What stands for a collection of fields as one; none for None, TypeError for anything else."""
+    if isinstance(given, PluginFieldCollection_):
+        return given
+    if given is None:
+        return PluginFieldCollection_(PluginFieldCollection())
+    if isinstance(given, PluginFieldCollection | list | tuple):
+        return PluginFieldCollection_(PluginFieldCollection(given))
+    raise wrong_type(where, given, "a PluginFieldCollection")

@@ -1,0 +1,81 @@
+"""Files with creators of plug-ins: of Python, or shared objects.
+
+Of a file of Python all classes of creators are made that it defines. NVIDIA's own libraries are told by their
+names and refused: nothing here runs code for a GPU.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from dataclasses import dataclass
+from functools import partial
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from anyrt.api.plugins.asking import asked
+from anyrt.api.plugins.creators import IPluginCreatorInterface
+from anyrt.core.errors import NotSupportedError, PluginError
+
+THEIRS: Final = re.compile(
+    r"lib(nvinfer|nvonnxparser|nvparsers|cuda|cudart|cudnn|cublas|nvrtc)[\w.-]*\.so[\d.]*"
+)
+SHARED: Final = re.compile(r".*\.so(\.\d+)*")
+_NUMBER = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """A file that was loaded, with its creators; `held` keeps its code."""
+
+    path: str
+    creators: tuple[IPluginCreatorInterface, ...]
+    held: object
+
+
+def load(path: str) -> Library:
+    """The creators of a file; PluginError AR826 for one that has none."""
+    name = Path(path).name
+    if THEIRS.fullmatch(name):
+        do = "register creators of your own, in Python or in C; the standard plug-ins are here without it"
+        raise PluginError("AR826", path, "a library of NVIDIA's", "one for this machine", do)
+    if not Path(path).is_file():
+        raise PluginError(
+            "AR826", path, "no such file", "a file of Python, or a shared object", "look at the path"
+        )
+    if SHARED.fullmatch(name):
+        raise NotSupportedError(
+            "AR901", path, "a shared object", "a file of Python", "write its creators in Python"
+        )
+    if not name.endswith(".py"):
+        raise PluginError("AR826", path, f"{name!r}", "a file of Python (.py), or a shared object (.so)")
+    return _of_python(path)
+
+
+def _of_python(path: str) -> Library:
+    module = _run(path)
+    kinds = [
+        x
+        for _, x in inspect.getmembers(module, inspect.isclass)
+        if issubclass(x, IPluginCreatorInterface) and x.__module__ == module.__name__
+    ]
+    if not kinds:
+        do = "define a class that derives from trt.IPluginCreatorV3One"
+        raise PluginError("AR826", path, "no class of a creator", "at least one", do)
+    made = (asked(path, f"{kind.__name__}()", kind) for kind in kinds)
+    return Library(path, tuple(made), module)
+
+
+def _run(path: str) -> ModuleType:
+    """The file as a module of its own, under a name like no other's."""
+    name = f"anyrt_plugins_{next(_NUMBER)}_{Path(path).stem}"
+    loader = SourceFileLoader(name, path)
+    spec = spec_from_loader(name, loader)
+    assert spec is not None, f"{path} has a loader"
+    module = module_from_spec(spec)
+    asked(path, "the file", partial(loader.exec_module, module))
+    return module

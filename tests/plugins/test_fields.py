@@ -1,0 +1,74 @@
+"""Fields and collections of them, as programs write them."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+T = trt.PluginFieldType
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "wanted"),
+    [
+        (np.array([1, -2], np.int32), T.INT32, np.array([1, -2], np.int32)),
+        (np.array([1, -2]), T.INT32, np.array([1, -2], np.int32)),  # 8 bytes each, as NumPy makes them
+        (np.float32(0.5), T.FLOAT32, np.array([0.5], np.float32)),
+        (np.array(3, np.int32), T.INT32, np.array([3], np.int32)),
+        (np.array([True, False]), T.INT32, np.array([1, 0], np.int32)),
+        (np.array([]), T.INT64, np.array([], np.int64)),
+        (np.arange(6, dtype=np.float64).reshape(2, 3), T.FLOAT64, np.arange(6.0)),
+        (b"\0\0\x80\x3f", T.FLOAT32, np.array([1], np.float32)),
+        (np.array([1], ml_dtypes.bfloat16), T.BF16, np.array([1], ml_dtypes.bfloat16)),
+        (np.array([7, 8], np.uint8), T.UNKNOWN, np.array([7, 8], np.uint8)),
+    ],
+)
+def test_a_field_gives_elements_of_its_type(given, kind, wanted):
+    field = trt.PluginField("x", given, kind)
+    assert (field.data.dtype, field.data.tolist(), field.size) == (wanted.dtype, wanted.tolist(), wanted.size)
+
+
+@pytest.mark.parametrize("text", [b"abc", np.array("abc"), np.array(["abc"], np.bytes_), bytearray(b"abc")])
+def test_a_field_of_characters_gives_them_as_bytes(text):
+    assert trt.PluginField("x", text, T.CHAR).data.tobytes() == b"abc"
+
+
+def test_a_field_borrows_its_array():
+    array = np.array([1, 2], np.int32)
+    field = trt.PluginField("x", array, T.INT32)
+    array[0] = 5
+    assert field.data.tolist() == [5, 2]
+
+
+def test_what_has_no_buffer_is_refused():
+    with pytest.raises(TypeError, match=r"PluginField 'x': data: got list"):
+        trt.PluginField("x", [1, 2], T.INT32)
+    with pytest.raises(TypeError, match="PluginFieldType"):
+        trt.PluginField("x", b"", "INT32")
+    with pytest.raises(ValueError, match="at most 2"):
+        trt.PluginField("x", b"ab", T.INT8).size = 3
+
+
+def test_a_collection_is_a_list():
+    a, b, c = (trt.PluginField(n) for n in "abc")
+    fields = trt.PluginFieldCollection([a])
+    fields.append(c)
+    fields.insert(1, b)
+    fields.extend([a])
+    assert [f.name for f in fields] == ["a", "b", "c", "a"]
+    assert (fields.pop(), fields.pop(0), len(fields), bool(fields)) == (a, a, 2, True)
+    fields[0] = a
+    del fields[1]
+    assert list(trt.PluginFieldCollection(fields[0:1])) == [a]
+    fields.clear()
+    assert not fields
+
+
+def test_a_creator_tells_its_fields_as_it_was_told():
+    creator = trt.IPluginCreatorV3One()
+    creator.field_names = trt.PluginFieldCollection([trt.PluginField("pads", np.array([]), T.INT32)])
+    assert [f.name for f in creator.field_names] == ["pads"]
+    assert (len(creator.field_names), creator.field_names[0].type) == (1, T.INT32)
+    with pytest.raises(TypeError, match="PluginFieldCollection"):
+        creator.field_names = "pads"
