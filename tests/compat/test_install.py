@@ -20,7 +20,7 @@ import pycuda.autoinit, pycuda.driver, pycuda.gpuarray
 print(trt is anyrt, tensorrt.core.dtype is anyrt.core.dtype, cudart is runtime, cuda is driver)
 print(anyrt.core.dtype.__spec__.name, pycuda.driver.__name__)
 anyrt.compat.install()
-print(sum(type(f).__name__ == "_Alias" for f in __import__("sys").meta_path))
+print(sum(type(f).__name__ == "Names" for f in __import__("sys").meta_path))
 try:
     import tensorrt.nothing
 except ModuleNotFoundError as error:
@@ -73,3 +73,44 @@ def test_missing_program_gives_the_usage():
     assert (done.returncode, done.stderr.splitlines()[0]) == (
         1, "usage: python -m anyrt.compat [options] script.py [arguments]",
     )  # fmt: skip
+
+
+ALIASES = """
+import anyrt, anyrt.compat
+anyrt.compat.install()
+import importlib.metadata as metadata, os
+import tensorrt.tensorrt, tensorrt_bindings.tensorrt, tensorrt_lean, tensorrt_dispatch, tensorrt_libs
+print(tensorrt.tensorrt is anyrt, tensorrt_bindings is anyrt, tensorrt_bindings.tensorrt is anyrt)
+print(tensorrt_lean.Runtime is tensorrt_dispatch.Runtime is anyrt.Runtime, hasattr(tensorrt_lean, "Builder"))
+print({metadata.version(n) for n in ("tensorrt", "tensorrt-bindings")} == {anyrt.__version__})
+print(os.path.isdir(os.path.dirname(tensorrt_libs.__file__)))
+"""
+
+
+def test_every_name_of_tensorrt_is_this_package():
+    assert run("-c", ALIASES).stdout.splitlines() == ["True True True", "True False", "True", "True"]
+
+
+@pytest.mark.parametrize(("api", "bindings"), [("10", False), ("8.6", True)])
+def test_child_process_sees_what_its_parent_has(tmp_path: Path, api: str, bindings: bool):
+    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.hidden = 'ran too'\n")
+    child = "import tensorrt as t; print(t.__name__, hasattr(t.ICudaEngine, 'num_bindings'), hidden)"
+    code = f"import os, subprocess, sys; os.environ['PYTHONPATH'] += ':{tmp_path}'\n"
+    code += f"import anyrt.compat; anyrt.compat.install(api={api!r}); anyrt.compat.install(api={api!r})\n"
+    code += f"subprocess.run([sys.executable, '-c', {child!r}], check=True)"
+    assert run("-c", code).stdout == f"anyrt {bindings} ran too\n"
+
+
+def test_installed_command_runs_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    command = tmp_path / "convert-it"
+    command.write_text("#!/usr/bin/python3\nimport sys, tensorrt\nprint(tensorrt.__name__, sys.argv[1:])\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert run("-m", "anyrt.compat", "convert-it", "a", "--b").stdout == "anyrt ['a', '--b']\n"
+
+
+def test_command_of_another_language_runs_with_the_names_for_its_children(tmp_path: Path):
+    command = tmp_path / "convert-it"
+    command.write_text(f"#!/bin/sh\n{sys.executable} -c 'import tensorrt; print(tensorrt.__name__)' $1\n")
+    command.chmod(0o755)
+    assert run("-m", "anyrt.compat", str(command), "a").stdout == "anyrt\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from anyrt.compat.install import install
 
 USAGE = """usage: python -m anyrt.compat [options] script.py [arguments]
        python -m anyrt.compat [options] -m module [arguments]
+       python -m anyrt.compat [options] command [arguments]
+
+A command is one that is installed beside Python or found on PATH, as polygraphy is.
 
 --api 8.6  offers what TensorRT 10 removed (num_bindings, execute_async_v2, build_engine, ...), as 8.6.1
 --force    puts the stand-ins in the place of cuda-python and pycuda even where those are installed"""
@@ -36,8 +41,32 @@ def main(arguments: list[str]) -> None:
         sys.path[0] = ""
         runpy.run_module(program[0], run_name="__main__", alter_sys=True)
         return
-    sys.path[0] = str(Path(program[0]).resolve().parent)
-    runpy.run_path(program[0], run_name="__main__")
+    _run(program)
+
+
+def _run(program: list[str]) -> None:
+    """A script, or a command that is installed: those of Python in this process, others in its place."""
+    path = program[0] if Path(program[0]).exists() else _installed(program[0])
+    if _is_of_another_language(Path(path)):
+        os.execv(path, program)
+    sys.argv[0] = path
+    sys.path[0] = str(Path(path).resolve().parent)
+    runpy.run_path(path, run_name="__main__")
+
+
+def _is_of_another_language(path: Path) -> bool:
+    """Whether a file says in its first line what runs it, and that is not Python."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        line = file.readline(256)
+    return line.startswith((b"#!", b"\x7fELF")) and b"python" not in line
+
+
+def _installed(name: str) -> str:
+    """Where a command is; a name that is none is taken for a script, which Python will miss."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return shutil.which(name, path=beside) or name
 
 
 if __name__ == "__main__":

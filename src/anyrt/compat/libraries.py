@@ -1,0 +1,69 @@
+"""What `ctypes` loads: CUDA's runtime and TensorRT's libraries as callables over this package.
+
+    ctypes.CDLL("/usr/local/cuda/lib64/libcudart.so.12").cudaMalloc(ctypes.byref(pointer), 64)
+    ctypes.cdll.LoadLibrary("libnvinfer_plugin.so.10")
+
+A library is known by the last part of its path, since programs open the file that they found. What is there
+really is not opened: engines take addresses of host memory alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ctypes import _NamedFuncPointer
+
+_KNOWN: Final = re.compile(r"lib(cudart|nvinfer|nvinfer_plugin)\.so[.\d]*")
+# Where each library's functions are: a module with `function(name)`, imported when one is asked for.
+_HOME: Final = {"cudart": "libcudart", "nvinfer": "libnvinfer", "nvinfer_plugin": "libnvinfer"}
+
+
+class Library(ctypes.CDLL):
+    """A library whose functions are made here; everything else is as with one that was loaded."""
+
+    def __init__(self, name: str, *settings: object, **more: object) -> None:
+        self._name = os.fspath(name)
+        self._handle = 0
+
+    def __getattr__(self, name: str) -> _NamedFuncPointer:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        made = self[name]
+        setattr(self, name, made)
+        return made
+
+    def __getitem__(self, name_or_ordinal: str | int) -> _NamedFuncPointer:
+        """A new object for each call, as ctypes does: a program sets `argtypes` and `restype` in it."""
+        home = importlib.import_module(f"anyrt.compat.{_HOME[_stem(self._name)]}")
+        make: Callable[[str], _NamedFuncPointer | None] = home.function
+        made = make(str(name_or_ordinal))
+        if made is None:
+            raise AttributeError(f"{self._name}: undefined symbol: {name_or_ordinal}")
+        return made
+
+
+def _stem(path: object) -> str:
+    """`cudart` for any path of a file `libcudart.so...`; "" for other libraries.
+
+    >>> _stem("/usr/lib/libcudart.so.12"), _stem("libnvinfer_plugin.so"), _stem("libm.so.6"), _stem(None)
+    ('cudart', 'nvinfer_plugin', '', '')
+    """
+    if not isinstance(path, str | os.PathLike):
+        return ""
+    found = _KNOWN.fullmatch(os.path.basename(os.fspath(path)))
+    return found[1] if found else ""
+
+
+def _new(kind: type[ctypes.CDLL], name: object = None, *settings: object, **more: object) -> ctypes.CDLL:
+    return object.__new__(Library if kind is ctypes.CDLL and _stem(name) else kind)
+
+
+def offer() -> None:
+    """Have `ctypes.CDLL`, and `cdll.LoadLibrary` with it, know these libraries."""
+    type.__setattr__(ctypes.CDLL, "__new__", staticmethod(_new))

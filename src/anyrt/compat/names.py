@@ -1,0 +1,189 @@
+"""Finds what programs import: `tensorrt` and its relatives, CUDA libraries as stand-ins over host memory.
+
+Nothing is imported before a program asks for it, because every child process has this finder, too.
+
+    import tensorrt.tensorrt            # anyrt
+    import tensorrt_bindings.plugin     # anyrt.plugin
+    from cuda.bindings import runtime   # anyrt.compat.cuda_runtime, unless cuda-python is installed
+    importlib.metadata.version("tensorrt")
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, DistributionFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import anyrt
+
+# Names of the whole package; what follows a dot is looked for in it, as `tensorrt.plugin` is.
+_WHOLE: Final = ("tensorrt.tensorrt", "tensorrt_bindings.tensorrt", "tensorrt", "tensorrt_bindings")
+_OWN: Final = {
+    "tensorrt_libs": "anyrt.compat.libs",
+    "tensorrt_lean": "anyrt.compat.lean",
+    "tensorrt_lean.tensorrt_lean": "anyrt.compat.lean",
+    "tensorrt_dispatch": "anyrt.compat.lean",
+    "tensorrt_dispatch.tensorrt_dispatch": "anyrt.compat.lean",
+}
+# Each library: its first module's absence means that the library is absent.
+_LIBRARIES: Final = (
+    {
+        "cuda.bindings.runtime": "anyrt.compat.cuda_runtime",
+        "cuda.bindings.driver": "anyrt.compat.cuda_driver",
+        "cuda.bindings.nvrtc": "anyrt.compat.nvrtc",
+        "cuda.cudart": "anyrt.compat.cuda_runtime",
+        "cuda.cuda": "anyrt.compat.cuda_driver",
+        "cuda.nvrtc": "anyrt.compat.nvrtc",
+    },
+    {
+        "pycuda.driver": "anyrt.compat.pycuda_driver",
+        "pycuda.autoinit": "anyrt.compat.pycuda_autoinit",
+        "pycuda.gpuarray": "anyrt.compat.pycuda_gpuarray",
+        "pycuda.autoprimaryctx": "anyrt.compat.pycuda_autoinit",
+    },
+)
+_DISTRIBUTIONS: Final = ("tensorrt", *(f"tensorrt_{n}" for n in ("bindings", "libs", "lean", "dispatch")))
+_ANY: Final = DistributionFinder.Context()
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata(Distribution):
+    """What `importlib.metadata` knows of a package that is an alias."""
+
+    name_: str
+
+    def read_text(self, filename: str) -> str | None:
+        """Its METADATA; there are no other files."""
+        if filename != "METADATA":
+            return None
+        return f"Metadata-Version: 2.1\nName: {self.name_}\nVersion: {anyrt.__version__}\n"
+
+    def locate_file(self, path: object) -> Path:
+        """Where a file of the package is."""
+        return Path(anyrt.__file__).parent / str(path)
+
+
+class Names(DistributionFinder, Loader):
+    """A finder that asks `table` for what is behind a name, and calls `after[name]` on a module of others."""
+
+    def __init__(self, force: bool, after: dict[str, Callable[[ModuleType], None]]) -> None:
+        self.after = after
+        self.table = dict(_OWN)
+        for library in _LIBRARIES:
+            if force or not _is_installed(next(iter(library))):
+                self.table |= library
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of an alias, of a stand-in, of an empty package around one, or of what is looked after."""
+        if name in self.after:
+            return _looked_after(name, path, self.after[name])
+        known = behind(name) or self.table.get(name)
+        if known is not None:
+            return ModuleSpec(name, self, loader_state=known)
+        is_parent = any(n.startswith(name + ".") for n in self.table)
+        # Packages of CUDA share the namespace `cuda`: one that exists keeps its folders.
+        if is_parent and PathFinder.find_spec(name, path) is None:
+            return ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The one module behind a name, or an empty package."""
+        if spec.loader_state is None:
+            return ModuleType(spec.name, "Made of host memory by anyrt.compat.")
+        module = importlib.import_module(spec.loader_state)
+        # The import system puts the alias's spec in the module: `exec_module` gives back its own.
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module has run already."""
+        spec = module.__spec__
+        if spec is not None and spec.loader_state is not None:
+            module.__spec__ = spec.loader_state
+
+    def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterable[Distribution]:
+        """Metadata of `tensorrt` and its relatives."""
+        wanted = None if context.name is None else re.sub(r"[-_.]+", "_", context.name).lower()
+        return [_Metadata(n) for n in _DISTRIBUTIONS if wanted in (None, n)]
+
+
+def behind(name: str) -> str | None:
+    """The module of this package that TensorRT's `name` means, if there is one.
+
+    >>> behind("tensorrt_bindings.tensorrt"), behind("tensorrt.core.dtype"), behind("tensorrt.nothing")
+    ('anyrt', 'anyrt.core.dtype', None)
+    """
+    for whole in _WHOLE:
+        if name == whole:
+            return "anyrt"
+        if name.startswith(whole + "."):
+            found = "anyrt" + name.removeprefix(whole)
+            return found if _can_be_found(found) else None
+    return None
+
+
+def _can_be_found(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # a parent is missing
+        return False
+
+
+def _is_installed(name: str) -> bool:
+    """Whether folders hold the module; nothing is imported to find out."""
+    path: Sequence[str] | None = None
+    # Each part by itself: under its whole name a folder without __init__ asks for its parent's module.
+    for part in name.split("."):
+        spec = PathFinder.find_spec(part, path)
+        if spec is None:
+            return False
+        path = spec.submodule_search_locations and list(spec.submodule_search_locations)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed(Loader):
+    """Loads as `loader` does, then calls `then` on the module."""
+
+    loader: Loader
+    then: Callable[[ModuleType], None]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None, "the import system sets it"
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        self.then(module)
+
+
+def _looked_after(
+    name: str, path: Sequence[str] | None, then: Callable[[ModuleType], None]
+) -> ModuleSpec | None:
+    spec = PathFinder.find_spec(name, path)
+    if spec is not None and spec.loader is not None:
+        spec.loader = _Followed(spec.loader, then)
+    return spec
+
+
+def offer(names: Names) -> None:
+    """Put the finder first, in the place of one that was there."""
+    sys.meta_path[:] = [names, *(f for f in sys.meta_path if not isinstance(f, Names))]
+    for name in [n for n in sys.modules if n in names.table or n.startswith(("tensorrt.", "tensorrt_"))]:
+        del sys.modules[name]
+    for name, then in names.after.items():
+        if name in sys.modules:
+            then(sys.modules[name])
+    sys.modules["tensorrt"] = anyrt

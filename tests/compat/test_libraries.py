@@ -1,0 +1,72 @@
+"""Libraries that programs load by ctypes: known by the last part of their path, called as C is."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import anyrt
+from anyrt.compat import libraries
+
+
+@pytest.fixture
+def load(monkeypatch):
+    monkeypatch.setattr(ctypes.CDLL, "__new__", libraries._new, raising=False)
+    return ctypes.CDLL
+
+
+@pytest.mark.parametrize("path", ["libcudart.so", "/opt/cuda/lib64/libcudart.so.12", "libcudart.so.11.0"])
+def test_bytes_go_to_the_device_and_back(load, path):
+    cudart, pointer = ctypes.cdll.LoadLibrary(path), ctypes.c_void_p()
+    there, back = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+    size = ctypes.c_size_t(24)
+    codes = [
+        cudart.cudaMalloc(ctypes.byref(pointer), size),
+        cudart.cudaMemcpyAsync(pointer, there.ctypes.data_as(ctypes.c_void_p), size, 1, None),
+        cudart.cudaMemcpy(ctypes.c_void_p(back.ctypes.data), pointer, size, ctypes.c_int(2)),
+        cudart.cudaFree(pointer),
+    ]
+    assert (codes, back.tolist()) == ([0, 0, 0, 0], [0, 1, 2, 3, 4, 5])
+    assert cudart.cudaFree(pointer) == 1
+    assert isinstance(cudart, ctypes.CDLL)
+
+
+def test_streams_events_and_numbers_go_where_addresses_say(load):
+    cudart = load("libcudart.so")
+    stream, first, last, ms = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float(-1)
+    free, total, count = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
+    codes = [cudart.cudaStreamCreate(ctypes.byref(stream)), cudart.cudaStreamSynchronize(stream)]
+    for event in (first, last):
+        codes += [cudart.cudaEventCreate(ctypes.byref(event)), cudart.cudaEventRecord(event, stream)]
+    codes += [cudart.cudaEventElapsedTime(ctypes.byref(ms), first, last)]
+    codes += [cudart.cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total))]
+    codes += [cudart.cudaGetDeviceCount(ctypes.byref(count)), cudart.cudaStreamDestroy(stream)]
+    assert set(codes) == {0}
+    assert (ms.value >= 0, 0 < free.value <= total.value, count.value) == (True, True, 1)
+
+
+def test_null_as_a_place_for_results_is_a_code(load):
+    cudart = load("libcudart.so")
+    assert cudart.cudaMalloc(None, ctypes.c_size_t(8)) == 1
+    assert cudart.cudaStreamDestroy(ctypes.c_void_p(12345)) == 400
+
+
+def test_texts_of_codes_are_c_strings(load):
+    name = load("libcudart.so").cudaGetErrorString
+    name.restype = ctypes.c_char_p
+    assert (name(1), name(12345)) == (b"invalid value", b"unrecognized error code")
+
+
+def test_tensorrts_own_libraries_tell_their_version_and_start_plugins(load):
+    plugins = load("/usr/lib/libnvinfer_plugin.so.10", mode=ctypes.RTLD_GLOBAL)
+    assert plugins.initLibNvInferPlugins(None, b"") is True
+    major, minor, patch = (int(n) for n in anyrt.__version__.split("."))
+    assert load("libnvinfer.so").getInferLibVersion() == major * 10000 + minor * 100 + patch
+
+
+def test_missing_function_is_named_and_other_libraries_are_loaded(load):
+    with pytest.raises(AttributeError, match=r"libcudart\.so\.12: undefined symbol: cudaNothing"):
+        load("libcudart.so.12").cudaNothing  # noqa: B018 - looking it up is what fails
+    assert load("libm.so.6").abs(-3) == 3
+    with pytest.raises(OSError, match="libmissing"):
+        load("libmissing.so")
