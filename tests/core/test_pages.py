@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from anyrt.api.host_memory import IHostMemory
-from anyrt.core.pages import LARGE, collapse_pages
+from anyrt.core.pages import LARGE, collapse_pages, prefer_large_pages
 
 
+@pytest.mark.parametrize("change", [collapse_pages, prefer_large_pages])
 @pytest.mark.parametrize(("start", "size"), [(0, 0), (1, LARGE), (64, 3 * LARGE), (4096, 2 * LARGE + 5)])
-def test_memory_keeps_what_it_holds(start, size):
+def test_memory_keeps_what_it_holds(start, size, change):
     held = np.random.default_rng(0).integers(0, 256, 4 * LARGE, np.uint8)
     before = held.copy()
-    collapse_pages(held.ctypes.data + start, size)
+    change(held.ctypes.data + start, size)
     assert np.array_equal(held, before)
 
 

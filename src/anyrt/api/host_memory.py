@@ -13,7 +13,7 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.managed import Managed
 from anyrt.core.enums import DataType
-from anyrt.core.pages import collapse_pages
+from anyrt.core.pages import collapse_pages, prefer_large_pages
 from anyrt.plan.abi import ALIGNMENT
 from anyrt.plan.file import PlanParts
 
@@ -33,11 +33,15 @@ class IHostMemory(bytearray, Fixed, Managed):
     def __init__(self, content: bytes | PlanParts = b"") -> None:
         pieces = [memoryview(piece).cast("B") for piece in pieces_of(content)]
         size = sum(piece.nbytes for piece in pieces)
-        # All at once and before anything is copied, so that a large plan is in memory once. What is cut off
-        # in front aligns it and moves nothing; only short ones are moved when the rest is cut off.
-        bytearray.__init__(self, size + ALIGNMENT)
+        # All at once and before anything is copied, so that a large plan is in memory once; and untouched, so
+        # that its pages can be large from the start. What is cut off in front aligns it and moves nothing;
+        # only short ones are moved when the rest is cut off.
+        bytearray.__init__(self)
+        _resize(self, size + ALIGNMENT)
         del self[: -_address(self) % ALIGNMENT]
         del self[size:]
+        if size:
+            prefer_large_pages(_address(self), size)
         at, whole = 0, memoryview(self)
         for piece in pieces:
             whole[at : at + piece.nbytes] = piece
@@ -80,3 +84,8 @@ def pieces_of(content: bytes | PlanParts) -> tuple[bytes | memoryview, ...]:
 
 def _address(content: bytearray) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(content))
+
+
+def _resize(content: bytearray, size: int) -> None:
+    """Make room for `size` bytes, which hold anything: `bytearray(size)` would write zeros."""
+    ctypes.pythonapi.PyByteArray_Resize(ctypes.py_object(content), ctypes.c_ssize_t(size))

@@ -11,12 +11,23 @@ import sys
 from typing import Final
 
 LARGE: Final = 2 << 20  # bytes
-COLLAPSE: Final = 25  # MADV_COLLAPSE: Linux 6.1 and later, madvise(2)
+HUGEPAGE: Final = 14  # MADV_HUGEPAGE, madvise(2)
+COLLAPSE: Final = 25  # MADV_COLLAPSE: Linux 6.1 and later
+
+
+def prefer_large_pages(address: int, nbytes: int) -> None:
+    """Have the system give large pages, where it can, to memory that nobody has touched yet: a page of 2 MB
+    comes at a fifth of what its 512 small ones cost."""
+    _advise(address, nbytes, HUGEPAGE)
 
 
 def collapse_pages(address: int, nbytes: int) -> None:
-    """Have the system put memory into large pages where it can, which costs as much as a copy; what the
-    memory holds stays as it is."""
+    """Have the system put memory into large pages where it can, which costs as much as a copy where they are
+    small; what the memory holds stays as it is."""
+    _advise(address, nbytes, COLLAPSE)
+
+
+def _advise(address: int, nbytes: int, advice: int) -> None:
     first, last = -(-address // LARGE) * LARGE, (address + nbytes) // LARGE * LARGE
     if sys.platform != "linux" or first >= last:
         return
@@ -24,4 +35,4 @@ def collapse_pages(address: int, nbytes: int) -> None:
         advise = ctypes.CDLL(None).madvise
     except (OSError, AttributeError):  # no C library with this call
         return
-    advise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), COLLAPSE)
+    advise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), advice)
