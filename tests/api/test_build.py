@@ -7,6 +7,7 @@ import anyrt as trt
 from anyrt.api import builder as builder_module
 from anyrt.compiler.request import Point, Verify, Winograd
 from anyrt.ir.interpret import interpret
+from anyrt.plan.file import PlanParts
 
 F = trt.float32
 
@@ -25,7 +26,8 @@ def config(builder):
 def asked(monkeypatch):
     """The requests that reach the compiler, which answers b"plan"."""
     requests = []
-    monkeypatch.setattr(builder_module, "compile_request", lambda r: requests.append(r) or b"plan")
+    plan = PlanParts((memoryview(b"plan"),), b"")
+    monkeypatch.setattr(builder_module, "compile_request", lambda r: requests.append(r) or plan)
     return requests
 
 

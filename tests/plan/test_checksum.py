@@ -15,7 +15,7 @@ from anyrt.compiler import cached
 from anyrt.compiler.cached import mixer
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError, ResourceError
-from anyrt.plan import checksum
+from anyrt.plan import checksum, crew
 from anyrt.plan.checksum import FACTOR, MIX, PIECE_ROWS, ROW_BYTES, SCALE, SHORT_BYTES, checksums, mix
 from anyrt.plan.file import map_plan, write_plan
 from anyrt.plan.plan import Plan, lay_out
@@ -93,7 +93,7 @@ def test_checksums_need_no_thread_to_start(monkeypatch):
     def refuse(nbytes, where):
         raise ResourceError("AR802", where)
 
-    monkeypatch.setattr(checksum, "require_room", refuse)
+    monkeypatch.setattr(crew, "require_room", refuse)
     assert sums(WEIGHTS) == before
 
 

@@ -12,7 +12,7 @@ from anyrt.api.engine import ICudaEngine
 from anyrt.api.flagbits import check_bits, tell_idle
 from anyrt.api.fold import fold
 from anyrt.api.freeze import freeze
-from anyrt.api.host_memory import IHostMemory, pieces_of
+from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import IGpuAllocator, ILogger, IProgressMonitor, IStreamWriter, call_user
 from anyrt.api.managed import Managed
 from anyrt.api.missing import mark_absences
@@ -27,10 +27,9 @@ from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.enums import NetworkDefinitionCreationFlag, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
-from anyrt.plan.file import PlanParts
+from anyrt.plan.file import CHUNK, PlanParts
 from anyrt.plan.pool import Threads
 
-CHUNK = 1 << 24
 # The flags that say something of a network; EXPLICIT_BATCH says what is so in any case.
 NETWORK_FLAGS = frozenset(
     {NetworkDefinitionCreationFlag.EXPLICIT_BATCH, NetworkDefinitionCreationFlag.STRONGLY_TYPED}
@@ -160,7 +159,7 @@ class Builder(Reporting, Managed):
         Refused as in `build_serialized_network`, and with AR803 when the writer takes less."""
         if not isinstance(writer, IStreamWriter):
             raise wrong_type("build_serialized_network_to_stream", writer, "an IStreamWriter")
-        for piece in chunks(pieces_of(self._build(network, config)), CHUNK):
+        for piece in chunks(self._build(network, config).chunks(CHUNK), CHUNK):
             taken = call_user(0, writer.write, piece)
             if taken != len(piece):
                 raise ResourceError(

@@ -401,7 +401,7 @@ class ICudaEngine(Reporting, Managed):
         held = [
             (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs
         ]
-        return plan_parts(self._plan, held, mixer)
+        return plan_parts(self._plan, [memoryview(x).cast("B") for x in held], mixer)
 
 
 mark_absences(ICudaEngine)

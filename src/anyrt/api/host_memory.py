@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import ctypes
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.managed import Managed
@@ -31,8 +34,7 @@ class IHostMemory(bytearray, Fixed, Managed):
     __slots__ = ("__weakref__",)
 
     def __init__(self, content: bytes | PlanParts = b"") -> None:
-        pieces = [memoryview(piece).cast("B") for piece in pieces_of(content)]
-        size = sum(piece.nbytes for piece in pieces)
+        size = content.nbytes if isinstance(content, PlanParts) else len(content)
         # All at once and before anything is copied, so that a large plan is in memory once; and untouched, so
         # that its pages can be large from the start. What is cut off in front aligns it and moves nothing;
         # only short ones are moved when the rest is cut off.
@@ -42,11 +44,7 @@ class IHostMemory(bytearray, Fixed, Managed):
         del self[size:]
         if size:
             prefer_large_pages(_address(self), size)
-        at, whole = 0, memoryview(self)
-        for piece in pieces:
-            whole[at : at + piece.nbytes] = piece
-            at += piece.nbytes
-        if size:
+            _fill(np.frombuffer(self, np.uint8), content)
             collapse_pages(_address(self), size)
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # compared by identity, see above
@@ -77,9 +75,11 @@ class IHostMemory(bytearray, Fixed, Managed):
     __str__ = __repr__
 
 
-def pieces_of(content: bytes | PlanParts) -> tuple[bytes | memoryview, ...]:
-    """What makes the content, one after the other."""
-    return content.pieces if isinstance(content, PlanParts) else (content,)
+def _fill(memory: NDArray[np.uint8], content: bytes | PlanParts) -> None:
+    if isinstance(content, PlanParts):
+        content.write(memory)
+    else:
+        memory[:] = np.frombuffer(content, np.uint8)
 
 
 def _address(content: bytearray) -> int:

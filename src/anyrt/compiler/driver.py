@@ -55,7 +55,8 @@ from anyrt.ir.text import parse_graph, print_graph
 from anyrt.passes import with_tiles
 from anyrt.passes.beside import beside, only
 from anyrt.plan.abi import align
-from anyrt.plan.file import DIGEST_BYTES, PlanFile, PlanParts, plan_parts
+from anyrt.plan.content import Content
+from anyrt.plan.file import CHUNK, DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
 from anyrt.plan.report import Report, kernel_lines, parse_report, print_report, totals
@@ -81,7 +82,7 @@ GRACE_SECONDS = 0.5  # for a build that was interrupted, to finish or remove the
 
 def build(request: BuildRequest) -> bytes:
     """The plan of a network, see `build_parts`."""
-    return b"".join(build_parts(request).pieces)
+    return b"".join(build_parts(request).chunks(CHUNK))
 
 
 def build_parts(request: BuildRequest) -> PlanParts:
@@ -433,7 +434,7 @@ class _Source:
             report=report,
         )
         check_agreement(plan, self.graph)
-        return plan_parts(plan, [blob_bytes(b) for b in self.blobs.values()], mixer)
+        return plan_parts(plan, [blob_content(b) for b in self.blobs.values()], mixer)
 
     def optimum(self) -> Iterator[str]:
         """The shapes and values that the first profile calls optimal, where others are allowed, in words."""
@@ -464,7 +465,9 @@ class _Source:
 
     def _key(self) -> str:
         """Of weights only those matter that kernels hold as literals."""
-        literals = (b"%d %s" % (n, blob_bytes(b)) for n, b in enumerate(self.blobs.values()) if b.size == 1)
+        literals = (
+            b"%d %s" % (n, b.data.tobytes()) for n, b in enumerate(self.blobs.values()) if b.size == 1
+        )
         sizes = repr(sorted(self.sizes().values.items()))
         made = f"{self.request.strategies} {self.request.settings.checked}"
         return report_key(self.text, sizes, made, b"".join(literals))
@@ -503,10 +506,12 @@ def _settings(
     return tuple(pairs)
 
 
-def blob_bytes(blob: Blob) -> memoryview:
+def blob_content(blob: Blob) -> Content:
     """A constant as a plan holds it."""
-    data = pack4(blob.data) if blob.dtype in PACKED else blob.data
-    return np.ascontiguousarray(data).view(np.uint8).data.cast("B") if data.size else memoryview(b"")
+    if blob.dtype in PACKED:
+        return pack4(blob.data).data.cast("B")
+    words = blob.stored.view(f"u{blob.stored.itemsize}")
+    return words.reshape(-1).view(np.uint8).data if words.flags.c_contiguous else words
 
 
 def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:

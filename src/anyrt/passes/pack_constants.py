@@ -118,11 +118,10 @@ def _turned_back(value: Value, order: Sequence[int]) -> Value:
 
 def _array(value: Value) -> Array:
     assert isinstance(value.op, Const), "packed is what is constant"
-    return value.op.blob.data.reshape(value.op.shape)
+    return value.op.blob.stored.reshape(value.op.shape)
 
 
 def _constant(value: Value, array: Array) -> Value:
-    """The array as a constant like `value`."""
+    """The array as a constant like `value`; its elements stay where they are until the plan is written."""
     assert isinstance(value.op, Const), "packed is what is constant"
-    data = np.ascontiguousarray(array)
-    return apply(Const(Blob(data.reshape(-1), value.dtype, value.op.blob.name), data.shape))
+    return apply(Const(Blob(array, value.dtype, value.op.blob.name), array.shape))

@@ -21,16 +21,14 @@ numbers that stand alone, is short.
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from anyrt.core.flags import default_threads
-from anyrt.plan.room import THREAD_ROOM, require_room
+from anyrt.plan.content import Bytes, Content, part
+from anyrt.plan.crew import share
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Mixer: TypeAlias = Callable[[Words, Words], None]  # takes rows, changes lanes
@@ -44,7 +42,6 @@ ROTATED: Final = 31
 SCALE: Final = 0xC2B2AE3D27D4EB4F  # primes of XXH64
 FACTOR: Final = 0x9E3779B185EBCA87
 _START: Final = np.arange(1, LANES + 1, dtype=np.uint64) * np.uint64(0x165667B19E3779F9)
-_PIECES_PER_THREAD: Final = 4  # less is done before another thread has started
 
 
 def mix(rows: Words, lanes: Words) -> None:
@@ -60,63 +57,37 @@ def portable() -> Mixer:
     return mix
 
 
-def checksums(contents: Sequence[memoryview], mixer: Callable[[], Mixer] = portable) -> list[str]:
-    """The checksum of each constant, in hexadecimal digits; `contents` are views of single bytes.
+def checksums(contents: Sequence[Content], mixer: Callable[[], Mixer] = portable) -> list[str]:
+    """The checksum of each constant, in hexadecimal digits.
 
     `mixer` gives what computes as `mix` does; it is called where a constant is long."""
-    rows = {n: _rows_of(x) for n, x in enumerate(contents) if x.nbytes > SHORT_BYTES}
-    pieces = [(n, at) for n, own in rows.items() for at in range(0, len(own), PIECE_ROWS)]
+    counts = [x.nbytes // ROW_BYTES if x.nbytes > SHORT_BYTES else 0 for x in contents]
+    pieces = [(n, k) for n, rows in enumerate(counts) for k in range(-(-rows // PIECE_ROWS))]
     lanes = np.tile(_START, (len(pieces), 1))
     fast = mixer() if pieces else mix
 
-    def work(i: int) -> None:
-        n, at = pieces[i]
-        fast(rows[n][at : at + PIECE_ROWS], lanes[i])
+    rooms: list[Bytes] = []  # one for each thread: fresh memory costs more than what is put there
 
-    _share(len(pieces), work)
+    def work(i: int) -> None:
+        n, k = pieces[i]
+        if isinstance(contents[n], memoryview):
+            return fast(_piece(contents[n], k), lanes[i])
+        room = rooms.pop() if rooms else np.empty(PIECE_ROWS * ROW_BYTES, np.uint8)
+        fast(_piece(contents[n], k, room), lanes[i])
+        rooms.append(room)
+        return None
+
+    share(len(pieces), work, "checksums")
     digests = [hashlib.sha256() for _ in contents]
     for (n, _), own in zip(pieces, lanes, strict=True):
         digests[n].update(own.data)
     for n, content in enumerate(contents):
-        digests[n].update(content[len(rows[n]) * ROW_BYTES :] if n in rows else content)
+        digests[n].update(part(content, counts[n] * ROW_BYTES, content.nbytes))
     return [digest.hexdigest() for digest in digests]
 
 
-def _rows_of(content: memoryview) -> Words:
-    """The whole rows of a constant, in place; they may begin anywhere."""
-    return np.frombuffer(content, np.uint64, content.nbytes // ROW_BYTES * LANES).reshape(-1, LANES)
-
-
-def _share(count: int, work: Callable[[int], None]) -> None:
-    """Call `work` with each number below `count`, in this thread and in others that are started for it."""
-    todo, done = deque(range(count)), [False] * count
-
-    def several() -> None:
-        while True:
-            try:
-                i = todo.popleft()
-            except IndexError:
-                return
-            work(i)
-            done[i] = True
-
-    most = count // _PIECES_PER_THREAD
-    others = [t for _ in range(1, min(most, default_threads())) if (t := _started(several))]
-    try:
-        several()
-    finally:
-        todo.clear()  # for the others, when this thread was interrupted
-        for thread in others:
-            thread.join()
-    assert all(done), "a piece was not mixed"
-
-
-def _started(work: Callable[[], None]) -> threading.Thread | None:
-    """A thread that works; None where the system has no room for it, so that others do its work."""
-    thread = threading.Thread(target=work, name="anyrt-checksum", daemon=True)
-    try:
-        require_room(THREAD_ROOM, "checksums")
-        thread.start()
-    except RuntimeError:
-        return None
-    return thread
+def _piece(content: Content, number: int, room: Bytes | None = None) -> Words:
+    """Whole rows, in place unless their elements lie apart, else in `room`; they may begin anywhere."""
+    start, whole = number * PIECE_ROWS * ROW_BYTES, content.nbytes // ROW_BYTES * ROW_BYTES
+    rows = part(content, start, min(start + PIECE_ROWS * ROW_BYTES, whole), room)
+    return np.frombuffer(rows, np.uint64).reshape(-1, LANES)

@@ -21,14 +21,18 @@ import hashlib
 import mmap
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anyrt.core.errors import PlanError
 from anyrt.plan.abi import align
 from anyrt.plan.checksum import Mixer, checksums, portable
+from anyrt.plan.content import Content, parts, write
 from anyrt.plan.json import Json, Reader, dump, load
 from anyrt.plan.mapped import map_file, watch
 from anyrt.plan.plan import Plan, parse_plan
@@ -43,6 +47,7 @@ MAX_HEADER: Final = 256 << 20
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
 PREAMBLE_BYTES: Final = 128
 DIGEST_BYTES: Final = 32
+CHUNK: Final = 1 << 24  # bytes of what is handed on at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +74,26 @@ class PlanParts:
     `digest`: see `PlanFile`.
     """
 
-    pieces: tuple[bytes | memoryview, ...]
+    pieces: tuple[Content, ...]
     digest: bytes
 
+    @property
+    def nbytes(self) -> int:
+        """The length of the file."""
+        return sum(piece.nbytes for piece in self.pieces)
 
-def plan_parts(plan: Plan, contents: Sequence[Buffer], mixer: Callable[[], Mixer] = portable) -> PlanParts:
-    """A plan file that is neither in memory nor on disk; `contents`: the constants of `plan.blobs`, in their
+    def write(self, memory: NDArray[np.uint8]) -> None:
+        """Put the file into memory of its length."""
+        write(self.pieces, memory)
+
+    def chunks(self, most: int) -> Iterator[memoryview]:
+        """The file, at most `most` bytes at a time."""
+        return (part for piece in self.pieces for part in parts(piece, most))
+
+
+def plan_parts(plan: Plan, views: Sequence[Content], mixer: Callable[[], Mixer] = portable) -> PlanParts:
+    """A plan file that is neither in memory nor on disk; `views`: the constants of `plan.blobs`, in their
     order; `mixer`: see `checksums`."""
-    views = [memoryview(x).cast("B") for x in contents]
     sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
     sums: list[Json] = [*checksums(views, mixer)]
@@ -85,18 +102,18 @@ def plan_parts(plan: Plan, contents: Sequence[Buffer], mixer: Callable[[], Mixer
     fields = (len(header), start, plan.blob_bytes, start + plan.blob_bytes)
     preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, *fields)
     digest = _checksum(preamble, header)
-    pieces: list[bytes | memoryview] = [preamble + digest + bytes(PREAMBLE_BYTES - 96), header]
+    pieces: list[Content] = [memoryview(preamble + digest + bytes(PREAMBLE_BYTES - 96)), memoryview(header)]
     at = PREAMBLE_BYTES + len(header)
     for blob, view in zip(plan.blobs, views, strict=True):
-        pieces += [bytes(start + blob.offset - at), view]
+        pieces += [memoryview(bytes(start + blob.offset - at)), view]
         at = start + blob.offset + blob.nbytes
-    pieces.append(bytes(start - at if not views else 0))
+    pieces.append(memoryview(bytes(start - at if not views else 0)))
     return PlanParts(tuple(pieces), digest)
 
 
 def write_plan(plan: Plan, contents: Sequence[Buffer]) -> bytes:
     """A plan file in memory."""
-    return b"".join(plan_parts(plan, contents).pieces)
+    return b"".join(plan_parts(plan, [memoryview(x).cast("B") for x in contents]).chunks(CHUNK))
 
 
 def stated_bytes(start: bytes) -> int | None:

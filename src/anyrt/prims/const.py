@@ -32,17 +32,22 @@ INDEX_TYPES = frozenset(DataType) - {DataType.BOOL, DataType.E8M0}
 class Blob:
     """Constant elements; two blobs are equal only when they are one object.
 
-    `data`: flat, C-contiguous, of the NumPy type of `dtype` (4-bit types unpacked, one element a byte)."""
+    `stored`: the elements in their order, of the NumPy type of `dtype` (4-bit types unpacked, one element a
+    byte). They may lie anywhere, as those of a transposed array do: of what is only moved, the plan that is
+    written at last is the only copy."""
 
-    data: NDArray[np.generic]
+    stored: NDArray[np.generic]
     dtype: DataType
     name: str = ""
 
     def __post_init__(self) -> None:
         wanted = numpy_dtype(self.dtype)
-        assert self.data.ndim == 1, f"a blob is flat, this one has {self.data.ndim} dimensions"
-        assert self.data.flags.c_contiguous, "a blob is contiguous"
-        assert self.data.dtype == wanted, f"a blob of {short_name(self.dtype)} holds {self.data.dtype}"
+        assert self.stored.dtype == wanted, f"a blob of {short_name(self.dtype)} holds {self.stored.dtype}"
+
+    @property
+    def data(self) -> NDArray[np.generic]:
+        """The elements, flat and C-contiguous: a copy where they lie otherwise."""
+        return np.ascontiguousarray(self.stored).reshape(-1)
 
     @staticmethod
     def empty(dtype: DataType) -> Blob:
@@ -52,7 +57,7 @@ class Blob:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(self.data.size)
+        return int(self.stored.size)
 
     @property
     def array(self) -> Array:

@@ -1,0 +1,54 @@
+"""Work in many pieces, done by this thread and by others that are started for it.
+
+>>> done = []
+>>> share(5, done.append, "numbers")
+>>> sorted(done)
+[0, 1, 2, 3, 4]
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from anyrt.core.flags import default_threads
+from anyrt.plan.room import THREAD_ROOM, require_room
+
+_PIECES_PER_THREAD: Final = 4  # less is done before another thread has started
+
+
+def share(count: int, work: Callable[[int], None], what: str) -> None:
+    """Call `work` with each number below `count`, in this thread and in others that are started for it."""
+    todo, done = deque(range(count)), [False] * count
+
+    def several() -> None:
+        while True:
+            try:
+                i = todo.popleft()
+            except IndexError:
+                return
+            work(i)
+            done[i] = True
+
+    most = count // _PIECES_PER_THREAD
+    others = [t for _ in range(1, min(most, default_threads())) if (t := _started(several, what))]
+    try:
+        several()
+    finally:
+        todo.clear()  # for the others, when this thread was interrupted
+        for thread in others:
+            thread.join()
+    assert all(done), "a piece was left"
+
+
+def _started(work: Callable[[], None], what: str) -> threading.Thread | None:
+    """A thread that works; None where the system has no room for it, so that others do its work."""
+    thread = threading.Thread(target=work, name=f"anyrt-{what}", daemon=True)
+    try:
+        require_room(THREAD_ROOM, what)
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
