@@ -95,6 +95,15 @@ def test_weights_that_begin_anywhere_are_not_copied_and_multiply_alike(tmp_path,
     np.testing.assert_allclose(load(tmp_path / "m.onnx").run({"x": x})["y"], x @ W, rtol=1e-5)
 
 
+def test_weights_that_say_that_they_lie_in_the_message_do():
+    held = numpy_helper.from_array(W, "w")
+    held.data_location = TensorProto.DEFAULT  # written behind the bytes, as quantised models have it
+    data = model([helper.make_node("MatMul", ["x", "w"], ["y"])], [held]).SerializeToString()
+    found = onnx.ModelProto.FromString(without_weights(memoryview(data))).graph.initializer[0]
+    assert not found.raw_data
+    np.testing.assert_array_equal(Reader(None, memoryview(data)).array(found), W)
+
+
 def test_weights_of_nodes_and_of_graphs_inside_are_taken_out_as_well():
     value = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(W))
     inner = helper.make_graph([value], "inner", [], [info("c", 64, 64)])

@@ -39,6 +39,7 @@ def _stripped(data: memoryview, at: int, end: int, kind: str, depth: int) -> lis
     if depth > DEEPEST:
         raise damaged("graphs inside one another without end")
     out: list[bytes | memoryview] = []
+    taken = b""  # what stands for weights: at the end, as the last one of equal fields counts
     copied = at  # up to where bytes have been taken over
     while at < end:
         start = at
@@ -50,15 +51,15 @@ def _stripped(data: memoryview, at: int, end: int, kind: str, depth: int) -> lis
         if wire != 2 or size <= LARGE:
             continue
         if kind == "tensor" and field == RAW_DATA:
-            out += [data[copied:start], _external(begin, size)]
+            out.append(data[copied:start])
+            taken = _external(begin, size)
         elif inner is not None:
             parts = _stripped(data, begin, at, inner, depth + 1)
             out += [data[copied:start], _field(field, parts), *parts]
         else:
             continue
         copied = at
-    out.append(data[copied:end])
-    return out
+    return [*out, data[copied:end], taken]
 
 
 def _skip(data: memoryview, at: int, end: int, wire: int) -> tuple[int, int]:
