@@ -21,7 +21,7 @@ from benchmarks.table import show
 
 DOCUMENT = Path("docs/tables/models.md")
 NAMES = ("resnet50", "mobilenet", "efficientnet", "vit", "bert", "unet", "yolo", "lstm", "gru", "whisper",
-         "llama", "crnn", "audio")  # fmt: skip
+         "llama", "crnn", "audio", "resnet50_int8", "bert_int8")  # fmt: skip
 RUNS, FEW = 40, 10
 
 

@@ -9,14 +9,23 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
+from onnxruntime.quantization.shape_inference import quant_pre_process
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
@@ -34,16 +43,18 @@ from benchmarks.models.blocks import (
 
 OPSET = 17
 PHOTO = (1, 3, 224, 224)
+CODES = 0.02  # codes of bytes may be the next ones, where numbers lie halfway
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """A module and what it is called with, by name. `finish`: what the ONNX model has behind it, which no
-    program that runs the module has."""
+    program that runs the module has. `near`: what part of its largest magnitude an output may differ by."""
 
     module: nn.Module
     inputs: dict[str, Tensor]
     finish: Callable[[onnx.ModelProto], None] | None = None
+    near: float = 1e-3  # sums of other orders
 
 
 def resnet50() -> Made:
@@ -351,10 +362,60 @@ def audio() -> Made:
     return Made(Sound(), {"sound": torch.randn(1, 1, 16000)})
 
 
+def bert_int8() -> Made:
+    """With weights as bytes, and the rows that they are multiplied with as they come."""
+
+    def finish(model: onnx.ModelProto) -> None:
+        _changed(model, lambda path: quantize_dynamic(path, path, weight_type=QuantType.QInt8))
+
+    return replace(bert(), finish=finish, near=CODES)
+
+
+def resnet50_int8() -> Made:
+    """With convolutions of bytes, which give bytes."""
+    found = resnet50()
+
+    def finish(model: onnx.ModelProto) -> None:
+        _changed(
+            model,
+            lambda path: quantize_static(
+                path,
+                path,
+                Photos(found),
+                QuantFormat.QDQ,
+                activation_type=QuantType.QUInt8,
+                per_channel=True,
+            ),
+        )
+
+    return replace(found, finish=finish, near=CODES)
+
+
+class Photos(CalibrationDataReader):
+    """Two calls of a model."""
+
+    def __init__(self, found: Made) -> None:
+        self.left = [{n: torch.randn_like(x).numpy() for n, x in found.inputs.items()} for _ in range(2)]
+
+    def get_next(self) -> dict[str, Any] | None:
+        return self.left.pop() if self.left else None
+
+
+def _changed(model: onnx.ModelProto, change: Callable[[str], object]) -> None:
+    """The model as what changes files makes of it."""
+    with TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.onnx")
+        onnx.save(model, path)
+        quant_pre_process(path, path, skip_symbolic_shape=True)
+        change(path)
+        model.CopyFrom(onnx.load(path))
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     f.__name__: f
     for f in (
         *(resnet50, mobilenet, efficientnet, vit, bert, unet, yolo, lstm, gru, whisper, llama, crnn, audio),
+        *(resnet50_int8, bert_int8),
     )
 }
 
@@ -385,7 +446,12 @@ def export(name: str, folder: Path) -> None:
     arrays: dict[str, Any] = {n: x.numpy() for n, x in found.inputs.items()}  # Any: as savez takes them
     np.savez(folder / f"{name}.npz", **arrays)
     counted = counter.get_total_flops() + _recurrent(found)
-    facts = {"flops": counted, "bytes": _bytes(found), "finished": found.finish is not None}
+    facts = {
+        "flops": counted,
+        "bytes": _bytes(found),
+        "finished": found.finish is not None,
+        "near": found.near,
+    }
     (folder / f"{name}.json").write_text(json.dumps(facts))
 
 

@@ -24,8 +24,8 @@ compared with AnyRT's before anything is timed. OpenVINO computes in float32. Ra
 work on the machine only adds to a time. Loading, from the file to the first run, and memory are of processes
 of their own, AnyRT's with a warm cache. The limit is the larger of two times: the model's multiplications and
 additions by what a loop of multiply-adds manages, and its weights and inputs by what a loop that reads
-manages; fewer products than the model has (Winograd) may get below it. Kernels in loops are told together,
-without their work.
+manages, all in float32; fewer products than the model has (Winograd) or products of bytes, as models called
+int8 have them, may get below it. Kernels in loops are told together, without their work.
 """
 
 

@@ -37,7 +37,6 @@ from benchmarks.steps import Element
 from benchmarks.values import Array
 
 ROOT = Path(__file__).parents[2]
-NEAR = 1e-3  # of the largest magnitude of an output, which half of it may differ by: sums of other orders
 MEASURED_FLOPS, MEASURED_BYTES = 10**9, 1 << 26
 TIMEOUT = 600.0
 
@@ -131,11 +130,11 @@ def together(model: str, folder: str, threads: str, runs: str, programs: str) ->
     """All programs in turn."""
     limit_threads(int(threads))
     effort, path = Effort(runs=int(runs)), Path(folder) / f"{model}.onnx"
-    given, race = inputs(model, Path(folder)), _Race()
+    facts = json.loads((Path(folder) / f"{model}.json").read_text())
+    given, race = inputs(model, Path(folder)), _Race(facts["near"])
     for name in programs.split(","):
         race.add(name, path, given, int(threads))
     times = _in_turn([r for _, r, _ in race.ready], effort, Probe(int(threads), effort.patience_s))
-    facts = json.loads((Path(folder) / f"{model}.json").read_text())
     paces = pace(int(threads))
     timed = tuple(_timed(n, e, t) for (n, _, e), t in zip(race.ready, times, strict=True))
     return asdict(
@@ -154,8 +153,9 @@ def inputs(model: str, folder: Path) -> dict[str, Array]:
 
 @dataclass(slots=True)
 class _Race:
-    """Programs that gave the right outputs, those of the first one, and why others are left out."""
+    """Programs that gave the right outputs, `near` those of the first one, and why others are left out."""
 
+    near: float
     ready: list[tuple[str, Ready, float]] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     wanted: list[Array] = field(default_factory=list)
@@ -173,7 +173,7 @@ class _Race:
             return
         self.wanted = self.wanted or found
         error = _distance(found, self.wanted)
-        if error <= NEAR:
+        if error <= self.near:
             self.ready.append((name, ready, error))
         else:
             self.left_out[name] = f"wrong: by {error:.3g}"
