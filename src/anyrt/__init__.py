@@ -17,6 +17,10 @@ __anyrt_version__ = "0.1.0"
 # Where each name is defined. Enums need no entry, api.layers makes the layer classes.
 _HOME: dict[str, tuple[str, ...]] = {
     "api.builder": ("Builder",),
+    "api.calibrators": (
+        *("IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2"),
+        *("IInt8LegacyCalibrator", "IInt8MinMaxCalibrator"),
+    ),
     "api.config": ("IBuilderConfig",),
     "api.context": ("IExecutionContext",),
     "api.dims": ("Dims", "Dims2", "Dims3", "Dims4", "DimsHW", "Permutation"),

@@ -7,6 +7,11 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from anyrt.api.builder import Builder as _Builder
+from anyrt.api.calibrators import IInt8Calibrator as IInt8Calibrator
+from anyrt.api.calibrators import IInt8EntropyCalibrator as IInt8EntropyCalibrator
+from anyrt.api.calibrators import IInt8EntropyCalibrator2 as IInt8EntropyCalibrator2
+from anyrt.api.calibrators import IInt8LegacyCalibrator as IInt8LegacyCalibrator
+from anyrt.api.calibrators import IInt8MinMaxCalibrator as IInt8MinMaxCalibrator
 from anyrt.api.config import IBuilderConfig as IBuilderConfig
 from anyrt.api.context import IExecutionContext as IExecutionContext
 from anyrt.api.dims import Dims as Dims

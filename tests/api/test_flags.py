@@ -50,15 +50,15 @@ def test_build_flag_that_changes_nothing_is_told_of_once(builder, log):
 
 
 def test_build_flags_that_change_something_are_silent(config, log):
-    config.set_flag(Build.OBEY_PRECISION_CONSTRAINTS)
-    config.set_flag(Build.DISABLE_TIMING_CACHE)
+    for flag in (Build.OBEY_PRECISION_CONSTRAINTS, Build.DISABLE_TIMING_CACHE, Build.FP16, Build.INT8):
+        config.set_flag(flag)
     config.clear_flag(Build.TF32)
     assert log.lines == []
 
 
-def test_half_types_by_flag_are_told_where_types_come_from(config, log):
-    config.set_flag(Build.FP16)
-    assert log.lines[0].startswith("BuilderFlag.FP16 has no effect on numbers: layers compute in the types")
+def test_narrow_types_by_flag_are_told_where_types_come_from(config, log):
+    config.set_flag(Build.FP8)
+    assert log.lines[0].startswith("BuilderFlag.FP8 has no effect on numbers: layers compute in the types")
 
 
 def test_masks_with_bits_of_no_meaning_change_nothing(config, log):

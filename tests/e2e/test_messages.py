@@ -49,6 +49,24 @@ def outside():
     return weights
 
 
+def calibrated(p, cache):
+    """A build whose calibrator has no batch, and this cache."""
+    made = type("Mine", (trt.IInt8MinMaxCalibrator,), {
+        "get_batch_size": lambda self: 1, "get_batch": lambda self, names: None,
+        "read_calibration_cache": lambda self: cache})()  # fmt: skip
+    p.config.set_flag(trt.BuilderFlag.INT8)
+    p.config.int8_calibrator = made
+    p.build(p.net.add_convolution_nd(p.x(1, 1, 2, 2), 1, (1, 1), np.ones(1, np.float32)))
+
+
+def ordered(p):
+    """A build with an order that no layer can follow."""
+    layer = p.identity(2)
+    layer.precision = trt.int8
+    p.config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    p.build(layer)
+
+
 class Program:
     """What a program has at hand: a builder, a network, a config, and shorter words for all that."""
 
@@ -378,6 +396,9 @@ PROVOKED = {
     "AR313": lambda p: setattr(p.net.add_resize(p.x(1, 1, 4, 4)), "resize_mod", 1),
     "AR314": bad_file,
     "AR320": lambda p: shape(p.net.add_einsum([p.x(2, 3)], "ij-")),
+    "AR331": lambda p: calibrated(p, None),
+    "AR332": lambda p: calibrated(p, b"TRT-8601-MinMaxCalibration\nother: 3c010a14\n"),
+    "AR333": ordered,
     "AR401": lambda p: p.build(),
     "AR402": lambda p: (p.x(2), p.x(2)),
     "AR403": lambda p: p.builder.create_network().add_identity(p.x(2)),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from anyrt.api.compile import compile_request, stored_layers
+from anyrt.api.calibration import calibrated
+from anyrt.api.compile import compile_request, stored_layers, this_machine
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.edge import Channel, Reporting, WrongValue, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
@@ -19,10 +20,12 @@ from anyrt.api.missing import mark_absences
 from anyrt.api.module import get_plugin_registry
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.oneline import one_line
+from anyrt.api.precision import Precisions
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.registry import IPluginRegistry
 from anyrt.api.runtime import Runtime, engine_pool
 from anyrt.api.setting import Setting
+from anyrt.api.tensor import ITensor
 from anyrt.api.timing_cache import ITimingCache
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.enums import NetworkDefinitionCreationFlag, Severity
@@ -174,8 +177,9 @@ class Builder(Reporting, Managed):
     @quiet(False)
     def is_network_supported(self, network: INetworkDefinition, config: IBuilderConfig) -> bool:
         """Whether the network has no mistakes that are found before compiling; these are logged."""
+        _check_kinds(network, config)
         try:
-            _request(network, config)
+            _request(network, config, {})
         except AnyrtError as error:
             self._channel.fail(error)
             return False
@@ -191,10 +195,12 @@ class Builder(Reporting, Managed):
         return get_plugin_registry()
 
     def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> PlanParts:
-        plan = compile_request(_request(network, config))
+        _check_kinds(network, config)
+        scales = calibrated(network, config)
+        plan = compile_request(_request(network, config, scales))
         if network._debug_unfused:
             # Only a build tells which tensors are stored.
-            plan = compile_request(_request(network, config, stored_layers(IHostMemory(plan))))
+            plan = compile_request(_request(network, config, scales, stored_layers(IHostMemory(plan))))
         return plan
 
 
@@ -221,20 +227,28 @@ def chunks(pieces: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _request(
-    network: INetworkDefinition, config: IBuilderConfig, unfused: frozenset[str] = frozenset()
-) -> BuildRequest:
+def _check_kinds(network: INetworkDefinition, config: IBuilderConfig) -> None:
     if not isinstance(network, INetworkDefinition) or not isinstance(config, IBuilderConfig):
         if not isinstance(network, INetworkDefinition):
             raise wrong_type("build: network", network, "an INetworkDefinition", "give the network first")
         raise wrong_type(
             "build: config", config, "an IBuilderConfig", "write builder.create_builder_config()"
         )
+
+
+def _request(
+    network: INetworkDefinition,
+    config: IBuilderConfig,
+    scales: Mapping[ITensor, float],
+    unfused: frozenset[str] = frozenset(),
+) -> BuildRequest:
     monitor = config.progress_monitor
     progress = None if monitor is None else Progress(monitor)
     if config._timing_cache is None:
         config._timing_cache = ITimingCache()
-    request = freeze(network, config._profiles, config._build_settings(), unfused)
+    precisions = Precisions(network, config.flags, scales, this_machine)
+    request = freeze(network, config._profiles, config._build_settings(), unfused, precisions)
+    precisions.tell()
     timings = config._timing_cache._entries
     return replace(request, monitor=progress, timings=timings, pool=lambda: _threads(network, config))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anyrt.compiler.cached import load_driver
 from anyrt.compiler.request import BuildRequest
+from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Space
 from anyrt.plan.file import PlanParts, read_plan
 from anyrt.prims.reshape import elements_of
@@ -13,6 +14,12 @@ def compile_request(request: BuildRequest) -> PlanParts:
     """The plan of a network, whose weights are still those of the network."""
     built: PlanParts = load_driver().build_parts(request)
     return built
+
+
+def this_machine() -> Machine:
+    """The machine that builds are made for."""
+    found: Machine = load_driver().build_machine()
+    return found
 
 
 def stored_layers(plan: bytes | bytearray) -> frozenset[str]:

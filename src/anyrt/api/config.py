@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
+from anyrt.api.calibrators import IInt8Calibrator
 from anyrt.api.edge import Channel, boolean, nothing, quiet, wrong_type
 from anyrt.api.expansion import Expansion
 from anyrt.api.fixed import Fixed
@@ -43,7 +44,16 @@ from anyrt.ops._expand import DLA_TYPES, dla_reason
 E = TypeVar("E", bound=TrtEnum)
 SOURCES = 1 << TacticSource.EDGE_MASK_CONVOLUTIONS | 1 << TacticSource.JIT_CONVOLUTIONS
 GIB = 1 << 30
-BUILD_FLAGS = frozenset({BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.DISABLE_TIMING_CACHE})
+BUILD_FLAGS = frozenset(
+    {
+        BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
+        BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
+        BuilderFlag.FP16,
+        BuilderFlag.BF16,
+        BuilderFlag.INT8,
+        BuilderFlag.DISABLE_TIMING_CACHE,
+    }
+)
 
 
 @fold
@@ -70,7 +80,12 @@ class IBuilderConfig(Fixed, Managed):
     )
 
     avg_timing_iterations = Setting(int, 1, "Kept: runs that a measurement would average.", low=1)
-    int8_calibrator = Setting(object, None, "Kept; INT8 takes its scales from the tensors' dynamic ranges.")
+    int8_calibrator = Setting(
+        IInt8Calibrator,
+        None,
+        "Shows builds with the flag INT8 batches, of which the ranges of tensors are learnt that have none."
+        " It is not asked for networks that are strongly typed, or have Quantize and Dequantize layers.",
+    )
     engine_capability = Setting(EngineCapability, EngineCapability.STANDARD, "Kept; engines are STANDARD.")
     flags = Flags(
         BuilderFlag, 1 << BuilderFlag.TF32, BUILD_FLAGS, "All builder flags, see `set_flag`, as a bit mask."
@@ -178,7 +193,10 @@ class IBuilderConfig(Fixed, Managed):
     def set_flag(self, flag: BuilderFlag) -> None:
         """Switch a flag on.
 
-        OBEY_PRECISION_CONSTRAINTS rounds to half types after every layer, FP16 and INT8 let DLA take float32,
+        FP16, BF16 and INT8 allow layers of weakly typed networks that sum products these types: the half
+        types where the machine multiplies them faster, int8 where the range of the tensor is known.
+        OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order, and rounds to half types after every
+        layer; PREFER_PRECISION_CONSTRAINTS makes it a wish. FP16 and INT8 let DLA take float32,
         DISABLE_TIMING_CACHE keeps a build that measures from the timing cache; the others change no engine
         yet, which is logged once."""
         self.flags |= 1 << _member(BuilderFlag, flag, "set_flag")
@@ -245,7 +263,8 @@ class IBuilderConfig(Fixed, Managed):
         return len(self._profiles) - 1
 
     def set_calibration_profile(self, profile: IOptimizationProfile) -> bool:
-        """Choose the profile for calibration, which is kept: scales come from dynamic ranges."""
+        """Choose the profile for calibration: batches have the shapes that it calls optimal. Without it, they
+        have those of the first profile, or, without any, as many samples as the calibrator says."""
         if not isinstance(profile, IOptimizationProfile):
             raise wrong_type("set_calibration_profile", profile, "an IOptimizationProfile")
         self._calibration_profile = profile

@@ -16,6 +16,7 @@ from typing import cast as typed
 from anyrt.api.layer import ILayer
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
+from anyrt.compiler.precision import rounded
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError
@@ -35,6 +36,24 @@ Limits = Mapping[
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """A layer that computes in another type than its tensors have. `scales`: what steps of its operands are
+    worth; `rounds`: whether each operand and result is rounded to `dtype`, stored or not."""
+
+    record: Layer[Attrs]
+    scales: tuple[float, ...]
+    dtype: DataType
+    rounds: bool = False
+
+
+Staged = Callable[[ILayer, Layer[Attrs], tuple[float, ...]], Stage | None]
+
+
+def as_they_are(layer: ILayer, record: Layer[Attrs], scales: tuple[float, ...]) -> None:
+    """Layers compute in the types of their tensors."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a layer: values and the scale of an INT8 output, or the mistake that prevents them."""
 
@@ -46,14 +65,20 @@ class Outcome:
 class Expansion:
     """Values of the tensors of one network. `limits`: ranges of dynamic sizes, where profiles give them.
 
-    `report` is told the mistakes that `type_of` meets. `all_values`: give every short integer input
-    symbols for its elements; otherwise only shape tensors get them.
+    `report` is told the mistakes that `type_of` meets. `all_values`: give every short integer input symbols
+    for its elements; otherwise only shape tensors get them. `staged`: a layer that computes in another type
+    than its tensors have, see `precision`.
     """
 
     def __init__(
-        self, limits: Limits, report: Callable[[AnyrtError], None] | None = None, all_values: bool = True
+        self,
+        limits: Limits,
+        report: Callable[[AnyrtError], None] | None = None,
+        all_values: bool = True,
+        staged: Staged = as_they_are,
     ) -> None:
         self._limits = limits
+        self._staged = staged
         self._report = report
         self._all_values = all_values
         self._layers: dict[ILayer, Outcome] = {}
@@ -190,10 +215,16 @@ class Expansion:
         asked, dtype = (first._scale, first._dtype) if first else (None, None)
         try:
             record = self.record(layer)
-            values = expand_layer(layer._op, record, scales, asked, dtype)
-            rest = (cast(v, t._dtype or v.dtype) for v, t in zip(values[1:], layer._outputs[1:], strict=True))
+            stage = self._staged(layer, record, scales)
+            if stage is None:
+                values = expand_layer(layer._op, record, scales, asked, dtype)
+                types = [t._dtype for t in layer._outputs[1:]]
+                rest = (cast(v, t or v.dtype) for v, t in zip(values[1:], types, strict=True))
+                values = (values[0], *rest)
+            else:
+                values = _otherwise(layer, stage, asked)
             scale = output_scale(layer._op, record, scales, asked)
-            return Outcome((values[0], *rest), scale)
+            return Outcome(values, scale)
         except AnyrtError as error:
             return Outcome(error=error.at(layer._place) if error.where == layer._name else error)
 
@@ -229,3 +260,13 @@ class Expansion:
         if id(weights) not in self._blobs:
             self._blobs[id(weights)] = (weights, Blob(weights.elements(), weights.dtype))
         return self._blobs[id(weights)][1]
+
+
+def _otherwise(layer: ILayer, stage: Stage, asked: float | None) -> tuple[Value, ...]:
+    """The outputs of a layer that computes in another type, in the types that they have without it."""
+    types = [t.dtype for t in layer._outputs]
+    first = types[0] if DataType.INT8 in (stage.dtype, types[0]) else None
+    values = expand_layer(layer._op, stage.record, stage.scales, asked, first)
+    if stage.rounds:
+        values = tuple(map(rounded, values))
+    return tuple(cast(v, t) for v, t in zip(values, types, strict=True))

@@ -18,8 +18,7 @@ from anyrt.core.trt_enum import TrtEnum
 # What programs expect of a flag, where it is worth more words than that it has no effect.
 TYPES = "layers compute in the types of their tensors; cast, or make the network in these types"
 NOTES: dict[TrtEnum, str] = {
-    flag: f"{flag} has no effect on numbers: {TYPES}"
-    for flag in (BuilderFlag.FP16, BuilderFlag.BF16, BuilderFlag.INT8, BuilderFlag.FP8, BuilderFlag.INT4)
+    flag: f"{flag} has no effect on numbers: {TYPES}" for flag in (BuilderFlag.FP8, BuilderFlag.INT4)
 }
 
 

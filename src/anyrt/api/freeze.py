@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast as typed
 
-from anyrt.api.expansion import Expansion, Limits
+from anyrt.api.expansion import Expansion, Limits, as_they_are
 from anyrt.api.formats import chosen
 from anyrt.api.layer import ILayer
 from anyrt.api.marks import AGAIN, DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.parts import Border, Part
+from anyrt.api.precision import Precisions
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.counts import counts
-from anyrt.core.enums import Severity, TensorFormat, TensorLocation
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType, Severity, TensorFormat, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, apply, walk
@@ -46,16 +48,19 @@ def freeze(
     profiles: Sequence[IOptimizationProfile],
     settings: Settings,
     unfused: Collection[str] = (),
+    precisions: Precisions | None = None,
 ) -> BuildRequest:
-    """The request that builds `network`, without a monitor. `unfused`: layers to show besides."""
+    """The request that builds `network`, without a monitor. `unfused`: layers to show besides. `precisions`:
+    what layers compute in, None for the types of their tensors."""
     shown = [t for layer in network._layers if layer._name in unfused for t in layer._outputs]
     outputs = list(dict.fromkeys([*_outputs(network), *shown]))
     _check_names([*network._inputs, *outputs])
-    ranges = _profiles(network, profiles)
-    expansion = Expansion(_limits(network, ranges), all_values=False)
+    ranges = profiles_of(network, profiles)
+    staged = as_they_are if precisions is None else precisions.staged
+    expansion = Expansion(limits_of(network, ranges), all_values=False, staged=staged)
     _judge(network, expansion)
     _check_updates(network)
-    names = _names(network, expansion)
+    names = names_of(network, expansion)
     marked = network._marked
     held = _held(network, expansion, [t for t in outputs if t in marked], names)
     seen, more = _seen(network, expansion, [t for t in outputs if t not in marked])
@@ -86,7 +91,9 @@ def freeze(
             *(_binding(t, ends[t._name], formats[t._name], t in seen) for t in values),
             *tells,
         ),
-        layers=tuple(_layers(network, expansion, outputs, seen)),
+        layers=tuple(
+            _layers(network, expansion, outputs, seen, {} if precisions is None else precisions.chosen)
+        ),
         log=network._channel.log,
         aside=frozenset(t._name for t in outputs if t not in marked),
     )
@@ -188,7 +195,7 @@ def _updates(layer: ILayer) -> Iterator[tuple[ITensor, ITensor]]:
         yield layer._outputs[output], source
 
 
-def _names(network: INetworkDefinition, expansion: Expansion) -> dict[Value, str]:
+def names_of(network: INetworkDefinition, expansion: Expansion) -> dict[Value, str]:
     names = {expansion.value(t): t._name for t in network._inputs}
     for layer in network._layers:
         for tensor in layer._outputs:
@@ -245,11 +252,13 @@ def _layers(
     expansion: Expansion,
     outputs: Collection[ITensor],
     seen: Collection[ITensor],
+    chosen: Mapping[ILayer, DataType],
 ) -> Iterator[LayerRecord]:
     shown = [(DEBUG, t._name) for t in network._inputs if t in network._debug]
     for layer in network._layers:
         details = [("source", layer._source), ("metadata", layer._metadata)]
         details += shown if layer is network._layers[0] else []  # no layer makes an input
+        details += [("precision", short_name(chosen[layer]))] if layer in chosen else []
         details += [(n, _shown(x)) for n, x in layer._attributes.items()]
         details += [(MEMORY_OF, source._name) for _, source in _updates(layer)]
         for tensor in layer._outputs:
@@ -289,7 +298,7 @@ def _shown(x: object) -> str:
     return str(x)
 
 
-def _profiles(network: INetworkDefinition, profiles: Sequence[IOptimizationProfile]) -> tuple[Profile, ...]:
+def profiles_of(network: INetworkDefinition, profiles: Sequence[IOptimizationProfile]) -> tuple[Profile, ...]:
     """For every profile the ranges of every input, in the order of inputs; a static network needs none."""
     known = {t._name for t in network._inputs}
     for profile in profiles:
@@ -358,7 +367,7 @@ def _values(tensor: ITensor, given: Range | None) -> Range:
     return given
 
 
-def _limits(network: INetworkDefinition, profiles: tuple[Profile, ...]) -> Limits:
+def limits_of(network: INetworkDefinition, profiles: tuple[Profile, ...]) -> Limits:
     """The range of each dynamic size and shape value over all profiles; named dimensions share theirs."""
     limits: dict[tuple[str, int, bool], tuple[int, int]] = {}
     for group in _groups(network):

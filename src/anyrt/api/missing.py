@@ -46,12 +46,6 @@ OTHERS = (
         " INetworkDefinition.add_plugin_v3 IPluginV2Layer IPluginV3Layer",
     ),
     Topic(
-        "calibration",
-        "set ranges: tensor.dynamic_range = (-largest, largest)",
-        "IInt8Calibrator IInt8EntropyCalibrator IInt8EntropyCalibrator2 IInt8LegacyCalibrator"
-        " IInt8MinMaxCalibrator",
-    ),
-    Topic(
         "choice of algorithms",
         "let config.builder_optimization_level 4 or 5 measure variants",
         "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant",

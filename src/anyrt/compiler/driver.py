@@ -139,6 +139,11 @@ def _target() -> processors.Processor:
     return processors.choose(read_flags().cpu)
 
 
+def build_machine() -> Machine:
+    """The machine that kernels are made for."""
+    return _machine(_target())
+
+
 def _machine(target: processors.Processor) -> Machine:
     return target.limited(this_machine(read_flags()))
 
@@ -531,6 +536,7 @@ def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
 __all__ = [
     "AnyrtError",
     "build",
+    "build_machine",
     "build_parts",
     "compile_mix",
     "compile_plan",

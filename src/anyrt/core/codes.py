@@ -263,6 +263,23 @@ ARGUMENTS: dict[int, tuple[str, str, str]] = {
         "An equation has a term for each input, a small letter for each dimension, and an output of these",
         'write terms as in "ij,jk->ik"',
     ),
+    331: (
+        "calibrator gives what cannot be used",
+        "A calibrator tells its algorithm and size of batches, and gives at least one batch before None: an "
+        "address for each input of the network",
+        "look at the method of the calibrator that the message names",
+    ),
+    332: (
+        "calibration cache does not fit",
+        "A calibration cache begins with a line of version and algorithm, that of the calibrator, and has a "
+        "line for each tensor, which hold the scales of this network",
+        "delete the cache, so that the calibrator is asked for batches",
+    ),
+    333: (
+        "precision cannot be had",
+        "With OBEY_PRECISION_CONSTRAINTS layers compute in the precision that was set",
+        "set another precision, or PREFER_PRECISION_CONSTRAINTS",
+    ),
 }
 
 GRAPH: dict[int, tuple[str, str, str]] = {

@@ -1,0 +1,69 @@
+"""Calibration caches, in TensorRT's own text: a line of version and algorithm, and one for each tensor.
+
+>>> text = print_cache(CalibrationAlgoType.ENTROPY_CALIBRATION_2, {"input": 0.0078740157})
+>>> text.splitlines()[1], parse_cache(text.encode(), CalibrationAlgoType.ENTROPY_CALIBRATION_2)
+('input: 3c010204', {'input': 0.007874015718698502})
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+from anyrt import __version__
+from anyrt.core.enums_more import CalibrationAlgoType
+from anyrt.core.errors import ArgumentError
+
+NAMES: Final = {
+    CalibrationAlgoType.LEGACY_CALIBRATION: "LegacyCalibration",
+    CalibrationAlgoType.ENTROPY_CALIBRATION: "EntropyCalibration",
+    CalibrationAlgoType.ENTROPY_CALIBRATION_2: "EntropyCalibration2",
+    CalibrationAlgoType.MINMAX_CALIBRATION: "MinMaxCalibration",
+}
+_HEAD: Final = re.compile(r"TRT-\d+-(\w+)")
+_WHERE: Final = "calibration cache"
+
+
+def print_cache(algorithm: CalibrationAlgoType, scales: Mapping[str, float]) -> str:
+    """The text for scales by the names of tensors."""
+    major, minor, patch = (int(n) for n in __version__.split("."))
+    lines = [f"TRT-{major * 10000 + minor * 100 + patch}-{NAMES[algorithm]}"]
+    lines += [f"{name}: {struct.pack('>f', scale).hex()}" for name, scale in scales.items()]
+    return "\n".join(lines) + "\n"
+
+
+def parse_cache(content: bytes, algorithm: CalibrationAlgoType | None) -> dict[str, float]:
+    """The scales of tensors with a range; ArgumentError AR332 for what is no cache of this algorithm, None:
+    of any."""
+    try:
+        lines = content.decode().splitlines()
+    except UnicodeDecodeError:
+        raise _refused("bytes that are no text", "TRT-101600-EntropyCalibration2") from None
+    head = _HEAD.fullmatch(lines[0].strip()) if lines else None
+    if head is None or head[1] not in NAMES.values():
+        got = repr(lines[0][:80]) if lines else "an empty file"
+        raise _refused(f"{got} as its first line", "TRT-101600-EntropyCalibration2")
+    if algorithm is not None and head[1] != NAMES[algorithm]:
+        raise _refused(f"scales by {head[1]}", f"those of the calibrator, by {NAMES[algorithm]}")
+    every = (_scale(n, line) for n, line in enumerate(lines[1:], 2) if line.strip())
+    return {name: scale for name, scale in every if scale}
+
+
+def _scale(number: int, line: str) -> tuple[str, float]:
+    """The tensor and its scale, 0 where it has no range."""
+    name, _, digits = line.strip().rpartition(": ")
+    try:
+        (scale,) = struct.unpack(">f", bytes.fromhex(digits))
+    except (ValueError, struct.error):
+        scale = -1.0
+    if not name or not 0 <= scale < inf:
+        raise _refused(f"{line[:80]!r} as line {number}", "a name and a scale of 8 digits: input: 3c010a14")
+    return name, scale
+
+
+def _refused(got: str, wanted: str) -> ArgumentError:
+    do = "delete the cache, so that the calibrator is asked for batches"
+    return ArgumentError("AR332", _WHERE, got, wanted, do)

@@ -1,0 +1,137 @@
+"""How large the numbers of tensors are over many runs, and the ranges that int8 shall hold of them.
+
+A run shows of each tensor its largest magnitude, or some of its elements, about `SHOWN` at most, evenly
+spread, or both: counting all of them would take longer than the run. They are counted in bins that are those
+of their leading bits, 1024 between powers of two, so that runs with other largest numbers add up as they are.
+
+>>> a, b = spread(np.float32([1, 2]), 2.0), spread(np.float32([-4]), 4.0)
+>>> both = joined(a, b)
+>>> both.most, both.quantile(1.0), round(both.quantile(0.5), 2)
+(4.0, 4.0, 2.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from anyrt.core.enums import DataType
+from anyrt.ir.graph import Graph, Value
+from anyrt.prims import build
+
+Floats = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.float64]
+SHOWN: Final = 1 << 14
+DROPPED: Final = 13  # bits of float32 that bins do not tell apart
+OCTAVES: Final = 12  # below the largest number; what is less is in the first bin
+WINDOW: Final = OCTAVES << 23 - DROPPED
+LINEAR: Final = 2048  # bins that entropy is computed of
+LEVELS: Final = 128  # magnitudes that int8 has
+STRIDE: Final = 4  # bins from one range that is tried to the next
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Counts of magnitudes: the last bin is number `top`; `most`: the largest of all."""
+
+    most: float
+    top: int
+    counts: Counts
+
+    def linear(self, bins: int = LINEAR) -> Counts:
+        """The counts in bins of one width from 0 to `most`."""
+        numbers = np.arange(self.top - WINDOW + 1, self.top + 2)
+        edges = (np.maximum(numbers, 0) << DROPPED).astype(np.uint32).view(np.float32).astype(np.float64)
+        edges[0] = 0
+        below = np.concatenate(([0], np.cumsum(self.counts)))
+        at = np.interp(np.linspace(0, self.most, bins + 1), np.minimum(edges, self.most), below)
+        at[-1] = below[-1]
+        return np.diff(at)
+
+    def quantile(self, share: float) -> float:
+        """The least magnitude that at most `share` of all elements lie below."""
+        below = np.concatenate(([0], np.cumsum(self.linear())))
+        return float(np.interp(share * below[-1], below, np.linspace(0, self.most, LINEAR + 1)))
+
+    def entropy(self) -> float:
+        """The range whose codes tell least less than the numbers do."""
+        return self.most * least_divergence(self.linear()) / LINEAR
+
+
+def spread(some: Floats, most: float) -> Spread:
+    """That of elements of a tensor whose largest magnitude is `most`."""
+    top = int(np.float32(most).view(np.uint32) >> DROPPED)
+    numbers = (some.view(np.uint32) & 0x7FFFFFFF) >> DROPPED
+    places = np.maximum(numbers.astype(np.int64) - (top - WINDOW + 1), 0)
+    return Spread(most, top, np.bincount(places, minlength=WINDOW).astype(np.float64))
+
+
+def joined(a: Spread, b: Spread) -> Spread:
+    """That of both."""
+    if a.top < b.top:
+        a, b = b, a
+    by, counts = min(a.top - b.top, WINDOW - 1), a.counts.copy()
+    counts[: WINDOW - by] += b.counts[by:]
+    counts[0] += b.counts[:by].sum()
+    return Spread(max(a.most, b.most), a.top, counts)
+
+
+def least_divergence(bins: Counts) -> int:
+    """How many of the bins a range shall hold, as "8-bit inference with TensorRT" (GTC 2017) finds it: what
+    lies beyond counts as the last of them, groups of them become one of 128 levels, and the divergence of
+    Kullback and Leibler between both is least. The first bin counts as its neighbour, since zeros need no
+    code."""
+    held = bins.copy()
+    held[0] = held[1]
+    tried = np.arange(LEVELS, len(held) + 1, STRIDE)
+    starts = -(-np.arange(LEVELS + 1)[None] * tried[:, None] // LEVELS)
+    below, filled = (np.concatenate(([0], np.cumsum(x))) for x in (held, held > 0))
+    sums, many = np.diff(below[starts]), np.diff(filled[starts])
+    with np.errstate(all="ignore"):
+        levels = np.where(sums > 0, np.log(sums / many), 0)
+        own = np.concatenate(([0], np.cumsum(np.where(held > 0, held * np.log(held), 0))))
+        beyond, total = below[-1] - below[tried], below[-1]
+        last = held[tried - 1]
+        joint = last + beyond
+        real = own[tried - 1] + np.where(joint > 0, joint * np.log(joint), 0)
+        coded = (sums * levels).sum(1) + np.where(last > 0, beyond * levels[:, -1], 0)
+        divergence = (real - coded) / total - np.log(total) + np.log(below[tried])
+    divergence[(beyond > 0) & (last == 0)] = np.inf  # numbers that codes would not have
+    best = len(tried) - 1 - int(np.argmin(divergence[::-1]))
+    return int(tried[best])
+
+
+def watching(graph: Graph, watched: Iterable[Value], *, most: bool, some: bool) -> Graph:
+    """`graph` with what a run shows of values of it as outputs, in place of its own: the largest magnitudes
+    in their order, "most", and elements, "0", "1", …"""
+    values, outputs = [build.cast(v, DataType.FLOAT) for v in watched], list[tuple[str, Value]]()
+    if most:
+        outputs.append(("most", build.concat([_most(v) for v in values], 0)))
+    if some:
+        outputs += ((str(n), _some(v)) for n, v in enumerate(values))
+    return Graph(graph.inputs, tuple(outputs), graph.names, graph.symbols)
+
+
+def _most(value: Value) -> Value:
+    """The largest magnitude."""
+    found = build.reduce_("max", build.map_("abs", value), range(value.type.rank))
+    return build.reshape(found, (1,))
+
+
+def _some(value: Value) -> Value:
+    """Elements of a tensor, all of them or every so many: a step that has no divisor with a size meets all
+    channels and all positions."""
+    sizes = [d for d in value.shape if isinstance(d, int)]
+    count = prod(sizes)
+    step = -(-count // SHOWN)
+    while step > 1 and any(gcd(step, d) > 1 for d in sizes):
+        step += 1
+    flat = build.reshape(value, (count,))
+    if step <= 1:
+        return build.identity(flat) if flat is value else flat
+    return build.slice_(flat, (0,), (-(-count // step),), (step,))

@@ -1,0 +1,147 @@
+"""Layers of weakly typed networks in another precision than that of their tensors.
+
+In a half type, operands are rounded to it, and so are results. In int8, the tensor of a product is rounded to
+steps of its range and multiplied by its weights as codes, the largest of each output being 127 steps; sums
+are exact, and results are real numbers again.
+
+in_type(layer, DataType.HALF)           # a layer that computes in float16
+in_codes(layer, 0.05)                   # … on codes that are worth 0.05 each
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.enums import DataType, MatrixOperation
+from anyrt.core.machine import Machine
+from anyrt.ir.graph import Graph, Value
+from anyrt.ir.interpret import interpret
+from anyrt.ops._filters import FilterAttrs
+from anyrt.ops._product import coded
+from anyrt.ops._quantized import codes
+from anyrt.ops._record import Attrs, Layer, Op
+from anyrt.ops._types import FLOATS
+from anyrt.ops.fully_connected import FullyConnectedAttrs
+from anyrt.ops.matrix_multiply import MatrixMultiplyAttrs
+from anyrt.prims.build import cast, const, map_, scalar
+from anyrt.prims.const import Blob, Const
+from anyrt.prims.map import CAST, Map
+from anyrt.prims.reshape import Reshape
+from anyrt.prims.view import View
+
+FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
+LARGEST_HALF: Final = 65504.0
+ROUNDINGS: Final = {HALF: "to_half", BF16: "to_bf16"}
+# What layers that sum products have, which are what other types make faster.
+PRODUCTS: Final = (FilterAttrs, FullyConnectedAttrs, MatrixMultiplyAttrs)
+
+
+def is_faster(dtype: DataType, machine: Machine) -> bool:
+    """Whether products of a half type take less time than those of float32: bfloat16 where there are dots of
+    it, float16 where tiles of bfloat16 sum its products, as four each."""
+    return machine.has_tiles or (dtype is BF16 and machine.has_bf16)
+
+
+def takes(op: Op[Attrs], layer: Layer[Attrs], dtype: DataType) -> bool | None:
+    """Whether all operands of a layer that are floats may be of `dtype`; None where there are none."""
+    floats = [op.operand(i) for i, v in enumerate(layer.inputs) if v is not None and v.dtype in FLOATS]
+    return all(dtype in operand.dtypes for operand in floats) if floats else None
+
+
+def fits_half(layer: Layer[Attrs], most: float | None) -> bool:
+    """Whether float16 holds the weights of a layer, and the numbers up to `most` of its tensor, if known."""
+    found = weights_of(layer)
+    held = 0.0 if found is None or not found[1].size else float(np.abs(_real(found[1])).max())
+    return held <= LARGEST_HALF and (most is None or most <= LARGEST_HALF)
+
+
+def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
+    """The layer with operands of `dtype` in place of other floats, rounded to it where none is stored,
+    too."""
+    inputs = list(layer.inputs)
+    for i, v in enumerate(inputs):
+        if v is not None and v.dtype in FLOATS and v.dtype is not dtype:
+            inputs[i] = rounded(cast(v, dtype)) if rounds else cast(v, dtype)
+    return replace(layer, inputs=tuple(inputs))
+
+
+def rounded(value: Value) -> Value:
+    """`value` as its type would store it."""
+    return map_(ROUNDINGS[value.dtype], value) if value.dtype in ROUNDINGS else value
+
+
+def weights_of(layer: Layer[Attrs]) -> tuple[int, Blob] | None:
+    """The constant factor of a product of float32, and which operand the other one is; None where there is
+    none."""
+    attrs = layer.attrs
+    if isinstance(attrs, FilterAttrs | FullyConnectedAttrs) and attrs.kernel.size:
+        return 0, attrs.kernel
+    places = (1, 0) if isinstance(attrs, MatrixMultiplyAttrs) else (1,)
+    for i in places:
+        blob, other = _constant(layer.optional(i)), layer.optional(1 - i)
+        if blob is not None and other is not None and _constant(other) is None:
+            return 1 - i, blob
+    return None
+
+
+def takes_codes(layer: Layer[Attrs]) -> int | None:
+    """The operand of a product of float32 that int8 may take the place of, as the other one is constant."""
+    found = weights_of(layer)
+    if found is None or layer.input(found[0]).dtype is not FLOAT or found[1].dtype is not FLOAT:
+        return None
+    return found[0] if bool(np.isfinite(found[1].data).all()) else None
+
+
+def in_codes(layer: Layer[Attrs], step: float) -> Layer[Attrs]:
+    """The layer on codes of its one tensor that are worth `step` each, and of its weights."""
+    found = weights_of(layer)
+    assert found is not None, f"{layer.name} has no constant factor"
+    (at, blob), inputs, attrs = found, list(layer.inputs), layer.attrs
+    x = layer.input(at)
+    inputs[at] = codes(map_("div", x, scalar(step, x)), INT8)
+    if isinstance(attrs, MatrixMultiplyAttrs):
+        steps = cast(inputs[at] or x, FLOAT)
+        inputs[at] = map_("mul", steps, scalar(step, steps))
+        how = attrs.op0 if at else attrs.op1
+        inputs[1 - at] = _numbers(layer.name, blob, layer.input(1 - at).shape, _summed(how, 1 - at))
+    elif isinstance(attrs, FilterAttrs) and len(inputs) > 1 and inputs[1] is not None:
+        attrs, inputs[1] = replace(attrs, kernel=blob), None
+    return replace(layer, attrs=attrs, inputs=tuple(inputs))
+
+
+def _constant(value: Value | None) -> Blob | None:
+    """The numbers that a value is, where it is a constant that was moved and cast at most."""
+    source = value
+    while source is not None and (
+        isinstance(source.op, Reshape | View) or (isinstance(source.op, Map) and source.op.fn == CAST)
+    ):
+        (source,) = source.args
+    if value is None or source is None or not isinstance(source.op, Const):
+        return None
+    if source is value:
+        return source.op.blob
+    if not all(isinstance(d, int) for d in value.shape):
+        return None
+    made = interpret(Graph((), (("weights", value),)), {}, {})["weights"]
+    return Blob(np.ascontiguousarray(made).reshape(-1), value.dtype)
+
+
+def _real(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return blob.array.astype(np.float32)
+
+
+def _numbers(where: str, blob: Blob, shape: tuple[object, ...], summed: int) -> Value:
+    """A constant matrix rounded to codes, each column or row that is a result's with steps of its own."""
+    real = _real(blob).reshape([d for d in shape if isinstance(d, int)])
+    held, step = coded(where, real, (real.ndim + summed,))
+    return map_("mul", cast(const(held, INT8), FLOAT), const(step, FLOAT))
+
+
+def _summed(how: MatrixOperation, i: int) -> int:
+    """The axis of factor `i` that is summed over, from the end."""
+    if how is MatrixOperation.VECTOR:
+        return -1
+    return -2 if (how is MatrixOperation.NONE) == bool(i) else -1

@@ -1,0 +1,321 @@
+"""Calibration as programs do it: each kind of calibrator, caches, what int8 engines compute, hostile ones."""
+
+import struct
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+INT8, RELU, NONE = trt.BuilderFlag.INT8, trt.ActivationType.RELU, trt.MatrixOperation.NONE
+SHAPE = (2, 3, 8, 8)
+KINDS = [
+    (trt.IInt8EntropyCalibrator2, "EntropyCalibration2"),
+    (trt.IInt8EntropyCalibrator, "EntropyCalibration"),
+    (trt.IInt8MinMaxCalibrator, "MinMaxCalibration"),
+    (trt.IInt8LegacyCalibrator, "LegacyCalibration"),
+]
+
+
+def batches(count=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(SHAPE).astype(np.float32) for _ in range(count)]
+
+
+class Watching:
+    """What the calibrators below have in common: batches, and a cache in memory."""
+
+    def fill(self, data, cache=None):
+        self.data, self.cache, self.asked = iter(data), cache, []
+
+    def get_batch_size(self):
+        return SHAPE[0]
+
+    def get_batch(self, names):
+        self.asked.append(names)
+        self.batch = next(self.data, None)
+        return None if self.batch is None else [self.batch.ctypes.data]
+
+    def read_calibration_cache(self):
+        return self.cache
+
+    def write_calibration_cache(self, cache):
+        self.cache = bytes(cache)
+
+
+def calibrator(kind, data=None, cache=None, **more):
+    made = type("Mine", (Watching, kind), {"__init__": kind.__init__, **more})()
+    made.fill(batches() if data is None else data, cache)
+    return made
+
+
+def describe(network, shape=SHAPE):
+    """relu(convolution), the mean of each channel, and a product with a matrix."""
+    rng = np.random.default_rng(1)
+    numbers = [rng.standard_normal(s).astype(np.float32) for s in ((8, 3, 3, 3), (8,), (8, 4))]
+    x = network.add_input("x", trt.float32, shape)
+    conv = network.add_convolution_nd(x, 8, (3, 3), numbers[0], numbers[1])
+    conv.name = "conv"
+    y = network.add_activation(conv.get_output(0), RELU).get_output(0)
+    mean = network.add_reduce(y, trt.ReduceOperation.AVG, 0b1100, False)
+    mean.get_output(0).name = "mean"
+    right = network.add_constant((8, 4), numbers[2]).get_output(0)
+    last = network.add_matrix_multiply(mean.get_output(0), NONE, right, NONE)
+    last.name, last.get_output(0).name = "last", "y"
+    network.mark_output(last.get_output(0))
+    return numbers
+
+
+@pytest.fixture
+def build(log):
+    """An engine of the network above, or None; `flags` and `config` make it another one."""
+    builder = trt.Builder(log)
+
+    def make(made=None, flags=(INT8,), shape=SHAPE, prepare=lambda network, config: None):
+        network, config = builder.create_network(), builder.create_builder_config()
+        describe(network, shape)
+        for flag in flags:
+            config.set_flag(flag)
+        config.int8_calibrator = made
+        prepare(network, config)
+        return builder.build_engine_with_config(network, config)
+
+    return make
+
+
+def scales_of(cache):
+    lines = cache.decode().splitlines()
+    return {name: struct.unpack(">f", bytes.fromhex(digits))[0]
+            for name, digits in (line.split(": ") for line in lines[1:])}  # fmt: skip
+
+
+def in_codes(x, scale):
+    return np.clip(np.rint(x / np.float32(scale)), -128, 127).astype(np.int64)
+
+
+def reference(x, scales, numbers):
+    """What an int8 engine computes, by codes of weights whose largest of each output are 127 steps."""
+    kernel, bias, matrix = numbers
+    steps, wide = np.abs(kernel).max((1, 2, 3)) / 127, np.abs(matrix).max(0) / 127
+    codes = np.rint(kernel / steps[:, None, None, None]).astype(np.int64)
+    under = np.lib.stride_tricks.sliding_window_view(in_codes(x, scales["x"]), (3, 3), (2, 3))
+    sums = np.einsum("nchwij,kcij->nkhw", under, codes)
+    y = np.maximum(sums * (steps * scales["x"])[:, None, None] + bias[:, None, None], 0).mean((2, 3))
+    return in_codes(y, scales["mean"]) @ np.rint(matrix / wide).astype(np.int64) * (wide * scales["mean"])
+
+
+@pytest.mark.parametrize(("kind", "name"), KINDS)
+def test_each_kind_of_calibrator_writes_a_cache_of_its_name(build, kind, name):
+    made = calibrator(kind)
+    assert build(made) is not None
+    assert made.cache.decode().splitlines()[0] == f"TRT-101600-{name}"
+    assert [*scales_of(made.cache)] == ["x", "mean"]
+    assert made.asked == [["x"]] * 5  # the last one gets None
+
+
+def test_an_engine_multiplies_codes_of_tensors_and_weights(build, net):
+    made = calibrator(trt.IInt8EntropyCalibrator2)
+    engine, x = build(made), batches(1, 7)[0]
+    found, wanted = engine.run(x=x)["y"], reference(x, scales_of(made.cache), describe(net))
+    step = scales_of(made.cache)["mean"] * 127 / 10
+    assert np.abs(found - wanted).max() < step
+    assert np.mean(np.abs(found - wanted) < 1e-4) > 0.7  # all but those beside a tie
+
+
+def test_minima_and_maxima_are_the_largest_magnitudes(build):
+    made = calibrator(trt.IInt8MinMaxCalibrator)
+    build(made)
+    most = max(np.abs(b).max() for b in batches())
+    assert scales_of(made.cache)["x"] == pytest.approx(most / 127, rel=1e-6)
+
+
+@pytest.mark.parametrize(("quantile", "cutoff"), [(0.9, 1.0), (1.0, 0.5), (1.0, 1.0)])
+def test_a_legacy_calibrator_names_a_quantile_and_a_cutoff(build, quantile, cutoff):
+    made = calibrator(trt.IInt8LegacyCalibrator, get_quantile=lambda self: quantile,
+                      get_regression_cutoff=lambda self: cutoff)  # fmt: skip
+    build(made)
+    every = np.abs(np.concatenate(batches()))
+    wanted = min(np.quantile(every, quantile), cutoff * every.max())
+    assert scales_of(made.cache)["x"] == pytest.approx(wanted / 127, rel=0.01)
+
+
+def test_a_cache_takes_the_place_of_batches(build):
+    first = calibrator(trt.IInt8EntropyCalibrator2)
+    engine = build(first)
+    second = calibrator(trt.IInt8EntropyCalibrator2, [], first.cache)
+    again, x = build(second), batches(1, 3)[0]
+    assert second.asked == []
+    assert (again.run(x=x)["y"] == engine.run(x=x)["y"]).all()
+
+
+def test_ranges_that_are_set_win_over_a_calibrator(build, log):
+    made = calibrator(trt.IInt8EntropyCalibrator2)
+    build(made, prepare=lambda network, config: network.get_input(0).set_dynamic_range(-1, 1))
+    assert [*scales_of(made.cache)] == ["mean"]
+
+
+def test_dynamic_ranges_alone_make_an_int8_engine(build, net):
+    def ranges(network, config):
+        network.get_input(0).dynamic_range = (-3, 3)
+        network.get_layer(2).get_output(0).dynamic_range = (0, 2)
+
+    x, numbers = batches(1, 7)[0], describe(net)
+    scales = {"x": 3 / 127, "mean": 2 / 127}
+    found = build(prepare=ranges).run(x=x)["y"]
+    assert np.mean(np.abs(found - reference(x, scales, numbers)) < 1e-4) > 0.7
+
+
+def test_without_the_flag_nobody_is_asked(build):
+    made, x = calibrator(trt.IInt8EntropyCalibrator2), batches(1)[0]
+    assert (build(made, flags=()).run(x=x)["y"] == build(flags=()).run(x=x)["y"]).all()
+    assert (made.asked, made.cache) == ([], None)
+
+
+def test_a_network_with_codes_of_its_own_is_not_calibrated(build, log):
+    def quantise(network, config):
+        scale = network.add_constant((), np.float32([0.1])).get_output(0)
+        codes = network.add_quantize(network.get_input(0), scale).get_output(0)
+        back = network.add_dequantize(codes, scale).get_output(0)
+        network.get_layer(0).set_input(0, back)
+
+    made = calibrator(trt.IInt8EntropyCalibrator2)
+    assert build(made, prepare=quantise) is not None
+    assert (made.asked, "is not asked" in log.lines[-1]) == ([], True)
+
+
+@pytest.mark.parametrize("given", ["calibration profile", "first profile", "none"])
+def test_batches_have_the_shapes_of_a_profile(build, given):
+    def profile(network, config):
+        made = trt.IOptimizationProfile()
+        made.set_shape("x", (1, 3, 8, 8), SHAPE, (9, 3, 8, 8))
+        if given != "none":
+            config.add_optimization_profile(made)
+        if given == "calibration profile":
+            config.set_calibration_profile(made)
+
+    made = calibrator(trt.IInt8MinMaxCalibrator)
+    engine = build(made, shape=(-1, 3, 8, 8), prepare=profile)
+    assert engine.run(x=batches(1)[0])["y"].shape == (2, 4)
+    assert scales_of(made.cache)["x"] == pytest.approx(max(np.abs(b).max() for b in batches()) / 127)
+
+
+def test_a_batch_may_be_an_array_itself(build):
+    made = calibrator(trt.IInt8MinMaxCalibrator, get_batch=lambda self, names: [*filter(
+        lambda b: b is not None, [next(self.data, None)])])  # fmt: skip
+    assert build(made) is not None
+
+
+def test_memory_of_a_calibrator_may_be_used_again(build):
+    room = np.empty(SHAPE, np.float32)
+
+    def get_batch(self, names):
+        batch = next(self.data, None)
+        if batch is None:
+            return []
+        room[:] = batch
+        return [room.ctypes.data]
+
+    made, plain = (calibrator(trt.IInt8EntropyCalibrator2, **m) for m in ({"get_batch": get_batch}, {}))
+    build(made), build(plain)
+    assert made.cache == plain.cache
+
+
+def far(self, names):
+    return [8]
+
+
+def raising(self, names):
+    raise OSError("no such image")
+
+
+HOSTILE = {
+    "ends early": ({"get_batch": lambda self, names: None}, "no batch at all"),
+    "raises": ({"get_batch": raising}, "OSError: no such image"),
+    "an address of nothing": ({"get_batch": far}, "address 0x8 for x"),
+    "no address": ({"get_batch": lambda self, names: [0]}, "address 0x0 for x"),
+    "too many": ({"get_batch": lambda self, names: [64, 64]}, "2 addresses for x"),
+    "no list": ({"get_batch": lambda self, names: 64}, "got int"),
+    "a name": ({"get_batch": lambda self, names: ["x"]}, "AR703"),
+    "a float": ({"get_batch": lambda self, names: [1.5]}, "AR703"),
+    "a small array": ({"get_batch": lambda self, names: [np.zeros(3, np.float32)]}, "12 bytes for x"),
+    "an array of doubles": ({"get_batch": lambda self, names: [np.zeros(SHAPE)]}, "AR703"),
+    "no number": ({"get_batch_size": lambda self: None}, "got None, wanted an int"),
+    "batches of none": ({"get_batch_size": lambda self: 0}, "got 0, wanted an int"),
+    "no algorithm": ({"get_algorithm": lambda self: 2}, "got int, wanted a CalibrationAlgoType"),
+    "a cache of text": ({"read_calibration_cache": lambda self: "x"}, "got str"),
+    "a cache that raises": ({"read_calibration_cache": lambda self: 1 / 0}, "ZeroDivisionError"),
+    "a share of nothing": ({"get_quantile": lambda self: 0}, "got 0, wanted a number"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_calibrator_is_a_named_error_and_the_next_build_works(build, log, what, capsys):
+    more, text = HOSTILE[what]
+    made = calibrator(trt.IInt8LegacyCalibrator, **more)
+    assert build(made) is None
+    assert (text in log.lines[-1], log.lines[-1][:3]) == (True, "[AR")
+    assert (made.cache, build(calibrator(trt.IInt8LegacyCalibrator)) is None) == (None, False)
+
+
+def test_numbers_that_are_not_finite_name_the_tensor(build, log):
+    data = batches()
+    data[2][0, 0, 0, 0] = np.nan
+    assert build(calibrator(trt.IInt8MinMaxCalibrator, data)) is None
+    assert log.lines[-1].startswith("[AR308] x (")
+    assert "got inf in the batches" in log.lines[-1]
+
+
+def test_a_calibrator_that_cannot_write_loses_no_engine(build, capsys):
+    made = calibrator(trt.IInt8EntropyCalibrator2, write_calibration_cache=lambda self, cache: 1 / 0)
+    assert build(made) is not None
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+HEAD = b"TRT-8601-EntropyCalibration2\n"
+CACHES = {
+    b"\xff\xfe\x00": "bytes that are no text",
+    b"\n": "'' as its first line",
+    b"hello\nx: 3c010a14": "'hello' as its first line",
+    b"TRT-8601-MinMaxCalibration\nx: 3c010a14": "scales by MinMaxCalibration",
+    HEAD + b"x: 3c01": "'x: 3c01' as line 2",
+    HEAD + b"x: nothing0": "as line 2",
+    HEAD + b"x: ff800000": "as line 2",
+    HEAD + b"3c010a14": "as line 2",
+    HEAD + b"other: 3c010a14\nmore: 3c010a14": "2 tensors, none of which is of this network",
+    HEAD: "0 tensors, none of which",
+}
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_a_cache_that_does_not_fit_is_refused_and_stays(build, log, cache):
+    made = calibrator(trt.IInt8EntropyCalibrator2, cache=cache)
+    assert build(made) is None
+    assert (log.lines[-1][:7], CACHES[cache] in log.lines[-1]) == ("[AR332]", True)
+    assert (made.cache, made.asked) == (cache, [])
+
+
+def test_a_cache_of_another_version_with_more_tensors_is_taken(build):
+    cache = HEAD.replace(b"\n", b"\r\n") + b"x: 3c010a14\r\nmore: 3c010a14\r\nmean: 00000000\r\n"
+    assert build(calibrator(trt.IInt8EntropyCalibrator2, cache=cache)) is not None
+
+
+def test_tensors_of_nothing_but_zeros_have_a_range_too(build):
+    made = calibrator(trt.IInt8EntropyCalibrator2, [np.zeros(SHAPE, np.float32)])
+    assert build(made).run(x=np.zeros(SHAPE, np.float32))["y"].shape == (2, 4)
+    assert scales_of(made.cache)["x"] == pytest.approx(1 / 127)
+
+
+def test_the_setting_takes_calibrators_only(build, log):
+    config = trt.Builder(log).create_builder_config()
+    with pytest.raises(TypeError, match="int8_calibrator"):
+        config.int8_calibrator = object()
+    assert config.int8_calibrator is None
+    config.int8_calibrator = made = calibrator(trt.IInt8MinMaxCalibrator)
+    assert config.int8_calibrator is made
+
+
+@pytest.mark.parametrize("base", [k for k, _ in KINDS])
+def test_a_calibrator_must_call_its_base(base):
+    forgetful = type("Forgetful", (base,), {"__init__": lambda self: None})
+    with pytest.raises(TypeError, match=f"{base.__name__}.__init__"):
+        forgetful()

@@ -1,0 +1,177 @@
+"""What weakly typed networks compute in: flags allow, `layer.precision` orders or wishes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.api import builder as building
+from anyrt.core.machine import REFERENCE
+
+Flag, F, HALF, BF16 = trt.BuilderFlag, trt.float32, trt.float16, trt.bfloat16
+NONE, RELU = trt.MatrixOperation.NONE, trt.ActivationType.RELU
+OBEY, PREFER = Flag.OBEY_PRECISION_CONSTRAINTS, Flag.PREFER_PRECISION_CONSTRAINTS
+X = np.random.default_rng(0).standard_normal((5, 16)).astype(np.float32)
+W = np.random.default_rng(1).standard_normal((16, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def tiles(monkeypatch):
+    """A machine that multiplies half types fast."""
+    monkeypatch.setattr(building, "this_machine", lambda: replace(REFERENCE, has_tiles=True))
+
+
+@pytest.fixture
+def build(log):
+    """An engine of x W, or None; `prepare` changes the layer before."""
+    builder = trt.Builder(log)
+
+    def make(*flags, prepare=lambda layer: None, weights=W, strong=False):
+        network = builder.create_network(int(strong) << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+        config = builder.create_builder_config()
+        x = network.add_input("x", F, X.shape)
+        right = network.add_constant(weights.shape, weights).get_output(0)
+        layer = network.add_matrix_multiply(x, NONE, right, NONE)
+        layer.name, layer.get_output(0).name = "product", "y"
+        network.mark_output(layer.get_output(0))
+        prepare(layer)
+        for flag in flags:
+            config.set_flag(flag)
+        return builder.build_engine_with_config(network, config)
+
+    return make
+
+
+def setting(dtype):
+    def prepare(layer):
+        layer.precision = dtype
+
+    return prepare
+
+
+def rounded(x, dtype):
+    return x.astype(trt.nptype(dtype)) if dtype is HALF else (
+        ((x.view(np.uint32) + 0x7FFF + (x.view(np.uint32) >> 16 & 1)) & 0xFFFF0000).view(np.float32)
+    )  # fmt: skip
+
+
+def product(dtype):
+    """x W of operands that are rounded, as its result is."""
+    y = rounded(X, dtype).astype(np.float64) @ rounded(W, dtype).astype(np.float64)
+    return rounded(y.astype(np.float32), dtype).astype(np.float32)
+
+
+@pytest.mark.parametrize(("flag", "dtype"), [(Flag.FP16, HALF), (Flag.BF16, BF16)])
+def test_a_flag_allows_products_a_half_type_where_that_is_faster(build, tiles, flag, dtype):
+    engine = build(flag)
+    y = engine.run(x=X)["y"]
+    unit = 2**-8 if dtype is BF16 else 2**-11
+    assert 0 < np.abs(y - X @ W).max() < 3 * unit * (np.abs(X) @ np.abs(W)).max()
+    assert engine.get_tensor_dtype("y") is F
+
+
+def test_a_machine_without_fast_halves_keeps_float32(build, monkeypatch):
+    monkeypatch.setattr(building, "this_machine", lambda: replace(REFERENCE, has_bf16=False))
+    for flag in (Flag.FP16, Flag.BF16):
+        assert (build(flag).run(x=X)["y"] == build().run(x=X)["y"]).all()
+
+
+def test_weights_that_float16_does_not_hold_stay_float32(build, tiles):
+    y = build(Flag.FP16, weights=W * 1e6).run(x=X)["y"]
+    np.testing.assert_allclose(y, X @ (W * 1e6), rtol=1e-3, atol=10)
+    assert np.isfinite(y).all()
+
+
+def test_a_range_that_float16_does_not_hold_keeps_float32(build, tiles):
+    wide = build(Flag.FP16, prepare=lambda layer: layer.get_input(0).set_dynamic_range(-1e5, 1e5))
+    assert (wide.run(x=X)["y"] == build().run(x=X)["y"]).all()
+
+
+def test_a_strongly_typed_network_takes_no_permission(build, tiles):
+    assert (build(Flag.FP16, Flag.BF16, strong=True).run(x=X)["y"] == build().run(x=X)["y"]).all()
+
+
+@pytest.mark.parametrize("dtype", [HALF, BF16])
+def test_an_order_is_followed_on_any_machine(build, dtype):
+    y = build(OBEY, prepare=setting(dtype)).run(x=X)["y"]
+    np.testing.assert_allclose(y, product(dtype), rtol=2**-7 if dtype is BF16 else 2**-10)
+    assert (rounded(y, dtype).astype(np.float32) == y).all()
+
+
+def test_an_order_for_float32_wins_over_permissions(build, tiles):
+    for order in (OBEY, PREFER):
+        y = build(order, Flag.FP16, Flag.BF16, prepare=setting(F)).run(x=X)["y"]
+        assert (y == build().run(x=X)["y"]).all()
+
+
+def test_a_precision_alone_is_no_order(build):
+    assert (build(prepare=setting(HALF)).run(x=X)["y"] == build().run(x=X)["y"]).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"), [(trt.int8, "x has no range"), (trt.int32, "it does not take operands of int32")]
+)
+def test_an_order_that_cannot_be_followed_is_a_named_error(build, log, dtype, text):
+    assert build(OBEY, prepare=setting(dtype)) is None
+    assert log.lines[-1].startswith("[AR333] product (test_precision.py:")
+    assert text in log.lines[-1]
+
+
+def test_a_wish_that_cannot_be_followed_is_a_warning(build, log):
+    y = build(PREFER, prepare=setting(trt.int8)).run(x=X)["y"]
+    assert (y == build().run(x=X)["y"]).all()
+    assert "precision int8, but x has no range" in log.lines[0]
+
+
+def test_an_order_for_int8_with_a_range_multiplies_codes(build):
+    def prepare(layer):
+        layer.precision = trt.int8
+        layer.get_input(0).set_dynamic_range(-3, 3)
+
+    steps, scale = np.abs(W).max(0) / 127, np.float32(3 / 127)
+    codes = np.clip(np.rint(X / scale), -128, 127) @ np.rint(W / steps)
+    np.testing.assert_allclose(build(OBEY, prepare=prepare).run(x=X)["y"], codes * steps * scale, rtol=1e-5)
+
+
+def test_layers_without_floats_take_any_order(log):
+    builder = trt.Builder(log)
+    network, config = builder.create_network(), builder.create_builder_config()
+    x = network.add_input("x", trt.int32, (3,))
+    layer = network.add_elementwise(x, x, trt.ElementWiseOperation.SUM)
+    layer.precision = F
+    network.mark_output(layer.get_output(0))
+    config.set_flag(OBEY)
+    (y,) = builder.build_engine_with_config(network, config).run(x=np.int32([1, 2, 3])).values()
+    assert y.tolist() == [2, 4, 6]
+
+
+def test_types_of_outputs_that_are_set_stay(build, tiles):
+    def prepare(layer):
+        layer.set_output_type(0, HALF)
+
+    engine = build(Flag.BF16, OBEY, prepare=prepare)
+    assert engine.get_tensor_dtype("y") is HALF
+    assert engine.run(x=X)["y"].dtype == np.float16
+
+
+def test_every_precision_of_a_chain_may_be_ordered(log):
+    builder = trt.Builder(log)
+    network, config = builder.create_network(), builder.create_builder_config()
+    y = network.add_input("x", F, (4,))
+    for _ in range(3):
+        layer = network.add_unary(y, trt.UnaryOperation.EXP)
+        layer.precision = HALF
+        y = layer.get_output(0)
+    network.mark_output(y)
+    config.set_flag(OBEY)
+    x, wanted = np.float32([0, 0.1, -1, 0.5]), np.float16([0, 0.1, -1, 0.5])
+    for _ in range(3):
+        wanted = np.exp(wanted.astype(np.float64)).astype(np.float16)
+    (got,) = builder.build_engine_with_config(network, config).run(x=x).values()
+    assert got.tolist() == wanted.astype(np.float32).tolist()
+
+
+def test_the_inspector_tells_the_precision(build, tiles):
+    plan = build(Flag.BF16)._plan
+    assert ("precision", "bfloat16") in plan.layers[1].details
