@@ -1,9 +1,7 @@
 """Dims, permutations, weights, host memory: what users hold in their hands."""
 
-import copy
 import gc
 import io
-import pickle
 import weakref
 
 import ml_dtypes
@@ -163,7 +161,6 @@ def test_host_memory_is_read_like_any_bytes(tmp_path):
     (tmp_path / "net.plan").write_bytes(memory)
     assert np.frombuffer(memory, np.uint8).tolist() == list(memory) == [112, 108, 97, 110]
     assert (memory[0], bytes(memory[1:]), b"la" in memory) == (112, b"lan", True)
-    assert [bytes(x) for x in (copy.copy(memory), pickle.loads(pickle.dumps(memory)))] == [b"plan"] * 2
     assert (tmp_path / "net.plan").read_bytes() == b"plan"
 
 

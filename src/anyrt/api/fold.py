@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from inspect import cleandoc
 from types import new_class
-from typing import TypeVar
+from typing import NoReturn, SupportsIndex, TypeVar
 
 from anyrt import __version__
 
@@ -37,6 +37,8 @@ def fold(cls: type[T]) -> type[T]:
         body |= {name: x for name, x in own.items() if name not in MADE and name not in declared}
         slots |= declared
     body["_is_folded"] = True
+    body["__reduce_ex__"] = _refuse_to_copy
+    body.setdefault("__dir__", public_names)
     body["__doc__"] = f"{cleandoc(cls.__doc__ or '')}\n\nAs in TensorRT {API}."
     if "__slots__" in vars(cls):
         body["__slots__"] = (*slots,)
@@ -48,3 +50,15 @@ def fold(cls: type[T]) -> type[T]:
 
 def _is_helper(base: type) -> bool:
     return base.__module__.startswith("anyrt.api.") and "_is_folded" not in vars(base)
+
+
+def public_names(instance: object) -> list[str]:
+    """What `dir` shows: no private names of ours, but all those of classes that programs derive."""
+    ours = [kind for kind in type(instance).__mro__ if kind.__module__.startswith("anyrt.")]
+    hidden = {name for kind in ours for name in vars(kind) if name[0] == "_" != name[1:2]}
+    return [name for name in object.__dir__(instance) if name not in hidden]
+
+
+def _refuse_to_copy(instance: object, protocol: SupportsIndex) -> NoReturn:
+    """TensorRT's objects refer to what Python does not see: they can be neither copied nor pickled."""
+    raise TypeError(f"cannot pickle 'anyrt.{type(instance).__name__}' object")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from inspect import getattr_static
 from typing import NoReturn
 
+from anyrt.api.fold import public_names
 from anyrt.core.errors import MissingName
 
 
@@ -172,4 +173,4 @@ def mark_absences(owner: type) -> None:
 def _present(instance: object) -> list[str]:
     """The names of an object but for those that it lacks, so that editors do not offer them."""
     kind = type(instance)
-    return [n for n in object.__dir__(instance) if not isinstance(getattr_static(kind, n, None), Absence)]
+    return [n for n in public_names(instance) if not isinstance(getattr_static(kind, n, None), Absence)]

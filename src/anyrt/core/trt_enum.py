@@ -11,13 +11,21 @@
 from __future__ import annotations
 
 import enum
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
+
+# Two underscores in a class's body would become another name.
+_ENTRIES: Final = "__entries"
 
 
 class TrtEnum(enum.Enum):
     """An enum with integer values that converts to int where asked, and takes part in flag arithmetic."""
 
     _value_: int
+
+    def __init_subclass__(cls, **more: object) -> None:
+        super().__init_subclass__(**more)
+        # What pybind11 keeps of its enums, which programs iterate over: members with their texts.
+        setattr(cls, _ENTRIES, {m.name: (m, None) for m in cls})
 
     def __int__(self) -> int:
         return self._value_
@@ -81,3 +89,4 @@ def add_to_list(member: TrtEnum) -> None:
     kind._member_map_[member.name] = member
     kind._value2member_map_[member._value_] = member
     kind._member_names_.append(member.name)
+    getattr(kind, _ENTRIES)[member.name] = (member, None)
