@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def environment(tmp_path_factory):
 def test_program_runs_unchanged(program, arguments, tmp_path, environment):
     command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / program]
     command += [a.format(tmp=tmp_path) for a in arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed (extra: programs)")
+def test_program_with_tensors_of_pytorch_runs_unchanged(environment):
+    command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / "torch_on_cuda.py"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
 

@@ -139,6 +139,8 @@ class Device:
         # 0, 1 and 2 are the default streams, which always exist.
         self._streams = {0, 1, 2}
         self._events: dict[int, Event] = {}
+        self.knows_all = True
+        """Whether device memory is only what `allocate` gave: other libraries may have theirs."""
 
     def allocate(self, nbytes: int, on_device: bool = True) -> int:
         """The address of `nbytes` new bytes."""
@@ -210,7 +212,7 @@ class Device:
         foreign = room <= 0
         limits = [span.nbytes, None if foreign else room]
         fits = 0 <= nbytes <= min(x for x in (*limits, nbytes) if x is not None)
-        if not fits or not span.address or (foreign and on_device):
+        if not fits or not span.address or (foreign and on_device and self.knows_all):
             raise DeviceFault(Fault.INVALID_VALUE)
         return span
 

@@ -4,6 +4,7 @@ anyrt.compat.install()
 import tensorrt as trt              # this package
 from cuda.bindings import runtime   # host memory, unless cuda-python is installed
 ctypes.CDLL("libcudart.so.12")      # host memory
+torch.zeros(3, device="cuda")       # host memory, where PyTorch has no CUDA
 
 Processes that a program starts see the same, because `install` writes it into the environment.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
+from types import ModuleType
 
 from anyrt.compat import libraries
 from anyrt.compat.names import Names, offer
@@ -31,8 +33,12 @@ def install(force: bool = False, api: str = "10") -> None:
         raise ArgumentError("AR304", "anyrt.compat.install", f"api={api!r}", "'10' or '8.6'")
     if api == "8.6":
         importlib.import_module("anyrt.compat.api86").offer()
-    offer(Names(force, {}))
+    offer(Names(force, {"torch": _torch}))
     libraries.offer()
     os.environ["ANYRT_COMPAT"] = f"{api} force" if force else api
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != CHILDREN]
     os.environ["PYTHONPATH"] = os.pathsep.join([CHILDREN, *paths])
+
+
+def _torch(torch: ModuleType) -> None:
+    importlib.import_module("anyrt.compat.torch_host").offer(torch)

@@ -1,0 +1,121 @@
+"""Where PyTorch has no CUDA, its device "cuda" is the host: `x.cuda()`, `device="cuda"`, streams, events.
+
+    x = torch.zeros(1, 3, 224, 224, device="cuda")      # a tensor of the CPU
+    context.set_tensor_address("x", x.data_ptr())
+    context.execute_async_v3(torch.cuda.current_stream().cuda_stream)
+
+Tensors say of themselves that they are on the CPU. Every name gets a function of its own, because PyTorch
+knows its functions by identity, and refuses tables in which one has two names.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Final, ParamSpec, TypeVar
+
+from anyrt.compat import torch_cuda
+from anyrt.compat.device import DEVICE
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CUDA: Final = re.compile(r"cuda(:\d+)?")
+_LIKE: Final = ("empty", "full", "ones", "rand", "randint", "randn", "zeros")
+_OTHERS: Final = ("load", "set_default_device")
+_METHODS: Final = ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "new_empty_strided")
+
+
+def offer(torch: ModuleType) -> None:
+    """Have this PyTorch take the host for its device "cuda", unless it has CUDA."""
+    if torch.cuda.is_available() or "anyrt" in vars(torch.cuda):
+        return
+    torch.cuda.anyrt = True
+    # Programs hand a tensor's address on as one of device memory.
+    DEVICE.knows_all = False
+    _take_host(torch)
+    for name, member in torch_cuda.members(torch).items():
+        setattr(torch.cuda, name, member)
+    for name in ("mark", "range_pop", "range_push"):
+        setattr(torch.cuda.nvtx, name, _nothing(name))
+
+
+def _take_host(torch: ModuleType) -> None:
+    """Functions and methods that take a device."""
+    # PyTorch lists its own, and keeps the list, which must be that of the functions as they were.
+    devices = importlib.import_module("torch.utils._device")
+    made: Iterable[Callable[..., object]] = devices._device_constructors()
+    homes = (torch, torch.fft, torch.signal.windows, torch.sparse)
+    for call in made:
+        for home in homes:
+            if vars(home).get(call.__name__) is call:
+                setattr(home, call.__name__, _known_to_scripts(hosted(torch, call), call))
+    for name in (*(f"{n}_like" for n in _LIKE), *_OTHERS):
+        call = getattr(torch, name)
+        setattr(torch, name, _known_to_scripts(hosted(torch, call), call))
+    for name in _METHODS:
+        setattr(torch.Tensor, name, hosted(torch, getattr(torch.Tensor, name)))
+    for kind in (torch.Tensor, torch.nn.Module):
+        kind.to = hosted(torch, kind.to, by_number=True)
+    torch.Tensor.cuda = _cuda_of(torch.Tensor.cuda)
+    torch.nn.Module.cuda = _cuda_of(torch.nn.Module.cuda)
+    torch.Tensor.pin_memory = _itself(torch.Tensor.pin_memory)
+    torch.Tensor.record_stream = _itself(torch.Tensor.record_stream)
+    devices.DeviceContext.__init__ = hosted(torch, devices.DeviceContext.__init__)
+
+
+def hosted(torch: ModuleType, call: Callable[P, R], by_number: bool = False) -> Callable[P, R]:
+    """`call` with the CPU for each device of CUDA among its arguments; for `to`, a number is one."""
+
+    def host(x: object, is_device: bool) -> object:
+        if isinstance(x, str):
+            return "cpu" if _CUDA.fullmatch(x) else x
+        if isinstance(x, torch.device):
+            return torch.device("cpu") if x.type == "cuda" else x
+        return "cpu" if is_device and type(x) is int else x
+
+    @functools.wraps(call)
+    def taken(*args: P.args, **kwargs: P.kwargs) -> R:
+        here = [host(x, by_number and i == 1) for i, x in enumerate(args)]
+        named = {name: host(x, name == "device") for name, x in kwargs.items()}
+        return call(*here, **named)  # type: ignore[arg-type]  # the same arguments, but for devices
+
+    return taken
+
+
+def _known_to_scripts(taken: Callable[P, R], call: Callable[P, R]) -> Callable[P, R]:
+    """`taken`, which TorchScript compiles as what it stands for."""
+    builtins = importlib.import_module("torch.jit._builtins")
+    operator = builtins._find_builtin(call)
+    if operator is not None:
+        builtins._register_builtin(taken, operator)
+    return taken
+
+
+def _cuda_of(call: Callable[..., object]) -> Callable[..., object]:
+    """`cuda` of a tensor or module, for any device and in any memory format: what it is called on."""
+
+    @functools.wraps(call)
+    def cuda(self: object, device: object = None, non_blocking: bool = False, **more: object) -> object:
+        return self
+
+    return cuda
+
+
+def _itself(call: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(call)
+    def itself(self: object, *args: object, **kwargs: object) -> object:
+        return self
+
+    return itself
+
+
+def _nothing(name: str) -> Callable[..., None]:
+    def nothing(*args: object) -> None:
+        """Ranges of NVTX mean nothing here."""
+
+    nothing.__name__ = name
+    return nothing
