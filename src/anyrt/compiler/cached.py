@@ -156,6 +156,16 @@ def report_key(*source: str | bytes) -> str:
     return cache_key("report", *source, *_machine())
 
 
+def request_key(*source: str | bytes) -> str:
+    """Where the plan of an earlier build is kept, without its weights: of everything that was asked for."""
+    return cache_key("request", *source, *_machine())
+
+
+def computed_key(*contents: bytes) -> str:
+    """Where constants are kept that were computed for a plan."""
+    return cache_key("computed", *contents)
+
+
 def keep_seconds(graph: str, report: str, seconds: Iterable[tuple[str, float]], warn: Warn) -> None:
     """Remember how long the steps of a build took: not in the plan, which is the same however long."""
     rows: list[Json] = [[name, round(time, 3)] for name, time in seconds]

@@ -36,6 +36,7 @@ from anyrt.compiler.cached import (
 )
 from anyrt.compiler.corners import corner
 from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, Told
+from anyrt.compiler.recall import Recall
 from anyrt.compiler.records import with_records
 from anyrt.compiler.report import build_report, written_lines
 from anyrt.compiler.request import BuildRequest, Point, Verify, Winograd
@@ -45,7 +46,7 @@ from anyrt.core.counts import at_most
 from anyrt.core.dims import Dim
 from anyrt.core.dtype import numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import Severity
-from anyrt.core.errors import AnyrtError, ResourceError
+from anyrt.core.errors import AnyrtError, PlanError, ResourceError
 from anyrt.core.flags import default_threads, read_flags
 from anyrt.core.machine import Machine, this_machine
 from anyrt.core.requirement import Requirement
@@ -224,11 +225,18 @@ class _Build:
         return parts
 
     def _steps(self, phase: Phase) -> tuple[PlanParts, Report]:
+        recall = Recall.of(self.request) if self._is_plain() else None
+        same = None if recall is None else self._recalled(recall)
+        if same is not None:
+            self._done(phase)
+            return self._again(phase, *same)
         graph = self._optimised()
         source = _Source.of(self.request, graph)
         self._done(phase)
         known = source.known(self.warn) if self._is_plain() else None
         if known is not None:
+            parts, _, text = known
+            self._remember(recall, source, parts, text)
             return self._again(phase, *known)
         target = _target()
         lower = source.lower(_machine(target))
@@ -246,6 +254,7 @@ class _Build:
         self._keep(parts, compiled)
         if self._is_plain():
             source.remember(parts.digest, text, self.warn)
+        self._remember(recall, source, parts, text)
         self._done(phase)
         keep_seconds(source.text, text, self.seconds, self.warn)
         return parts, report
@@ -270,6 +279,27 @@ class _Build:
         """True where nothing is measured or verified, so that the same graph gives the same plan."""
         settings = self.request.settings
         return settings.optimization_level not in BUDGETS and settings.verify is Verify.OFF
+
+    def _recalled(self, recall: Recall) -> tuple[PlanParts, Compiled, str] | None:
+        """What an earlier build of the same request has left in the cache."""
+        cache = kernel_cache(self.warn)
+        try:
+            found = recall.known(cache)
+        except PlanError as error:
+            self.warn(f"kernel cache: what an earlier build has left is damaged: {error}")
+            return None
+        if found is None:
+            return None
+        parts, report = found
+        symbols = {s.sym.name: s.sym for s in self.request.graph.symbols}
+        compiled = cache.get(plan_key(parts.digest), symbols)
+        return None if compiled is None else (parts, compiled, report)
+
+    def _remember(self, recall: Recall | None, source: _Source, parts: PlanParts, report: str) -> None:
+        """Keep the plan but for its weights, for the next build of the same request."""
+        if recall is not None:
+            self.progress.check()  # as above
+            recall.remember(parts, source.contents(), report, kernel_cache(self.warn))
 
     def _again(
         self, phase: Phase, parts: PlanParts, compiled: Compiled, text: str
@@ -439,7 +469,11 @@ class _Source:
             report=report,
         )
         check_agreement(plan, self.graph)
-        return plan_parts(plan, [blob_content(b) for b in self.blobs.values()], mixer)
+        return plan_parts(plan, self.contents(), mixer)
+
+    def contents(self) -> list[Content]:
+        """The constants as the plan holds them."""
+        return [blob_content(b) for b in self.blobs.values()]
 
     def optimum(self) -> Iterator[str]:
         """The shapes and values that the first profile calls optimal, where others are allowed, in words."""

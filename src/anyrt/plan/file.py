@@ -23,6 +23,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -78,6 +79,13 @@ class PlanParts:
     digest: bytes
 
     @property
+    def header(self) -> memoryview:
+        """Everything but the constants."""
+        header = self.pieces[1]
+        assert isinstance(header, memoryview), "a header is bytes"
+        return header
+
+    @property
     def nbytes(self) -> int:
         """The length of the file."""
         return sum(piece.nbytes for piece in self.pieces)
@@ -97,17 +105,20 @@ def plan_parts(plan: Plan, views: Sequence[Content], mixer: Callable[[], Mixer] 
     sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
     sums: list[Json] = [*checksums(views, mixer)]
-    header = dump({**plan.as_json(), "checksums": sums})
+    return assembled(dump({**plan.as_json(), "checksums": sums}), views)
+
+
+def assembled(header: bytes, views: Sequence[Content]) -> PlanParts:
+    """A plan file of its header and the constants that it states."""
     start = align(PREAMBLE_BYTES + len(header))
-    fields = (len(header), start, plan.blob_bytes, start + plan.blob_bytes)
+    ends = [0, *accumulate((v.nbytes for v in views), lambda at, size: align(at) + size)]
+    fields = (len(header), start, ends[-1], start + ends[-1])
     preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, *fields)
     digest = _checksum(preamble, header)
     pieces: list[Content] = [memoryview(preamble + digest + bytes(PREAMBLE_BYTES - 96)), memoryview(header)]
-    at = PREAMBLE_BYTES + len(header)
-    for blob, view in zip(plan.blobs, views, strict=True):
-        pieces += [memoryview(bytes(start + blob.offset - at)), view]
-        at = start + blob.offset + blob.nbytes
-    pieces.append(memoryview(bytes(start - at if not views else 0)))
+    pieces.append(memoryview(bytes(start - PREAMBLE_BYTES - len(header))))
+    for end, view in zip(ends, views, strict=False):
+        pieces += [memoryview(bytes(align(end) - end)), view]
     return PlanParts(tuple(pieces), digest)
 
 
