@@ -16,6 +16,9 @@ __anyrt_version__ = "0.1.0"
 
 # Where each name is defined. Enums need no entry, api.layers makes the layer classes.
 _HOME: dict[str, tuple[str, ...]] = {
+    "api.algorithms": (
+        *("IAlgorithm", "IAlgorithmContext", "IAlgorithmIOInfo", "IAlgorithmSelector", "IAlgorithmVariant"),
+    ),
     "api.builder": ("Builder",),
     "api.calibrators": (
         *("IInt8Calibrator", "IInt8EntropyCalibrator", "IInt8EntropyCalibrator2"),

@@ -6,6 +6,11 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from anyrt.api.algorithms import IAlgorithm as IAlgorithm
+from anyrt.api.algorithms import IAlgorithmContext as IAlgorithmContext
+from anyrt.api.algorithms import IAlgorithmIOInfo as IAlgorithmIOInfo
+from anyrt.api.algorithms import IAlgorithmSelector as IAlgorithmSelector
+from anyrt.api.algorithms import IAlgorithmVariant as IAlgorithmVariant
 from anyrt.api.builder import Builder as _Builder
 from anyrt.api.calibrators import IInt8Calibrator as IInt8Calibrator
 from anyrt.api.calibrators import IInt8EntropyCalibrator as IInt8EntropyCalibrator

@@ -39,7 +39,6 @@ KEPT = {
     "DLA_core": (-1, 1),
     "quantization_flags": (0, 1),
     "profile_stream": (0, 7),
-    "algorithm_selector": (None, object()),
     "hardware_compatibility_level": (
         trt.HardwareCompatibilityLevel.NONE,
         trt.HardwareCompatibilityLevel.SAME_COMPUTE_CAPABILITY,

@@ -59,6 +59,13 @@ def calibrated(p, cache):
     p.build(p.net.add_convolution_nd(p.x(1, 1, 2, 2), 1, (1, 1), np.ones(1, np.float32)))
 
 
+def selected(p):
+    """A build whose selector answers with what is no list."""
+    kind = type("Mine", (trt.IAlgorithmSelector,), {"select_algorithms": lambda self, context, choices: 0})
+    p.config.algorithm_selector = kind()
+    p.build(p.identity(2))
+
+
 def ordered(p):
     """A build with an order that no layer can follow."""
     layer = p.identity(2)
@@ -399,6 +406,7 @@ PROVOKED = {
     "AR331": lambda p: calibrated(p, None),
     "AR332": lambda p: calibrated(p, b"TRT-8601-MinMaxCalibration\nother: 3c010a14\n"),
     "AR333": ordered,
+    "AR334": selected,
     "AR401": lambda p: p.build(),
     "AR402": lambda p: (p.x(2), p.x(2)),
     "AR403": lambda p: p.builder.create_network().add_identity(p.x(2)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from anyrt.api.algorithms import Selecting
 from anyrt.api.calibration import calibrated
 from anyrt.api.compile import compile_request, stored_layers, this_machine
 from anyrt.api.config import IBuilderConfig
@@ -250,7 +251,16 @@ def _request(
     request = freeze(network, config._profiles, config._build_settings(), unfused, precisions)
     precisions.tell()
     timings = config._timing_cache._entries
-    return replace(request, monitor=progress, timings=timings, pool=lambda: _threads(network, config))
+    selector = (
+        None if config.algorithm_selector is None else Selecting(config.algorithm_selector, config.flags)
+    )
+    return replace(
+        request,
+        monitor=progress,
+        timings=timings,
+        pool=lambda: _threads(network, config),
+        selector=selector,
+    )
 
 
 def _threads(network: INetworkDefinition, config: IBuilderConfig) -> Threads:

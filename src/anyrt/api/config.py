@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
+from anyrt.api.algorithms import IAlgorithmSelector
 from anyrt.api.calibrators import IInt8Calibrator
 from anyrt.api.edge import Channel, boolean, nothing, quiet, wrong_type
 from anyrt.api.expansion import Expansion
@@ -52,6 +53,7 @@ BUILD_FLAGS = frozenset(
         BuilderFlag.BF16,
         BuilderFlag.INT8,
         BuilderFlag.DISABLE_TIMING_CACHE,
+        BuilderFlag.REJECT_EMPTY_ALGORITHMS,
     }
 )
 
@@ -98,7 +100,10 @@ class IBuilderConfig(Fixed, Managed):
         ProfilingVerbosity, ProfilingVerbosity.LAYER_NAMES_ONLY, "How much the engine tells about its layers."
     )
     algorithm_selector = Setting(
-        object, None, "Kept and never asked: there are no library algorithms to select."
+        IAlgorithmSelector,
+        None,
+        "Says which variants of each kernel may be taken; all are measured for it, whatever the level, and"
+        " the timing cache is left alone.",
     )
     builder_optimization_level = Setting(
         int,
@@ -197,8 +202,8 @@ class IBuilderConfig(Fixed, Managed):
         types where the machine multiplies them faster, int8 where the range of the tensor is known.
         OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order, and rounds to half types after every
         layer; PREFER_PRECISION_CONSTRAINTS makes it a wish. FP16 and INT8 let DLA take float32,
-        DISABLE_TIMING_CACHE keeps a build that measures from the timing cache; the others change no engine
-        yet, which is logged once."""
+        DISABLE_TIMING_CACHE keeps a build that measures from the timing cache, REJECT_EMPTY_ALGORITHMS fails
+        one whose algorithm selector leaves nothing; the others change no engine yet, which is logged once."""
         self.flags |= 1 << _member(BuilderFlag, flag, "set_flag")
 
     def clear_flag(self, flag: BuilderFlag) -> None:

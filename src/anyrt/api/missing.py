@@ -46,11 +46,6 @@ OTHERS = (
         "plugin INetworkDefinition.add_plugin INetworkDefinition.add_plugin_v2"
         " INetworkDefinition.add_plugin_v3 IPluginV2Layer IPluginV3Layer",
     ),
-    Topic(
-        "choice of algorithms",
-        "let config.builder_optimization_level 4 or 5 measure variants",
-        "IAlgorithm IAlgorithmContext IAlgorithmIOInfo IAlgorithmSelector IAlgorithmVariant",
-    ),
     Topic("refitting", "build the engine again with the new weights", "Refitter OnnxParserRefitter"),
     Topic(
         "parsers of TensorRT 8",

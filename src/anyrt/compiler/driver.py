@@ -277,8 +277,11 @@ class _Build:
 
     def _is_plain(self) -> bool:
         """True where nothing is measured or verified, so that the same graph gives the same plan."""
-        settings = self.request.settings
-        return settings.optimization_level not in BUDGETS and settings.verify is Verify.OFF
+        return not self._measures() and self.request.settings.verify is Verify.OFF
+
+    def _measures(self) -> bool:
+        """True where variants of kernels are measured, as the level or whoever selects them asks."""
+        return self.request.settings.optimization_level in BUDGETS or self.request.selector is not None
 
     def _recalled(self, recall: Recall) -> tuple[PlanParts, Compiled, str] | None:
         """What an earlier build of the same request has left in the cache."""
@@ -346,7 +349,7 @@ class _Build:
         """Kernels cut as measuring shows, at the levels that measure."""
         with self.progress.counted(SCHEDULING) as told:
             lowered = lower(told=told)
-        if self.request.settings.optimization_level not in BUDGETS:
+        if not self._measures():
             return Tuned(lowered)
         optimum = self.request.sizes(
             0, Point.OPT

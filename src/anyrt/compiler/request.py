@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from anyrt.core.counts import at_most
 from anyrt.core.dims import Sym
-from anyrt.core.enums import ProfilingVerbosity, Severity
+from anyrt.core.enums import DataType, ProfilingVerbosity, Severity
 from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.plan.plan import Binding, LayerRecord, Range
@@ -95,15 +95,54 @@ class Monitor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Tensor:
+    """What a kernel reads or writes; `shapes`: at the corners of the first profile."""
+
+    dtype: DataType
+    shapes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A kernel that may be made in several ways, by the name of its layers."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A way to make a kernel: the number of its strategy, and of its sizes of pieces, as timing caches know
+    it. `seconds`: what it takes, 0 where that was not measured; `scratch`: bytes that it works in."""
+
+    strategy: int
+    tactic: int
+    seconds: float
+    scratch: int
+
+
+class Selector(Protocol):
+    """Says how kernels shall be made."""
+
+    def select(self, task: Task, choices: Sequence[Algorithm]) -> Sequence[int]:
+        """Which of the choices may be taken, the fastest of which is; none: as usual."""
+
+    def report(self, tasks: Sequence[Task], chosen: Sequence[Algorithm]) -> None:
+        """What was taken for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class BuildRequest:
     """Everything that decides a plan.
 
-    `profiles`: for each profile, the shapes of every input and the values of every shape tensor.
-    `bindings`: inputs, then outputs, as the plan describes them. `timings`: measurements by key, which a
-    build may add to; kernels are measured by `clock`, in seconds, on the threads of `pool` (None: in the
-    building thread alone). `passes`: what is done to the graph, `strategies`: how kernels are made, None for
-    as usual; a plan that is loaded where its code is not in the cache gets kernels as usual. `aside`: outputs
-    that change nothing of the others, see passes/beside.py.
+    `profiles`: for each profile, the shapes of every input and the values of every shape tensor. `bindings`:
+    inputs, then outputs, as the plan describes them. `timings`: measurements by key, which a build may add
+    to; kernels are measured by `clock`, in seconds, on the threads of `pool` (None: in the building thread
+    alone). `selector`: is asked how each kernel shall be made, after measuring. `passes`: what is done to the
+    graph, `strategies`: how kernels are made, None for as usual; a plan that is loaded where its code is not
+    in the cache gets kernels as usual. `aside`: outputs that change nothing of the others, see
+    passes/beside.py.
     """
 
     name: str
@@ -118,6 +157,7 @@ class BuildRequest:
     timings: MutableMapping[str, tuple[int, float]] = field(default_factory=dict)
     clock: Callable[[], float] = time.perf_counter
     pool: Callable[[], Threads] | None = None
+    selector: Selector | None = None
     passes: Sequence[Pass] | None = None
     strategies: Strategies | None = None
     aside: frozenset[str] = frozenset()

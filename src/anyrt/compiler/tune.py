@@ -6,7 +6,8 @@ fastest one.
 
 Each kernel runs alone, on memory of its real sizes at the optimum of the first profile and on the engine's
 threads, its variants in turn. What was found goes to `request.timings`, under a name made of the kernel, the
-sizes, the threads and the machine; with an entry there nothing is measured.
+sizes, the threads and the machine; with an entry there nothing is measured. Where the request has a selector,
+all is measured, and it says what may be taken.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu.device import HostMemory
 from anyrt.compiler.native import Lowered
-from anyrt.compiler.request import BuildRequest, Point
+from anyrt.compiler.request import Algorithm, BuildRequest, Point, Tensor
+from anyrt.compiler.request import Task as Asked
 from anyrt.compiler.trial import Trial, load
 from anyrt.compiler.verify import random_array
 from anyrt.core.dims import evaluate
@@ -71,7 +74,8 @@ def tune(
         return Tuned(lowered, lines=(f"no kernel was measured: {needed} bytes of tensors are too many",))
     pool = None if request.pool is None else request.pool()
     timings = {} if request.settings.flags & 1 << BuilderFlag.DISABLE_TIMING_CACHE else request.timings
-    budget, asked = BUDGETS[request.settings.optimization_level], request.settings.max_tactics
+    level, asked = request.settings.optimization_level, request.settings.max_tactics
+    budget = BUDGETS.get(level, BUDGETS[min(BUDGETS)])
     budget = replace(budget, variants=min(budget.variants, asked)) if asked >= 0 else budget
     version = serving((v.guard for v in lowered.module.versions), sizes.values)
     search = _Search(request, lowered, lower, target, check, sizes.values, version, pool, timings, budget)
@@ -93,6 +97,7 @@ class _Search:
     timings: MutableMapping[str, tuple[int, float]]
     budget: Budget
     blocks: dict[str, HostMemory] = field(default_factory=dict)
+    chosen: dict[Asked, Algorithm] = field(default_factory=dict)
 
     def run(self, done: Callable[[int], None]) -> Tuned:
         """Every kernel in order."""
@@ -110,6 +115,8 @@ class _Search:
                 tunings[task.root], line = self._measured(task, found[task.root])
             lines.append(f"  {task.kernel.name}: {line}")
             done(task.number)
+        if self.request.selector is not None:
+            self.request.selector.report([*self.chosen], [*self.chosen.values()])
         tunings = {root: tuning for root, tuning in tunings.items() if tuning != MODEL}
         return Tuned(self.lower(tunings) if tunings else self.lowered, tunings, tuple(lines))
 
@@ -135,24 +142,59 @@ class _Search:
         return task.key(*made_for, *sizes)
 
     def _known(self, task: Task) -> Tuning | None:
-        """What the timing cache says; None where it does not know the kernel, or names no tuning."""
+        """What the timing cache says; None where it does not know the kernel, or names no tuning, and where
+        somebody else selects."""
+        if self.request.selector is not None:
+            return None
         entry = self.timings.get(self._key(task))
         return None if entry is None else Tuning.of_tactic(entry[0])
 
     def _measured(self, task: Task, variants: Sequence[Variant]) -> tuple[Tuning, str]:
         """The best variant, and what to say of it."""
         if len(variants) == 1:
-            return MODEL, f"{MODEL}, its only variant"
+            return self._selected(task, variants, None, f"{MODEL}, its only variant")
         try:
             least = measure(self._calls(variants), self.budget, self.request.clock, self.check)
         except ResourceError as error:  # for the trial; the engine may run where there is more
-            return MODEL, f"not measured: {error}"
+            return self._selected(task, variants, None, f"not measured: {error}")
         if least is None:
-            return MODEL, "not measured: it takes too long"
+            return self._selected(task, variants, None, "not measured: it takes too long")
         best = fastest(least)
+        if self.request.selector is not None:
+            return self._selected(task, variants, least, f"of {described(variants, least)}")
         tuning = variants[best].tuning
         self.timings[self._key(task)] = (tuning.tactic, least[best] * 1e3)
         return tuning, f"{tuning}, of {described(variants, least)}"
+
+    def _selected(
+        self, task: Task, variants: Sequence[Variant], least: Sequence[float] | None, line: str
+    ) -> tuple[Tuning, str]:
+        """The variant that the selector leaves, the fastest of several; the model's where nobody selects."""
+        selector = self.request.selector
+        if selector is None:
+            return MODEL, line
+        asked, seconds = self._asked(task), least or [0.0] * len(variants)
+        choices = [self._algorithm(task, v, t) for v, t in zip(variants, seconds, strict=True)]
+        kept = [*selector.select(asked, choices)] or [*range(len(choices))]
+        best = kept[fastest([seconds[n] for n in kept])] if least else kept[0]
+        self.chosen[asked] = choices[best]
+        return variants[best].tuning, f"{variants[best].tuning}, as was selected, {line}"
+
+    def _asked(self, task: Task) -> Asked:
+        """The kernel as a selector sees it."""
+        schedule = self.lowered.schedules[self.version]
+        launch, read = schedule.launches[task.number], buffers_of(task.kernel.body)
+        spaces, corners = (Space.INPUT, Space.ARENA), [self.request.sizes(0, point) for point in Point]
+        inputs = (v for v, b in schedule.buffers.items() if b in read and b.space in spaces)
+        taken = (v for v in inputs if v not in launch.makes)
+        return Asked(
+            launch.name, *(tuple(_tensor(v, corners) for v in side) for side in (taken, launch.makes))
+        )
+
+    def _algorithm(self, task: Task, variant: Variant, seconds: float) -> Algorithm:
+        kind = self.lowered.schedules[self.version].launches[task.number].kind
+        scratch = evaluate(variant.kernel.scratch, self.sizes) * self.threads
+        return Algorithm(crc32(kind.encode()), variant.tuning.tactic, seconds, scratch)
 
     def _calls(self, variants: Sequence[Variant]) -> list[Callable[[], None]]:
         """What runs each variant on the same memory."""
@@ -167,3 +209,7 @@ class _Search:
                 shape = [evaluate(d, self.sizes) for d in value.shape]
                 trial.write(buffer, np.resize(random_array(rng, value.dtype, (SAMPLE,)), shape), value.dtype)
         return [partial(trial.step, n) for n in range(len(kernels))]
+
+
+def _tensor(value: Value, corners: Sequence[Mapping[str, int]]) -> Tensor:
+    return Tensor(value.dtype, tuple(tuple(evaluate(d, sizes) for d in value.shape) for sizes in corners))

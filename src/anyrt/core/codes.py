@@ -280,6 +280,12 @@ ARGUMENTS: dict[int, tuple[str, str, str]] = {
         "With OBEY_PRECISION_CONSTRAINTS layers compute in the precision that was set",
         "set another precision, or PREFER_PRECISION_CONSTRAINTS",
     ),
+    334: (
+        "choice of algorithms cannot be used",
+        "An algorithm selector answers with indices of the choices that it was given, different ones; with "
+        "REJECT_EMPTY_ALGORITHMS at least one",
+        "return a list of such indices",
+    ),
 }
 
 GRAPH: dict[int, tuple[str, str, str]] = {

@@ -1,0 +1,151 @@
+"""Algorithm selectors: what they are asked, that their choice is made, and answers that are none."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.schedule.tuning import Tuning
+
+X = np.random.default_rng(0).standard_normal(70001).astype(np.float32)
+
+
+class Selector(trt.IAlgorithmSelector):
+    """Answers with `choose(choices)`, and remembers what it was asked and told."""
+
+    def __init__(self, choose):
+        trt.IAlgorithmSelector.__init__(self)
+        self.choose, self.asked, self.told = choose, [], None
+
+    def select_algorithms(self, context, choices):
+        self.asked.append((context, choices))
+        return self.choose(choices)
+
+    def report_algorithms(self, contexts, choices):
+        self.told = [*zip(contexts, choices, strict=True)]
+
+
+@pytest.fixture
+def build(log):
+    """An engine of y = exp(−x), or None, with a selector; the config that it had."""
+    builder = trt.Builder(log)
+
+    def make(selector, *flags, profile=None, shape=X.shape):
+        network, config = builder.create_network(), builder.create_builder_config()
+        layer = network.add_unary(network.add_input("x", trt.float32, shape), trt.UnaryOperation.NEG)
+        layer.name, layer.get_output(0).name = "minus", "y"
+        network.mark_output(layer.get_output(0))
+        for flag in flags:
+            config.set_flag(flag)
+        if profile is not None:
+            config.add_optimization_profile(profile)
+        config.algorithm_selector = selector
+        return builder.build_engine_with_config(network, config), config
+
+    return make
+
+
+def tunings(engine):
+    return dict(engine._plan.settings).get("tunings", "")
+
+
+def test_a_selector_is_asked_for_each_kernel_with_what_was_measured(build):
+    selector = Selector(lambda choices: [0])
+    engine, _ = build(selector)
+    (context, choices), = selector.asked  # fmt: skip
+    assert (context.name, context.num_inputs, context.num_outputs) == ("minus", 1, 1)
+    assert [*map(tuple, context.get_shape(0))] == [X.shape] * 3
+    assert len(choices) > 2
+    assert all(choice.timing_msec > 0 <= choice.workspace_size for choice in choices)
+    assert len({choice.algorithm_variant.tactic for choice in choices}) == len(choices)
+    np.testing.assert_array_equal(engine.run(x=X)["y"], -X)
+
+
+def test_tensors_of_an_algorithm_have_types_and_strides(build):
+    selector = Selector(lambda choices: [0])
+    build(selector, shape=(300, 20, 30))
+    ((_, choices),) = selector.asked
+    infos = [choices[0].get_algorithm_io_info(i) for i in range(2)]
+    assert [(x.dtype, tuple(x.strides)) for x in infos] == [(trt.float32, (600, 30, 1))] * 2
+    assert (infos[0].vectorized_dim, infos[0].components_per_element) == (-1, 1)
+    assert choices[0].get_algorithm_io_info(2) is None
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_the_choice_is_what_the_plan_holds(build, n):
+    selector = Selector(lambda choices: [n])
+    engine, _ = build(selector)
+    ((_, choices),) = selector.asked
+    chosen = Tuning.of_tactic(choices[n].algorithm_variant.tactic)
+    assert tunings(engine).partition(" ")[2] == ("" if n == 0 else str(chosen))
+    ((context, told),) = selector.told
+    assert (context.name, told.algorithm_variant.tactic) == ("minus", choices[n].algorithm_variant.tactic)
+    np.testing.assert_array_equal(engine.run(x=X)["y"], -X)
+
+
+def test_of_several_the_fastest_is_taken(build):
+    selector = Selector(lambda choices: [1, 3, 2])
+    build(selector)
+    ((_, choices),) = selector.asked
+    ((_, told),) = selector.told
+    least = min(choices[n].timing_msec for n in (1, 3, 2))
+    assert told.algorithm_variant.tactic in [choices[n].algorithm_variant.tactic for n in (1, 3, 2)]
+    assert told.timing_msec <= choices[1].timing_msec
+    assert least >= told.timing_msec * 0.97  # by more than noise
+
+
+def test_an_empty_answer_means_as_usual_unless_it_is_rejected(build, log):
+    selector = Selector(lambda choices: [])
+    assert build(selector)[0] is not None
+    assert len(selector.told) == 1
+    assert build(selector, trt.BuilderFlag.REJECT_EMPTY_ALGORITHMS)[0] is None
+    assert log.lines[-1].startswith("[AR334] select_algorithms for minus")
+
+
+def test_open_sizes_have_three_shapes(build):
+    profile = trt.IOptimizationProfile()
+    profile.set_shape("x", (1,), (70000,), (90000,))
+    selector = Selector(lambda choices: [0])
+    build(selector, profile=profile, shape=(-1,))
+    (context, _), *_ = selector.asked
+    assert [*map(tuple, context.get_shape(1))] == [(1,), (70000,), (90000,)]
+    assert (context.get_shape(2), context.get_shape(-1)) == ([], [])
+
+
+def test_timing_caches_are_left_alone(build):
+    _, config = build(Selector(lambda choices: [1]))
+    assert config.get_timing_cache().queryKeys() == []
+
+
+ANSWERS = {
+    "none": (lambda choices: None, "got None"),
+    "a number": (lambda choices: 0, "got int"),
+    "outside": (lambda choices: [len(choices)], "got ["),
+    "negative": (lambda choices: [-1], "got [-1]"),
+    "twice": (lambda choices: [0, 0], "got [0, 0]"),
+    "algorithms": (lambda choices: choices, "got ["),
+    "an error": (lambda choices: 1 / 0, "got ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_an_answer_that_is_no_choice_fails_the_build_by_name(build, log, what, capsys):
+    choose, text = ANSWERS[what]
+    assert build(Selector(choose))[0] is None
+    assert log.lines[-1].startswith("[AR334] select_algorithms for minus")
+    assert text in log.lines[-1]
+    assert build(Selector(lambda choices: [0]))[0] is not None
+
+
+def test_a_report_that_raises_loses_no_engine(build, capsys):
+    selector = type("Mine", (Selector,), {"report_algorithms": lambda self, a, b: 1 / 0})(lambda choices: [0])
+    assert build(selector)[0] is not None
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_the_setting_takes_selectors_only(log):
+    config = trt.Builder(log).create_builder_config()
+    with pytest.raises(TypeError, match="algorithm_selector"):
+        config.algorithm_selector = object()
+    forgetful = type("Forgetful", (trt.IAlgorithmSelector,), {"__init__": lambda self: None})
+    with pytest.raises(TypeError, match=r"IAlgorithmSelector.__init__"):
+        forgetful()
