@@ -163,3 +163,22 @@ def test_only_dimensions_of_inputs_have_names(net, log):
     x.set_dimension_name(1, "n")
     assert (x.get_dimension_name(0), x.get_dimension_name(5)) == ("", "")
     assert ["AR310" in log.lines[0], "AR312" in log.lines[1]] == [True, True]
+
+
+def test_renaming_the_output_of_a_layer_judges_no_layer_again(net, monkeypatch):
+    x = net.add_input("x", F, (2,))
+    y = net.add_identity(net.add_identity(x).get_output(0)).get_output(0)
+    assert y.shape == (2,)
+    monkeypatch.setattr("anyrt.api.expansion.expand_layer", pytest.fail)
+    y.name = "y"
+    assert (y.name, y.shape) == ("y", (2,))
+
+
+def test_renaming_an_input_makes_another_of_it(net):
+    x = net.add_input("x", F, (2,))
+    y = net.add_identity(x).get_output(0)
+    assert y.shape == (2,)
+    x.name = "z"
+    net.mark_output(y)
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    assert engine.run(z=np.ones(2, np.float32))[y.name].tolist() == [1, 1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import os
 import re
 import sys
 import traceback
@@ -105,11 +106,17 @@ def type_name(x: object) -> str:
 def user_line() -> str:
     """File and line of the nearest caller outside this package; "" where that is a command of its own."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        if frame.f_code.co_filename.startswith(COMMANDS):
+    while frame.f_back is not None and (place := _place_of(frame.f_code.co_filename)) is not None:
+        if place:
             return ""
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _place_of(file: str) -> bool | None:
+    """Whether a file of this package is one of its commands; None for any other."""
+    return file.startswith(COMMANDS) if file.startswith(PACKAGE) else None
 
 
 def placed(error: AnyrtError) -> AnyrtError:

@@ -178,6 +178,9 @@ class Expansion:
             self.forget(layer)
 
     def _outcome(self, wanted: ILayer) -> Outcome:
+        known = self._layers.get(wanted)
+        if known is not None:
+            return known
         # By hand instead of by recursion: networks may be thousands of layers deep.
         todo, open_ = [wanted], set[ILayer]()
         while todo:

@@ -62,6 +62,12 @@ class ITensor(Fixed):
     def _channel(self) -> Channel:
         return self._network._channel
 
+    @property
+    def _sizes(self) -> tuple[int, ...] | None:
+        """The sizes, −1 where they are dynamic; None while the layer before it has a mistake."""
+        found = self._type()
+        return None if found is None else tuple(d if isinstance(d, int) else -1 for d in found.shape)
+
     def _type(self) -> Type | None:
         return self._network._expansion.type_of(self)
 
@@ -81,15 +87,14 @@ class ITensor(Fixed):
     @quiet(None)
     def _rename(self, name: str) -> None:
         self._name = checked_name(name, f"tensor {self._name}")
-        self._network._expansion.forget_tensor(self)
+        if self._layer is None:  # of an input, the name is part of its value
+            self._network._expansion.forget_tensor(self)
 
     @property
     def shape(self) -> Dims:
         """The sizes, −1 where they are dynamic; of rank −1 while the layer before it has a mistake."""
-        found = self._type()
-        return (
-            unknown_dims() if found is None else Dims([d if isinstance(d, int) else -1 for d in found.shape])
-        )
+        sizes = self._sizes
+        return unknown_dims() if sizes is None else Dims(sizes)
 
     @shape.setter
     def shape(self, shape: Dims | Sequence[int]) -> None:

@@ -25,7 +25,7 @@ def counted(graph: Graph, others: Iterable[Value] = ()) -> Graph:
     outputs = [v for _, v in graph.outputs]
     tells = {v: v.op.tells for v in walk((*outputs, *others)) if v.op.tells is not None}
     found: dict[Sym, Value] = {}
-    wanted = _wanted(outputs)
+    wanted = _wanted(outputs) if tells else frozenset()
     while missing := [v for v, sym in tells.items() if sym in wanted and found.get(sym) != v]:
         for value in missing:
             sym = tells[value]

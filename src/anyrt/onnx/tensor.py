@@ -33,7 +33,8 @@ class Tensor:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes, -1 where a run decides."""
-        return tuple(self.it.shape)
+        sizes = self.it._sizes
+        return tuple(self.it.shape) if sizes is None else sizes
 
     @property
     def rank(self) -> int:
