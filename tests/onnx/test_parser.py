@@ -274,6 +274,14 @@ def test_support_is_told_by_parts_and_leaves_the_network_alone():
     assert len(network) == before
 
 
+@pytest.mark.parametrize(("kind", "part"), [(trt.NodeIndices, 3), (trt.SubGraphCollection, ([0, 1], True))])
+def test_parts_of_models_are_lists_that_are_true_where_they_hold_something(kind, part):
+    found = kind()
+    assert not found
+    found.append(part)
+    assert found and found == [part] and found.pop() == part
+
+
 def test_initializers_may_be_given_as_memory():
     builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
     network = builder.create_network()

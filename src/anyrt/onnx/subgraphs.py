@@ -13,10 +13,18 @@ from anyrt.onnx.model import Model
 class NodeIndices(list[int]):
     """The indices of nodes of one part of a model."""
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return len(self) > 0
+
 
 @fold
 class SubGraphCollection(list[tuple[list[int], bool]]):
     """Parts of a model, each with whether it is supported."""
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return len(self) > 0
 
 
 def split(model: Model, failures: Iterable[Failure]) -> list[tuple[list[int], bool]]:
