@@ -6,7 +6,7 @@ import re
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from anyrt.cli.exec.flags import FLAGS, read
 from anyrt.cli.exec.main import execute
@@ -72,7 +72,6 @@ def test_times_and_layers_are_exported(model, tmp_path):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("--calib=c.cache", "AR901.*--calib: got that is not here yet"),
         ("--saveDebugTensors=y:y.raw", "AR901.*--saveDebugTensors"),
         ("--onx=m.onnx", "unknown option.*did you mean --onnx"),
         ("--onnx", "no value"),
@@ -100,6 +99,82 @@ def test_an_option_without_meaning_here_is_accepted_and_said_to_be(model, capsys
 def test_types_and_formats_of_inputs_are_asked_for(model, capsys):
     assert execute((model, "--inputIOFormats=fp16:chw", *QUICK), "trtexec") == 0
     assert "Created 1x3 float16 for x" in capsys.readouterr().out
+
+
+@pytest.fixture
+def products(tmp_path):
+    """y = x w for x of open length."""
+    x, y = (helper.make_tensor_value_info(n, 1, ["n", d]) for n, d in (("x", 8), ("y", 4)))
+    w = numpy_helper.from_array(np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "product")], "g", [x], [y], [w])
+    path = tmp_path / "p.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path, numpy_helper.to_array(w)
+
+
+def outputs_of(path, *words):
+    """What the model gives for two rows."""
+    x = np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)
+    np.save(path.with_name("x.npy"), x)
+    to = path.with_name("y.json")
+    shown = (f"--loadInputs=x:{path.with_name('x.npy')}", "--shapes=x:2x8", f"--exportOutput={to}", *QUICK)
+    assert execute((f"--onnx={path}", *shown, *words), "trtexec") == 0
+    return x, np.array(json.loads(to.read_text())[0]["values"]).reshape(2, 4)
+
+
+def in_codes(x, w, scale):
+    steps = np.abs(w).max(0) / 127
+    return np.clip(np.rint(x / np.float32(scale)), -128, 127) @ np.rint(w / steps) * steps * scale
+
+
+def test_a_calibration_cache_gives_int8_its_ranges(products, tmp_path, capsys):
+    path, w = products
+    cache = tmp_path / "c.cache"
+    cache.write_text("TRT-8601-MinMaxCalibration\nx: 3d000000\n")  # 1 / 32
+    x, y = outputs_of(path, "--int8", f"--calib={cache}")
+    np.testing.assert_allclose(y, in_codes(x, w, 1 / 32), rtol=1e-4)
+    assert cache.read_text().endswith("x: 3d000000\n")
+    assert "1 in int8" in capsys.readouterr().out
+
+
+def test_int8_without_a_cache_has_the_ranges_of_trtexec(products, capsys):
+    path, w = products
+    for word in ("--int8", "--best"):
+        x, y = outputs_of(path, word)
+        np.testing.assert_allclose(y, in_codes(x, w, 2 / 127), rtol=1e-4)
+    assert "no --calib: results of int8 mean nothing, only times do" in capsys.readouterr().out
+
+
+def test_a_cache_that_is_not_there_means_random_numbers(products, tmp_path, capsys):
+    path, _ = products
+    shapes = ("--optShapesCalib=x:5x8", "--minShapesCalib=x:1x8", "--maxShapesCalib=x:9x8")
+    outputs_of(path, "--int8", f"--calib={tmp_path / 'none'}", *shapes)
+    out = capsys.readouterr().out
+    assert "none: no such file, calibrated with random numbers" in out
+    assert "calibrated 1 tensor with 1 batch" in out
+    assert not (tmp_path / "none").exists()
+
+
+def test_precisions_of_layers_are_orders_where_constraints_are_obeyed(products, capsys):
+    path, w = products
+    asked = ("--layerPrecisions=product*:fp16", "--layerOutputTypes=product*:fp32")
+    x, plain = outputs_of(path, *asked)
+    _, obeyed = outputs_of(path, "--precisionConstraints=obey", "--fp16", *asked)
+    half = (x.astype(np.float16).astype(float) @ w.astype(np.float16).astype(float)).astype(np.float16)
+    np.testing.assert_allclose(plain, x @ w, rtol=1e-5)
+    np.testing.assert_allclose(obeyed, half.astype(float), rtol=2**-10)
+    assert (obeyed.astype(np.float16).astype(float) == obeyed).all()
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("--calibProfile=3", "below 1"), ("--calib=m.txt", "AR332"), ("--optShapesCalib=z:1x3", "AR506")],
+)
+def test_calibration_that_cannot_be_is_told(products, tmp_path, word, message, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.txt").write_text("no cache")
+    assert execute((f"--onnx={products[0]}", "--int8", word, *QUICK), "trtexec") == 1
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", FLAGS)

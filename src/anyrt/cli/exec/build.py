@@ -10,6 +10,7 @@ from anyrt.api.config import IBuilderConfig
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import ILogger
 from anyrt.api.network import INetworkDefinition
+from anyrt.cli.exec.calib import calibrate
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import TYPES, add_profile, set_formats
 from anyrt.core.enums import (
@@ -55,6 +56,7 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
     set_formats(given, network)
     _layers(given, network)
     add_profile(given, network, config)
+    calibrate(given, network, config, logger)
     cache = Path(given.text("timingCacheFile")) if given.has("timingCacheFile") else None
     if cache is not None:
         held = cache.read_bytes() if cache.exists() else b""

@@ -44,7 +44,12 @@ def shapes(pairs: Sequence[tuple[str, str]], option: str) -> Shapes:
 
 def add_profile(given: Given, network: INetworkDefinition, config: IBuilderConfig) -> None:
     """The ranges of all open sizes: what --shapes or the three of them say; else each open size is 1."""
-    told = {w: shapes(given.pairs(f"{w}Shapes"), f"--{w}Shapes") for w in ("min", "opt", "max")}
+    config.add_optimization_profile(profile_of(given, network, "Shapes"))
+
+
+def profile_of(given: Given, network: INetworkDefinition, ending: str) -> IOptimizationProfile:
+    """A profile as the options say whose names are min, opt or max with this ending."""
+    told = {w: shapes(given.pairs(f"{w}{ending}"), f"--{w}{ending}") for w in ("min", "opt", "max")}
     run = shapes(given.pairs("shapes"), "--shapes")
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     for name in {n for part in (*told.values(), run) for n in part} - {t.name for t in inputs}:
@@ -57,7 +62,7 @@ def add_profile(given: Given, network: INetworkDefinition, config: IBuilderConfi
             profile.set_shape_input(tensor.name, low, best, high)
         elif -1 in tuple(tensor.shape):
             profile.set_shape(tensor.name, low, best, high)
-    config.add_optimization_profile(profile)
+    return profile
 
 
 def _shape(tensor: ITensor, told: dict[str, Shapes], run: Shapes, which: str) -> tuple[int, ...]:

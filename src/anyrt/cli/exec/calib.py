@@ -1,0 +1,94 @@
+"""Ranges for --int8 and --best: those of the cache that --calib names, or such that only times mean anything.
+
+Without --calib each tensor has a range as trtexec gives it, −2 to 2 for inputs and −4 to 4 for all else; with
+a file that is not there, the network is calibrated with random numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from anyrt.api.calibration_cache import NAMES
+from anyrt.api.calibrators import IInt8Calibrator
+from anyrt.api.config import IBuilderConfig
+from anyrt.api.interfaces import ILogger
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.precision import is_coded
+from anyrt.api.profile import IOptimizationProfile
+from anyrt.cli.exec.flags import Given
+from anyrt.cli.exec.shapes import profile_of
+from anyrt.core.dtype import is_float, numpy_dtype
+from anyrt.core.enums import BuilderFlag, Severity
+from anyrt.core.enums_more import CalibrationAlgoType
+from anyrt.core.errors import ArgumentError
+
+INPUT, OTHER = 2.0, 4.0  # the ranges of trtexec
+MEANINGLESS = "results of int8 mean nothing, only times do"
+
+
+def calibrate(given: Given, network: INetworkDefinition, config: IBuilderConfig, logger: ILogger) -> None:
+    """Give the ranges that the options ask for."""
+    if not config.get_flag(BuilderFlag.INT8) or is_coded(network):
+        return
+    words = [f"{least}ShapesCalib" for least in ("min", "opt", "max")]
+    chosen = config._profiles[_index(given, len(config._profiles))]
+    if any(given.has(word) for word in words):
+        chosen = profile_of(given, network, "ShapesCalib")
+    config.set_calibration_profile(chosen)
+    if not given.has("calib"):
+        logger.log(Severity.WARNING, f"no --calib: {MEANINGLESS}")
+        for tensor in network._inputs:
+            tensor.set_dynamic_range(-INPUT, INPUT)
+        for output in (t for layer in network for t in layer._outputs):
+            output.set_dynamic_range(-OTHER, OTHER)
+        return
+    path = Path(given.text("calib"))
+    if not path.exists():
+        logger.log(Severity.WARNING, f"{path}: no such file, calibrated with random numbers: {MEANINGLESS}")
+    config.int8_calibrator = File(path, network, chosen)
+
+
+def _index(given: Given, count: int) -> int:
+    index = given.count("calibProfile", 0)
+    if index >= count:
+        raise ArgumentError("AR304", "--calibProfile", f"{index}", f"below {count}")
+    return index
+
+
+class File(IInt8Calibrator):
+    """Gives the cache in a file, or one batch of random numbers where there is no file."""
+
+    def __init__(self, path: Path, network: INetworkDefinition, profile: IOptimizationProfile) -> None:
+        IInt8Calibrator.__init__(self)
+        self._cache = path.read_bytes() if path.exists() else None
+        random = np.random.default_rng(0)
+        self._batches: list[list[npt.NDArray[np.generic]]] = [[]]
+        for tensor in network._inputs:
+            found = profile._shapes.get(tensor._name)
+            shape = tuple(tensor.shape) if found is None else found.opt
+            numbers = random.uniform(-1, 1, shape) if is_float(tensor.dtype) else np.ones(shape)
+            self._batches[0].append(numbers.astype(numpy_dtype(tensor.dtype)))
+
+    def get_algorithm(self) -> CalibrationAlgoType:
+        """That of the cache."""
+        first = (self._cache or b"").partition(b"\n")[0].decode(errors="replace").strip()
+        found = (kind for kind, name in NAMES.items() if first.endswith(f"-{name}"))
+        return next(found, CalibrationAlgoType.ENTROPY_CALIBRATION_2)
+
+    def get_batch_size(self) -> int:
+        """1: shapes say it."""
+        return 1
+
+    def get_batch(self, names: list[str]) -> list[int] | None:
+        """Random numbers, once."""
+        if not self._batches:
+            return None
+        self._held = self._batches.pop()
+        return [array.ctypes.data for array in self._held]
+
+    def read_calibration_cache(self) -> bytes | None:
+        """The content of the file."""
+        return self._cache
