@@ -67,6 +67,7 @@ _HOME: dict[str, tuple[str, ...]] = {
         *("DimsExprs", "IDimensionExpr", "IExprBuilder", "ISymExpr", "ISymExprs", "KernelLaunchParams"),
     ),
     "api.plugins.field": ("PluginField", "PluginFieldCollection", "PluginFieldCollection_"),
+    "api.plugins.layer": ("IPluginV2Layer", "IPluginV3Layer"),
     "api.plugins.v2": ("IPluginV2", "IPluginV2DynamicExt", "IPluginV2DynamicExtBase", "IPluginV2Ext"),
     "api.plugins.v3": (
         *("IPluginCapability", "IPluginResource", "IPluginResourceContext", "IPluginV3"),

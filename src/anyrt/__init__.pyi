@@ -71,6 +71,8 @@ from anyrt.api.plugins.exprs import KernelLaunchParams as KernelLaunchParams
 from anyrt.api.plugins.field import PluginField as PluginField
 from anyrt.api.plugins.field import PluginFieldCollection as PluginFieldCollection
 from anyrt.api.plugins.field import PluginFieldCollection_ as PluginFieldCollection_
+from anyrt.api.plugins.layer import IPluginV2Layer as IPluginV2Layer
+from anyrt.api.plugins.layer import IPluginV3Layer as IPluginV3Layer
 from anyrt.api.plugins.v2 import IPluginV2 as IPluginV2
 from anyrt.api.plugins.v2 import IPluginV2DynamicExt as IPluginV2DynamicExt
 from anyrt.api.plugins.v2 import IPluginV2DynamicExtBase as IPluginV2DynamicExtBase

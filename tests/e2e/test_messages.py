@@ -1,5 +1,6 @@
 """One mistake for each code: the message says where, what was got and wanted, what to do, and the line."""
 
+import ctypes
 import hashlib
 import json
 import re
@@ -14,6 +15,7 @@ from onnx import helper
 import anyrt as trt
 from anyrt.cli.script import build_script
 from anyrt.core.codes import CODES
+from tests.plugins.samples import Pad, PadCreator, fields
 
 F, SUM, CHANNEL = trt.float32, trt.ElementWiseOperation.SUM, trt.ScaleMode.CHANNEL
 PLAIN = trt.MatrixOperation.NONE
@@ -337,6 +339,31 @@ class Broken(trt.IPluginResource):
         return 1 / 0
 
 
+class Beyond(Pad):
+    """A plug-in that writes one element too many."""
+
+    def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
+        count = int(np.prod(output_desc[0].dims))
+        (ctypes.c_float * (count + 1)).from_address(outputs[0])[count] = 1
+
+    def clone(self):
+        made = Beyond()
+        made.__dict__.update(self.__dict__)
+        return made
+
+
+def written_beyond(p):
+    creator, registry = PadCreator(), trt.get_plugin_registry()
+    creator.create_plugin = lambda name, fc, phase: Beyond(fc)
+    registry.register_creator(creator)
+    p.config.checked = True
+    try:
+        engine = p.load(p.build(p.net.add_plugin_v3([p.x(2, 3, 4)], [], Beyond(fields()))))
+        return engine.run(x=np.zeros((2, 3, 4), np.float32))
+    finally:
+        registry.deregister_creator(creator)
+
+
 def registered(act):
     """What `act` does with the registry, whose messages nobody sees here."""
     with trt.strict():
@@ -469,6 +496,7 @@ PROVOKED = {
     "AR822": lambda p: registered(lambda registry: registry.register_creator(Nameless())),
     "AR823": lambda p: registered(lambda registry: registry.deregister_creator(Creator())),
     "AR824": lambda p: registered(lambda registry: registry.acquire_plugin_resource("x", Broken())),
+    "AR825": written_beyond,
     "AR826": lambda p: registered(lambda registry: registry.load_library("libnvinfer_plugin.so")),
     "AR901": without_weights,
 }

@@ -247,10 +247,10 @@ def _request(
     progress = None if monitor is None else Progress(monitor)
     if config._timing_cache is None:
         config._timing_cache = ITimingCache()
-    precisions = Precisions(network, config.flags, scales, this_machine)
-    request = freeze(network, config._profiles, config._build_settings(), unfused, precisions)
-    precisions.tell()
     timings = config._timing_cache._entries
+    precisions = Precisions(network, config.flags, scales, this_machine)
+    request = freeze(network, config._profiles, config._build_settings(), unfused, precisions, timings)
+    precisions.tell()
     selector = (
         None if config.algorithm_selector is None else Selecting(config.algorithm_selector, config.flags)
     )

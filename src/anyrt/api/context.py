@@ -317,6 +317,8 @@ class IExecutionContext(Reporting, Managed):
     @quiet(False)
     def _execute_async_v3(self, stream_handle: int) -> bool:
         stream = stream_handle if type(stream_handle) is int else _address(stream_handle, "execute_async_v3")
+        if self._context.caller is not None:
+            self._context.caller.stream = stream
         for allocator in self._allocators.values():
             allocator.stream = stream
         if not self._is_watched:

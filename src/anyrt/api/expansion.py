@@ -29,6 +29,8 @@ from anyrt.prims.const import Blob, Param
 
 if TYPE_CHECKING:
     from anyrt.api.parts import Border, Part
+    from anyrt.api.plugins.expand import Building
+    from anyrt.api.plugins.layer import PluginLayer
 
 Limits = Mapping[
     tuple[str, int, bool], tuple[int, int]
@@ -67,7 +69,8 @@ class Expansion:
 
     `report` is told the mistakes that `type_of` meets. `all_values`: give every short integer input symbols
     for its elements; otherwise only shape tensors get them. `staged`: a layer that computes in another type
-    than its tensors have, see `precision`.
+    than its tensors have, see `precision`. `building`: what plug-ins are told when an
+    engine is built; until then they are asked for types and sizes alone.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Expansion:
         self._parts: dict[Part, Made] = {}
         self._names: dict[Value, str] = {}
         self.symbols: dict[str, Symbol] = {}
+        self.building: Building | None = None
 
     def value(self, tensor: ITensor) -> Value:
         """The value of `tensor`; raises the mistake that makes it unknown."""
@@ -200,12 +204,13 @@ class Expansion:
         return Outcome(error=GraphError("AR408", layer._place, got, wanted))
 
     def _judge(self, layer: ILayer) -> Outcome:
-        outcome = self._of_border(typed("Border", layer)) if layer._op.within else self._of_layer(layer)
+        expands = layer._expands_itself
+        outcome = self._of_itself(typed("Border", layer)) if expands else self._of_layer(layer)
         for value in outcome.values:
             self._names.setdefault(value, layer._name)
         return outcome
 
-    def _of_border(self, layer: Border) -> Outcome:
+    def _of_itself(self, layer: Border | PluginLayer) -> Outcome:
         try:
             first = layer._inputs[0]
             return Outcome(layer._expand(self), 1.0 if first is None else self.scale(first))

@@ -14,6 +14,7 @@ from anyrt.api.layer import ILayer
 from anyrt.api.marks import AGAIN, DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.parts import Border, Part
+from anyrt.api.plugins.expand import Building, Timings
 from anyrt.api.precision import Precisions
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
@@ -49,15 +50,18 @@ def freeze(
     settings: Settings,
     unfused: Collection[str] = (),
     precisions: Precisions | None = None,
+    timings: Timings | None = None,
 ) -> BuildRequest:
     """The request that builds `network`, without a monitor. `unfused`: layers to show besides. `precisions`:
-    what layers compute in, None for the types of their tensors."""
+    what layers compute in, None for the types of their tensors; `timings`: of the tactics of plug-ins."""
     shown = [t for layer in network._layers if layer._name in unfused for t in layer._outputs]
     outputs = list(dict.fromkeys([*_outputs(network), *shown]))
     _check_names([*network._inputs, *outputs])
     ranges = profiles_of(network, profiles)
     staged = as_they_are if precisions is None else precisions.staged
     expansion = Expansion(limits_of(network, ranges), all_values=False, staged=staged)
+    weak = not network._strongly_typed
+    expansion.building = Building(ranges, expansion.symbols, weak, {} if timings is None else timings)
     _judge(network, expansion)
     _check_updates(network)
     names = names_of(network, expansion)

@@ -71,6 +71,9 @@ class ILayer(Fixed):
         for i in range(len(self._outputs), count):
             self._outputs.append(ITensor(self._network, _output_name(self._name, i), self, i))
 
+    # Whether it says itself what it means, by `_expand`, and not its operator.
+    _expands_itself = False
+
     @property
     def _channel(self) -> Channel:
         return self._network._channel

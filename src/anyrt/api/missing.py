@@ -43,8 +43,7 @@ OTHERS = (
     Topic(
         "plug-ins",
         "compose the layer of others, or run it outside, between two engines",
-        "plugin INetworkDefinition.add_plugin INetworkDefinition.add_plugin_v2"
-        " INetworkDefinition.add_plugin_v3 IPluginV2Layer IPluginV3Layer",
+        "plugin INetworkDefinition.add_plugin",
     ),
     Topic("refitting", "build the engine again with the new weights", "Refitter OnnxParserRefitter"),
     Topic(

@@ -97,6 +97,7 @@ class Border(ILayer):
     """A layer at the border of a part."""
 
     __slots__ = ()
+    _expands_itself = True
     _OUTPUT: LayerType
 
     @property

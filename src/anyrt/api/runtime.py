@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from anyrt.api.interfaces import IGpuAllocator, ILogger, IStreamReader, IStreamR
 from anyrt.api.managed import Managed
 from anyrt.api.module import get_plugin_registry
 from anyrt.api.oneline import one_line
+from anyrt.api.plugins.host import callers
 from anyrt.api.registry import IPluginRegistry
 from anyrt.api.setting import Setting
 from anyrt.api.source import read_source
@@ -116,7 +118,8 @@ class Runtime(Reporting, Managed):
             device = AllocatedDevice(device, self._gpu_allocator)
         warn = once(self._warn)
         pool = engine_pool(file.plan.number("threads"), warn)
-        engine = load(file, device, pool, lambda plan: obtain(plan, warn, self._channel.log))
+        host = partial(callers, registry=self.get_plugin_registry(), channel=self._channel)
+        engine = load(file, device, pool, lambda plan: obtain(plan, warn, self._channel.log), host)
         self._channel.log(Severity.INFO, f"loaded engine {file.plan.name!r}")
         return ICudaEngine(self, self._channel, engine, file.plan)
 

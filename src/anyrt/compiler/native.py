@@ -11,7 +11,8 @@ from functools import reduce
 
 from anyrt.backends.cpu import processors
 from anyrt.backends.cpu import target as cpu
-from anyrt.backends.cpu.objects import Store, Told
+from anyrt.backends.cpu.objects import Store
+from anyrt.backends.cpu.objects import Told as Hears
 from anyrt.codegen.emit import Function
 from anyrt.compiler.inplace import taken_over
 from anyrt.core.counts import at_most, highest, is_open
@@ -20,20 +21,23 @@ from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import REFERENCE, Machine
 from anyrt.core.requirement import Fence
 from anyrt.ir.buffer import Buffer, Space
+from anyrt.ir.compute import External
 from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Value, walk
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Guarded, Module, Step, Turns, Ways
+from anyrt.ir.program import Guarded, Module, Outward, Step, Turns, Ways
 from anyrt.ir.statements import decided
 from anyrt.ir.verify import assert_kernel
 from anyrt.plan import abi
-from anyrt.plan.program import Compiled, Program
+from anyrt.plan.program import Compiled, PluginCall, Program, Told
 from anyrt.prims.const import Blob, Const
+from anyrt.prims.plugin import Plugin
+from anyrt.prims.table import named_blobs
 from anyrt.schedule.arena import Arena, arrange
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.fuse import Fusion, port_names
 from anyrt.schedule.labels import labelled
-from anyrt.schedule.launch import Launch, Schedule, in_line
+from anyrt.schedule.launch import Launch, Outside, Schedule, in_line, read_by, written_by
 from anyrt.schedule.strategies import STRATEGIES, Strategies
 from anyrt.schedule.tables import Tables
 from anyrt.schedule.tuning import Tuning
@@ -65,7 +69,7 @@ def lower(
     tunings: Mapping[Value, Tuning] | None = None,
     machine: Machine = REFERENCE,
     strategies: Strategies = STRATEGIES,
-    told: Told = lambda made, of: None,
+    told: Hears = lambda made, of: None,
     *,
     checked: bool = False,
 ) -> Lowered:
@@ -125,16 +129,24 @@ def _steps(schedule: Schedule) -> list[Step]:
             continue
         before, *bodies = map(_steps, step.parts)
         found += before
-        if step.turns:
+        if isinstance(step, Outside):
+            found.append(_outward(step))
+        elif step.turns:
             found.append(Turns(step.name, step.flag, [x for body in bodies for x in body]))
         else:
             found.append(Ways(step.name, step.flag, *bodies))
     return found
 
 
+def _outward(step: Outside) -> Outward:
+    how = Value(step.node).compute
+    assert isinstance(how, External), f"{step.name} is computed here"
+    return Outward(step.name, (*step.reads, *step.writes), how.sizes)
+
+
 def _arrange(schedule: Schedule) -> Arena:
     line = in_line(schedule)
-    steps = [(x.written, x.call.buffers) if isinstance(x, Launch) else ((), (x,)) for x in line.steps]
+    steps = [(written_by(x), read_by(x)) for x in line.steps]
     last = line.last_uses()
     return arrange(steps, last, taken_over(line.steps, last))
 
@@ -146,6 +158,7 @@ def _places(
     words = {name: abi.FIRST_BINDING + n for n, name in enumerate(port_names(graph))}
     places = dict(_constants(schedule, blobs))
     touched = {b for x in schedule.everywhere for b in x.call.buffers}
+    touched |= {b for x in schedule.outside for b in (*x.reads, *x.writes)}
     for buffer in touched | {x.flag for x in schedule.nests}:
         match buffer.space:
             case Space.INPUT | Space.OUTPUT:
@@ -163,8 +176,8 @@ def _constants(schedule: Schedule, blobs: Mapping[Blob, int]) -> Iterator[tuple[
         buffer = schedule.buffers.get(value)
         if isinstance(value.op, Const) and buffer is not None and buffer.space is Space.CONST:
             yield buffer, (abi.CONSTS, blobs[value.op.blob])
-    for nest in schedule.nests:
-        for part in nest.parts:
+    for apart in schedule.apart:
+        for part in apart.parts:
             yield from _constants(part, blobs)
 
 
@@ -186,7 +199,7 @@ def compile_lowered(
     lowered: Lowered,
     target: processors.Processor,
     store: Store | None = None,
-    told: Told = lambda made, of: None,
+    told: Hears = lambda made, of: None,
     functions: Mapping[int, Function] | None = None,
 ) -> Compiled:
     """Native code for a processor, with what its caller needs to know. Pieces come from `store` where it has
@@ -209,9 +222,25 @@ def compile_lowered(
             assertions=lowered.module.assertions,
             inside=lowered.module.inside,
             fences=_fences(lowered.module),
+            plugins=_plugins(lowered),
         ),
         image,
     )
+
+
+def _plugins(lowered: Lowered) -> tuple[PluginCall, ...]:
+    """What the calls of plug-ins are, in the order of their numbers."""
+    names = {blob: name for name, blob in named_blobs(lowered.graph).items()}
+    return tuple(_plugin_call(x, names) for s in lowered.schedules for x in s.outside)
+
+
+def _plugin_call(step: Outside, names: Mapping[Blob, str]) -> PluginCall:
+    op = step.node.op
+    assert isinstance(op, Plugin), f"{op} is no plug-in"
+    told = tuple(Told(x.type.dtype, len(x.type.shape), x.format, x.scale) for x in op.sees)
+    who = (op.name, op.version, op.space)
+    inputs, over = len(step.node.args), op.over or (-1,) * len(op.outs)
+    return PluginCall(op.layer, *who, names[op.made], op.tactic, inputs, told, op.workspace, over)
 
 
 def _fences(module: Module) -> tuple[Fence, ...]:

@@ -15,10 +15,10 @@ from anyrt.plan.kernels import KernelRecord, TensorRecord, print_records
 from anyrt.plan.program import Compiled
 from anyrt.schedule.fuse import port_names
 from anyrt.schedule.labels import Layers, distinct
-from anyrt.schedule.launch import Nest, Schedule
+from anyrt.schedule.launch import Nest, Outside, Schedule
 
 COPY = "copy"
-TURNS, WAYS = "loop", "conditional"
+TURNS, WAYS, PLUGIN = "loop", "conditional", "plug-in"
 TENSORS = frozenset({Space.INPUT, Space.OUTPUT, Space.ARENA})
 
 
@@ -47,8 +47,8 @@ def _fences(lowered: Lowered, fences: Sequence[Fence]) -> Iterator[Fence]:
 
 def _names(schedule: Schedule) -> Iterator[tuple[str, str]]:
     """What the tensors of a graph and its regions are called, by the names of their buffers."""
-    for nest in schedule.nests:
-        for part in nest.parts:
+    for apart in schedule.apart:
+        for part in apart.parts:
             yield from _names(part)
     tensors = _tensors(schedule.graph, schedule, Layers.in_graph(schedule.graph))
     yield from ((buffer, record.name) for buffer, record in tensors.items())
@@ -63,6 +63,10 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterato
         if isinstance(step, Nest):
             yield from _of_nest(step, tensors)
             continue
+        if isinstance(step, Outside):
+            yield from _of_graph(step.before, tensors)
+            yield _of_plugin(step, tensors)
+            continue
         touched = [b for b in step.call.buffers if b.space in TENSORS]
         written = {b.name for b in step.written}
         for name in written:  # a copy for the next turn of a loop is no value of its own
@@ -76,6 +80,16 @@ def _of_graph(schedule: Schedule, around: Mapping[str, TensorRecord]) -> Iterato
             tuple(tensors[b.name] for b in touched if b.name in written),
             tuple(_weights(step.call.buffers)),
         )
+
+
+def _of_plugin(step: Outside, tensors: Mapping[str, TensorRecord]) -> KernelRecord:
+    own = (x for x in zip(step.writes, step.node.types, strict=True) if x[0].name not in tensors)
+    known = {**tensors, **{b.name: TensorRecord(b.name, "", t.dtype, t.shape) for b, t in own}}
+    takes, gives = (
+        tuple(known[b.name] for b in side if b.name in known and b.space in TENSORS)
+        for side in (step.reads, step.writes)
+    )
+    return KernelRecord(PLUGIN, "", 0, (step.name,), takes, gives, tuple(_weights(step.reads)))
 
 
 def _of_nest(nest: Nest, tensors: Mapping[str, TensorRecord]) -> Iterator[KernelRecord]:

@@ -31,7 +31,7 @@ from anyrt.core.dtype import bits, cast, is_float, is_integer, is_signed, numpy_
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Nested
+from anyrt.ir.compute import Apart
 from anyrt.ir.counted import mentioned, sizes_of
 from anyrt.ir.graph import Graph, Node, Value, walk
 from anyrt.ir.kerneltext import print_kernels
@@ -40,7 +40,7 @@ from anyrt.ir.program import Guarded, every
 from anyrt.ir.statements import stores
 from anyrt.prims.concat import Concat
 from anyrt.prims.const import Const, Param
-from anyrt.schedule.launch import Launch, Nest, Schedule
+from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
 from anyrt.schedule.layout import Layout, row_major
 from anyrt.schedule.versions import originals, serving
 
@@ -173,9 +173,13 @@ class _Check:
                 held[value] = self.trial.read(buffer, value.dtype, held[value].shape)
         fitting = _fitting(schedule.graph)
         for steps in _writers(schedule.steps):
-            if isinstance(steps, Nest):
+            if isinstance(steps, Nest | Outside):
                 yield from self._part(steps.before, number)
                 number += _numbered(steps.before) + 1
+            if isinstance(steps, Outside):
+                held |= self._left(steps.node)
+                continue
+            if isinstance(steps, Nest):
                 for body in steps.bodies:
                     yield from self._part(body, number)
                     number += _numbered(body)
@@ -259,7 +263,7 @@ class _Check:
         """Write what the launches may read; where values share memory, those that they do read come last."""
         touched = {b for x in launches for b in x.call.buffers}
         made = (v for x in launches for v in (*x.makes, *x.inlined))
-        read = {a for v in made for a in (v, *(() if isinstance(v.compute, Nested) else v.args))}
+        read = {a for v in made for a in (v, *(() if isinstance(v.compute, Apart) else v.args))}
         for value in sorted(schedule.buffers, key=read.__contains__):
             buffer = schedule.buffers[value]
             if buffer in touched and value in held and buffer.space is not Space.CONST:
@@ -346,7 +350,8 @@ def _fitting(graph: Graph) -> frozenset[Value]:
 
 def _numbered(schedule: Schedule) -> int:
     """How many steps of the host program a schedule is."""
-    return sum(1 for _ in schedule.everywhere) + sum(1 for _ in schedule.nests)
+    every = (schedule.everywhere, schedule.nests, schedule.outside)
+    return sum(1 for steps in every for _ in steps)
 
 
 def _written(launch: Launch) -> list[Buffer]:
@@ -367,13 +372,13 @@ def _layout(schedule: Schedule, value: Value) -> Layout:
     return schedule.layouts.get(value) or row_major(value.shape)
 
 
-def _writers(steps: Sequence[Launch | Nest]) -> list[list[Launch] | Nest]:
+def _writers(steps: Sequence[Step]) -> list[list[Launch] | Nest | Outside]:
     """Kernels in order, those together that write parts of one buffer."""
-    groups: list[list[Launch] | Nest] = []
+    groups: list[list[Launch] | Nest | Outside] = []
     together: list[Launch] = []
     last: frozenset[Buffer] = frozenset()
     for step in steps:
-        if isinstance(step, Nest):
+        if not isinstance(step, Launch):
             groups.append(step)
             last = frozenset()
             continue

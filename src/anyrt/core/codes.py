@@ -542,6 +542,11 @@ PLUGINS: dict[int, tuple[str, str, str]] = {
         "A method of a plug-in or creator raised an exception, whose traceback is in the log",
         "the traceback in the log says where",
     ),
+    825: (
+        "plug-in wrote where it must not",
+        "Beside an output, or into an input, which checked builds look for",
+        "write only as many elements as output_desc says",
+    ),
     826: (
         "library of plug-ins refused",
         "The file has no creators that this machine can use",

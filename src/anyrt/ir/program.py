@@ -2,8 +2,8 @@
 
 A `Module` has kernels that fill tables when sizes change, and versions of an inference, each a list of steps
 behind a guard. A `Call` applies a kernel to buffers, so that layers that are alike share one kernel; `Turns`
-and `Ways` take other steps again, or some of them. Nothing here is code of a processor; a backend encodes a
-module (backends/cpu/bytecode.py).
+and `Ways` take other steps again, or some of them; `Outward` calls code that is not ours. Nothing here is
+code of a processor; a backend encodes a module (backends/cpu/bytecode.py).
 
     sizes:
       n 1..64
@@ -90,13 +90,22 @@ class Ways:
     otherwise: Sequence[Step]
 
 
-Step: TypeAlias = Call | Turns | Ways
+@dataclass(frozen=True, slots=True)
+class Outward:
+    """A call of code that is not ours: where `buffers` lie, and `sizes`."""
+
+    name: str
+    buffers: Sequence[Buffer]
+    sizes: Sequence[Dim]
+
+
+Step: TypeAlias = Call | Turns | Ways | Outward
 
 
 def inside(step: Step) -> tuple[Step, ...]:
     """The steps that a step consists of."""
     match step:
-        case Call():
+        case Call() | Outward():
             return ()
         case Turns(body=body):
             return tuple(body)
@@ -156,6 +165,11 @@ class Module:
         return tuple(s for s in self.steps if isinstance(s, Call))
 
     @property
+    def outward(self) -> tuple[Outward, ...]:
+        """The calls of code that is not ours, in the order in which that is told their numbers."""
+        return tuple(s for s in self.steps if isinstance(s, Outward))
+
+    @property
     def assertions(self) -> tuple[Assertion, ...]:
         """What calls find out, in the order of the calls."""
         return tuple(c.finds.assertion for c in self.calls if c.finds is not None)
@@ -180,7 +194,8 @@ def _lines(module: Module) -> Iterator[str]:
     if sizes := (*module.symbols, *module.inner):
         yield "sizes:"
         yield from (f"  {size_text(s)}" for s in sizes)
-    buffers = dict.fromkeys(b for c in (*module.fills, *module.calls) for b in c.buffers)
+    calls: tuple[Call | Outward, ...] = (*module.fills, *module.calls, *module.outward)
+    buffers = dict.fromkeys(b for c in calls for b in c.buffers)
     if buffers:
         yield "memory:"
         yield from (_memory(module, b) for b in buffers if b.space is not Space.SCRATCH)
@@ -197,6 +212,9 @@ def _steps(steps: Iterable[Step], indent: str) -> Iterator[str]:
         match step:
             case Call():
                 yield indent + print_call(step)
+            case Outward(name, buffers, sizes):
+                told = ", ".join(map(print_dim, sizes)) or "nothing"
+                yield f"{indent}  {name}({', '.join(b.name for b in buffers)}) outside, told {told}"
             case Turns(name, flag, body):
                 yield f"{indent}  {name} while {flag.name}:"
                 yield from _steps(body, f"{indent}  ")

@@ -16,6 +16,7 @@ from typing import Final
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.attributes import open_sizes
+from anyrt.ir.compute import External
 from anyrt.ir.graph import Graph, Value, apply, users, walk
 from anyrt.ir.interpret import compute
 from anyrt.ir.prim import Array, Prim
@@ -93,7 +94,8 @@ def _counts(value: Value) -> bool:
 
 
 def _is_static(value: Value) -> bool:
-    if value.op.tells is not None:  # a run reads it from memory
+    # What tells a size a run reads from memory, and code that is not ours may do more than to compute.
+    if value.op.tells is not None or isinstance(value.compute, External):
         return False
     return all(isinstance(d, int) for d in value.shape) and next(open_sizes(value.op), None) is None
 

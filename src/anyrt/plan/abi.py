@@ -15,7 +15,7 @@ uses itself; in the last three it leaves what it has found where an assertion do
 an access is outside (three):
 
 >>> slot_word(bindings=3, slot=0)
-11
+12
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SCRATCH: Final = 4  # thread t owns [SCRATCH + t * SCRATCH_STRIDE, + SCRATCH_STR
 SCRATCH_STRIDE: Final = 5  # bytes, a multiple of ALIGNMENT
 CANCEL: Final = 6  # address of an int64; not 0 asks native code to stop, or 0 when nobody can cancel
 PROGRAM: Final = 7  # address of the host program's first word
-FIRST_BINDING: Final = 8
+OUTWARD: Final = 8  # address of what calls code that is not ours: int32 call(i64 number, ptr frame); or 0
+FIRST_BINDING: Final = 9
 
 ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, and every blob
 
@@ -52,6 +53,7 @@ class Status(enum.IntEnum):
     OK = 0
     CANCELLED = 1
     FAILED = 2
+    RAISED = 4  # from code that is not ours: it has failed, and the caller knows why
     STALE = 3  # from the runtime instead of native code: the constants are not what they were
 
 

@@ -13,15 +13,80 @@ from dataclasses import dataclass
 from typing import Final
 
 from anyrt.core.codes import CODES
+from anyrt.core.dimlimits import MAX_AXES
 from anyrt.core.dims import Dim, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import AnyrtError, PlanError
 from anyrt.core.requirement import Assertion, Fence
-from anyrt.plan.json import Json, Reader
+from anyrt.plan.json import MAX_INT, Json, Reader
+from anyrt.plan.plan import read_dtype
 
 MAX_SLOTS: Final = 1 << 20
 MAX_FRAMES: Final = 1 << 24  # words
 MAX_KERNELS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An operand or result as a plug-in is told of it, but for its sizes, which a run knows."""
+
+    dtype: DataType
+    rank: int
+    format: TensorFormat
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCall:
+    """A call of a plug-in of the layer `where`. `name`, `version`, `space`: what its creator is found by;
+    `made`: the constant that it makes it of; `tactic`: its way to compute. `told`: the first `inputs` are
+    operands. In its frame stand where all of these lie, then its workspace where that has bytes, and the
+    sizes of each tensor in order. `over`: for each result the operand in whose memory it lies, or −1."""
+
+    where: str
+    name: str
+    version: str
+    space: str
+    made: str
+    tactic: int
+    inputs: int
+    told: tuple[Told, ...]
+    workspace: int
+    over: tuple[int, ...]
+
+    def as_json(self) -> Json:
+        """Plain values that `parse` reads."""
+        told: list[Json] = [[short_name(t.dtype), t.rank, t.format.name, t.scale] for t in self.told]
+        who: list[Json] = [self.where, self.name, self.version, self.space, self.made]
+        return [*who, self.tactic, self.inputs, told, self.workspace, list(self.over)]
+
+    @staticmethod
+    def parse(reader: Reader) -> PluginCall:
+        """The call that `as_json` wrote."""
+        *who, tactic, inputs, told, workspace, over = reader.exactly(10)
+        where, name, version, space, made = (x.text() for x in who)
+        tensors = tuple(_told(x) for x in told.items(MAX_KERNELS))
+        return PluginCall(
+            where,
+            name,
+            version,
+            space,
+            made,
+            tactic.integer(-MAX_INT),
+            inputs.integer(0, len(tensors)),
+            tensors,
+            workspace.integer(),
+            tuple(x.integer(-1, len(tensors)) for x in over.items(MAX_KERNELS)),
+        )
+
+
+def _told(reader: Reader) -> Told:
+    dtype, rank, format, scale = reader.exactly(4)
+    if format.text() not in TensorFormat.__members__:
+        raise format.error(repr(format.text()[:40]), "a tensor format")
+    return Told(read_dtype(dtype), rank.integer(0, MAX_AXES), TensorFormat[format.text()], scale.number())
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +98,7 @@ class Program:
     the order of step(); `inside`: for some of them how many that follow are inside it. `entries`: (name,
     offset in the image). `about`: what else is told of the kernels (see plan/kernels.py). `assertions`: what
     runs find out, in the order of their statuses; behind them comes a status for each of `fences`, what the
-    accesses of a kernel are held to.
+    accesses of a kernel are held to. `plugins`: what is called outside, by number.
     """
 
     slots: tuple[Dim, ...]
@@ -47,6 +112,7 @@ class Program:
     assertions: tuple[Assertion, ...] = ()
     inside: tuple[tuple[int, int], ...] = ()
     fences: tuple[Fence, ...] = ()
+    plugins: tuple[PluginCall, ...] = ()
 
     def found(self, fault: int, words: Sequence[int]) -> tuple[str, AnyrtError]:
         """Where the run ended whose status was so far behind `FIRST_FAULT`, and the error for the numbers in
@@ -72,6 +138,7 @@ class Program:
             "assertions": [[a.code, a.where, a.got, a.wanted, a.do] for a in self.assertions],
             "inside": [list(pair) for pair in self.inside],
             "fences": [[f.where, *f.tensors] for f in self.fences],
+            "plugins": [p.as_json() for p in self.plugins],
         }
 
     @staticmethod
@@ -79,7 +146,9 @@ class Program:
         """The program that `as_json` wrote; PlanError for anything else."""
         reader = Reader(value, "program")
         names = ("slots", "frames", "arena", "tables", "scratch", "kernels", "entries", "about", "assertions")
-        *sizes, about, assertions, inside, fences = reader.fields(*names, "inside", "fences")
+        *sizes, about, assertions, inside, fences, plugins = reader.fields(
+            *names, "inside", "fences", "plugins"
+        )
         slots, frames, arena, tables, scratch, kernels, entries = sizes
         return Program(
             tuple(parse_dim(x.text(), symbols, x.where) for x in slots.items(MAX_SLOTS)),
@@ -93,6 +162,7 @@ class Program:
             tuple(_assertion(x) for x in assertions.items(MAX_KERNELS)),
             tuple(_pair(x) for x in inside.items(MAX_KERNELS)),
             tuple(_fence(x) for x in fences.items(MAX_KERNELS)),
+            tuple(PluginCall.parse(x) for x in plugins.items(MAX_KERNELS)),
         )
 
 

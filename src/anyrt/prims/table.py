@@ -20,6 +20,7 @@ from anyrt.prims.gather import Gather
 from anyrt.prims.map import Map
 from anyrt.prims.nonzero import NonZero
 from anyrt.prims.pad import Pad
+from anyrt.prims.plugin import Plugin, Tensor
 from anyrt.prims.ranked import Ranked
 from anyrt.prims.reduce import Reduce
 from anyrt.prims.repeated import Repeated
@@ -56,8 +57,9 @@ PRIMITIVES: tuple[type[Prim], ...] = (
     Checked,
     Asserted,
     Count,
+    Plugin,
 )
-ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement, Assertion)
+ATTRIBUTES: tuple[type, ...] = (Axis, Nearest, Linear, Cubic, Border, Requirement, Assertion, Tensor)
 CLASSES: Mapping[str, type] = {c.__name__: c for c in (*PRIMITIVES, *ATTRIBUTES)}
 
 
@@ -71,11 +73,19 @@ def named_blobs(graph: Graph) -> dict[str, Blob]:
     found: dict[str, Blob] = {}
     named: set[Blob] = set()
     for value in (v for inner in nested(graph) for v in walk(v for _, v in (*inner.inputs, *inner.outputs))):
-        if isinstance(value.op, Const) and value.op.blob not in named:
-            named.add(value.op.blob)
-            name = value.op.blob.name
-            found[name if name and name not in found else _fresh(found)] = value.op.blob
+        blob = _blob(value.op)
+        if blob is not None and blob not in named:
+            named.add(blob)
+            found[blob.name if blob.name and blob.name not in found else _fresh(found)] = blob
     return found
+
+
+def _blob(op: Prim) -> Blob | None:
+    """What a plan keeps for a primitive beside its text."""
+    match op:
+        case Const(blob=blob) | Plugin(made=blob):
+            return blob
+    return None
 
 
 def _fresh(taken: Mapping[str, Blob]) -> str:

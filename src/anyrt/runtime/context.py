@@ -52,6 +52,8 @@ class Context:
         words = abi.slot_word(count, len(loaded.program.slots)) + loaded.program.frames
         self.words = array("q", bytes(words * abi.WORD_BYTES))
         self.address = self.words.buffer_info()[0]
+        self.caller = None if loaded.callers is None else loaded.callers()
+        self.words[abi.OUTWARD] = 0 if self.caller is None else self.caller.address
         self.words[abi.POOL] = loaded.pool.address
         self.words[abi.CONSTS] = loaded.consts
         if abi.CODE in dict(loaded.program.entries):  # an image may hold functions alone
@@ -258,7 +260,7 @@ class Context:
 
     def run_again(self) -> bool:
         """The same inference as before; False where `run` is needed, which also says what is wrong."""
-        if not self._acquire(False):
+        if self.caller is not None or not self._acquire(False):  # a plug-in that fails is called once
             return False
         try:
             return self.is_ready and self._has_found and self._run(self.address) == 0
@@ -367,6 +369,8 @@ class Context:
     def _failed(self, status: int) -> AnyrtError:
         if status >= abi.FIRST_FAULT:
             return self._broken(status - abi.FIRST_FAULT)
+        if status == Status.RAISED and self.caller is not None:
+            return self.caller.error()
         if status == Status.STALE:
             do = "load it again; put a new plan beside the old one and rename it, instead of writing its file"
             return PlanError(

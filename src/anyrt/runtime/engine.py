@@ -19,6 +19,7 @@ from anyrt.runtime.context import Context
 from anyrt.runtime.direct import DirectCall
 from anyrt.runtime.loaded import Loaded, guarded, place_constants
 from anyrt.runtime.memory import Policy
+from anyrt.runtime.outward import Host
 from anyrt.runtime.pauses import late_outputs, open_outputs
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver
@@ -49,9 +50,18 @@ class Engine:
             raise ResourceError("AR802", "inference", str(error), "memory for the outputs") from None
 
 
-def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile], Compiled]) -> Engine:
-    """An engine from a plan; `obtain` gives its code, from a cache or by compiling it now."""
+def load(
+    file: PlanFile,
+    device: Device,
+    pool: Pool,
+    obtain: Callable[[PlanFile], Compiled],
+    host: Host | None = None,
+) -> Engine:
+    """An engine from a plan; `obtain` gives its code, from a cache or by compiling it now, `host` calls
+    plug-ins."""
     plan, compiled = file.plan, obtain(file)
+    plugins = compiled.program.plugins
+    assert host is not None or not plugins, f"{plan.name} has plug-ins, which nobody calls"
     code = device.load(compiled)
     constants = place_constants(file, device)
     position = {b.name: i for i, b in enumerate(plan.bindings)}
@@ -73,6 +83,7 @@ def load(file: PlanFile, device: Device, pool: Pool, obtain: Callable[[PlanFile]
         consts=constants.address,
         owner=constants.owner,
         is_intact=constants.is_intact,
+        callers=host(file, compiled.program) if host is not None and plugins else None,
         prepare=guarded(code.function(abi.PREPARE, 1), constants.is_intact),
         run=guarded(code.function(abi.RUN, 1), constants.is_intact),
         step=guarded(code.function(abi.STEP, 2), constants.is_intact),

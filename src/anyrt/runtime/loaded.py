@@ -17,6 +17,7 @@ from anyrt.plan.file import PlanFile
 from anyrt.plan.plan import Binding, Plan, Range
 from anyrt.plan.program import Program
 from anyrt.runtime.memory import workspace_bytes
+from anyrt.runtime.outward import Callers
 from anyrt.runtime.pool import Pool
 from anyrt.runtime.shapes import Resolver, Shape
 
@@ -31,7 +32,7 @@ class Loaded:
     sizes that data decide, with the outputs that tell them, by index. `open_outputs`: those of them that tell
     sizes without an upper bound; `late`: outputs that have such sizes (runtime/pauses.py). `sources`: the
     inputs whose memory outputs have, by index. `is_intact`: whether constants in a mapped file are what they
-    were; None where they are in memory.
+    were; None where they are in memory. `callers`: who calls plug-ins; None where there are none.
     """
 
     plan: Plan
@@ -49,6 +50,7 @@ class Loaded:
     consts: int
     owner: object
     is_intact: Callable[[], bool] | None
+    callers: Callers | None
     prepare: Callable[[int], int]
     run: Callable[[int], int]
     step: Callable[[int, int], int]

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
+from itertools import chain
 from itertools import count as counting
 
 from anyrt.core.dims import Dim, add, maximum, product
 from anyrt.core.machine import Machine
 from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced, Written
+from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given, Nested, Pieced, Written
 from anyrt.ir.counted import in_turn, mentioned
 from anyrt.ir.graph import Graph, Node, Shape, Type, Value, users, walk
 from anyrt.ir.kernel import Kernel
@@ -29,11 +29,11 @@ from anyrt.ir.statements import buffers_in_order, with_buffers
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.elements import Refusal
 from anyrt.schedule.group import Group, Inside, Part, Signature, signed
-from anyrt.schedule.launch import Launch, Nest, Schedule
+from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
 from anyrt.schedule.layout import Layout, keeps_order, row_major
 from anyrt.schedule.layouts import layouts
 from anyrt.schedule.naive import Builder
-from anyrt.schedule.nest import Around, nest
+from anyrt.schedule.nest import Around, at_first, nest, outside
 from anyrt.schedule.nontemporal import Past, past_caches
 from anyrt.schedule.partition import Stored, partition
 from anyrt.schedule.pieces import pieces
@@ -69,7 +69,7 @@ class Fusion:
     made: dict[Hashable, _Made | _Refused] = field(default_factory=dict)
     layouts: Mapping[Value, Layout] = field(default_factory=dict)
     number: int = 0  # of the next tensor that is stored
-    nests: dict[Node, Nest] = field(default_factory=dict)
+    nests: dict[Node, Nest | Outside] = field(default_factory=dict)
     assertions: dict[Value, Assertion] = field(default_factory=dict)
     strips: dict[Value, Strip] = field(default_factory=dict)
     parts: Mapping[Value, tuple[Part, Buffer]] = field(default_factory=dict)
@@ -158,26 +158,25 @@ class Fusion:
             if not self.is_whole or self.buffers[value].space is not Space.OUTPUT or not keeps_order(value):
                 continue
             (made,) = value.args
-            whole = isinstance(made.compute, Written | Nested) and not mentioned((made, value))
+            whole = isinstance(made.compute, Written | Apart) and not mentioned((made, value))
             if whole and readers[made] == [value]:
                 self.buffers[made] = self.buffers[value]
                 self.reshaped.add(value)
 
     def _nested(self) -> None:
-        """What regions read lies in memory, and so do their results. What a state is at first is made in its
-        place where nothing else reads it."""
+        """What steps of their own read lies in memory, and so do their results. What a result is at first, as
+        a state, is made in its place where nothing else reads it."""
         uses = Counter(a for node in dict.fromkeys(v.node for v in self.order) for a in node.args)
-        for node in dict.fromkeys(v.node for v in self.order if isinstance(v.compute, Nested)):
+        for node in dict.fromkeys(v.node for v in self.order if isinstance(v.compute, Apart)):
             results = [Value(node, k) for k in range(len(node.types))]
             for result in results:
                 self.buffers.setdefault(result, self._fresh(result.type))
-            how = Value(node).compute
-            states = results if isinstance(how, Nested) and how.turns else []
-            for arg, state in zip_longest(node.args, states):
-                if state is not None and uses[arg] == 1 and not isinstance(arg.compute, Given):
-                    self.buffers.setdefault(arg, self.buffers[state])
+            first = at_first(node)
+            for k, arg in enumerate(node.args):
+                if k in first and uses[arg] == 1 and not isinstance(arg.compute, Given):
+                    self.buffers.setdefault(arg, self.buffers[first[k]])
                 if not isinstance(arg.compute, Given):
-                    self._store(Stored(arg, "a region reads it"))
+                    self._store(Stored(arg, "a region or plug-in reads it"))
 
     def _output(self, name: str, value: Value) -> Buffer:
         if value in self.parts:
@@ -218,13 +217,13 @@ class Fusion:
 
     # ---- kernels ------------------------------------------------------------------------------
 
-    def _steps(self) -> list[Launch | Nest]:
+    def _steps(self) -> list[Step]:
         while True:
-            nested = {x for v in self.order if isinstance(v.compute, Nested) for x in (v, *v.args)}
+            nested = {x for v in self.order if isinstance(v.compute, Apart) for x in (v, *v.args)}
             stored = [v for v, b in self.buffers.items() if b.space is Space.ARENA and v not in nested]
             chosen = layouts(self.graph, stored, self.sizes)
             self.layouts = {**chosen, **self._apart_rows(stored), **self.given}
-            steps: list[Launch | Nest] = []
+            steps: list[Step] = []
             refusals: dict[Value, Refusal] = {}
             groups = list(self._groups(self._hosts()))
             if not self.made:
@@ -240,12 +239,13 @@ class Fusion:
             for refused in refusals.values():
                 self._refuse(refused)
 
-    def _step(self, group: Group | Node, number: int) -> Launch | Nest:
+    def _step(self, group: Group | Node, number: int) -> Step:
         if isinstance(group, Group):
             return self._build(group, number)
         if group not in self.nests:
             around = Around(self._region, port_names, self._fresh, self.buffers)
-            self.nests[group] = nest(group, around)
+            made = nest if isinstance(Value(group).compute, Nested) else outside
+            self.nests[group] = made(group, around)
         return self.nests[group]
 
     def _region(self, graph: Graph) -> Schedule:
@@ -502,7 +502,7 @@ class Fusion:
             ):
                 continue
             done.add(value)
-            if isinstance(value.compute, Nested):
+            if isinstance(value.compute, Apart):
                 yield value.node
                 continue
             # Parts of 4-bit elements may share a byte, so that no kernel could write one alone.

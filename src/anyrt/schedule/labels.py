@@ -18,7 +18,7 @@ from anyrt.core.lines import in_line
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.ir.kernel import Kernel
 from anyrt.schedule.fuse import port_names
-from anyrt.schedule.launch import Launch, Nest, Schedule
+from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
 
 MOST = 100  # characters of a name, without the suffix
 ELSEWHERE = " (any sizes)"  # of the version that serves what the ones before it do not
@@ -42,7 +42,7 @@ def _plain(schedule: Schedule) -> Iterator[str]:
     graph = schedule.graph
     layers, pieces = Layers.in_graph(graph), dict[Value, Iterator[int]]()
     for step in schedule.steps:
-        if isinstance(step, Nest):
+        if not isinstance(step, Launch):
             yield in_line(step.name)
             for part in step.parts:
                 yield from _plain(part)
@@ -54,9 +54,12 @@ def _plain(schedule: Schedule) -> Iterator[str]:
 
 
 def _renamed(schedule: Schedule, names: Iterator[str], kernels: dict[int, Kernel]) -> Schedule:
-    steps = list[Launch | Nest]()
+    steps = list[Step]()
     for step in schedule.steps:
         name = next(names)
+        if isinstance(step, Outside):
+            steps.append(replace(step, name=name, before=_renamed(step.before, names, kernels)))
+            continue
         if isinstance(step, Nest):
             before, *bodies = (_renamed(part, names, kernels) for part in step.parts)
             steps.append(replace(step, name=name, before=before, bodies=tuple(bodies)))

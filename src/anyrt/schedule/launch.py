@@ -1,9 +1,11 @@
-"""What scheduling a graph gives: launches of kernels in order, and those of regions, run again or not."""
+"""What scheduling a graph gives: launches of kernels in order, those of regions, run again or not, and calls
+of code that is not ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from anyrt.core.dims import product
 from anyrt.ir.buffer import Buffer
@@ -115,13 +117,49 @@ class Nest:
 
 
 @dataclass(frozen=True, slots=True)
+class Outside:
+    """A call of code that is not ours, on the memory of the values around it: what it `reads` and `writes`,
+    after copies `before`."""
+
+    node: Node
+    before: Schedule
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+    name: str
+
+    @property
+    def parts(self) -> tuple[Schedule, ...]:
+        """All schedules in order."""
+        return (self.before,)
+
+    @property
+    def written(self) -> tuple[Buffer, ...]:
+        """The memory that it writes."""
+        return self.writes
+
+    @property
+    def touched(self) -> frozenset[Buffer]:
+        """All memory that is read or written."""
+        copied = (b for launch in self.before.everywhere for b in launch.call.buffers)
+        return frozenset((*self.reads, *self.writes, *copied))
+
+    def on(self, swap: Mapping[Buffer, Buffer]) -> Outside:
+        """The same on other memory."""
+        reads, writes = (tuple(swap.get(b, b) for b in side) for side in (self.reads, self.writes))
+        return replace(self, before=self.before.on(swap), reads=reads, writes=writes)
+
+
+Step: TypeAlias = Launch | Nest | Outside
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """Launches and nests of a graph in order, the tables they need (shared with other versions), where values
     lie, and how where that is not the usual way, what was not fused, and how many kernels were made for it,
     those that were refused included. `builder`: what makes a launch's kernel once more."""
 
     graph: Graph
-    steps: tuple[Launch | Nest, ...]
+    steps: tuple[Step, ...]
     tables: Tables
     buffers: Mapping[Value, Buffer]
     layouts: Mapping[Value, Layout]
@@ -137,11 +175,21 @@ class Schedule:
     @property
     def nests(self) -> Iterator[Nest]:
         """The regions of the graph, and those inside them."""
+        return (step for step in self.apart if isinstance(step, Nest))
+
+    @property
+    def outside(self) -> Iterator[Outside]:
+        """The calls of code that is not ours, those of regions included."""
+        return (step for step in self.apart if isinstance(step, Outside))
+
+    @property
+    def apart(self) -> Iterator[Nest | Outside]:
+        """All but launches, each before what is inside it."""
         for step in self.steps:
-            if isinstance(step, Nest):
+            if not isinstance(step, Launch):
                 yield step
                 for part in step.parts:
-                    yield from part.nests
+                    yield from part.apart
 
     @property
     def everywhere(self) -> Iterator[Launch]:
@@ -171,7 +219,7 @@ class Line:
     """All launches of a schedule one behind the other, around those of a nest its flag; `turns`: the first
     and the last of what is run again."""
 
-    steps: tuple[Launch | Buffer, ...]
+    steps: tuple[Launch | Outside | Buffer, ...]
     turns: tuple[tuple[int, int], ...]
 
     def last_uses(self) -> dict[Buffer, int]:
@@ -179,7 +227,7 @@ class Line:
         one."""
         first, last = dict[Buffer, int](), dict[Buffer, int]()
         for n, step in enumerate(self.steps):
-            for b in (step,) if isinstance(step, Buffer) else (*step.written, *step.call.buffers):
+            for b in (*written_by(step), *read_by(step)):
                 first.setdefault(b, n)
                 last[b] = n
         for begin, end in self.turns:
@@ -187,9 +235,25 @@ class Line:
         return last
 
 
+def written_by(step: Launch | Outside | Buffer) -> tuple[Buffer, ...]:
+    """The memory that a step of a line writes."""
+    return () if isinstance(step, Buffer) else step.written
+
+
+def read_by(step: Launch | Outside | Buffer) -> tuple[Buffer, ...]:
+    """The memory that a step of a line asks for."""
+    match step:
+        case Buffer():
+            return (step,)
+        case Outside(reads=reads, writes=writes):
+            return (*reads, *writes)
+        case Launch(call=call):
+            return call.buffers
+
+
 def in_line(schedule: Schedule) -> Line:
     """All launches in order; inner turns stand before those around them."""
-    steps, turns = list[Launch | Buffer](), list[tuple[int, int]]()
+    steps, turns = list[Launch | Outside | Buffer](), list[tuple[int, int]]()
 
     def put(schedule: Schedule) -> None:
         for step in schedule.steps:
@@ -197,6 +261,9 @@ def in_line(schedule: Schedule) -> Line:
                 steps.append(step)
                 continue
             put(step.before)
+            if isinstance(step, Outside):
+                steps.append(step)
+                continue
             begin = len(steps)
             steps.append(step.flag)
             for body in step.bodies:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from anyrt.core.dims import product
 from anyrt.ir.buffer import Buffer, Space
-from anyrt.ir.compute import Nested
+from anyrt.ir.compute import External, Nested
 from anyrt.ir.counted import results, told
 from anyrt.ir.graph import Graph, Node, Type, Value
 from anyrt.prims.build import param
-from anyrt.schedule.launch import Launch, Nest, Schedule
+from anyrt.schedule.launch import Launch, Nest, Outside, Schedule, Step
 
 Names = Callable[[Graph], Sequence[str]]  # of the memory of a graph's inputs, and then outputs
 
@@ -61,12 +61,39 @@ class Around:
         return made.on({b: swap[ports[b.name]] for b in own if b.name in ports})
 
 
+def at_first(node: Node) -> dict[int, Value]:
+    """For operands that results are at first those results."""
+    match Value(node).compute:
+        case Nested(turns=True):
+            return {k: Value(node, k) for k in range(len(node.types))}
+        case External(over=over):
+            return {operand: Value(node, k) for k, operand in enumerate(over) if operand >= 0}
+    return {}
+
+
 def nest(node: Node, around: Around) -> Nest:
     """The regions of a node, with the copies that they need."""
     how = Value(node).compute
     assert isinstance(how, Nested), f"{node} has no regions"
     name = how.name or type(node.op).__name__.lower()
     return _repeated(node, around, name) if how.turns else _chosen(node, around, name)
+
+
+def outside(node: Node, around: Around) -> Outside:
+    """The call of code that is not ours, with the copies that it needs: a result that lies over an operand is
+    that operand before."""
+    how = Value(node).compute
+    assert isinstance(how, External), f"{node} is computed here"
+    moves = list[Move]()
+    writes = tuple(around.buffers[Value(node, k)] for k in range(len(node.types)))
+    over = {operand: writes[k] for k, operand in enumerate(how.over) if operand >= 0}
+    reads = []
+    for k, arg in enumerate(node.args):
+        if k in over:
+            source = around.buffers.get(arg, arg)
+            moves += [Move(source, arg.type, over[k])] if source != over[k] else []
+        reads.append(over[k] if k in over else _held(arg, around, moves))
+    return Outside(node, around.moves(moves, how.name), tuple(reads), writes, how.name)
 
 
 def _chosen(node: Node, around: Around, name: str) -> Nest:
@@ -147,9 +174,9 @@ def _may_stay(body: Schedule, old: Buffer, made: Buffer) -> bool:
     return alone and isinstance(last, Launch) and last.group.border is None and last.may_store_over(old)
 
 
-def _touched(step: Launch | Nest) -> frozenset[Buffer]:
+def _touched(step: Step) -> frozenset[Buffer]:
     return frozenset(step.call.buffers) if isinstance(step, Launch) else step.touched
 
 
-def _written(step: Launch | Nest) -> frozenset[Buffer]:
+def _written(step: Step) -> frozenset[Buffer]:
     return frozenset(step.written) if isinstance(step, Launch) else step.touched

@@ -21,7 +21,7 @@ from itertools import chain
 
 from anyrt.core.dims import always_le, mul, symbols
 from anyrt.core.machine import Machine
-from anyrt.ir.compute import Contracted, Elements, Folded, Given, Nested, Pieced, Tapped, Written
+from anyrt.ir.compute import Apart, Contracted, Elements, Folded, Given, Pieced, Tapped, Written
 from anyrt.ir.graph import Graph, Value, users, walk
 from anyrt.loops.nest import FEW
 from anyrt.prims.view import is_turned
@@ -80,7 +80,7 @@ class _Partition:
         self.order = list(walk(v for _, v in self.graph.outputs))
         self.place = {v: k for k, v in enumerate(self.order)}
         leaves = (v for v in self.order if _is_stored(v))
-        fed = (a for v in self.order if isinstance(v.compute, Nested) for a in v.args)
+        fed = (a for v in self.order if isinstance(v.compute, Apart) for a in v.args)
         self.given = frozenset((*leaves, *fed, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
         for value in reversed(self.order):
@@ -107,7 +107,7 @@ class _Partition:
     ) -> Iterator[tuple[Loop, Position]]:
         """The loops that read `value` for the sake of `user`."""
         match user.compute:
-            case Pieced() | Nested():  # each part is written by its own loops
+            case Pieced() | Apart():  # each part is written by its own loops
                 yield (value, value), own(value.shape)
             case _ if user in stored or user in self.given:
                 yield from (((user, user), at) for at in positions(value, user, own(user.shape)))

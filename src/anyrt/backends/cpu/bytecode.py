@@ -18,6 +18,8 @@ from a second one: which, and that word.
            first frame, items, frame: a call so small that it runs in the calling thread
     CALL   the kernel's place, its frame's, items (operand), the work below which it runs in the calling
            thread, work in all, items a thread claims at once (operands), frame
+    OUTWARD  a number, its frame's place, frame: what the array's word OUTWARD leads to is called with that
+           number and the frame, and what it returns is returned unless that is 0
     JUDGE  status, address (two operands to be added): returns the status unless the number there is FINE
     TEST   to, address (two operands to be added): go to another place if the byte there is 0
     CHECK  status, place in words from the first frame: returns the status unless the word there, which a
@@ -45,7 +47,7 @@ from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import Kernel
-from anyrt.ir.program import Call, Finding, Module, Step, Turns, Ways, every
+from anyrt.ir.program import Call, Finding, Module, Outward, Step, Turns, Ways, every
 from anyrt.ir.statements import decided, stores
 from anyrt.plan import abi
 
@@ -68,6 +70,7 @@ class Code(enum.IntEnum):
     TEST = 6
     CHECK = 7
     LOAD = 8
+    OUTWARD = 9
 
 
 class Token(enum.IntEnum):
@@ -150,6 +153,7 @@ class _Encoder:
     judged: int = 0
     stack_words: int = 1
     called: int = 0
+    sent: int = 0
     run: list[int] = field(default_factory=list)
     jumps: list[int] = field(default_factory=list)  # where in `run` a word says where to go, counted from it
     places: list[tuple[int, int, int]] = field(default_factory=list)  # of steps: begin, end, version
@@ -163,7 +167,7 @@ class _Encoder:
             self.tables |= {s.buffer.offset: decided(fill) for s in stores(fill.body)}
         self._run(guards)
         if any(c.tells for c in self.module.calls):  # again: now all sizes are known that follow from these
-            self.filled = self.judged = self.called = 0
+            self.filled = self.judged = self.called = self.sent = 0
             self.run, self.jumps, self.places, self.told = [], [], [], set()
             self._run(guards)
         tables = [w for n, c in enumerate(self.module.fills) for w in self._call(c, ALWAYS, n)]
@@ -218,6 +222,9 @@ class _Encoder:
                         w for x, buffer in step.tells if not is_open(x) for w in self._load(x, buffer)
                     ]
                     self.told |= {x for x, _ in step.tells if is_open(x)}
+                case Outward():
+                    self.run += [Code.OUTWARD, self.sent, self.filled, *self._told(step)]
+                    self.sent += 1
                 case Turns(flag=flag, body=body):
                     done = self._jump(Code.TEST, *self._address(flag))
                     self._steps(body, version)
@@ -236,6 +243,9 @@ class _Encoder:
         """The sizes that data decide in what a step, or one inside it, does and where it does that, and those
         that bound them."""
         found = set[Sym]()
+        for out in (x for x in every([step]) if isinstance(x, Outward)):
+            places = (self.module.places.get(b, (0, 0))[1] for b in out.buffers)
+            found.update(*map(named, (*out.sizes, *(b.entries for b in out.buffers), *places)))
         for call in (x for x in every([step]) if isinstance(x, Call)):
             kernel = call.kernel
             sizes = [kernel.work, *call.first.values()]
@@ -294,9 +304,20 @@ class _Encoder:
         words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
         words += [(self._word(self._extent(call, b)), 0) for b in frame.checked]
         words += [(self._word(d), 0) for d in frame.slots]
+        return self._words(words, [at for _, at in lie], frame.own)
+
+    def _told(self, out: Outward) -> list[int]:
+        """The frame's words of a call of code that is not ours: where tensors lie, and then sizes."""
+        lie = [self.module.places[b] for b in out.buffers]
+        words = [(word, offset if isinstance(offset, int) else 0) for word, offset in lie]
+        words += [(self._word(d), 0) for d in out.sizes]
+        return self._words(words, [at for _, at in lie], 0)
+
+    def _words(self, words: Sequence[Operand], lie: Sequence[Dim], own: int) -> list[int]:
+        """A frame of such words, `own` ones behind them; `lie`: what is to be added to the first."""
         first = abi.FIRST_BINDING
-        self.filled += first + len(words) + frame.own
-        more = [(first + k, self._word(at)) for k, (_, at) in enumerate(lie) if not isinstance(at, int)]
+        self.filled += first + len(words) + own
+        more = [(first + k, self._word(at)) for k, at in enumerate(lie) if not isinstance(at, int)]
         return [len(more), len(words), *chain(*words, *more)]
 
     def _lies(self, call: Call, buffer: Buffer) -> tuple[int, Dim]:

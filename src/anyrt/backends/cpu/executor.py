@@ -204,6 +204,7 @@ fetch:
 pass:
   switch i64 %kind, label %passed [ i64 {SERIAL}, label %serial
                                     i64 {CALL}, label %call
+                                    i64 {OUTWARD}, label %outward
                                     i64 {UNLESS}, label %four
                                     i64 {JUDGE}, label %six
                                     i64 {TEST}, label %six
@@ -229,6 +230,7 @@ passed:
 act:
   switch i64 %kind, label %return [ i64 {SERIAL}, label %serial
                                     i64 {CALL}, label %call
+                                    i64 {OUTWARD}, label %outward
                                     i64 {UNLESS}, label %unless
                                     i64 {JUDGE}, label %judge
                                     i64 {TEST}, label %test
@@ -265,9 +267,12 @@ call:
   %call.items = call i64 @operand(ptr %args, ptr %code, i64 %items.at)
   %call.words = add i64 %pc, {words}
   br label %listed
+outward:
+  %outward.words = add i64 %pc, 3
+  br label %listed
 listed:
-  %items = phi i64 [%serial.items, %serial], [%call.items, %call]
-  %words.at = phi i64 [%serial.words, %serial], [%call.words, %call]
+  %items = phi i64 [%serial.items, %serial], [%call.items, %call], [0, %outward]
+  %words.at = phi i64 [%serial.words, %serial], [%call.words, %call], [%outward.words, %outward]
   %place.at = add i64 %pc, 2
   %place = call i64 @word(ptr %code, i64 %place.at)
   %frame = getelementptr i64, ptr %frames, i64 %place
@@ -322,8 +327,16 @@ add:
 launch:
   br i1 %only, label %called, label %launch.now
 launch.now:
-  %known = icmp eq i64 %kind, {SERIAL}
-  br i1 %known, label %here, label %weigh
+  switch i64 %kind, label %weigh [ i64 {SERIAL}, label %here
+                                   i64 {OUTWARD}, label %out ]
+out:
+  %out.at = getelementptr i64, ptr %args, i64 {OUTWARD_WORD}
+  %out.call = load ptr, ptr %out.at
+  %out.status = call i32 %out.call(i64 %argument, ptr %frame)
+  %out.fine = icmp eq i32 %out.status, {OK}
+  br i1 %out.fine, label %called, label %out.wrong
+out.wrong:
+  ret i32 %out.status
 weigh:
   %work.at = add i64 %pc, {work}
   %work = call i64 @operand(ptr %args, ptr %code, i64 %work.at)
@@ -549,6 +562,7 @@ def text() -> str:
         **CALLED,
         PROGRAM=abi.PROGRAM,
         SCRATCH=abi.SCRATCH,
+        OUTWARD_WORD=abi.OUTWARD,
         FIRST_BINDING=abi.FIRST_BINDING,
         OK=int(abi.Status.OK),
         FAILED=int(abi.Status.FAILED),

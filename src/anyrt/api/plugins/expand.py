@@ -1,0 +1,242 @@
+"""What a plug-in's layer means: a `Plugin` on its inputs, with the types and sizes that it tells.
+
+While a network is described it is asked for types and sizes alone. When an engine is built it is told formats
+and ranges, too, and asked for the memory that it works in and for its tactics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder
+from anyrt.api.plugins.formats import chosen, dynamic
+from anyrt.api.plugins.kinds import Kind
+from anyrt.api.plugins.trying import fastest, interpreted
+from anyrt.core.counts import at_most, counts, highest
+from anyrt.core.dims import INF, Dim, Sym, bounds, product, symbols
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import ProfileError
+from anyrt.core.formats import in_memory
+from anyrt.ir.graph import Shape, Symbol, Type, Value, apply, apply_all
+from anyrt.ops._told import elements, tied
+from anyrt.ops._types import INTS
+from anyrt.plan.plan import Range
+from anyrt.prims.build import cast, reshape, slice_
+from anyrt.prims.count import Count
+from anyrt.prims.formats import pack, unpack
+from anyrt.prims.plugin import Made, Plugin, Tensor
+
+Timings: TypeAlias = MutableMapping[str, tuple[int, float]]
+Corner: TypeAlias = Mapping[str, int]
+LARGEST = 1 << 40  # bytes of a workspace: what is more comes of sizes that nothing bounds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Building:
+    """What plug-ins are told when an engine is built. `weak`: types of tensors may be converted for them."""
+
+    profiles: Sequence[Sequence[Range]]
+    symbols: Mapping[str, Symbol]
+    weak: bool
+    timings: Timings
+
+    def corners(self, profile: int) -> tuple[Corner, Corner, Corner]:
+        """The least, best and greatest sizes by the names of symbols."""
+        ranges = {(r.tensor, r.is_values): (r.min, r.opt, r.max) for r in self.profiles[profile]}
+        least, best, most = (
+            {
+                s.sym.name: ranges[s.tensor, s.is_value][point][s.axis]
+                for s in self.symbols.values()
+                if (s.tensor, s.is_value) in ranges
+            }
+            for point in range(3)
+        )
+        return least, best, most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A plug-in of a layer, which is called `where`, with its shape inputs behind `inputs`."""
+
+    kind: Kind
+    inputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a plug-in says of its outputs. `tells`: outputs that tell sizes, with these."""
+
+    types: tuple[Type, ...]
+    tells: Mapping[int, Sym]
+
+
+def expanded(
+    held: Held, name: str, values: Sequence[Value], scales: Sequence[float], building: Building | None
+) -> tuple[Value, ...]:
+    """The outputs of the layer `name` on inputs and then shape inputs. `scales`: what a step of each int8
+    input, and then output, is worth."""
+    kind, inputs = held.kind, tuple(values[: held.inputs])
+    told = [elements(f"{name}#{k}", k, v) for k, v in enumerate(values[held.inputs :], held.inputs)]
+    known = [DimsExprs([IDimensionExpr(size) for size, _ in row]) for row in told]
+    if building is not None:
+        kind = kind.clone()
+    asked = _asked(kind, name, inputs, known)
+    if building is None:
+        made = Made(np.zeros(0, np.uint8), DataType.UINT8)
+        outs = tuple(replace(t, shape=_room(t, asked)) for t in asked.types)
+        results = apply_all(Plugin(name, *kind.who, made, outs), *inputs)
+        found = [_shown(r, t) for r, t in zip(results, asked.types, strict=True)]
+    else:
+        found = _built(kind, name, inputs, asked, scales, building)
+    tells = {k: apply(Count(sym), cast(found[k], DataType.INT64)) for k, sym in asked.tells.items()}
+    ties = [x for row in told for _, x in row if x is not None]
+    return tuple(
+        tied(y, (*ties, *(tells[k] for k, sym in asked.tells.items() if sym in _counted(y.shape))))
+        for y in found
+    )
+
+
+def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs]) -> Outputs:
+    """Types and sizes of the outputs."""
+    types = kind.types([v.dtype for v in inputs])
+    build = IExprBuilder()
+    build._name = name
+    given = [DimsExprs([IDimensionExpr(d) for d in v.shape]) for v in inputs]
+    shapes = [_sizes(kind, dims) for dims in kind.shapes(given, known, build)]
+    found = tuple(Type(shape, dtype) for shape, dtype in zip(shapes, types, strict=True))
+    own = build._declared
+    used = {sym for shape in shapes for d in shape for sym in counts(d)}
+    for output, sym in own.items():
+        if not 0 <= output < len(found):
+            raise kind.wrong("get_output_shapes", f"output {output} as a size", f"0 to {len(found) - 1}")
+        if found[output].shape != () or found[output].dtype not in INTS:
+            got, wanted = f"{found[output]} as output {output}, a size", "an int32 or int64 of rank 0"
+            raise kind.wrong("get_output_shapes", got, wanted, "return trt.DimsExprs(0) for it")
+        if sym not in used:
+            own = {k: s for k, s in own.items() if s is not sym}
+    return Outputs(found, own)
+
+
+def _sizes(kind: Kind, dims: DimsExprs) -> Shape:
+    """Sizes that may be."""
+    shape = tuple(size._dim for size in dims)
+    for d in shape:
+        if bounds(d)[1] < 0:
+            raise kind.wrong("get_output_shapes", f"a size of {d}", "0 or more")
+    return shape
+
+
+def _counted(shape: Shape) -> frozenset[Sym]:
+    return frozenset().union(*map(counts, shape))
+
+
+def _finds(of: Type, asked: Outputs) -> bool:
+    """Whether the plug-in itself decides a size of an output."""
+    return not _counted(of.shape).isdisjoint(asked.tells.values())
+
+
+def _room(of: Type, asked: Outputs) -> Shape:
+    """What memory for an output is: flat, with room for the most elements, where the plug-in decides."""
+    return (highest(product(of.shape)),) if _finds(of, asked) else of.shape
+
+
+def _shown(result: Value, of: Type) -> Value:
+    """A result of the plug-in under its own sizes."""
+    if result.type == of:
+        return result
+    return reshape(slice_(result, (0,), (product(of.shape),), (1,)), of.shape)
+
+
+def _built(
+    kind: Kind,
+    name: str,
+    inputs: Sequence[Value],
+    asked: Outputs,
+    scales: Sequence[float],
+    building: Building,
+) -> list[Value]:
+    """The outputs with formats, memory and tactic chosen."""
+    free = [not _finds(t, asked) for t in asked.types]
+    told = [Tensor(v.type, scale=s) for v, s in zip(inputs, scales, strict=False)]
+    told += [Tensor(t, scale=s) for t, s in zip(asked.types, scales[len(inputs) :], strict=True)]
+    corners = [building.corners(p) for p in range(max(1, len(building.profiles)))]
+    corners = [tuple(_whole(c, told) for c in corner) for corner in corners]  # type: ignore[misc]  # three stay three
+    told = chosen(kind, told, len(inputs), free, corners[0], weak=building.weak)
+    count = len(inputs)
+    room = 0
+    for corner in corners:
+        descs = [dynamic(t, *corner) for t in told]
+        kind.configure(descs[:count], descs[count:])
+        room = max(room, kind.workspace(descs[:count], descs[count:]))
+    if room > LARGEST:
+        do = "add an optimization profile with the greatest sizes that you need"
+        raise ProfileError("AR501", kind.where, f"a workspace of {room} bytes", "sizes with a bound", do)
+    packed = [_taken(v, t) for v, t in zip(inputs, told, strict=False)]
+    outs = tuple(
+        Type(_room(t.type, asked) if t.format is TensorFormat.LINEAR else _memory(t), t.type.dtype)
+        for t in told[count:]
+    )
+    over = tuple(_over(kind, k, told, count) for k in range(len(outs)))
+    sees = tuple(
+        replace(t, type=replace(t.type, shape=tuple(map(highest, t.type.shape)))) for t in told[count:]
+    )
+    op = Plugin(name, *kind.who, _nothing(), outs, (*told[:count], *sees), room, 0, over)
+    tactic = fastest(kind, op, corners[0][1], building.timings)
+    kind.set_tactic(tactic)
+    data = np.frombuffer(kind.made(), np.uint8)
+    made = Made(data, DataType.UINT8, f"{name} (plug-in)", interpreted(kind))
+    results = apply_all(replace(op, made=made, tactic=tactic), *packed)
+    found = []
+    for result, tensor, of in zip(results, told[count:], asked.types, strict=False):
+        plain = tensor.format is TensorFormat.LINEAR
+        whole = (
+            _shown(result, replace(of, dtype=result.dtype))
+            if plain
+            else unpack(result, tensor.format, of.shape)
+        )
+        found.append(cast(whole, of.dtype))
+    return found
+
+
+def _nothing() -> Made:
+    return Made(np.zeros(0, np.uint8), DataType.UINT8)
+
+
+def _whole(corner: Corner, told: Sequence[Tensor]) -> Corner:
+    """The same with the most of what data decide."""
+    syms: dict[Sym, None] = {}
+    todo: list[Dim] = [d for t in told for d in t.type.shape]
+    while todo:
+        for sym in sorted(symbols(todo.pop()), key=lambda s: s.name):
+            if sym.most is not None and sym not in syms:
+                syms[sym] = None
+                todo += [sym.most] if sym.most != INF else []
+    return at_most(corner, reversed(syms))
+
+
+def _memory(t: Tensor) -> Shape:
+    return in_memory(t.format, t.type.dtype, t.type.shape)
+
+
+def _taken(value: Value, t: Tensor) -> Value:
+    """An input in the type and format that the plug-in wants."""
+    wanted = cast(value, t.type.dtype)
+    return wanted if t.format is TensorFormat.LINEAR else pack(wanted, t.format)
+
+
+def _over(kind: Kind, output: int, told: Sequence[Tensor], inputs: int) -> int:
+    """The input in whose memory an output lies."""
+    found = kind.aliased(output)
+    if found < 0:
+        return -1
+    if found >= inputs:
+        raise kind.wrong("get_aliased_input", f"input {found}", f"below {inputs}, or -1")
+    mine, its = told[inputs + output], told[found]
+    if (mine.type, mine.format) != (its.type, its.format):
+        got, do = f"input {found}, {its.type}, for output {output}, {mine.type}", "alias equal tensors alone"
+        raise kind.wrong("get_aliased_input", got, "one type and shape", do)
+    return found

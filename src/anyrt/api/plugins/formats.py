@@ -1,0 +1,143 @@
+"""The types and formats that a plug-in takes its tensors in: row-major as they are, wherever it can.
+
+Where it cannot, other formats are tried, and in networks of weak types other types of floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from anyrt.api.dims import Dims
+from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
+from anyrt.api.plugins.kinds import Kind
+from anyrt.core.dims import Dim, evaluate
+from anyrt.core.dtype import is_float, short_name
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import PluginError
+from anyrt.core.formats import misfit
+from anyrt.prims.plugin import Tensor
+
+Corner = Mapping[str, int]
+OTHERS: Final = (DataType.FLOAT, DataType.HALF, DataType.BF16)
+# Row-major first, then channels innermost, then vectors of channels.
+ORDER: Final = (
+    TensorFormat.LINEAR,
+    TensorFormat.HWC,
+    TensorFormat.DHWC,
+    TensorFormat.HWC8,
+    TensorFormat.HWC16,
+    TensorFormat.DHWC8,
+    TensorFormat.CHW2,
+    TensorFormat.CHW4,
+    TensorFormat.CHW16,
+    TensorFormat.CHW32,
+    TensorFormat.CDHW32,
+)
+
+
+def dynamic(t: Tensor, least: Corner, best: Corner, most: Corner) -> DynamicPluginTensorDesc:
+    """A tensor as building tells a plug-in of it; −1 for sizes that a run gives."""
+    made, shape = DynamicPluginTensorDesc(), t.type.shape
+    made.desc = described(t, [d if isinstance(d, int) else -1 for d in shape])
+    made.min, made.opt, made.max = (Dims([at(d, corner) for d in shape]) for corner in (least, best, most))
+    return made
+
+
+def described(t: Tensor, sizes: Sequence[int]) -> PluginTensorDesc:
+    """A tensor of these sizes as a plug-in is told of it."""
+    made = PluginTensorDesc()
+    made.dims, made.type, made.format = Dims(sizes), t.type.dtype, t.format
+    made.scale = t.scale if t.type.dtype is DataType.INT8 else 0.0
+    return made
+
+
+def at(size: Dim, corner: Corner) -> int:
+    """A size for those of inputs."""
+    return size if isinstance(size, int) else max(0, min(evaluate(size, corner), 2**31 - 1))
+
+
+def chosen(
+    kind: Kind,
+    told: Sequence[Tensor],
+    inputs: int,
+    free: Sequence[bool],
+    corner: tuple[Corner, Corner, Corner],
+    *,
+    weak: bool,
+) -> list[Tensor]:
+    """Inputs, then outputs, with formats that the plug-in takes; other types, too, where these may be
+    converted (`weak`). `free`: outputs that may have other formats than row-major."""
+    asked = 0
+    for types in _types(kind, told, inputs, weak=weak):
+        search = _Search(kind, types, inputs, free, corner, kind.limit - asked)
+        found = search.from_(0, [])
+        if found is not None:
+            return found
+        asked += search.asked
+        if asked >= kind.limit:
+            break
+    got = ", ".join(short_name(t.type.dtype) for t in told)
+    do = "convert its inputs with add_cast, or have supports_format_combination take them"
+    text = f"no support for inputs and outputs of {got}, in {asked} combinations"
+    raise PluginError("AR822", kind.where, text, "a combination that it supports", do)
+
+
+def _types(kind: Kind, told: Sequence[Tensor], inputs: int, *, weak: bool) -> Iterator[list[Tensor]]:
+    """The tensors with their own types, and then with other types of floats."""
+    yield list(told)
+    if not weak:
+        return
+    for dtype in OTHERS:
+        taken = [_as(t, dtype) if is_float(t.type.dtype) else t for t in told[:inputs]]
+        if taken == list(told[:inputs]):
+            continue
+        made = kind.types([t.type.dtype for t in taken])
+        yield [*taken, *(_as(t, d) for t, d in zip(told[inputs:], made, strict=True))]
+
+
+def _as(t: Tensor, dtype: DataType) -> Tensor:
+    return replace(t, type=replace(t.type, dtype=dtype))
+
+
+class _Search:
+    """One combination after the other, tensor by tensor: a tensor is asked about when those before it are
+    supported."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        told: Sequence[Tensor],
+        inputs: int,
+        free: Sequence[bool],
+        corner: tuple[Corner, Corner, Corner],
+        limit: int,
+    ) -> None:
+        self.kind, self.told, self.inputs, self.free = kind, told, inputs, free
+        self.corner, self.limit, self.asked = corner, limit, 0
+
+    def from_(self, pos: int, before: list[Tensor]) -> list[Tensor] | None:
+        """The tensors with formats, where those before number `pos` have theirs."""
+        if pos == len(self.told):
+            return before
+        for format in self._formats(pos):
+            here = [*before, replace(self.told[pos], format=format)]
+            whole = [*here, *self.told[pos + 1 :]]
+            if self.asked >= self.limit * len(self.told):
+                return None
+            self.asked += 1
+            if self.kind.supports(pos, [dynamic(t, *self.corner) for t in whole], self.inputs):
+                found = self.from_(pos + 1, here)
+                if found is not None:
+                    return found
+        return None
+
+    def _formats(self, pos: int) -> Iterator[TensorFormat]:
+        t = self.told[pos]
+        free = pos < self.inputs or self.free[pos - self.inputs]
+        return (
+            f
+            for f in ORDER
+            if f is TensorFormat.LINEAR or (free and not misfit(f, t.type.dtype, t.type.shape))
+        )

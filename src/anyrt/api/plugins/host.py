@@ -1,0 +1,214 @@
+"""Plug-ins of an engine: made of what its plan holds, and called while it runs.
+
+Each context has clones of its own. Native code calls `Host` by a C function with the number of the call and
+its frame, in which stand where tensors lie and their sizes; as long as these stay the same, a call costs what
+the plug-in's own function does and a few microseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import weakref
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+from anyrt.api.dims import Dims
+from anyrt.api.edge import Channel
+from anyrt.api.interfaces import IErrorRecorder, tried
+from anyrt.api.plugins.asking import ask, failed
+from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One
+from anyrt.api.plugins.desc import PluginTensorDesc
+from anyrt.api.plugins.guarded import Guarded
+from anyrt.api.plugins.kinds import Kind, wrong
+from anyrt.api.plugins.layer import kind_of
+from anyrt.api.plugins.stored import unpacked
+from anyrt.api.plugins.v3 import IPluginResourceContext
+from anyrt.api.registry import IPluginRegistry, shown
+from anyrt.core.enums_more import TensorRTPhase
+from anyrt.core.errors import AnyrtError, PlanError, PluginError
+from anyrt.plan import abi
+from anyrt.plan.file import PlanFile
+from anyrt.plan.program import PluginCall, Program
+from anyrt.runtime.outward import Callers
+
+CALLED: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
+HEADER: Final = abi.FIRST_BINDING * abi.WORD_BYTES
+CHECKED: Final = "checked"
+
+
+def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel: Channel) -> Callers:
+    """Who calls the plug-ins of an engine for each of its contexts; errors name a plug-in that is not there,
+    or that cannot be made."""
+    places = {x.name: dict(x.details).get("source") for x in file.plan.layers}
+    kinds: dict[str, Kind] = {}
+    for call in program.plugins:
+        if call.made not in kinds:
+            source = places.get(call.where)
+            where = f"{call.where} ({source})" if source else call.where
+            kinds[call.made] = _made(file, call, where, registry)
+    checked = CHECKED in dict(file.plan.settings)
+    return lambda: Host(program.plugins, kinds, channel, checked=checked)
+
+
+def _made(file: PlanFile, call: PluginCall, where: str, registry: IPluginRegistry) -> Kind:
+    """The plug-in of a layer."""
+    key = (call.name, call.version, call.space)
+    creator = registry.get_creator(*key)
+    if creator is None:
+        do = "register it before: trt.get_plugin_registry().register_creator(Creator(), namespace)"
+        raise PluginError("AR823", where, f"the plug-in {shown(key)}", "a creator that is registered", do)
+    fields = unpacked(_bytes(file, call.made), where)
+    match creator:
+        case IPluginCreator():
+            data = fields[0].data.tobytes() if len(fields) else b""
+            method, plugin = "deserialize_plugin", ask(where, creator, "deserialize_plugin", call.where, data)
+        case IPluginCreatorV3One():
+            args = (call.where, fields, TensorRTPhase.RUNTIME)
+            method, plugin = "create_plugin", ask(where, creator, "create_plugin", *args)
+        case _:
+            raise wrong(where, creator, "register_creator", type(creator).__name__, "an IPluginCreatorV3One")
+    if plugin is None:
+        raise wrong(where, creator, method, "None", "a plug-in")
+    tried_kind, error = tried(kind_of, plugin, where)
+    if error is not None or tried_kind is None:
+        raise wrong(where, creator, method, type(plugin).__name__, "a plug-in") from error
+    return tried_kind
+
+
+def _bytes(file: PlanFile, name: str) -> bytes:
+    """A constant of a plan."""
+    record = next((b for b in file.plan.blobs if b.name == name), None)
+    if record is None:
+        raise PlanError("AR605", "plan, plug-ins", f"no constant {name!r}", "one of its constants")
+    return bytes(file.weights[record.offset : record.offset + record.nbytes])
+
+
+class Host:
+    """Makes the calls of one context."""
+
+    def __init__(
+        self, calls: Sequence[PluginCall], kinds: Mapping[str, Kind], channel: Channel, *, checked: bool
+    ) -> None:
+        self.stream = 0
+        self._raised: BaseException | None = None
+        self._kinds: dict[str, Kind] = {}
+        offered = IPluginResourceContext()
+        offered.__dict__["_error_recorder"] = _recorder(channel)
+        for call in calls:
+            if call.made not in self._kinds:
+                kind = kinds[call.made].attach(offered)
+                self._kinds[call.made] = kind
+                kind.set_tactic(call.tactic)
+        self._sites = [Site(call, self._kinds[call.made], checked=checked) for call in calls]
+        # Native code is called from here: a cycle through it would keep plug-ins alive for long.
+        own = weakref.ref(self)
+
+        def called(number: int, frame: int) -> int:
+            host = own()
+            assert host is not None, "a context lives while it runs"
+            return host._call(number, frame)
+
+        self._function = CALLED(called)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        self._end = weakref.finalize(self, _release, list(self._kinds.values()))
+
+    def _call(self, number: int, frame: int) -> int:
+        """What native code gets: 0, or that the run is over."""
+        try:
+            _, error = tried(self._sites[number].call, frame, self.stream)
+        except (KeyboardInterrupt, SystemExit) as interrupt:
+            self._raised = interrupt
+            return abi.Status.RAISED
+        if error is None:
+            return 0
+        self._raised = error
+        return abi.Status.RAISED
+
+    def error(self) -> AnyrtError:
+        """What ended the last run."""
+        raised, self._raised = self._raised, None
+        assert raised is not None, "the run was ended by a plug-in"
+        if isinstance(raised, AnyrtError):
+            return raised
+        if not isinstance(raised, Exception):
+            raise raised
+        made = failed(*self._place(raised), raised)
+        made.__cause__ = raised
+        return made
+
+    def _place(self, raised: Exception) -> tuple[str, str]:
+        """The layer and the method of a plug-in that raised."""
+        site = next((s for s in self._sites if s.is_running), self._sites[0])
+        site.is_running = False
+        return site.kind.where, f"{type(site.kind.plugin).__name__}.enqueue"
+
+
+def _recorder(channel: Channel) -> IErrorRecorder | None:
+    holder: Channel | None = channel
+    while holder is not None and holder.recorder is None:
+        holder = holder.parent
+    return None if holder is None else holder.recorder
+
+
+def _release(kinds: Sequence[Kind]) -> None:
+    for kind in kinds:
+        kind.release()
+
+
+class Site:
+    """A call of a plug-in: what it is told, as long as memory and sizes stay the same."""
+
+    def __init__(self, call: PluginCall, kind: Kind, *, checked: bool) -> None:
+        self.kind, self.is_running = kind, False
+        self._call, self._checked = call, checked
+        self._words = len(call.told) + (call.workspace > 0) + sum(t.rank for t in call.told)
+        self._format = struct.Struct(f"<{self._words}q")
+        self._known = b""
+        self._sizes: tuple[tuple[int, ...], ...] = ()
+        self._descs: tuple[list[PluginTensorDesc], list[PluginTensorDesc]] = ([], [])
+        self._addresses: tuple[list[int], list[int], int] = ([], [], 0)
+        self._enqueue = kind.enqueue
+
+    def call(self, frame: int, stream: int) -> None:
+        """Have the plug-in compute what the frame says."""
+        words = ctypes.string_at(frame + HEADER, self._format.size)
+        if words != self._known:
+            self._renew(words)
+        if self.kind.told is not self._sizes:
+            self.kind.show(*self._descs)
+            self.kind.told = self._sizes
+        inputs, outputs, workspace = self._addresses
+        self.is_running = True
+        if self._checked:
+            self._guarded(inputs, outputs, workspace, stream)
+        else:
+            self._enqueue(*self._descs, inputs.copy(), outputs.copy(), workspace, stream)
+        self.is_running = False
+
+    def _renew(self, words: bytes) -> None:
+        numbers, call = self._format.unpack(words), self._call
+        count, tensors = call.inputs, len(call.told)
+        workspace = numbers[tensors] if call.workspace else 0
+        self._addresses = [*numbers[:count]], [*numbers[count:tensors]], workspace
+        first = tensors + (call.workspace > 0)
+        ends = list(accumulate((t.rank for t in call.told), initial=first))
+        sizes = tuple(numbers[a:b] for a, b in pairwise(ends))
+        if sizes != self._sizes:
+            self._sizes = sizes
+            told = [_desc(self._call, k, x) for k, x in enumerate(sizes)]
+            self._descs = told[:count], told[count:]
+        self._known = words
+
+    def _guarded(self, inputs: list[int], outputs: list[int], workspace: int, stream: int) -> None:
+        """The same on memory of our own, which is looked at afterwards."""
+        guarded = Guarded(self._call, self._sizes, inputs, outputs)
+        self._enqueue(*self._descs, *guarded.addresses, guarded.room, stream)
+        guarded.check(self.kind.where, type(self.kind.plugin).__name__)
+
+
+def _desc(call: PluginCall, k: int, sizes: tuple[int, ...]) -> PluginTensorDesc:
+    told, made = call.told[k], PluginTensorDesc()
+    made.dims, made.type, made.format, made.scale = Dims(sizes), told.dtype, told.format, told.scale
+    return made

@@ -1,0 +1,191 @@
+"""Plug-ins of version 2, as building and running see them: as if they were of version 3."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anyrt.api.dims import Dims
+from anyrt.api.interfaces import call_user
+from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
+from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder
+from anyrt.api.plugins.field import PluginField
+from anyrt.api.plugins.kind3 import MOST_BYTES
+from anyrt.api.plugins.kinds import MOST_OUTPUTS, Descs, Dynamic, Enqueue, Kind, claim, listed, text, whole
+from anyrt.api.plugins.stored import packed
+from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2Ext, as_bytes
+from anyrt.api.plugins.v3 import IPluginResourceContext
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import PluginError
+
+BATCH: Final = 1  # of plug-ins whose sizes hold the batch themselves
+
+
+class Version2(Kind):
+    """What all plug-ins of version 2 have."""
+
+    _base = IPluginV2
+
+    @property
+    def who(self) -> tuple[str, str, str]:
+        """As the plug-in says."""
+        names = (text(getattr(self.plugin, f"plugin_{x}", "")) for x in ("type", "version", "namespace"))
+        name, version, namespace = names
+        if not name:
+            raise self.wrong("plugin_type", "no name", "a name", "set self.plugin_type in its __init__")
+        return name, version, namespace
+
+    @property
+    def outputs(self) -> int:
+        """As `num_outputs` says."""
+        return whole(self, "num_outputs", getattr(self.plugin, "num_outputs", None), 1, MOST_OUTPUTS)
+
+    def made(self) -> bytes:
+        """The bytes of `serialize`, as one field."""
+        found = self.ask("serialize")
+        try:
+            data = b"" if found is None else as_bytes(found)
+        except TypeError as error:
+            raise self.wrong("serialize", type(found).__name__, "bytes") from error
+        return packed([PluginField("", data)])
+
+    def attach(self, context: IPluginResourceContext) -> Kind:
+        """A clone that is initialised."""
+        made = self.clone()
+        made.ask("attach_to_context", None, None, None) if isinstance(made.plugin, IPluginV2Ext) else None
+        status = made.ask("initialize")
+        if isinstance(status, int) and status != 0:
+            raise made.wrong("initialize", f"{status}", "0")
+        return made
+
+    def set_tactic(self, tactic: int) -> None:
+        """There is one way to compute."""
+
+    def release(self) -> None:
+        """By `terminate` and `destroy`."""
+        for method in ("terminate", "detach_from_context", "destroy"):
+            found = getattr(self.plugin, method, None)
+            if found is not None:
+                call_user(None, found)
+
+
+class DynamicVersion2(Version2):
+    """An IPluginV2DynamicExt."""
+
+    _base = IPluginV2DynamicExt
+
+    def types(self, inputs: list[DataType]) -> list[DataType]:
+        """As `get_output_datatype` says."""
+        found = [self.ask("get_output_datatype", k, inputs) for k in range(self.outputs)]
+        return listed(self, "get_output_datatype", found, DataType)
+
+    def shapes(
+        self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
+    ) -> list[DimsExprs]:
+        """As `get_output_dimensions` says."""
+        found = [self.ask("get_output_dimensions", k, inputs, build) for k in range(self.outputs)]
+        return listed(self, "get_output_dimensions", found, DimsExprs)
+
+    def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
+        """As `supports_format_combination` says."""
+        found = self.ask("supports_format_combination", pos, [x.desc for x in in_out], inputs)
+        return claim(self, "supports_format_combination", found)
+
+    def configure(self, inp: Dynamic, out: Dynamic) -> None:
+        """By `configure_plugin`."""
+        self.ask("configure_plugin", inp, out)
+
+    def workspace(self, inp: Dynamic, out: Dynamic) -> int:
+        """As `get_workspace_size` says of the greatest sizes."""
+        most = ([_greatest(x) for x in side] for side in (inp, out))
+        return whole(self, "get_workspace_size", self.ask("get_workspace_size", *most), 0, MOST_BYTES)
+
+    def show(self, inp: Descs, out: Descs) -> None:
+        """By `configure_plugin` with these sizes alone."""
+        self.configure([_fixed(x) for x in inp], [_fixed(x) for x in out])
+
+    @property
+    def enqueue(self) -> Enqueue:
+        """The plug-in's own."""
+        found: Enqueue = self.plugin.enqueue  # type: ignore[attr-defined]  # by its class
+        return found
+
+
+class StaticVersion2(Version2):
+    """An IPluginV2 or IPluginV2Ext: its sizes are numbers, and its batch is 1."""
+
+    def types(self, inputs: list[DataType]) -> list[DataType]:
+        """As `get_output_data_type` says; without it as the first input's."""
+        if not isinstance(self.plugin, IPluginV2Ext):
+            return [inputs[0] if inputs else DataType.FLOAT] * self.outputs
+        found = [self.ask("get_output_data_type", k, inputs) for k in range(self.outputs)]
+        return listed(self, "get_output_data_type", found, DataType)
+
+    def shapes(
+        self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
+    ) -> list[DimsExprs]:
+        """As `get_output_shape` says of numbers."""
+        if not all(size.is_constant() for dims in inputs for size in dims):
+            do = "derive it from trt.IPluginV2DynamicExt, or give its inputs fixed sizes"
+            raise PluginError("AR822", self.where, "open sizes for a plug-in without them", "numbers", do)
+        sizes = [Dims([size.get_constant_value() for size in dims]) for dims in inputs]
+        found = [self.ask("get_output_shape", k, sizes) for k in range(self.outputs)]
+        return [self._exprs(x) for x in found]
+
+    def _exprs(self, dims: object) -> DimsExprs:
+        if not isinstance(dims, Dims | list | tuple):
+            raise self.wrong("get_output_shape", type(dims).__name__, "Dims")
+        return DimsExprs([IDimensionExpr(int(size)) for size in dims])
+
+    def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
+        """As `supports_format` says of each type and format, which are one for all tensors."""
+        mine = in_out[pos].desc
+        if pos and mine.format is not in_out[0].desc.format:
+            return False
+        found = self.ask("supports_format", mine.type, mine.format)
+        return claim(self, "supports_format", found)
+
+    def configure(self, inp: Dynamic, out: Dynamic) -> None:
+        """By `configure_plugin` or `configure_with_format`."""
+        shapes = [[x.opt for x in side] for side in (inp, out)]
+        types = [[x.desc.type for x in side] for side in (inp, out)]
+        first = inp[0].desc if inp else PluginTensorDesc()
+        form: TensorFormat = first.format
+        if isinstance(self.plugin, IPluginV2Ext):
+            apart = ([False] * len(side) for side in (inp, out))
+            self.ask("configure_plugin", *shapes, *types, *apart, form, BATCH)
+        else:
+            self.ask("configure_with_format", *shapes, first.type, form, BATCH)
+
+    def workspace(self, inp: Dynamic, out: Dynamic) -> int:
+        """As `get_workspace_size` says of one batch."""
+        return whole(self, "get_workspace_size", self.ask("get_workspace_size", BATCH), 0, MOST_BYTES)
+
+    def show(self, inp: Descs, out: Descs) -> None:
+        """By `configure_plugin`."""
+        self.configure([_fixed(x) for x in inp], [_fixed(x) for x in out])
+
+    @property
+    def enqueue(self) -> Enqueue:
+        """Calls `execute_async`, whose status is judged."""
+        execute = self.plugin.execute_async  # type: ignore[attr-defined]  # by its class
+
+        def run(
+            inp: Descs, out: Descs, inputs: list[int], outputs: list[int], workspace: int, stream: int
+        ) -> None:
+            status = execute(BATCH, inputs, outputs, workspace, stream)
+            if isinstance(status, int) and status != 0:
+                raise self.wrong("execute_async", f"status {status}", "0")
+
+        return run
+
+
+def _greatest(x: DynamicPluginTensorDesc) -> PluginTensorDesc:
+    made = PluginTensorDesc()
+    made.dims, made.type, made.format, made.scale = x.max, x.desc.type, x.desc.format, x.desc.scale
+    return made
+
+
+def _fixed(x: PluginTensorDesc) -> DynamicPluginTensorDesc:
+    made = DynamicPluginTensorDesc()
+    made.desc, made.min, made.opt, made.max = x, x.dims, x.dims, x.dims
+    return made

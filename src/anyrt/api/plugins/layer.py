@@ -1,0 +1,170 @@
+"""The layers of plug-ins, and the methods of a network that add them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast
+
+from anyrt.api.arguments import tensor
+from anyrt.api.edge import user_line, wrong_type
+from anyrt.api.fold import fold
+from anyrt.api.layer import ILayer
+from anyrt.api.plugins.expand import Held, expanded
+from anyrt.api.plugins.kind2 import DynamicVersion2, StaticVersion2, Version2
+from anyrt.api.plugins.kind3 import Version3
+from anyrt.api.plugins.kinds import Kind
+from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt
+from anyrt.api.plugins.v3 import IPluginV3
+from anyrt.core.enums import LayerType
+from anyrt.ir.graph import Value
+from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
+from anyrt.ops._types import EVERY
+from anyrt.prims.build import cast as convert
+
+if TYPE_CHECKING:
+    from anyrt.api.expansion import Expansion
+    from anyrt.api.network import INetworkDefinition
+    from anyrt.api.tensor import ITensor
+
+
+L = TypeVar("L", bound="PluginLayer")
+
+
+class PluginLayer(ILayer):
+    """A layer of a plug-in."""
+
+    __slots__ = ()
+    _expands_itself = True
+
+    @property
+    def _held(self) -> Held:
+        return cast("Held", self._scope)
+
+    def _expand(self, expansion: Expansion) -> tuple[Value, ...]:
+        values = [expansion.value(t) for t in self._inputs if t is not None]
+        kind = type(self._held.kind)(self._held.kind.plugin, self._place)
+        tensors = [t for t in self._inputs[: self._held.inputs] if t is not None]
+        scales = [expansion.scale(t) for t in tensors]
+        scales += [1.0 if t._scale is None else t._scale for t in self._outputs]
+        held = Held(kind, self._held.inputs)
+        made = expanded(held, self._name, values, scales, expansion.building)
+        pairs = zip(made, self._outputs, strict=True)
+        return tuple(convert(v, t._dtype or v.dtype) for v, t in pairs)
+
+
+@fold
+class IPluginV2Layer(PluginLayer):
+    """A layer of a plug-in of version 2; made by `INetworkDefinition.add_plugin_v2`."""
+
+    __slots__ = ()
+
+    @property
+    def plugin(self) -> IPluginV2:
+        """The plug-in."""
+        return cast("IPluginV2", self._held.kind.plugin)
+
+
+@fold
+class IPluginV3Layer(PluginLayer):
+    """A layer of a plug-in of version 3; made by `INetworkDefinition.add_plugin_v3`."""
+
+    __slots__ = ()
+
+    @property
+    def plugin(self) -> IPluginV3:
+        """The plug-in."""
+        return cast("IPluginV3", self._held.kind.plugin)
+
+
+def _expand(layer: Layer[Attrs]) -> NoReturn:
+    raise AssertionError(f"{layer.name} says itself what it means")
+
+
+def _ref(attrs: Attrs, arrays: tuple[Array, ...]) -> NoReturn:
+    raise AssertionError("what a plug-in computes it says itself")
+
+
+def _op(layer: LayerType, cls: str, method: str) -> AnyOp:
+    return Op(layer, cls, (Method(method, ("inputs", "plugin")),), (), Attrs, _expand, _ref, "", tuple)
+
+
+V2: Final = _op(LayerType.PLUGIN_V2, "IPluginV2Layer", "add_plugin_v2")
+V3: Final = _op(LayerType.PLUGIN_V3, "IPluginV3Layer", "add_plugin_v3")
+
+
+def kind_of(plugin: object, where: str) -> Kind:
+    """A plug-in of whatever version for building and running; TypeError for what is none."""
+    match plugin:
+        case IPluginV3():
+            return Version3(plugin, where)
+        case IPluginV2DynamicExt():
+            return DynamicVersion2(plugin, where)
+        case IPluginV2():
+            return StaticVersion2(plugin, where)
+    raise wrong_type(where, plugin, "a plug-in: an IPluginV3 or IPluginV2")
+
+
+def add_plugin_v3(
+    self: INetworkDefinition, inputs: Sequence[ITensor], shape_inputs: Sequence[ITensor], plugin: IPluginV3
+) -> IPluginV3Layer:
+    """Add a layer that calls a plug-in of version 3.
+
+        layer = network.add_plugin_v3([x], [], plugin)
+
+    shape_inputs: integers whose values the plug-in makes sizes of, and which it is told as expressions.
+
+    Refused: AR403, a tensor of another network; AR822, a plug-in without a name or outputs; AR824, one that
+    raises. What it says of types and sizes is asked when it is needed."""
+    if not isinstance(plugin, IPluginV3):
+        raise wrong_type("add_plugin_v3: plugin", plugin, "an IPluginV3", "make one: MyPlugin()")
+    kind = Version3(plugin, f"add_plugin_v3 ({user_line()})")
+    first, second = (
+        _tensors(self, f"add_plugin_v3: {n}", x)
+        for n, x in (("inputs", inputs), ("shape_inputs", shape_inputs))
+    )
+    return _added(self, V3, IPluginV3Layer, kind, first, second)
+
+
+def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: IPluginV2) -> IPluginV2Layer:
+    """Add a layer that calls a plug-in of version 2.
+
+        layer = network.add_plugin_v2([x], plugin)
+
+    Refused: AR403, a tensor of another network; AR822, a plug-in without a name or outputs; AR824, one that
+    raises. What it says of types and sizes is asked when it is needed."""
+    if not isinstance(plugin, IPluginV2):
+        raise wrong_type("add_plugin_v2: plugin", plugin, "an IPluginV2", "make one: MyPlugin()")
+    kind = kind_of(plugin, f"add_plugin_v2 ({user_line()})")
+    assert isinstance(kind, Version2), f"{kind} is of version 2"
+    return _added(self, V2, IPluginV2Layer, kind, _tensors(self, "add_plugin_v2: inputs", inputs), [])
+
+
+def _tensors(network: INetworkDefinition, where: str, given: object) -> list[ITensor]:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise wrong_type(where, given, "a list of ITensor", "write [tensor, ...]")
+    method, _, name = where.partition(": ")
+    return [tensor(method, name, x, network) for x in given]
+
+
+def _added(
+    network: INetworkDefinition,
+    op: AnyOp,
+    cls: type[L],
+    kind: Kind,
+    inputs: list[ITensor],
+    shapes: list[ITensor],
+) -> L:
+    """A new layer of a plug-in, which has said its name and how many outputs it has."""
+    name, version, space = kind.who
+    slots = [Input(f"input{k}", EVERY) for k in range(len(inputs))]
+    slots += [Input(f"shape{k}", EVERY, shape_values=True) for k in range(len(shapes))]
+    outputs = tuple(f"output{k}" for k in range(kind.outputs))
+    own = replace(op, inputs=tuple(slots), outputs=outputs)
+    label = f"(Unnamed Layer* {len(network._layers)}) [{op.title}]"
+    details: dict[str, object] = {"plugin": name, "version": version, "namespace": space}
+    layer = cls(network, own, label, (*inputs, *shapes), details, user_line())
+    layer._metadata = kind.metadata
+    layer._scope = Held(kind, len(inputs))
+    network._layers.append(layer)
+    return layer

@@ -1,0 +1,90 @@
+"""`Plugin`: what code of a program's own computes, called with the addresses of operands and results.
+
+>>> made = Made(np.zeros(0, np.uint8), DataType.UINT8)
+>>> Plugin("pad", "Pad", "1", "", made, (Type((2,), DataType.HALF),)).infer(())
+(half[2],)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyrt.core.dims import Dim
+from anyrt.core.dtype import cast
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import DTypeError, NotSupportedError
+from anyrt.ir.compute import Compute, External
+from anyrt.ir.graph import Type
+from anyrt.ir.kernel import Expr
+from anyrt.ir.prim import Array, Prim, Read
+from anyrt.ir.reference import widen
+from anyrt.prims.const import Blob
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made(Blob):
+    """The bytes that a plug-in is made of again, with the plug-in itself, for the interpreter: called with
+    the primitive and operands, it gives results; none of a plug-in that was read from a plan."""
+
+    call: Callable[[Plugin, tuple[Array, ...]], tuple[Array, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An operand or result as a plug-in sees it, in memory of a format; `scale`: what a step of an int8 is
+    worth."""
+
+    type: Type
+    format: TensorFormat = TensorFormat.LINEAR
+    scale: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin(Prim):
+    """The results of a plug-in of this `layer`, of types `outs`, of which the last is memory that it works in
+    where `workspace` is more than 0. `name`, `version`, `space`: what its creator is found by. `made`: what
+    it makes the plug-in of. `sees`: operands, then results, as it is told of them. `over`: for each result
+    the operand in whose memory it lies, or −1. `tactic`: which of its ways to compute."""
+
+    layer: str
+    name: str
+    version: str
+    space: str
+    made: Blob
+    outs: tuple[Type, ...]
+    sees: tuple[Tensor, ...] = ()
+    workspace: int = 0
+    tactic: int = 0
+    over: tuple[int, ...] = ()
+
+    def compute(self) -> Compute:
+        """What the plug-in leaves in memory."""
+        sizes = tuple(d for tensor in self.sees for d in tensor.type.shape)
+        return External(name=self.layer, over=self.over, sizes=sizes)
+
+    def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
+        """The types that the plug-in has told."""
+        told = [x.type.dtype for x in self.sees[: len(args)]]
+        if self.sees and [a.dtype for a in args] != told:
+            got = ", ".join(map(repr, args))
+            raise DTypeError("AR202", self.layer, got, ", ".join(t.name for t in told))
+        room = (Type((self.workspace,), DataType.UINT8),) if self.workspace else ()
+        return (*self.outs, *room)
+
+    def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
+        """What the plug-in makes of stored operands."""
+        if not isinstance(self.made, Made) or self.made.call is None:
+            got, do = "a plug-in in a plan", "interpret the network itself"
+            raise NotSupportedError("AR901", self.layer, got, "one that was just made", do)
+        told = zip(args, self.sees, strict=False)
+        made = self.made.call(self, tuple(cast(x, tensor.type.dtype) for x, tensor in told))
+        room = (np.zeros(self.workspace, np.uint8),) if self.workspace else ()
+        types = (*self.outs, *(Type((x.size,), DataType.UINT8) for x in room))
+        return tuple(widen(x, t.dtype) for x, t in zip((*made, *room), types, strict=True))
+
+    def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
+        """Never called: a step of the host program's own calls the plug-in."""
+        raise AssertionError("what a plug-in makes is no expression")
