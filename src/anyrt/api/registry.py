@@ -140,10 +140,10 @@ class IPluginRegistry(Reporting):
 
     @quiet(None)
     def load_library(self, plugin_path: str) -> Library:
-        """Register the creators of a file: of Python, whose classes of creators are made, or a shared object
-        with a table of C functions (docs/plugins.md). A handle for `deregister_library`.
+        """Register the creators of a file of Python, whose classes of creators are made. A handle for
+        `deregister_library`.
 
-        Refused: AR826, a file that is none of both, or NVIDIA's own; AR821, names that are taken."""
+        Refused: AR826, another file, or NVIDIA's own; AR901, a shared object; AR821, names that are taken."""
         library = load(_text(plugin_path, "load_library"))
         done: list[IPluginCreatorInterface] = []
         try:

@@ -550,7 +550,7 @@ PLUGINS: dict[int, tuple[str, str, str]] = {
     826: (
         "library of plug-ins refused",
         "The file has no creators that this machine can use",
-        "give a file of Python, or a shared object with a table of creators (docs/plugins.md)",
+        "give a file of Python that defines classes of creators",
     ),
 }
 
