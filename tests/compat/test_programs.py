@@ -22,6 +22,7 @@ def environment(tmp_path_factory):
         ("build_and_run.py", ["{tmp}/engine.plan"]),
         ("engine_loader.py", ["{tmp}/engine.plan"]),
         ("timing_script.py", ["--iterations", "5"]),
+        ("calibrate.py", ["{tmp}/net.cache"]),
     ],
 )
 def test_program_runs_unchanged(program, arguments, tmp_path, environment):

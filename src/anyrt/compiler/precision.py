@@ -10,7 +10,7 @@ in_codes(layer, 0.05)                   # … on codes that are worth 0.05 each
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
@@ -65,7 +65,15 @@ def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
     for i, v in enumerate(inputs):
         if v is not None and v.dtype in FLOATS and v.dtype is not dtype:
             inputs[i] = rounded(cast(v, dtype)) if rounds else cast(v, dtype)
-    return replace(layer, inputs=tuple(inputs))
+    return replace(layer, attrs=_widened(layer.attrs, dtype), inputs=tuple(inputs))
+
+
+def _widened(attrs: Attrs, dtype: DataType) -> Attrs:
+    """Attributes whose weights are float32 where they are neither that nor of `dtype`, as layers want them."""
+    held = {f.name: getattr(attrs, f.name) for f in fields(attrs)}
+    other = FLOATS - {dtype, FLOAT}
+    changed = {n: Blob(_real(x), FLOAT) for n, x in held.items() if isinstance(x, Blob) and x.dtype in other}
+    return replace(attrs, **changed)
 
 
 def rounded(value: Value) -> Value:
