@@ -1,11 +1,24 @@
 """Layers in another precision: every case of every layer keeps its shapes and types, products stay near."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from anyrt.compiler.precision import PRODUCTS, fits_half, in_codes, in_type, rounded, takes, takes_codes
+from anyrt.compiler.precision import (
+    PRODUCTS,
+    fits_half,
+    in_codes,
+    in_type,
+    is_faster,
+    products,
+    rounded,
+    takes,
+    takes_codes,
+)
 from anyrt.core.enums import DataType, LayerType, MatrixOperation
 from anyrt.core.errors import AnyrtError
+from anyrt.core.machine import REFERENCE
 from anyrt.ir.graph import Graph
 from anyrt.ir.interpret import interpret
 from anyrt.ops import ALL_OPS, OPS
@@ -93,6 +106,26 @@ def test_float16_holds_weights_and_ranges_or_not():
     assert not fits_half(Layer("layer", conv, (x,)), 70000.0)
     large = OPS[LayerType.CONVOLUTION].attrs(1, (1,), weights(66000.0))
     assert not fits_half(Layer("layer", large, (x,)), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "ops", "count"),
+    [((5, 3), (3, 4), (NONE, NONE), 60), ((5, 3), (4, 3), (NONE, TRANSPOSE), 60),
+     ((2, 3, 5), (2, 3, 4), (TRANSPOSE, NONE), 120), ((5, 3), (3,), (NONE, VECTOR), 15)],
+)  # fmt: skip
+def test_products_of_matrices_are_counted(left, right, ops, count):
+    assert products(product(param("x", left, FLOAT), param("y", right, FLOAT), ops)) == count
+
+
+def test_products_of_windows_are_counted_and_a_few_channels_in_groups_stay_float32():
+    x, tiles = param("x", (2, 16, 100, 100), FLOAT), replace(REFERENCE, has_tiles=True)
+    for groups, fits in ((1, True), (4, False), (16, True)):
+        conv = OPS[LayerType.CONVOLUTION].attrs(
+            16, (3, 3), weights(*[1] * (2304 // groups)), num_groups=groups
+        )
+        layer = Layer("layer", conv, (x,))
+        assert products(layer) == 20000 * 2304 // groups
+        assert (is_faster(HALF, tiles, layer), is_faster(BF16, tiles, layer)) == (fits, True)
 
 
 def test_mistakes_of_layers_are_told_as_without_a_precision():

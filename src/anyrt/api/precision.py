@@ -108,9 +108,9 @@ class Precisions:
             return None
         if self._has(BuilderFlag.INT8) and self._step(layer, record):
             return INT8
-        if self._has(BuilderFlag.BF16) and is_faster(BF16, self._machine()):
+        if self._has(BuilderFlag.BF16) and is_faster(BF16, self._machine(), record):
             return BF16
-        if self._has(BuilderFlag.FP16) and is_faster(HALF, self._machine()):
+        if self._has(BuilderFlag.FP16) and is_faster(HALF, self._machine(), record):
             ranges = [max(map(abs, t._range)) for t in layer._inputs if t is not None and t._range]
             return HALF if fits_half(record, max(ranges, default=None)) else None
         return None

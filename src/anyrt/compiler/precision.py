@@ -11,13 +11,14 @@ in_codes(layer, 0.05)                   # … on codes that are worth 0.05 each
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from math import prod
 from typing import Final
 
 import numpy as np
 
 from anyrt.core.enums import DataType, MatrixOperation
 from anyrt.core.machine import Machine
-from anyrt.ir.graph import Graph, Value
+from anyrt.ir.graph import Graph, Shape, Value
 from anyrt.ir.interpret import interpret
 from anyrt.ops._filters import FilterAttrs
 from anyrt.ops._product import coded
@@ -34,15 +35,39 @@ from anyrt.prims.view import View
 
 FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
 LARGEST_HALF: Final = 65504.0
+LEAST: Final = 1 << 17  # products of a layer that half types make faster, as was measured
+USUAL: Final = 64
 ROUNDINGS: Final = {HALF: "to_half", BF16: "to_bf16"}
 # What layers that sum products have, which are what other types make faster.
 PRODUCTS: Final = (FilterAttrs, FullyConnectedAttrs, MatrixMultiplyAttrs)
 
 
-def is_faster(dtype: DataType, machine: Machine) -> bool:
-    """Whether products of a half type take less time than those of float32: bfloat16 where there are dots of
-    it, float16 where tiles of bfloat16 sum its products, as four each."""
+def is_faster(dtype: DataType, machine: Machine, layer: Layer[Attrs]) -> bool:
+    """Whether a layer takes less time with products of a half type: of bfloat16 where there are dots of it,
+    of float16 where tiles of bfloat16 sum its products, as four each, but for those of a few channels in
+    groups; of few products, whose operands take longer to convert, of none."""
+    groups = layer.attrs.num_groups if isinstance(layer.attrs, FilterAttrs) else 1
+    if products(layer) < LEAST or (dtype is HALF and groups not in (1, layer.input(0).shape[1])):
+        return False
     return machine.has_tiles or (dtype is BF16 and machine.has_bf16)
+
+
+def products(layer: Layer[Attrs]) -> int:
+    """About so many products a layer sums; strides of windows are not looked at."""
+    x, attrs, other = layer.input(0), layer.attrs, layer.optional(1)
+    if isinstance(attrs, FilterAttrs):
+        kernel = attrs.kernel.size or (_size(other.shape) if other is not None else 0)
+        return _size(x.shape) // max(_size(x.shape[1:2]), 1) * kernel
+    if isinstance(attrs, FullyConnectedAttrs):
+        return _size(x.shape) * attrs.num_output_channels
+    assert isinstance(attrs, MatrixMultiplyAttrs), f"{layer.name} sums no products"
+    b = layer.input(1).shape[-1 if attrs.op1 is MatrixOperation.VECTOR else -2 :]
+    return _size(x.shape) * (_size(b) // max(_size(b[_summed(attrs.op1, 1) :][:1]), 1))
+
+
+def _size(shape: Shape) -> int:
+    """The elements of a shape, as many as usual along axes that are open."""
+    return prod(d if isinstance(d, int) else USUAL for d in shape)
 
 
 def takes(op: Op[Attrs], layer: Layer[Attrs], dtype: DataType) -> bool | None:
@@ -59,8 +84,7 @@ def fits_half(layer: Layer[Attrs], most: float | None) -> bool:
 
 
 def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
-    """The layer with operands of `dtype` in place of other floats, rounded to it where none is stored,
-    too."""
+    """The layer with operands of `dtype` in place of other floats, rounded to it even if none is stored."""
     inputs = list(layer.inputs)
     for i, v in enumerate(inputs):
         if v is not None and v.dtype in FLOATS and v.dtype is not dtype:
@@ -69,7 +93,7 @@ def in_type(layer: Layer[Attrs], dtype: DataType, rounds: bool) -> Layer[Attrs]:
 
 
 def _widened(attrs: Attrs, dtype: DataType) -> Attrs:
-    """Attributes whose weights are float32 where they are neither that nor of `dtype`, as layers want them."""
+    """Attributes with float32 in place of weights that are neither that nor of `dtype`."""
     held = {f.name: getattr(attrs, f.name) for f in fields(attrs)}
     other = FLOATS - {dtype, FLOAT}
     changed = {n: Blob(_real(x), FLOAT) for n, x in held.items() if isinstance(x, Blob) and x.dtype in other}
