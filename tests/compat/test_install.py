@@ -101,6 +101,16 @@ def test_child_process_sees_what_its_parent_has(tmp_path: Path, api: str, bindin
     assert run("-c", code).stdout == f"anyrt {bindings} ran too\n"
 
 
+def test_package_that_is_no_module_is_the_command_of_its_name(tmp_path: Path):
+    (tmp_path / "tool-1.0.dist-info").mkdir()
+    (tmp_path / "tool-1.0.dist-info" / "entry_points.txt").write_text("[console_scripts]\ntool = tool:main\n")
+    (tmp_path / "tool").mkdir()
+    code = "import sys, tensorrt\ndef main():\n    print(tensorrt.__name__, sys.argv)\n    return 3\n"
+    (tmp_path / "tool" / "__init__.py").write_text(code)
+    done = run("-m", "anyrt.compat", "-m", "tool", "a", cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("anyrt ['tool', 'a']\n", 3)
+
+
 def test_installed_command_runs_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     command = tmp_path / "convert-it"
     command.write_text("#!/usr/bin/python3\nimport sys, tensorrt\nprint(tensorrt.__name__, sys.argv[1:])\n")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import runpy
 import shutil
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from anyrt.compat.install import install
@@ -38,10 +40,21 @@ def main(arguments: list[str]) -> None:
     install(force, api)
     sys.argv = program
     if by_module:
-        sys.path[0] = ""
-        runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+        _run_module(program[0])
         return
     _run(program)
+
+
+def _run_module(name: str) -> None:
+    """A module as `__main__`; a package without one is the command of its name, as polygraphy is."""
+    sys.path[0] = ""
+    spec = importlib.util.find_spec(name)
+    is_package = spec is not None and spec.submodule_search_locations is not None
+    if is_package and importlib.util.find_spec(f"{name}.__main__") is None:
+        for command in entry_points(group="console_scripts", name=name):
+            sys.argv[0] = name
+            sys.exit(command.load()())
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _run(program: list[str]) -> None:

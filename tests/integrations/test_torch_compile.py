@@ -1,0 +1,156 @@
+"""Graphs of PyTorch's compiler as engines: the same numbers, changed weights, missing operators."""
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra: programs)")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed (extra: programs)")
+
+torch_compile = pytest.importorskip("anyrt.integrations.torch_compile")
+torch_engine = pytest.importorskip("anyrt.integrations.torch_engine")
+nn = torch.nn
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Deprecation", "Future", "User")
+]
+
+
+@pytest.fixture(autouse=True)
+def said(monkeypatch):
+    monkeypatch.setattr(torch_compile, "_said", set())
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    return torch_compile._said
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend=torch_compile.anyrt, **options)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.up = nn.ConvTranspose2d(8, 3, 2, stride=2)
+
+    def forward(self, x):
+        return torch.cat([x, self.up(nn.functional.silu(self.norm(self.down(x))))], 1)
+
+
+MODELS = {
+    "convolutions": (Net, [(2, 3, 16, 16)]),
+    "lstm": (lambda: nn.LSTM(6, 7, 2, batch_first=True, bidirectional=True), [(2, 5, 6)]),
+    "attention": (lambda: nn.MultiheadAttention(16, 4, batch_first=True), [(2, 5, 16)] * 3),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", MODELS)
+def test_model_gives_the_numbers_of_pytorch(name, said):
+    make, shapes = MODELS[name]
+    model, inputs = make().eval(), [torch.randn(s) for s in shapes]
+    torch.testing.assert_close(compiled(model)(*inputs), model(*inputs), atol=1e-4, rtol=1e-4)
+    assert said == set()
+
+
+@torch.no_grad()
+def test_open_sizes_need_one_engine(monkeypatch):
+    built = []
+    monkeypatch.setattr(torch_compile, "engine_of", lambda *a: built.append(a) or torch_engine.engine_of(*a))
+    model = Net().eval()
+    run = compiled(model, dynamic=True)
+    for shape in ((1, 3, 16, 16), (2, 3, 32, 24), (5, 3, 8, 64)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+    assert len(built) == 2  # a batch of 1 is a graph of its own
+
+
+@torch.no_grad()
+def test_changed_weights_are_seen():
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    run = compiled(model)
+    before = run(x)
+    model.weight.mul_(2)
+    torch.testing.assert_close(run(x), model(x))
+    model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
+    torch.testing.assert_close(run(x), model(x))
+    assert not torch.equal(before, run(x))
+
+
+@torch.no_grad()
+def test_missing_operator_stays_in_pytorch_and_is_said_once():
+    def f(x):
+        return torch.special.bessel_j0(torch.relu(x)).sin() * 2 + torch.cos(x)
+
+    xs = [torch.randn(4, 5), torch.randn(6, 5)]
+    with pytest.warns(UserWarning, match=r"no operator for prims\.bessel_j0\.default; the rest") as told:
+        run = [compiled(f, dynamic=False)(x) for x in xs]
+    torch.testing.assert_close(run, [f(x) for x in xs])
+    assert sum("bessel" in str(w.message) for w in told) == 1
+
+
+@torch.no_grad()
+def test_operator_that_the_parser_refuses_stays_in_pytorch(monkeypatch):
+    refuse = torch_engine.Refused("AnyRT refuses it", frozenset({"aten.cos.default"}))
+    real = torch_engine.engine_of
+
+    def engine_of(module, inputs):
+        if any(str(n.target) == "aten.cos.default" or "cos" in n.name for n in module.graph.nodes):
+            raise refuse
+        return real(module, inputs)
+
+    monkeypatch.setattr(torch_compile, "engine_of", engine_of)
+    x = torch.randn(4)
+    with pytest.warns(UserWarning, match="AnyRT refuses it; the rest becomes engines"):
+        y = compiled(lambda x: torch.cos(torch.relu(x) + 1).exp() * 2)(x)
+    torch.testing.assert_close(y, torch.cos(torch.relu(x) + 1).exp() * 2)
+
+
+@torch.no_grad()
+def test_random_numbers_are_those_of_pytorch():
+    def draw(x):
+        torch.manual_seed(1)
+        return torch.rand_like(x) + x
+
+    x = torch.randn(8)
+    with pytest.warns(UserWarning, match=r"aten\.rand_like"):
+        assert torch.equal(compiled(draw)(x), draw(x))
+
+
+@torch.no_grad()
+def test_graph_that_changes_its_input_stays_in_pytorch():
+    x, run = torch.zeros(3), compiled(lambda x: x.add_(1) * 2)
+    with pytest.warns(UserWarning, match="changes its inputs or buffers; the graph stays in PyTorch"):
+        assert run(x).tolist() == [2, 2, 2]
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_gradients_are_those_of_pytorch():
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    with pytest.warns(UserWarning, match="gradients are wanted"):
+        compiled(model)(x).sum().backward()
+    assert model.weight.grad.shape == (2, 3)
+
+
+@torch.no_grad()
+def test_types_sizes_and_shapes_of_all_kinds():
+    cases = [
+        (lambda x: torch.relu(x) @ x.t(), torch.randn(4, 5).half()),
+        (lambda x: (x > 0) & (x < 1), torch.randn(4, 5).bfloat16()),
+        (lambda x: (x // 3, x.float().mean()), torch.arange(12)),
+        (torch.relu, torch.zeros(0, 5)),
+        (lambda x: x.t() + 1, torch.randn(5, 4).t()),
+        (lambda x: x[x > 0], torch.randn(4, 5)),
+        (lambda x: (x.size(0), x + 1), torch.randn(4, 5)),
+    ]
+    for f, x in cases:
+        torch.testing.assert_close(compiled(f, dynamic=x.dim() == 2)(x), f(x))
+        torch._dynamo.reset()
+
+
+def test_backend_is_found_by_its_name():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "anyrt" in torch._dynamo.list_backends()
