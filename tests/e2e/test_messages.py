@@ -160,6 +160,12 @@ def formatted(layer):
     return layer
 
 
+def undescribed():
+    from anyrt import plugin
+
+    plugin.register("messages::undescribed")(lambda x: x)
+
+
 def endless(p):
     loop = p.net.add_loop()
     loop.max_trips = 9
@@ -429,6 +435,7 @@ PROVOKED = {
     "AR312": lambda p: p.identity(2).set_input(4, p.x(2, name="z")),
     "AR313": lambda p: setattr(p.net.add_resize(p.x(1, 1, 4, 4)), "resize_mod", 1),
     "AR314": bad_file,
+    "AR315": lambda p: undescribed(),
     "AR320": lambda p: shape(p.net.add_einsum([p.x(2, 3)], "ij-")),
     "AR331": lambda p: calibrated(p, None),
     "AR332": lambda p: calibrated(p, b"TRT-8601-MinMaxCalibration\nother: 3c010a14\n"),

@@ -258,6 +258,7 @@ ARGUMENTS: dict[int, tuple[str, str, str]] = {
         "The Python file that describes a network raises an exception",
         "mend the file",
     ),
+    315: ("plug-in function misfits", "It takes what register names, in order", "write it as wanted"),
     320: (
         "equation does not fit",
         "An equation has a term for each input, a small letter for each dimension, and an output of these",

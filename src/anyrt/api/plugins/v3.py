@@ -14,9 +14,8 @@ Addresses are ints, of memory that the processor reads and writes.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from anyrt.api.edge import nothing, type_name, wrong_type
 from anyrt.api.fold import fold
@@ -28,8 +27,6 @@ from anyrt.api.plugins.told import Told
 from anyrt.core.enums import DataType
 from anyrt.core.enums_more import PluginCapabilityType
 
-P = TypeVar("P")
-
 FORMATS: Final = 100  # combinations of formats that are tried, where a plug-in says nothing else
 
 
@@ -37,11 +34,6 @@ class Part(IVersionedInterface):
     """What programs derive plug-ins from: their attributes lie in `__dict__`, and are copied with it."""
 
     __slots__ = ("__dict__",)
-
-
-def cloned(plugin: P) -> P:
-    """A plug-in like this one, with the same attributes."""
-    return copy.copy(plugin)
 
 
 def _copied(self: Part, other: Part | None, kind: type) -> None:
@@ -270,8 +262,8 @@ class IPluginV3QuickBuild(IPluginCapability):
 
     def get_supported_format_combinations(
         self, in_out: list[DynamicPluginTensorDesc], num_inputs: int
-    ) -> Sequence[Sequence[object]]:
-        """The combinations of types and formats that it takes."""
+    ) -> Sequence[PluginTensorDesc]:
+        """The combinations of types and formats that it takes, one after the other."""
         pure(self, "get_supported_format_combinations")
 
     def configure_plugin(

@@ -1,0 +1,61 @@
+"""Plug-ins made of functions, as `tensorrt.plugin` has them: a description, and what computes.
+
+    import anyrt.plugin as trtp
+
+    @trtp.register("my::scaled")
+    def scaled(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
+        return x.like()
+
+    @trtp.impl("my::scaled")
+    def scaled_impl(x: trtp.Tensor, factor: float, outputs: Tuple[trtp.Tensor], stream: int) -> None:
+        np.multiply(np.asarray(x), factor, out=np.asarray(outputs[0]))
+
+    layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
+
+Memory is the host's: NumPy and PyTorch work on the tensors that `impl` is given, and nothing is copied.
+"""
+
+from anyrt.plugin.combination import AutoTuneCombination
+from anyrt.plugin.define import aot_impl, autotune, impl, op, register
+from anyrt.plugin.desc import SizeTensorDesc, TensorDesc, from_shape_expr, size_tensor
+from anyrt.plugin.launch import KernelLaunchParams
+from anyrt.plugin.lists import ShapeExprs, SymExprs, SymIntExprs
+from anyrt.plugin.shape import Shape
+from anyrt.plugin.sizes import (
+    ShapeExpr,
+    SizeTensorShapeExpr,
+    SymInt8,
+    SymInt16,
+    SymInt32,
+    cdiv,
+    max,
+    min,
+)
+from anyrt.plugin.tensor import Tensor
+
+__all__ = [
+    "AutoTuneCombination",
+    "KernelLaunchParams",
+    "Shape",
+    "ShapeExpr",
+    "ShapeExprs",
+    "SizeTensorDesc",
+    "SizeTensorShapeExpr",
+    "SymExprs",
+    "SymInt8",
+    "SymInt16",
+    "SymInt32",
+    "SymIntExprs",
+    "Tensor",
+    "TensorDesc",
+    "aot_impl",
+    "autotune",
+    "cdiv",
+    "from_shape_expr",
+    "impl",
+    "max",
+    "min",
+    "op",
+    "register",
+    "size_tensor",
+]

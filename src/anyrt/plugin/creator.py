@@ -1,0 +1,80 @@
+"""The creator of the plug-ins of a definition, as the plug-in registry has it."""
+
+from __future__ import annotations
+
+from anyrt.api.edge import WrongValue
+from anyrt.api.plugins.creators import IPluginCreatorV3Quick
+from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_, fields
+from anyrt.api.plugins.v3 import IPluginV3
+from anyrt.core.enums_more import PluginFieldType, TensorRTPhase
+from anyrt.core.enums_more import QuickPluginCreationRequest as Request
+from anyrt.core.errors import ArgumentError
+from anyrt.plugin.attributes import FIELDS, from_field, to_field
+from anyrt.plugin.kernel import Kernel
+from anyrt.plugin.quick import Definition, Quick
+from anyrt.plugin.signature import element, is_array
+
+
+class QuickCreator(IPluginCreatorV3Quick):
+    """Makes the plug-ins of a definition."""
+
+    def __init__(self, definition: Definition) -> None:
+        IPluginCreatorV3Quick.__init__(self)
+        self.definition = definition
+        self.plugin_namespace, self.name = definition.names
+        self.plugin_version = "1"
+        told = definition.signature.attributes.items()
+        self.field_names = PluginFieldCollection(
+            [PluginField(name, b"", _field_type(kind)) for name, kind in told]
+        )
+
+    def create_plugin(
+        self,
+        name: str,
+        namespace: str,
+        field_collection: PluginFieldCollection_,
+        phase: TensorRTPhase,
+        quickPluginType: Request = Request.UNKNOWN,
+    ) -> IPluginV3:
+        """A plug-in of these fields. A run asks for those that `impl` takes, a build for all."""
+        d = self.definition
+        values = {}
+        given = fields(field_collection, f"{d.plugin_id}: field_collection")
+        for field in (given[k] for k in range(len(given))):
+            if field.name not in d.signature.attributes:
+                known = ", ".join(d.signature.attributes) or "none"
+                raise WrongValue(ArgumentError("AR304", d.plugin_id, f"a field {field.name!r}", known, ""))
+            values[field.name] = from_field(field, d.signature.attributes[field.name])
+        wanted = d.signature.attributes if phase is TensorRTPhase.BUILD else d.impl_attributes
+        missing = [name for name in wanted if name not in values]
+        if missing:
+            do = "give it, as register says"
+            raise WrongValue(ArgumentError("AR306", d.plugin_id, f"no {', '.join(missing)}", "a value", do))
+        return Kernel(d, values) if _is_aot(d, quickPluginType) else Quick(d, values)
+
+
+def _field_type(kind: object) -> PluginFieldType:
+    if is_array(kind):
+        dtype = element(kind)
+        return PluginFieldType.UNKNOWN if dtype is None else FIELDS[dtype]
+    assert isinstance(kind, type), "read() refuses others"
+    return to_field("", kind()).type
+
+
+def _is_aot(d: Definition, request: Request) -> bool:
+    """Whether `aot_impl` computes the plug-in; ValueError where what is asked for is not there."""
+    has = {"impl": d.impl is not None, "aot_impl": d.aot_impl is not None}
+    asked_for = {Request.STRICT_AOT: "aot_impl", Request.STRICT_JIT: "impl"}.get(request)
+    if asked_for is not None and not has[asked_for]:
+        raise _lacks(d, f"no {asked_for} function", f"write @{asked_for}({d.plugin_id!r})")
+    if not any(has.values()):
+        raise _lacks(d, "no function that computes", f"write @impl({d.plugin_id!r})")
+    if all(has.values()) and request is Request.UNKNOWN:
+        do = "write network.add_plugin(..., aot=False), or create the network with PREFER_JIT_PYTHON_PLUGINS"
+        raise _lacks(d, "both impl and aot_impl", do)
+    prefers = asked_for == "aot_impl" or (asked_for is None and request is Request.PREFER_AOT)
+    return has["aot_impl"] and (prefers or not has["impl"])
+
+
+def _lacks(d: Definition, got: str, do: str) -> WrongValue:
+    return WrongValue(ArgumentError("AR306", d.plugin_id, got, "one function to compute with", do))

@@ -1,0 +1,233 @@
+"""The decorators that make functions a plug-in, and the namespaces in which programs find it.
+
+>>> from anyrt.plugin.desc import TensorDesc
+>>> @register("docs::doubled")
+... def doubled(x: TensorDesc) -> TensorDesc:
+...     return x.like()
+>>> op.docs.doubled
+<PluginDef docs::doubled(x)>
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Final, TypeAlias, TypeVar
+
+from anyrt.api.edge import WrongValue, type_name
+from anyrt.api.fixed import Fixed
+from anyrt.api.plugins.field import PluginFieldCollection, PluginFieldCollection_
+from anyrt.api.plugins.v3 import IPluginV3
+from anyrt.api.registry import the_registry
+from anyrt.api.tensor import ITensor
+from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
+from anyrt.core.errors import ArgumentError
+from anyrt.plugin.attributes import to_field, value
+from anyrt.plugin.creator import QuickCreator
+from anyrt.plugin.quick import Definition
+from anyrt.plugin.signature import read, read_aot_impl, read_autotune, read_impl, split
+
+F = TypeVar("F", bound=Callable[..., object])
+Decorator: TypeAlias = Callable[[F], F]
+Made: TypeAlias = tuple[list[ITensor], list[ITensor], IPluginV3]
+
+_DEFINED: Final[dict[str, Definition]] = {}
+
+
+class PluginDef(Fixed):
+    """A plug-in as programs call it: with tensors, then attributes by name, as `register` says. What it gives
+    is for `network.add_plugin`.
+
+    layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
+
+    ValueError: AR403, other than so many tensors; AR306, an attribute is missing; AR304, one is unknown or of
+    another type; AR306, nothing computes the plug-in."""
+
+    __slots__ = ("__weakref__", "_definition")
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+
+    @property
+    def plugin_id(self) -> str:
+        """ "namespace::name"."""
+        return self._definition.plugin_id
+
+    def __call__(
+        self, *args: ITensor, **kwargs: object
+    ) -> Callable[[QuickPluginCreationRequest | None], Made]:
+        d = self._definition
+        self._judge(args, kwargs)
+        values = {n: value(d.plugin_id, n, kind, kwargs[n]) for n, kind in d.signature.attributes.items()}
+        creator = _creator(d)
+        kept = PluginFieldCollection([to_field(n, x) for n, x in values.items()])
+        tensors, (space, name) = list(args), d.names
+
+        def create(quick_plugin_creation_request: QuickPluginCreationRequest | None = None) -> Made:
+            """The tensors, no shape inputs, and a plug-in of these attributes."""
+            request = quick_plugin_creation_request or QuickPluginCreationRequest.UNKNOWN
+            given = PluginFieldCollection_(kept)
+            return tensors, [], creator.create_plugin(name, space, given, TensorRTPhase.BUILD, request)
+
+        return create
+
+    def _judge(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Refuse another number of tensors, other things than tensors, and names of nothing."""
+        told = self._definition.signature
+        wanted = f"{self._schema()}"
+        others = [type_name(x) for x in args if not isinstance(x, ITensor)]
+        problems = [f"{', '.join(others)} among the tensors"] if others else []
+        if len(args) != len(told.inputs):
+            problems.append(f"{len(args)} tensors")
+        missing = [name for name in told.attributes if name not in kwargs]
+        problems += [f"no {name}" for name in missing]
+        for name in kwargs:
+            if name not in told.attributes:
+                near = difflib.get_close_matches(name, told.attributes, 1)
+                problems.append(f"an unknown {name}" + (f" (is it {near[0]}?)" if near else ""))
+        if problems:
+            do = "pass tensors by position, attributes by name"
+            raise WrongValue(ArgumentError("AR315", self.plugin_id, "; ".join(problems), wanted, do))
+
+    def _schema(self) -> str:
+        told = self._definition.signature
+        return f"{self.plugin_id}({', '.join((*told.inputs, *(f'{n}=...' for n in told.attributes)))})"
+
+    def __repr__(self) -> str:
+        return f"<PluginDef {self._schema()}>"
+
+
+class _Space(ModuleType):
+    """A namespace, of plug-ins or of such namespaces."""
+
+    def __getattr__(self, name: str) -> PluginDef | _Space:
+        known = [n for n in vars(self) if not n.startswith("_")]
+        near = difflib.get_close_matches(name, known, 1)
+        do = f"; the nearest is {near[0]!r}" if near else "; register it first"
+        raise AttributeError(f"{self.__name__} has no {name!r}{do}")
+
+    def __dir__(self) -> list[str]:
+        return sorted(n for n in vars(self) if not n.startswith("_"))
+
+
+op = _Space("anyrt.plugin.op", "The plug-ins that were registered: op.my_namespace.my_plugin(x).")
+
+
+def register(plugin_id: str, lazy_register: bool = False) -> Decorator[F]:
+    """Make a function the description of a plug-in: what its outputs are, for inputs and attributes.
+
+    @trtp.register("my::scaled")
+    def scaled(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
+        return x.like()
+
+    Tensors come first, then attributes: int, float, bool, str, bytes, or numpy.typing.NDArray of one axis.
+    Every argument has an annotation, and none a default; `Tuple[TensorDesc, TensorDesc]` says two outputs.
+
+    plugin_id: "namespace::name". lazy_register: leave the plug-in registry alone until the plug-in is called.
+
+    ValueError: AR304, an identifier that is none, or is taken; AR315, all that is wrong with the function."""
+    space, name = split(plugin_id)
+
+    def wrap(function: F) -> F:
+        if plugin_id in _DEFINED:
+            got, do = f"{plugin_id!r} again", "give it another name"
+            raise WrongValue(ArgumentError("AR304", "register", got, "one definition of a name", do))
+        d = Definition(plugin_id, read(plugin_id, function, lazy_register), function)
+        if not lazy_register:
+            _creator(d)
+        _DEFINED[plugin_id] = d
+        if space not in vars(op):
+            setattr(op, space, _Space(f"{op.__name__}.{space}", f"The plug-ins of {space}."))
+        setattr(vars(op)[space], name, PluginDef(d))
+        return function
+
+    return wrap
+
+
+def impl(plugin_id: str) -> Decorator[F]:
+    """Make a function what computes a plug-in that was registered.
+
+    @trtp.impl("my::scaled")
+    def scaled_impl(x: trtp.Tensor, factor: float, outputs: Tuple[trtp.Tensor], stream: int) -> None:
+        np.multiply(np.asarray(x), factor, out=np.asarray(outputs[0]))
+
+    It is given the inputs, those attributes that it names, `outputs` and `stream`, and, where it names it,
+    `tactic`. A plan keeps the attributes that it names.
+
+    ValueError: AR304, nothing is registered under the name; AR315, all that is wrong with the function. An
+    exception in it ends the run with AR824."""
+
+    def wrap(function: F) -> F:
+        d = _defined(plugin_id)
+        d.impl_attributes, d.takes_tactic = read_impl(plugin_id, function, d.signature)
+        d.impl = function
+        return function
+
+    return wrap
+
+
+def autotune(plugin_id: str) -> Decorator[F]:
+    """Make a function what says the types and formats that a plug-in takes, and its tactics.
+
+    @trtp.autotune("my::scaled")
+    def scaled_autotune(x: trtp.TensorDesc, outputs: Tuple[trtp.TensorDesc]) -> List[AutoTuneCombination]:
+        return [trtp.AutoTuneCombination("FP32|FP16, FP32|FP16", tactics=[1, 2])]
+
+    Without one, a plug-in takes the types of the network, row-major. Building measures the tactics.
+
+    ValueError: AR304, nothing is registered under the name; AR315, all that is wrong with the function."""
+
+    def wrap(function: F) -> F:
+        d = _defined(plugin_id)
+        d.autotune_attributes = read_autotune(plugin_id, function, d.signature)
+        d.autotune = function
+        return function
+
+    return wrap
+
+
+def aot_impl(plugin_id: str) -> Decorator[F]:
+    """Make a function what gives the kernel of a plug-in, which is compiled when an engine is built.
+
+    @trtp.aot_impl("my::scaled")
+    def scaled_aot(x: trtp.TensorDesc, factor: float, outputs: Tuple[trtp.TensorDesc], tactic: int
+    ) -> Tuple[Union[str, bytes], Union[str, bytes], trtp.KernelLaunchParams, trtp.SymExprs]:
+        return "scale", TEXT, trtp.KernelLaunchParams(), trtp.SymIntExprs.from_tuple([x.shape_expr.numel()])
+
+    It gives the kernel's name, its text, how it is launched, and its arguments between those for inputs and
+    those for outputs. The text is of LLVM IR, or of C where a compiler is at hand.
+
+    ValueError: AR304, nothing is registered under the name; AR315, all that is wrong with the function.
+    NotSupportedError AR901: PTX and other code for a GPU."""
+
+    def wrap(function: F) -> F:
+        d = _defined(plugin_id)
+        d.aot_attributes = read_aot_impl(plugin_id, function, d.signature)
+        d.aot_impl = function
+        return function
+
+    return wrap
+
+
+def _defined(plugin_id: str) -> Definition:
+    if plugin_id not in _DEFINED:
+        near = difflib.get_close_matches(str(plugin_id), _DEFINED, 1)
+        do = f"the nearest is {near[0]!r}" if near else f"write @register({plugin_id!r}) first"
+        raise WrongValue(
+            ArgumentError("AR304", "plugin_id", repr(plugin_id), "a plug-in that is registered", do)
+        )
+    return _DEFINED[plugin_id]
+
+
+def _creator(d: Definition) -> QuickCreator:
+    """The registered creator of a definition; it is registered now where it was not."""
+    space, name = d.names
+    found = the_registry().get_creator(name, "1", space)
+    if isinstance(found, QuickCreator) and found.definition.plugin_id == d.plugin_id:
+        return found
+    made = QuickCreator(d)
+    if found is not None or not the_registry().register_creator(made, space):
+        got, do = f"{name!r}, version '1', of namespace {space!r}", "give it another name"
+        raise WrongValue(ArgumentError("AR304", d.plugin_id, got, "a name that no creator has", do))
+    return made

@@ -1,0 +1,67 @@
+"""How a kernel is launched that was compiled when its engine was built."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anyrt.api.fixed import Fixed
+from anyrt.api.oneline import one_line
+from anyrt.api.plugins.exprs import IDimensionExpr
+from anyrt.plugin.sizes import SymInt32, SymIntExpr, text
+
+LAUNCH: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_mem")
+
+
+class _Launched:
+    """One number of a launch, kept as an argument of 32 bits."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: KernelLaunchParams | None, cls: type) -> object:
+        return self if owner is None else owner._given[self.name]
+
+    def __set__(self, owner: KernelLaunchParams, value: int | IDimensionExpr | SymIntExpr) -> None:
+        owner._given[self.name] = SymInt32(value)
+
+
+class KernelLaunchParams(Fixed):
+    """How a kernel is launched: blocks, the threads of each, and the bytes that these share.
+
+    >>> from anyrt.plugin.sizes import ShapeExpr, cdiv
+    >>> launch = KernelLaunchParams(block_x=256)
+    >>> launch.grid_x = cdiv(ShapeExpr(1000), 256)
+    >>> launch
+    <KernelLaunchParams: grid 4 1 1, block 256 1 1>
+    """
+
+    __slots__ = ("__weakref__", "_given")
+
+    grid_x = _Launched("Blocks along the first axis.")
+    grid_y = _Launched("Blocks along the second axis.")
+    grid_z = _Launched("Blocks along the third axis.")
+    block_x = _Launched("Threads of a block along the first axis.")
+    block_y = _Launched("Threads of a block along the second axis.")
+    block_z = _Launched("Threads of a block along the third axis.")
+    shared_mem = _Launched("Bytes of memory that the threads of a block share.")
+
+    def __init__(
+        self,
+        grid_x: int | IDimensionExpr | SymIntExpr = 1,
+        grid_y: int | IDimensionExpr | SymIntExpr = 1,
+        grid_z: int | IDimensionExpr | SymIntExpr = 1,
+        block_x: int | IDimensionExpr | SymIntExpr = 1,
+        block_y: int | IDimensionExpr | SymIntExpr = 1,
+        block_z: int | IDimensionExpr | SymIntExpr = 1,
+        shared_mem: int | IDimensionExpr | SymIntExpr = 0,
+    ) -> None:
+        given = (grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_mem)
+        self._given = {name: SymInt32(x) for name, x in zip(LAUNCH, given, strict=True)}
+
+    @one_line
+    def __repr__(self) -> str:
+        grid, block = (" ".join(text(self._given[n]) for n in LAUNCH[k : k + 3]) for k in (0, 3))
+        return f": grid {grid}, block {block}"

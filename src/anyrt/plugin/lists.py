@@ -1,0 +1,119 @@
+"""Sizes and arguments in lists of a length that stays.
+
+>>> shape = ShapeExprs.from_tuple((ShapeExpr(5), 2, 3))
+>>> shape[0] += 1
+>>> shape, shape.numel().constant_value()
+(<ShapeExprs (6, 2, 3)>, 36)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Self
+
+from anyrt.api.dims import MAX_DIMS
+from anyrt.api.edge import WrongValue, integer, wrong_type
+from anyrt.api.fixed import Fixed
+from anyrt.api.oneline import one_line
+from anyrt.core.errors import ShapeError
+from anyrt.plugin.sizes import ShapeExpr, SymExpr, SymInt32, SymIntExpr, bad, text
+
+
+class SymExprs(Fixed):
+    """A list of expressions, of a length that stays."""
+
+    __slots__ = ("__weakref__", "_items")
+
+    takes: ClassVar[type[SymIntExpr]] = SymInt32  # what an int becomes
+    wants: ClassVar[type[SymExpr]] = SymExpr
+
+    def __init__(self, length: int) -> None:
+        count = integer(length, type(self).__name__)
+        if count < 0:
+            raise bad(f"{count} expressions", "0 or more", "")
+        self._items: list[SymExpr | None] = [None] * count
+
+    @classmethod
+    def from_tuple(cls, shape_exprs: Iterable[SymExpr | int]) -> Self:
+        """The expressions of a tuple; ints become constants."""
+        items = [cls._expr(x) for x in shape_exprs]
+        made = cls(len(items))
+        made._items[:] = items
+        return made
+
+    @classmethod
+    def _expr(cls, x: object) -> SymExpr:
+        if isinstance(x, cls.wants):
+            return x
+        if isinstance(x, SymExpr | float):
+            raise WrongValue(wrong_type(cls.__name__, x, f"an int or {cls.wants.__name__}"))
+        return cls.takes(integer(x, cls.__name__))
+
+    def __iter__(self) -> Iterator[SymExpr | None]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int) -> SymExpr | None:
+        return self._items[index]
+
+    def __setitem__(self, index: int, expr: SymExpr | int) -> None:
+        self._items[index] = self._expr(expr)
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" ({', '.join(map(text, self._items))})"
+
+
+class SymIntExprs(SymExprs):
+    """The further arguments of a kernel: integers, between the addresses of inputs and of outputs."""
+
+    __slots__ = ()
+
+    takes = SymInt32
+    wants = SymIntExpr
+
+
+class ShapeExprs(SymExprs):
+    """The sizes of a tensor, at most 8."""
+
+    __slots__ = ()
+
+    takes = ShapeExpr
+    wants = ShapeExpr
+
+    def __init__(self, length: int, _is_dummy: bool = False) -> None:
+        SymExprs.__init__(self, length)
+        if length > MAX_DIMS:
+            raise WrongValue(ShapeError("AR115", "ShapeExprs", f"{length} dimensions", f"at most {MAX_DIMS}"))
+        if _is_dummy:
+            self._items[:] = [ShapeExpr() for _ in range(length)]
+
+    @classmethod
+    def _expr(cls, x: object) -> SymExpr:
+        if isinstance(x, ShapeExpr):
+            return x
+        # What adding to a SymInt32 gives is a size as well as any.
+        return ShapeExpr(x) if isinstance(x, SymIntExpr) else ShapeExpr(integer(x, "ShapeExprs"))
+
+    def numel(self) -> SymIntExpr:
+        """How many elements there are."""
+        count: SymIntExpr = ShapeExpr(1)
+        for size in self.sizes():
+            count = count * size
+        return count
+
+    def sizes(self) -> list[ShapeExpr]:
+        """The sizes, each of which is set."""
+        for k, x in enumerate(self._items):
+            if x is None:
+                do = f"set it: shape_expr[{k}] = 1"
+                raise WrongValue(ShapeError("AR123", "ShapeExprs", f"no size {k}", "every size", do))
+        return [x for x in self._items if isinstance(x, ShapeExpr)]
+
+    def copy(self) -> ShapeExprs:
+        """The same sizes, to be changed."""
+        made = ShapeExprs(len(self._items))
+        made._items[:] = self._items
+        return made

@@ -1,0 +1,111 @@
+"""The sizes of a tensor as numbers; −1 stands for one that a run, or data, decides.
+
+>>> shape = Shape((2, 3, 4))
+>>> shape[1], tuple(shape), shape.numel(), shape.is_dynamic
+(3, (2, 3, 4), 24, False)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import overload
+
+from anyrt.api.dims import Dims
+from anyrt.api.edge import WrongValue, wrong_type
+from anyrt.api.fixed import Fixed
+from anyrt.api.oneline import one_line
+from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
+from anyrt.core.errors import ShapeError
+
+Given = tuple[int, ...] | DynamicPluginTensorDesc | PluginTensorDesc
+
+
+class Shape(Fixed):
+    """Sizes, made of a tuple or of what TensorRT tells of a tensor; reads and compares as a tuple."""
+
+    __slots__ = ("__weakref__", "_desc", "_dims")
+
+    def __init__(self, tensor_desc: Given | None = None) -> None:
+        self._desc = tensor_desc if isinstance(tensor_desc, DynamicPluginTensorDesc) else None
+        self._dims = Dims(_sizes(tensor_desc))
+
+    def numel(self) -> int:
+        """How many elements there are; ValueError where `is_dynamic`."""
+        if self.is_dynamic:
+            do = "read opt or max, or ask again when it is known"
+            raise WrongValue(ShapeError("AR123", str(self), "an open size", "numbers only", do))
+        return math.prod(self._dims)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a run decides a size."""
+        return -1 in self._dims
+
+    @property
+    def min(self) -> tuple[int, ...]:
+        """The least sizes; ValueError unless `is_dynamic`."""
+        return tuple(self._range("min").min)
+
+    @property
+    def opt(self) -> tuple[int, ...]:
+        """The sizes that the engine is to be best at; ValueError unless `is_dynamic`."""
+        return tuple(self._range("opt").opt)
+
+    @property
+    def max(self) -> tuple[int, ...]:
+        """The greatest sizes; ValueError unless `is_dynamic`."""
+        return tuple(self._range("max").max)
+
+    def _range(self, asked: str) -> DynamicPluginTensorDesc:
+        if not self.is_dynamic:
+            got, wanted = "fixed sizes", "a size that a run decides"
+            raise WrongValue(ShapeError("AR123", f"{self}.{asked}", got, wanted, "read the sizes themselves"))
+        if self._desc is None:
+            raise AttributeError(
+                ShapeError("AR123", f"{self}.{asked}", "no range", "the range of an input", "ask in autotune")
+            )
+        return self._desc
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._dims)
+
+    def __len__(self) -> int:
+        return len(self._dims)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
+        found = self._dims[index]
+        return found if isinstance(found, int) else tuple(found)
+
+    def __setitem__(self, index: int, val: int) -> None:
+        self._dims[index] = val
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Shape | Dims | tuple | list):
+            return NotImplemented
+        return tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # its sizes change
+
+    def __str__(self) -> str:
+        return f"Shape{tuple(self)}"
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" {tuple(self)}"
+
+
+def _sizes(given: object) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, DynamicPluginTensorDesc):
+        return tuple(given.desc.dims)
+    if isinstance(given, PluginTensorDesc):
+        return tuple(given.dims)
+    if isinstance(given, tuple):
+        return given
+    raise WrongValue(wrong_type("Shape", given, "a tuple of ints or a description of a tensor"))

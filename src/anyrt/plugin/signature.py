@@ -1,0 +1,294 @@
+"""What the functions of a plug-in take and give, read off their annotations; all mistakes are told at once.
+
+>>> from anyrt.plugin.desc import TensorDesc
+>>> def describe(x: TensorDesc, factor: float) -> TensorDesc: return x.like()
+>>> read("my::scaled", describe).attributes
+{'factor': <class 'float'>}
+>>> def wrong(x: TensorDesc, y, factor: list = ()) -> TensorDesc: return x.like()
+>>> read("my::scaled", wrong)  # doctest: +ELLIPSIS
+Traceback (most recent call last):
+anyrt.api.edge.WrongValue: [AR315] my::scaled: wrong (...): got y has no annotation; factor has a default; ...
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from anyrt.api.edge import WrongValue, wrong_type
+from anyrt.api.interfaces import tried
+from anyrt.core.errors import ArgumentError
+from anyrt.plugin.combination import AutoTuneCombination
+from anyrt.plugin.desc import TensorDesc
+from anyrt.plugin.launch import KernelLaunchParams
+from anyrt.plugin.lists import SymExprs
+from anyrt.plugin.tensor import Tensor
+
+Function = Callable[..., object]
+
+PLAIN: Final = (int, float, bool, str, bytes)
+ARRAYS: Final = tuple(
+    np.dtype(t) for t in ("int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool")
+)
+_RESERVED: Final = ("trt", "tensorrt", "std")
+_TAKEN: Final = ("outputs", "stream", "tactic")  # names of what the other functions are given
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NOTHING: Final = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Names of the inputs; of each attribute its annotation, a plain type or an array's; how many outputs."""
+
+    inputs: tuple[str, ...]
+    attributes: dict[str, object]
+    outputs: int
+
+
+@dataclass(slots=True)
+class _Read:
+    """A function's parameters and annotations, and what is wrong with them, so far."""
+
+    plugin_id: str
+    function: Function
+    wanted: str
+    problems: list[str] = field(default_factory=list)
+
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """By name; those that take several arguments are told as problems."""
+        found = inspect.signature(self.function).parameters
+        for name, p in found.items():
+            if p.kind not in _NAMED:
+                self.problems.append(f"{name} is no argument with a name of its own")
+        return {name: p for name, p in found.items() if p.kind in _NAMED}
+
+    def annotation(self, name: str, given: object) -> object:
+        """The annotation that `given` is, or, as text, stands for."""
+        if not isinstance(given, str):
+            return given
+        code = inspect.unwrap(self.function)
+        known = {**getattr(code, "__globals__", {}), **_around(code)}
+        found, error = tried(lambda: eval(given, known))  # as typing.get_type_hints does
+        if error is None:
+            return found
+        self.problems.append(f"the annotation {given!r} of {name} fails: {type(error).__name__}: {error}")
+        return _NOTHING
+
+    def returned(self) -> object:
+        """The annotation of what is returned."""
+        return self.annotation("what is returned", inspect.signature(self.function).return_annotation)
+
+    def end(self) -> None:
+        """Raise one error for all problems."""
+        if self.problems:
+            got = "; ".join(self.problems)
+            raise WrongValue(
+                ArgumentError("AR315", f"{self.plugin_id}: {place(self.function)}", got, self.wanted)
+            )
+
+
+def _around(function: Function) -> dict[str, object]:
+    """Names of the functions around one, as far as it uses them."""
+    cells = zip(
+        getattr(getattr(function, "__code__", None), "co_freevars", ()),
+        getattr(function, "__closure__", None) or (),
+        strict=False,
+    )
+    return {name: cell.cell_contents for name, cell in cells}
+
+
+def place(function: Function) -> str:
+    """A function's name with its file and line."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    name = getattr(function, "__name__", type(function).__name__)
+    return name if code is None else f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+
+
+def split(plugin_id: object) -> tuple[str, str]:
+    """Namespace and name of an identifier; ValueError for what is none."""
+    if not isinstance(plugin_id, str):
+        raise wrong_type("plugin_id", plugin_id, 'a str, "namespace::name"')
+    space, sign, name = plugin_id.partition("::")
+    if not sign or not space or not name or "." in plugin_id or "::" in name:
+        do = 'write "my_project::my_plugin"'
+        raise WrongValue(
+            ArgumentError("AR304", "plugin_id", repr(plugin_id), '"namespace::name", no dots', do)
+        )
+    if space in _RESERVED:
+        do = "take the name of your project"
+        raise WrongValue(
+            ArgumentError("AR304", "plugin_id", f"the namespace {space!r}", "one of your own", do)
+        )
+    return space, name
+
+
+def read(plugin_id: str, function: Function, lazy: bool = False) -> Signature:
+    """The signature that a `register` function tells. `lazy`: arrays may leave their type open."""
+    wanted = (
+        "(x: TensorDesc, ..., attribute: int or another type, ...) -> TensorDesc or Tuple[TensorDesc, ...]"
+    )
+    seen = _Read(plugin_id, function, wanted)
+    inputs: list[str] = []
+    attributes: dict[str, object] = {}
+    for name, p in seen.parameters().items():
+        if p.default is not _NOTHING:
+            seen.problems.append(f"{name} has a default")
+        kind = seen.annotation(name, p.annotation)
+        if kind is _NOTHING:
+            if p.annotation is _NOTHING:
+                seen.problems.append(f"{name} has no annotation")
+        elif _is(kind, TensorDesc):
+            if attributes:
+                seen.problems.append(f"{name}, a tensor, follows an attribute")
+            inputs.append(name)
+        else:
+            attributes[name] = kind
+            seen.problems += _wrong_attribute(name, kind, lazy)
+    if attributes and not inputs:
+        seen.problems.append("no tensor comes first")
+    outputs = _outputs(seen)
+    seen.end()
+    return Signature(tuple(inputs), attributes, outputs)
+
+
+def _wrong_attribute(name: str, kind: object, lazy: bool) -> list[str]:
+    if name in _TAKEN:
+        return [f"{name} is no name for an attribute: {', '.join(_TAKEN)} mean other things"]
+    if kind in PLAIN or (lazy and kind is np.ndarray):
+        return []
+    if kind is np.ndarray:
+        return [f"{name} is an array of an open type: write numpy.typing.NDArray[numpy.int32]"]
+    if is_array(kind):
+        dtype = element(kind)
+        return [] if dtype in ARRAYS else [f"{name} is an array of {dtype}, which no plan keeps"]
+    plain = ", ".join(t.__name__ for t in PLAIN)
+    return [f"{name} is a {shown(kind)}, not {plain} or numpy.typing.NDArray[...]"]
+
+
+def _outputs(seen: _Read) -> int:
+    kind = seen.returned()
+    if kind is _NOTHING:
+        seen.problems.append("no annotation says what is returned")
+        return 0
+    parts = typing.get_args(kind) if typing.get_origin(kind) is tuple else (kind,)
+    if not parts or not all(_is(part, TensorDesc) for part in parts):
+        do = "Tuple[TensorDesc, TensorDesc] says two" if typing.get_origin(kind) is tuple else ""
+        seen.problems.append(
+            f"{shown(kind)} is returned, not one TensorDesc for each output; {do}".rstrip("; ")
+        )
+    return len(parts)
+
+
+def read_impl(plugin_id: str, function: Function, of: Signature) -> tuple[tuple[str, ...], bool]:
+    """The attributes that an `impl` function takes, and whether it takes a tactic."""
+    seen = _Read(plugin_id, function, "")
+    taken = _follow(seen, of, Tensor, ("outputs", "stream"), ("tactic",))
+    kind = seen.returned()
+    if kind not in (_NOTHING, None, type(None)):
+        seen.problems.append(f"{shown(kind)} is returned, not None")
+    seen.end()
+    return taken, "tactic" in seen.parameters()
+
+
+def read_autotune(plugin_id: str, function: Function, of: Signature) -> tuple[str, ...]:
+    """The attributes that an `autotune` function takes."""
+    seen = _Read(plugin_id, function, "")
+    taken = _follow(seen, of, TensorDesc, ("outputs",), ())
+    kind = seen.returned()
+    parts = typing.get_args(kind) if typing.get_origin(kind) is list else (kind,)
+    if kind is not _NOTHING and not all(_is(part, AutoTuneCombination) for part in parts):
+        seen.problems.append(f"{shown(kind)} is returned, not List[AutoTuneCombination]")
+    seen.end()
+    return taken
+
+
+def read_aot_impl(plugin_id: str, function: Function, of: Signature) -> tuple[str, ...]:
+    """The attributes that an `aot_impl` function takes."""
+    seen = _Read(plugin_id, function, "")
+    taken = _follow(seen, of, TensorDesc, ("outputs", "tactic"), ())
+    kind = seen.returned()
+    parts = typing.get_args(kind)
+    fits = typing.get_origin(kind) is tuple and len(parts) == 4
+    if not fits or not (_is_text(parts[0]) and _is_text(parts[1])):
+        told = "no annotation says what is returned" if kind is _NOTHING else f"{shown(kind)} is returned"
+        seen.problems.append(
+            f"{told}, not Tuple[Union[str, bytes], Union[str, bytes], KernelLaunchParams, SymExprs]"
+        )
+    elif not (_is(parts[2], KernelLaunchParams) and _is(parts[3], SymExprs)):
+        seen.problems.append(
+            f"{shown(kind)} is returned, whose last two are no KernelLaunchParams and SymExprs"
+        )
+    seen.end()
+    return taken
+
+
+def _follow(
+    seen: _Read, of: Signature, tensor: type, after: tuple[str, ...], maybe: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Compare a function's parameters with what `register` has told; the attributes that it takes."""
+    found = seen.parameters()
+    taken = tuple(name for name in of.attributes if name in found)
+    order = (*of.inputs, *taken, *after, *(name for name in maybe if name in found))
+    every = (*of.inputs, *of.attributes, *after, *maybe)
+    seen.wanted = f"({', '.join(order)})"
+    seen.problems += [f"{name} is none of {', '.join(every)}" for name in found if name not in every]
+    seen.problems += [f"{name} is missing" for name in (*of.inputs, *after) if name not in found]
+    if not seen.problems and tuple(found) != order:
+        seen.problems.append(f"the order is {', '.join(found)}")
+    for name, p in found.items():
+        kind = seen.annotation(name, p.annotation)
+        if kind is not _NOTHING and name in every:
+            seen.problems += _unlike(name, kind, of, tensor)
+    return taken
+
+
+def _unlike(name: str, kind: object, of: Signature, tensor: type) -> list[str]:
+    """What is wrong with a parameter's annotation."""
+    if name in of.attributes:
+        told = of.attributes[name]
+        return [] if kind == told else [f"{name} is a {shown(kind)}, but register says {shown(told)}"]
+    if name in of.inputs:
+        return [] if _is(kind, tensor) else [f"{name} is a {shown(kind)}, not a {tensor.__name__}"]
+    if name != "outputs":
+        return [] if _is(kind, int) else [f"{name} is a {shown(kind)}, not an int"]
+    parts = [part for part in typing.get_args(kind) if part is not Ellipsis]
+    fits = typing.get_origin(kind) is tuple and all(_is(part, tensor) for part in parts)
+    return [] if fits else [f"outputs is a {shown(kind)}, not Tuple[{tensor.__name__}]"]
+
+
+def _is(kind: object, wanted: type) -> bool:
+    return isinstance(kind, type) and not typing.get_args(kind) and issubclass(kind, wanted)
+
+
+def _is_text(kind: object) -> bool:
+    union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    parts: Iterable[object] = typing.get_args(kind) if union else (kind,)
+    return all(part in (str, bytes) for part in parts)
+
+
+def is_array(kind: object) -> bool:
+    """Whether an annotation is NumPy's array of a type, `numpy.typing.NDArray[numpy.int32]`, or of any."""
+    return kind is np.ndarray or typing.get_origin(kind) is np.ndarray
+
+
+def element(kind: object) -> np.dtype[np.generic] | None:
+    """The element type of such an annotation; None where it is open."""
+    for part in typing.get_args(kind)[1:]:
+        for scalar in typing.get_args(part):
+            if isinstance(scalar, type):
+                return np.dtype(scalar)
+    return None
+
+
+def shown(kind: object) -> str:
+    """An annotation in a message."""
+    if kind is None:
+        return "None"
+    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)

@@ -1,0 +1,251 @@
+"""Sizes as expressions, of which the functions of a plug-in make the sizes of its outputs and launches.
+
+>>> n = ShapeExpr(5)
+>>> (n + 3) // 2, cdiv(n, 2), max(n, 8)
+(<ShapeExpr: 4>, <ShapeExpr: 3>, <ShapeExpr: 8>)
+
+A size is a number, one that follows from those of a run, or fake: nothing is known of it but that it is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from anyrt.api.edge import Refused, WrongValue, integer, wrong_type
+from anyrt.api.fixed import Fixed
+from anyrt.api.oneline import one_line
+from anyrt.api.plugins.exprs import DIVISIONS, OPERATIONS, IDimensionExpr, IExprBuilder, ISymExpr
+from anyrt.core.dims import Dim
+from anyrt.core.dimtext import print_dim
+from anyrt.core.enums_more import DimensionOperation, PluginArgDataType, PluginArgType
+from anyrt.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from anyrt.plugin.desc import SizeTensorDesc
+
+
+class SymExpr(Fixed):
+    """A number that is known at the latest when a kernel is launched."""
+
+    __slots__ = ()
+
+
+class SymIntExpr(SymExpr):
+    """An integer; `SymIntExpr()`, without a value, is fake."""
+
+    __slots__ = ("__weakref__", "_dim", "_is_size")
+
+    dtype: ClassVar[PluginArgDataType | None] = None  # of a kernel's argument
+
+    def __init__(self, value: int | IDimensionExpr | SymIntExpr | None = None) -> None:
+        self._dim: Dim | None = None
+        self._is_size = False
+        if isinstance(value, IDimensionExpr):
+            self._dim, self._is_size = value._dim, value.is_size_tensor()
+        elif isinstance(value, SymIntExpr):
+            self._dim, self._is_size = value._dim, value._is_size
+        elif value is not None:
+            self._dim = integer(value, type(self).__name__)
+
+    def _of(self, dim: Dim | None) -> SymIntExpr:
+        """An expression like this one, of another value."""
+        made = (ShapeExpr if isinstance(self, ShapeExpr) else SymIntExpr)()
+        made._dim = dim
+        return made
+
+    def _op(self, op: DimensionOperation, other: object, swap: bool = False) -> SymIntExpr:
+        """What `op` makes of this and of `other`; a fake one where either is."""
+        b = other if isinstance(other, SymIntExpr) else SymIntExpr(integer(other, f"{op.name} of a size"))
+        if self._is_size or b._is_size:
+            do = "reckon with the bound of the size tensor"
+            raise bad("a size that data decide", f"sizes whose {op.name} is known before a run", do)
+        x, y = (b._dim, self._dim) if swap else (self._dim, b._dim)
+        if op in DIVISIONS and y == 0:
+            raise bad(f"{op.name} by 0", "a divisor other than 0", "divide by a size that is at least 1")
+        known = x is not None and y is not None
+        return (b if isinstance(b, ShapeExpr) else self)._of(OPERATIONS[op](x, y) if known else None)  # type: ignore[arg-type]
+
+    def __add__(self, other: int | SymIntExpr) -> SymIntExpr:
+        return self._op(DimensionOperation.SUM, other)
+
+    def __radd__(self, other: int) -> SymIntExpr:
+        return self._op(DimensionOperation.SUM, other, swap=True)
+
+    def __sub__(self, other: int | SymIntExpr) -> SymIntExpr:
+        return self._op(DimensionOperation.SUB, other)
+
+    def __rsub__(self, other: int) -> SymIntExpr:
+        return self._op(DimensionOperation.SUB, other, swap=True)
+
+    def __mul__(self, other: int | SymIntExpr) -> SymIntExpr:
+        return self._op(DimensionOperation.PROD, other)
+
+    def __rmul__(self, other: int) -> SymIntExpr:
+        return self._op(DimensionOperation.PROD, other, swap=True)
+
+    def __floordiv__(self, other: int | SymIntExpr) -> SymIntExpr:
+        return self._op(DimensionOperation.FLOOR_DIV, other)
+
+    def __eq__(self, other: object) -> SymIntExpr:  # type: ignore[override]  # as in TensorRT: 1 or 0, later
+        return self._op(DimensionOperation.EQUAL, other)
+
+    def __lt__(self, other: int | SymIntExpr) -> SymIntExpr:
+        return self._op(DimensionOperation.LESS, other)
+
+    __hash__ = None  # type: ignore[assignment]  # two sizes need not tell whether they are equal
+
+    def __bool__(self) -> bool:
+        """Whether it is not 0; a fake one counts as true, and one that a run decides does not tell."""
+        if self._dim is None:
+            return True
+        if not isinstance(self._dim, int):
+            do = "ask is_constant first, or let the impl function decide"
+            raise Refused(_error(f"{print_dim(self._dim)}, which a run decides", "a size that is known", do))
+        return self._dim != 0
+
+    @property
+    def is_fake(self) -> bool:
+        """Whether nothing is known of it, as where only types are asked for."""
+        return self._dim is None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a number; RuntimeError where `is_fake`."""
+        if self._dim is None:
+            raise Refused(_error("a fake size", "one of a tensor's shape", "ask is_fake first"))
+        return isinstance(self._dim, int)
+
+    def constant_value(self) -> int:
+        """The number; RuntimeError unless `is_constant`."""
+        if not self.is_constant:
+            raise Refused(_error("a size that a run decides", "a number", "ask is_constant first"))
+        assert isinstance(self._dim, int), "is_constant says so"
+        return self._dim
+
+    def _in(self, builder: IExprBuilder) -> IDimensionExpr:
+        """The same as the builder has it."""
+        if self._dim is None:
+            raise bad("a fake size", "one that is made of those of inputs", "give every size a value")
+        return IDimensionExpr(self._dim)
+
+    @one_line
+    def __repr__(self) -> str:
+        return ": fake" if self._dim is None else f": {print_dim(self._dim)}"
+
+
+class SymInt32(SymIntExpr):
+    """An argument of a kernel, of 32 bits. Called, it is the argument as a launch takes it."""
+
+    __slots__ = ()
+
+    dtype = PluginArgDataType.INT32
+
+    def __call__(self) -> ISymExpr:
+        """The argument."""
+        return argument(self)
+
+
+class SymInt16(SymIntExpr):
+    """An argument of a kernel, of 16 bits."""
+
+    __slots__ = ()
+
+    dtype = PluginArgDataType.INT16
+
+
+class SymInt8(SymIntExpr):
+    """An argument of a kernel, of 8 bits."""
+
+    __slots__ = ()
+
+    dtype = PluginArgDataType.INT8
+
+
+class ShapeExpr(SymInt32):
+    """A size of a tensor."""
+
+    __slots__ = ()
+
+    @property
+    def is_size_tensor(self) -> bool:
+        """Whether an output of the plug-in tells it."""
+        return self._is_size
+
+
+class SizeTensorShapeExpr(ShapeExpr):
+    """The size that a size tensor tells, as `SizeTensorDesc.expr()` gives it; no part of other sizes."""
+
+    __slots__ = ("_told_by",)
+
+    def __init__(self, size_tensor_desc: SizeTensorDesc) -> None:
+        ShapeExpr.__init__(self, size_tensor_desc.opt)
+        self._is_size = True
+        self._told_by = size_tensor_desc
+
+    @property
+    def is_constant(self) -> bool:
+        """False: a run tells it; RuntimeError where `is_fake`."""
+        if self.is_fake:
+            raise Refused(_error("a fake size", "one of a tensor's shape", "ask is_fake first"))
+        return False
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _in(self, builder: IExprBuilder) -> IDimensionExpr:
+        told = self._told_by
+        if told.index is None:
+            do = "return it among the outputs: return out, size"
+            raise bad("a size tensor that is no output", "an output that tells the size", do)
+        return builder.declare_size_tensor(told.index, told.opt._in(builder), told.upper_bound._in(builder))
+
+    @one_line
+    def __repr__(self) -> str:
+        return ": told by a size tensor"
+
+
+def argument(expr: SymIntExpr) -> ISymExpr:
+    """An expression as a launch takes it."""
+    if expr.dtype is None:
+        raise wrong_type(
+            "an argument of a kernel", expr, "a SymInt32, SymInt16 or SymInt8", "write SymInt32(x)"
+        )
+    made = ISymExpr()
+    made.type, made.dtype, made.expr = PluginArgType.INT, expr.dtype, expr._in(IExprBuilder())
+    return made
+
+
+def text(x: object) -> str:
+    if not isinstance(x, SymIntExpr):
+        return "unset"
+    return "fake" if x._dim is None else "told" if x._is_size else print_dim(x._dim)
+
+
+def _error(got: str, wanted: str, do: str) -> ArgumentError:
+    return ArgumentError("AR304", "a size of a plug-in", got, wanted, do)
+
+
+def bad(got: str, wanted: str, do: str) -> WrongValue:
+    return WrongValue(_error(got, wanted, do))
+
+
+def _of_two(op: DimensionOperation, first: int | SymIntExpr, second: int | SymIntExpr) -> SymIntExpr:
+    if not isinstance(first, SymIntExpr) and not isinstance(second, SymIntExpr):
+        raise bad("two ints", "a size at least on one side", "use Python's own function for numbers")
+    a = first if isinstance(first, SymIntExpr) else ShapeExpr(first)
+    return a._op(op, second)
+
+
+def cdiv(first: int | SymIntExpr, second: int | SymIntExpr) -> SymIntExpr:
+    """`first` divided by `second`, rounded up; ValueError for two ints, or a divisor of 0."""
+    return _of_two(DimensionOperation.CEIL_DIV, first, second)
+
+
+def max(first: int | SymIntExpr, second: int | SymIntExpr) -> SymIntExpr:
+    """The larger of both; ValueError for two ints."""
+    return _of_two(DimensionOperation.MAX, first, second)
+
+
+def min(first: int | SymIntExpr, second: int | SymIntExpr) -> SymIntExpr:
+    """The smaller of both; ValueError for two ints."""
+    return _of_two(DimensionOperation.MIN, first, second)

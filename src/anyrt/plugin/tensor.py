@@ -1,0 +1,274 @@
+"""Tensors as an `impl` function gets them: a description, and an address of memory that the processor reads.
+
+NumPy and PyTorch work on that memory, nothing is copied: `numpy.asarray(t)`, `torch.as_tensor(t)`.
+
+>>> memory = np.arange(6, dtype=np.float32)
+>>> desc = PluginTensorDesc()
+>>> desc.dims, desc.type = (2, 3), DataType.FLOAT
+>>> t = tensor(desc, memory.ctypes.data)
+>>> np.asarray(t)[1] = 9
+>>> memory.tolist(), t.numel(), t.strides
+([0.0, 1.0, 2.0, 9.0, 9.0, 9.0], 6, (3, 1))
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from anyrt.api.edge import WrongValue, wrong_type
+from anyrt.api.fixed import Fixed
+from anyrt.api.oneline import one_line
+from anyrt.api.plugins.desc import PluginTensorDesc
+from anyrt.core.dtype import is_packed, numpy_dtype, short_name
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import ArgumentError, BindingError, MissingName, ShapeError
+from anyrt.core.formats import order, padded, splits
+from anyrt.plugin.shape import Shape
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType  # in types from Python 3.13
+
+Array = npt.NDArray[np.generic]
+
+# Types that NumPy hands on under the names of others of their size; DLPack's own numbers for them.
+_DLPACK: Final = {DataType.BF16: 4, DataType.FP8: 10, DataType.FP8E5M2: 12}
+_CODE_AT: Final = 20  # bytes from the begin of a DLTensor to the code of its type
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+class Tensor(Fixed):
+    """A tensor with data: `data_ptr`, an address, and what lies there. Those of a run cannot be changed, but
+    for what lies in the memory of outputs."""
+
+    __slots__ = (
+        *("__weakref__", "_aliased_to", "_data_ptr", "_desc", "_dtype", "_format", "_frozen", "_read_only"),
+        *("_scale", "_shape", "_stream", "_strides"),
+    )
+
+    def __init__(self) -> None:
+        self._frozen = False
+        self._data_ptr: int | None = None
+        self._desc: PluginTensorDesc | None = None
+        self._shape: Shape | None = None
+        self._strides: tuple[int, ...] | None = None
+        self._dtype: DataType | None = None
+        self._format: TensorFormat | None = None
+        self._scale: float | None = None
+        self._stream: int | None = None
+        self._read_only = False
+        self._aliased_to: Tensor | None = None
+
+    @property
+    def data_ptr(self) -> int:
+        """The address of its first byte."""
+        return self._data_ptr  # type: ignore[return-value]  # None until it was set, as in TensorRT
+
+    @data_ptr.setter
+    def data_ptr(self, value: int) -> None:
+        self._change("data_ptr")
+        self._data_ptr = value
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type."""
+        return self._dtype  # type: ignore[return-value]  # as above
+
+    @dtype.setter
+    def dtype(self, value: DataType) -> None:
+        self._change("dtype")
+        self._dtype = value
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes; −1 where this run of the plug-in decides."""
+        if self._shape is None and self._desc is not None:
+            self._shape = Shape(self._desc)
+        return self._shape  # type: ignore[return-value]  # as above
+
+    @shape.setter
+    def shape(self, value: Shape) -> None:
+        self._change("shape")
+        self._shape = value
+
+    @property
+    def format(self) -> TensorFormat:
+        """How its memory lies."""
+        return self._format  # type: ignore[return-value]  # as above
+
+    @format.setter
+    def format(self, value: TensorFormat) -> None:
+        self._change("format")
+        self._format = value
+
+    @property
+    def scale(self) -> float:
+        """What a step of an INT8 tensor is worth."""
+        return self._scale  # type: ignore[return-value]  # as above
+
+    @scale.setter
+    def scale(self, value: float) -> None:
+        self._change("scale")
+        self._scale = value
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one position to the next along each axis; BindingError AR703 for a format whose
+        channels lie in several places, and ValueError where `is_data_dependent`."""
+        if self._strides is None:
+            return _strides(self)
+        return self._strides
+
+    @strides.setter
+    def strides(self, value: tuple[int, ...]) -> None:
+        self._change("strides")
+        self._strides = value
+
+    @property
+    def ndim(self) -> int:
+        """How many sizes there are."""
+        return len(self.shape)
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether this run of the plug-in decides a size: write what `aliased(shape)` gives."""
+        return self.shape.is_dynamic
+
+    @property
+    def is_aliased(self) -> bool:
+        """Whether another tensor lies in the same memory, `get_aliased()`."""
+        return self._aliased_to is not None
+
+    def get_aliased(self) -> Tensor | None:
+        """The other tensor in the same memory; None where there is none."""
+        return self._aliased_to
+
+    def numel(self) -> int:
+        """How many elements there are; ValueError where `is_data_dependent`."""
+        return self.shape.numel()
+
+    def aliased(self, shape: Shape | tuple[int, ...] | PluginTensorDesc | None = None) -> Tensor:
+        """The same memory with other sizes, of which there may be fewer elements but not more; ValueError
+        else. Without `shape`, those that it has."""
+        if shape is not None and not isinstance(shape, Shape | PluginTensorDesc | tuple):
+            raise WrongValue(wrong_type("Tensor.aliased", shape, "a tuple of ints or a Shape"))
+        made = Tensor()
+        for name in ("_data_ptr", "_dtype", "_format", "_scale", "_stream", "_read_only"):
+            setattr(made, name, getattr(self, name))
+        sizes = self.shape if shape is None else shape
+        made._shape = Shape(sizes if isinstance(sizes, PluginTensorDesc) else tuple(sizes))
+        made._aliased_to = self
+        known = not self.is_data_dependent and not made.is_data_dependent
+        if known and made.numel() > self.numel():
+            got, wanted = f"{made.numel()} elements", f"at most {self.numel()}"
+            raise WrongValue(ShapeError("AR108", "Tensor.aliased", got, wanted, "give a smaller shape"))
+        return made
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        """What NumPy asks for; inputs cannot be written through it."""
+        array = memory(self)
+        if self.dtype in _DLPACK or array.dtype.kind == "V":  # NumPy knows them by objects, not by names
+            raise AttributeError("__array__ gives it")
+        return {**array.__array_interface__, "data": (self.data_ptr, self._read_only)}
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        array = memory(self)
+        if self._read_only:
+            array.flags.writeable = False
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType:
+        """What PyTorch asks for. It has no word for memory that is only read: write to no input."""
+        array = memory(self)
+        if copy:
+            array = array.copy()
+        if self.dtype not in _DLPACK:
+            return array.__dlpack__()  # type: ignore[misc]  # NumPy's types know of numbers only
+        capsule = array.view(f"u{array.itemsize}").__dlpack__()
+        code = ctypes.c_uint8.from_address((_pointer_of(capsule, b"dltensor") or 0) + _CODE_AT)
+        code.value = _DLPACK[self.dtype]
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # the processor
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        """Never there, so that others ask for the host's memory instead: AttributeError AR901."""
+        do = "numpy.asarray(t) and torch.as_tensor(t) work on it"
+        raise MissingName("AR901", "Tensor.__cuda_array_interface__", "the host's memory", "a GPU's", do)
+
+    def _change(self, what: str) -> None:
+        if self._frozen:
+            got, do = f"a new {what}", "aliased(shape) gives another one"
+            raise WrongValue(ArgumentError("AR310", "Tensor", got, "none while it runs", do))
+
+    @one_line
+    def __repr__(self) -> str:
+        kind = "no type" if self._dtype is None else short_name(self._dtype)
+        return f": {kind} {tuple(self.shape or ())} at {self._data_ptr or 0:#x}"
+
+
+def tensor(desc: PluginTensorDesc, address: int, stream: int = 0, read_only: bool = False) -> Tensor:
+    """The tensor of a run that `desc` describes, at `address`."""
+    made = Tensor()
+    made._desc, made._data_ptr, made._stream, made._read_only = desc, address, stream, read_only
+    made._dtype, made._format, made._scale = desc.type, desc.format, desc.scale
+    made._frozen = True
+    return made
+
+
+def share(a: Tensor, b: Tensor) -> None:
+    """Say of both that they lie in the same memory."""
+    a._aliased_to, b._aliased_to = b, a
+
+
+def memory(t: Tensor) -> Array:
+    """The memory of a tensor as an array with its sizes, which may be written."""
+    if is_packed(t.dtype):
+        got, do = f"{short_name(t.dtype)}, of which bytes hold several", "read bytes at data_ptr"
+        raise BindingError("AR703", "Tensor", got, "elements with addresses of their own", do)
+    shape, kind = tuple(t.shape), numpy_dtype(t.dtype)
+    if t.is_data_dependent:
+        raise _open(t)
+    strides = t.strides
+    if 0 in shape:
+        return np.empty(shape, kind)
+    elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    held = (ctypes.c_uint8 * (elements * kind.itemsize)).from_address(t.data_ptr)
+    flat: Array = np.frombuffer(memoryview(held), kind)
+    return np.lib.stride_tricks.as_strided(flat, shape, [s * kind.itemsize for s in strides])
+
+
+def _strides(t: Tensor) -> tuple[int, ...]:
+    if t.is_data_dependent:
+        raise _open(t)
+    if splits(t.format):
+        got, do = f"{t.format.name}, whose channels lie in several places", "read it at data_ptr"
+        raise BindingError("AR703", "Tensor.strides", got, "a format of which axes have strides", do)
+    shape = tuple(t.shape)
+    whole, strides, step = padded(t.format, t.dtype, shape), [1] * len(shape), 1
+    for axis in reversed(order(t.format, len(shape))):
+        size = whole[axis]
+        assert isinstance(size, int), "the sizes of a run are numbers"
+        strides[axis], step = step, step * size
+    return tuple(strides)
+
+
+def _open(t: Tensor) -> WrongValue:
+    do = "say which: np.asarray(outputs[0].aliased((count, 2)))"
+    return WrongValue(ShapeError("AR123", "Tensor", f"{t.shape}, which this run decides", "its sizes", do))
