@@ -109,6 +109,7 @@ _DTYPES = {
     "fp8e5m2fnuz": "FP8E5M2FNUZ",
 }
 _ENUMS = ("core.enums", "core.enums_more")
+_MODULES = {"errors": "core.errors", "plugin": "plugin"}
 
 
 def __getattr__(name: str) -> object:
@@ -124,8 +125,8 @@ def _find(name: str) -> object:
         return getattr(import_module(f"anyrt.{_FOUND_IN[name]}"), name)
     if name in _DTYPES:
         return getattr(import_module("anyrt.core.enums").DataType, _DTYPES[name])
-    if name == "errors":
-        return import_module("anyrt.core.errors")
+    if name in _MODULES:
+        return import_module(f"anyrt.{_MODULES[name]}")
     if name == "__all__":
         return [n for n in __dir__() if not n.startswith("_")]
     for module in _ENUMS:
@@ -145,5 +146,5 @@ def _enum_names(module: str) -> list[str]:
 def __dir__() -> list[str]:
     enums = [n for module in _ENUMS for n in _enum_names(module)]
     layers = import_module("anyrt.api.layers").layer_class_names()
-    own = ("__version__", "__anyrt_version__", "errors")
+    own = ("__version__", "__anyrt_version__", *_MODULES)
     return sorted({*own, *_FOUND_IN, *_DTYPES, *enums, *layers})

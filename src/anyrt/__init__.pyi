@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from anyrt import plugin as plugin
 from anyrt.api.algorithms import IAlgorithm as IAlgorithm
 from anyrt.api.algorithms import IAlgorithmContext as IAlgorithmContext
 from anyrt.api.algorithms import IAlgorithmIOInfo as IAlgorithmIOInfo

@@ -303,7 +303,14 @@ def test_the_cases_are_all_methods_that_have_an_operator():
     methods = {n for n in dir(trt.INetworkDefinition) if n.startswith("add_") and n != "add_input"}
     finished = {n for n in methods if hasattr(trt.INetworkDefinition, n)}
     # Tested in test_assertion, test_control and tests/plugins.
-    others = {"add_assertion", "add_loop", "add_if_conditional", "add_plugin_v2", "add_plugin_v3"}
+    others = {
+        "add_assertion",
+        "add_loop",
+        "add_if_conditional",
+        "add_plugin",
+        "add_plugin_v2",
+        "add_plugin_v3",
+    }
     assert set(CASES) == finished - others == set(OPERATORS)
 
 

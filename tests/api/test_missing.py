@@ -17,7 +17,7 @@ OF_THE_MODULE = [n for n in ADVICE if "." not in n and n not in CAME]
 OLD = [(owner, name) for owner, names in REMOVED.items() for name in names if owner != "anyrt"]
 
 
-@pytest.mark.parametrize("name", ["OnnxParserRefitter", "CaffeParser", "Refitter", "plugin"])
+@pytest.mark.parametrize("name", ["OnnxParserRefitter", "CaffeParser", "Refitter"])
 def test_a_missing_class_looks_absent_and_says_what_to_do(name):
     assert (hasattr(trt, name), name in dir(trt), getattr(trt, name, None)) == (False, False, None)
     with pytest.raises(MissingName, match=rf"^\[AR902\] anyrt.{name}: not there yet; \w+"):

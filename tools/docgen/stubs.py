@@ -37,6 +37,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from anyrt import plugin as plugin
 from anyrt.api.builder import Builder as _Builder
 from anyrt.api.network import INetworkDefinition as _INetworkDefinition
 from anyrt.api.parts import IIfConditional as _IIfConditional

@@ -11,7 +11,7 @@ from anyrt.api.compile import compile_request, stored_layers, this_machine
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.edge import Channel, Reporting, WrongValue, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
-from anyrt.api.flagbits import check_bits, tell_idle
+from anyrt.api.flagbits import check_bits
 from anyrt.api.fold import fold
 from anyrt.api.freeze import freeze
 from anyrt.api.host_memory import IHostMemory
@@ -33,11 +33,6 @@ from anyrt.core.enums import NetworkDefinitionCreationFlag, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError, ResourceError
 from anyrt.plan.file import CHUNK, PlanParts
 from anyrt.plan.pool import Threads
-
-# The flags that say something of a network; EXPLICIT_BATCH says what is so in any case.
-NETWORK_FLAGS = frozenset(
-    {NetworkDefinitionCreationFlag.EXPLICIT_BATCH, NetworkDefinitionCreationFlag.STRONGLY_TYPED}
-)
 
 
 @fold
@@ -105,8 +100,8 @@ class Builder(Reporting, Managed):
     def create_network(self, flags: int = 0) -> INetworkDefinition:
         """A network without layers; `flags`: NetworkDefinitionCreationFlag members as a bit mask.
 
-        Networks always have explicit batches, and may be strongly typed; other flags have no effect yet.
-        ValueError for bits that are no flag."""
+        Networks always have explicit batches, and may be strongly typed; the others say which function
+        computes a plug-in that has `impl` and `aot_impl`. ValueError for bits that are no flag."""
         if not isinstance(flags, int):
             do = f"write 1 << int(trt.{flags})" if isinstance(flags, NetworkDefinitionCreationFlag) else ""
             raise wrong_type("create_network: flags", flags, "a bit mask as int", do)
@@ -114,7 +109,6 @@ class Builder(Reporting, Managed):
             check_bits("create_network", flags, NetworkDefinitionCreationFlag)
         except ArgumentError as error:
             raise WrongValue(error) from None
-        tell_idle(self._channel, flags, NetworkDefinitionCreationFlag, NETWORK_FLAGS)
         return INetworkDefinition(self, flags)
 
     def create_builder_config(self) -> IBuilderConfig:

@@ -40,11 +40,6 @@ LAYERS: dict[str, tuple[str, str]] = {
 }
 
 OTHERS = (
-    Topic(
-        "plug-ins",
-        "compose the layer of others, or run it outside, between two engines",
-        "plugin INetworkDefinition.add_plugin",
-    ),
     Topic("refitting", "build the engine again with the new weights", "Refitter OnnxParserRefitter"),
     Topic(
         "parsers of TensorRT 8",

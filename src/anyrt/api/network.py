@@ -18,7 +18,7 @@ from anyrt.api.missing import mark_absences
 from anyrt.api.notebook import network_table
 from anyrt.api.oneline import one_line, quoted
 from anyrt.api.parts import PARTS, IIfConditional, ILoop
-from anyrt.api.plugins.layer import add_plugin_v2, add_plugin_v3
+from anyrt.api.plugins.layer import add_plugin, add_plugin_v2, add_plugin_v3
 from anyrt.api.tensor import ITensor, checked_name, checked_shape, checked_text
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
@@ -367,7 +367,7 @@ class INetworkDefinition(Reporting, Managed):
         marked.remove(tensor)
 
 
-for _add in (add_plugin_v2, add_plugin_v3):
+for _add in (add_plugin, add_plugin_v2, add_plugin_v3):
     _add.__qualname__ = f"INetworkDefinition.{_add.__name__}"
     setattr(INetworkDefinition, _add.__name__, quiet(None)(_add))
 for _name, _method in add_methods().items():

@@ -27,6 +27,8 @@ def asked(where: str, called: str, callback: Callable[[], object]) -> Any:  # An
 
 
 def failed(where: str, called: str, error: BaseException) -> PluginError:
-    """The error for an exception in what was called."""
+    """The error for an exception in what was called; one that names what was called already is kept."""
+    if isinstance(error, PluginError):
+        return error.at(f"{where}: {error.where}")
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return PluginError("AR824", where, f"{text}, from {called}", "a call that ends without an exception")

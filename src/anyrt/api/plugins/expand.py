@@ -102,6 +102,7 @@ def expanded(
 
 def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs]) -> Outputs:
     """Types and sizes of the outputs."""
+    kind.ranks = [len(v.shape) for v in inputs]
     types = kind.types([v.dtype for v in inputs])
     build = IExprBuilder()
     build._name = name

@@ -18,7 +18,7 @@ from anyrt.api.dims import Dims
 from anyrt.api.edge import Channel
 from anyrt.api.interfaces import IErrorRecorder, tried
 from anyrt.api.plugins.asking import ask, failed
-from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One
+from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.desc import PluginTensorDesc
 from anyrt.api.plugins.guarded import Guarded
 from anyrt.api.plugins.kinds import Kind, wrong
@@ -26,7 +26,7 @@ from anyrt.api.plugins.layer import kind_of
 from anyrt.api.plugins.stored import unpacked
 from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.api.registry import IPluginRegistry, shown
-from anyrt.core.enums_more import TensorRTPhase
+from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import AnyrtError, PlanError, PluginError
 from anyrt.plan import abi
 from anyrt.plan.file import PlanFile
@@ -67,6 +67,10 @@ def _made(file: PlanFile, call: PluginCall, where: str, registry: IPluginRegistr
         case IPluginCreatorV3One():
             args = (call.where, fields, TensorRTPhase.RUNTIME)
             method, plugin = "create_plugin", ask(where, creator, "create_plugin", *args)
+        case IPluginCreatorV3Quick():
+            asked_for = (TensorRTPhase.RUNTIME, QuickPluginCreationRequest.UNKNOWN)
+            quick = (call.name, call.space, fields, *asked_for)
+            method, plugin = "create_plugin", ask(where, creator, "create_plugin", *quick)
         case _:
             raise wrong(where, creator, "register_creator", type(creator).__name__, "an IPluginCreatorV3One")
     if plugin is None:

@@ -34,6 +34,7 @@ class Kind(ABC):
     def __init__(self, plugin: object, where: str) -> None:
         self.plugin = plugin
         self.where = where
+        self.ranks: list[int] = []  # of the inputs
 
     # ---- who it is --------------------------------------------------------------------------------------
 

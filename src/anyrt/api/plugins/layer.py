@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar, cast
 
 from anyrt.api.arguments import tensor
-from anyrt.api.edge import user_line, wrong_type
+from anyrt.api.edge import WrongType, WrongValue, boolean, type_name, user_line, wrong_type
 from anyrt.api.fold import fold
+from anyrt.api.interfaces import tried
 from anyrt.api.layer import ILayer
+from anyrt.api.plugins.asking import failed
 from anyrt.api.plugins.expand import Held, expanded
 from anyrt.api.plugins.kind2 import DynamicVersion2, StaticVersion2, Version2
-from anyrt.api.plugins.kind3 import Version3
+from anyrt.api.plugins.kindquick import version3
 from anyrt.api.plugins.kinds import Kind
 from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt
 from anyrt.api.plugins.v3 import IPluginV3
-from anyrt.core.enums import LayerType
+from anyrt.core.enums import LayerType, NetworkDefinitionCreationFlag
+from anyrt.core.enums_more import QuickPluginCreationRequest as Request
+from anyrt.core.errors import PluginError
 from anyrt.ir.graph import Value
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
 from anyrt.ops._types import EVERY
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 
 L = TypeVar("L", bound="PluginLayer")
+Planned: TypeAlias = "tuple[Sequence[ITensor], Sequence[ITensor], IPluginV3]"
 
 
 class PluginLayer(ILayer):
@@ -97,7 +102,7 @@ def kind_of(plugin: object, where: str) -> Kind:
     """A plug-in of whatever version for building and running; TypeError for what is none."""
     match plugin:
         case IPluginV3():
-            return Version3(plugin, where)
+            return version3(plugin, where)
         case IPluginV2DynamicExt():
             return DynamicVersion2(plugin, where)
         case IPluginV2():
@@ -118,7 +123,7 @@ def add_plugin_v3(
     raises. What it says of types and sizes is asked when it is needed."""
     if not isinstance(plugin, IPluginV3):
         raise wrong_type("add_plugin_v3: plugin", plugin, "an IPluginV3", "make one: MyPlugin()")
-    kind = Version3(plugin, f"add_plugin_v3 ({user_line()})")
+    kind = version3(plugin, f"add_plugin_v3 ({user_line()})")
     first, second = (
         _tensors(self, f"add_plugin_v3: {n}", x)
         for n, x in (("inputs", inputs), ("shape_inputs", shape_inputs))
@@ -138,6 +143,45 @@ def add_plugin_v2(self: INetworkDefinition, inputs: Sequence[ITensor], plugin: I
     kind = kind_of(plugin, f"add_plugin_v2 ({user_line()})")
     assert isinstance(kind, Version2), f"{kind} is of version 2"
     return _added(self, V2, IPluginV2Layer, kind, _tensors(self, "add_plugin_v2: inputs", inputs), [])
+
+
+def add_plugin(
+    self: INetworkDefinition, func: Planned | Callable[[Request], Planned], aot: bool | None = None
+) -> IPluginV3Layer:
+    """Add a layer that calls a plug-in made of functions.
+
+        layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
+
+    func: what `trtp.op` gives, a function that makes the inputs, the shape inputs and the plug-in; or these.
+    aot: whether its `aot_impl` computes the plug-in, or its `impl`; without it, the one that is there, and of
+    both the one that the network's flags prefer.
+
+    Refused: AR822, other than these three; AR824, a function that raises."""
+    where = f"add_plugin ({user_line()})"
+    made: object = func
+    if not isinstance(func, tuple):
+        if not callable(func):
+            raise wrong_type("add_plugin: func", func, "what anyrt.plugin.op gives", "write op.space.name(x)")
+        made, error = tried(func, _request(self, aot))
+        if isinstance(error, WrongType | WrongValue):
+            raise error
+        if error is not None:
+            raise failed(where, type_name(func), error) from error
+    if not isinstance(made, tuple) or len(made) != 3:
+        got = f"{type_name(made)} from what is added"
+        raise PluginError("AR822", where, got, "a tuple of inputs, shape inputs and a plug-in")
+    return add_plugin_v3(self, *made)
+
+
+def _request(network: INetworkDefinition, aot: bool | None) -> Request:
+    """Which of its functions is to compute a plug-in."""
+    if aot is not None:
+        return Request.STRICT_AOT if boolean(aot, "add_plugin: aot") else Request.STRICT_JIT
+    if network.get_flag(NetworkDefinitionCreationFlag.PREFER_AOT_PYTHON_PLUGINS):
+        return Request.PREFER_AOT
+    if network.get_flag(NetworkDefinitionCreationFlag.PREFER_JIT_PYTHON_PLUGINS):
+        return Request.PREFER_JIT
+    return Request.UNKNOWN
 
 
 def _tensors(network: INetworkDefinition, where: str, given: object) -> list[ITensor]:

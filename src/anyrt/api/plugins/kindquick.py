@@ -1,0 +1,111 @@
+"""Plug-ins made of functions, as building and running see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyrt.api.plugins.asking import ask
+from anyrt.api.plugins.desc import PluginTensorDesc
+from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
+from anyrt.api.plugins.kind3 import Version3
+from anyrt.api.plugins.kinds import MOST_OUTPUTS, Descs, Dynamic, Enqueue, Kind, listed, text, whole
+from anyrt.api.plugins.v3 import IPluginResourceContext, IPluginV3, IPluginV3QuickCore
+from anyrt.core.dims import Dim
+from anyrt.core.enums import DataType
+from anyrt.core.errors import PluginError
+from anyrt.core.formats import order, padded, splits
+
+
+def version3(plugin: IPluginV3, where: str) -> Version3:
+    """A plug-in of version 3, by its core."""
+    found = Version3(plugin, where)
+    return Quick(plugin, where) if isinstance(found._core, IPluginV3QuickCore) else found
+
+
+class Quick(Version3):
+    """An IPluginV3 whose faces are those of a plug-in made of functions."""
+
+    def __init__(self, plugin: object, where: str) -> None:
+        Version3.__init__(self, plugin, where)
+        self._taken: Sequence[PluginTensorDesc] = ()
+        self._strides: tuple[list[list[int]], list[list[int]]] = ([], [])
+
+    @property
+    def outputs(self) -> int:
+        """As `get_num_outputs` says."""
+        found = ask(self.where, self._build, "get_num_outputs")
+        return whole(self, "get_num_outputs", found, 1, MOST_OUTPUTS)
+
+    @property
+    def metadata(self) -> str:
+        """As `get_metadata_string` says."""
+        return text(ask(self.where, self._build, "get_metadata_string"))
+
+    @property
+    def timing_id(self) -> str:
+        """As `get_timing_cache_id` says."""
+        return text(ask(self.where, self._build, "get_timing_cache_id"))
+
+    def types(self, inputs: list[DataType]) -> list[DataType]:
+        """As `get_output_data_types` says."""
+        found = ask(self.where, self._build, "get_output_data_types", inputs, self.ranks)
+        return listed(self, "get_output_data_types", found, DataType, self.outputs)
+
+    def shapes(
+        self, inputs: list[DimsExprs], elements: list[DimsExprs], build: IExprBuilder
+    ) -> list[DimsExprs]:
+        """As `get_output_shapes` says."""
+        found = ask(self.where, self._build, "get_output_shapes", inputs, elements, build, self.ranks)
+        return listed(self, "get_output_shapes", found, DimsExprs, self.outputs)
+
+    def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
+        """As one of the combinations says, which are asked for with the first tensor."""
+        if pos == 0:
+            method = "get_supported_format_combinations"
+            found = ask(self.where, self._build, method, in_out, inputs)
+            self._taken = listed(self, method, found, PluginTensorDesc)
+        count = len(in_out)
+        wanted = [(x.desc.type, x.desc.format) for x in in_out[: pos + 1]]
+        rows = (self._taken[k : k + pos + 1] for k in range(0, len(self._taken), count))
+        return any([(x.type, x.format) for x in row] == wanted for row in rows)
+
+    def workspace(self, inp: Dynamic, out: Dynamic) -> int:
+        """None."""
+        return 0
+
+    def attach(self, context: IPluginResourceContext) -> Kind:
+        """A clone."""
+        return self.clone()
+
+    def show(self, inp: Descs, out: Descs) -> None:
+        """Note the strides that go with the sizes."""
+        self._strides = [_strides(x) for x in inp], [_strides(x) for x in out]
+
+    @property
+    def enqueue(self) -> Enqueue:
+        """The method of its runtime face, which is told strides instead of a workspace."""
+        own = self._run.enqueue  # type: ignore[attr-defined]  # of whatever class it is
+
+        def call(
+            inp: Descs, out: Descs, inputs: list[int], outputs: list[int], workspace: int, stream: int
+        ) -> None:
+            try:
+                own(inp, out, inputs, outputs, *self._strides, stream)
+            except PluginError as error:  # of one of the functions
+                raise error.at(f"{self.where}: {error.where}") from error.__cause__
+
+        return call
+
+
+def _strides(x: PluginTensorDesc) -> list[int]:
+    """Elements from one position to the next; none in formats that have no such numbers."""
+    if splits(x.format):
+        return []
+    shape = tuple(x.dims)
+    whole_shape: Sequence[Dim] = padded(x.format, x.type, shape)
+    strides, step = [1] * len(shape), 1
+    for axis in reversed(order(x.format, len(shape))):
+        size = whole_shape[axis]
+        assert isinstance(size, int), "the sizes of a run are numbers"
+        strides[axis], step = step, step * size
+    return strides

@@ -1,0 +1,74 @@
+"""What tests of plug-ins made of functions share: an engine that calls one, and a clean registry."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+
+
+class Collect(trt.ILogger):
+    """Keeps warnings and errors."""
+
+    def __init__(self):
+        trt.ILogger.__init__(self)
+        self.lines = []
+
+    def log(self, severity, msg):
+        if severity <= trt.Logger.WARNING:
+            self.lines.append(msg)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("ANYRT_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def registry():
+    """That of the process, without what the test registers."""
+    found = trt.get_plugin_registry()
+    before = found.all_creators
+    yield found
+    for creator in found.all_creators:
+        if creator not in before:
+            found.deregister_creator(creator)
+
+
+@pytest.fixture
+def log():
+    return Collect()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def build(log):
+    """The engine of one plug-in: `build(plugin, x=(2, -1), ...)`, where `plugin(x, ...)` is for add_plugin.
+
+    Sizes of -1 are 1 to 64; `dtype`: of the inputs; `outputs`: those that are marked, y0, y1, ..."""
+
+    def make(plugin, dtype=trt.float32, outputs=None, flags=0, aot=None, preview=(), strong=False, **shapes):
+        builder = trt.Builder(log)
+        network = builder.create_network(flags | strong << 1)
+        config, profile = builder.create_builder_config(), builder.create_optimization_profile()
+        for feature in preview:
+            config.set_preview_feature(feature, True)
+        inputs = [network.add_input(name, dtype, shape) for name, shape in shapes.items()]
+        for name, shape in shapes.items():
+            profile.set_shape(name, *([m if d == -1 else d for d in shape] for m in (1, 8, 64)))
+        config.add_optimization_profile(profile)
+        chosen = () if aot is None else (aot,)
+        layer = network.add_plugin(plugin(*inputs), *chosen)
+        for k in range(layer.num_outputs) if outputs is None else outputs:
+            layer.get_output(k).name = f"y{k}"
+            network.mark_output(layer.get_output(k))
+        plan = builder.build_serialized_network(network, config)
+        return None if plan is None else trt.Runtime(log).deserialize_cuda_engine(plan)
+
+    return make

@@ -1,0 +1,72 @@
+"""TensorRT's own samples of plug-ins made of functions, on host memory."""
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+import anyrt.plugin as trtp
+from tests.plugin import samples
+
+ALIASES = trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03
+PADS = np.array([1, 2, 3, 1], np.int32)
+
+
+def wrapped(x):
+    return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(3, 1), (1, 2)], "wrap")
+
+
+def test_adding_one_to_every_element(build, rng):
+    x = rng.integers(0, 10, (10, 3, 32, 32)).astype(np.float32)
+    engine = build(lambda t: trtp.op.sample.elemwise_add(t, block_size=256), x=x.shape)
+    assert np.array_equal(engine.run(x=x)["y0"], x + 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 8), (1, 1, 4, 4)])
+def test_circular_padding_with_pads_as_an_array(build, rng, shape):
+    x = rng.standard_normal(shape, np.float32)
+    engine = build(lambda t: trtp.op.sample.circ_pad(t, pads=PADS), x=shape)
+    assert np.array_equal(engine.run(x=x)["y0"], wrapped(x))
+
+
+def test_one_engine_pads_every_size_of_its_profile(build, rng):
+    engine = build(lambda t: trtp.op.sample.circ_pad(t, pads=PADS), x=(-1, 3, -1, -1))
+    for shape in [(1, 3, 4, 4), (2, 3, 5, 9), (64, 3, 8, 8)]:
+        x = rng.standard_normal(shape, np.float32)
+        assert np.array_equal(engine.run(x=x)["y0"], wrapped(x))
+
+
+def test_building_tries_each_tactic_and_the_engine_keeps_one(build, rng):
+    samples.SEEN.clear()
+    engine = build(lambda t: trtp.op.sample.circ_pad(t, pads=PADS), x=(1, 2, 8, 8))
+    assert set(samples.SEEN) == {1, 2}
+    samples.SEEN.clear()
+    for _ in range(3):
+        engine.run(x=rng.standard_normal((1, 2, 8, 8), np.float32))
+    assert len(samples.SEEN) == 3
+    assert len(set(samples.SEEN)) == 1
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.5, 1.0])
+def test_positions_that_are_not_zero_as_many_as_there_are(build, rng, zeros):
+    x = np.where(rng.random((16, 12)) < zeros, 0, 1).astype(np.float32)
+    engine = build(lambda t: trtp.op.sample.non_zero(t), x=x.shape)
+    found = engine.run(x=x)
+    assert np.array_equal(found["y0"], np.argwhere(x))
+    assert found["y1"] == np.count_nonzero(x)
+
+
+def test_two_plug_ins_in_place_of_each_other_leave_the_sum(log):
+    builder = trt.Builder(log)
+    network, config = builder.create_network(), builder.create_builder_config()
+    config.set_preview_feature(ALIASES, True)
+    t = network.add_input("x", trt.float32, (4, 3))
+    for delta in (2, 4):
+        t = network.add_plugin(trtp.op.sample.elemwise_add_(t, delta=delta)).get_output(0)
+    t.name = "y"
+    network.mark_output(t)
+    engine = trt.Runtime(log).deserialize_cuda_engine(builder.build_serialized_network(network, config))
+    context, x, y = engine.create_execution_context(), *np.ones((2, 4, 3), np.float32)
+    assert context.set_tensor_address("x", x.ctypes.data)
+    assert context.set_tensor_address("y", y.ctypes.data)
+    assert context.execute_async_v3(0)
+    assert np.array_equal(y, np.full((4, 3), 7))
