@@ -76,6 +76,17 @@ def assembly(ir: str, target: Target, effort: Effort = NORMAL) -> str:
     return _with_module(ir, target, effort, lambda machine, module: str(machine.emit_assembly(module)))
 
 
+def parameters(ir: str, name: str) -> tuple[str, ...] | None:
+    """Types of the parameters of a function, as LLVM writes them; None where there is no such function."""
+    context = llvm.create_context()
+    try:
+        with llvm.parse_assembly(ir, context) as module:
+            found = next((f for f in module.functions if f.name == name and not f.is_declaration), None)
+            return None if found is None else tuple(str(x.type) for x in found.arguments)
+    except RuntimeError as error:
+        raise _refused(str(error), ir) from None
+
+
 def quoted(name: str) -> str:
     """A function's name as assembly shows it within quotes."""
     return name.replace("\\", r"\\").replace('"', r"\"")

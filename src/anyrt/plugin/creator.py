@@ -10,7 +10,7 @@ from anyrt.core.enums_more import PluginFieldType, TensorRTPhase
 from anyrt.core.enums_more import QuickPluginCreationRequest as Request
 from anyrt.core.errors import ArgumentError
 from anyrt.plugin.attributes import FIELDS, from_field, to_field
-from anyrt.plugin.kernel import Kernel
+from anyrt.plugin.kernel import MARK, Kernel
 from anyrt.plugin.quick import Definition, Quick
 from anyrt.plugin.signature import element, is_array
 
@@ -38,19 +38,24 @@ class QuickCreator(IPluginCreatorV3Quick):
     ) -> IPluginV3:
         """A plug-in of these fields. A run asks for those that `impl` takes, a build for all."""
         d = self.definition
-        values = {}
+        values, kernel = {}, False
         given = fields(field_collection, f"{d.plugin_id}: field_collection")
         for field in (given[k] for k in range(len(given))):
+            if field.name == MARK:
+                kernel = True
+                continue
             if field.name not in d.signature.attributes:
                 known = ", ".join(d.signature.attributes) or "none"
                 raise WrongValue(ArgumentError("AR304", d.plugin_id, f"a field {field.name!r}", known, ""))
             values[field.name] = from_field(field, d.signature.attributes[field.name])
-        wanted = d.signature.attributes if phase is TensorRTPhase.BUILD else d.impl_attributes
+        by_kernel = kernel or (phase is TensorRTPhase.BUILD and _is_aot(d, quickPluginType))
+        runs = d.aot_attributes if by_kernel else d.impl_attributes
+        wanted = d.signature.attributes if phase is TensorRTPhase.BUILD else runs
         missing = [name for name in wanted if name not in values]
         if missing:
             do = "give it, as register says"
             raise WrongValue(ArgumentError("AR306", d.plugin_id, f"no {', '.join(missing)}", "a value", do))
-        return Kernel(d, values) if _is_aot(d, quickPluginType) else Quick(d, values)
+        return Kernel(d, values) if by_kernel else Quick(d, values)
 
 
 def _field_type(kind: object) -> PluginFieldType:

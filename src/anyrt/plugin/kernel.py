@@ -1,17 +1,109 @@
-"""Kernels that are compiled when an engine is built."""
+"""The plug-in that a kernel computes, which `aot_impl` gives as text.
+
+A plan holds no code, so the process that loads one asks `aot_impl` for the kernel again: it must have
+registered the functions, as for a plug-in with `impl`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from anyrt.core.errors import NotSupportedError
+import numpy as np
+
+from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
+from anyrt.api.plugins.field import PluginField, PluginFieldCollection
+from anyrt.api.plugins.v3 import IPluginV3QuickAOTBuild, IPluginV3QuickRuntime
+from anyrt.core.enums_more import PluginFieldType
+from anyrt.plugin.attributes import to_field
+from anyrt.plugin.compiled import Launch, Text, compiled, source
+from anyrt.plugin.desc import TensorDesc, frozen, told
+from anyrt.plugin.launch import LAUNCH, KernelLaunchParams
+from anyrt.plugin.lists import ShapeExprs, SymExprs
 from anyrt.plugin.quick import Definition, Described
+from anyrt.plugin.signature import Function, place
+from anyrt.plugin.sizes import SymIntExpr
+
+MARK = "anyrt.aot"  # a field that says that a kernel computes the plug-in
 
 
-class Kernel(Described):
+class Kernel(Described, IPluginV3QuickAOTBuild, IPluginV3QuickRuntime):
     """A plug-in that a kernel computes."""
 
     def __init__(self, definition: Definition, values: Mapping[str, object]) -> None:
         Described.__init__(self, definition, values)
-        do = "write an impl function, and add the plug-in with aot=False"
-        raise NotSupportedError("AR901", definition.plugin_id, "aot_impl", "impl", do)
+        IPluginV3QuickAOTBuild.__init__(self)
+        IPluginV3QuickRuntime.__init__(self)
+        self.known: object = None
+        self.launch: Launch | None = None
+        self.numbers: list[int] = []
+
+    def get_fields_to_serialize(self) -> PluginFieldCollection:
+        """The attributes that `aot_impl` takes; the kernel is compiled to see whether it can be."""
+        text, _ = self._asked(self.inputs, self.outputs)
+        compiled(text)
+        names = self.definition.aot_attributes
+        mark = PluginField(MARK, np.ones(1, np.int8).data, PluginFieldType.INT8)
+        return PluginFieldCollection([mark, *(to_field(name, self.values[name]) for name in names)])
+
+    def enqueue(
+        self,
+        input_desc: list[PluginTensorDesc],
+        output_desc: list[PluginTensorDesc],
+        inputs: list[int],
+        outputs: list[int],
+        in_strides: list[list[int]],
+        out_strides: list[list[int]],
+        stream: int,
+    ) -> None:
+        """Launch the kernel."""
+        key = self.tactic, [(tuple(x.dims), x.type, x.format) for x in (*input_desc, *output_desc)]
+        if key != self.known or self.launch is None:
+            sides = ([_fixed(x) for x in side] for side in (input_desc, output_desc))
+            text, sizes = self._asked(*sides)
+            self.launch, self.numbers = compiled(text), [x.constant_value() for x in sizes]
+            self.known = key
+        if all(self.numbers[:6]):  # no blocks, no threads: nothing to do
+            self.launch([*inputs, *outputs], self.numbers)
+
+    def _asked(
+        self, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]
+    ) -> tuple[Text, list[SymIntExpr]]:
+        """The kernel for these tensors, and the numbers of its launch, then its own."""
+        d, function = self.definition, self.definition.aot_impl
+        if function is None:
+            raise self._wrong(d.register, "no aot_impl function", "one that gives the kernel")
+        given: dict[str, object] = dict(zip(d.signature.inputs, inputs, strict=True))
+        given |= {name: self.values[name] for name in d.aot_attributes}
+        answer = self._call(function, {**given, "outputs": tuple(outputs), "tactic": self.tactic})
+        if not isinstance(answer, tuple) or len(answer) != 4:
+            raise self._wrong(function, type(answer).__name__, "a tuple of four")
+        name, code, launch, arguments = answer
+        for x, kinds, wanted in (
+            (name, (str, bytes), "a name, str or bytes"),
+            (code, (str, bytes), "a text, str or bytes"),
+            (launch, (KernelLaunchParams,), "KernelLaunchParams"),
+            (arguments, (SymExprs,), "SymIntExprs"),
+        ):
+            if not isinstance(x, kinds):
+                raise self._wrong(function, type(x).__name__, wanted)
+        own = self._numbers(function, list(arguments))
+        text = source(f"{d.plugin_id}: {place(function)}", code)
+        kernel = name.decode() if isinstance(name, bytes) else name
+        made = Text(d.plugin_id, kernel, text, len(inputs), len(own), len(outputs))
+        return made, [*(launch._given[n] for n in LAUNCH[:6]), *own]
+
+    def _numbers(self, function: Function, arguments: Sequence[object]) -> list[SymIntExpr]:
+        """The kernel's own numbers, each of which is set."""
+        found = [x for x in arguments if isinstance(x, SymIntExpr) and not x.is_fake]
+        if len(found) != len(arguments):
+            raise self._wrong(function, "an argument without a value", "a size or number for each")
+        return found
+
+
+def _fixed(x: PluginTensorDesc) -> TensorDesc:
+    """A tensor of a run as `aot_impl` sees it: all sizes are numbers."""
+    known = DynamicPluginTensorDesc()
+    known.desc = x
+    made = TensorDesc(ShapeExprs.from_tuple(tuple(x.dims)), x.type)
+    told(made, known)
+    return frozen(made)

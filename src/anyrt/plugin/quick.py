@@ -180,6 +180,8 @@ class Described(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild):
     ) -> None:
         """Note the combination that was chosen."""
         types, formats = (tuple(getattr(x.desc, what) for x in (*inp, *out)) for what in ("type", "format"))
+        for known, desc in zip((*inp, *out), (*self.inputs, *self.outputs), strict=True):
+            told(desc, known)
         same = (c for c in self.taken if (c.types, c.formats) == (types, formats))
         self.chosen = next(same, None)
 

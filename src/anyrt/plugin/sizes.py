@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from anyrt.api.edge import Refused, WrongValue, integer, wrong_type
+from anyrt.api.edge import Refused, WrongValue, integer
 from anyrt.api.fixed import Fixed
 from anyrt.api.oneline import one_line
 from anyrt.api.plugins.exprs import DIVISIONS, OPERATIONS, IDimensionExpr, IExprBuilder, ISymExpr
@@ -206,12 +206,9 @@ class SizeTensorShapeExpr(ShapeExpr):
 
 def argument(expr: SymIntExpr) -> ISymExpr:
     """An expression as a launch takes it."""
-    if expr.dtype is None:
-        raise wrong_type(
-            "an argument of a kernel", expr, "a SymInt32, SymInt16 or SymInt8", "write SymInt32(x)"
-        )
     made = ISymExpr()
-    made.type, made.dtype, made.expr = PluginArgType.INT, expr.dtype, expr._in(IExprBuilder())
+    made.type, made.dtype = PluginArgType.INT, expr.dtype or PluginArgDataType.INT32
+    made.expr = expr._in(IExprBuilder())
     return made
 
 

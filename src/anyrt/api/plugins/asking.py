@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anyrt.api.interfaces import tried
-from anyrt.core.errors import PluginError
+from anyrt.core.errors import AnyrtError, NotSupportedError, PluginError
 
 
 def ask(where: str, owner: object, method: str, *args: object) -> Any:  # Any: the caller judges the answer
@@ -26,9 +26,9 @@ def asked(where: str, called: str, callback: Callable[[], object]) -> Any:  # An
     return answer
 
 
-def failed(where: str, called: str, error: BaseException) -> PluginError:
+def failed(where: str, called: str, error: BaseException) -> AnyrtError:
     """The error for an exception in what was called; one that names what was called already is kept."""
-    if isinstance(error, PluginError):
+    if isinstance(error, PluginError | NotSupportedError):
         return error.at(f"{where}: {error.where}")
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return PluginError("AR824", where, f"{text}, from {called}", "a call that ends without an exception")

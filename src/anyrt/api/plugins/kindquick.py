@@ -9,10 +9,10 @@ from anyrt.api.plugins.desc import PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.kind3 import Version3
 from anyrt.api.plugins.kinds import MOST_OUTPUTS, Descs, Dynamic, Enqueue, Kind, listed, text, whole
-from anyrt.api.plugins.v3 import IPluginResourceContext, IPluginV3, IPluginV3QuickCore
+from anyrt.api.plugins.v3 import IPluginResourceContext, IPluginV3, IPluginV3QuickCore, IPluginV3QuickRuntime
 from anyrt.core.dims import Dim
 from anyrt.core.enums import DataType
-from anyrt.core.errors import PluginError
+from anyrt.core.errors import NotSupportedError, PluginError
 from anyrt.core.formats import order, padded, splits
 
 
@@ -84,14 +84,18 @@ class Quick(Version3):
     @property
     def enqueue(self) -> Enqueue:
         """The method of its runtime face, which is told strides instead of a workspace."""
-        own = self._run.enqueue  # type: ignore[attr-defined]  # of whatever class it is
+        run = self._run
+        if not isinstance(run, IPluginV3QuickRuntime):
+            do = "derive it from IPluginV3QuickRuntime, or write functions for anyrt.plugin"
+            raise NotSupportedError("AR901", self.where, type(run).__name__, "one with enqueue", do)
+        own = run.enqueue
 
         def call(
             inp: Descs, out: Descs, inputs: list[int], outputs: list[int], workspace: int, stream: int
         ) -> None:
             try:
                 own(inp, out, inputs, outputs, *self._strides, stream)
-            except PluginError as error:  # of one of the functions
+            except (PluginError, NotSupportedError) as error:  # of one of the functions
                 raise error.at(f"{self.where}: {error.where}") from error.__cause__
 
         return call

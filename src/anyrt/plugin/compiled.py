@@ -1,0 +1,204 @@
+"""Texts of kernels as functions that run on this machine.
+
+A kernel takes the addresses of inputs, numbers, and the addresses of outputs. In C it is called for each
+block and thread that it asks for by `blockIdx` and `threadIdx`, else once. In LLVM IR it is called once; for
+each block where it takes its place, three i32 more; for each thread with six: those of block and thread.
+
+>>> text = "define void @twice(ptr %x, i32 %n, ptr %y) { store i32 %n, ptr %y ret void }"
+>>> import numpy as np
+>>> out = np.zeros(1, np.int32)
+>>> compiled(Text("docs", "twice", text, 1, 1, 1))([0, out.ctypes.data], [1, 1, 1, 1, 1, 1, 7]); out[0]
+np.int32(7)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends.cpu.image import flatten
+from anyrt.backends.cpu.processors import host
+from anyrt.codegen.llvm import Effort, compile_text, parameters
+from anyrt.core.errors import CompileError, NotSupportedError, PluginError
+from anyrt.plan.program import Compiled, Program
+
+Launch = Callable[[Sequence[int], Sequence[int]], None]
+
+ENTRY: Final = "anyrt_launch"
+PLACES: Final = 6  # numbers before those of the kernel: blocks and threads along three axes each
+_HARD: Final = Effort(speed=3, vectorize=True)
+_BINARIES: Final = {
+    b"\x7fELF": "a binary of a GPU (cubin)",
+    b"\x50\xed\x55\xba": "a binary of a GPU (fatbin)",
+    b"BC\xc0\xde": "LLVM bitcode",
+}
+_TOGETHER: Final = re.compile(r"\b(__shared__|__syncthreads|__syncwarp|__shfl\w*|atomic[A-Z]\w*)")
+_OTHER_TARGET: Final = re.compile(r'^target triple = "(nvptx|amdgcn|spir)', re.M)
+_PTX: Final = re.compile(r"^\s*\.(version|target|visible|entry)\b", re.M)
+_IR: Final = re.compile(r"^\s*define\s[^\n]*@", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A kernel's text, LLVM IR or C, of `plugin`. It takes so many addresses of inputs, then numbers of 32
+    bits or fewer, then addresses of outputs."""
+
+    plugin: str = field(compare=False)
+    name: str
+    code: str
+    inputs: int
+    numbers: int
+    outputs: int
+
+
+@lru_cache(256)
+def compiled(text: Text) -> Launch:
+    """What launches the kernel: with the addresses of inputs and outputs, and with the numbers of blocks and
+    threads along three axes before those of the kernel."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", text.name):
+        raise _wrong(text, f"a kernel called {text.name!r}", "the name of a function")
+    if _IR.search(text.code):
+        address, kept = _of_ir(text)
+    else:
+        address, kept = _of_c(text)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+
+    def launch(addresses: Sequence[int], numbers: Sequence[int]) -> None:
+        assert kept is not None, "the code stays in memory"
+        function((ctypes.c_void_p * len(addresses))(*addresses), (ctypes.c_int64 * len(numbers))(*numbers))
+
+    return launch
+
+
+def source(where: str, code: str | bytes) -> str:
+    """The text of a kernel that this machine can compile; NotSupportedError AR901 for another one's."""
+    head = code[:4] if isinstance(code, bytes) else b""
+    kind = _BINARIES.get(head, "")
+    text = "" if kind else code.decode(errors="replace") if isinstance(code, bytes) else code
+    if not kind and (_PTX.search(text) or _OTHER_TARGET.search(text)):
+        kind = "PTX" if _PTX.search(text) else "LLVM IR of a GPU"
+    if kind:
+        do = "give LLVM IR or C, or write an impl function and add the plug-in with aot=False"
+        raise NotSupportedError("AR901", where, kind, "a kernel for the processor", do)
+    return text
+
+
+def _of_ir(text: Text) -> tuple[int, object]:
+    try:
+        types = parameters(text.code, text.name)
+        obj = compile_text(f"{text.code}\n{_ir_launch(text, types)}", host(), _HARD)
+        image, entries = flatten(obj)
+    except CompileError as error:
+        raise _wrong(text, f"{error.where}: {error.got}", "LLVM IR that calls nothing outside") from error
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), (*entries.items(),)), image))
+    return code.address(ENTRY), code
+
+
+def _ir_launch(text: Text, types: Sequence[str] | None) -> str:
+    """A function that calls the kernel for each of its places."""
+    count = text.inputs + text.numbers + text.outputs
+    wanted = ["ptr"] * text.inputs + ["int"] * text.numbers + ["ptr"] * text.outputs
+    if types is None:
+        raise _wrong(text, f"no function {text.name}", "the kernel that is named")
+    found = ["int" if re.fullmatch(r"i(8|16|32|64)", t) else t for t in types]
+    extra = len(types) - count
+    if found[:count] != wanted or extra not in (0, 3, 6) or types[count:] != ("i32",) * extra:
+        told = f"{text.name}({', '.join(types)})"
+        raise _wrong(text, told, f"({', '.join(wanted)}), and 0, 3 or 6 i32 for its place")
+    lines = [f"define void @{ENTRY}(ptr %a, ptr %n) {{", "entry:"]
+    for k in range(PLACES):
+        lines += [f"%p{k} = getelementptr i64, ptr %n, i64 {k}", f"%d{k} = load i64, ptr %p{k}"]
+    arguments, pointers, numbers = [], 0, PLACES
+    for k, kind in enumerate(types[:count]):
+        if kind == "ptr":
+            lines += [f"%q{k} = getelementptr ptr, ptr %a, i64 {pointers}", f"%v{k} = load ptr, ptr %q{k}"]
+            pointers += 1
+        else:
+            # The lowest bytes come first in memory, so that a narrower integer lies at the same address.
+            lines += [f"%q{k} = getelementptr i64, ptr %n, i64 {numbers}", f"%v{k} = load {kind}, ptr %q{k}"]
+            numbers += 1
+        arguments.append(f"{kind} %v{k}")
+    # Numbers of places behind each other: those of threads change first.
+    axes = [*range(3, extra), *range(min(extra, 3))]
+    lines.append("%t = add i64 1, 0")
+    total = "%t"
+    for k in axes:
+        lines.append(f"%t{k} = mul i64 {total}, %d{k}")
+        total = f"%t{k}"
+    lines += ["br label %loop", "loop:", "%i = phi i64 [ 0, %entry ], [ %next, %loop ]"]
+    rest = "%i"
+    for k in axes:
+        lines += [f"%r{k} = urem i64 {rest}, %d{k}", f"%s{k} = udiv i64 {rest}, %d{k}"]
+        lines.append(f"%x{k} = trunc i64 %r{k} to i32")
+        rest = f"%s{k}"
+    arguments += [f"i32 %x{k}" for k in range(extra)]
+    lines += [f"call void @{text.name}({', '.join(arguments)})", "%next = add i64 %i, 1"]
+    lines += [f"%more = icmp ult i64 %next, {total}", "br i1 %more, label %loop, label %end"]
+    return "\n".join([*lines, "end:", "ret void", "}"])
+
+
+# A function that nobody declared is no warning, but a mistake.
+_MISTAKES: Final = ("-Werror=implicit-function-declaration", "-Werror=incompatible-pointer-types")
+_PRELUDE: Final = """#include <stdint.h>
+typedef struct { int x, y, z; } anyrt_place;
+static _Thread_local anyrt_place gridDim, blockDim, blockIdx, threadIdx;
+#define __global__
+#define __device__ static
+#line 1 "kernel"
+"""
+
+
+def _of_c(text: Text) -> tuple[int, object]:
+    found = _TOGETHER.search(text.code)
+    if found:
+        do = "write a kernel whose threads do not wait for each other"
+        raise NotSupportedError("AR901", text.plugin, f"{found[0]} in a kernel", "threads on their own", do)
+    compiler = shutil.which("cc")
+    if compiler is None:
+        do = "install a C compiler, or give LLVM IR"
+        raise NotSupportedError("AR901", text.plugin, "a kernel in C", "a compiler, cc, on PATH", do)
+    with tempfile.TemporaryDirectory(prefix="anyrt-kernel-") as folder:
+        file = Path(folder, "kernel.so")
+        flags = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", *_MISTAKES)
+        command = [compiler, *flags, "-x", "c", "-", "-o", str(file), "-lm"]
+        code = re.sub(r'extern\s+"C"', "", text.code)
+        whole = f"{_PRELUDE}{code}\n{_c_launch(text)}"
+        done = subprocess.run(command, input=whole, capture_output=True, text=True, check=False)
+        if done.returncode:
+            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)
+            raise _wrong(text, first.strip() or f"status {done.returncode} of {compiler}", "C that compiles")
+        try:
+            library = ctypes.CDLL(str(file))
+        except OSError as error:
+            raise _wrong(text, str(error).partition(": ")[2], "functions that are there") from error
+    return ctypes.cast(getattr(library, ENTRY), ctypes.c_void_p).value or 0, library
+
+
+def _c_launch(text: Text) -> str:
+    """A function that calls the kernel for each of its places."""
+    inputs = [f"a[{k}]" for k in range(text.inputs)]
+    numbers = [f"n[{PLACES + k}]" for k in range(text.numbers)]
+    outputs = [f"a[{text.inputs + k}]" for k in range(text.outputs)]
+    call = f"{text.name}({', '.join((*inputs, *numbers, *outputs))});"
+    for name, k in (("threadIdx", 3), ("blockIdx", 0)):
+        if re.search(rf"\b{name}\b", text.code):
+            call = (
+                f"for ({name}.z = 0; {name}.z < n[{k + 2}]; {name}.z++)"
+                f" for ({name}.y = 0; {name}.y < n[{k + 1}]; {name}.y++)"
+                f" for ({name}.x = 0; {name}.x < n[{k}]; {name}.x++) {{ {call} }}"
+            )
+    sizes = "gridDim = (anyrt_place){n[0], n[1], n[2]}; blockDim = (anyrt_place){n[3], n[4], n[5]};"
+    return f"void {ENTRY}(void **a, const int64_t *n) {{ {sizes} {call} }}\n"
+
+
+def _wrong(text: Text, got: str, wanted: str) -> PluginError:
+    return PluginError("AR822", f"{text.plugin}: {text.name}", got, wanted, "correct the kernel")

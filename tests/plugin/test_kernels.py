@@ -1,0 +1,224 @@
+"""Plug-ins whose kernels are given as text: LLVM IR, and C where there is a compiler; nothing for GPUs."""
+
+import shutil
+from typing import Tuple, Union  # noqa: UP035
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import anyrt as trt
+import anyrt.plugin as trtp
+
+T, D = trtp.Tensor, trtp.TensorDesc
+Code = Union[str, bytes]  # noqa: UP007
+Answer = Tuple[Code, Code, trtp.KernelLaunchParams, trtp.SymExprs]  # noqa: UP006
+PREFER_AOT = 1 << int(trt.NetworkDefinitionCreationFlag.PREFER_AOT_PYTHON_PLUGINS)
+PREFER_JIT = 1 << int(trt.NetworkDefinitionCreationFlag.PREFER_JIT_PYTHON_PLUGINS)
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+ADD_C = """
+extern "C" __global__ void add_kernel(const float* x, int n, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + 1;
+}
+"""
+ONCE_C = "void add_kernel(const float *x, int n, float *y) { for (int i = 0; i < n; i++) y[i] = x[i] + 1; }"
+ADD_IR = """
+define void @add_kernel(ptr %x, i32 %n, ptr %y{place}) {{
+  %first = mul i32 {block}, {size}
+  %i = add i32 %first, {thread}
+  %in = icmp slt i32 %i, %n
+  br i1 %in, label %then, label %end
+then:
+  %p = getelementptr float, ptr %x, i32 %i
+  %v = load float, ptr %p
+  %s = fadd float %v, 1.0
+  %q = getelementptr float, ptr %y, i32 %i
+  store float %s, ptr %q
+  br label %end
+end:
+  ret void
+}}
+"""
+THREADS_IR = ADD_IR.format(
+    place=", i32 %b, i32 %by, i32 %bz, i32 %t, i32 %ty, i32 %tz", block="%b", size=16, thread="%t"
+)
+BLOCKS_IR = ADD_IR.format(place=", i32 %b, i32 %by, i32 %bz", block="%b", size=1, thread=0)
+
+
+@trtp.register("kernels::add", lazy_register=True)
+def add_desc(x: D, text: str, block: int) -> D:
+    return x.like()
+
+
+@trtp.aot_impl("kernels::add")
+def add_aot(x: D, text: str, block: int, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
+    launch, n = trtp.KernelLaunchParams(), x.shape_expr.numel()
+    launch.grid_x, launch.block_x = trtp.cdiv(n, block), block
+    extra = trtp.SymIntExprs(1)
+    extra[0] = trtp.SymInt32(n)
+    return "add_kernel", text, launch, extra
+
+
+@needs_cc
+@pytest.mark.parametrize("text", [ADD_C, ONCE_C], ids=["threads", "once"])
+def test_a_kernel_in_c_computes_every_size(build, rng, text):
+    engine = build(lambda x: trtp.op.kernels.add(x, text=text, block=16), x=(-1, 5))
+    for n in (1, 7, 64):
+        x = rng.standard_normal((n, 5), np.float32)
+        assert np.array_equal(engine.run(x=x)["y0"], x + 1)
+
+
+@pytest.mark.parametrize(("text", "block"), [(THREADS_IR, 16), (BLOCKS_IR, 1)], ids=["threads", "blocks"])
+def test_a_kernel_in_llvm_ir_computes_every_size(build, rng, text, block):
+    engine = build(lambda x: trtp.op.kernels.add(x, text=text, block=block), x=(-1, 5))
+    for n in (1, 7, 64):
+        x = rng.standard_normal((n, 5), np.float32)
+        assert np.array_equal(engine.run(x=x)["y0"], x + 1)
+
+
+CIRC_PAD = """
+__global__ void circ_pad(const {type}* X, int p2, int p3, int h, int w, int H, int W, int n, {type}* Y) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    int row = i / W % H, column = i % W, plane = i / W / H;
+    Y[i] = X[(plane * h + (row - p2 + h) % h) * w + (column - p3 + w) % w];
+}}
+"""
+
+
+@trtp.register("kernels::circ_pad", lazy_register=True)
+def circ_pad_desc(inp0: D, pads: npt.NDArray[np.int32]) -> D:
+    out_desc = inp0.like()
+    for i in range(np.size(pads) // 2):
+        out_desc.shape_expr[inp0.ndim - i - 1] += int(pads[i * 2] + pads[i * 2 + 1])
+    return out_desc
+
+
+@trtp.autotune("kernels::circ_pad")
+def circ_pad_autotune(inp0, outputs):
+    return [trtp.AutoTuneCombination("INT32|INT64, INT32|INT64", tactics=[3, 4])]
+
+
+@trtp.aot_impl("kernels::circ_pad")
+def circ_pad_aot(inp0: D, pads: npt.NDArray[np.int32], outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
+    assert tactic in (3, 4)
+    text = CIRC_PAD.format(type="int" if inp0.dtype == trt.int32 else "long")
+    (_, _, h, w), (_, _, H, W) = inp0.shape_expr, outputs[0].shape_expr
+    numbers = [int(pads[2]), int(pads[0]), h, w, H, W, outputs[0].shape_expr.numel()]
+    extra = trtp.SymIntExprs.from_tuple([trtp.SymInt32(e) for e in numbers])
+    launch = trtp.KernelLaunchParams(trtp.cdiv(outputs[0].shape_expr.numel(), 64), block_x=64)
+    return b"circ_pad", text.encode(), launch, extra
+
+
+@needs_cc
+@pytest.mark.parametrize(("dtype", "kind"), [(trt.int32, np.int32), (trt.int64, np.int64)])
+def test_the_kernel_of_a_sample_pads_each_type(build, rng, dtype, kind):
+    pads = np.array([1, 2, 0, 3], np.int32)
+    engine = build(lambda x: trtp.op.kernels.circ_pad(x, pads=pads), dtype, strong=True, x=(-1, 2, 6, 5))
+    x = rng.integers(-9, 9, (3, 2, 6, 5)).astype(kind)
+    assert np.array_equal(engine.run(x=x)["y0"], np.pad(x, [(0, 0), (0, 0), (0, 3), (1, 2)], "wrap"))
+
+
+PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add_kernel() { ret; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (PTX, "got PTX, wanted a kernel for the processor"),
+        (PTX.encode(), "got PTX, wanted a kernel for the processor"),
+        (b"\x7fELF\x02\x01\x01\x33", "got a binary of a GPU (cubin)"),
+        (
+            'target triple = "nvptx64-nvidia-cuda"\ndefine void @add_kernel() { ret void }',
+            "got LLVM IR of a GPU",
+        ),
+        ("define void @add_kernel(ptr %x) { ret void }", "got add_kernel(ptr)"),
+        ("define void @other() { ret void }", "got no function add_kernel"),
+        ("define void @add_kernel(ptr %x, i32 %n, ptr %y) { ret i32 }", "[AR822]"),
+        (
+            "declare void @f()\ndefine void @add_kernel(ptr %x, i32 %n, ptr %y) { call void @f() ret void }",
+            "[AR822]",
+        ),
+        pytest.param("void add_kernel(float *x) {}", "error: too many arguments", marks=needs_cc),
+        pytest.param("void add_kernel(", "kernels::raw: add_kernel", marks=needs_cc),
+        pytest.param(
+            "void add_kernel(float *x, int n, float *y) { *y = expf(*x); }",
+            "implicit declaration",
+            marks=needs_cc,
+        ),
+        pytest.param("void add_kernel(float*, int, float*);", "undefined symbol", marks=needs_cc),
+        ("void add_kernel(int *x, int n, int *y) { __syncthreads(); }", "got __syncthreads in a kernel"),
+        pytest.param("", "implicit declaration", marks=needs_cc),
+    ],
+)
+def test_texts_that_nothing_here_runs_are_refused_by_name(build, log, text, told):
+    answers["text"] = text
+    assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
+    assert told in log.lines[-1]
+    assert "kernels::raw: " in log.lines[-1]
+
+
+answers = {"text": "", "launch": trtp.KernelLaunchParams(), "extra": trtp.SymIntExprs.from_tuple([1])}
+
+
+@trtp.register("kernels::raw", lazy_register=True)
+def raw_desc(x: D) -> D:
+    return x.like()
+
+
+@trtp.aot_impl("kernels::raw")
+def raw_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
+    return "add_kernel", answers["text"], answers["launch"], answers["extra"]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "told"),
+    [
+        ("text", 3, "got int from raw_aot"),
+        ("launch", (1, 1, 1), "wanted KernelLaunchParams"),
+        ("extra", [1], "wanted SymIntExprs"),
+        ("extra", trtp.SymIntExprs(2), "got an argument without a value"),
+    ],
+)
+def test_answers_of_another_kind_are_told_by_name(build, log, monkeypatch, part, value, told):
+    monkeypatch.setitem(answers, "text", ONCE_C)
+    monkeypatch.setitem(answers, part, value)
+    assert build(lambda x: trtp.op.kernels.raw(x), x=(4,)) is None
+    assert told in log.lines[-1]
+
+
+@trtp.register("kernels::both", lazy_register=True)
+def both_desc(x: D) -> D:
+    return x.like()
+
+
+@trtp.impl("kernels::both")
+def both_impl(x: T, outputs: Tuple[T], stream: int) -> None:  # noqa: UP006
+    np.asarray(outputs[0])[:] = 1
+
+
+@trtp.aot_impl("kernels::both")
+def both_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
+    text = "define void @two(ptr %x, ptr %y) { store float 2.0, ptr %y ret void }"
+    return "two", text, trtp.KernelLaunchParams(), trtp.SymIntExprs(0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "aot", "value"),
+    [(0, True, 2), (0, False, 1), (PREFER_AOT, None, 2), (PREFER_JIT, None, 1), (PREFER_AOT, False, 1)],
+)
+def test_a_flag_or_an_argument_says_which_function_computes(build, flags, aot, value):
+    engine = build(lambda x: trtp.op.kernels.both(x), flags=flags, aot=aot, x=(1,))
+    assert engine.run(x=np.zeros(1, np.float32))["y0"] == value
+
+
+def test_of_two_functions_one_must_be_named(build):
+    with pytest.raises(ValueError, match=r"\[AR306\] kernels::both: got both impl and aot_impl"):
+        build(lambda x: trtp.op.kernels.both(x), x=(1,))
+
+
+def test_a_kernel_that_is_not_there_is_not_asked_for(build):
+    with pytest.raises(ValueError, match="got no impl function"):
+        build(lambda x: trtp.op.kernels.raw(x), aot=False, x=(1,))
