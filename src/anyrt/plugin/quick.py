@@ -30,6 +30,8 @@ from anyrt.plugin.signature import Function, Signature, place
 from anyrt.plugin.sizes import ShapeExpr
 from anyrt.plugin.tensor import share, tensor
 
+Descs = list[PluginTensorDesc]
+
 
 @dataclass(slots=True)
 class Definition:
@@ -214,6 +216,9 @@ class Quick(Described, IPluginV3QuickRuntime):
     def __init__(self, definition: Definition, values: Mapping[str, object]) -> None:
         Described.__init__(self, definition, values)
         IPluginV3QuickRuntime.__init__(self)
+        self.known: object = None
+        self.told: tuple[Descs, Descs] = ([], [])
+        self.given: dict[str, object] = {}
 
     def get_fields_to_serialize(self) -> PluginFieldCollection:
         """The attributes that `impl` takes."""
@@ -231,22 +236,28 @@ class Quick(Described, IPluginV3QuickRuntime):
         stream: int,
     ) -> None:
         """Call `impl`."""
+        told = input_desc, output_desc
+        if self.known != (inputs, outputs, stream, self.tactic) or self.told != told:
+            self.given = self._arguments(told, inputs, outputs, stream)
+            self.known, self.told = (inputs, outputs, stream, self.tactic), told
+        assert self.definition.impl is not None, "_arguments asks for it"
+        self._call(self.definition.impl, self.given)
+
+    def _arguments(
+        self, told: tuple[Descs, Descs], inputs: list[int], outputs: list[int], stream: int
+    ) -> dict[str, object]:
+        """What `impl` is given, by name; the same in every run as long as memory and sizes are."""
         d = self.definition
-        function = d.impl
-        if function is None:
+        if d.impl is None:
             do = f"write @impl({d.plugin_id!r})"
             raise PluginError("AR822", d.plugin_id, "no impl function", "one that computes", do)
-        made = [tensor(y, at, stream) for y, at in zip(output_desc, outputs, strict=True)]
+        made = [tensor(y, at, stream) for y, at in zip(told[1], outputs, strict=True)]
         given: dict[str, object] = {}
-        for name, x, at in zip(d.signature.inputs, input_desc, inputs, strict=True):
+        for name, x, at in zip(d.signature.inputs, told[0], inputs, strict=True):
             twin = made[outputs.index(at)] if at in outputs else None
-            source = tensor(x, at, stream, read_only=twin is None)
+            given[name] = source = tensor(x, at, stream, read_only=twin is None)
             if twin is not None:
                 share(source, twin)
-            given[name] = source
-        for name in d.impl_attributes:
-            given[name] = self.values[name]
-        given["outputs"], given["stream"] = tuple(made), stream
-        if d.takes_tactic:
-            given["tactic"] = self.tactic
-        self._call(function, given)
+        given |= {name: self.values[name] for name in d.impl_attributes}
+        given |= {"outputs": tuple(made), "stream": stream}
+        return given | {"tactic": self.tactic} if d.takes_tactic else given
