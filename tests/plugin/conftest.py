@@ -51,9 +51,19 @@ def rng():
 def build(log):
     """The engine of one plug-in: `build(plugin, x=(2, -1), ...)`, where `plugin(x, ...)` is for add_plugin.
 
-    Sizes of -1 are 1 to 64; `dtype`: of the inputs; `outputs`: those that are marked, y0, y1, ..."""
+    Sizes of -1 are `least` to 64; `dtype`: of the inputs; `outputs`: those that are marked, y0, y1, ..."""
 
-    def make(plugin, dtype=trt.float32, outputs=None, flags=0, aot=None, preview=(), strong=False, **shapes):
+    def make(
+        plugin,
+        dtype=trt.float32,
+        outputs=None,
+        flags=0,
+        aot=None,
+        preview=(),
+        strong=False,
+        least=1,
+        **shapes,
+    ):
         builder = trt.Builder(log)
         network = builder.create_network(flags | strong << 1)
         config, profile = builder.create_builder_config(), builder.create_optimization_profile()
@@ -61,7 +71,7 @@ def build(log):
             config.set_preview_feature(feature, True)
         inputs = [network.add_input(name, dtype, shape) for name, shape in shapes.items()]
         for name, shape in shapes.items():
-            profile.set_shape(name, *([m if d == -1 else d for d in shape] for m in (1, 8, 64)))
+            profile.set_shape(name, *([m if d == -1 else d for d in shape] for m in (least, 8, 64)))
         config.add_optimization_profile(profile)
         chosen = () if aot is None else (aot,)
         layer = network.add_plugin(plugin(*inputs), *chosen)

@@ -14,7 +14,7 @@ NumPy and PyTorch work on that memory, nothing is copied: `numpy.asarray(t)`, `t
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,10 @@ _DLPACK: Final = {DataType.BF16: 4, DataType.FP8: 10, DataType.FP8E5M2: 12}
 _CODE_AT: Final = 20  # bytes from the begin of a DLTensor to the code of its type
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+class _Exports(Protocol):
+    def __dlpack__(self, *, max_version: tuple[int, int] | None) -> CapsuleType: ...
 
 
 class Tensor(Fixed):
@@ -197,7 +201,8 @@ class Tensor(Fixed):
         if copy:
             array = array.copy()
         if self.dtype not in _DLPACK:
-            return array.__dlpack__()  # type: ignore[misc]  # NumPy's types know of numbers only
+            own: _Exports = array  # NumPy's types say that only arrays of numbers do this
+            return own.__dlpack__(max_version=max_version)
         capsule = array.view(f"u{array.itemsize}").__dlpack__()
         code = ctypes.c_uint8.from_address((_pointer_of(capsule, b"dltensor") or 0) + _CODE_AT)
         code.value = _DLPACK[self.dtype]
