@@ -12,7 +12,8 @@
 
     layer = network.add_plugin(trtp.op.my.scaled(x, factor=2.0))
 
-Memory is the host's: NumPy and PyTorch work on the tensors that `impl` is given, and nothing is copied.
+Memory is the host's: NumPy and PyTorch work on the tensors that `impl` is given, and nothing is copied. See
+docs/plugin_functions.md.
 """
 
 from anyrt.plugin.combination import AutoTuneCombination
