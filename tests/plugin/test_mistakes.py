@@ -85,6 +85,21 @@ def test_a_second_description_of_a_name_is_refused():
         trtp.register("sample::circ_pad")(samples.circ_pad_desc)
 
 
+def test_a_module_that_is_loaded_again_takes_the_place_of_its_functions(build):
+    def load(n):
+        @trtp.register("mistakes::again")
+        def again(x: D) -> D:
+            return x.like()
+
+        @trtp.impl("mistakes::again")
+        def again_impl(x, outputs, stream):
+            np.asarray(outputs[0])[:] = n
+
+    load(1)
+    load(2)
+    assert build(lambda x: trtp.op.mistakes.again(x), x=(1,)).run(x=np.zeros(1, np.float32))["y0"] == 2
+
+
 def swapped(pads, inp0, outputs, stream): ...
 def no_stream(inp0, outputs): ...
 def more(inp0, factor, outputs, stream): ...

@@ -29,6 +29,7 @@ from anyrt.ops import BORDERS
 
 if TYPE_CHECKING:
     from anyrt.api.builder import Builder
+    from anyrt.api.plugins import layer as plugin_layers
 
 _COUNT = itertools.count()
 
@@ -56,6 +57,11 @@ class INetworkDefinition(Reporting, Managed):
         "_shape_outputs",
         "_weight_names",
     )
+
+    if TYPE_CHECKING:  # the loop below sets them
+        add_plugin = quiet(None)(plugin_layers.add_plugin)
+        add_plugin_v2 = quiet(None)(plugin_layers.add_plugin_v2)
+        add_plugin_v3 = quiet(None)(plugin_layers.add_plugin_v3)
 
     def __init__(self, builder: Builder, flags: int) -> None:
         self._builder = builder

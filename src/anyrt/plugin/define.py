@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from anyrt.api.edge import WrongValue, type_name
 from anyrt.api.fixed import Fixed
@@ -26,11 +26,17 @@ from anyrt.core.errors import ArgumentError
 from anyrt.plugin.attributes import to_field, value
 from anyrt.plugin.creator import QuickCreator
 from anyrt.plugin.quick import Definition
-from anyrt.plugin.signature import read, read_aot_impl, read_autotune, read_impl, split
+from anyrt.plugin.signature import place, read, read_aot_impl, read_autotune, read_impl, split
 
 F = TypeVar("F", bound=Callable[..., object])
-Decorator: TypeAlias = Callable[[F], F]
 Made: TypeAlias = tuple[list[ITensor], list[ITensor], IPluginV3]
+
+
+class Decorator(Protocol):
+    """Gives a function back as it is."""
+
+    def __call__(self, function: F, /) -> F: ...
+
 
 _DEFINED: Final[dict[str, Definition]] = {}
 
@@ -101,7 +107,7 @@ class PluginDef(Fixed):
 class _Space(ModuleType):
     """A namespace, of plug-ins or of such namespaces."""
 
-    def __getattr__(self, name: str) -> PluginDef | _Space:
+    def __getattr__(self, name: str) -> Any:  # Any: a plug-in, or a namespace
         known = [n for n in vars(self) if not n.startswith("_")]
         near = difflib.get_close_matches(name, known, 1)
         do = f"; the nearest is {near[0]!r}" if near else "; register it first"
@@ -114,7 +120,7 @@ class _Space(ModuleType):
 op = _Space("anyrt.plugin.op", "The plug-ins that were registered: op.my_namespace.my_plugin(x).")
 
 
-def register(plugin_id: str, lazy_register: bool = False) -> Decorator[F]:
+def register(plugin_id: str, lazy_register: bool = False) -> Decorator:
     """Make a function the description of a plug-in: what its outputs are, for inputs and attributes.
 
     @trtp.register("my::scaled")
@@ -126,12 +132,14 @@ def register(plugin_id: str, lazy_register: bool = False) -> Decorator[F]:
 
     plugin_id: "namespace::name". lazy_register: leave the plug-in registry alone until the plug-in is called.
 
-    ValueError: AR304, an identifier that is none, or is taken; AR315, all that is wrong with the function."""
+    ValueError: AR304, an identifier that is none, or is another function's; AR315, all that is wrong with
+    the function."""
     space, name = split(plugin_id)
 
     def wrap(function: F) -> F:
-        if plugin_id in _DEFINED:
-            got, do = f"{plugin_id!r} again", "give it another name"
+        before = _DEFINED.get(plugin_id)
+        if before is not None and not _is_again(before.register, function):
+            got, do = f"{plugin_id!r} again, as {place(before.register)} is", "give it another name"
             raise WrongValue(ArgumentError("AR304", "register", got, "one definition of a name", do))
         d = Definition(plugin_id, read(plugin_id, function, lazy_register), function)
         if not lazy_register:
@@ -145,7 +153,7 @@ def register(plugin_id: str, lazy_register: bool = False) -> Decorator[F]:
     return wrap
 
 
-def impl(plugin_id: str) -> Decorator[F]:
+def impl(plugin_id: str) -> Decorator:
     """Make a function what computes a plug-in that was registered.
 
     @trtp.impl("my::scaled")
@@ -167,7 +175,7 @@ def impl(plugin_id: str) -> Decorator[F]:
     return wrap
 
 
-def autotune(plugin_id: str) -> Decorator[F]:
+def autotune(plugin_id: str) -> Decorator:
     """Make a function what says the types and formats that a plug-in takes, and its tactics.
 
     @trtp.autotune("my::scaled")
@@ -187,7 +195,7 @@ def autotune(plugin_id: str) -> Decorator[F]:
     return wrap
 
 
-def aot_impl(plugin_id: str) -> Decorator[F]:
+def aot_impl(plugin_id: str) -> Decorator:
     """Make a function what gives the kernel of a plug-in, which is compiled when an engine is built.
 
     @trtp.aot_impl("my::scaled")
@@ -220,12 +228,23 @@ def _defined(plugin_id: str) -> Definition:
     return _DEFINED[plugin_id]
 
 
+def _is_again(before: Callable[..., object], function: Callable[..., object]) -> bool:
+    """Whether a function is another one again, as where a module is loaded once more."""
+    if function is before or getattr(before, "__qualname__", 0) != getattr(function, "__qualname__", 1):
+        return False
+    file, other = (getattr(getattr(f, "__code__", None), "co_filename", "") for f in (before, function))
+    return file == other or before.__module__ == function.__module__
+
+
 def _creator(d: Definition) -> QuickCreator:
     """The registered creator of a definition; it is registered now where it was not."""
     space, name = d.names
     found = the_registry().get_creator(name, "1", space)
-    if isinstance(found, QuickCreator) and found.definition.plugin_id == d.plugin_id:
-        return found
+    if isinstance(found, QuickCreator):
+        if found.definition is d:
+            return found
+        the_registry().deregister_creator(found)  # it was of the functions that these replace
+        found = None
     made = QuickCreator(d)
     if found is not None or not the_registry().register_creator(made, space):
         got, do = f"{name!r}, version '1', of namespace {space!r}", "give it another name"

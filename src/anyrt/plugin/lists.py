@@ -16,7 +16,7 @@ from anyrt.api.edge import WrongValue, integer, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.oneline import one_line
 from anyrt.core.errors import ShapeError
-from anyrt.plugin.sizes import ShapeExpr, SymExpr, SymInt32, SymIntExpr, bad, text
+from anyrt.plugin.sizes import ShapeExpr, SymInt32, SymIntExpr, bad, text
 
 
 class SymExprs(Fixed):
@@ -25,16 +25,16 @@ class SymExprs(Fixed):
     __slots__ = ("__weakref__", "_items")
 
     takes: ClassVar[type[SymIntExpr]] = SymInt32  # what an int becomes
-    wants: ClassVar[type[SymExpr]] = SymExpr
+    wants: ClassVar[type[SymIntExpr]] = SymIntExpr
 
     def __init__(self, length: int) -> None:
         count = integer(length, type(self).__name__)
         if count < 0:
             raise bad(f"{count} expressions", "0 or more", "")
-        self._items: list[SymExpr | None] = [None] * count
+        self._items: list[SymIntExpr | None] = [None] * count
 
     @classmethod
-    def from_tuple(cls, shape_exprs: Iterable[SymExpr | int]) -> Self:
+    def from_tuple(cls, shape_exprs: Iterable[SymIntExpr | int]) -> Self:
         """The expressions of a tuple; ints become constants."""
         items = [cls._expr(x) for x in shape_exprs]
         made = cls(len(items))
@@ -42,23 +42,23 @@ class SymExprs(Fixed):
         return made
 
     @classmethod
-    def _expr(cls, x: object) -> SymExpr:
+    def _expr(cls, x: object) -> SymIntExpr:
         if isinstance(x, cls.wants):
             return x
-        if isinstance(x, SymExpr | float):
+        if isinstance(x, float):
             raise WrongValue(wrong_type(cls.__name__, x, f"an int or {cls.wants.__name__}"))
         return cls.takes(integer(x, cls.__name__))
 
-    def __iter__(self) -> Iterator[SymExpr | None]:
-        return iter(self._items)
+    def __iter__(self) -> Iterator[SymIntExpr]:
+        return iter(self._items)  # type: ignore[arg-type]  # None until it was set, as in TensorRT
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, index: int) -> SymExpr | None:
-        return self._items[index]
+    def __getitem__(self, index: int) -> SymIntExpr:
+        return self._items[index]  # type: ignore[return-value]  # as above
 
-    def __setitem__(self, index: int, expr: SymExpr | int) -> None:
+    def __setitem__(self, index: int, expr: SymIntExpr | int) -> None:
         self._items[index] = self._expr(expr)
 
     @one_line
@@ -91,7 +91,7 @@ class ShapeExprs(SymExprs):
             self._items[:] = [ShapeExpr() for _ in range(length)]
 
     @classmethod
-    def _expr(cls, x: object) -> SymExpr:
+    def _expr(cls, x: object) -> SymIntExpr:
         if isinstance(x, ShapeExpr):
             return x
         # What adding to a SymInt32 gives is a size as well as any.

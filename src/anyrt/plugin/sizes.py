@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     from anyrt.plugin.desc import SizeTensorDesc
 
 
-class SymExpr(Fixed):
-    """A number that is known at the latest when a kernel is launched."""
-
-    __slots__ = ()
-
-
-class SymIntExpr(SymExpr):
+class SymIntExpr(Fixed):
     """An integer; `SymIntExpr()`, without a value, is fake."""
 
     __slots__ = ("__weakref__", "_dim", "_is_size")
