@@ -72,10 +72,11 @@ def test_layouts_that_do_not_exist_are_refused(builder, log):
 def test_quantisation_flag_and_preview_feature_are_told_of_once(config, log):
     config.set_quantization_flag(trt.QuantizationFlag.CALIBRATE_BEFORE_FUSION)
     config.set_preview_feature(trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, True)
+    config.set_preview_feature(trt.PreviewFeature.PROFILE_SHARING_0806, True)
     config.set_preview_feature(trt.PreviewFeature.PROFILE_SHARING_0806, False)
     assert log.lines == [
         "QuantizationFlag.CALIBRATE_BEFORE_FUSION has no effect yet",
-        "PreviewFeature.ALIASED_PLUGIN_IO_10_03 has no effect yet",
+        "PreviewFeature.PROFILE_SHARING_0806 has no effect yet",
     ]
 
 

@@ -7,7 +7,6 @@ import anyrt as trt
 import anyrt.plugin as trtp
 from tests.plugin import samples
 
-ALIASES = trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03
 PADS = np.array([1, 2, 3, 1], np.int32)
 
 
@@ -55,18 +54,49 @@ def test_positions_that_are_not_zero_as_many_as_there_are(build, rng, zeros):
     assert found["y1"] == np.count_nonzero(x)
 
 
-def test_two_plug_ins_in_place_of_each_other_leave_the_sum(log):
+def in_place(log, describe):
+    """A context of a network from x, 4 x 3, to y."""
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()
-    config.set_preview_feature(ALIASES, True)
-    t = network.add_input("x", trt.float32, (4, 3))
-    for delta in (2, 4):
+    config.set_preview_feature(trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, True)
+    y = describe(network, network.add_input("x", trt.float32, (4, 3)))
+    y.name = "y"
+    network.mark_output(y)
+    plan = builder.build_serialized_network(network, config)
+    return trt.Runtime(log).deserialize_cuda_engine(plan).create_execution_context()
+
+
+def added(network, t, *deltas):
+    for delta in deltas:
         t = network.add_plugin(trtp.op.sample.elemwise_add_(t, delta=delta)).get_output(0)
-    t.name = "y"
-    network.mark_output(t)
-    engine = trt.Runtime(log).deserialize_cuda_engine(builder.build_serialized_network(network, config))
-    context, x, y = engine.create_execution_context(), *np.ones((2, 4, 3), np.float32)
+    return t
+
+
+def run(context, x, y):
     assert context.set_tensor_address("x", x.ctypes.data)
     assert context.set_tensor_address("y", y.ctypes.data)
-    assert context.execute_async_v3(0)
-    assert np.array_equal(y, np.full((4, 3), 7))
+    return context.execute_async_v3(0)
+
+
+@pytest.mark.parametrize("deltas", [(2,), (2, 4), (1, 2, 3)])
+def test_plug_ins_write_over_the_input_where_the_output_lies_there(log, deltas):
+    context, x, y = in_place(log, lambda net, x: added(net, x, *deltas)), *np.ones((2, 4, 3), np.float32)
+    assert run(context, x, y)
+    assert (x.min(), x.max(), y.min(), y.max()) == (1, 1, 1 + sum(deltas), 1 + sum(deltas))
+    for k in (1, 2):
+        assert run(context, x, x)
+        assert (x.min(), x.max()) == (1 + k * sum(deltas), 1 + k * sum(deltas))
+
+
+def test_an_input_that_others_read_is_not_written_over(log):
+    def describe(net, x):
+        y = added(net, x, 2)
+        return net.add_elementwise(x, y, trt.ElementWiseOperation.SUM).get_output(0)
+
+    def two_readers(net, x):
+        net.mark_output(net.add_unary(x, trt.UnaryOperation.NEG).get_output(0))
+        return added(net, x, 2)
+
+    for network in (describe, two_readers):
+        assert not run(in_place(log, network), *[np.ones((4, 3), np.float32)] * 2)
+        assert "[AR711]" in log.lines[-1] or "[AR701]" in log.lines[-1]

@@ -230,7 +230,9 @@ class IBuilderConfig(Fixed, Managed):
         """Switch a preview feature, which is kept, on or off."""
         change = self._previews.add if boolean(enable, "set_preview_feature") else self._previews.discard
         change(_member(PreviewFeature, feature, "set_preview_feature"))
-        tell_idle(self._channel, 1 << feature if enable else 0, PreviewFeature, ())
+        # Plug-ins may write their outputs over inputs in any case.
+        always = (PreviewFeature.ALIASED_PLUGIN_IO_10_03,)
+        tell_idle(self._channel, 1 << feature if enable else 0, PreviewFeature, always)
 
     def get_preview_feature(self, feature: PreviewFeature) -> bool:
         """Whether a preview feature is on."""

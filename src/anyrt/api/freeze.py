@@ -15,6 +15,7 @@ from anyrt.api.marks import AGAIN, DEBUG, HIDDEN, UNFUSED, VALUES, print_values
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.parts import Border, Part
 from anyrt.api.plugins.expand import Building, Timings
+from anyrt.api.plugins.lent import lender
 from anyrt.api.precision import Precisions
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
@@ -30,7 +31,7 @@ from anyrt.ir.symbolic import known
 from anyrt.ops._types import PACKED
 from anyrt.passes.found_sizes import with_conditions
 from anyrt.passes.open_sizes import told_once
-from anyrt.plan.plan import MEMORY_OF, Binding, LayerRecord, Range
+from anyrt.plan.plan import LENT_BY, MEMORY_OF, Binding, LayerRecord, Range
 from anyrt.prims.asserted import Asserted
 from anyrt.prims.checked import Checked
 from anyrt.prims.const import Blob, Param
@@ -265,6 +266,8 @@ def _layers(
         details += [("precision", short_name(chosen[layer]))] if layer in chosen else []
         details += [(n, _shown(x)) for n, x in layer._attributes.items()]
         details += [(MEMORY_OF, source._name) for _, source in _updates(layer)]
+        lenders = (lender(expansion, t) for t in layer._outputs if t in outputs)
+        details += [(LENT_BY, x._name) for x in lenders if x is not None]
         for tensor in layer._outputs:
             details += _marks(network, expansion, tensor) if tensor in outputs else ()
             details += [(AGAIN, tensor._name)] if tensor in seen else []

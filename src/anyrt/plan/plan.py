@@ -28,6 +28,7 @@ from anyrt.plan.json import MAX_INT, Json, Reader
 MAX_BINDINGS: Final = 4096
 MAX_SYMBOLS: Final = 65536
 MAX_PROFILES: Final = 1024
+LENT_BY: Final = "over"  # of a layer, in its details: the input in whose memory its output may lie
 MEMORY_OF: Final = "memory of"  # of a layer, in its details: the input whose memory its output has
 MAX_RECORDS: Final = 1 << 20  # blobs, requirements, layers, settings
 
@@ -162,8 +163,16 @@ class Plan:
     @property
     def sources(self) -> dict[int, int]:
         """The inputs that outputs are updates of, and whose memory they have, as indices of bindings."""
+        return self._inputs_told(MEMORY_OF)
+
+    @property
+    def lenders(self) -> dict[int, int]:
+        """The inputs in whose memory outputs may lie, which plug-ins write over, as indices of bindings."""
+        return self._inputs_told(LENT_BY)
+
+    def _inputs_told(self, detail: str) -> dict[int, int]:
         place = {b.name: i for i, b in enumerate(self.bindings)}
-        told = ((layer.outputs, x) for layer in self.layers for key, x in layer.details if key == MEMORY_OF)
+        told = ((layer.outputs, x) for layer in self.layers for key, x in layer.details if key == detail)
         found = {place[y]: place[x] for ys, x in told for y in ys if x in place and y in place}
         return {y: x for y, x in found.items() if _is_update(self.bindings[y], self.bindings[x])}
 

@@ -406,7 +406,8 @@ class Context:
             if index in self._allocators:
                 self._ask(index, self._allocators[index], resolved)
             _check_bound(self.loaded.plan.bindings[index], self._bound[index], resolved.nbytes[index])
-        check(self.loaded.plan.bindings, self.loaded.sources, self._addresses(), resolved.nbytes)
+        loaded = self.loaded
+        check(loaded.plan.bindings, loaded.sources, self._addresses(), resolved.nbytes, loaded.lenders)
 
     def _addresses(self) -> array[int]:
         """Of all inputs and outputs."""

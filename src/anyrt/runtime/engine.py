@@ -80,6 +80,7 @@ def load(
         open_outputs=open_outputs(plan, position),
         late=late_outputs(plan),
         sources=plan.sources,
+        lenders=plan.lenders,
         consts=constants.address,
         owner=constants.owner,
         is_intact=constants.is_intact,

@@ -31,8 +31,9 @@ class Loaded:
     `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes. `counts`:
     sizes that data decide, with the outputs that tell them, by index. `open_outputs`: those of them that tell
     sizes without an upper bound; `late`: outputs that have such sizes (runtime/pauses.py). `sources`: the
-    inputs whose memory outputs have, by index. `is_intact`: whether constants in a mapped file are what they
-    were; None where they are in memory. `callers`: who calls plug-ins; None where there are none.
+    inputs whose memory outputs have, by index; `lenders`: those whose memory they may have.
+    `is_intact`: whether constants in a mapped file are what they were; None where they are in memory.
+    `callers`: who calls plug-ins; None where there are none.
     """
 
     plan: Plan
@@ -47,6 +48,7 @@ class Loaded:
     open_outputs: tuple[int, ...]
     late: tuple[int, ...]
     sources: dict[int, int]
+    lenders: dict[int, int]
     consts: int
     owner: object
     is_intact: Callable[[], bool] | None

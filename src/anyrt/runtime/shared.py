@@ -21,10 +21,14 @@ FEW: Final = 16  # tensors, of which one is compared with all others faster than
 
 
 def check(
-    bindings: Sequence[Binding], sources: Mapping[int, int], addresses: Sequence[int], sizes: Sequence[int]
+    bindings: Sequence[Binding],
+    sources: Mapping[int, int],
+    addresses: Sequence[int],
+    sizes: Sequence[int],
+    lenders: Mapping[int, int] | None = None,
 ) -> None:
     """BindingError where an output overlaps an input, or is not where its input is. `sources`: the inputs
-    that outputs are updates of, by their indices."""
+    that outputs are updates of, by their indices; `lenders`: those in whose place they may lie."""
     for output, source in sources.items():
         if addresses[output] != addresses[source] and sizes[output]:
             name = bindings[source].name
@@ -34,6 +38,8 @@ def check(
     for a, b in _overlaps(addresses, sizes):
         output, source = (b, a) if bindings[a].is_input else (a, b)
         if bindings[output].is_input or not bindings[source].is_input or sources.get(output) == source:
+            continue
+        if (lenders or {}).get(output) == source and addresses[output] == addresses[source]:
             continue
         got, do = f"memory that the input {bindings[source].name} has, too", "bind it to another array"
         raise BindingError("AR711", bindings[output].name, got, "memory of its own", do)
