@@ -217,3 +217,41 @@ def test_a_description_that_answers_otherwise_is_told(build, log, answer, told):
     plugin = getattr(trtp.op.run, f"lies{id(lies)}")
     assert build(lambda x: plugin(x), x=(2,)) is None
     assert any(told in line for line in log.lines)
+
+
+@trtp.register("run::first", lazy_register=True)
+def first_desc(x: D, y: D) -> Tuple[D, D]:  # noqa: UP006
+    size = trtp.size_tensor(x.shape_expr[0] // 2, x.shape_expr[0])
+    return trtp.from_shape_expr((size.expr(), 2), dtype=trt.float32), size
+
+
+@trtp.impl("run::first")
+def first_impl(x, y, outputs, stream):
+    count = int(np.asarray(y)[0])
+    np.asarray(outputs[0].aliased((min(max(count, 0), x.shape[0]), 2)))[:] = 3
+    np.asarray(outputs[1])[...] = count
+
+
+@pytest.mark.parametrize("outputs", [(0,), (1, 0)])
+def test_a_size_beyond_its_bound_is_an_error_and_the_next_call_works(build, outputs):
+    engine = build(lambda x, y: trtp.op.run.first(x, y), outputs=outputs, x=(-1,), y=(1,))
+    for size, count in [(4, 5), (4, -1), (9, 1 << 30)]:
+        told = rf"\[AR822\] .*: got a size tensor of {count}, wanted 0 to "
+        with pytest.raises(trt.errors.PluginError, match=told):
+            engine.run(x=np.zeros(size, np.float32), y=np.float32([count]))
+        found = engine.run(x=np.zeros(size, np.float32), y=np.float32([size]))["y0"]
+        assert found.tolist() == [[3, 3]] * size
+
+
+def test_an_aliased_tensor_has_no_more_elements_than_its_memory(build):
+    @trtp.register("run::more", lazy_register=True)
+    def more(x: D) -> D:
+        return x.like()
+
+    @trtp.impl("run::more")
+    def more_impl(x, outputs, stream):
+        outputs[0].aliased((5,))
+
+    engine = build(lambda x: trtp.op.run.more(x), x=(2, 2))
+    with pytest.raises(trt.errors.PluginError, match="got 5 elements, wanted at most 4"):
+        engine.run(x=np.zeros((2, 2), np.float32))

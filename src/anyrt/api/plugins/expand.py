@@ -6,7 +6,7 @@ and ranges, too, and asked for the memory that it works in and for its tactics.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -21,11 +21,14 @@ from anyrt.core.dims import INF, Dim, Sym, bounds, product, symbols
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import ProfileError
 from anyrt.core.formats import in_memory
+from anyrt.core.requirement import FINE, Assertion
 from anyrt.ir.graph import Shape, Symbol, Type, Value, apply, apply_all
+from anyrt.ops._math import number
 from anyrt.ops._told import elements, tied
 from anyrt.ops._types import INTS
 from anyrt.plan.plan import Range
-from anyrt.prims.build import cast, reshape, slice_
+from anyrt.prims.asserted import Asserted
+from anyrt.prims.build import cast, map_, reshape, scalar, slice_
 from anyrt.prims.count import Count
 from anyrt.prims.formats import pack, unpack
 from anyrt.prims.plugin import Made, Plugin, Tensor
@@ -92,12 +95,24 @@ def expanded(
         found = [_shown(r, t) for r, t in zip(results, asked.types, strict=True)]
     else:
         found = _built(kind, name, inputs, asked, scales, building)
-    tells = {k: apply(Count(sym), cast(found[k], DataType.INT64)) for k, sym in asked.tells.items()}
     ties = [x for row in told for _, x in row if x is not None]
-    return tuple(
-        tied(y, (*ties, *(tells[k] for k, sym in asked.tells.items() if sym in _counted(y.shape))))
-        for y in found
-    )
+    for k, sym in asked.tells.items():
+        size, judged = _size(kind.where, found[k], sym)
+        found = [judged(tied(y, (size,))) if sym in _counted(y.shape) else y for y in found]
+    return tuple(tied(y, tuple(ties)) for y in found)
+
+
+def _size(where: str, told: Value, sym: Sym) -> tuple[Value, Callable[[Value], Value]]:
+    """A size that the plug-in tells, kept between 0 and its bound; and what holds back a value where it was
+    not there, which ends the run."""
+    most, n = sym.most, cast(told, DataType.INT64)
+    if most is None or most == INF:
+        return apply(Count(sym), n), lambda y: y
+    size = apply(Count(sym), map_("max", map_("min", n, number(most, n)), scalar(0, n)))
+    got, do = "a size tensor of {}", "write no more than its upper_bound"
+    rule = Assertion("AR822", where, got, f"0 to {most}", do)
+    found = map_("select", map_("eq", size, n), scalar(FINE, n), n)
+    return size, lambda y: apply(Asserted(rule), y, found)
 
 
 def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs]) -> Outputs:
