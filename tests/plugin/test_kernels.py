@@ -222,3 +222,27 @@ def test_of_two_functions_one_must_be_named(build):
 def test_a_kernel_that_is_not_there_is_not_asked_for(build):
     with pytest.raises(ValueError, match="got no impl function"):
         build(lambda x: trtp.op.kernels.raw(x), aot=False, x=(1,))
+
+
+@trtp.register("kernels::told", lazy_register=True)
+def told_desc(x: D) -> D:
+    return x.like()
+
+
+@trtp.aot_impl("kernels::told")
+def told_aot(x: D, outputs: Tuple[D], tactic: int) -> Answer:  # noqa: UP006
+    TOLD.append((tuple(x.shape), x.format, x.dtype, tuple(outputs[0].shape), x.shape_expr[0].is_constant))
+    text = "define void @none(ptr %x, ptr %y) { ret void }"
+    return "none", text, trtp.KernelLaunchParams(), trtp.SymIntExprs(0)
+
+
+TOLD = []
+
+
+def test_a_kernel_is_asked_for_with_formats_and_then_with_numbers(build):
+    engine = build(lambda x: trtp.op.kernels.told(x), x=(-1, 3))
+    linear, kind = trt.TensorFormat.LINEAR, trt.float32
+    assert [((-1, 3), linear, kind, (-1, 3), False)] == TOLD
+    for n in (2, 2, 5):
+        engine.run(x=np.zeros((n, 3), np.float32))
+    assert TOLD[1:] == [((n, 3), linear, kind, (n, 3), True) for n in (2, 5)]

@@ -149,3 +149,16 @@ def test_an_array_on_the_tensor_writes_where_the_tensor_is(build):
     engine = build(lambda x: trtp.op.large.packed(x), x=(2, 3))
     assert np.array_equal(engine.run(x=np.ones((2, 3), np.float32))["y0"], np.full((2, 3), 2))
     assert [np.float64, 2, 6, False] == SEEN
+
+
+def test_sizes_that_change_in_the_same_memory_are_seen(build):
+    engine = build(lambda x: trtp.op.large.scaled(x, factor=2.0), x=(-1, -1))
+    context, x, y = engine.create_execution_context(), np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+    context.set_tensor_address("x", x.ctypes.data)
+    context.set_tensor_address("y0", y.ctypes.data)
+    for shape in [(2, 3), (3, 2), (1, 4), (6, 1)]:
+        y[:] = -1
+        context.set_input_shape("x", shape)
+        assert context.execute_async_v3(0)
+        count = shape[0] * shape[1]
+        assert y.tolist() == [*(2.0 * k for k in range(count)), *[-1] * (6 - count)]

@@ -176,7 +176,9 @@ def test_an_exception_of_a_run_is_in_the_log_with_its_traceback(build, log):
 
 def test_an_exception_in_a_description_is_a_named_error_of_the_build(build, log):
     assert build(lambda x: trtp.op.run.raises(x, where=1), x=(2,)) is None
-    assert any("[AR824]" in line and "KeyError: 'described', from raises_desc" in line for line in log.lines)
+    assert "[AR824]" in log.lines[-1]
+    assert "run::raises: got KeyError: 'described', from raises_desc (test_run.py" in log.lines[-1]
+    assert log.lines[-1].count("[AR") == 1
 
 
 def test_an_input_is_not_written_by_accident(build):

@@ -179,6 +179,8 @@ def test_memory_of_types_that_numpy_lacks_is_handed_on():
     t = tensor(described((3,), trt.bfloat16), memory.ctypes.data)
     np.asarray(t)[0] = 5
     assert (memory.tolist(), np.asarray(t).dtype, t.__dlpack_device__()) == ([5, 2, 3], memory.dtype, (1, 0))
+    seen = np.asarray(tensor(described((3,), trt.bfloat16), memory.ctypes.data, read_only=True))
+    assert (seen.tolist(), seen.flags.writeable) == ([5, 2, 3], False)
     with pytest.raises(trt.errors.BindingError, match="int4"):
         np.asarray(tensor(described((4,), trt.int4), memory.ctypes.data))
 
