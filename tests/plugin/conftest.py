@@ -51,7 +51,8 @@ def rng():
 def build(log):
     """The engine of one plug-in: `build(plugin, x=(2, -1), ...)`, where `plugin(x, ...)` is for add_plugin.
 
-    Sizes of -1 are `least` to 64; `dtype`: of the inputs; `outputs`: those that are marked, y0, y1, ..."""
+    Sizes of -1 are `least` to 64; `dtype`: of the inputs; `outputs`: those that are marked, y0, y1, ...;
+    `settings`: of the config."""
 
     def make(
         plugin,
@@ -59,7 +60,7 @@ def build(log):
         outputs=None,
         flags=0,
         aot=None,
-        preview=(),
+        settings=(),
         strong=False,
         least=1,
         **shapes,
@@ -67,8 +68,8 @@ def build(log):
         builder = trt.Builder(log)
         network = builder.create_network(flags | strong << 1)
         config, profile = builder.create_builder_config(), builder.create_optimization_profile()
-        for feature in preview:
-            config.set_preview_feature(feature, True)
+        for name, value in dict(settings).items():
+            setattr(config, name, value)
         inputs = [network.add_input(name, dtype, shape) for name, shape in shapes.items()]
         for name, shape in shapes.items():
             profile.set_shape(name, *([m if d == -1 else d for d in shape] for m in (least, 8, 64)))

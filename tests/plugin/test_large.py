@@ -1,5 +1,6 @@
 """Plug-ins made of functions in many copies, in loops, in several contexts, on nothing, elsewhere."""
 
+import ctypes
 import subprocess
 import sys
 import threading
@@ -162,3 +163,28 @@ def test_sizes_that_change_in_the_same_memory_are_seen(build):
         assert context.execute_async_v3(0)
         count = shape[0] * shape[1]
         assert y.tolist() == [*(2.0 * k for k in range(count)), *[-1] * (6 - count)]
+
+
+@trtp.register("large::beyond", lazy_register=True)
+def beyond_desc(x: D) -> D:
+    return x.like()
+
+
+@trtp.impl("large::beyond")
+def beyond_impl(x, outputs, stream):
+    ctypes.memset(outputs[0].data_ptr, 1, 4 * outputs[0].numel() + 4)
+
+
+def test_a_checked_build_finds_what_is_written_behind_an_output(build):
+    engine = build(lambda x: trtp.op.large.beyond(x), settings={"checked": True}, x=(4,))
+    with pytest.raises(trt.errors.PluginError, match=r"\[AR825\] .*: got a write 4 bytes behind output 0"):
+        engine.run(x=np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"checked": True}, {"verify": "full"}, {"builder_optimization_level": 5}]
+)
+def test_a_plug_in_computes_the_same_however_it_is_built(build, rng, settings):
+    x = rng.standard_normal((5, 3), np.float32)
+    engine = build(lambda x: trtp.op.large.scaled(x, factor=3.0), settings=settings, x=(-1, 3))
+    assert np.array_equal(engine.run(x=x)["y0"], x * 3)
