@@ -188,3 +188,9 @@ def test_a_plug_in_computes_the_same_however_it_is_built(build, rng, settings):
     x = rng.standard_normal((5, 3), np.float32)
     engine = build(lambda x: trtp.op.large.scaled(x, factor=3.0), settings=settings, x=(-1, 3))
     assert np.array_equal(engine.run(x=x)["y0"], x * 3)
+
+
+def test_functions_without_kernels_load_no_compiler():
+    program = "import sys, anyrt.plugin; print([m for m in sys.modules if 'llvm' in m])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

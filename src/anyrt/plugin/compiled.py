@@ -18,8 +18,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -30,34 +29,13 @@ from anyrt.backends.cpu.processors import host
 from anyrt.codegen.llvm import Effort, compile_text, parameters
 from anyrt.core.errors import CompileError, NotSupportedError, PluginError
 from anyrt.plan.program import Compiled, Program
-
-Launch = Callable[[Sequence[int], Sequence[int]], None]
+from anyrt.plugin.source import Launch, Text
 
 ENTRY: Final = "anyrt_launch"
 PLACES: Final = 6  # numbers before those of the kernel: blocks and threads along three axes each
 _HARD: Final = Effort(speed=3, vectorize=True)
-_BINARIES: Final = {
-    b"\x7fELF": "a binary of a GPU (cubin)",
-    b"\x50\xed\x55\xba": "a binary of a GPU (fatbin)",
-    b"BC\xc0\xde": "LLVM bitcode",
-}
 _TOGETHER: Final = re.compile(r"\b(__shared__|__syncthreads|__syncwarp|__shfl\w*|atomic[A-Z]\w*)")
-_OTHER_TARGET: Final = re.compile(r'^target triple = "(nvptx|amdgcn|spir)', re.M)
-_PTX: Final = re.compile(r"^\s*\.(version|target|visible|entry)\b", re.M)
 _IR: Final = re.compile(r"^\s*define\s[^\n]*@", re.M)
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A kernel's text, LLVM IR or C, of `plugin`. It takes so many addresses of inputs, then numbers of 32
-    bits or fewer, then addresses of outputs."""
-
-    plugin: str = field(compare=False)
-    name: str
-    code: str
-    inputs: int
-    numbers: int
-    outputs: int
 
 
 @lru_cache(256)
@@ -77,19 +55,6 @@ def compiled(text: Text) -> Launch:
         function((ctypes.c_void_p * len(addresses))(*addresses), (ctypes.c_int64 * len(numbers))(*numbers))
 
     return launch
-
-
-def source(where: str, code: str | bytes) -> str:
-    """The text of a kernel that this machine can compile; NotSupportedError AR901 for another one's."""
-    head = code[:4] if isinstance(code, bytes) else b""
-    kind = _BINARIES.get(head, "")
-    text = "" if kind else code.decode(errors="replace") if isinstance(code, bytes) else code
-    if not kind and (_PTX.search(text) or _OTHER_TARGET.search(text)):
-        kind = "PTX" if _PTX.search(text) else "LLVM IR of a GPU"
-    if kind:
-        do = "give LLVM IR or C, or write an impl function and add the plug-in with aot=False"
-        raise NotSupportedError("AR901", where, kind, "a kernel for the processor", do)
-    return text
 
 
 def _of_ir(text: Text) -> tuple[int, object]:

@@ -7,6 +7,7 @@ registered the functions, as for a plug-in with `impl`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 import numpy as np
 
@@ -15,13 +16,13 @@ from anyrt.api.plugins.field import PluginField, PluginFieldCollection
 from anyrt.api.plugins.v3 import IPluginV3QuickAOTBuild, IPluginV3QuickRuntime
 from anyrt.core.enums_more import PluginFieldType
 from anyrt.plugin.attributes import to_field
-from anyrt.plugin.compiled import Launch, Text, compiled, source
 from anyrt.plugin.desc import TensorDesc, frozen, told
 from anyrt.plugin.launch import LAUNCH, KernelLaunchParams
 from anyrt.plugin.lists import ShapeExprs, SymExprs
 from anyrt.plugin.quick import Definition, Described
 from anyrt.plugin.signature import Function, place
 from anyrt.plugin.sizes import SymIntExpr
+from anyrt.plugin.source import Launch, Text, source
 
 MARK = "anyrt.aot"  # a field that says that a kernel computes the plug-in
 
@@ -40,7 +41,7 @@ class Kernel(Described, IPluginV3QuickAOTBuild, IPluginV3QuickRuntime):
     def get_fields_to_serialize(self) -> PluginFieldCollection:
         """The attributes that `aot_impl` takes; the kernel is compiled to see whether it can be."""
         text, _ = self._asked(self.inputs, self.outputs)
-        compiled(text)
+        _compiled(text)
         names = self.definition.aot_attributes
         mark = PluginField(MARK, np.ones(1, np.int8).data, PluginFieldType.INT8)
         return PluginFieldCollection([mark, *(to_field(name, self.values[name]) for name in names)])
@@ -60,7 +61,7 @@ class Kernel(Described, IPluginV3QuickAOTBuild, IPluginV3QuickRuntime):
         if key != self.known or self.launch is None:
             sides = ([_fixed(x) for x in side] for side in (input_desc, output_desc))
             text, sizes = self._asked(*sides)
-            self.launch, self.numbers = compiled(text), [x.constant_value() for x in sizes]
+            self.launch, self.numbers = _compiled(text), [x.constant_value() for x in sizes]
             self.known = key
         if all(self.numbers[:6]):  # no blocks, no threads: nothing to do
             self.launch([*inputs, *outputs], self.numbers)
@@ -98,6 +99,12 @@ class Kernel(Described, IPluginV3QuickAOTBuild, IPluginV3QuickRuntime):
         if len(found) != len(arguments):
             raise self._wrong(function, "an argument without a value", "a size or number for each")
         return found
+
+
+def _compiled(text: Text) -> Launch:
+    # Only on demand: programs without kernels should not load LLVM.
+    launch: Launch = import_module("anyrt.plugin.compiled").compiled(text)
+    return launch
 
 
 def _fixed(x: PluginTensorDesc) -> TensorDesc:
