@@ -45,3 +45,19 @@ def _no_waiting_for_the_disk():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_before():
+    """Creators of plug-ins that a test registers, TensorRT's own among them, are found by no other one."""
+    before = _creators().copy()
+    yield
+    if (now := _creators()) != before:
+        now.clear()
+        now.update(before)
+
+
+def _creators() -> dict[object, object]:
+    """Those of the process, where anything has asked for the registry."""
+    module = sys.modules.get("anyrt.api.registry")
+    return {} if module is None else module.the_registry()._creators

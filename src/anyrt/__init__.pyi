@@ -49,7 +49,6 @@ from anyrt.api.interfaces import Profiler as Profiler
 from anyrt.api.layer import ILayer as ILayer
 from anyrt.api.module import get_builder_plugin_registry as get_builder_plugin_registry
 from anyrt.api.module import get_plugin_registry as get_plugin_registry
-from anyrt.api.module import init_libnvinfer_plugins as init_libnvinfer_plugins
 from anyrt.api.module import nptype as nptype
 from anyrt.api.module import volume as volume
 from anyrt.api.network import INetworkDefinition as _INetworkDefinition
@@ -174,6 +173,7 @@ from anyrt.onnx.parser import get_nv_onnx_parser_version as get_nv_onnx_parser_v
 from anyrt.onnx.session import load as load
 from anyrt.onnx.subgraphs import NodeIndices as NodeIndices
 from anyrt.onnx.subgraphs import SubGraphCollection as SubGraphCollection
+from anyrt.plugin.standards import init_libnvinfer_plugins as init_libnvinfer_plugins
 
 __version__: Final[str]
 __anyrt_version__: Final[str]

@@ -212,7 +212,7 @@ class Expansion:
 
     def _of_itself(self, layer: Border | PluginLayer) -> Outcome:
         try:
-            first = layer._inputs[0]
+            first = layer._inputs[0] if layer._inputs else None
             return Outcome(layer._expand(self), 1.0 if first is None else self.scale(first))
         except AnyrtError as error:
             return Outcome(error=error)

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from anyrt.api.edge import wrong_type
-from anyrt.api.interfaces import ILogger
 from anyrt.api.registry import IPluginRegistry, the_registry
 from anyrt.core.dtype import numpy_dtype
 from anyrt.core.enums import DataType, EngineCapability
@@ -41,13 +40,6 @@ def nptype(trt_type: DataType) -> type[np.generic]:
 def volume(iterable: Iterable[int]) -> int:
     """The product of all sizes; 1 for none."""
     return math.prod(iterable)
-
-
-def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
-    """True: the standard plug-ins need no loading here."""
-    if not isinstance(namespace, str):
-        raise wrong_type("init_libnvinfer_plugins", namespace, "a namespace as str")
-    return True
 
 
 def get_plugin_registry() -> IPluginRegistry:

@@ -12,6 +12,7 @@ from anyrt.api.fold import fold
 from anyrt.api.interfaces import tried
 from anyrt.api.layer import ILayer
 from anyrt.api.plugins.asking import failed
+from anyrt.api.plugins.composed import Composed
 from anyrt.api.plugins.expand import Held, expanded
 from anyrt.api.plugins.kind2 import DynamicVersion2, StaticVersion2, Version2
 from anyrt.api.plugins.kindquick import version3
@@ -48,12 +49,19 @@ class PluginLayer(ILayer):
 
     def _expand(self, expansion: Expansion) -> tuple[Value, ...]:
         values = [expansion.value(t) for t in self._inputs if t is not None]
-        kind = type(self._held.kind)(self._held.kind.plugin, self._place)
+        plugin = self._held.kind.plugin
+        if isinstance(plugin, Composed):
+            return self._converted(plugin._composed(self._name, values))
+        kind = type(self._held.kind)(plugin, self._place)
         tensors = [t for t in self._inputs[: self._held.inputs] if t is not None]
         scales = [expansion.scale(t) for t in tensors]
         scales += [1.0 if t._scale is None else t._scale for t in self._outputs]
         held = Held(kind, self._held.inputs)
         made = expanded(held, self._name, values, scales, expansion.building)
+        return self._converted(made)
+
+    def _converted(self, made: Sequence[Value]) -> tuple[Value, ...]:
+        """The outputs in the types that were asked for."""
         pairs = zip(made, self._outputs, strict=True)
         return tuple(convert(v, t._dtype or v.dtype) for v, t in pairs)
 

@@ -1,0 +1,17 @@
+"""Plug-ins whose outputs are made of primitives: a layer of one is no call, and fuses like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyrt.ir.graph import Value
+
+
+class Composed:
+    """What such a plug-in derives from, beside what it is for programs."""
+
+    __slots__ = ()
+
+    def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """The values of its outputs, in a layer called `name` whose inputs have these values."""
+        raise NotImplementedError(f"{type(self).__name__} must override _composed")

@@ -1,0 +1,22 @@
+"""The plug-ins that TensorRT brings along, by family, as compositions of layers, which fuse as others do.
+
+>>> sorted(s.name for s in STANDARD if "NMS" in s.name)[:2]
+['BatchedNMSDynamic_TRT', 'BatchedNMS_TRT']
+
+A file here that defines a tuple `PLUGINS` is enough to add one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from anyrt.plugin.standard._record import Standard
+
+
+def _load() -> tuple[Standard, ...]:
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return tuple(s for name in names for s in importlib.import_module(f"{__name__}.{name}").PLUGINS)
+
+
+STANDARD: tuple[Standard, ...] = _load()

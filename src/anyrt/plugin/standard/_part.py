@@ -1,0 +1,146 @@
+"""What compositions are written with: the layers of ONNX's importers, the plug-in's inputs and its fields.
+
+def clip(part: Part) -> Tensor:
+    return part.inputs[0].clip(part.real("clipMin"), part.real("clipMax"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from onnx import AttributeProto, helper
+
+from anyrt.api.builder import Builder
+from anyrt.api.network import INetworkDefinition
+from anyrt.api.tensor import ITensor
+from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
+from anyrt.core.errors import GraphError, ShapeError
+from anyrt.core.flags import strict
+from anyrt.ir.graph import Value
+from anyrt.onnx import importers
+from anyrt.onnx.describe import Silence
+from anyrt.onnx.layers import Layers
+from anyrt.onnx.node import IMPORTERS, Node
+from anyrt.onnx.tensor import Tensor
+from anyrt.ops._record import Array
+from anyrt.plugin.standard._record import Given, Standard
+
+T = TypeVar("T")
+STRONG = 1 << NetworkDefinitionCreationFlag.STRONGLY_TYPED
+OPSET = 22  # of ONNX's operators that plug-ins are
+
+
+class Part(Layers):
+    """A plug-in while it becomes layers: its inputs, and its fields by type."""
+
+    def __init__(
+        self,
+        network: INetworkDefinition,
+        name: str,
+        version: str,
+        inputs: Sequence[ITensor],
+        values: Mapping[str, Given],
+    ) -> None:
+        Layers.__init__(self, network, name)
+        self.version = version
+        self.inputs = [self.tensor(x) for x in inputs]
+        self._values = values
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of its fields."""
+        return list(self._values)
+
+    def _typed(self, name: str, kind: type[T]) -> T:
+        value = self._values[name]
+        assert isinstance(value, kind), f"field {name} was read as {kind.__name__}"
+        return value
+
+    def whole(self, name: str) -> int:
+        """A field that is a whole number."""
+        return self._typed(name, int)
+
+    def real(self, name: str) -> float:
+        """A field that is a real number."""
+        return float(self._typed(name, float))
+
+    def text(self, name: str) -> str:
+        """A field that is a text."""
+        return self._typed(name, str)
+
+    def wholes(self, name: str) -> tuple[int, ...]:
+        """A field of several whole numbers."""
+        return self._typed(name, tuple)
+
+    def reals(self, name: str) -> tuple[float, ...]:
+        """A field of several real numbers."""
+        return self._typed(name, tuple)
+
+    def held_in(self, name: str) -> Array:
+        """A field that is weights, none where it is not given."""
+        value = self._values[name]
+        return np.empty(0, np.float32) if value is None else np.asarray(value)
+
+    def optional(self, i: int) -> Tensor | None:
+        """Input `i`, None where there are fewer."""
+        return self.inputs[i] if i < len(self.inputs) else None
+
+    def of_rank(self, i: int, *ranks: int) -> Tensor:
+        """Input `i`, of one of these ranks; ShapeError AR123 for others."""
+        x = self.inputs[i]
+        if x.rank not in ranks:
+            wanted = f"rank {' or '.join(map(str, ranks))}"
+            raise ShapeError("AR123", self.where, f"rank {x.rank} of input {i}", wanted)
+        return x
+
+    def nodes(
+        self, op: str, inputs: Sequence[Tensor | None], outputs: int, **attributes: object
+    ) -> list[Tensor]:
+        """What an operator of ONNX gives for these inputs, of which None are left out."""
+        importers.load()
+        named = [f"x{i}" if x else "" for i, x in enumerate(inputs)], [f"y{i}" for i in range(outputs)]
+        proto = helper.make_node(op, named[0], named[1], self.where)
+        proto.attribute.extend(helper.make_attribute(n, x) for n, x in attributes.items())
+        held = [None if x is None else x.it for x in inputs]
+        made = IMPORTERS["", op](Node(self.network, proto, OPSET, held, {}, _no_array))
+        several = [made] if isinstance(made, Tensor) else made
+        return [x for x in several if isinstance(x, Tensor)]
+
+    def node(self, op: str, inputs: Sequence[Tensor | None], **attributes: object) -> Tensor:
+        """The first output of an operator of ONNX."""
+        return self.nodes(op, inputs, 1, **attributes)[0]
+
+
+def _no_array(attribute: AttributeProto) -> Array:
+    raise AssertionError(f"attribute {attribute.name} is a tensor")
+
+
+def composed(
+    standard: Standard, version: str, name: str, values: Mapping[str, Given], given: Sequence[Value]
+) -> tuple[Value, ...]:
+    """The values of the outputs of a plug-in whose inputs have these values; `name`: of its layer."""
+    least, most = standard.inputs
+    if not least <= len(given) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} of {standard.name}")
+    network = Builder(Silence()).create_network(STRONG)
+    inputs = [_input(network, f"{name}.{k}", value) for k, value in enumerate(given)]
+    with strict():
+        made = standard.compose(Part(network, name, version, inputs, values))
+    outputs = [made] if isinstance(made, Tensor) else made
+    return tuple(network._expansion.value(x.it) for x in outputs)
+
+
+def _input(network: INetworkDefinition, name: str, value: Value) -> ITensor:
+    """A tensor of the network that is this value."""
+    tensor = ITensor(network, name, None, 0)
+    tensor._dtype = value.dtype
+    tensor._shape = tuple(d if isinstance(d, int) else -1 for d in value.shape)
+    network._inputs.append(tensor)
+    network._expansion._inputs[tensor] = value
+    return tensor
+
+
+FLOAT, INT32, INT64 = DataType.FLOAT, DataType.INT32, DataType.INT64

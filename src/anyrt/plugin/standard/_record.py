@@ -1,0 +1,119 @@
+"""What a standard plug-in's file fills in: a `Standard` record, from which creators and layers follow.
+
+def gelu(part: Part) -> Tensor:
+    return part.activation(ActivationType.GELU_ERF, part.inputs[0])
+
+PLUGINS = (Standard("CustomGeluPluginDynamic", gelu, (Field("type_id", 0, 0, 2),)),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from anyrt.api.plugins.field import PluginField
+from anyrt.core.enums_more import PluginFieldType
+from anyrt.core.errors import ArgumentError, PluginError
+from anyrt.ops._record import Array
+
+if TYPE_CHECKING:
+    from anyrt.onnx.tensor import Tensor
+    from anyrt.plugin.standard._part import Part
+
+Given: TypeAlias = "int | float | str | tuple[int, ...] | tuple[float, ...] | Array | None"
+P = PluginFieldType
+WHOLE: Final = (P.INT32, P.INT64, P.INT8, P.INT16)
+REAL: Final = (P.FLOAT32, P.FLOAT16, P.FLOAT64, P.BF16)
+INF: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field by its name. `default` says what it is, too: one number, a text, a tuple of numbers, or weights
+    (None); low, high: between which numbers may lie; count: how many there are, 0 for any number of them;
+    needed: whether there is no plug-in without it."""
+
+    name: str
+    default: Given
+    low: float = -INF
+    high: float = INF
+    count: int = 0
+    needed: bool = False
+
+    @property
+    def types(self) -> tuple[PluginFieldType, ...]:
+        """The types that it may have, the first of them as TensorRT has it."""
+        first = self.default[0] if isinstance(self.default, tuple) else self.default
+        match first:
+            case int():
+                return WHOLE
+            case str():
+                return (P.CHAR,)
+            case None:
+                return (*REAL, *WHOLE)
+            case _:
+                return REAL
+
+    def read(self, given: PluginField, where: str) -> Given:
+        """The value that `given` has; ArgumentError AR304 where it is none for this field."""
+        where = f"{where}: field {self.name}"
+        if given.type not in self.types:
+            raise ArgumentError("AR304", where, f"{given.type.name}", f"{self.types[0].name}")
+        array = given.data
+        if self.default is None:
+            return np.asarray(array)
+        if isinstance(self.default, str):
+            return array.tobytes().rstrip(b"\0").decode(errors="replace")
+        found = tuple(array.tolist())
+        wanted = self.count if isinstance(self.default, tuple) else 1
+        if not found or (wanted and len(found) != wanted):
+            raise ArgumentError("AR304", where, f"{len(found)} numbers", f"{wanted or '1 or more'}")
+        for number in found:
+            if not self.low <= number <= self.high:
+                raise ArgumentError("AR304", where, f"{number}", f"{_between(self.low, self.high)}")
+        return found if isinstance(self.default, tuple) else found[0]
+
+
+def _between(low: float, high: float) -> str:
+    if high == INF:
+        return f"{low:g} or more"
+    return f"{high:g} or less" if low == -INF else f"{low:g} to {high:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """A plug-in: its name and versions, its fields, and the tensors that it makes of its inputs.
+
+    inputs: the least and the greatest number of them; outputs: how many there are; v3: the versions that are
+    plug-ins of version 3. A composition asks `part.version` where versions differ.
+    """
+
+    name: str
+    compose: Callable[[Part], Tensor | Sequence[Tensor]]
+    fields: tuple[Field, ...] = ()
+    versions: tuple[str, ...] = ("1",)
+    v3: tuple[str, ...] = ()
+    inputs: tuple[int, int] = (1, 1)
+    outputs: int = 1
+
+    def read(self, given: Sequence[PluginField]) -> Mapping[str, Given]:
+        """The value of each field, its default where it is not given.
+
+        Raises PluginError AR823 for a field that there is not, AR822 without one that must be there,
+        ArgumentError AR304 for a wrong type or value."""
+        values = {f.name: f.default for f in self.fields}
+        specs = {f.name: f for f in self.fields}
+        for field in given:
+            if field.name not in specs:
+                wanted = ", ".join(specs) or "none"
+                raise PluginError(
+                    "AR823", self.name, f"a field {field.name!r}", f"one of {wanted}", "leave it out"
+                )
+            values[field.name] = specs[field.name].read(field, self.name)
+        there = {field.name for field in given}
+        for name in (f.name for f in self.fields if f.needed and f.name not in there):
+            raise PluginError("AR822", self.name, f"no field {name!r}", "that field", "give it")
+        return values

@@ -1,0 +1,206 @@
+"""The creators of standard plug-ins, and what registers them.
+
+    trt.init_libnvinfer_plugins(logger, "")
+    creator = trt.get_plugin_registry().get_creator("EfficientNMS_TRT", "1", "")
+    nms = creator.create_plugin("nms", trt.PluginFieldCollection([trt.PluginField("iou_threshold", ...)]))
+    layer = network.add_plugin_v2([boxes, scores], nms)
+
+The layer's outputs are made of layers, which fuse with those around it. Nothing of it is in a plan.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anyrt.api.edge import Channel, quiet, wrong_type
+from anyrt.api.interfaces import ILogger, Logger
+from anyrt.api.plugins.composed import Composed
+from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One
+from anyrt.api.plugins.field import (
+    ELEMENTS,
+    PluginField,
+    PluginFieldCollection,
+    PluginFieldCollection_,
+    fields,
+)
+from anyrt.api.plugins.v2 import IPluginV2DynamicExt
+from anyrt.api.plugins.v3 import (
+    IPluginV3,
+    IPluginV3OneBuild,
+    IPluginV3OneCore,
+    IPluginV3OneRuntime,
+)
+from anyrt.api.registry import the_registry
+from anyrt.core.enums_more import PluginCapabilityType, PluginFieldType, TensorRTPhase
+from anyrt.core.errors import PluginError
+from anyrt.ir.graph import Value
+from anyrt.plugin.standard import STANDARD
+from anyrt.plugin.standard._part import composed
+from anyrt.plugin.standard._record import Given, Standard
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A record's version with the fields as they were given, and as they were read."""
+
+    standard: Standard
+    version: str
+    given: tuple[PluginField, ...]
+    values: Mapping[str, Given]
+
+    def expand(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """The values of the outputs of a layer called `name`."""
+        return composed(self.standard, self.version, name, self.values, inputs)
+
+
+class StandardV2(IPluginV2DynamicExt, Composed):  # type: ignore[misc]  # slots, seen around a cycle of stubs
+    """A standard plug-in of version 2."""
+
+    def __init__(self, made: Composition) -> None:
+        IPluginV2DynamicExt.__init__(self)
+        self._made = made
+        self.plugin_type, self.plugin_version = made.standard.name, made.version
+        self.num_outputs = made.standard.outputs
+
+    def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        return self._made.expand(name, inputs)
+
+    def clone(self) -> StandardV2:
+        """Another one with the same fields."""
+        made = StandardV2(self._made)
+        made.plugin_namespace = self.plugin_namespace
+        return made
+
+    def serialize(self) -> bytes:
+        """Its fields as text."""
+        told = [[f.name, f.type.name, f.data.tolist()] for f in self._made.given]
+        return json.dumps(told).encode()
+
+
+class StandardV3(  # type: ignore[misc]  # as above
+    IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRuntime, Composed
+):
+    """A standard plug-in of version 3."""
+
+    def __init__(self, made: Composition) -> None:
+        for base in (IPluginV3, IPluginV3OneCore, IPluginV3OneBuild, IPluginV3OneRuntime):
+            base.__init__(self)
+        self._made = made
+        self.plugin_name, self.plugin_version = made.standard.name, made.version
+        self.num_outputs = made.standard.outputs
+
+    def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        return self._made.expand(name, inputs)
+
+    def get_capability_interface(self, type: PluginCapabilityType) -> object:
+        """The plug-in itself."""
+        return self
+
+    def clone(self) -> StandardV3:
+        """Another one with the same fields."""
+        made = StandardV3(self._made)
+        made.plugin_namespace = self.plugin_namespace
+        return made
+
+    def get_fields_to_serialize(self) -> PluginFieldCollection:
+        """The fields that it was made of."""
+        return PluginFieldCollection(self._made.given)
+
+
+class CreatorV2(IPluginCreator):
+    """Makes standard plug-ins of version 2."""
+
+    def __init__(self, standard: Standard, version: str, channel: Channel) -> None:
+        IPluginCreator.__init__(self)
+        self._standard, self._channel = standard, channel
+        self.name, self.plugin_version = standard.name, version
+        self.field_names = _names(standard)
+
+    @quiet(None)
+    def create_plugin(self, name: str, field_collection: PluginFieldCollection_) -> StandardV2:
+        """A plug-in of these fields.
+
+        Refused: AR823, a field that there is not; AR822, a missing one; AR304, a wrong type or value."""
+        given = fields(field_collection, "create_plugin: field_collection")._items
+        return self._plugin(given)
+
+    @quiet(None)
+    def deserialize_plugin(self, name: str, serialized_plugin: ReadableBuffer) -> StandardV2:
+        """A plug-in of what one has written; AR822 for what none has."""
+        return self._plugin(_fields(bytes(serialized_plugin), self.name))
+
+    def _plugin(self, given: Sequence[PluginField]) -> StandardV2:
+        made = StandardV2(_made(self._standard, self.plugin_version, given))
+        made.plugin_namespace = self.plugin_namespace
+        return made
+
+
+class CreatorV3(IPluginCreatorV3One):
+    """Makes standard plug-ins of version 3."""
+
+    def __init__(self, standard: Standard, version: str, channel: Channel) -> None:
+        IPluginCreatorV3One.__init__(self)
+        self._standard, self._channel = standard, channel
+        self.name, self.plugin_version = standard.name, version
+        self.field_names = _names(standard)
+
+    @quiet(None)
+    def create_plugin(
+        self, name: str, field_collection: PluginFieldCollection_, phase: TensorRTPhase
+    ) -> StandardV3:
+        """A plug-in of these fields.
+
+        Refused: AR823, a field that there is not; AR822, a missing one; AR304, a wrong type or value."""
+        given = fields(field_collection, "create_plugin: field_collection")._items
+        made = StandardV3(_made(self._standard, self.plugin_version, given))
+        made.plugin_namespace = self.plugin_namespace
+        return made
+
+
+def _made(standard: Standard, version: str, given: Sequence[PluginField]) -> Composition:
+    return Composition(standard, version, tuple(given), standard.read(given))
+
+
+def _names(standard: Standard) -> PluginFieldCollection_:
+    """The fields that a plug-in takes, without data."""
+    made = [PluginField(f.name, None, f.types[0]) for f in standard.fields]
+    return PluginFieldCollection_(PluginFieldCollection(made))
+
+
+def _fields(data: bytes, where: str) -> list[PluginField]:
+    """The fields that `serialize` wrote."""
+    try:
+        told = json.loads(data)
+        return [PluginField(name, _bytes(values, kind), PluginFieldType[kind]) for name, kind, values in told]
+    except (ValueError, TypeError, KeyError) as error:
+        got, wanted = f"{type(error).__name__}: {error}", "what its serialize gave"
+        raise PluginError("AR822", where, got, wanted, "pass these bytes as they are") from None
+
+
+def _bytes(values: Sequence[float], kind: str) -> bytes:
+    return np.array(values, ELEMENTS[PluginFieldType[kind]]).tobytes()
+
+
+def init_libnvinfer_plugins(logger: ILogger | None, namespace: str) -> bool:
+    """Register the creators of TensorRT's own plug-ins in a namespace; those that are there stay.
+
+    trt.init_libnvinfer_plugins(trt.Logger(), "")"""
+    if logger is not None and not isinstance(logger, ILogger):
+        raise wrong_type("init_libnvinfer_plugins", logger, "an ILogger or None")
+    if not isinstance(namespace, str):
+        raise wrong_type("init_libnvinfer_plugins", namespace, "a namespace as str")
+    registry, channel = the_registry(), Channel(logger or Logger())
+    for standard in STANDARD:
+        for version in standard.versions:
+            if registry.get_creator(standard.name, version, namespace) is None:
+                kind = CreatorV3 if version in standard.v3 else CreatorV2
+                registry.register_creator(kind(standard, version, channel), namespace)
+    return True
