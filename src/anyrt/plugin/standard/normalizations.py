@@ -1,0 +1,146 @@
+"""Normalisations, and the functions of elements that go with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anyrt.core.enums import ActivationType, ReduceOperation, UnaryOperation
+from anyrt.core.errors import ShapeError
+from anyrt.onnx.tensor import Tensor
+from anyrt.plugin.standard._part import FLOAT, Part
+from anyrt.plugin.standard._record import Field, Standard
+
+EPSILON = float(np.finfo(np.float32).eps)  # what the plug-ins of BERT add to variances
+
+
+def instance_normalization(part: Part) -> Tensor:
+    """Each channel of each image normalised, and negative numbers made smaller where asked."""
+    x = part.of_rank(0, 3, 4, 5)
+    scale, bias = (part.constant(part.held_in(n), x.dtype) for n in ("scales", "bias"))
+    y = part.node("InstanceNormalization", [x, scale, bias], epsilon=part.real("epsilon"))
+    slope = part.real("alpha")
+    return leaky(part, y, slope) if part.whole("relu") else y
+
+
+def leaky(part: Part, x: Tensor, slope: float) -> Tensor:
+    """Negative numbers times a slope."""
+    return part.activation(ActivationType.LEAKY_RELU, x, alpha=slope)
+
+
+def leaky_relu(part: Part) -> Tensor:
+    """The same as a plug-in."""
+    return leaky(part, part.inputs[0], part.real("negSlope"))
+
+
+def clip(part: Part) -> Tensor:
+    """Brought between two numbers."""
+    low, high = part.real("clipMin"), part.real("clipMax")
+    return part.activation(ActivationType.CLIP, part.inputs[0], alpha=low, beta=high)
+
+
+def group_normalization(part: Part) -> Tensor:
+    """Groups of channels normalised."""
+    groups = part.whole("num_groups")
+    x = part.of_rank(0, 3, 4, 5)
+    if x.sizes[1] % groups and x.sizes[1] > 0:
+        raise ShapeError("AR118", part.where, f"{x.sizes[1]} channels", f"a multiple of {groups} groups")
+    return part.node("GroupNormalization", part.inputs, epsilon=part.real("eps"), num_groups=groups)
+
+
+def normalize(part: Part) -> Tensor:
+    """Divided by the root of the sum of squares, of channels or of whole images, times weights."""
+    x = part.of_rank(0, 3, 4)
+    channels = x.rank - 3
+    axes = range(channels, x.rank) if part.whole("acrossSpatial") else (channels,)
+    real = x.cast(FLOAT)
+    squares = part.reduce(ReduceOperation.SUM, real * real, axes) + part.real("eps")
+    weights = part.held_in("weights").astype(np.float32)
+    factor = weights[:1] if part.whole("channelShared") else weights
+    scale = part.constant(factor.reshape([-1 if k == channels else 1 for k in range(x.rank)]))
+    return (real / part.unary(UnaryOperation.SQRT, squares) * scale).cast(x.dtype)
+
+
+def gelu(part: Part) -> Tensor:
+    """The Gaussian error unit by the hyperbolic tangent, after a bias where there is one."""
+    x = with_bias(part, part.inputs[0])
+    return part.activation(ActivationType.GELU_TANH, x)
+
+
+def with_bias(part: Part, x: Tensor) -> Tensor:
+    """`x` and the field `bias`, a number for each entry of its axis."""
+    bias = part.held_in("bias").reshape(-1)
+    if not bias.size:
+        return x
+    axis = hidden(part, x, bias.size)
+    return x + part.constant(bias.reshape([-1 if k == axis else 1 for k in range(x.rank)]), x.dtype)
+
+
+def hidden(part: Part, x: Tensor, size: int) -> int:
+    """The axis of `x` that weights belong to: the last one of their size, else the third, if that is open."""
+    found = [k for k in range(x.rank) if x.sizes[k] == size] or [min(2, x.rank - 1)]
+    if x.sizes[found[-1]] not in (size, -1):
+        wanted = f"{size}, as many as there are weights"
+        raise ShapeError("AR123", part.where, f"{x.sizes[found[-1]]} entries in axis {found[-1]}", wanted)
+    return found[-1]
+
+
+def skip_layer_norm(part: Part) -> Tensor:
+    """The sum of two tensors, and a bias, normalised."""
+    x = with_bias(part, part.inputs[0] + part.inputs[1])
+    gamma, beta = (part.held_in(n).reshape(-1) for n in ("gamma", "beta"))
+    return layer_norm(part, x, gamma, beta)
+
+
+def layer_norm(part: Part, x: Tensor, gamma: np.ndarray, beta: np.ndarray) -> Tensor:
+    """Normalised over the axis of the weights, and those of size 1 behind it."""
+    axis = hidden(part, x, gamma.size)
+    shape = gamma.size, *[1] * (x.rank - axis - 1)
+    scale, shift = (part.constant(w.reshape(shape), x.dtype) for w in (gamma, beta))
+    return part.node("LayerNormalization", [x, scale, shift], axis=axis, epsilon=EPSILON)
+
+
+INSTANCE = (
+    Field("epsilon", 1e-5, 0.0),
+    Field("scales", None, needed=True),
+    Field("bias", None, needed=True),
+    Field("relu", 0, 0, 1),
+    Field("alpha", 0.0),
+)
+TYPE = Field("type_id", 0, 0, 2)
+PLUGINS = (
+    Standard("InstanceNormalization_TRT", instance_normalization, INSTANCE, ("1", "2", "3"), v3=("3",)),
+    Standard(
+        "GroupNormalizationPlugin",
+        group_normalization,
+        (Field("eps", 1e-5, 0.0), Field("num_groups", 1, 1)),
+        inputs=(3, 3),
+    ),
+    Standard(
+        "Normalize_TRT",
+        normalize,
+        (
+            Field("weights", None, needed=True),
+            Field("acrossSpatial", 0, 0, 1),
+            Field("channelShared", 0, 0, 1),
+            Field("nbWeights", 1),
+            Field("eps", 1e-10, 0.0),
+        ),
+    ),
+    Standard("LReLU_TRT", leaky_relu, (Field("negSlope", 0.0),)),
+    Standard("Clip_TRT", clip, (Field("clipMin", 0.0), Field("clipMax", 0.0))),
+    Standard("CustomGeluPluginDynamic", gelu, (TYPE, Field("bias", None)), ("1", "2"), v3=("2",)),
+    Standard(
+        "CustomSkipLayerNormPluginDynamic",
+        skip_layer_norm,
+        (
+            TYPE,
+            Field("ld", 0, 0),
+            Field("beta", None, needed=True),
+            Field("gamma", None, needed=True),
+            Field("bias", None),
+        ),
+        ("1", "2", "5", "6"),
+        v3=("5", "6"),
+        inputs=(2, 2),
+    ),
+)

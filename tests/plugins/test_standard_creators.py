@@ -1,0 +1,120 @@
+"""Creators of the standard plug-ins: found by name, asked for fields, serialised, many at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.plugin.standard import STANDARD
+from tests.plugins.standards import Engine, added, field, holds, made
+
+SLOPE = {"negSlope": 0.25}
+
+
+def collected(**fields):
+    """Fields as programs collect them."""
+    return trt.PluginFieldCollection([field(n, x) for n, x in fields.items()])
+
+
+@pytest.fixture
+def creator(registry):
+    """A creator by its name."""
+    trt.init_libnvinfer_plugins(None, "")
+    return lambda name, version="1": registry.get_creator(name, version, "")
+
+
+def test_creators_are_there_once_asked_for(registry):
+    assert trt.init_libnvinfer_plugins(trt.Logger(), "ours") is True
+    before = len(registry.all_creators)
+    assert trt.init_libnvinfer_plugins(None, "ours") is True
+    assert len(registry.all_creators) == before
+    found = registry.get_creator("EfficientNMS_TRT", "1", "ours")
+    assert (found.name, found.plugin_version, found.plugin_namespace) == ("EfficientNMS_TRT", "1", "ours")
+    assert found in registry.plugin_creator_list
+
+
+def test_fields_are_told_with_their_types(creator):
+    names = creator("EfficientNMS_TRT").field_names
+    told = {names[k].name: names[k].type for k in range(len(names))}
+    assert told["score_threshold"] is trt.PluginFieldType.FLOAT32
+    assert told["max_output_boxes"] is trt.PluginFieldType.INT32
+
+
+def test_every_standard_plugin_has_another_name_or_version():
+    keys = [(s.name, v) for s in STANDARD for v in s.versions]
+    assert len(keys) == len(set(keys))
+    assert all(set(s.v3) <= set(s.versions) for s in STANDARD)
+
+
+def test_plugins_tell_who_they_are(creator):
+    v2 = creator("LReLU_TRT").create_plugin("relu", collected(**SLOPE))
+    assert isinstance(v2, trt.IPluginV2DynamicExt)
+    assert (v2.plugin_type, v2.plugin_version, v2.num_outputs) == ("LReLU_TRT", "1", 1)
+    v3 = made("CustomGeluPluginDynamic", "2", type_id=0)
+    core = v3.get_capability_interface(trt.PluginCapabilityType.CORE)
+    assert (core.plugin_name, core.plugin_version) == ("CustomGeluPluginDynamic", "2")
+
+
+def test_layers_show_as_those_of_plugins(rng):
+    engine = Engine(made("LReLU_TRT", **SLOPE), [rng.standard_normal((2, 3)).astype(np.float32)])
+    (layer,) = engine.network
+    assert layer.type is trt.LayerType.PLUGIN_V2
+    layer.__class__ = trt.IPluginV2Layer
+    assert layer.plugin.plugin_type == "LReLU_TRT"
+    assert layer.get_output(0).shape == (2, 3)
+
+
+def test_plugins_are_made_again_of_what_they_serialise(creator, rng):
+    x = rng.standard_normal((2, 3)).astype(np.float32)
+    plugin = creator("LReLU_TRT").create_plugin("relu", collected(**SLOPE))
+    again = creator("LReLU_TRT").deserialize_plugin("relu", plugin.serialize())
+    holds(Engine(again, [x])(x), Engine(plugin.clone(), [x])(x), 0)
+    fields = made("CustomGeluPluginDynamic", "2", bias=np.ones(3)).get_fields_to_serialize()
+    assert fields[0].data.tolist() == [1, 1, 1]
+
+
+def test_many_layers_are_one_kernel_with_what_is_around(rng):
+    x = rng.standard_normal((64, 64)).astype(np.float32)
+    builder = trt.Builder(trt.Logger())
+    network = builder.create_network()
+    y = network.add_input("x", trt.float32, x.shape)
+    for _ in range(8):
+        y = added(network, [y], made("LReLU_TRT", **SLOPE)).get_output(0)
+    network.mark_output(y)
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(plan)
+    assert engine.num_layers == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "code", "text"),
+    [
+        ("EfficientNMS_TRT", {"score_treshold": 0.5}, "AR823", "score_treshold"),
+        ("EfficientNMS_TRT", {"score_threshold": 1}, "AR304", "INT32, wanted FLOAT32"),
+        ("EfficientNMS_TRT", {"max_output_boxes": 5.0}, "AR304", "FLOAT32, wanted INT32"),
+        ("EfficientNMS_TRT", {"max_output_boxes": 0}, "AR304", "1 or more"),
+        ("EfficientNMS_TRT", {"box_coding": 2}, "AR304", "0 to 1"),
+        ("EfficientNMS_TRT", {"box_coding": [0, 1]}, "AR304", "2 numbers"),
+        ("BatchedNMS_TRT", {"numClasses": 3}, "AR822", "topK"),
+        ("InstanceNormalization_TRT", {"scales": "abc"}, "AR304", "CHAR"),
+    ],
+)
+def test_fields_that_do_not_fit_are_refused(creator, name, fields, code, text):
+    with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code) as caught:
+        creator(name).create_plugin("p", collected(**fields))
+    assert text in str(caught.value)
+
+
+def test_refused_fields_give_no_plugin_and_a_line_in_the_log(registry, log):
+    trt.init_libnvinfer_plugins(log, "logged")
+    found = registry.get_creator("LReLU_TRT", "1", "logged")
+    assert found.create_plugin("p", collected(slope=1.0)) is None
+    assert log.lines
+    assert "AR823" in log.lines[0]
+
+
+def test_bytes_of_another_origin_are_refused(creator):
+    for data in (b"", b"\xff\xfe", b"[1]", b'[["a", "NOTHING", []]]'):
+        with trt.strict(), pytest.raises(trt.errors.PluginError, match="AR82"):
+            creator("LReLU_TRT").deserialize_plugin("p", data)

@@ -1,0 +1,190 @@
+"""Normalisations and the parts of transformers among the standard plug-ins, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from tests.plugins.standards import Engine, holds, made, run
+
+EPS = 2.0**-23
+
+
+def normal(rng, *shape):
+    """Numbers about 0."""
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def normed(x, axes, eps, scale, bias):
+    """Means taken away, divided by deviations."""
+    x = x.astype(np.float64)
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps) * scale + bias
+
+
+def test_instance_normalization_has_a_slope_for_negative_numbers(rng):
+    x, s, b = normal(rng, 2, 4, 5, 6), normal(rng, 4), normal(rng, 4)
+    wanted = normed(x, (2, 3), 1e-3, s[:, None, None], b[:, None, None])
+    fields = {"epsilon": 1e-3, "scales": s, "bias": b}
+    holds(run("InstanceNormalization_TRT", x, **fields), [wanted])
+    leaky = run("InstanceNormalization_TRT", x, **fields, relu=1, alpha=0.25, version="3")
+    holds(leaky, [np.where(wanted < 0, wanted / 4, wanted)])
+
+
+def test_instance_normalization_runs_with_every_size(rng):
+    plugin = made("InstanceNormalization_TRT", "2", scales=np.ones(4), bias=np.zeros(4))
+    engine = Engine(plugin, [normal(rng, 2, 4, 6)], dynamic=True)
+    for shape in ((2, 4, 6), (4, 4, 12), (0, 4, 3)):
+        x = normal(rng, *shape)
+        holds(engine(x), [normed(x, (2,), 1e-5, 1.0, 0.0)])
+
+
+def test_half_precision_stays(rng):
+    x = normal(rng, 2, 3, 4, 4).astype(np.float16)
+    got = run("InstanceNormalization_TRT", x, scales=np.ones(3), bias=np.zeros(3))
+    assert got[0].dtype == np.float16
+    holds(got, [normed(x, (2, 3), 1e-5, 1.0, 0.0)], 2e-3)
+
+
+def test_groups_of_channels_are_normalised(rng):
+    x, s, b = normal(rng, 2, 6, 5), normal(rng, 6), normal(rng, 6)
+    flat = normed(x.reshape(2, 3, -1), (2,), 1e-5, 1.0, 0.0).reshape(x.shape)
+    holds(run("GroupNormalizationPlugin", x, s, b, num_groups=3), [flat * s[:, None] + b[:, None]])
+
+
+@pytest.mark.parametrize("across", [0, 1])
+def test_normalize_divides_by_the_root_of_squares(rng, across):
+    x, w = normal(rng, 2, 4, 3, 3), normal(rng, 4)
+    got = run("Normalize_TRT", x, weights=w, acrossSpatial=across, channelShared=across, eps=1e-6)
+    root = np.sqrt((x.astype(np.float64) ** 2).sum((1, 2, 3) if across else 1, keepdims=True) + 1e-6)
+    holds(got, [x / root * (w[0] if across else w[:, None, None])])
+
+
+def test_functions_of_elements(rng):
+    x, bias = normal(rng, 3, 2, 8, 1, 1), normal(rng, 8)
+    holds(run("LReLU_TRT", x, negSlope=0.2), [np.where(x < 0, x * np.float32(0.2), x)])
+    holds(run("Clip_TRT", x, clipMin=-0.5, clipMax=0.25), [x.clip(-0.5, 0.25)])
+    z = x + bias[:, None, None].astype(np.float64)
+    wanted = z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
+    holds(run("CustomGeluPluginDynamic", x, type_id=0, bias=bias, version="2"), [wanted])
+
+
+def test_skip_layer_norm_adds_and_normalises(rng):
+    x, y = normal(rng, 3, 2, 8, 1, 1), normal(rng, 3, 2, 8, 1, 1)
+    beta, gamma, bias = normal(rng, 8), normal(rng, 8), normal(rng, 8)
+    fields = {"type_id": 0, "ld": 8, "beta": beta, "gamma": gamma, "bias": bias}
+    wanted = normed(x + y + bias[:, None, None], (2,), EPS, gamma[:, None, None], beta[:, None, None])
+    engine = Engine(made("CustomSkipLayerNormPluginDynamic", **fields), [x, y], dynamic=True)
+    holds(engine(x, y), [wanted])
+    holds(engine(x[:1], y[:1]), [wanted[:1]])
+
+
+def attended(q, k, v, seen=True):
+    """What queries take of values."""
+    s = np.where(seen, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
+    e = np.exp(s - s.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True) @ v
+
+
+@pytest.mark.parametrize("version", ["1", "4"])
+def test_qkv_to_context_sees_as_many_tokens_as_the_mask_says(rng, version):
+    x, count = normal(rng, 5, 2, 36, 1, 1), np.int32([5, 3])
+    got = run("CustomQKVToContextPluginDynamic", x, count, version=version, dynamic=version == "4",
+              type_id=0, hidden_size=12, num_heads=3, has_mask=1)  # fmt: skip
+    heads, wanted = x.reshape(5, 2, 3, 3, 4).astype(np.float64), np.zeros((5, 2, 3, 4))
+    for b, h in np.ndindex(2, 3):
+        wanted[:, b, h] = attended(*heads[:, b, h].transpose(1, 0, 2), np.arange(5)[None] < count[b])
+    holds(got, [wanted.reshape(5, 2, 12, 1, 1)])
+
+
+def test_qkv_to_context_takes_batches_one_after_the_other(rng):
+    x, starts = normal(rng, 8, 36, 1, 1), np.int32([0, 3, 8])
+    mask, most = np.ones(8, np.int32), np.ones(5, np.int32)
+    got = run("CustomQKVToContextPluginDynamic", x, mask, starts, most, version="2",
+              type_id=0, hidden_size=12, num_heads=3, has_mask=1, var_seqlen=1)  # fmt: skip
+    heads, wanted = x.reshape(8, 3, 3, 4).astype(np.float64), np.zeros((8, 3, 4))
+    for (a, b), h in [(p, h) for p in ((0, 3), (3, 8)) for h in range(3)]:
+        wanted[a:b, h] = attended(*heads[a:b, h].transpose(1, 0, 2))
+    holds(got, [wanted.reshape(8, 12, 1, 1)])
+
+
+def test_embeddings_are_summed_and_normalised(rng):
+    words, kinds, places = normal(rng, 20, 8), normal(rng, 2, 8), normal(rng, 10, 8)
+    beta, gamma = normal(rng, 8), normal(rng, 8)
+    ids, kind = rng.integers(0, 20, (5, 2)).astype(np.int32), rng.integers(0, 2, (5, 2)).astype(np.int32)
+    mask = np.int32([[1, 1], [1, 1], [1, 0], [1, 0], [0, 0]])
+    named = {"layernorm_beta": beta, "layernorm_gamma": gamma, "word_embeddings": words,
+             "token_type_embeddings": kinds, "position_embeddings": places}  # fmt: skip
+    fields = {f"bert_embeddings_{n}": w.reshape(-1) for n, w in named.items()}
+    got = run("CustomEmbLayerNormPluginDynamic", ids, kind, mask, **fields)
+    wanted = normed(words[ids] + kinds[kind] + places[:5, None], (2,), EPS, gamma, beta)
+    holds(got, [wanted[..., None, None], np.array([4, 2])])
+    half = run("CustomEmbLayerNormPluginDynamic", ids, kind, mask, output_fp16=1, version="6", **fields)
+    assert half[0].dtype == np.float16
+
+
+def test_products_have_their_weights_as_a_field(rng):
+    x, w = normal(rng, 3, 2, 8, 1, 1), normal(rng, 8, 6)
+    got = run("CustomFCPluginDynamic", x, out_dims=6, type_id=0, W=w.reshape(-1))
+    holds(got, [(x[..., 0, 0] @ w)[..., None, None]])
+
+
+def bucket(d, span):
+    """Distances up to half the span have their own; farther ones share, as their logarithm says."""
+    half = span // 2
+    if abs(d) > half:
+        width = (half - 1) / (np.log(2 * span - 1) - np.log(half)) * (1 - 1e-7)
+        d = int(np.sign(d) * (np.ceil((np.log(abs(d)) - np.log(half)) * width) + half))
+    return min(max(d + span, 0), 2 * span - 1)
+
+
+@pytest.mark.parametrize("span", [1, 4, 8])
+def test_disentangled_attention_looks_up_distances(rng, span):
+    n = 21
+    a, b, c = normal(rng, 2, n, n), normal(rng, 2, n, 2 * span), normal(rng, 2, n, 2 * span)
+    wanted = a.astype(np.float64)
+    for i, j in np.ndindex(n, n):
+        at = min(max(i - j + 1, 0), 1) if span == 1 else bucket(i - j, span)
+        wanted[:, i, j] += b[:, i, at] + c[:, j, at]
+    got = run("DisentangledAttention_TRT", a, b, c, span=span, factor=0.3, dynamic=span == 4)
+    holds(got, [wanted * 0.3])
+
+
+def bilinear(image, y, x):
+    """Between four neighbours, zeros outside."""
+    found, (top, left) = 0.0, (int(np.floor(y)), int(np.floor(x)))
+    for i, j in ((top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1)):
+        if 0 <= i < image.shape[0] and 0 <= j < image.shape[1]:
+            found = found + image[i, j] * (1 - abs(y - i)) * (1 - abs(x - j))
+    return found
+
+
+def test_deformable_attention_samples_several_maps(rng):
+    sizes, starts = np.int32([[4, 5], [2, 3]]), np.int32([0, 20])
+    x, places = normal(rng, 2, 26, 3, 4), rng.uniform(-0.1, 1.1, (2, 7, 3, 2, 5, 2)).astype(np.float32)
+    weights = rng.uniform(0, 1, (2, 7, 3, 2, 5)).astype(np.float32)
+    wanted = np.zeros((2, 7, 3, 4))
+    for n, q, m, level, p in np.ndindex(2, 7, 3, 2, 5):
+        (h, w), start = sizes[level], starts[level]
+        image = x[n, start : start + h * w, m].reshape(h, w, 4)
+        left, top = places[n, q, m, level, p] * [w, h] - 0.5
+        wanted[n, q, m] += weights[n, q, m, level, p] * bilinear(image, top, left)
+    got = run("MultiscaleDeformableAttnPlugin_TRT", x, sizes, starts, places, weights, dynamic=True)
+    holds(got, [wanted])
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "fields", "code"),
+    [
+        ("CustomFCPluginDynamic", [(3, 2, 8)], {"out_dims": 5, "W": np.ones(48)}, "AR123"),
+        ("CustomGeluPluginDynamic", [(3, 2, 8)], {"bias": np.ones(7)}, "AR123"),
+        ("GroupNormalizationPlugin", [(1, 4, 8), (4,), (4,)], {"num_groups": 3}, "AR118"),
+        ("CustomQKVToContextPluginDynamic", [(3, 2, 8, 1, 1)], {"hidden_size": 4, "num_heads": 2}, "AR123"),
+        ("InstanceNormalization_TRT", [(3, 2)], {"scales": np.ones(2), "bias": np.ones(2)}, "AR123"),
+        ("MultiscaleDeformableAttnPlugin_TRT", [(3, 2)] * 5, {}, "AR123"),
+        ("LReLU_TRT", [(3, 2), (3, 2)], {}, "AR406"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(name, shapes, fields, code):
+    with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code):
+        Engine(made(name, **fields), [np.zeros(s, np.float32) for s in shapes])
