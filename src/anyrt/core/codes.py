@@ -570,7 +570,8 @@ UNSUPPORTED: dict[int, tuple[str, str, str]] = {
     904: (
         "operators not supported",
         "The model has operators that nothing here describes",
-        'export the model without them, or give a function for each: @anyrt.op("domain::Name")',
+        'export the model without them, give a function for each: @anyrt.op("domain::Name"), or register '
+        'plug-ins of their names; those of TensorRT: trt.init_libnvinfer_plugins(logger, "")',
     ),
 }
 

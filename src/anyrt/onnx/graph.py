@@ -19,10 +19,11 @@ from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType
 from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
-from anyrt.onnx.functions import Key, bound, function_of, key
+from anyrt.onnx.functions import Key, bound, function_of, is_function, key
 from anyrt.onnx.layers import Layers
 from anyrt.onnx.model import versions
-from anyrt.onnx.node import BROADCASTS, IMPORTERS, Border, Given, Held, Node, Told
+from anyrt.onnx.node import BROADCASTS, IMPORTERS, Border, Given, Held, Importer, Node, Told
+from anyrt.onnx.plugins import creator_of, plugin
 from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
 from anyrt.ops._record import Array
@@ -156,6 +157,8 @@ class Walk:
         held = [scope.find(name) for name in proto.input]
         name = key(proto)
         importer = None if name in self.functions else IMPORTERS.get(name)
+        if importer is None and not self._is_function(name):
+            importer = self._plugin(proto)
         if importer is None:
             outputs = self._function(proto, name, held)
         else:
@@ -168,6 +171,14 @@ class Walk:
             given: Sequence[Given] = [made] if isinstance(made, Tensor) else made
             outputs = [_plain(x) for x in given]
         self._keep(proto, outputs, scope)
+
+    def _is_function(self, name: Key) -> bool:
+        return name in self.functions or is_function(name, self.opsets.get(name[0], 1))
+
+    def _plugin(self, proto: NodeProto) -> Importer | None:
+        """What describes a node whose operator is a plug-in."""
+        creator = creator_of(proto)
+        return None if creator is None else lambda node: plugin(node, creator)
 
     def _array(self, attribute: AttributeProto) -> Array:
         return self.reader.array(attribute.t)
