@@ -22,7 +22,7 @@ from anyrt.core.errors import AnyrtError, GraphError, NotSupportedError
 from anyrt.onnx.functions import Key, bound, function_of, is_function, key
 from anyrt.onnx.layers import Layers
 from anyrt.onnx.model import versions
-from anyrt.onnx.node import BROADCASTS, IMPORTERS, Border, Given, Held, Importer, Node, Told
+from anyrt.onnx.node import BROADCASTS, Border, Given, Held, Importer, Node, Told, importer_of
 from anyrt.onnx.plugins import creator_of, plugin
 from anyrt.onnx.tensor import Tensor
 from anyrt.onnx.weights import Reader, data_type, to_weights
@@ -156,7 +156,7 @@ class Walk:
         """One node: by its importer, or as the function that it is."""
         held = [scope.find(name) for name in proto.input]
         name = key(proto)
-        importer = None if name in self.functions else IMPORTERS.get(name)
+        importer = None if name in self.functions else importer_of(name)
         if importer is None and not self._is_function(name):
             importer = self._plugin(proto)
         if importer is None:

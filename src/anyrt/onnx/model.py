@@ -15,7 +15,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, Va
 from anyrt.core.enums import DataType
 from anyrt.core.errors import GraphError, NotSupportedError
 from anyrt.onnx.functions import Key, is_function, key
-from anyrt.onnx.node import IMPORTERS
+from anyrt.onnx.node import importer_of
 from anyrt.onnx.plugins import creator_of
 from anyrt.onnx.weights import Reader, data_type
 from anyrt.onnx.wire import damaged, without_weights
@@ -50,7 +50,7 @@ class Model:
 
     def _describes(self, node: NodeProto, opsets: dict[str, int]) -> bool:
         name = key(node)
-        if name in self.functions or name in IMPORTERS or is_function(name, opsets.get(name[0], 1)):
+        if name in self.functions or importer_of(name) or is_function(name, opsets.get(name[0], 1)):
             return True
         return creator_of(node) is not None
 

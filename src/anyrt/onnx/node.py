@@ -214,6 +214,12 @@ def _decoded(value: object) -> object:
 Outputs: TypeAlias = Tensor | Sequence[Given]
 Importer: TypeAlias = Callable[[Node], Outputs]
 IMPORTERS: dict[tuple[str, str], Importer] = {}
+ANY = "*"  # the domain of importers of an operator in whatever domain
+
+
+def importer_of(name: tuple[str, str]) -> Importer | None:
+    """What describes nodes of an operator, told by its domain and name; None for unknown ones."""
+    return IMPORTERS.get(name) or IMPORTERS.get((ANY, name[1]))
 
 
 def importer(*names: str, domain: str = "") -> Callable[[Importer], Importer]:

@@ -35,7 +35,7 @@ from anyrt.onnx.errors import ParserError
 from anyrt.onnx.functions import is_function
 from anyrt.onnx.graph import MALFORMED, Failure
 from anyrt.onnx.model import Model, read
-from anyrt.onnx.node import IMPORTERS, Held
+from anyrt.onnx.node import Held, importer_of
 from anyrt.onnx.subgraphs import split
 from anyrt.onnx.weights import data_type, mapped
 from anyrt.ops._record import Array
@@ -131,7 +131,7 @@ class OnnxParser(Reporting, Managed):
     def supports_operator(self, op_name: str) -> bool:
         """Whether an operator of ONNX's own domain is described here; which of its forms, a model tells."""
         importers.load()
-        return ("", op_name) in IMPORTERS or is_function(("", op_name), defs.onnx_opset_version())
+        return importer_of(("", op_name)) is not None or is_function(("", op_name), defs.onnx_opset_version())
 
     @property
     def num_errors(self) -> int:

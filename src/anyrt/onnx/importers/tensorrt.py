@@ -1,0 +1,197 @@
+"""Operators that TensorRT's own tools write for its layers, in whatever domain: `TRT_Shuffle` and others.
+
+Attributes are those of the layers, in lower case; weights are constants of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from anyrt.api.plugins.asking import ask
+from anyrt.api.plugins.creators import IPluginCreator
+from anyrt.api.registry import the_registry
+from anyrt.api.weights import Weights
+from anyrt.core.enums import (
+    DataType,
+    InterpolationMode,
+    MatrixOperation,
+    PoolingType,
+    ResizeCoordinateTransformation,
+    ResizeRoundMode,
+    ResizeSelector,
+    ScaleMode,
+    TopKOperation,
+)
+from anyrt.core.enums_more import KVCacheMode
+from anyrt.core.errors import PluginError
+from anyrt.core.trt_enum import TrtEnum
+from anyrt.onnx.importers.quantized import dequantized, grain_of, quantized
+from anyrt.onnx.importers.windows import average_pool, convolution, max_pool, pool_of
+from anyrt.onnx.node import ANY, IMPORTERS, Importer, Node, Outputs, importer
+from anyrt.onnx.tensor import Tensor
+
+T = TypeVar("T", bound=TrtEnum)
+
+
+def _words(kind: type[T]) -> Mapping[str, T]:
+    """Members of an enum by their names in lower case."""
+    return {m.name.lower(): m for m in kind}
+
+
+def _weights(node: Node, i: int) -> Weights:
+    """Input `i`, which must be a constant."""
+    held = node.held(node.input(i))
+    if held is None:
+        raise node.unsupported(f"input {i} that is computed", "make it a constant of the model")
+    return held
+
+
+@importer("TRT_Scale", domain=ANY)
+def scale(node: Node) -> Tensor:
+    """(x · scale + shift) ^ power, each of which may be left out."""
+    there = [n for n in ("scale", "shift", "power") if node.attr(n, 0)]  # in this order they are inputs
+    places = {n: k for k, n in enumerate(there, 1)}
+    given = [_weights(node, places[n]) if n in places else Weights() for n in ("shift", "scale", "power")]
+    return node.layer("add_scale", node.input(0), node.choice("mode", "uniform", _words(ScaleMode)), *given)
+
+
+@importer("TRT_Shuffle", domain=ANY)
+def shuffle(node: Node) -> Tensor:
+    """Axes in another order, another shape, axes in another order."""
+    more: dict[str, object] = {"zero_is_placeholder": bool(node.attr("zero_is_placeholder", 1))}
+    for name, to in (("first_perm", "first_transpose"), ("second_perm", "second_transpose")):
+        if node.attr(name, ()):
+            more[to] = node.attr(name, ())
+    if node.has("reshape_dims") and node.optional(1) is None:
+        more["reshape_dims"] = node.attr("reshape_dims", ())
+    return node.with_inputs(node.add("add_shuffle", node.input(0), **more), {1: node.optional(1)})
+
+
+@importer("TRT_TopK_Min", domain=ANY)
+def top_k_min(node: Node) -> list[Tensor]:
+    """The least along an axis, and where they are."""
+    k = node.ints(node.input(1))
+    if k is None or len(k) != 1:
+        raise node.unsupported("a number that is computed", "make k a constant of the model")
+    axis = node.axis(node.input(0))
+    return node.outputs(node.add("add_topk", node.input(0), TopKOperation.MIN, k[0], 1 << axis))
+
+
+@importer("TRT_MatMul", domain=ANY)
+def mat_mul(node: Node) -> Tensor:
+    """Products of matrices, of which each may be transposed, or is a vector."""
+    ops = (node.choice(f"op_{k}", "none", _words(MatrixOperation)) for k in range(2))
+    a, b = ((node.input(k), op) for k, op in enumerate(ops))
+    return node.layer("add_matrix_multiply", *a, *b)
+
+
+@importer("TRT_RaggedSoftmax", domain=ANY)
+def ragged_softmax(node: Node) -> Tensor:
+    """Softmax of the first elements of rows, as many as the second input says."""
+    return node.layer("add_ragged_softmax", node.input(0), node.input(1))
+
+
+@importer("TRT_MaxAverageBlendPool", domain=ANY)
+def blended_pool(node: Node) -> Tensor:
+    """Between the largest and the mean of each window."""
+    pool, blend = pool_of(node, node.input(0)), node.required("blend", 0.0)
+    excludes = node.attr("count_include_pad", 0) == 0
+    more = {"blend_factor": blend, "average_count_excludes_padding": excludes}
+    layer = pool.layer(PoolingType.MAX_AVERAGE_BLEND, pool.mode, **more)
+    return pool.finished(node.tensor(layer.get_output(0)))
+
+
+@importer("TRT_Gather", domain=ANY)
+def gather(node: Node) -> Tensor:
+    """Slices at positions that are data, of each batch its own where axes are shared."""
+    shared = node.attr("nbElementWiseDims", 0)
+    axis = node.axis(node.input(0))
+    return node.layer("add_gather", node.input(0), node.input(1), axis, num_elementwise_dims=shared)
+
+
+@importer("TRT_Slice", domain=ANY)
+def slice_(node: Node) -> Tensor:
+    """A window: where it begins, its sizes and steps, as attributes or as inputs."""
+    x = node.input(0)
+    if len(node.given) > 1:
+        return node.slice(x, node.input(1), node.input(2), node.input(3))
+    start, size, step = (node.required(n, ()) for n in ("start", "size", "stride"))
+    return node.slice(x, start, size, step)
+
+
+@importer("TRT_Resize", domain=ANY)
+def resize(node: Node) -> Tensor:
+    """Other sizes: as attributes, scales, or an input."""
+    more: dict[str, object] = {
+        "resize_mode": node.choice("mode", "nearest", _MODES),
+        "coordinate_transformation": node.choice("coordTransform", "asymmetric", _words(_Transformation)),
+        "selector_for_single_pixel": node.choice("resizeSelector", "formula", _words(ResizeSelector)),
+        "nearest_rounding": node.choice("round_mode", "floor", _words(ResizeRoundMode)),
+    }
+    sizes = node.optional(1)
+    if sizes is None and node.attr("output_dims", ()):
+        more["shape"] = node.attr("output_dims", ())
+    elif sizes is None:
+        more["scales"] = list(node.required("scales", ()))
+    return node.with_inputs(node.add("add_resize", node.input(0), **more), {1: sizes})
+
+
+@importer("TRT_FloorDiv", domain=ANY)
+def floor_div(node: Node) -> Tensor:
+    """The quotient rounded down."""
+    return node.input(0) // node.input(1)
+
+
+importer("TRT_Conv", domain=ANY)(convolution)
+importer("TRT_MaxPool", domain=ANY)(max_pool)
+importer("TRT_AveragePool", domain=ANY)(average_pool)
+
+
+@importer("TRT_Deconv", domain=ANY)
+def deconvolution(node: Node) -> Outputs:
+    """A convolution the other way."""
+    return IMPORTERS["", "ConvTranspose"](node)
+
+
+def _codes(to: DataType) -> Importer:
+    return lambda node: quantized(node, node.input(0), node.input(1), None, to, grain_of(node))
+
+
+def _numbers(node: Node) -> Tensor:
+    """Numbers of the scale's type."""
+    scale = node.input(1)
+    return dequantized(node, node.input(0), scale, None, scale.dtype, grain_of(node))
+
+
+importer("TRT_FP8QuantizeLinear", domain=ANY)(_codes(DataType.FP8))
+importer("TRT_INT4QuantizeLinear", domain=ANY)(_codes(DataType.INT4))
+importer("TRT_FP8DequantizeLinear", "TRT_INT4DequantizeLinear", domain=ANY)(_numbers)
+
+
+@importer("TRT_KVCacheUpdate", domain=ANY)
+def kv_cache_update(node: Node) -> Tensor:
+    """The cache with new tokens at each batch's place."""
+    cache, update, at = (node.input(k) for k in range(3))
+    if node.attr("mode", "linear") != "linear" or node.optional(3) is not None:
+        raise node.unsupported("lengths of updates", "write whole updates, with mode linear")
+    return node.layer("add_kv_cache_update", cache, update, at, KVCacheMode.LINEAR)
+
+
+@importer("TRT_PluginV2", domain=ANY)
+def plugin_v2(node: Node) -> list[Tensor]:
+    """The layer of a plug-in that its creator makes of what another one has serialised."""
+    key = (node.required("name", ""), node.required("version", ""), node.attr("namespace", ""))
+    creator = the_registry().get_creator(*key)
+    if not isinstance(creator, IPluginCreator):
+        got, do = f"plug-in {key[0]!r}, version {key[1]!r}", "register its creator before"
+        raise PluginError("AR823", node.where, got, "one with a creator of version 2", do)
+    made = ask(node.where, creator, "deserialize_plugin", node.where, node.required("data", b""))
+    network: Any = node.network  # whose methods are found by name
+    layer = network.add_plugin_v2([x.it for x in node.present()], made)
+    node._name(layer)
+    return node.outputs(layer)
+
+
+_Transformation = ResizeCoordinateTransformation
+_MODES = {**_words(InterpolationMode), "bilinear": InterpolationMode.LINEAR}
