@@ -122,3 +122,15 @@ def test_what_is_no_model_is_told_in_one_line(command, tmp_path, capsys):
     err = capsys.readouterr().err
     assert "[AR416] " in err
     assert err.count("\n") == 1
+
+
+def test_models_of_standard_plugins_are_checked_and_run(path, capsys):
+    model = onnx.load(path)
+    relu = model.graph.node[1]
+    relu.op_type, relu.domain = "LReLU_TRT", "TRT"
+    relu.attribute.append(helper.make_attribute("negSlope", 0.5))
+    onnx.save(model, path)
+    assert main(["check", str(path)]) == 0
+    assert main(["inspect", str(path)]) == 0
+    assert main(["exec", f"--onnx={path}", "--skipInference"]) == 0
+    assert "PASSED" in capsys.readouterr().out

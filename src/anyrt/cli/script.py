@@ -50,10 +50,13 @@ def plan_file(source: bytes | Path) -> PlanFile:
 
 def build_model(path: Path) -> bytes:
     """The plan of an ONNX model; every problem is raised."""
+    from anyrt import init_libnvinfer_plugins
     from anyrt.onnx.session import build
 
+    logger = talk()[0]
+    init_libnvinfer_plugins(logger, "")
     with strict():
-        return bytes(memoryview(build(path, talk()[0])))
+        return bytes(memoryview(build(path, logger)))
 
 
 def build_script(path: Path, function: str) -> bytes:

@@ -26,11 +26,13 @@ def options(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Print all problems, and exit with 1 where there are some; else what the model takes and gives."""
+    from anyrt import init_libnvinfer_plugins
     from anyrt.api.builder import Builder
     from anyrt.api.oneline import tensor_text
     from anyrt.cli.progress import Silent
     from anyrt.onnx.parser import OnnxParser
 
+    init_libnvinfer_plugins(Silent(), "")
     network = Builder(Silent()).create_network()
     parser = OnnxParser(network, Silent())
     if not parser.parse_from_file(args.model):

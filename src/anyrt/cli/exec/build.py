@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from anyrt import init_libnvinfer_plugins
 from anyrt.api.builder import Builder
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.host_memory import IHostMemory
@@ -48,6 +49,7 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
     builder = Builder(logger)
     strong = given.has("stronglyTyped")
     network = builder.create_network(int(strong) << int(NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    init_libnvinfer_plugins(logger, "")
     parser = OnnxParser(network, logger)
     if not parser.parse_from_file(given.text("onnx")):
         raise refused(parser)
