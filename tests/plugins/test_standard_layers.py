@@ -180,6 +180,8 @@ def test_deformable_attention_samples_several_maps(rng):
         ("CustomGeluPluginDynamic", [(3, 2, 8)], {"bias": np.ones(7)}, "AR123"),
         ("GroupNormalizationPlugin", [(1, 4, 8), (4,), (4,)], {"num_groups": 3}, "AR118"),
         ("CustomQKVToContextPluginDynamic", [(3, 2, 8, 1, 1)], {"hidden_size": 4, "num_heads": 2}, "AR123"),
+        ("InstanceNormalization_TRT", [(1, 2, 3)], {"scales": np.ones(3), "bias": np.ones(2)}, "AR"),
+        ("CustomFCPluginDynamic", [(3,)], {"out_dims": 5, "W": np.ones(48)}, "AR123"),
         ("InstanceNormalization_TRT", [(3, 2)], {"scales": np.ones(2), "bias": np.ones(2)}, "AR123"),
         ("MultiscaleDeformableAttnPlugin_TRT", [(3, 2)] * 5, {}, "AR123"),
         ("LReLU_TRT", [(3, 2), (3, 2)], {}, "AR406"),
@@ -188,3 +190,13 @@ def test_deformable_attention_samples_several_maps(rng):
 def test_inputs_that_do_not_fit_are_refused(name, shapes, fields, code):
     with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code):
         Engine(made(name, **fields), [np.zeros(s, np.float32) for s in shapes])
+
+
+def test_tables_that_do_not_fit_are_refused():
+    names = "layernorm_beta", "layernorm_gamma", "word_embeddings", "token_type_embeddings"
+    fields = {f"bert_embeddings_{n}": np.ones(8) for n in (*names, "position_embeddings")}
+    plugin = made(
+        "CustomEmbLayerNormPluginDynamic", **{**fields, "bert_embeddings_word_embeddings": np.ones(9)}
+    )
+    with trt.strict(), pytest.raises(trt.errors.ShapeError, match="AR123"):
+        Engine(plugin, [np.zeros((4, 2), np.int32)] * 3)

@@ -16,11 +16,12 @@ from anyrt.api.builder import Builder
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag
-from anyrt.core.errors import GraphError, ShapeError
+from anyrt.core.errors import AnyrtError, GraphError, ShapeError
 from anyrt.core.flags import strict
 from anyrt.ir.graph import Value
 from anyrt.onnx import importers
 from anyrt.onnx.describe import Silence
+from anyrt.onnx.graph import MALFORMED
 from anyrt.onnx.layers import Layers
 from anyrt.onnx.node import IMPORTERS, Node
 from anyrt.onnx.tensor import Tensor
@@ -127,8 +128,14 @@ def composed(
         raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} of {standard.name}")
     network = Builder(Silence()).create_network(STRONG)
     inputs = [_input(network, f"{name}.{k}", value) for k, value in enumerate(given)]
-    with strict():
-        made = standard.compose(Part(network, name, version, inputs, values))
+    try:
+        with strict():
+            made = standard.compose(Part(network, name, version, inputs, values))
+    except AnyrtError:
+        raise
+    except MALFORMED as error:
+        got, wanted = f"{type(error).__name__}: {error}", f"inputs and fields of {standard.name} that fit"
+        raise ShapeError("AR123", name, got, wanted, "look at their sizes") from error
     outputs = [made] if isinstance(made, Tensor) else made
     return tuple(network._expansion.value(x.it) for x in outputs)
 
