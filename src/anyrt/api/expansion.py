@@ -6,11 +6,11 @@ told once, and everything that depends on it is simply unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from typing import cast as typed
 
 from anyrt.api.layer import ILayer
@@ -18,7 +18,7 @@ from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.precision import rounded
 from anyrt.core.dims import INF, Dim, Sym
-from anyrt.core.enums import DataType
+from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import AnyrtError, GraphError
 from anyrt.ir.graph import Symbol, Type, Value, apply, walk
 from anyrt.ops._expand import expand_layer, output_scale
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 Limits = Mapping[
     tuple[str, int, bool], tuple[int, int]
 ]  # (input, axis or element, whether element) -> (low, high)
+
+# Layers that are asked again by each build, as it tells them its profiles.
+TOLD: Final = frozenset({LayerType.PLUGIN, LayerType.PLUGIN_V2, LayerType.PLUGIN_V3})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,22 @@ class Expansion:
             self._names.pop(value, None)
         return outcome is not None
 
+    def holds_of(self, layers: Sequence[ILayer]) -> bool:
+        """Whether all of these layers have been judged, none wrongly, and would be judged the same whatever
+        the profiles are: no size is open, and weights are still what they were."""
+        if self.symbols or not all(map(self._is_settled, layers)):
+            return False
+        given = (x for layer in layers for x in layer._attributes.values())
+        weights = [x for x in given if isinstance(x, Weights) and x.size]
+        # Weights that several layers have are one constant, which forgetting may have made twice.
+        return len(set(map(id, weights))) == len(weights) and all(w._is_steady() for w in weights)
+
+    def _is_settled(self, layer: ILayer) -> bool:
+        outcome = self._layers.get(layer)
+        if outcome is None or outcome.error is not None or layer._op.within or layer._op.layer in TOLD:
+            return False
+        return all(v.op.tells is None for v in outcome.values)
+
     def part(self, part: Part) -> tuple[Value, ...]:
         """The outputs of a loop or conditional."""
         if part not in self._parts:
@@ -266,6 +285,7 @@ class Expansion:
     def blob(self, weights: Weights) -> Blob:
         """The constant that `weights` are."""
         if id(weights) not in self._blobs:
+            weights._is_steady()
             self._blobs[id(weights)] = (weights, Blob(weights.elements(), weights.dtype))
         return self._blobs[id(weights)][1]
 

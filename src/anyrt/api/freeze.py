@@ -59,10 +59,10 @@ def freeze(
     outputs = list(dict.fromkeys([*_outputs(network), *shown]))
     _check_names([*network._inputs, *outputs])
     ranges = profiles_of(network, profiles)
-    staged = as_they_are if precisions is None else precisions.staged
-    expansion = Expansion(limits_of(network, ranges), all_values=False, staged=staged)
-    weak = not network._strongly_typed
-    expansion.building = Building(ranges, expansion.symbols, weak, {} if timings is None else timings)
+    expansion = _expansion(network, limits_of(network, ranges), precisions)
+    if expansion is not network._expansion:
+        weak = not network._strongly_typed
+        expansion.building = Building(ranges, expansion.symbols, weak, {} if timings is None else timings)
     _judge(network, expansion)
     _check_updates(network)
     names = names_of(network, expansion)
@@ -102,6 +102,14 @@ def freeze(
         log=network._channel.log,
         aside=frozenset(t._name for t in outputs if t not in marked),
     )
+
+
+def _expansion(network: INetworkDefinition, limits: Limits, precisions: Precisions | None) -> Expansion:
+    """What layers mean to this build: what is known of them, where that says enough."""
+    staged = as_they_are if precisions is None or not precisions.may_differ else precisions.staged
+    if staged is as_they_are and network._expansion.holds_of(network._layers):
+        return network._expansion
+    return Expansion(limits, all_values=False, staged=staged)
 
 
 def _outputs(network: INetworkDefinition) -> list[ITensor]:

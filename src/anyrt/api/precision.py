@@ -36,6 +36,15 @@ FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType
 TYPED = frozenset({LayerType.CAST, LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
 CODED = frozenset({LayerType.QUANTIZE, LayerType.DEQUANTIZE, LayerType.DYNAMIC_QUANTIZE})
 
+# The flags that order, wish or allow another type than that of the tensors.
+ASKING = (
+    BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
+    BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
+    BuilderFlag.FP16,
+    BuilderFlag.BF16,
+    BuilderFlag.INT8,
+)
+
 
 class Precisions:
     """What the layers of one network compute in. `scales`: what a step of a tensor is worth, by calibration;
@@ -57,9 +66,14 @@ class Precisions:
     def _has(self, flag: BuilderFlag) -> bool:
         return bool(self._flags >> int(flag) & 1)
 
+    @property
+    def may_differ(self) -> bool:
+        """Whether a layer may compute in another type than its tensors'."""
+        return any(map(self._has, ASKING))
+
     def staged(self, layer: ILayer, record: Layer[Attrs], scales: tuple[float, ...]) -> Stage | None:
         """A layer that computes in another type than its tensors'; None where it computes as they are."""
-        dtype = self._of(layer, record) if self._flags and layer._outputs else None
+        dtype = self._of(layer, record) if self.may_differ and layer._outputs else None
         if dtype is None:
             return None
         self.chosen[layer] = dtype

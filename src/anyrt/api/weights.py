@@ -27,6 +27,7 @@ from anyrt.core.units import counted
 
 Array = NDArray[np.generic]
 PAGE = mmap.PAGESIZE
+SHORT = 1 << 12  # bytes
 # The types that NumPy knows by itself; the others are shown as `Weights`.
 PLAIN = frozenset(
     {
@@ -53,7 +54,7 @@ class Weights(Fixed):
     `Weights(array)`; `Weights(type, ptr, count)`, whose memory the caller keeps; `Weights(type)`: empty.
     """
 
-    __slots__ = ("__weakref__", "_array", "_count", "_dtype", "_ptr")
+    __slots__ = ("__weakref__", "_array", "_count", "_dtype", "_ptr", "_seen")
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Weights(Fixed):
         array = type if isinstance(type, np.ndarray) else a
         self._array: Array | None = None
         self._ptr = 0
+        self._seen: bytes | bool | None = None
         if array is not None:
             self._hold(_plain(array))
             return
@@ -145,6 +147,13 @@ class Weights(Fixed):
         """Every element in one dimension, as `numpy_dtype(dtype)`; a view but for packed memory."""
         return self._view() if self._array is None else self._array.reshape(-1)
 
+    def _is_steady(self) -> bool:
+        """Whether the elements are known to be what they were whenever this was asked. Nobody writes to the
+        memory of a file or a message; of other weights only short ones are looked at."""
+        now = self._array is not None and (_is_fixed(self._array) or _short(self._array))
+        self._seen = now if self._seen in (None, now) else False
+        return self._seen is not False
+
     def _check_memory(self) -> None:
         """Refuse an address whose pages the system has taken back, which would end the process when read."""
         first, last = self._ptr // PAGE, (self._ptr + self.nbytes - 1) // PAGE
@@ -167,6 +176,19 @@ class Weights(Fixed):
         if is_packed(self._dtype):
             return unpack4(data, self._count, self._dtype)
         return data.view(numpy_dtype(self._dtype))
+
+
+def _is_fixed(array: Array) -> bool:
+    """Whether nothing in Python can write to the memory of an array."""
+    base: object = array
+    while isinstance(base, np.ndarray) and not base.flags.writeable:
+        base = base.base
+    return isinstance(base, bytes) or (isinstance(base, memoryview) and base.readonly)
+
+
+def _short(array: Array) -> bytes | bool:
+    """The elements, where these are few; False for others."""
+    return array.nbytes <= SHORT and array.tobytes()
 
 
 def _plain(array: object) -> Array:
