@@ -151,6 +151,7 @@ class Expr(Arithmetic):
 
 Dim: TypeAlias = int | Expr
 Operand: TypeAlias = int | Arithmetic
+Binary: TypeAlias = Callable[[Dim, Dim], Dim]
 
 
 def _dim(x: Operand) -> Dim:
@@ -179,6 +180,7 @@ def polynomial(terms: Mapping[Monomial, int]) -> Dim:
     return Expr(tuple(sorted(kept, key=lambda t: (len(t[0]), [a.key for a in t[0]]))))
 
 
+@lru_cache(maxsize=65536)
 def add(a: Dim, b: Dim) -> Dim:
     """a + b."""
     return a + b if isinstance(a, int) and isinstance(b, int) else total((a, b))
@@ -398,6 +400,7 @@ def _balanced(op: str, dims: Sequence[Dim]) -> Dim:
     return _function(op, *(_balanced(op, part) for part in (dims[: len(dims) // 2], dims[len(dims) // 2 :])))
 
 
+@lru_cache(maxsize=65536)
 def equal(a: Dim, b: Dim) -> Dim:
     """1 where a = b, else 0."""
     a, b = beneath(a, b), beneath(b, a)
@@ -482,7 +485,7 @@ def always_le(a: Dim, b: Dim) -> bool:
     """True when a ≤ b for every value of the symbols."""
     if isinstance(a, int) and isinstance(b, int):
         return a <= b
-    return _never_negative(add(b, mul(a, -1)))
+    return a is b or _never_negative(add(b, mul(a, -1)))
 
 
 @lru_cache(maxsize=65536)
@@ -577,7 +580,7 @@ def _function_of(fn: Fn, args: list[Dim], less: Callable[[Dim, Dim], bool]) -> D
     return scaled(args[0], fn.factor) if fn.op == SCALE else BINARY[fn.op](args[0], args[1])
 
 
-BINARY = {FLOORDIV: floordiv, MOD: mod, TDIV: tdiv, MIN: minimum, MAX: maximum, EQ: equal}
+BINARY: dict[str, Binary] = {FLOORDIV: floordiv, MOD: mod, TDIV: tdiv, MIN: minimum, MAX: maximum, EQ: equal}
 
 
 def substitute(x: Dim, values: Mapping[Sym, Dim]) -> Dim:
