@@ -249,7 +249,7 @@ def _coded(
     if blob.dtype is DataType.INT8:
         return apply(Const(blob, shape)), 1.0
     groups = layer.attrs.num_groups
-    real = blob.array.astype(np.float32).reshape(groups, shape[0] // groups, *shape[1:])
+    real = blob.fixed().astype(np.float32).reshape(groups, shape[0] // groups, *shape[1:])
     rest = tuple(a for a in range(1, real.ndim) if a != 1 + maps_axis)
     codes, step = coded(layer.name, real, rest)
     worth = const(step.reshape(-1), DataType.FLOAT)

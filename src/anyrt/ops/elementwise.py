@@ -20,6 +20,7 @@ from anyrt.ops._record import Array, Attrs, Case, Input, Kind, Layer, Method, Mi
 from anyrt.ops._types import FLOATS, INTS, OWN_INTS, OWN_NUMBERS, PACKED
 from anyrt.prims._convert import limits
 from anyrt.prims.build import map_, scalar
+from anyrt.prims.const import Const
 
 E = ElementWiseOperation
 NUMBERS = FLOATS | INTS | OWN_NUMBERS
@@ -67,7 +68,17 @@ def expand(layer: Layer[ElementWiseAttrs]) -> tuple[Value, ...]:
     fn, allowed = TABLE[layer.attrs.op]
     check_dtype(layer.name, a.dtype, allowed, f"operation {layer.attrs.op.name}")
     check_same_rank(layer.name, (a, b))
+    if layer.attrs.op is E.POW:
+        _fix(b)
     return (COMPOSED[layer.attrs.op](a, b) if layer.attrs.op in COMPOSED else map_(fn, a, b),)
+
+
+def _fix(exponent: Value) -> None:
+    """A number stays as it is: a square is another function than a root."""
+    while len(exponent.args) == 1:
+        (exponent,) = exponent.args
+    if isinstance(exponent.op, Const) and exponent.op.blob.size == 1:
+        exponent.op.blob.fixed()
 
 
 def _shifted_left(x: Value, n: Value) -> Value:

@@ -69,7 +69,7 @@ def _kernel(
         return Factor(cast(kernel, x.value.dtype)), None
     if blob.dtype is DataType.INT8:
         return Factor(kernel, 1.0), None
-    codes, step = coded(layer.name, blob.array.astype(np.float32).reshape(shape), (1,))
+    codes, step = coded(layer.name, blob.fixed().astype(np.float32).reshape(shape), (1,))
     return Factor(const(codes, DataType.INT8), 1.0), const(step.reshape(-1), DataType.FLOAT)
 
 

@@ -91,7 +91,8 @@ def _check_zero(layer: Layer[QuantizeAttrs], zero: Value, narrow: DataType) -> N
         got, do = "a zero point whose values depend on the run", "use add_constant"
         raise ShapeError("AR121", layer.name, got, "build-time constants", do)
     assert isinstance(zero.op, Const), "constants are made by Const"
-    if not is_integer(narrow) and np.any(zero.op.blob.array != 0):
+    held = zero.op.blob.fixed()
+    if not is_integer(narrow) and np.any(held != 0):
         got = f"a zero point that is not 0, of {short_name(narrow)}"
         raise ArgumentError("AR304", layer.name, got, "0", "leave it out")
 

@@ -212,7 +212,7 @@ def _factors(layer: Layer[ResizeAttrs], factors: Value, rank: int) -> list[Facto
 def _each(factors: Value) -> Iterator[Factor]:
     match factors.op:
         case Const(blob=blob):
-            yield from (float(s) for s in blob.array)
+            yield from (float(s) for s in blob.fixed())
         case Concat():  # some of its parts may be constants
             for part in factors.args:
                 yield from _each(part)

@@ -207,7 +207,7 @@ def _constant(fill: Value) -> float | None:
     """The number in a constant that a border holds exactly: no NaN, no −0, no great integer."""
     if not isinstance(fill.op, Const):
         return None
-    number = fill.op.blob.array.item()
+    number = fill.op.blob.fixed().item()
     exact = float(number) == number and math.copysign(1, float(number)) == (-1 if number < 0 else 1)
     return float(number) if exact else None
 

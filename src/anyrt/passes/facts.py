@@ -31,8 +31,8 @@ FEW: Final = 64  # values that are looked at
 
 
 def is_repeated(blob: Blob) -> bool:
-    """True when all elements, of which there are some, have the same bits."""
-    if blob.size == 0:
+    """True when all elements, of which there are some, have the same bits, and will have."""
+    if blob.size == 0 or not blob.is_known:
         return False
     bits = blob.data.view(f"u{blob.data.itemsize}")
     return bool(bits[0] == bits[-1] and (bits == bits[0]).all())
@@ -90,7 +90,7 @@ def _is_unsigned(value: Value) -> bool:
         case Map(fn=fn):
             return fn in UNSIGNED and is_float(value.dtype)  # the square of an integer wraps
         case Const(blob=blob):
-            return not np.signbit(blob.array.astype(np.float64)).any()
+            return blob.is_known and not np.signbit(blob.array.astype(np.float64)).any()
         case Shape():
             return True
     return False

@@ -13,23 +13,15 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.attributes import open_sizes
 from anyrt.ir.compute import External
 from anyrt.ir.graph import Graph, Value, apply, users, walk
-from anyrt.ir.interpret import compute
-from anyrt.ir.prim import Array, Prim
-from anyrt.ir.reference import widen
 from anyrt.ir.rewrite import transformed
-from anyrt.prims import build
-from anyrt.prims.checked import Checked
-from anyrt.prims.concat import Concat
+from anyrt.prims.closed import constant
 from anyrt.prims.const import Const, Iota, Param, Shape
 from anyrt.prims.map import CAST, SELECT, Map
-from anyrt.prims.pad import Pad
 from anyrt.prims.reshape import Reshape
-from anyrt.prims.taps import Taps
 from anyrt.prims.view import View
 
 SMALL: Final = 1 << 16
@@ -43,7 +35,7 @@ def fold_constants(graph: Graph) -> Graph:
     for value in sizes:
         last = value in outputs or any(u not in sizes and not _compares(u) for u in uses[value])
         if last and not isinstance(value.op, Const | Iota):
-            folded[value] = _reshaped(value) or build.const(_evaluate(value), value.dtype)
+            folded[value] = _reshaped(value) or constant(value)
     return transformed(graph, lambda old, new: folded.get(old, new))
 
 
@@ -105,29 +97,3 @@ def _repeats(value: Value) -> bool:
     return isinstance(value.op, View) and len({out for a in value.op.axes for out, _ in a.terms}) < sum(
         d != 1 for d in value.shape
     )
-
-
-def _evaluate(root: Value) -> Array:
-    """The elements of `root`: as they are stored while they are only moved, which keeps every bit of a NaN,
-    else as the interpreter holds them."""
-    stored: dict[Value, Array] = {}
-    wide: dict[Value, Array] = {}
-    for value in walk([root]):
-        if isinstance(value.op, Const):
-            stored[value] = value.op.blob.data.reshape(value.op.shape)
-        elif is_float(value.dtype) and _moves(value.op) and all(a in stored for a in value.args):
-            stored[value] = compute(value, tuple(stored[a] for a in value.args), {})
-        else:
-            args = (wide[a] if a in wide else widen(stored[a], a.dtype) for a in value.args)
-            wide[value] = compute(value, tuple(args), {})
-    return wide[root] if root in wide else stored[root]
-
-
-def _moves(op: Prim) -> bool:
-    """True for what computes nothing, so that references may be given stored elements."""
-    match op:
-        case Reshape() | View() | Pad() | Concat() | Checked() | Map(fn="identity" | "select"):
-            return True
-        case Taps(rule=rule):
-            return not rule.weighs
-    return False

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from anyrt.ir.compute import Elements
 from anyrt.ir.counted import mentioned, results, told
 from anyrt.ir.graph import Graph, Node, Value, apply, apply_all, users, walk
 from anyrt.ir.rewrite import transformed
+from anyrt.passes.facts import number
 from anyrt.prims import build
 from anyrt.prims.const import Const, Param
 from anyrt.prims.contract import Contract
@@ -50,8 +49,8 @@ def _hoisted(node: Node, op: Repeated) -> Sequence[Value]:
     if not moved:
         return [Value(node, k) for k in range(len(node.types))]
     inputs, instead = list(op.body.inputs), dict[Value, Value]()
-    for number, (value, whole) in enumerate(moved.items()):
-        name = f"hoisted{number}"
+    for n, (value, whole) in enumerate(moved.items()):
+        name = f"hoisted{n}"
         inputs.append((name, build.param(name, whole.shape, whole.dtype)))
         instead[value] = turn.slice(value, inputs[-1][1])
     body = transformed(
@@ -154,7 +153,7 @@ def _counts(state: Value, then: Value) -> bool:
     if not isinstance(then.op, Map) or then.op.fn != "add" or state not in then.args:
         return False
     others = [a for a in then.args if a != state]
-    return len(others) == 1 and isinstance(others[0].op, Const) and bool(np.all(others[0].op.blob.data == 1))
+    return len(others) == 1 and isinstance(others[0].op, Const) and number(others[0]) == 1
 
 
 def _scalar(value: Value) -> Value:

@@ -28,7 +28,13 @@ MANY: Final = 1 << 16  # positions that are looked at
 def _known(at: Value, axis: int) -> list[int] | None:
     """The positions along an axis, where they are constants and no other axis changes them."""
     source, count = at.args[0] if isinstance(at.op, View) else at, at.shape[axis]
-    if not isinstance(source.op, Const) or not isinstance(count, int) or not count <= MANY or 0 in at.shape:
+    if (
+        not isinstance(source.op, Const)
+        or not source.op.blob.is_known
+        or not isinstance(count, int)
+        or not count <= MANY
+        or 0 in at.shape
+    ):
         return None
     axes = at.op.axes if isinstance(at.op, View) else tuple(Axis(0, k) for k in range(at.type.rank))
     array = source.op.blob.data.reshape(source.op.shape)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import transformed
 from anyrt.passes.facts import is_repeated
+from anyrt.prims import build
+from anyrt.prims.closed import constant
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.map import Map
 
@@ -31,4 +33,7 @@ def _one(value: Value) -> Value | None:
     """The number that a constant holds everywhere."""
     if not isinstance(value.op, Const) or value.op.blob.size < 2 or not is_repeated(value.op.blob):
         return None
-    return apply(Const(Blob(value.op.blob.data[:1].copy(), value.dtype), (1,) * value.type.rank))
+    rank = value.type.rank
+    if value.op.blob.origin is None:
+        return apply(Const(Blob(value.op.blob.data[:1].copy(), value.dtype), (1,) * rank))
+    return constant(build.slice_(value, (0,) * rank, (1,) * rank, (1,) * rank))

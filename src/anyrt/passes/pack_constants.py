@@ -14,17 +14,20 @@ Of types that dots sum by words, the terms of a word lie side by side, where the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from anyrt.core.dims import Dim
+from anyrt.core.dims import Dim, add, mul
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.prim import Array
 from anyrt.ir.rewrite import transformed
 from anyrt.prims import build
+from anyrt.prims.closed import constant
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.contract import Contract
 from anyrt.prims.view import View
@@ -83,32 +86,65 @@ def _stored(value: Value, order: Sequence[int]) -> Value:
     """The same elements, with their axes in another order in memory."""
     if list(order) == sorted(order):
         return value
-    return _turned_back(_constant(value, _array(value).transpose(order)), order)
+    return _turned_back(_moved(value, partial(_ordered, order)), order)
 
 
 def _in_panels(value: Value, first: Sequence[int], lane: int, summed: Sequence[int]) -> Value:
     """The axes `first`, then panels of the lanes, then the terms, or words of them, then the lanes of a
     panel, then the terms of a word; the last panel is filled up with zeros."""
-    at, array = len(first), _array(value).transpose([*first, lane, *summed])
-    lanes, word = array.shape[at], WORD.get(value.dtype, 1)
-    word = word if array.shape[-1] % word == 0 else 1
-    size = min(PANEL, 1 << (lanes - 1).bit_length())
-    count = -(-lanes // size)
-    whole = array if lanes == count * size else _filled(array, at, count * size)
-    *outer, terms = array.shape[at + 1 :]
-    cut = whole.reshape(*array.shape[:at], count, size, *outer, terms // word, word)
-    order = [*range(at + 1), *range(at + 2, cut.ndim - 1), at + 1, cut.ndim - 1]
-    turned = _turned_back(_constant(value, cut.transpose(order)), order)
-    joined = build.reshape(turned, whole.shape)
-    some = build.slice_(joined, (0,) * array.ndim, array.shape, (1,) * array.ndim)
-    return _turned_back(some if lanes != count * size else joined, [*first, lane, *summed])
+    outer = [*first, lane, *summed]
+    shape, at = [d for k in outer if isinstance(d := value.shape[k], int)], len(first)
+    word = WORD.get(value.dtype, 1) if shape[-1] % WORD.get(value.dtype, 1) == 0 else 1
+    size = min(PANEL, 1 << (shape[at] - 1).bit_length())
+    count = -(-shape[at] // size)
+    whole = (*shape[:at], count * size, *shape[at + 1 :])
+    cut = (*shape[:at], count, size, *shape[at + 1 : -1], shape[-1] // word, word)
+    order = [*range(at + 1), *range(at + 2, len(cut) - 1), at + 1, len(cut) - 1]
+    made = _moved(value, partial(_cut, outer, whole, cut, order))
+    joined = build.reshape(_turned_back(made, order), whole)
+    return _turned_back(build.slice_(joined, [0] * len(shape), shape, [1] * len(shape)), outer)
 
 
-def _filled(array: Array, axis: int, size: int) -> Array:
-    """With zeros behind, as many along an axis as `size`."""
-    whole = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
-    whole[(*(slice(None),) * axis, slice(array.shape[axis]))] = array
-    return whole
+X = TypeVar("X", Array, Value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves(Generic[X]):
+    """What moves elements: of arrays, or of values, as which weights keep how they were moved."""
+
+    transpose: Callable[[X, Sequence[int]], X]
+    reshape: Callable[[X, tuple[int, ...]], X]
+    fill: Callable[[X, tuple[int, ...]], X]
+
+
+def _ordered(order: Sequence[int], x: X, moves: _Moves[X]) -> X:
+    return moves.transpose(x, order)
+
+
+def _cut(
+    outer: Sequence[int],
+    whole: tuple[int, ...],
+    cut: tuple[int, ...],
+    order: Sequence[int],
+    x: X,
+    moves: _Moves[X],
+) -> X:
+    filled = moves.fill(moves.transpose(x, outer), whole)
+    return moves.transpose(moves.reshape(filled, cut), order)
+
+
+class _Move(Protocol):
+    def __call__(self, x: X, moves: _Moves[X], /) -> X: ...
+
+
+def _moved(value: Value, move: _Move) -> Value:
+    """The constant with its elements elsewhere, under the same name."""
+    assert isinstance(value.op, Const), "packed is what is constant"
+    blob = value.op.blob
+    if blob.origin is not None:
+        return constant(move(value, VALUES), blob.name)
+    array = move(blob.stored.reshape(value.op.shape), ARRAYS)  # it stays where it is until a plan is written
+    return apply(Const(Blob(array, value.dtype, blob.name), array.shape))
 
 
 def _turned_back(value: Value, order: Sequence[int]) -> Value:
@@ -116,12 +152,20 @@ def _turned_back(value: Value, order: Sequence[int]) -> Value:
     return build.transpose(value, [order.index(k) for k in range(len(order))])
 
 
-def _array(value: Value) -> Array:
-    assert isinstance(value.op, Const), "packed is what is constant"
-    return value.op.blob.stored.reshape(value.op.shape)
+def _filled(array: Array, shape: tuple[int, ...]) -> Array:
+    """With zeros behind."""
+    if array.shape == shape:
+        return array
+    whole = np.zeros(shape, array.dtype)
+    whole[tuple(map(slice, array.shape))] = array
+    return whole
 
 
-def _constant(value: Value, array: Array) -> Value:
-    """The array as a constant like `value`; its elements stay where they are until the plan is written."""
-    assert isinstance(value.op, Const), "packed is what is constant"
-    return apply(Const(Blob(array, value.dtype, value.op.blob.name), array.shape))
+def _padded(value: Value, shape: tuple[int, ...]) -> Value:
+    """With zeros behind."""
+    behind = [add(to, mul(d, -1)) for to, d in zip(shape, value.shape, strict=True)]
+    return build.pad(value, [0] * len(shape), behind, 0.0)
+
+
+ARRAYS: Final[_Moves[Array]] = _Moves(np.transpose, np.reshape, _filled)
+VALUES: Final[_Moves[Value]] = _Moves(build.transpose, build.reshape, _padded)

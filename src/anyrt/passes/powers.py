@@ -71,7 +71,7 @@ def _are_powers_of_two(c: Value, out: Value) -> Fail | None:
     if out.dtype is not DataType.FLOAT or blob is None or casts or blob.dtype is not DataType.FLOAT:
         return Fail("the divisors are no float32 that are known")
     digits, exponents = np.frexp(np.abs(blob.array))
-    if blob.size < 2 or not (digits == 0.5).all() or np.abs(exponents - 1).max() > LEAST:
+    if not blob.is_known or blob.size < 2 or not (digits == 0.5).all() or np.abs(exponents - 1).max() > LEAST:
         return Fail("the divisors are no powers of two, or their reciprocals no normal numbers")
     return None
 

@@ -127,7 +127,7 @@ def _is_narrow_affine(y: Value, c: Value, half: Value, fn: str) -> Fail | None:
 def _joins(r: Value, c: Value, out: Value) -> Fail | None:
     """A guard: r · c can be computed first, whatever it is multiplied with; 0 · ∞ is NaN in any order."""
     blob, _ = constant(c)
-    if blob is None or not is_reciprocal_root(r) or out.dtype is not DataType.FLOAT:
+    if blob is None or not blob.is_known or not is_reciprocal_root(r) or out.dtype is not DataType.FLOAT:
         return Fail("no reciprocal of a root, or no constant of float32")
     size = np.abs(blob.array.astype(np.float64))
     if not np.all((size == 0) | ((size >= _LEAST) & (size <= _MOST))):

@@ -34,6 +34,7 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import Fail, transformed
 from anyrt.prims import build
+from anyrt.prims.closed import constant
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.contract import Contract
 from anyrt.prims.pad import Pad
@@ -140,7 +141,7 @@ def _refused(f: _Windows, pairs: Sequence[Labels]) -> Fail | None:
         return Fail("it has groups")
     if min(f.volume(f.channels) or 0, f.volume(f.maps) or 0) < LEAST:
         return Fail("it has few channels")
-    if not np.abs(f.weights.blob.data).max() < LARGE:
+    if f.weights.blob.is_known and not np.abs(f.weights.blob.data).max() < LARGE:
         return Fail("its weights are not finite, or large")
     if isinstance(f.x.op, Pad) and not isfinite(f.x.op.value):
         return Fail("its border is not finite")
@@ -224,29 +225,22 @@ def _transformed(f: _Windows, matrix: Array, places: Labels, across: bool) -> tu
     maps become lanes, which pack_constants.py lays in panels."""
     labels = (*f.maps, *f.channels)
     order = [f.kernel.index(label) for label in (*labels, *f.inside)]
-    data = f.weights.blob.data.reshape(f.weights.shape).transpose(order)
-    made = data.reshape(-1, SIZE * SIZE).astype(np.float64) @ np.kron(matrix, matrix).T
-    count = len(matrix)
+    turned = build.cast(build.transpose(apply(f.weights), order), DataType.DOUBLE)
+    columns = build.reshape(turned, (prod(f.volume((k,)) or 0 for k in labels), SIZE * SIZE))
+    both = build.const(np.kron(matrix, matrix), DataType.DOUBLE)
+    made = build.cast(build.contract("rs,us->ru", columns, both), DataType.FLOAT)
+    sizes, count, name = turned.shape[: len(labels)], len(matrix), f.weights.blob.name
     if across:
-        shape = (count, count, *data.shape[: len(labels)])
-        return _in_order(made.T.reshape(shape), f.weights.blob.name), (*places, *labels)
-    shape = (*data.shape[: len(labels)], count, count)
-    return _constant(made.reshape(shape), f.weights.blob.name), (*labels, *places)
+        flat = build.reshape(build.transpose(made, (1, 0)), (build.volume(made),))
+        return build.reshape(constant(flat, name), (count, count, *sizes)), (*places, *labels)
+    return constant(build.reshape(made, (*sizes, count, count)), name), (*labels, *places)
 
 
 def _square(matrix: Array) -> Value:
-    """The same along two axes: [r, s, u, v] of [r, u]."""
-    return _in_order(np.einsum("ru,sv->rsuv", matrix, matrix))
-
-
-def _in_order(array: Array, name: str = "") -> Value:
-    """A constant that lies as kernels read it, which a view of it says."""
-    return build.reshape(_constant(array.reshape(-1), name), array.shape)
-
-
-def _constant(array: Array, name: str = "") -> Value:
-    data = np.ascontiguousarray(array.astype(np.float32))
-    return apply(Const(Blob(data.reshape(-1), DataType.FLOAT, name), data.shape))
+    """The same along two axes: [r, s, u, v] of [r, u]. It lies as kernels read it, as a view says."""
+    both = np.einsum("ru,sv->rsuv", matrix, matrix)
+    flat = both.reshape(-1).astype(np.float32)
+    return build.reshape(apply(Const(Blob(flat, DataType.FLOAT), flat.shape)), both.shape)
 
 
 @lru_cache

@@ -6,6 +6,7 @@ int32[2, 3]
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -20,12 +21,25 @@ from anyrt.ir import kernel, reference
 from anyrt.ir.buffer import COMPUTED, Scalar
 from anyrt.ir.compute import Compute, Given
 from anyrt.ir.graph import Shape as Dims
-from anyrt.ir.graph import Type
+from anyrt.ir.graph import Type, Value
 from anyrt.ir.kernel import Expr
 from anyrt.ir.prim import Array, Prim, Read, Symbolic
 from anyrt.prims._check import VALUE_LIMIT, check_axis, check_shape, check_type, expect, short_shape, show
 
 INDEX_TYPES = frozenset(DataType) - {DataType.BOOL, DataType.E8M0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Where elements come from that may be given again, which is a refit.
+
+    `made`: the value, of other constants, that they are computed as; None: they are weights of the user's.
+    `is_free`: they may be others next time, so that nothing may be decided by what they are now. `asked` is
+    called where a network does not make sense without its elements being known: they are fixed then."""
+
+    made: Value | None = None
+    is_free: bool = True
+    asked: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -34,11 +48,13 @@ class Blob:
 
     `stored`: the elements in their order, of the NumPy type of `dtype` (4-bit types unpacked, one element a
     byte). They may lie anywhere, as those of a transposed array do: of what is only moved, the plan that is
-    written at last is the only copy."""
+    written at last is the only copy.
+    `origin`: of what may be refitted, where it comes from."""
 
     stored: NDArray[np.generic]
     dtype: DataType
     name: str = ""
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         wanted = numpy_dtype(self.dtype)
@@ -60,6 +76,17 @@ class Blob:
         return int(self.stored.size)
 
     @property
+    def is_known(self) -> bool:
+        """Whether its elements stay as they are, so that something may be decided by them."""
+        return self.origin is None or not self.origin.is_free
+
+    def fixed(self) -> Array:
+        """The elements, for a layer that is another one where they are others: they cannot be refitted."""
+        if self.origin is not None:
+            self.origin.asked()
+        return self.array
+
+    @property
     def array(self) -> Array:
         """The elements as the interpreter holds them (ir/reference.py), flat."""
         return reference.widen(self.data, self.dtype)
@@ -74,7 +101,8 @@ class Const(Prim):
 
     def compute(self) -> Compute:
         """There before; a number of its own where it is the only one."""
-        return Given(constant=True, literal=self.blob.data.tobytes() if self.blob.size == 1 else None)
+        alone = self.blob.size == 1 and self.blob.is_known
+        return Given(constant=True, literal=self.blob.data.tobytes() if alone else None)
 
     def infer(self, args: tuple[Type, ...]) -> Type:
         """Volume and number of elements agree."""
@@ -99,7 +127,7 @@ class Const(Prim):
 
     def values(self, args: tuple[Symbolic | None, ...], out: Type) -> Symbolic | None:
         """The elements of a short integer constant."""
-        if short_shape(self.shape) is None or is_float(self.blob.dtype):
+        if short_shape(self.shape) is None or is_float(self.blob.dtype) or not self.blob.is_known:
             return None
         return _symbolic([int(v) for v in self.blob.array], self.shape)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.lib.stride_tricks import as_strided
 
 from anyrt.core.dims import Dim, add, always_le, bounds, mul
 from anyrt.core.errors import ShapeError
@@ -117,11 +117,16 @@ class View(Prim):
         return ShapeError("AR114", "view", got=got, wanted=wanted)
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> Array:
-        """NumPy's indexing with one array of positions for each axis."""
+        """The same memory with other strides, each the sum of those that an output axis moves along."""
         (x,) = args
-        grid = np.ogrid[tuple(slice(n) for n in out)]
-        positions = tuple(_position(axis, grid) for axis in self.axes)
-        return np.broadcast_to(x[positions], out)
+        steps = [0] * len(out)
+        for axis, stride in zip(self.axes, x.strides, strict=True):
+            for k, step in axis.terms:
+                steps[k] += known_size(step) * stride
+        if 0 in out:  # positions may lie outside where nothing is read
+            return np.empty(out, x.dtype)
+        first = x[tuple(slice(known_size(axis.start), None) for axis in self.axes)]
+        return as_strided(first, out, steps, writeable=False)
 
     def lower(self, out: Type, args: tuple[Read, ...], index: tuple[Dim, ...]) -> Expr:
         """The operand at the mapped index; for an empty view its first element, which is not used."""
@@ -141,13 +146,6 @@ class View(Prim):
         for at in np.ndindex(shape):
             picked[at] = x[tuple(known_size(axis.at(at)) for axis in self.axes)]
         return picked
-
-
-def _position(axis: Axis, grid: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
-    at = np.full((1,) * len(grid), known_size(axis.start), np.int64)
-    for out, step in axis.terms:
-        at = at + known_size(step) * grid[out]
-    return at
 
 
 def is_turned(value: Value) -> bool:
