@@ -304,7 +304,7 @@ def test_a_mapped_plan_runs_without_copies(tmp_path, plan, device, pool, add_one
     (tmp_path / "net.plan").write_bytes(write_plan(file.plan, [file.weights]))
     mapped = map_plan(tmp_path / "net.plan")
     engine = load(mapped, device, pool, lambda _: add_one)
-    assert engine.loaded.consts == np.frombuffer(mapped.weights, np.uint8).ctypes.data
+    assert engine.loaded.held.now.address == np.frombuffer(mapped.weights, np.uint8).ctypes.data
     assert np.array_equal(engine.infer({"x": ramp(2)})["y"], ramp(2) + 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from anyrt.api.context import IExecutionContext
 from anyrt.api.dims import Dims, unknown_dims
 from anyrt.api.edge import Channel, Refused, Reporting, integer, nothing, quiet, wrong_type
 from anyrt.api.engine_config import IRuntimeConfig, ISerializationConfig, Strategy
-from anyrt.api.flagbits import tell_idle
 from anyrt.api.fold import fold
 from anyrt.api.formats import describe
 from anyrt.api.host_memory import IHostMemory
@@ -35,10 +35,10 @@ from anyrt.core.enums import (
     TensorIOMode,
     TensorLocation,
 )
-from anyrt.core.errors import BindingError, NotSupportedError, PlanError
+from anyrt.core.errors import BindingError, PlanError, RefitError
 from anyrt.core.formats import vector_axis, vector_length
 from anyrt.plan.file import PlanParts, plan_parts
-from anyrt.plan.plan import Binding, Plan
+from anyrt.plan.plan import Binding, Plan, stripped
 from anyrt.runtime.engine import Engine
 from anyrt.runtime.memory import Policy
 
@@ -155,8 +155,9 @@ class ICudaEngine(Reporting, Managed):
 
     @property
     def refittable(self) -> bool:
-        """False: weights cannot be exchanged yet, whatever the flags of the build said."""
-        return False
+        """Whether a Refitter can give it other weights, as BuilderFlag.REFIT, REFIT_INDIVIDUAL,
+        REFIT_IDENTICAL and STRIP_PLAN allow."""
+        return self._plan.refit is not None
 
     @property
     def device_memory_size_v2(self) -> int:
@@ -198,10 +199,12 @@ class ICudaEngine(Reporting, Managed):
         return 0
 
     def get_engine_stat(self, stat: EngineStat = EngineStat.TOTAL_WEIGHTS_SIZE) -> int:
-        """A figure about the engine."""
+        """A figure about the engine: bytes of all weights, or of those that it was stripped of."""
         if not isinstance(stat, EngineStat):
             raise wrong_type("get_engine_stat", stat, EngineStat)
-        return self._plan.blob_bytes if stat is EngineStat.TOTAL_WEIGHTS_SIZE else 0
+        lacks = set(self._loaded.held.now.lacks)
+        every = stat is EngineStat.TOTAL_WEIGHTS_SIZE
+        return self._plan.blob_bytes if every else sum(b.nbytes for b in self._plan.blobs if b.name in lacks)
 
     def get_tensor_name(self, index: int) -> str:
         """The name of tensor `index`, below `num_io_tensors`, inputs first; None out of range."""
@@ -370,26 +373,40 @@ class ICudaEngine(Reporting, Managed):
 
     @quiet(None)
     def serialize(self) -> IHostMemory:
-        """The plan that the engine was made from; AR608 when its file was changed meanwhile."""
-        return IHostMemory(self._plan_parts())
+        """The plan that the engine was made from, with the weights that it was given last.
+
+        Of an engine that was stripped, and not refitted yet, the same. Refused: AR608, its file was changed
+        meanwhile."""
+        lacks = bool(self._loaded.held.now.lacks)
+        return IHostMemory(self._plan_parts(stripped(self._plan, lacks)))
 
     @quiet(None)
     def serialize_with_config(self, arg0: ISerializationConfig) -> IHostMemory:
         """The plan, with what the flags say.
 
-        Refused: AR901, EXCLUDE_WEIGHTS, as engines cannot be refitted yet. EXCLUDE_LEAN_RUNTIME is met in any
-        case: plans hold no runtime. INCLUDE_REFIT has no effect yet."""
+        EXCLUDE_WEIGHTS leaves out the weights that can be refitted. INCLUDE_REFIT keeps it refittable where
+        weights stay in; without it the plan has them for good. EXCLUDE_LEAN_RUNTIME is met in any case: plans
+        hold no runtime. Refused: AR841, EXCLUDE_WEIGHTS of an engine that cannot be refitted; AR844, weights
+        for good of one that was stripped of them."""
         if not isinstance(arg0, ISerializationConfig):
             raise wrong_type("serialize_with_config", arg0, "an ISerializationConfig")
-        if arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS):
-            where, do = "serialize_with_config", "clear_flag(SerializationFlag.EXCLUDE_WEIGHTS)"
-            raise NotSupportedError("AR901", where, "EXCLUDE_WEIGHTS", "plans with their weights", do)
-        tell_idle(self._channel, arg0.flags, SerializationFlag, (SerializationFlag.EXCLUDE_LEAN_RUNTIME,))
-        return IHostMemory(self._plan_parts())
+        excludes = arg0.get_flag(SerializationFlag.EXCLUDE_WEIGHTS)
+        where = f"serialize_with_config of {self.name!r}"
+        if excludes and self._plan.refit is None:
+            raise RefitError("AR841", where, "EXCLUDE_WEIGHTS", "an engine that takes weights")
+        lacks = bool(self._loaded.held.now.lacks)
+        if excludes or arg0.get_flag(SerializationFlag.INCLUDE_REFIT):
+            return IHostMemory(self._plan_parts(stripped(self._plan, excludes or lacks)))
+        if lacks:
+            raise RefitError(
+                "AR844", where, "an engine without its weights", "INCLUDE_REFIT, or a refit before"
+            )
+        return IHostMemory(self._plan_parts(replace(self._plan, refit=None)))
 
-    def _plan_parts(self) -> PlanParts:
+    def _plan_parts(self, plan: Plan) -> PlanParts:
         """Written again from what is loaded, so that no copy of the plan is kept for it."""
-        if self._loaded.is_intact is not None and not self._loaded.is_intact():
+        now = self._loaded.held.now
+        if now.is_intact is not None and not now.is_intact():
             raise PlanError(
                 "AR608",
                 self.name,
@@ -397,11 +414,13 @@ class ICudaEngine(Reporting, Managed):
                 "the file that was loaded",
                 "copy the file instead, or load it again",
             )
-        start, blobs = self._loaded.consts, self._plan.blobs
         held = [
-            (ctypes.c_ubyte * b.nbytes).from_address(start + b.offset) if b.nbytes else b"" for b in blobs
+            (ctypes.c_ubyte * b.nbytes).from_address(now.address + b.offset) if b.nbytes else b""
+            for b in plan.blobs
         ]
-        return plan_parts(self._plan, [memoryview(x).cast("B") for x in held], mixer)
+        views = [memoryview(x).cast("B") for x in held]
+        parts = plan_parts(plan, views, mixer, self._loaded.checksums if now.lacks else None)
+        return replace(parts, owner=now)
 
 
 mark_absences(ICudaEngine)

@@ -108,7 +108,7 @@ def obtain(file: PlanFile, warn: Warn = warn_python, log: Log = lambda severity,
     """Native code for a plan on this machine; `log` is told how far that is where it must be compiled."""
     symbols = file.plan.sym_by_name
     make = partial(_compiled, file, warn, log)
-    return kernel_cache(warn).obtain(plan_key(file.digest), symbols, make)
+    return kernel_cache(warn).obtain(plan_key(file.code), symbols, make)
 
 
 def _compiled(file: PlanFile, warn: Warn, log: Log) -> Compiled:

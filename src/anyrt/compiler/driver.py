@@ -35,6 +35,7 @@ from anyrt.compiler.cached import (
     report_key,
 )
 from anyrt.compiler.corners import corner
+from anyrt.compiler.derive import derive
 from anyrt.compiler.progress import COMPILING, MEASURING, SCHEDULING, Phase, Progress, Told
 from anyrt.compiler.recall import Recall
 from anyrt.compiler.records import with_records
@@ -60,9 +61,10 @@ from anyrt.plan.content import Content
 from anyrt.plan.file import CHUNK, DIGEST_BYTES, PlanFile, PlanParts, plan_parts
 from anyrt.plan.plan import Binding, BlobRecord, Plan, lay_out
 from anyrt.plan.program import Compiled, Program
+from anyrt.plan.refit import Refit
 from anyrt.plan.report import Report, kernel_lines, parse_report, print_report, totals
 from anyrt.plan.room import THREAD_ROOM, require_room
-from anyrt.prims.const import Blob
+from anyrt.prims.const import Blob, Origin
 from anyrt.prims.table import named_blobs, vocabulary
 from anyrt.schedule.cost import Sizes
 from anyrt.schedule.measure import BUDGETS
@@ -253,7 +255,7 @@ class _Build:
         parts = source.parts(text, _settings(self.request, graph, alone, tuned.tunings))
         self._keep(parts, compiled)
         if self._is_plain():
-            source.remember(parts.digest, text, self.warn)
+            source.remember(parts.code, text, self.warn)
         self._remember(recall, source, parts, text)
         self._done(phase)
         keep_seconds(source.text, text, self.seconds, self.warn)
@@ -315,7 +317,7 @@ class _Build:
         return parts, report
 
     def _keep(self, parts: PlanParts, compiled: Compiled) -> None:
-        if kernel_cache(self.warn).put(plan_key(parts.digest), compiled):
+        if kernel_cache(self.warn).put(plan_key(parts.code), compiled):
             self.progress.check()  # an interrupted build has no time left for another file
             obtain_pool(self.warn)  # so that loading needs no LLVM
 
@@ -430,14 +432,21 @@ class _Source:
     blobs: Mapping[str, Blob]
     records: tuple[BlobRecord, ...]
     text: str
+    refit: Refit | None = None
 
     @staticmethod
     def of(request: BuildRequest, graph: Graph) -> _Source:
         """For a request whose graph the passes made `graph`, dropping what asked for conditions."""
-        blobs = named_blobs(graph)
+        blobs, refit = named_blobs(graph), None
+        if request.refit is not None:
+            kind = request.refit
+            derived = derive(blobs, request.weights, is_free=kind.is_free, is_stripped=kind.is_stripped)
+            blobs, refit = {**blobs, **derived.constants}, derived.refit
         records = lay_out((name, b.dtype, b.size) for name, b in blobs.items())
         text = print_graph(graph, vocabulary(blobs))
-        return _Source(request, graph, conditions(request.layers, request.graph, graph), blobs, records, text)
+        return _Source(
+            request, graph, conditions(request.layers, request.graph, graph), blobs, records, text, refit
+        )
 
     def sizes(self) -> Sizes:
         """What the engine should be best at."""
@@ -470,6 +479,7 @@ class _Source:
             settings=settings,
             layers=self.request.layers,
             report=report,
+            refit=self.refit,
         )
         check_agreement(plan, self.graph)
         return plan_parts(plan, self.contents(), mixer)
@@ -494,11 +504,11 @@ class _Source:
         before, report = found[:DIGEST_BYTES], found[DIGEST_BYTES:]
         parts = self.parts(report.decode(), _settings(self.request, self.graph, frozenset(), {}))
         symbols = {s.sym.name: s.sym for s in self.graph.symbols}
-        compiled = cache.get(plan_key(parts.digest), symbols)
-        if compiled is None and before != parts.digest:
+        compiled = cache.get(plan_key(parts.code), symbols)
+        if compiled is None and before != parts.code:
             compiled = cache.get(plan_key(before), symbols)
             if compiled is not None:
-                cache.put(plan_key(parts.digest), compiled)
+                cache.put(plan_key(parts.code), compiled)
         return None if compiled is None else (parts, compiled, report.decode())
 
     def remember(self, digest: bytes, report: str, warn: Warn) -> None:
@@ -507,12 +517,12 @@ class _Source:
 
     def _key(self) -> str:
         """Of weights only those matter that kernels hold as literals."""
-        literals = (
-            b"%d %s" % (n, b.data.tobytes()) for n, b in enumerate(self.blobs.values()) if b.size == 1
-        )
+        single = ((n, b) for n, b in enumerate(self.blobs.values()) if b.size == 1 and b.is_known)
+        literals = (b"%d %s" % (n, b.data.tobytes()) for n, b in single)
         sizes = repr(sorted(self.sizes().values.items()))
         made = f"{self.request.strategies} {self.request.settings.checked}"
-        return report_key(self.text, sizes, made, b"".join(literals))
+        refit = () if self.refit is None else (repr(self.refit.made), str(self.refit.is_free))
+        return report_key(self.text, sizes, made, b"".join(literals), *refit)
 
 
 def _bindings(request: BuildRequest, graph: Graph) -> tuple[Binding, ...]:
@@ -558,16 +568,22 @@ def blob_content(blob: Blob) -> Content:
 
 def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
     """The graph of a plan with its constants, which are views of the plan's bytes where their type allows."""
-    blobs: dict[str, Blob] = {}
-    for record in file.plan.blobs:
+    plan, blobs = file.plan, dict[str, Blob]()
+    free = set(plan.refit.made) if plan.refit is not None and plan.refit.is_free else ()
+    for record in plan.held:
         data = file.weights[record.offset : record.offset + storage_bytes(record.dtype, record.count)]
         raw = np.frombuffer(data, np.uint8)
         if record.dtype in PACKED:
             values = unpack4(raw, record.count, record.dtype)
         else:
             values = raw.view(numpy_dtype(record.dtype))
-        blobs[record.name] = Blob(values, record.dtype, record.name)
-    return parse_graph(file.plan.graph_text, vocabulary(blobs), "plan"), blobs
+        origin = Origin() if record.name in free else None
+        blobs[record.name] = Blob(values, record.dtype, record.name, origin)
+    for record in plan.blobs:
+        if record.name not in blobs:  # it was stripped, so that nothing is decided by its elements
+            nothing = np.zeros(record.count, numpy_dtype(record.dtype))
+            blobs[record.name] = Blob(nothing, record.dtype, record.name, Origin())
+    return parse_graph(plan.graph_text, vocabulary(blobs), "plan"), blobs
 
 
 __all__ = [

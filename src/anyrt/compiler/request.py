@@ -23,6 +23,8 @@ from anyrt.ir.counted import sizes_of
 from anyrt.ir.graph import Graph, Symbol
 from anyrt.plan.plan import Binding, LayerRecord, Range
 from anyrt.plan.pool import Threads
+from anyrt.plan.refit import WeightsRecord
+from anyrt.prims.const import Blob
 
 if TYPE_CHECKING:  # whoever describes a network need not wait for passes and scheduler
     from anyrt.passes import Pass
@@ -51,6 +53,15 @@ class Winograd(enum.Enum):
     def tiles(self) -> tuple[int, ...]:
         """Results of a tile along an axis."""
         return {Winograd.OFF: (), Winograd.F2: (2,), Winograd.F4: (4,), Winograd.AUTO: (4, 2)}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class RefitKind:
+    """`is_free`: weights may be any, else they must be those of the build; `is_stripped`: the plan has
+    none."""
+
+    is_free: bool = True
+    is_stripped: bool = False
 
 
 class Point(enum.IntEnum):
@@ -142,7 +153,8 @@ class BuildRequest:
     alone). `selector`: is asked how each kernel shall be made, after measuring. `passes`: what is done to the
     graph, `strategies`: how kernels are made, None for as usual; a plan that is loaded where its code is not
     in the cache gets kernels as usual. `aside`: outputs that change nothing of the others, see
-    passes/beside.py.
+    passes/beside.py. `weights`: the graph's constants that may be given again, under which names; `refit`: how,
+    None for not at all.
     """
 
     name: str
@@ -161,6 +173,8 @@ class BuildRequest:
     passes: Sequence[Pass] | None = None
     strategies: Strategies | None = None
     aside: frozenset[str] = frozenset()
+    weights: tuple[tuple[Blob, WeightsRecord], ...] = ()
+    refit: RefitKind | None = None
 
     def sizes(self, profile: int, point: Point) -> dict[str, int]:
         """The value of every size of the graph and its regions at one corner of a profile; the most of those

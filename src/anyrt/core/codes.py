@@ -24,6 +24,7 @@ class Kind(Enum):
 
     SHAPE, DTYPE, ARGUMENT, GRAPH, PROFILE, PLAN, BINDING = range(1, 8)
     RESOURCE, COMPILE, VERIFY, CANCELLED, NOT_SUPPORTED, PLUGIN = range(8, 14)
+    REFIT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,6 +556,35 @@ PLUGINS: dict[int, tuple[str, str, str]] = {
     ),
 }
 
+REFITS: dict[int, tuple[str, str, str]] = {
+    841: (
+        "engine cannot be refitted",
+        "Weights are exchanged in engines that were built for it",
+        "set BuilderFlag.REFIT, REFIT_INDIVIDUAL or REFIT_IDENTICAL, and build again",
+    ),
+    842: (
+        "no such weights to refit",
+        "The engine has no weights of this name, or of this layer and role, that may be exchanged",
+        "ask refitter.get_all_weights() or refitter.get_all()",
+    ),
+    843: (
+        "weights do not fit",
+        "Weights have the count and the element type of those that they replace, and numbers that the engine "
+        "can hold",
+        "ask refitter.get_weights_prototype(name)",
+    ),
+    844: (
+        "weights missing",
+        "What an engine holds is made of several weights at once, or it was stripped of them",
+        "give those that refitter.get_missing_weights() or refitter.get_missing() tell",
+    ),
+    845: (
+        "weights of another network",
+        "An engine that was built with REFIT_IDENTICAL takes the weights of its build alone",
+        "give the same weights, or build with REFIT",
+    ),
+}
+
 UNSUPPORTED: dict[int, tuple[str, str, str]] = {
     901: ("not supported", "This combination is outside what is implemented", "do without"),
     902: (
@@ -594,5 +624,6 @@ CODES: dict[str, Code] = {
     ),
     **_block(Kind.COMPILE, Trt.INTERNAL_ERROR, COMPILE),
     **_block(Kind.PLUGIN, Trt.FAILED_EXECUTION, PLUGINS),
+    **_block(Kind.REFIT, Trt.INVALID_ARGUMENT, REFITS),
     **_block(Kind.NOT_SUPPORTED, Trt.UNSUPPORTED_STATE, UNSUPPORTED),
 }

@@ -141,6 +141,12 @@ class PluginError(AnyrtError, RuntimeError):
     kind = Kind.PLUGIN
 
 
+class RefitError(AnyrtError, ValueError):
+    """Weights that cannot take the place of others, or that are missing."""
+
+    kind = Kind.REFIT
+
+
 class NotSupportedError(AnyrtError, NotImplementedError):
     """Something known that is not implemented."""
 

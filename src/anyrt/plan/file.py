@@ -22,7 +22,7 @@ import mmap
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -55,8 +55,9 @@ CHUNK: Final = 1 << 24  # bytes of what is handed on at a time
 class PlanFile:
     """A plan that was read and checked.
 
-    `weights`: the constants, in the buffer that was given. `digest`: SHA-256 of the header, which has the
-    checksums of all constants.
+    `weights`: the constants that are in the file, `plan.held`, in the buffer that was given. `checksums`:
+    those of all constants. `digest`: SHA-256 of the header, which has the checksums. `code`: what stands for
+    the plan's code: the same digest, without what a refit changes.
     `in_place`: nobody writes to `weights` as long as they are held, so that they need not be copied.
     `is_intact`: says whether a mapped file is still what it was; None where nothing is mapped.
     """
@@ -64,6 +65,8 @@ class PlanFile:
     plan: Plan
     weights: memoryview
     digest: bytes
+    code: bytes
+    checksums: tuple[str, ...] = ()
     in_place: bool = False
     is_intact: Callable[[], bool] | None = None
 
@@ -72,11 +75,13 @@ class PlanFile:
 class PlanParts:
     """A plan file in pieces. Its constants were not copied: whoever owns them must not change them yet.
 
-    `digest`: see `PlanFile`.
+    `digest`, `code`: see `PlanFile`. `owner`: what keeps the constants in memory.
     """
 
     pieces: tuple[Content, ...]
     digest: bytes
+    code: bytes
+    owner: object = None
 
     @property
     def header(self) -> memoryview:
@@ -99,13 +104,23 @@ class PlanParts:
         return (part for piece in self.pieces for part in parts(piece, most))
 
 
-def plan_parts(plan: Plan, views: Sequence[Content], mixer: Callable[[], Mixer] = portable) -> PlanParts:
+def plan_parts(
+    plan: Plan,
+    views: Sequence[Content],
+    mixer: Callable[[], Mixer] = portable,
+    known: tuple[str, ...] | None = None,
+) -> PlanParts:
     """A plan file that is neither in memory nor on disk; `views`: the constants of `plan.blobs`, in their
-    order; `mixer`: see `checksums`."""
+    order, of which those go in that the plan is not stripped of; `mixer`: see `checksums`; `known`: what
+    these are, where nobody has the constants."""
     sizes, wanted = [v.nbytes for v in views], [b.nbytes for b in plan.blobs]
     assert sizes == wanted, f"constants of {sizes} bytes for blobs of {wanted}"
-    sums: list[Json] = [*checksums(views, mixer)]
-    return assembled(dump({**plan.as_json(), "checksums": sums}), views)
+    sums = tuple(checksums(views, mixer)) if known is None else known
+    listed: list[Json] = [*(_without_made(plan, sums) if _forgets(plan) else sums)]
+    names = {b.name for b in plan.held}
+    held = [view for blob, view in zip(plan.blobs, views, strict=True) if blob.name in names]
+    parts = assembled(dump({**plan.as_json(), "checksums": listed}), held)
+    return replace(parts, code=_code(plan, sums, parts.digest))
 
 
 def assembled(header: bytes, views: Sequence[Content]) -> PlanParts:
@@ -119,7 +134,26 @@ def assembled(header: bytes, views: Sequence[Content]) -> PlanParts:
     pieces.append(memoryview(bytes(start - PREAMBLE_BYTES - len(header))))
     for end, view in zip(ends, views, strict=False):
         pieces += [memoryview(bytes(align(end) - end)), view]
-    return PlanParts(tuple(pieces), digest)
+    return PlanParts(tuple(pieces), digest, digest)
+
+
+def _forgets(plan: Plan) -> bool:
+    """Whether it does not matter which constants the plan was stripped of."""
+    return plan.refit is not None and plan.refit.is_stripped and plan.refit.is_free
+
+
+def _without_made(plan: Plan, sums: Sequence[str]) -> list[str]:
+    """The checksums of constants, "" for those that are made of weights."""
+    made = set(plan.refit.made) if plan.refit is not None else ()
+    return ["" if b.name in made else x for b, x in zip(plan.blobs, sums, strict=True)]
+
+
+def _code(plan: Plan, sums: Sequence[str], digest: bytes) -> bytes:
+    if plan.refit is None:
+        return digest
+    listed: list[Json] = [*_without_made(plan, sums)]
+    whole = replace(plan, refit=replace(plan.refit, is_stripped=False))
+    return hashlib.sha256(dump({**whole.as_json(), "checksums": listed})).digest()
 
 
 def write_plan(plan: Plan, contents: Sequence[Buffer]) -> bytes:
@@ -180,21 +214,25 @@ def _read(
     _check_zero(data[PREAMBLE_BYTES + header_bytes : start], "plan, bytes behind the header")
     header = Reader(load(bytes(data[PREAMBLE_BYTES:][:header_bytes]), "plan header", MAX_HEADER), "")
     plan, weights = parse_plan(header), data[start:]
-    if plan.blob_bytes != weights.nbytes:
-        got, wanted = f"{plan.blob_bytes} bytes", f"{weights.nbytes}, which the file has"
+    held = plan.held
+    if plan.held_bytes != weights.nbytes:
+        got, wanted = f"{plan.held_bytes} bytes", f"{weights.nbytes}, which the file has"
         raise PlanError("AR604", "blobs", got=got, wanted=wanted)
-    stated = [x.text(64) for x in header.field("checksums").exactly(len(plan.blobs))]
+    sums = tuple(x.text(64) for x in header.field("checksums").exactly(len(plan.blobs)))
+    names = {b.name for b in held}
+    stated = [x for b, x in zip(plan.blobs, sums, strict=True) if b.name in names]
     at, contents = 0, []
-    for blob in plan.blobs:
+    for blob in held:
         _check_zero(weights[at : blob.offset], f"plan, bytes before constant {blob.name!r}")
         at = blob.offset + blob.nbytes
         contents.append(weights[blob.offset : at])
     found = stated if mixer is None else checksums(contents, mixer)
     if found != stated:
-        blob = next(b for b, ours, theirs in zip(plan.blobs, found, stated, strict=True) if ours != theirs)
+        blob = next(b for b, ours, theirs in zip(held, found, stated, strict=True) if ours != theirs)
         do = "get a fresh copy of the plan"
         raise PlanError("AR602", f"constant {blob.name!r}", "another checksum", "that of its bytes", do)
-    return PlanFile(plan, weights.toreadonly(), digest, in_place, is_intact)
+    code = _code(plan, sums, digest)
+    return PlanFile(plan, weights.toreadonly(), digest, code, sums, in_place, is_intact)
 
 
 def _check_preamble(data: memoryview) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from anyrt.core.codes import CODES
@@ -24,11 +24,13 @@ from anyrt.core.formats import in_memory, misfit
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.plan.abi import align
 from anyrt.plan.json import MAX_INT, Json, Reader
+from anyrt.plan.refit import Refit, parse_refit
 
 MAX_BINDINGS: Final = 4096
 MAX_SYMBOLS: Final = 65536
 MAX_PROFILES: Final = 1024
 LENT_BY: Final = "over"  # of a layer, in its details: the input in whose memory its output may lie
+REFIT: Final = "refit"  # the field of plans whose weights may change
 MEMORY_OF: Final = "memory of"  # of a layer, in its details: the input whose memory its output has
 MAX_RECORDS: Final = 1 << 20  # blobs, requirements, layers, settings
 
@@ -136,7 +138,8 @@ class Plan:
     """Everything about an engine but its constants' values and its native code.
 
     `bindings`: inputs, then outputs. `settings`: (key, value) pairs that the compiler wants back when it
-    compiles on load. `report`: what was fused, and why something was not.
+    compiles on load. `report`: what was fused, and why something was not. `refit`: see `plan/refit.py`, None
+    where no weights may change.
     """
 
     name: str
@@ -149,11 +152,25 @@ class Plan:
     settings: tuple[tuple[str, str], ...] = ()
     layers: tuple[LayerRecord, ...] = ()
     report: str = ""
+    refit: Refit | None = None
 
     @property
     def blob_bytes(self) -> int:
-        """The size of all constants with the space between them."""
-        return self.blobs[-1].offset + self.blobs[-1].nbytes if self.blobs else 0
+        """The size of all constants with the space between them, as they lie in memory."""
+        return _end(self.blobs)
+
+    @property
+    def held(self) -> tuple[BlobRecord, ...]:
+        """The constants that are in the file, where they lie there: all but those that it was stripped of."""
+        if self.refit is None or not self.refit.is_stripped:
+            return self.blobs
+        made = set(self.refit.made)
+        return lay_out((b.name, b.dtype, b.count) for b in self.blobs if b.name not in made)
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of these."""
+        return _end(self.held)
 
     @property
     def sym_by_name(self) -> dict[str, Sym]:
@@ -204,7 +221,17 @@ class Plan:
                 for x in self.layers
             ],
             "report": self.report,
+            **({} if self.refit is None else {REFIT: self.refit.as_json()}),
         }
+
+
+def stripped(plan: Plan, is_stripped: bool) -> Plan:
+    """The plan without what is made of weights, or with it; one that takes no weights stays as it is."""
+    return plan if plan.refit is None else replace(plan, refit=replace(plan.refit, is_stripped=is_stripped))
+
+
+def _end(blobs: tuple[BlobRecord, ...]) -> int:
+    return blobs[-1].offset + blobs[-1].nbytes if blobs else 0
 
 
 def _is_update(output: Binding, source: Binding) -> bool:
@@ -229,8 +256,9 @@ def _print_range(r: Range) -> Json:
 
 def parse_plan(header: Reader) -> Plan:
     """The plan that `as_json` wrote, each value checked; PlanError names the field."""
-    name, graph, blobs, symbols, bindings, requirements, profiles, *rest = header.fields(*_FIELDS)
-    settings, layers, report, _ = rest
+    more = (REFIT,) if isinstance(header.value, dict) and REFIT in header.value else ()
+    name, graph, blobs, symbols, bindings, requirements, profiles, *rest = header.fields(*_FIELDS, *more)
+    settings, layers, report, _, *refit = rest
     records = _parse_symbols(symbols)
     known = {s.name: s.sym for s in records}
     tensors = _list(bindings, MAX_BINDINGS, lambda r: _parse_binding(r, known))
@@ -243,10 +271,11 @@ def parse_plan(header: Reader) -> Plan:
             _check_symbol(record, inputs, place)
         else:
             _check_count(record, outputs, place)
+    constants = lay_out(_list(blobs, MAX_RECORDS, _parse_blob))
     return Plan(
         name=name.text(),
         graph_text=graph.text(),
-        blobs=lay_out(_list(blobs, MAX_RECORDS, _parse_blob)),
+        blobs=constants,
         bindings=tensors,
         symbols=records,
         requirements=_list(requirements, MAX_RECORDS, lambda r: _parse_requirement(r, known)),
@@ -254,6 +283,7 @@ def parse_plan(header: Reader) -> Plan:
         settings=settings.pairs(MAX_RECORDS),
         layers=_list(layers, MAX_RECORDS, _parse_layer),
         report=report.text(),
+        refit=parse_refit(refit[0], frozenset(b.name for b in constants)) if refit else None,
     )
 
 

@@ -15,11 +15,11 @@ from typing import Protocol
 
 from anyrt.core.counts import counts, is_open
 from anyrt.core.enums import TensorFormat
-from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, ResourceError
+from anyrt.core.errors import AnyrtError, BindingError, CompileError, PlanError, RefitError, ResourceError
 from anyrt.plan import abi
 from anyrt.plan.abi import Status
 from anyrt.plan.device import Memory
-from anyrt.plan.plan import Binding
+from anyrt.plan.plan import Binding, Plan
 from anyrt.runtime import pauses
 from anyrt.runtime.arrays import UNBOUND, Bindable, Bound, bind, read_values
 from anyrt.runtime.loaded import Loaded, static_shape
@@ -29,6 +29,7 @@ from anyrt.runtime.shapes import Resolved, Shape, check_limits, check_shape, fou
 from anyrt.runtime.shared import check, rivals
 
 _ALLOCATOR_ALIGNMENT = 256
+SHOWN = 5  # names in a message
 
 
 class OutputAllocator(Protocol):
@@ -55,7 +56,8 @@ class Context:
         self.caller = None if loaded.callers is None else loaded.callers()
         self.words[abi.OUTWARD] = 0 if self.caller is None else self.caller.address
         self.words[abi.POOL] = loaded.pool.address
-        self.words[abi.CONSTS] = loaded.consts
+        self._constants = loaded.held.now
+        self.words[abi.CONSTS] = self._constants.address
         if abi.CODE in dict(loaded.program.entries):  # an image may hold functions alone
             self.words[abi.PROGRAM] = loaded.code.address(abi.CODE)
         self._bound: list[Bound | None] = [None] * count
@@ -79,7 +81,7 @@ class Context:
         # The state that a run begins with, and those outputs whose sizes this run has not found yet.
         self._begun: Resolved | None = None
         self._late = loaded.late
-        self._run = loaded.run
+        self._run = self._run_anew if loaded.held.can_change else loaded.run
         self._use_lock()
         loaded.pool.listeners.add(self)
         self._enter_profile(profile)
@@ -276,6 +278,7 @@ class Context:
         inside = dict(program.inside)
         try:
             self._make_ready()
+            self._take_constants()
             self._forget()
             known = pauses.told(self.words, self.loaded.open_outputs)
             for k, name in enumerate(program.kernels):
@@ -304,6 +307,20 @@ class Context:
             self._take_over(pauses.told(self.words, self.loaded.open_outputs))
             status = self.loaded.resume(self.address, -1 - status)
         return status
+
+    def _run_anew(self, address: int) -> int:
+        """A run with the constants of the moment, of an engine that can be refitted."""
+        self._take_constants()
+        return self.loaded.run(address)
+
+    def _take_constants(self) -> None:
+        """Hold the constants of the moment for a run; frames are filled again where they are new."""
+        now = self.loaded.held.now
+        if now.lacks:
+            raise _lacking(self.loaded.plan)
+        if now is not self._constants:
+            self._constants, self.words[abi.CONSTS] = now, now.address
+            self.words[abi.slot_word(len(self._bound), len(self.loaded.program.slots))] = 0
 
     def _forget(self) -> None:
         self._late = self.loaded.late
@@ -466,6 +483,13 @@ class Context:
 def _declared(binding: Binding) -> Shape:
     """The shape in the network, −1 for dynamic sizes."""
     return tuple(d if isinstance(d, int) else -1 for d in binding.shape)
+
+
+def _lacking(plan: Plan) -> RefitError:
+    count = 0 if plan.refit is None else len(plan.refit.weights)
+    first = "" if plan.refit is None else ", ".join(repr(w.title) for w in plan.refit.weights[:SHOWN])
+    got = f"a plan that was stripped of its weights: {first}{', …' * (count > SHOWN)}"
+    return RefitError("AR844", f"engine {plan.name!r}", got, "a refit before the first run", "use a Refitter")
 
 
 def _check_bound(binding: Binding, bound: Bound | None, nbytes: int) -> None:

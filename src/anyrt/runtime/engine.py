@@ -17,7 +17,7 @@ from anyrt.plan.program import Compiled
 from anyrt.runtime.arrays import Array
 from anyrt.runtime.context import Context
 from anyrt.runtime.direct import DirectCall
-from anyrt.runtime.loaded import Loaded, guarded, place_constants
+from anyrt.runtime.loaded import Held, Loaded, guarded, place_constants
 from anyrt.runtime.memory import Policy
 from anyrt.runtime.outward import Host
 from anyrt.runtime.pauses import late_outputs, open_outputs
@@ -63,7 +63,7 @@ def load(
     plugins = compiled.program.plugins
     assert host is not None or not plugins, f"{plan.name} has plug-ins, which nobody calls"
     code = device.load(compiled)
-    constants = place_constants(file, device)
+    held = Held(place_constants(file, device), plan.refit is not None)
     position = {b.name: i for i, b in enumerate(plan.bindings)}
     loaded = Loaded(
         plan=plan,
@@ -81,14 +81,13 @@ def load(
         late=late_outputs(plan),
         sources=plan.sources,
         lenders=plan.lenders,
-        consts=constants.address,
-        owner=constants.owner,
-        is_intact=constants.is_intact,
         callers=host(file, compiled.program) if host is not None and plugins else None,
-        prepare=guarded(code.function(abi.PREPARE, 1), constants.is_intact),
-        run=guarded(code.function(abi.RUN, 1), constants.is_intact),
-        step=guarded(code.function(abi.STEP, 2), constants.is_intact),
-        resume=guarded(code.function(abi.RESUME, 2), constants.is_intact),
+        held=held,
+        checksums=file.checksums,
+        prepare=guarded(code.function(abi.PREPARE, 1), held.is_intact),
+        run=guarded(code.function(abi.RUN, 1), held.is_intact),
+        step=guarded(code.function(abi.STEP, 2), held.is_intact),
+        resume=guarded(code.function(abi.RESUME, 2), held.is_intact),
     )
     pool.ensure()
     return Engine(loaded)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec
@@ -24,6 +26,37 @@ from anyrt.runtime.shapes import Resolver, Shape
 P = ParamSpec("P")
 
 
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Constants where kernels read them, as long as `owner` is held. `is_intact`: whether those in a mapped
+    file are what they were; None where they are in memory. `lacks`: those of them that nobody has given."""
+
+    address: int
+    owner: object
+    is_intact: Callable[[], bool] | None = None
+    lacks: tuple[str, ...] = ()
+
+
+class Held:
+    """The constants that runs begin with, and a lock for those who replace them. A run that has begun stays
+    with those that it has begun with."""
+
+    __slots__ = ("can_change", "lock", "now")
+
+    def __init__(self, constants: Constants, can_change: bool) -> None:
+        self.now = constants
+        self.can_change = can_change
+        self.lock = threading.Lock()
+
+    @property
+    def is_intact(self) -> Callable[[], bool] | None:
+        """What says whether constants in a mapped file are what they were, those of the moment if they may be
+        replaced; None where none are mapped."""
+        if not self.can_change or self.now.is_intact is None:
+            return self.now.is_intact
+        return lambda: self.now.is_intact is None or self.now.is_intact()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
     """What all contexts of an engine share; nothing in it changes.
@@ -31,9 +64,9 @@ class Loaded:
     `position`: index of a binding by name. `value_inputs`: the inputs whose elements decide sizes. `counts`:
     sizes that data decide, with the outputs that tell them, by index. `open_outputs`: those of them that tell
     sizes without an upper bound; `late`: outputs that have such sizes (runtime/pauses.py). `sources`: the
-    inputs whose memory outputs have, by index; `lenders`: those whose memory they may have.
-    `is_intact`: whether constants in a mapped file are what they were; None where they are in memory.
-    `callers`: who calls plug-ins; None where there are none.
+    inputs whose memory outputs have, by index; `lenders`: those whose memory they may have. `held`: the
+    constants, which a refit replaces; `checksums`: those of the plan. `callers`: who calls plug-ins; None
+    where there are none.
     """
 
     plan: Plan
@@ -49,9 +82,8 @@ class Loaded:
     late: tuple[int, ...]
     sources: dict[int, int]
     lenders: dict[int, int]
-    consts: int
-    owner: object
-    is_intact: Callable[[], bool] | None
+    held: Held
+    checksums: tuple[str, ...]
     callers: Callers | None
     prepare: Callable[[int], int]
     run: Callable[[int], int]
@@ -123,17 +155,10 @@ def static_shape(binding: Binding) -> Shape | None:
     return known if len(known) == len(binding.shape) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Constants:
-    """Constants where kernels read them, as long as `owner` is held. `is_intact`: see `PlanFile`."""
-
-    address: int
-    owner: object
-    is_intact: Callable[[], bool] | None = None
-
-
 def place_constants(file: PlanFile, device: Device) -> Constants:
     """Used in place where they may be and are aligned, else copied to aligned memory."""
+    if file.plan.held != file.plan.blobs:
+        return _stripped(file, device)
     if not file.weights.nbytes:
         return Constants(0, None)
     source = np.frombuffer(file.weights, np.uint8)
@@ -143,6 +168,17 @@ def place_constants(file: PlanFile, device: Device) -> Constants:
     memory = device.allocate(source.size)
     device.write(memory, source)
     return Constants(memory.address, memory)
+
+
+def _stripped(file: PlanFile, device: Device) -> Constants:
+    """Memory for all constants, with those in it that the file has."""
+    plan, memory = file.plan, device.allocate(file.plan.blob_bytes)
+    found = {b.name: file.weights[b.offset : b.offset + b.nbytes] for b in plan.held}
+    for blob in plan.blobs:
+        if blob.name in found and blob.nbytes:
+            source = np.frombuffer(found[blob.name], np.uint8)
+            ctypes.memmove(memory.address + blob.offset, source.ctypes.data, blob.nbytes)
+    return Constants(memory.address, memory, lacks=tuple(b.name for b in plan.blobs if b.name not in found))
 
 
 def guarded(function: Callable[P, int], is_intact: Callable[[], bool] | None) -> Callable[P, int]:

@@ -204,7 +204,7 @@ def _built(
     tactic = fastest(kind, op, corners[0][1], building.timings)
     kind.set_tactic(tactic)
     data = np.frombuffer(kind.made(), np.uint8)
-    made = Made(data, DataType.UINT8, f"{name} (plug-in)", interpreted(kind))
+    made = Made(data, DataType.UINT8, f"{name} (plug-in)", call=interpreted(kind))
     results = apply_all(replace(op, made=made, tactic=tactic), *packed)
     found = []
     for result, tensor, of in zip(results, told[count:], asked.types, strict=False):

@@ -1,0 +1,86 @@
+"""What a refit computes: from weights the constants that the compiler made of them.
+
+    blobs = named_blobs(graph)                 # the constants of the optimised graph
+    derived = derive(blobs, request.weights)   # what is made of weights, as a graph of its own
+
+Each constant that was made of others is computed and rounded by itself, as the build did, so that a refit
+gives the bits that a build with the same weights gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anyrt.ir.graph import Graph, Value, walk
+from anyrt.ir.rewrite import transformed
+from anyrt.ir.text import print_graph
+from anyrt.plan.refit import Refit, WeightsRecord, input_name
+from anyrt.prims import build
+from anyrt.prims.const import Blob, Const
+from anyrt.prims.table import named_blobs, vocabulary
+
+Weights = Sequence[tuple[Blob, WeightsRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What a plan says of a refit, and the constants besides its own that this takes."""
+
+    refit: Refit
+    constants: Mapping[str, Blob]
+
+
+def derive(blobs: Mapping[str, Blob], weights: Weights, *, is_free: bool, is_stripped: bool) -> Derived:
+    """Of the constants of a graph, those that are made of weights. Where these stay those of the build, a
+    constant of one element does, as kernels hold it as a number."""
+    walker = _Walker({id(blob): input_name(k) for k, (blob, _) in enumerate(weights)}, blobs)
+    made = [n for n, b in blobs.items() if b.origin is not None and (is_free or b.size != 1)]
+    for name in made:
+        walker.output(name, blobs[name])
+    graph = Graph(tuple(walker.inputs.items()), tuple(walker.outputs.items()))
+    names = {id(blob): name for name, blob in blobs.items()}
+    more = {f"refit.{n}": b for n, b in named_blobs(graph).items() if id(b) not in names}
+    text = print_graph(graph, vocabulary({**blobs, **more}))
+    return Derived(Refit(tuple(r for _, r in weights), text, tuple(made), is_free, is_stripped), more)
+
+
+@dataclass(slots=True)
+class _Walker:
+    """Names of what a refit computes; `given`: those of weights, by the identity of their constants."""
+
+    given: Mapping[int, str]
+    blobs: Mapping[str, Blob]
+    inputs: dict[str, Value] = field(default_factory=dict)
+    outputs: dict[str, Value] = field(default_factory=dict)
+    known: dict[int, str] = field(default_factory=dict)
+
+    def output(self, name: str, blob: Blob) -> None:
+        """Have `name` computed as the constant is."""
+        self.known.setdefault(id(blob), name)
+        self.outputs[name] = (
+            self._input(self.given[id(blob)], blob) if self._is_given(blob) else self._made(blob)
+        )
+
+    def _is_given(self, blob: Blob) -> bool:
+        return blob.origin is not None and blob.origin.made is None
+
+    def _made(self, blob: Blob) -> Value:
+        made = None if blob.origin is None else blob.origin.made
+        assert made is not None, "it is made of weights"
+        for below in [v.op.blob for v in walk([made]) if isinstance(v.op, Const)]:
+            if below.origin is not None and not self._is_given(below) and id(below) not in self.known:
+                self.output(f"made{len(self.outputs)}", below)
+        whole = transformed(Graph((), (("", made),)), lambda old, new: self._read(new))
+        return whole.outputs[0][1]
+
+    def _read(self, value: Value) -> Value:
+        """An input in place of a constant that is given, or made before."""
+        if not isinstance(value.op, Const) or value.op.blob.origin is None:
+            return value
+        blob, shape = value.op.blob, value.op.shape
+        name = self.given[id(blob)] if self._is_given(blob) else self.known[id(blob)]
+        return build.reshape(self._input(name, blob), shape)
+
+    def _input(self, name: str, blob: Blob) -> Value:
+        return self.inputs.setdefault(name, build.param(name, (blob.size,), blob.dtype))

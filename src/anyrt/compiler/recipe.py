@@ -1,0 +1,158 @@
+"""How the constants of an engine are made of weights, read from its plan and carried out.
+
+    recipe = read_recipe(plan, held)              # held(record): the elements that are there now
+    pieces = recipe.make({0: array}, (), held)    # weights by their number in `plan.refit.weights`
+
+What is only moved, as packed weights are, comes out as a view of what was given: it is copied once, to where
+kernels read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from anyrt.core.dtype import is_float, numpy_dtype, short_name
+from anyrt.core.errors import PlanError, RefitError
+from anyrt.ir.graph import Type, Value, walk
+from anyrt.ir.prim import Array
+from anyrt.ir.text import parse_graph
+from anyrt.plan.plan import BlobRecord, Plan
+from anyrt.plan.refit import Refit, input_name
+from anyrt.prims.closed import evaluate, rounded
+from anyrt.prims.const import Blob, Param
+from anyrt.prims.table import vocabulary
+
+Held = Callable[[BlobRecord], Array]
+Pieces = list[tuple[BlobRecord, Array]]
+SHOWN: Final = 5  # names in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One array to compute. `reads`: the inputs of `value` by name; `weights`: the numbers of all weights
+    that it is made of; `record`: the constant that it is, None for what others are computed of alone."""
+
+    name: str
+    value: Value
+    reads: Mapping[str, Value]
+    weights: frozenset[int]
+    record: BlobRecord | None
+
+    @property
+    def plain(self) -> int | None:
+        """The number of the weights that the constant is, as they were given."""
+        return next(iter(self.weights)) if isinstance(self.value.op, Param) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How an engine's constants are made of weights, in an order in which they can be computed."""
+
+    refit: Refit
+    steps: tuple[Step, ...]
+
+    def touched(self, given: Iterable[int], lacks: Iterable[str]) -> list[Step]:
+        """The constants that change with these weights, or that nobody has given yet."""
+        weights, names = set(given), set(lacks)
+        return [s for s in self.steps if s.record and (s.name in names or not weights.isdisjoint(s.weights))]
+
+    def missing(self, given: Iterable[int], lacks: Iterable[str]) -> list[int]:
+        """The weights that have to be given with these: those that touched constants are made of, too, and
+        that the engine does not hold as they are."""
+        weights, names = set(given), set(lacks)
+        held = {s.plain for s in self.steps if s.record and s.name not in names}
+        needed = {w for s in self.touched(weights, names) for w in s.weights}
+        return sorted(needed - weights - held)
+
+    def make(
+        self, given: Mapping[int, Array], lacks: Iterable[str], held: Held, *, validate: bool = True
+    ) -> Pieces:
+        """The constants that change, each with its elements, wherever they lie. Raises RefitError AR844 for
+        weights that are missing, and where it shall `validate` AR843 for numbers that become infinite."""
+        if missing := self.missing(given, lacks):
+            titles = [self.refit.weights[k].title for k in missing]
+            some = ", ".join(map(repr, titles[:SHOWN]))
+            more = f" and {len(titles) - SHOWN} more" if len(titles) > SHOWN else ""
+            raise RefitError("AR844", "refit", f"no weights for {some}{more}", "all that belong together")
+        wanted = {s.name for s in self.touched(given, lacks)}
+        arrays, pieces = self._known(given, set(lacks), held), Pieces()
+        for step in self.steps:
+            if step.reads.keys() <= arrays.keys() and (step.record is None or step.name in wanted):
+                array = evaluate(step.value, {v: arrays[name] for name, v in step.reads.items()})
+                arrays[step.name] = self._rounded(step, array, given if validate else None)
+                pieces += [(step.record, arrays[step.name])] if step.record is not None else []
+        return pieces
+
+    def _known(self, given: Mapping[int, Array], lacks: set[str], held: Held) -> dict[str, Array]:
+        """All weights by their names: those that were given, and those that the engine holds as they are."""
+        known = dict(given)
+        for step in self.steps:
+            number, record = step.plain, None if step.name in lacks else step.record
+            if record is not None and number is not None and number not in known:
+                known[number] = held(record)
+        return {input_name(k): array for k, array in known.items()}
+
+    def _rounded(self, step: Step, array: Array, given: Mapping[int, Array] | None) -> Array:
+        """What was computed, as a constant has it; `given`: finite numbers of which it must be finite."""
+        dtype = step.value.dtype
+        if array.dtype == numpy_dtype(dtype):
+            return array
+        flat = rounded(array, dtype)
+        if given is None or not is_float(dtype) or _is_finite(flat):
+            return flat
+        if all(_is_finite(given[k]) for k in step.weights if k in given):
+            got = f"numbers that become infinite as {short_name(dtype)}"
+            raise RefitError("AR843", self._titles(step), got, "smaller ones")
+        return flat
+
+    def other(self, names: Iterable[str]) -> RefitError:
+        """The error for constants of these names, which are not those of the build."""
+        of = next(s for s in self.steps if s.name in names)
+        return RefitError("AR845", self._titles(of), "other numbers than those of the build", "the same")
+
+    def _titles(self, step: Step) -> str:
+        return ", ".join(self.refit.weights[k].title for k in sorted(step.weights))
+
+
+def read_recipe(plan: Plan, held: Held) -> Recipe:
+    """How the constants of a plan are made; RefitError AR841 where it was not built for that. `held`: the
+    elements of a constant as they are now."""
+    if plan.refit is None:
+        raise RefitError("AR841", f"engine {plan.name!r}", "weights that are built in", "weights to exchange")
+    made, text = set(plan.refit.made), plan.refit.graph_text
+    # Copies, since refits give back the memory that was before.
+    numbers = [b for b in plan.blobs if b.name not in made and b.name in text]
+    blobs = {b.name: Blob(held(b).copy(), b.dtype, b.name) for b in numbers}
+    types = {input_name(k): Type((w.count,), w.dtype) for k, w in enumerate(plan.refit.weights)}
+    known = {input_name(k): frozenset((k,)) for k in range(len(plan.refit.weights))}
+    records, steps = {b.name: b for b in plan.blobs if b.name in made}, list[Step]()
+    for name, value in parse_graph(text, vocabulary(blobs), "plan").outputs:
+        reads = {v.op.name: v for v in walk([value]) if isinstance(v.op, Param)}
+        fits = name not in made or _is(records[name], value)
+        if not fits or not all(types.get(read) == v.type for read, v in reads.items()):
+            raise PlanError("AR607", f"refit of {name!r}", f"{value.type} of {', '.join(reads)}", "what fits")
+        known[name] = frozenset[int]().union(*(known[read] for read in reads))
+        types[name] = Type((_count(value),), value.dtype)
+        steps.append(Step(name, value, reads, known[name], records.get(name)))
+    if missing := made - {s.name for s in steps}:
+        raise PlanError("AR607", "refit", f"nothing for {min(missing)!r}", "every constant of weights")
+    return Recipe(plan.refit, tuple(steps))
+
+
+def _is(record: BlobRecord, value: Value) -> bool:
+    return value.dtype is record.dtype and _count(value) == record.count
+
+
+def _count(value: Value) -> int:
+    """Number of elements; −1 where a size is open, which no constant's is."""
+    sizes = [d for d in value.shape if isinstance(d, int)]
+    return int(np.prod(sizes, dtype=object)) if len(sizes) == value.type.rank else -1
+
+
+def _is_finite(array: Array) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(array if array.dtype.kind in "fiub" else array.astype(np.float32)).all())

@@ -1,0 +1,78 @@
+"""What a plan says of weights that may be given again: under which names, and what is made of them.
+
+A refit computes the graph `graph_text`: its inputs are weights, `w0` and so on in their order, and what was
+computed of these before; its outputs are computed in their order, and those of constants of the plan take
+their places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from anyrt.core.dtype import parse as parse_dtype
+from anyrt.core.dtype import short_name
+from anyrt.core.enums import DataType
+from anyrt.core.errors import DTypeError
+from anyrt.plan.json import Json, Reader
+
+MAX_WEIGHTS: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsRecord:
+    """Weights of a network. `name`: that they were given, "" for none; `places`: the layers that have them,
+    each with the role that they have there."""
+
+    name: str
+    dtype: DataType
+    count: int
+    places: tuple[tuple[str, str], ...]
+
+    @property
+    def title(self) -> str:
+        """How messages call them."""
+        return self.name or " ".join(self.places[0] if self.places else ("weights",))
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """`made`: the constants that are made of weights, by name. `is_free`: weights may be any; else they must
+    be those of the build. `is_stripped`: these constants are not in the plan."""
+
+    weights: tuple[WeightsRecord, ...]
+    graph_text: str
+    made: tuple[str, ...]
+    is_free: bool = True
+    is_stripped: bool = False
+
+    def as_json(self) -> Json:
+        """Plain values that `parse_refit` reads."""
+        weights: list[Json] = [
+            [w.name, short_name(w.dtype), w.count, [list(place) for place in w.places]] for w in self.weights
+        ]
+        return [weights, self.graph_text, list(self.made), self.is_free, self.is_stripped]
+
+
+def parse_refit(reader: Reader, blobs: frozenset[str]) -> Refit:
+    """What `as_json` wrote, of a plan with constants of these names."""
+    weights, graph, made, is_free, is_stripped = reader.exactly(5)
+    names = made.texts(MAX_WEIGHTS)
+    if unknown := set(names) - blobs:
+        raise made.error(repr(min(unknown)[:40]), "the name of a constant")
+    records = tuple(_parse_weights(item) for item in weights.items(MAX_WEIGHTS))
+    return Refit(records, graph.text(), names, is_free.flag(), is_stripped.flag())
+
+
+def _parse_weights(reader: Reader) -> WeightsRecord:
+    name, dtype, count, places = reader.exactly(4)
+    try:
+        kind = parse_dtype(dtype.text())
+    except DTypeError as error:
+        raise dtype.error(error.got, error.wanted) from None
+    return WeightsRecord(name.text(), kind, count.integer(), places.pairs(MAX_WEIGHTS))
+
+
+def input_name(index: int) -> str:
+    """What the graph of a refit calls weights number `index`."""
+    return f"w{index}"

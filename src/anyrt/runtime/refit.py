@@ -1,0 +1,70 @@
+"""Other constants for an engine while it runs: all are put in new memory, which runs begin with from then on.
+
+Runs that have begun go on with the constants that they have begun with; whatever fails leaves these in force.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyrt.core.dtype import is_packed, numpy_dtype, pack4, unpack4
+from anyrt.plan.checksum import Mixer, checksums
+from anyrt.plan.content import SHARED_BYTES, Array, Bytes, Content, copy
+from anyrt.plan.crew import share
+from anyrt.plan.plan import BlobRecord
+from anyrt.runtime.loaded import Constants, Loaded
+
+
+def elements(loaded: Loaded, record: BlobRecord) -> Array:
+    """The elements of a constant as they are now: a view, but of types whose elements share bytes."""
+    raw = _bytes(loaded.held.now.address + record.offset, record.nbytes)
+    packed = is_packed(record.dtype)
+    return unpack4(raw, record.count, record.dtype) if packed else raw.view(numpy_dtype(record.dtype))
+
+
+def exchange(
+    loaded: Loaded, pieces: Iterable[tuple[BlobRecord, Array]], same: Callable[[], Mixer] | None
+) -> list[str]:
+    """Put these elements in the places of constants, for runs that begin from now on; the caller holds the
+    lock of `loaded.held`. `same`: first compare them with those of the build, by checksums that this mixes;
+    where some differ, nothing changes, and their names are the answer."""
+    plan, new = loaded.plan, {record.name: (record, _words(record, array)) for record, array in pieces}
+    memory = loaded.device.allocate(plan.blob_bytes)
+    room, before = _bytes(memory.address, plan.blob_bytes), _bytes(loaded.held.now.address, plan.blob_bytes)
+    kept = [(b, before[b.offset : b.offset + b.nbytes]) for b in plan.blobs if b.name not in new]
+    _write([*new.values(), *kept], room)
+    others = [] if same is None else _others(loaded, [record for record, _ in new.values()], room, same)
+    if not others:
+        loaded.held.now = Constants(memory.address, memory)
+    return others
+
+
+def _words(record: BlobRecord, array: Array) -> Array:
+    """The elements as integers of their size, which buffers may have; those that share bytes as these."""
+    return pack4(array) if is_packed(record.dtype) else array.view(f"u{array.itemsize}")
+
+
+def _write(pieces: Iterable[tuple[BlobRecord, Array]], room: Bytes) -> None:
+    """Fill the places of constants, on several threads."""
+    todo = list[tuple[Content, int, Bytes]]()
+    for record, words in pieces:
+        place = room[record.offset : record.offset + record.nbytes]
+        todo += [(words, k, place[k : k + SHARED_BYTES]) for k in range(0, place.size, SHARED_BYTES)]
+    share(len(todo), lambda i: copy(*todo[i]), "copies")
+
+
+def _others(loaded: Loaded, records: list[BlobRecord], room: Bytes, mixer: Callable[[], Mixer]) -> list[str]:
+    """The constants without the checksum that they had when they were built."""
+    stated = {b.name: x for b, x in zip(loaded.plan.blobs, loaded.checksums, strict=True)}
+    found = checksums([room[b.offset : b.offset + b.nbytes].data for b in records], mixer)
+    return [b.name for b, mine in zip(records, found, strict=True) if mine != stated[b.name]]
+
+
+def _bytes(address: int, count: int) -> NDArray[np.uint8]:
+    if not count:
+        return np.empty(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_ubyte * count).from_address(address))
