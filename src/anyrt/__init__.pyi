@@ -90,6 +90,7 @@ from anyrt.api.plugins.v3 import IPluginV3QuickBuild as IPluginV3QuickBuild
 from anyrt.api.plugins.v3 import IPluginV3QuickCore as IPluginV3QuickCore
 from anyrt.api.plugins.v3 import IPluginV3QuickRuntime as IPluginV3QuickRuntime
 from anyrt.api.profile import IOptimizationProfile as IOptimizationProfile
+from anyrt.api.refitter import Refitter as Refitter
 from anyrt.api.registry import FallbackString as FallbackString
 from anyrt.api.registry import IPluginRegistry as IPluginRegistry
 from anyrt.api.runtime import Runtime as Runtime
@@ -170,6 +171,7 @@ from anyrt.onnx.custom import op as op
 from anyrt.onnx.errors import ParserError as ParserError
 from anyrt.onnx.parser import OnnxParser as OnnxParser
 from anyrt.onnx.parser import get_nv_onnx_parser_version as get_nv_onnx_parser_version
+from anyrt.onnx.refitter import OnnxParserRefitter as OnnxParserRefitter
 from anyrt.onnx.session import load as load
 from anyrt.onnx.subgraphs import NodeIndices as NodeIndices
 from anyrt.onnx.subgraphs import SubGraphCollection as SubGraphCollection

@@ -191,7 +191,7 @@ def test_every_flag_is_a_bit_of_its_own_that_is_set_read_and_cleared(config):
 def test_flags_are_documented_as_kept_but_for_some(config):
     assert "OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order" in Config.set_flag.__doc__
     assert "FP16 and INT8 let DLA take float32" in Config.set_flag.__doc__
-    assert "the others change no engine" in Config.set_flag.__doc__
+    assert "The others change no" in Config.set_flag.__doc__
     with pytest.raises(TypeError):
         config.flags = "FP16"
 
@@ -221,9 +221,10 @@ def test_flags_of_half_precision_let_dla_take_float32(builder, config, flag):
     assert not config.can_run_on_DLA(relu)
 
 
-def test_an_engine_built_for_refitting_says_that_it_cannot(builder, config):
-    config.set_flag(Flag.REFIT)
-    assert builder.build_engine_with_config(passing(builder, 2), config).refittable is False
+@pytest.mark.parametrize("flag", ["REFIT", "REFIT_INDIVIDUAL", "REFIT_IDENTICAL", "STRIP_PLAN"])
+def test_an_engine_built_for_refitting_says_so(builder, config, flag):
+    config.set_flag(Flag.__members__[flag])
+    assert builder.build_engine_with_config(passing(builder, 2), config).refittable is True
 
 
 @pytest.mark.parametrize("feature", [*trt.PreviewFeature])

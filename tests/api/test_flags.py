@@ -38,10 +38,13 @@ def test_flags_of_a_network_that_say_something_are_silent(builder, log):
 
 def test_build_flag_that_changes_nothing_is_told_of_once(builder, log):
     for config in (builder.create_builder_config(), builder.create_builder_config()):
-        config.set_flag(Build.REFIT)
+        config.set_flag(Build.SPARSE_WEIGHTS)
         config.flags |= 1 << Build.STRICT_NANS
-        assert config.get_flag(Build.REFIT)
-    assert log.lines == ["BuilderFlag.REFIT has no effect yet", "BuilderFlag.STRICT_NANS has no effect yet"]
+        assert config.get_flag(Build.SPARSE_WEIGHTS)
+    assert log.lines == [
+        "BuilderFlag.SPARSE_WEIGHTS has no effect yet",
+        "BuilderFlag.STRICT_NANS has no effect yet",
+    ]
 
 
 def test_build_flags_that_change_something_are_silent(config, log):
@@ -78,10 +81,3 @@ def test_quantisation_flag_and_preview_feature_are_told_of_once(config, log):
         "QuantizationFlag.CALIBRATE_BEFORE_FUSION has no effect yet",
         "PreviewFeature.PROFILE_SHARING_0806 has no effect yet",
     ]
-
-
-def test_serialisation_flag_that_changes_nothing_is_told_of(engine, log):
-    config = engine.create_serialization_config()
-    config.set_flag(trt.SerializationFlag.INCLUDE_REFIT)
-    assert len(engine.serialize_with_config(config)) == len(engine.serialize())
-    assert log.lines == ["SerializationFlag.INCLUDE_REFIT has no effect yet"]

@@ -168,11 +168,6 @@ def test_tensors_of_other_networks_are_never_marked(net, log):
             mark("y")
 
 
-@pytest.mark.parametrize("method", ["set_weights_name", "mark_weights_refittable"])
-def test_names_of_weights_say_that_they_are_only_kept(method):
-    assert "kept" in getattr(trt.INetworkDefinition, method).__doc__
-
-
 def test_weights_have_one_name_and_only_named_ones_are_marked(net, log):
     array = np.ones(1, np.float32)
     net.add_constant((1,), array)

@@ -54,6 +54,10 @@ BUILD_FLAGS = frozenset(
         BuilderFlag.INT8,
         BuilderFlag.DISABLE_TIMING_CACHE,
         BuilderFlag.REJECT_EMPTY_ALGORITHMS,
+        BuilderFlag.REFIT,
+        BuilderFlag.REFIT_IDENTICAL,
+        BuilderFlag.REFIT_INDIVIDUAL,
+        BuilderFlag.STRIP_PLAN,
     }
 )
 
@@ -203,7 +207,12 @@ class IBuilderConfig(Fixed, Managed):
         OBEY_PRECISION_CONSTRAINTS makes `layer.precision` an order, and rounds to half types after every
         layer; PREFER_PRECISION_CONSTRAINTS makes it a wish. FP16 and INT8 let DLA take float32,
         DISABLE_TIMING_CACHE keeps a build that measures from the timing cache, REJECT_EMPTY_ALGORITHMS fails
-        one whose algorithm selector leaves nothing; the others change no engine yet, which is logged once."""
+        one whose algorithm selector leaves nothing.
+
+        REFIT lets a Refitter exchange all weights, REFIT_INDIVIDUAL those of `mark_weights_refittable`; their
+        numbers decide nothing then, which may cost speed. REFIT_IDENTICAL lets it give the weights of the
+        build again, and costs none. STRIP_PLAN leaves all these out of the plan; alone it means
+        REFIT_IDENTICAL, too. The others change no engine yet, which is logged once."""
         self.flags |= 1 << _member(BuilderFlag, flag, "set_flag")
 
     def clear_flag(self, flag: BuilderFlag) -> None:

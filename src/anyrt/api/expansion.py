@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from anyrt.api.parts import Border, Part
     from anyrt.api.plugins.expand import Building
     from anyrt.api.plugins.layer import PluginLayer
+    from anyrt.api.refittable import Refittable
 
 Limits = Mapping[
     tuple[str, int, bool], tuple[int, int]
@@ -72,8 +73,9 @@ class Expansion:
 
     `report` is told the mistakes that `type_of` meets. `all_values`: give every short integer input symbols
     for its elements; otherwise only shape tensors get them. `staged`: a layer that computes in another type
-    than its tensors have, see `precision`. `building`: what plug-ins are told when an
-    engine is built; until then they are asked for types and sizes alone.
+    than its tensors have, see `precision`. `refittable`: the constants that weights are which may be given
+    again. `building`: what plug-ins are told when an engine is built; until then they are asked for types
+    and sizes alone.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Expansion:
         report: Callable[[AnyrtError], None] | None = None,
         all_values: bool = True,
         staged: Staged = as_they_are,
+        refittable: Refittable | None = None,
     ) -> None:
+        self._refittable = refittable
         self._limits = limits
         self._staged = staged
         self._report = report
@@ -134,7 +138,8 @@ class Expansion:
     def record(self, layer: ILayer) -> Layer[Attrs]:
         """`layer` as its operator sees it."""
         inputs = tuple(None if t is None else self.value(t) for t in layer._inputs)
-        attributes = {n: self.blob(x) if isinstance(x, Weights) else x for n, x in layer._attributes.items()}
+        given = layer._attributes.items()
+        attributes = {n: self._blob(layer, n, x) if isinstance(x, Weights) else x for n, x in given}
         return Layer(layer._name, layer._op.attrs(**attributes), inputs)
 
     def scale(self, tensor: ITensor) -> float:
@@ -281,6 +286,10 @@ class Expansion:
         if key not in self.symbols:
             self.symbols[key] = Symbol(Sym(key, low, high), tensor, axis, is_value)
         return self.symbols[key].sym
+
+    def _blob(self, layer: ILayer, attribute: str, weights: Weights) -> Blob:
+        found = None if self._refittable is None else self._refittable.blob(layer, attribute, weights)
+        return self.blob(weights) if found is None else found
 
     def blob(self, weights: Weights) -> Blob:
         """The constant that `weights` are."""

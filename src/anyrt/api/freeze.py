@@ -6,6 +6,7 @@ Here every mistake that was only looked at so far becomes final; names, profiles
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast as typed
 
 from anyrt.api.expansion import Expansion, Limits, as_they_are
@@ -18,12 +19,13 @@ from anyrt.api.plugins.expand import Building, Timings
 from anyrt.api.plugins.lent import lender
 from anyrt.api.precision import Precisions
 from anyrt.api.profile import IOptimizationProfile
+from anyrt.api.refittable import Refittable, refit_kind
 from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.counts import counts
 from anyrt.core.dtype import short_name
-from anyrt.core.enums import DataType, Severity, TensorFormat, TensorLocation
+from anyrt.core.enums import BuilderFlag, DataType, Severity, TensorFormat, TensorLocation
 from anyrt.core.errors import AnyrtError, GraphError, ProfileError, ShapeError
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, apply, walk
@@ -55,11 +57,33 @@ def freeze(
 ) -> BuildRequest:
     """The request that builds `network`, without a monitor. `unfused`: layers to show besides. `precisions`:
     what layers compute in, None for the types of their tensors; `timings`: of the tactics of plug-ins."""
+    kind = refit_kind(settings.flags)
+    if kind is None:
+        return _frozen(network, profiles, settings, unfused, precisions, timings, None)
+    individual = bool(settings.flags >> int(BuilderFlag.REFIT_INDIVIDUAL) & 1)
+    weights = Refittable(network, kind, individual and not settings.flags >> int(BuilderFlag.REFIT) & 1)
+    while True:
+        weights.begin()
+        before = len(weights.fixed)
+        request = _frozen(network, profiles, settings, unfused, precisions, timings, weights)
+        if len(weights.fixed) == before:
+            return replace(request, weights=weights.records(), refit=kind)
+
+
+def _frozen(
+    network: INetworkDefinition,
+    profiles: Sequence[IOptimizationProfile],
+    settings: Settings,
+    unfused: Collection[str],
+    precisions: Precisions | None,
+    timings: Timings | None,
+    refittable: Refittable | None,
+) -> BuildRequest:
     shown = [t for layer in network._layers if layer._name in unfused for t in layer._outputs]
     outputs = list(dict.fromkeys([*_outputs(network), *shown]))
     _check_names([*network._inputs, *outputs])
     ranges = profiles_of(network, profiles)
-    expansion = _expansion(network, limits_of(network, ranges), precisions)
+    expansion = _expansion(network, limits_of(network, ranges), precisions, refittable)
     if expansion is not network._expansion:
         weak = not network._strongly_typed
         expansion.building = Building(ranges, expansion.symbols, weak, {} if timings is None else timings)
@@ -104,12 +128,15 @@ def freeze(
     )
 
 
-def _expansion(network: INetworkDefinition, limits: Limits, precisions: Precisions | None) -> Expansion:
+def _expansion(
+    network: INetworkDefinition, limits: Limits, precisions: Precisions | None, refittable: Refittable | None
+) -> Expansion:
     """What layers mean to this build: what is known of them, where that says enough."""
     staged = as_they_are if precisions is None or not precisions.may_differ else precisions.staged
-    if staged is as_they_are and network._expansion.holds_of(network._layers):
+    is_usual = staged is as_they_are and refittable is None
+    if is_usual and network._expansion.holds_of(network._layers):
         return network._expansion
-    return Expansion(limits, all_values=False, staged=staged)
+    return Expansion(limits, all_values=False, staged=staged, refittable=refittable)
 
 
 def _outputs(network: INetworkDefinition) -> list[ITensor]:

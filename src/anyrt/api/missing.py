@@ -1,10 +1,10 @@
 """Names of TensorRT's API that are not here, with what to do instead; asking for one says so.
 
-The error is an AttributeError, so that `hasattr` answers False, and `from anyrt import Refitter` is an
+The error is an AttributeError, so that `hasattr` answers False, and `from anyrt import UffParser` is an
 ImportError. A name that is there is left alone: an operator replaces its line here by being there.
 
->>> lookup_error("anyrt", "Refitter")
-MissingName('AR902', 'anyrt.Refitter', '', '', 'build the engine again with the new weights')
+>>> lookup_error("anyrt", "UffParser")
+MissingName('AR902', 'anyrt.UffParser', '', '', 'export the model to ONNX, and read it with OnnxParser')
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ LAYERS: dict[str, tuple[str, str]] = {
 }
 
 OTHERS = (
-    Topic("refitting", "build the engine again with the new weights", "Refitter OnnxParserRefitter"),
     Topic(
         "parsers of TensorRT 8",
         "export the model to ONNX, and read it with OnnxParser",

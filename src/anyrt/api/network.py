@@ -48,6 +48,7 @@ class INetworkDefinition(Reporting, Managed):
         "_debug_unfused",
         "_expansion",
         "_flags",
+        "_imported",
         "_inputs",
         "_layers",
         "_name",
@@ -76,6 +77,7 @@ class INetworkDefinition(Reporting, Managed):
         self._debug: list[ITensor] = []
         self._debug_unfused = False
         self._refittable: set[str] = set()
+        self._imported: set[ILayer] = set()  # by an importer of models, whose own weights have names
         self._weight_names: dict[int, str] = {}
         self._name = f"Unnamed Network {next(_COUNT)}"
 
@@ -329,7 +331,12 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def set_weights_name(self, weights: Weights, name: str) -> bool:
-        """Name weights that were given to this network, which is kept: engines cannot be refitted yet."""
+        """Name weights that were given to this network, for `Refitter.set_named_weights`.
+
+            network.set_weights_name(weights, "w1")
+
+        Weights in the same memory have one name, and are refitted together. Refused: AR304, weights that no
+        layer holds."""
         memory = to_weights(weights, "set_weights_name")
         checked_name(name, "set_weights_name")
         held = (w for layer in self._layers for w in layer._attributes.values() if isinstance(w, Weights))
@@ -341,7 +348,7 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def mark_weights_refittable(self, name: str) -> bool:
-        """Allow refitting the weights of that name, which is kept: engines cannot be refitted yet."""
+        """Allow refitting the weights of that name in builds with BuilderFlag.REFIT_INDIVIDUAL."""
         self._refittable.add(self._weights(name))
         return True
 

@@ -78,6 +78,13 @@ class Weights(Fixed):
         if ptr is not None and count is not None:
             self._borrow(ptr, count)
 
+    @classmethod
+    def _described(cls, dtype: DataType, count: int) -> Weights:
+        """A type and a count without memory."""
+        made = cls(dtype)
+        made._count = count
+        return made
+
     def _hold(self, array: Array) -> None:
         if not array.flags.c_contiguous:
             got, do = f"an array of strides {array.strides}", "pass np.ascontiguousarray(array)"
@@ -170,6 +177,9 @@ class Weights(Fixed):
 
     def _view(self) -> Array:
         data = np.empty(0, np.uint8)
+        if self._count and not self._ptr:
+            do = "give these weights memory: Weights(type, ptr, count), or an array"
+            raise ArgumentError("AR307", "Weights", "a prototype, which has no elements", "elements", do)
         if self._count:
             self._check_memory()
             data = np.ctypeslib.as_array((ctypes.c_ubyte * self.nbytes).from_address(self._ptr))

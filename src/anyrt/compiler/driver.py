@@ -297,7 +297,7 @@ class _Build:
             return None
         parts, report = found
         symbols = {s.sym.name: s.sym for s in self.request.graph.symbols}
-        compiled = cache.get(plan_key(parts.digest), symbols)
+        compiled = cache.get(plan_key(parts.code), symbols)
         return None if compiled is None else (parts, compiled, report)
 
     def _remember(self, recall: Recall | None, source: _Source, parts: PlanParts, report: str) -> None:

@@ -79,7 +79,9 @@ def takes(op: Op[Attrs], layer: Layer[Attrs], dtype: DataType) -> bool | None:
 def fits_half(layer: Layer[Attrs], most: float | None) -> bool:
     """Whether float16 holds the weights of a layer, and the numbers up to `most` of its tensor, if known."""
     found = weights_of(layer)
-    held = 0.0 if found is None or not found[1].size else float(np.abs(_real(found[1])).max())
+    # Those that may change are asked when they do: a refit refuses numbers that become infinite.
+    known = found is not None and found[1].size and found[1].is_known
+    held = float(np.abs(_real(found[1])).max()) if found is not None and known else 0.0
     return held <= LARGEST_HALF and (most is None or most <= LARGEST_HALF)
 
 
@@ -124,7 +126,7 @@ def takes_codes(layer: Layer[Attrs]) -> int | None:
     found = weights_of(layer)
     if found is None or layer.input(found[0]).dtype is not FLOAT or found[1].dtype is not FLOAT:
         return None
-    return found[0] if bool(np.isfinite(found[1].data).all()) else None
+    return found[0] if not found[1].is_known or bool(np.isfinite(found[1].data).all()) else None
 
 
 def in_codes(layer: Layer[Attrs], step: float) -> Layer[Attrs]:
@@ -158,7 +160,7 @@ def _constant(value: Value | None) -> Blob | None:
     if not all(isinstance(d, int) for d in value.shape):
         return None
     made = interpret(Graph((), (("weights", value),)), {}, {})["weights"]
-    return Blob(np.ascontiguousarray(made).reshape(-1), value.dtype)
+    return Blob(np.ascontiguousarray(made).reshape(-1), value.dtype, origin=source.op.blob.origin)
 
 
 def _real(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -167,7 +169,7 @@ def _real(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 def _numbers(where: str, blob: Blob, shape: tuple[object, ...], summed: int) -> Value:
     """A constant matrix rounded to codes, each column or row that is a result's with steps of its own."""
-    real = _real(blob).reshape([d for d in shape if isinstance(d, int)])
+    real = blob.fixed().astype(np.float32).reshape([d for d in shape if isinstance(d, int)])
     held, step = coded(where, real, (real.ndim + summed,))
     return map_("mul", cast(const(held, INT8), FLOAT), const(step, FLOAT))
 

@@ -153,8 +153,8 @@ class BuildRequest:
     alone). `selector`: is asked how each kernel shall be made, after measuring. `passes`: what is done to the
     graph, `strategies`: how kernels are made, None for as usual; a plan that is loaded where its code is not
     in the cache gets kernels as usual. `aside`: outputs that change nothing of the others, see
-    passes/beside.py. `weights`: the graph's constants that may be given again, under which names; `refit`: how,
-    None for not at all.
+    passes/beside.py. `weights`: the graph's constants that may be given again, under which names;
+    `refit`: how, None for not at all.
     """
 
     name: str

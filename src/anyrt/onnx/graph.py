@@ -113,7 +113,8 @@ class Walk:
 
     def _constant(self, array: Array, dtype: DataType, name: str) -> ITensor:
         """Weights as a tensor of the network."""
-        return Layers(self.network, name or "constant").weights(to_weights(array, dtype), array.shape).it
+        layers = Layers(self.network, name or "constant")
+        return layers.weights(to_weights(array, dtype), array.shape, name).it
 
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         """Nodes in the order of the model, each of which needs results of earlier ones alone."""

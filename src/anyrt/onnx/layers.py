@@ -59,6 +59,7 @@ class Layers:
             setattr(layer, name, value)
         self._name(layer)
         assert isinstance(layer, ILayer), f"{method} gave {layer!r}"
+        self.network._imported.add(layer)
         return layer
 
     def _name(self, layer: ILayer) -> None:
@@ -92,8 +93,10 @@ class Layers:
             array = array.astype(numpy_dtype(dtype))
         return self.weights(Weights(np.ascontiguousarray(array)), array.shape)
 
-    def weights(self, weights: Weights, shape: Sequence[int]) -> Tensor:
-        """A tensor of weights."""
+    def weights(self, weights: Weights, shape: Sequence[int], name: str = "") -> Tensor:
+        """A tensor of weights, which are refitted under the name that they have in the model."""
+        if name and weights.size:
+            self.network._weight_names[weights.address] = name
         return self.layer("add_constant", tuple(shape), weights)
 
     def like(self, value: float, x: Tensor) -> Tensor:

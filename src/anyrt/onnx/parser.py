@@ -78,7 +78,7 @@ class OnnxParser(Reporting, Managed):
 
         Answers False where there is a problem; `get_error` then tells all of them, one an operator that is
         not here."""
-        return self._tried(lambda: self._load(_bytes(model), path) and self._describe(self._network))
+        return self._tried(lambda: self._load(as_bytes(model), path) and self._describe(self._network))
 
     def parse_with_weight_descriptors(self, model: ReadableBuffer) -> bool:
         """`parse`, as TensorRT 8 called it for models whose weights lie elsewhere."""
@@ -101,7 +101,7 @@ class OnnxParser(Reporting, Managed):
         """Whether everything in a model is supported; `get_subgraph_nodes` tells its parts."""
 
         def judge() -> bool:
-            self._load(_bytes(model), path)
+            self._load(as_bytes(model), path)
             spare = Builder(self._channel.logger).create_network(self._network.flags)
             good = self._describe(spare)
             assert self._model is not None, "a model was loaded"
@@ -191,7 +191,7 @@ class OnnxParser(Reporting, Managed):
 
     def load_model_proto(self, model: ReadableBuffer, path: str | None = None) -> bool:
         """Read a model whose weights `load_initializer` gives, before `parse_model_proto`."""
-        return self._tried(lambda: self._load(_bytes(model), path))
+        return self._tried(lambda: self._load(as_bytes(model), path))
 
     @quiet(False)
     def load_initializer(self, name: str, data: int, size: int) -> bool:
@@ -284,7 +284,7 @@ def _flag(flag: OnnxParserFlag) -> int:
     return int(flag)
 
 
-def _bytes(model: object) -> memoryview:
+def as_bytes(model: object) -> memoryview:
     """The bytes of a model: of bytes, or of anything with a buffer."""
     if isinstance(model, str):
         raise wrong_type("parse: model", model, "bytes", "parse_from_file(path) reads a file")

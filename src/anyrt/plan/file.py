@@ -80,7 +80,7 @@ class PlanParts:
 
     pieces: tuple[Content, ...]
     digest: bytes
-    code: bytes
+    code: bytes = b""
     owner: object = None
 
     @property

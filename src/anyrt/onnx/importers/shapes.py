@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyrt.api.weights import Weights
 from anyrt.core.enums import DataType, ReduceOperation
 from anyrt.onnx.node import Node, importer
 from anyrt.onnx.sizes import squeeze_by, unsqueeze_by, volume
@@ -16,7 +17,10 @@ INT64 = DataType.INT64
 def constant(node: Node) -> Tensor:
     """What one of its attributes holds."""
     if node.has("value"):
-        return node.constant(node.array("value"))
+        array = node.array("value")
+        # A number is part of what the model computes; weights that were written as nodes are more.
+        name = node.outputs_named[0] if array.size > 1 else ""
+        return node.weights(Weights(np.ascontiguousarray(array)), array.shape, name)
     if node.has("value_float"):
         return node.constant(node.attr("value_float", 0.0), DataType.FLOAT)
     if node.has("value_int"):

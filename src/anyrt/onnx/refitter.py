@@ -1,0 +1,145 @@
+"""Weights of an ONNX model for an engine that was built from that model, or from one like it.
+
+refitter = trt.Refitter(engine, logger)
+parser_refitter = trt.OnnxParserRefitter(refitter, logger)
+if parser_refitter.refit_from_file("tuned.onnx"):
+    refitter.refit_cuda_engine()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from onnx import GraphProto, NodeProto, TensorProto
+
+from anyrt.api.builder import Builder
+from anyrt.api.edge import Channel, Reporting, wrong_type
+from anyrt.api.fold import fold
+from anyrt.api.interfaces import ILogger
+from anyrt.api.managed import Managed
+from anyrt.api.oneline import one_line
+from anyrt.api.refitter import Refitter
+from anyrt.api.weights import Weights
+from anyrt.core.errors import ArgumentError, RefitError
+from anyrt.onnx.errors import ParserError
+from anyrt.onnx.model import Model
+from anyrt.onnx.parser import OnnxParser, as_bytes
+from anyrt.onnx.weights import data_type, to_weights
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+@fold
+class OnnxParserRefitter(Reporting, Managed):
+    """Gives a `Refitter` the weights of an ONNX model, by their names; `refit_cuda_engine` then takes them.
+
+    trt.OnnxParserRefitter(refitter, logger).refit_from_file("tuned.onnx")
+    refitter.refit_cuda_engine()
+    """
+
+    __slots__ = ("_parser", "_refitter")
+
+    def __init__(self, refitter: Refitter, logger: ILogger) -> None:
+        if not isinstance(refitter, Refitter):
+            raise wrong_type("OnnxParserRefitter: refitter", refitter, "a Refitter")
+        if not isinstance(logger, ILogger):
+            do = "write OnnxParserRefitter(refitter, trt.Logger())"
+            raise wrong_type("OnnxParserRefitter: logger", logger, "an ILogger", do)
+        self._refitter = refitter
+        self._channel = Channel(logger, refitter._channel)
+        self._parser = OnnxParser(Builder(logger).create_network(), logger)
+
+    @one_line
+    def __repr__(self) -> str:
+        return f" for {self._refitter!r}"
+
+    def refit_from_bytes(self, model: ReadableBuffer, path: str | None = None) -> bool:
+        """Set the weights of a model in bytes; `path`: of its file, in whose folder its other files lie.
+
+        False where that fails, and none is set then: `get_error` tells why."""
+        parser = self._parser
+        return parser._tried(lambda: parser._load(as_bytes(model), path) and self._set())
+
+    def refit_from_file(self, model: str) -> bool:
+        """Set the weights of a model in a file, which is mapped, not copied.
+
+        False where that fails, and none is set then: `get_error` tells why."""
+        parser = self._parser
+        return parser._tried(lambda: parser._open(model) and self._set())
+
+    def load_model_proto(self, model: ReadableBuffer, path: str | None = None) -> bool:
+        """Read a model whose weights `load_initializer` gives, before `refit_model_proto`."""
+        return self._parser.load_model_proto(model, path)
+
+    def load_initializer(self, name: str, data: int, size: int) -> bool:
+        """Give an initializer of the loaded model its elements: `size` bytes at an address, which the caller
+        keeps until the refit is over."""
+        return self._parser.load_initializer(name, data, size)
+
+    def refit_model_proto(self) -> bool:
+        """Set the weights of the loaded model, with the initializers that were given."""
+
+        def go() -> bool:
+            if self._parser._model is None:
+                raise ArgumentError("AR304", "refit_model_proto", "no model", "load_model_proto before")
+            self._parser._model.reader.given.update(self._parser._given)
+            return self._set()
+
+        return self._parser._tried(go)
+
+    @property
+    def num_errors(self) -> int:
+        """How many problems the last call had."""
+        return self._parser.num_errors
+
+    def get_error(self, index: int) -> ParserError:
+        """Problem `index`; None out of range."""
+        return self._parser.get_error(index)
+
+    def clear_errors(self) -> None:
+        """Forget the problems."""
+        self._parser.clear_errors()
+
+    def _set(self) -> bool:
+        """All weights of the model that the engine has, or none of them."""
+        model, refitter = self._parser._model, self._refitter
+        assert model is not None, "a model was loaded"
+        wanted = {w.name for w in refitter._weights if w.name}
+        found = {name: _weights(model, t) for name, t in named_tensors(model) if name in wanted}
+        if wanted and not found:
+            some = ", ".join(sorted(wanted)[:5])
+            raise RefitError("AR842", "the model", "none of the engine's weights", f"such as {some}")
+        for name, weights in found.items():
+            for number in refitter._numbers(name):
+                refitter._check(number, weights)
+        return all(refitter.set_named_weights(name, weights) for name, weights in found.items())
+
+
+def named_tensors(model: Model) -> Iterator[tuple[str, TensorProto]]:
+    """The initializers of a model and the tensors of its constants, by name, those of inner graphs and
+    functions, too."""
+    yield from _in_graph(model.proto.graph)
+    for function in model.proto.functions:
+        yield from _in_nodes(function.node)
+
+
+def _in_graph(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    for tensor in graph.initializer:
+        yield tensor.name, tensor
+    yield from _in_nodes(graph.node)
+
+
+def _in_nodes(nodes: Iterator[NodeProto]) -> Iterator[tuple[str, TensorProto]]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value" and node.output:
+                yield node.output[0], attribute.t
+            if attribute.HasField("g"):
+                yield from _in_graph(attribute.g)
+
+
+def _weights(model: Model, tensor: TensorProto) -> Weights:
+    dtype = data_type(tensor.data_type, tensor.name)
+    return to_weights(model.reader.array(tensor), dtype)
