@@ -125,7 +125,7 @@ def calibrator(kind: type, batches: list[np.ndarray], cache: Path) -> trt.IInt8C
 
     class Batches(kind):
         def __init__(self) -> None:
-            kind.__init__(self)
+            super().__init__()
             self.left = iter(batches)
 
         def get_batch_size(self) -> int:

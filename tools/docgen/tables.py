@@ -38,7 +38,7 @@ asked of the calling thread's processor, such as to take subnormal numbers for 0
 MISSING_HEAD = """# What is missing
 
 Names of TensorRT's API that are not there yet. Asking for one raises AR902, an `AttributeError`: `hasattr`
-answers `False`, and `from anyrt import OnnxParser` is an `ImportError`.
+answers `False`, and `from anyrt import CaffeParser` is an `ImportError`.
 
 """
 REMOVED_HEAD = """
