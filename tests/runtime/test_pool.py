@@ -5,15 +5,17 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from anyrt.backends.cpu import pool as native
 from anyrt.backends.cpu.pool import pool_text
-from anyrt.backends.cpu.processors import Level, forced, host
+from anyrt.backends.cpu.processors import Arch, Level, forced, host
 from anyrt.codegen.llvm import compile_text
 from anyrt.plan import abi
+from anyrt.plan.pool import PoolWord
 from anyrt.runtime.pool import Pool, default_threads
 
 # run(args): parallel(count, items = args[8], grain = args[9]); count adds 1 to each of its items at args[10],
@@ -126,43 +128,90 @@ def test_several_callers_at_once_lose_nothing(pool, code):
     assert all(c.scratch[:, 0].sum() == 2000 * 50 for c in callers)
 
 
-def _processor(thread):
-    """The one that a thread runs on, or ran on last; proc(5), /proc/pid/stat, field 39."""
-    fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[36])
+# Says in `log` which of 64 processors a thread asks for, and where it runs when that was granted, after the
+# count of such words.
+TOLD = """
+define internal i64 @told(ptr %mask, i64 %bytes) noinline {{
+  %log = inttoptr i64 {log} to ptr
+  %part = getelementptr i64, ptr %mask, i64 {word}
+  %wanted = load i64, ptr %part
+  %granted = {run}
+  %number = {here}
+  %processor = and i64 %number, 4095
+  %n = load i64, ptr %log
+  %n1 = add i64 %n, 1
+  %n2 = add i64 %n, 2
+  %first = getelementptr i64, ptr %log, i64 %n1
+  store i64 %wanted, ptr %first
+  %second = getelementptr i64, ptr %log, i64 %n2
+  store i64 %processor, ptr %second
+  store atomic i64 %n2, ptr %log seq_cst, align 8
+  ret i64 %granted
+}}
+"""
+moves = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or host().arch is not Arch.X86_64,
+    reason="workers stay where they are",
+)
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved here")
-def test_a_worker_leaves_the_processor_of_the_caller(device, pool_code, code):
-    """Both are put on one processor; the caller stays there, the worker may run everywhere again."""
+@pytest.fixture
+def two_free():
+    """The processors that this process may use; the test is skipped unless there are two."""
     free = os.sched_getaffinity(0)
     if len(free) < 2:
         pytest.skip("there is one processor")
-    before = set(os.listdir("/proc/self/task"))
+    return free
+
+
+@pytest.fixture
+def moved(device, build, code, two_free, monkeypatch):
+    """A pool of two whose threads both believe that they run on the first processor, after a region, and what
+    its worker asked for. Where threads really run is up to the system, and other programs."""
+    machine, log, first = native._LINUX_X86, np.zeros(64, np.int64), min(two_free)
+    told = replace(machine, here=f"add i64 {first}, 0", run="call i64 @told(ptr %mask, i64 %bytes)")
+    monkeypatch.setattr(native, "_LINUX_X86", told)
+    end = TOLD.format(log=log.ctypes.data, word=first // 64, run=machine.run, here=machine.here)
+    pool = Pool(2, device.load(build(native.pool_text(host()) + end)))
+    pool.ensure()
+    caller = Caller(pool, code, 1000, 1)
+    caller.run(caller.address)
+    end = time.monotonic() + 60
+    while log[0] < 4 and time.monotonic() < end:
+        time.sleep(0.001)
+    yield pool, log
+    pool.stop()
+
+
+@moves
+def test_a_worker_leaves_the_processor_of_the_caller(moved, two_free):
+    """It goes where it may not be on that one, and may be everywhere again."""
+    pool, log = moved
+    (worker,) = pool._workers
+    first = min(two_free)
+    there = sum(1 << p % 64 for p in two_free if p // 64 == first // 64)
+    assert [int(asked) % 2**64 for asked in log[[1, 3]]] == [there - (1 << first % 64), there]
+    assert log[2] in two_free - {first}
+    assert os.sched_getaffinity(worker.native_id) == two_free
+
+
+@moves
+def test_a_caller_says_where_it_runs(device, pool_code, code, two_free):
     pool = Pool(2, device.load(pool_code))
     pool.ensure()
-    (worker,) = (int(t) for t in set(os.listdir("/proc/self/task")) - before)
-    first = min(free)
-    os.sched_setaffinity(worker, {first})
-    caller = Caller(pool, code, 1000, 1)
-    end = time.monotonic() + 20
-    while _processor(worker) != first and time.monotonic() < end:
-        caller.run(caller.address)
-        time.sleep(0.001)
-    os.sched_setaffinity(worker, free)
+    caller, told = Caller(pool, code, 1000, 1), {}
 
     def regions():
-        os.sched_setaffinity(0, {first})
-        end = time.monotonic() + 20
-        while _processor(worker) == first and time.monotonic() < end:
+        for processor in two_free:
+            os.sched_setaffinity(0, {processor})
             caller.run(caller.address)
-            time.sleep(0.001)
+            told[processor] = pool._words[PoolWord.CALLER]
 
     thread = threading.Thread(target=regions)
     thread.start()
     thread.join()
-    assert (_processor(worker) != first, os.sched_getaffinity(worker)) == (True, free)
     pool.stop()
+    assert told == {processor: processor for processor in two_free}
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved here")
