@@ -50,13 +50,13 @@ def _some(cases: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     shared = {value for value, count in Counter(v for each in values for v in each).items() if count > 1}
     chosen = set(range(0, len(cases), stride))
     met = set().union(*(values[n] for n in chosen))
-    for n, each in enumerate(values):
-        if each & shared - met:
-            chosen.add(n)
-            met |= each
+    while missing := shared - met:  # cases that differ in many values at once tell more than those in one
+        best = max(range(len(cases)), key=lambda n: len(values[n] & missing))
+        chosen.add(best)
+        met |= values[best]
     return (cases[n] for n in sorted(chosen))
 
 
 def _values(case: Any) -> set[tuple[str, int]]:
-    """Of the parameters of a case, which of their values they have."""
-    return set(case.callspec.indices.items())
+    """The values of the parameters of a case: cases that share one have the same object."""
+    return {(name, id(value)) for name, value in case.callspec.params.items()}
