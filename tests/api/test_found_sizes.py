@@ -7,6 +7,7 @@ import pytest
 
 import anyrt as trt
 from anyrt.core.errors import BindingError, GraphError, ShapeError
+from tests.networks import engine, marked
 
 F = trt.float32
 X = np.float32([[0, 5, 0], [7, 0, -1]])
@@ -14,23 +15,6 @@ X = np.float32([[0, 5, 0], [7, 0, -1]])
 
 def nonzero(net, x):
     return net.add_non_zero(x).get_output(0)
-
-
-def marked(net, **outputs):
-    for name, tensor in outputs.items():
-        tensor.name = name
-        net.mark_output(tensor)
-
-
-def engine(net, **ranges):
-    config = net.builder.create_builder_config()
-    config.verify = "full"
-    profile = net.builder.create_optimization_profile()
-    for name, shapes in ranges.items():
-        profile.set_shape(name, *shapes)
-    if ranges:
-        config.add_optimization_profile(profile)
-    return net.builder.build_engine_with_config(net, config)
 
 
 class Allocator(trt.IOutputAllocator):

@@ -3,6 +3,7 @@
 import numpy as np
 
 import anyrt as trt
+from tests.networks import engine, marked
 
 F = trt.float32
 # Two squares that overlap by half of each, one far away.
@@ -20,23 +21,6 @@ def layer(net, boxes, scores, most=9, iou=None, least=None):
         if threshold is not None:
             found.set_input(k, number(net, np.float32(threshold)))
     return found
-
-
-def marked(net, **outputs):
-    for name, tensor in outputs.items():
-        tensor.name = name
-        net.mark_output(tensor)
-
-
-def engine(net, **ranges):
-    config = net.builder.create_builder_config()
-    config.verify = "full"
-    profile = net.builder.create_optimization_profile()
-    for name, shapes in ranges.items():
-        profile.set_shape(name, *shapes)
-    if ranges:
-        config.add_optimization_profile(profile)
-    return net.builder.build_engine_with_config(net, config)
 
 
 def test_what_is_kept_is_sorted_by_score_across_classes(net):

@@ -7,27 +7,11 @@ import pytest
 
 import anyrt as trt
 from anyrt.core.errors import BindingError, NotSupportedError, ShapeError
+from tests.networks import engine, marked
 
 F, I64 = trt.float32, trt.int64
 E, U = trt.ElementWiseOperation, trt.UnaryOperation
 X = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
-
-
-def marked(net, **outputs):
-    for name, tensor in outputs.items():
-        tensor.name = name
-        net.mark_output(tensor)
-
-
-def engine(net, **ranges):
-    config = net.builder.create_builder_config()
-    config.verify = "full"
-    profile = net.builder.create_optimization_profile()
-    for name, shapes in ranges.items():
-        profile.set_shape(name, *shapes)
-    config.add_optimization_profile(profile)
-    with trt.strict():
-        return net.builder.build_engine_with_config(net, config)
 
 
 def constant(net, x, dtype=np.float32):

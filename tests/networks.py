@@ -1,0 +1,29 @@
+"""What tests of several files do with a network: name its outputs, build it with all its kernels verified.
+
+marked(net, y=tensor)
+engine(net, x=((1, 2), (4, 2), (8, 2))).run(x=x)["y"]
+"""
+
+import anyrt as trt
+
+Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def marked(net: trt.INetworkDefinition, **outputs: trt.ITensor) -> None:
+    """Tensors as outputs of these names."""
+    for name, tensor in outputs.items():
+        tensor.name = name
+        net.mark_output(tensor)
+
+
+def engine(net: trt.INetworkDefinition, **ranges: Shapes) -> trt.ICudaEngine:
+    """The engine; inputs have these least, usual and largest shapes. Raises what a build would log."""
+    config = net.builder.create_builder_config()
+    config.verify = "full"
+    profile = net.builder.create_optimization_profile()
+    for name, shapes in ranges.items():
+        profile.set_shape(name, *shapes)
+    if ranges:
+        config.add_optimization_profile(profile)
+    with trt.strict():
+        return net.builder.build_engine_with_config(net, config)
