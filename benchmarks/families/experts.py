@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,43 +40,45 @@ def _scores(tokens: int, each: int) -> Make:
 
 
 def _experts(tokens: int, count: int, each: int, hidden: int, inner: int) -> Case:
-    random = np.random.default_rng(1)
-    shapes = ((count, hidden, inner), (count, hidden, inner), (count, inner, hidden))
-    gate, up, down = (random.normal(0, s[1] ** -0.5, s).astype(np.float32) for s in shapes)
+    @cache
+    def weights() -> list[Array]:
+        """Gate, up and down; made when they are asked for, since it takes seconds."""
+        random = np.random.default_rng(1)
+        shapes = ((count, hidden, inner), (count, hidden, inner), (count, inner, hidden))
+        return [random.normal(0, s[1] ** -0.5, s).astype(np.float32) for s in shapes]
 
     def exact(x: Array, selected: Array, scores: Array) -> Array:
-        out = np.zeros((tokens, hidden))
-        for t, (row, of, weights) in enumerate(
+        out, (gate, up, down) = np.zeros((tokens, hidden)), weights()
+        for t, (row, of, shares) in enumerate(
             zip(x[0].astype(np.float64), selected[0], scores[0], strict=True)
         ):
-            for e, w in zip(of, weights, strict=True):
+            for e, w in zip(of, shares, strict=True):
                 g = row @ gate[e]
                 out[t] += w * ((g / (1 + np.exp(-g)) * (row @ up[e])) @ down[e])
         return out[None].astype(np.float32)
 
     def ours(network: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors and layers
         layer = network.add_moe(x, selected, scores)
-        layer.set_gated_weights(*(constant_of(network, w) for w in (gate, up, down)), trt.MoEActType.SILU)
+        layer.set_gated_weights(*(constant_of(network, w) for w in weights()), trt.MoEActType.SILU)
         return layer
 
-    def one(module: Any, rows: Any, *weights: Any) -> Any:  # Any: tensors
-        g, u, d = weights
+    def one(module: Any, rows: Any, g: Any, u: Any, d: Any) -> Any:  # Any: tensors
         return (module.nn.functional.silu(rows @ g) * (rows @ u)) @ d
 
     def torch(module: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors
         """Expert by expert, those of its tokens, as libraries of transformers do."""
-        weights = [module.from_numpy(w) for w in (gate, up, down)]
+        every = [module.from_numpy(w) for w in weights()]
         rows, out = x[0], module.zeros_like(x[0])
         for e in module.unique(selected).tolist():
             token, slot = module.where(selected[0] == e)
-            answers = one(module, rows[token], *(w[e] for w in weights))
+            answers = one(module, rows[token], *(w[e] for w in every))
             out.index_add_(0, token, answers * scores[0, token, slot, None])
         return out[None]
 
     def gathered(module: Any, x: Any, selected: Any, scores: Any) -> Any:  # Any: tensors
         """The weights of each pair of a token and an expert, copied."""
-        weights = [module.from_numpy(w)[selected[0]] for w in (gate, up, down)]
-        answers = one(module, x[0, :, None, None], *weights)
+        own = [module.from_numpy(w)[selected[0]] for w in weights()]
+        answers = one(module, x[0, :, None, None], *own)
         return (answers[:, :, 0] * scores[0, ..., None]).sum(1)[None]
 
     used = min(count, tokens * each)
