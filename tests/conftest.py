@@ -1,14 +1,28 @@
-"""For all tests: one hypothesis profile, with fixed seeds, no deadline and nothing kept between runs; no
-waiting for the disk; and less of what Python does beside the tests."""
+"""For all tests: one hypothesis profile, with fixed seeds, no deadline and nothing kept between runs; one
+cache of kernels, which are made quickly where tests are about what comes before; no waiting for the disk; and
+less of what Python does beside the tests."""
 
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.sampling import everyday
+# NumPy's threads wait for each other by turning round and round, and tests run side by side: before NumPy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from anyrt.codegen import llvm, workers
+from tests.sampling import FUZZ, everyday
+
+# Tests of these are about layers, graphs and kernels; what LLVM makes of those is run, but need not be fast,
+# and to make it so takes LLVM four times as long. Other tests, and in a long run all, have what users have.
+EARLY = {"api", "benchmarks", "cli", "compiler", "examples", "loops", "onnx", "ops", "passes", "schedule"}
+EARLY |= {f"e2e/test_{of}.py" for of in ("control", "control_sizes", "messages", "mistakes", "shapes")}
+LATE = {"ops/test_native.py"}  # every operator
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("fixed")
@@ -40,7 +54,41 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_waiting_for_the_disk():
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of caches that the processes of a run share; nothing is ever kept where users keep theirs."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "caches"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYRT_CACHE_DIR", str(folder / "usual"))
+        yield folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache_dir(request: pytest.FixtureRequest, caches: Path) -> Iterator[Path]:
+    """Where kernels of these tests, and of processes that they start, are kept."""
+    path = request.path.relative_to(Path(__file__).parent)
+    early = {path.parts[0], path.as_posix()} & EARLY and path.as_posix() not in LATE
+    folder = caches / ("quick" if early and not FUZZ else "usual")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYRT_CACHE_DIR", str(folder))
+        if folder.name == "quick":
+            least = llvm.Effort(speed=0, instructions=0)
+            patch.setattr(llvm, "compile_text", partial(llvm.compile_text, effort=least))
+            patch.setattr(workers, "MOST", 0)
+        yield folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_looking_at_what_stays() -> Iterator[None]:
+    """What is left of a module lives to the end, and each look at all of it would take a second."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk() -> Iterator[None]:
     """Thousands of small files are written to folders that are thrown away; each wait takes milliseconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)

@@ -1,4 +1,4 @@
-"""What tests of the API share: a logger that remembers, a cache of their own, one engine."""
+"""What tests of the API share: a logger that remembers, one thread, one engine."""
 
 import numpy as np
 import pytest
@@ -18,10 +18,9 @@ class Collect(trt.ILogger):
             self.lines.append(msg)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("ANYRT_NUM_THREADS", "1")
         yield
 
@@ -67,7 +66,7 @@ def configure(builder):
 
 
 @pytest.fixture(scope="session")
-def plan(_own_cache):
+def plan():
     builder = trt.Builder(Collect())
     network = builder.create_network()
     network.name = "little"

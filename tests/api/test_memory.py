@@ -31,7 +31,7 @@ class Blocks(trt.IGpuAllocator):
 
 
 @pytest.fixture(scope="module")
-def network_and_config(_own_cache):
+def network_and_config():
     """The sums of 64 rows are kept, as a cubic resize reads each four times; 1 to 16 images, or 1 to 64."""
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()

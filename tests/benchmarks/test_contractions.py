@@ -70,13 +70,6 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def test_every_kind_of_the_comparison_is_a_case():
     assert set(WANTED.split()) <= set(CASES)
     assert len(CASES) == len(ALL)

@@ -20,13 +20,6 @@ SMALL = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def test_names_differ_and_every_family_has_rows():
     assert len(CASES) == len(ALL)
     assert {c.family for c in ALL} == set(Family)

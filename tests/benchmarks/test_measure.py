@@ -51,13 +51,6 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.mark.parametrize("name", ["anyrt", "numpy"])
 @pytest.mark.parametrize(("steps", "dtype"), SMALL, ids=lambda x: str(x)[:30])
 def test_results_agree_with_the_reference(steps, dtype, name):

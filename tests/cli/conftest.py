@@ -1,4 +1,4 @@
-"""A small network as a file and as a plan, an input for it, and a cache of its own."""
+"""A small network as a file and as a plan, and an input for it."""
 
 from pathlib import Path
 
@@ -79,7 +79,6 @@ def means(network, config):
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ANYRT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(progress, "PATIENCE", 1e9)
     Path("net.py").write_text(NETWORK)
     np.save("x.npy", np.float32([-1, 1, -2, 2, -3, 3, -4, 4]).reshape(1, 2, 2, 2))
@@ -87,6 +86,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def plan(folder: Path) -> str:
-    (folder / "net.plan").write_bytes(build_script(folder / "net.py", "define"))
+def own_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of kernels that is not there yet."""
+    monkeypatch.setenv("ANYRT_CACHE_DIR", str(folder / "cache"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("net") / "net.py"
+    path.write_text(NETWORK)
+    return build_script(path, "define")
+
+
+@pytest.fixture
+def plan(folder: Path, built: bytes) -> str:
+    (folder / "net.plan").write_bytes(built)
     return "net.plan"

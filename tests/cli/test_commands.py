@@ -73,7 +73,7 @@ def test_info_names_versions_and_backends(capsys):
     assert {"anyrt", "python", "processor", "threads", "cache", "backend"} <= set(rows)
 
 
-def test_cache_shows_and_clears_what_the_cache_keeps(capsys):
+def test_cache_shows_and_clears_what_the_cache_keeps(capsys, own_cache):
     compiled = Compiled(Program((), 0, 0, 0, 0, (), (("run", 0),)), b"code")
     KernelCache(default_directory(), print).put("a" * 64, compiled)
     assert printed(capsys, "cache").splitlines()[1].startswith("aaaaaaaaaaaaaaaa  ")
@@ -81,7 +81,7 @@ def test_cache_shows_and_clears_what_the_cache_keeps(capsys):
     assert not list(default_directory().iterdir())
 
 
-def test_cache_says_how_old_entries_are(capsys):
+def test_cache_says_how_old_entries_are(capsys, own_cache):
     compiled = Compiled(Program((), 0, 0, 0, 0, (), (("run", 0),)), b"code")
     for key, age in (("a" * 64, 3601), ("b" * 64, 7300)):
         KernelCache(default_directory(), print).put(key, compiled)
@@ -93,11 +93,11 @@ def test_cache_says_how_old_entries_are(capsys):
     ]
 
 
-def test_cache_path_is_where_the_environment_says(capsys, folder):
+def test_cache_path_is_where_the_environment_says(capsys, folder, own_cache):
     assert printed(capsys, "cache", "path") == f"{folder}/cache\n"
 
 
-def test_cache_that_is_not_there_is_empty(capsys, folder):
+def test_cache_that_is_not_there_is_empty(capsys, folder, own_cache):
     assert printed(capsys, "cache", "show") == f"0 entries, 0 B, in {folder}/cache\n"
 
 
@@ -176,7 +176,7 @@ def test_a_layer_has_no_kernels_that_only_share_what_leads_to_it(capsys):
     assert (len(first), len(second), first & second) == (1, 1, set())
 
 
-def test_a_build_that_takes_long_says_where_it_is_on_stderr(capsys, monkeypatch):
+def test_a_build_that_takes_long_says_where_it_is_on_stderr(capsys, monkeypatch, own_cache):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     assert main(("explain", "net.py", "--stage", "graph")) == 0
     lines = capsys.readouterr().err.splitlines()

@@ -1,4 +1,4 @@
-"""What end-to-end tests share: a cache of their own, a logger and a recorder that remember, a short build."""
+"""What end-to-end tests share: two threads, a logger and a recorder that remember, a short build."""
 
 import numpy as np
 import pytest
@@ -41,14 +41,11 @@ class Recorder(trt.IErrorRecorder):
         return False
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache_dir(tmp_path_factory):
-    """The kernel cache of all tests of a process, and of the processes that they start."""
-    path = tmp_path_factory.mktemp("cache")
+@pytest.fixture(scope="module", autouse=True)
+def _two_threads():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYRT_CACHE_DIR", str(path))
         patch.setenv("ANYRT_NUM_THREADS", "2")
-        yield path
+        yield
 
 
 @pytest.fixture

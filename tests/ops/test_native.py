@@ -1,12 +1,7 @@
 """Cases of every operator: built, saved, loaded and run as in production, against its reference.
 
-All cases run in the interpreter (test_cases.py). Of these, few are chosen in which all pairs of things meet
-that meet in any: types, ranks, empty operands, kinds of values of attributes. Machine code runs a sample of
-them, and with ANYRT_FUZZ=1 all cases.
+Machine code runs a sample of those that tell (telling.py), and with ANYRT_FUZZ=1 all cases.
 """
-
-from enum import Enum
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,78 +11,29 @@ from anyrt.compiler.cached import obtain, obtain_pool
 from anyrt.compiler.driver import build
 from anyrt.compiler.request import BuildRequest, Settings
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
-from anyrt.core.enums import DataType
 from anyrt.ops import ALL_OPS
 from anyrt.ops._cases import case_run, differences
 from anyrt.plan.file import read_plan
 from anyrt.plan.plan import Binding, Range
-from anyrt.prims.const import Blob
 from anyrt.runtime.engine import load
 from anyrt.runtime.pool import shared_pool
+from tests.ops.telling import telling
 from tests.sampling import FUZZ, sample
 
 CHUNK = 12  # cases in one test, so that workers share them well
 # One in so many of the chosen cases runs; static sizes run the same kernels with fewer variables.
-STRIDE = {True: 12, False: 60}
+STRIDE = {True: 18, False: 90}
 STRIP = 256  # bytes around each tensor that must stay as they are
-# What widens and narrows one of them is the same for all functions.
-HALVES = {DataType.HALF: "half", DataType.BF16: "half"}
-
-
-def kind(value):
-    """What a value of an attribute has in common with others that need the same code."""
-    match value:
-        case bool() | Enum() | str() | None:
-            return value
-        case int() | float():
-            return max(-1, min(value, 3)) if np.isfinite(value) and value == int(value) else "fraction"
-        case tuple():
-            return len(value), frozenset(map(kind, value))
-        case Blob():
-            return min(value.size, 2), value.dtype
-
-
-def traits(op, case):
-    yield "types", tuple(HALVES.get(t, t) for t in case.dtypes)
-    yield "ranks", tuple(shape is not None and len(shape) for shape in case.shapes)
-    yield "nothing", tuple(shape is not None and 0 in shape for shape in case.shapes)
-    yield "int8", case.int8 is not None
-    yield "values", bool(case.data)
-    yield from ((s.name, kind(getattr(case.attrs, s.name))) for s in op.specs())
-
-
-def telling(op):
-    """The cases of an operator to run, in their order: a cover of all pairs of traits, found greedily."""
-    cases = list(op.cases())
-    if FUZZ:
-        return cases
-    pairs = [{case.dtypes, *combinations(traits(op, case), 2)} for case in cases]
-    missing, chosen = set().union(*pairs), []
-    while missing:
-        best = max(range(len(cases)), key=lambda n: len(pairs[n] & missing))
-        chosen.append(best)
-        missing -= pairs[best]
-    return [cases[n] for n in sorted(chosen)]
-
-
-TELLING = {op.layer: telling(op) for op in ALL_OPS}
 CASES = [
     pytest.param(op, dynamic, start, id=f"{op.layer.name}-{'dynamic' if dynamic else 'static'}-{start}")
     for op in ALL_OPS
     for dynamic in (True, False)
-    for start in range(0, len(sample(TELLING[op.layer], STRIDE[dynamic])), CHUNK)
+    for start in range(0, len(sample(telling(op), STRIDE[dynamic])), CHUNK)
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
-def pool(_own_cache):
+def pool(cache_dir):
     return shared_pool(2, CpuDevice(), obtain_pool)
 
 
@@ -147,7 +93,7 @@ def run_natively(run, pool, checked=False):
 
 @pytest.mark.parametrize(("op", "dynamic", "start"), CASES)
 def test_native_code_agrees_with_reference(op, dynamic, start, pool):
-    cases = sample(TELLING[op.layer], STRIDE[dynamic])[start : start + CHUNK]
+    cases = sample(telling(op), STRIDE[dynamic])[start : start + CHUNK]
     runs = ((case, case_run(op, case, dynamic)) for case in cases)
     wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool))]
     assert not wrong
@@ -164,10 +110,10 @@ def test_sizes_that_runs_alone_find_give_the_same(layer, pool):
     assert not wrong
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", ALL_OPS, ids=lambda op: op.layer.name)
 def test_code_with_checks_agrees_with_reference(op, pool):
-    cases = TELLING[op.layer]
+    cases = telling(op)
     runs = [(case, case_run(op, case, dynamic=True)) for case in (cases if FUZZ else cases[-1:])]
     wrong = [(case, line) for case, run in runs for line in differences(run, run_natively(run, pool, True))]
     assert not wrong

@@ -57,6 +57,7 @@ class Effort:
     speed: int = 2
     vectorize: bool = False
     unroll: bool = True
+    instructions: int = 3  # how hard it looks for good ones, when all else is done
 
 
 NORMAL = Effort()
@@ -105,7 +106,7 @@ def _with_module(
     context = llvm.create_context()
     try:
         machine = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small"
+            cpu=target.cpu, features=target.features, opt=effort.instructions, reloc="pic", codemodel="small"
         )
         with llvm.parse_assembly(ir, context) as module:
             module.triple, module.data_layout = target.triple, str(machine.target_data)
