@@ -41,7 +41,7 @@ def derive(blobs: Mapping[str, Blob], weights: Weights, *, is_free: bool, is_str
     graph = Graph(tuple(walker.inputs.items()), tuple(walker.outputs.items()))
     names = {id(blob): name for name, blob in blobs.items()}
     more = {f"refit.{n}": b for n, b in named_blobs(graph).items() if id(b) not in names}
-    text = print_graph(graph, vocabulary({**blobs, **more}))
+    text = print_graph(graph, vocabulary({**blobs, **more})) if made else ""
     return Derived(Refit(tuple(r for _, r in weights), text, tuple(made), is_free, is_stripped), more)
 
 

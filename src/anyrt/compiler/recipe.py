@@ -130,7 +130,7 @@ def read_recipe(plan: Plan, held: Held) -> Recipe:
     types = {input_name(k): Type((w.count,), w.dtype) for k, w in enumerate(plan.refit.weights)}
     known = {input_name(k): frozenset((k,)) for k in range(len(plan.refit.weights))}
     records, steps = {b.name: b for b in plan.blobs if b.name in made}, list[Step]()
-    for name, value in parse_graph(text, vocabulary(blobs), "plan").outputs:
+    for name, value in parse_graph(text, vocabulary(blobs), "plan").outputs if text else ():
         reads = {v.op.name: v for v in walk([value]) if isinstance(v.op, Param)}
         fits = name not in made or _is(records[name], value)
         if not fits or not all(types.get(read) == v.type for read, v in reads.items()):
