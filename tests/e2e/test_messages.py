@@ -113,6 +113,14 @@ class Program:
         """y = x for 1 to 4 rows of three."""
         return bytes(self.build(self.identity(-1, 3), x=[(1, 3), (2, 3), (4, 3)]))
 
+    def refitter(self, flag):
+        """One for y = x + w, built with `flag`."""
+        weights, x = np.arange(3, dtype=np.float32), self.x(3)
+        self.config.set_flag(flag)
+        layer = self.net.add_elementwise(x, self.net.add_constant((3,), weights).get_output(0), SUM)
+        self.net.set_weights_name(weights, "w")
+        return trt.Refitter(self.load(self.build(layer)), self.log)
+
     def context(self, shape=None, **memory):
         context = self.load(self.plan()).create_execution_context()
         if shape is not None:
@@ -302,6 +310,12 @@ def without_weights(p):
     config = engine.create_serialization_config()
     config.set_flag(trt.SerializationFlag.EXCLUDE_WEIGHTS)
     return engine.serialize_with_config(config)
+
+
+def other_weights(p):
+    refitter = p.refitter(trt.BuilderFlag.REFIT_IDENTICAL)
+    refitter.set_named_weights("w", 2 * ONES)
+    return refitter.refit_cuda_engine()
 
 
 def bad_file(p, function="define"):
@@ -505,7 +519,12 @@ PROVOKED = {
     "AR824": lambda p: registered(lambda registry: registry.acquire_plugin_resource("x", Broken())),
     "AR825": written_beyond,
     "AR826": lambda p: registered(lambda registry: registry.load_library("libnvinfer_plugin.so")),
-    "AR901": without_weights,
+    "AR841": without_weights,
+    "AR842": lambda p: p.refitter(trt.BuilderFlag.REFIT).set_named_weights("v", ONES),
+    "AR843": lambda p: p.refitter(trt.BuilderFlag.REFIT).set_named_weights("w", np.ones(2, np.float32)),
+    "AR844": lambda p: p.refitter(trt.BuilderFlag.STRIP_PLAN).refit_cuda_engine(),
+    "AR845": other_weights,
+    "AR901": lambda p: p.refitter(trt.BuilderFlag.REFIT).set_dynamic_range("x", [-1.0, 1.0]),
 }
 
 

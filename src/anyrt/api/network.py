@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from anyrt.api.dims import Dims, sizes
 from anyrt.api.edge import Channel, Reporting, integer, nothing, quiet, user_line, wrong_type
@@ -330,7 +332,7 @@ class INetworkDefinition(Reporting, Managed):
             self._debug.remove(tensor)
 
     @quiet(False)
-    def set_weights_name(self, weights: Weights, name: str) -> bool:
+    def set_weights_name(self, weights: Weights | NDArray[Any], name: str) -> bool:
         """Name weights that were given to this network, for `Refitter.set_named_weights`.
 
             network.set_weights_name(weights, "w1")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+from numpy.typing import NDArray
 
 from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
@@ -80,7 +83,7 @@ class Refitter(Reporting, Managed):
         return () if self._recipe is None else self._recipe.refit.weights
 
     @quiet(False)
-    def set_weights(self, layer_name: str, role: WeightsRole, weights: Weights) -> bool:
+    def set_weights(self, layer_name: str, role: WeightsRole, weights: Weights | NDArray[Any]) -> bool:
         """Weights of a layer from the next refit on: an array, or Weights of the same count and type.
 
             refitter.set_weights("conv1", trt.WeightsRole.BIAS, np.zeros(64, np.float32))
@@ -104,7 +107,7 @@ class Refitter(Reporting, Managed):
 
     @quiet(False)
     def set_named_weights(
-        self, name: str, weights: Weights, location: TensorLocation = TensorLocation.HOST
+        self, name: str, weights: Weights | NDArray[Any], location: TensorLocation = TensorLocation.HOST
     ) -> bool:
         """Weights by the name that `INetworkDefinition.set_weights_name`, or a model, gave them.
 
