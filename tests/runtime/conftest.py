@@ -18,11 +18,11 @@ from anyrt.runtime.engine import Engine, load
 from anyrt.runtime.pool import Pool, shared_pool
 
 # y[i] = x[i] + constant[0] by way of the arena: two kernels, chunks of 64 elements.
-# args: 8 x, 9 y, 10 n. prepare() writes n + 1000 into the tables; run() gives 2 when that is not there.
+# args: 9 x, 10 y, 11 n. prepare() writes n + 1000 into the tables; run() gives 2 when that is not there.
 ADD_ONE = """
 define internal void @copy(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 e:
-  %xp = getelementptr i64, ptr %args, i64 8
+  %xp = getelementptr i64, ptr %args, i64 9
   %x = load ptr, ptr %xp
   %ap = getelementptr i64, ptr %args, i64 1
   %a = load ptr, ptr %ap
@@ -43,7 +43,7 @@ o:
 }
 define internal void @add(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 e:
-  %yp = getelementptr i64, ptr %args, i64 9
+  %yp = getelementptr i64, ptr %args, i64 10
   %y = load ptr, ptr %yp
   %ap = getelementptr i64, ptr %args, i64 1
   %a = load ptr, ptr %ap
@@ -72,7 +72,7 @@ define i32 @step(ptr %args, i64 %k) {
   %fn = select i1 %first, ptr @copy, ptr @add
   %pool = load ptr, ptr %args
   %par = load ptr, ptr %pool
-  %np = getelementptr i64, ptr %args, i64 10
+  %np = getelementptr i64, ptr %args, i64 11
   %n = load i64, ptr %np
   call void %par(ptr %pool, ptr %fn, ptr %args, i64 %n, i64 64)
   ret i32 0
@@ -81,7 +81,7 @@ define i32 @run(ptr %args) {
   %tp = getelementptr i64, ptr %args, i64 3
   %t = load ptr, ptr %tp
   %seen = load i64, ptr %t
-  %np = getelementptr i64, ptr %args, i64 10
+  %np = getelementptr i64, ptr %args, i64 11
   %n = load i64, ptr %np
   %want = add i64 %n, 1000
   %ok = icmp eq i64 %seen, %want
@@ -96,7 +96,7 @@ bad:
 define i32 @prepare(ptr %args) {
   %tp = getelementptr i64, ptr %args, i64 3
   %t = load ptr, ptr %tp
-  %np = getelementptr i64, ptr %args, i64 10
+  %np = getelementptr i64, ptr %args, i64 11
   %n = load i64, ptr %np
   %want = add i64 %n, 1000
   store i64 %want, ptr %t

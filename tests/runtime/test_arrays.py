@@ -15,9 +15,9 @@ from anyrt.runtime.engine import load
 # y's four bytes = x's four bytes
 COPY = """
 define i32 @run(ptr %args) {
-  %xp = getelementptr i64, ptr %args, i64 8
+  %xp = getelementptr i64, ptr %args, i64 9
   %x = load ptr, ptr %xp
-  %yp = getelementptr i64, ptr %args, i64 9
+  %yp = getelementptr i64, ptr %args, i64 10
   %y = load ptr, ptr %yp
   %v = load i32, ptr %x, align 1
   store i32 %v, ptr %y, align 1
