@@ -21,18 +21,18 @@ from anyrt.plan import abi
 from anyrt.plan.program import Compiled, Program
 from anyrt.runtime.pool import shared_pool
 
-# A region of kernel @k over the pool; word 8 holds the items, each thread claims one at a time.
-_RUN = """
-define i32 @run(ptr %args) #0 {
+# A region of kernel @k over the pool; the first binding holds the items, each thread claims one at a time.
+_RUN = f"""
+define i32 @run(ptr %args) #0 {{
   %pool = load ptr, ptr %args
   %parallel = load ptr, ptr %pool
-  %items.at = getelementptr i64, ptr %args, i64 8
+  %items.at = getelementptr i64, ptr %args, i64 {abi.FIRST_BINDING}
   %items = load i64, ptr %items.at
   call void %parallel(ptr %pool, ptr @k, ptr %args, i64 %items, i64 1)
   ret i32 0
-}
-attributes #0 = { nounwind "no-builtins" }
-!0 = !{i32 1}
+}}
+attributes #0 = {{ nounwind "no-builtins" }}
+!0 = !{{i32 1}}
 """
 SCRATCH_BYTES = 64
 
@@ -54,7 +54,7 @@ class Region:
 def region(
     kernel: str, items: int, words: tuple[int, ...], threads: int, held: tuple[object, ...] = ()
 ) -> Region:
-    """Kernel text with a function @k(args, begin, end, scratch); `words` follow the items, from word 9.
+    """Kernel text with a function @k(args, begin, end, scratch); `words` follow the items.
 
     held: what must live as long as the region, since words are addresses."""
     code = _compiled(kernel)

@@ -48,7 +48,7 @@ def test_without_a_third_level_the_second_is_the_last(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "caches",
+    "given",
     [
         (),
         [("Data", 1, "0K", 0, "0")],
@@ -58,8 +58,8 @@ def test_without_a_third_level_the_second_is_the_last(tmp_path):
     ],
     ids=["none", "nothing", "empty", "words", "unlikely"],
 )
-def test_tables_that_make_no_sense_leave_the_reference(tmp_path, caches):
-    assert found_caches(tables(tmp_path, *caches)) == REFERENCE
+def test_tables_that_make_no_sense_leave_the_reference(tmp_path, given):
+    assert found_caches(tables(tmp_path, *given)) == REFERENCE
 
 
 def test_cores_are_those_that_the_process_may_use(monkeypatch):

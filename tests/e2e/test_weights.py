@@ -61,7 +61,7 @@ def megabytes_of(work):
 
 def lies_in(engine, buffer):
     address = np.frombuffer(buffer, np.uint8).ctypes.data
-    return address <= engine._loaded.consts < address + memoryview(buffer).nbytes
+    return address <= engine._loaded.held.now.address < address + memoryview(buffer).nbytes
 
 
 # ---- copies -------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_an_engine_of_a_file_maps_it(path, load):
     engine = load(path)
     (line,) = [x for x in Path("/proc/self/maps").read_text().splitlines() if x.endswith(str(path))]
     begin, end = (int(x, 16) for x in line.split()[0].split("-"))
-    assert begin < engine._loaded.consts < end
+    assert begin < engine._loaded.held.now.address < end
     assert right(engine)
 
 
