@@ -35,7 +35,7 @@ model: sentences
 	$(RUN) demo/onnx_file.py
 
 test: $(STAMP)
-	$(RUN) -m pytest -q -n 2
+	$(RUN) -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP)
 	$(RUN) -m ruff check .
