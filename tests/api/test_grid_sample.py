@@ -56,6 +56,7 @@ def test_a_nan_at_the_edge_does_not_show_outside(net):
     assert built(net).run(x=x, g=across(np.float32([-2, 0, 2])))["y"].reshape(-1).tolist() == [0, 2.5, 0]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", [CLAMP, FILL, REFLECT])
 @pytest.mark.parametrize("how", [LINEAR, CUBIC])
 def test_what_has_no_weight_may_be_infinite(net, how, mode):

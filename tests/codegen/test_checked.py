@@ -76,7 +76,7 @@ def test_an_element_that_is_not_there_ends_the_run(count, name, move, what, leve
         run(made, level)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", ["in_x", "in_w", "out_y"])
 @pytest.mark.parametrize(
     ("dtype", "level"), [(F, "avx2"), (F, None), (DataType.BF16, None), (DataType.INT8, None)]

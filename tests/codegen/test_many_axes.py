@@ -56,7 +56,7 @@ def placed(x: Value) -> Value:
 N = Sym("x.0", 0, 9)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value])
 @pytest.mark.parametrize("dtype", [F, DataType.HALF, DataType.INT8, DataType.INT64])
 @pytest.mark.parametrize("of", [turned, pooled, scaled, placed])

@@ -32,6 +32,7 @@ def differences(length, count, dtype):
     return native.lower(graph, constant_offsets(graph), Sizes({}))
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.INT32, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("count", [1, 7, 16, 45])

@@ -44,7 +44,7 @@ def test_a_fold_around_or_beside_a_window_is_computed(place, order):
     assert verify(native.lower(graph, {}, Sizes({})), host(), [{}]) == ()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.INT32])
 @pytest.mark.parametrize("rows", [(64,), (13, 5), (3, 5, 7), (N.dim, 3)])

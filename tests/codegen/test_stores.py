@@ -22,6 +22,7 @@ SMALL = replace(REFERENCE, last_bytes=4)
 LEVELS = [None, Level.AVX2.value, Level.SSE2.value]
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("length", [5, 517, 1024, 4099])
 def test_what_is_written_past_the_caches_is_the_same(dtype, length):
@@ -32,6 +33,7 @@ def test_what_is_written_past_the_caches_is_the_same(dtype, length):
     assert verify(lowered, host(), [{}]) == ()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8])
 @pytest.mark.parametrize("shape", [(64, 128), (67, 130)])
 def test_tiles_are_written_past_the_caches_sooner_than_rows(dtype, shape):
@@ -64,6 +66,7 @@ def test_open_sizes_decide_while_running(turned, least):
     assert verify(lowered, host(), sizes) == ()
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.UINT8])
@@ -91,7 +94,7 @@ def test_a_few_channels_are_interleaved(dtype, channels):
     assert verify(lowered, host(), [{}]) == ()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.UINT8, DataType.INT64])
 @pytest.mark.parametrize("channels", [2, 3, 4])

@@ -129,6 +129,7 @@ def test_an_element_that_weighs_nothing_is_not_read(kind, place):
     np.testing.assert_allclose(natively(graph, {"x": held}, sizes, level), want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("rule", [BILINEAR, CORNERS, CUBIC, OUTSIDE, NEAREST])
 def test_taps_to_the_same_size_keep_every_bit(rule, level):

@@ -34,7 +34,7 @@ def test_a_transpose_is_right_at_every_edge(shape, dtype):
     assert differing(x, b.transpose(x, (0, 2, 1))) == ()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.BF16, DataType.UINT8, DataType.INT64])
 def test_a_transpose_of_any_size_is_right(level, dtype):
@@ -52,7 +52,7 @@ def test_a_transpose_of_any_size_is_right(level, dtype):
     assert verify(lowered, choose(level), sizes) == ()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.FP8, DataType.INT64])
 @pytest.mark.parametrize("least", [0, 1])

@@ -60,6 +60,7 @@ def test_a_turn_reduces_what_it_has_found(w, engine_of):
         assert found["y1"].tolist() == [np.count_nonzero(row) for row in rows]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("turns", [0, 1, 3, 5])
 def test_a_turn_that_there_was_not_has_found_nothing(w, engine_of, turns):
     """The last turn's elements leave the loop, and their number; of the turns that there were not, 0."""
@@ -272,6 +273,7 @@ def test_what_a_turn_finds_is_not_what_the_condition_finds_of_the_next(w, engine
             np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [(2, 3), (0, 3), (7, 40), (64, 64)])
 def test_open_sizes_bound_what_a_turn_finds(w, engine_of, size):
     rows = w.net.add_input("rows", F, (5, -1, -1))

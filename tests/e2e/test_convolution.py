@@ -54,6 +54,7 @@ def test_a_deconvolution_that_cuts_off_more_than_there_is_is_refused_in_the_run(
         engine.run(x=np.ones((1, 2, 3, 1), np.float32))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("shape", [(1, 2, 4, 4), (0, 2, 8, 8), (2, 2, 1, 3)])
 @pytest.mark.parametrize("stride", [(2, 3), (3, 2)])
 def test_one_deconvolution_serves_all_sizes_of_its_profile(log, shape, stride):

@@ -48,7 +48,7 @@ def chain(net, dtype):
     return shuffle.get_output(0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", NUMPY, ids=lambda d: d.name)
 @pytest.mark.parametrize("level", [level for level in LEVELS if available(level)])
 def test_a_plan_agrees_on_a_smaller_processor(level, dtype, net, plan_of, random, monkeypatch):

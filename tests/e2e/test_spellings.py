@@ -72,7 +72,7 @@ def kernels(plan):
     return re.sub(r'kernel "[^"]+"', "kernel", text)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("divided", DIVISIONS.values(), ids=DIVISIONS)

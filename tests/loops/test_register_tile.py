@@ -123,7 +123,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("machine", [REFERENCE, TILES], ids=["vectors", "tiles"])
 def test_code_agrees_with_the_interpreter(name, machine):
@@ -133,6 +133,7 @@ def test_code_agrees_with_the_interpreter(name, machine):
     assert verify(lowered(graph, machine), host(), sizes) == ()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "name", ["odd", "bytes", "few rows of bytes", "halves", "convolution", "turns of rows"]
 )

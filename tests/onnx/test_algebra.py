@@ -13,6 +13,7 @@ def random(kind, *shape):
     return (RNG.standard_normal(shape) * (1 if kind[0] == "f" else 5)).astype(kind)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ["f4", "f8", "f2", "i4", "i8", "i1"])
 @pytest.mark.parametrize("equation", ["ij,jk->ik", " ...j , jk ", "ij,jk,k", "Aj,jB", "Zj,ja"])
 def test_letters_of_any_size_name_axes(run, kind, equation):
@@ -26,6 +27,7 @@ def test_letters_of_any_size_name_axes(run, kind, equation):
     np.testing.assert_allclose(got, wanted.astype(kind), rtol=tol, atol=tol)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("kind", ["f4", "f8"])
 def test_determinants_of_batches(run, n, kind):

@@ -24,6 +24,7 @@ def weighed(q, k, v, seen, cap=0.0):
     return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-30) @ v
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (6, 1)])
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("size", [8, 5])
@@ -40,6 +41,7 @@ def test_heads_attend_in_groups(run, heads, causal, size, dynamic):
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["bool", "float"])
 @pytest.mark.parametrize("shape", [(5, 9), (3, 1, 9), (2, 1, 5, 9)])
 def test_masks_hide_keys_and_rows_without_any_are_zero(run, kind, shape):
@@ -51,6 +53,7 @@ def test_masks_hide_keys_and_rows_without_any_are_zero(run, kind, shape):
     np.testing.assert_allclose(got, weighed(*list(given.values())[:3], seen, 2.0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("windows", [(-1, -1), (2, -1), (1, 1)])
 @pytest.mark.parametrize("causal", [0, 1])
 def test_positions_count_what_was_kept(run, windows, causal):

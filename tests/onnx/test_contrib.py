@@ -90,6 +90,7 @@ def test_embeddings_are_added_up_and_normalised(same, mask):
     same("EmbedLayerNormalization", ids | masks, tables, order=order, outputs=2, epsilon=1e-5)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mask", [None, (2,), (2, 5), (2, 5, 5)])
 @pytest.mark.parametrize("causal", [0, 1])
 def test_attention_projects_and_masks(same, mask, causal):
@@ -109,6 +110,7 @@ def test_attention_keeps_keys_and_values_of_before(same):
          num_heads=2, unidirectional=1)  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mask", [None, (2,), (2, 7)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_heads_attend_to_another_sequence(same, mask, bias):
@@ -134,6 +136,7 @@ def test_angles_turn_pairs_of_each_head(same, interleaved, ids):
     same("RotaryEmbedding", given, {"cos": random(12, 4), "sin": random(12, 4)}, interleaved=interleaved)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rotary", [0, 1])
 @pytest.mark.parametrize("past", [0, 6])
 @pytest.mark.parametrize("window", [-1, 3])

@@ -91,6 +91,7 @@ def test_numbers_are_quantised_as_they_come(near):
     near("DynamicQuantizeMatMul", {"a": RNG.standard_normal((4, 6)).astype(np.float32)}, given, tol=1e-3)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("zeros", [None, "codes"])
 @pytest.mark.parametrize("k", [64, 72])

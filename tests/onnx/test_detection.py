@@ -25,6 +25,7 @@ def boxes(*shape):
     return np.concatenate([low, low + RNG.uniform(0.5, 8, (*shape, 2))], -1).astype(np.float32)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("center", [0, 1])
 @pytest.mark.parametrize("dynamic", [(), ("boxes", "scores")])
 def test_rows_come_by_image_class_and_score(run, center, dynamic):

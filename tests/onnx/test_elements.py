@@ -15,6 +15,7 @@ def edges(dtype):
     return {"a": np.repeat(x, len(x)), "b": np.tile(x, len(x))}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", INTS)
 @pytest.mark.parametrize(("op", "function"), [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply)])
 def test_integers_of_every_width_wrap(run, op, function, dtype):
@@ -55,6 +56,7 @@ def test_shifts_by_all_bits_leave_nothing(run, dtype):
     np.testing.assert_array_equal(run("BitShift", x, direction="LEFT"), x["a"] << x["b"])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", INTS)
 @pytest.mark.parametrize(("op", "function"), [("BitwiseAnd", np.bitwise_and), ("BitwiseXor", np.bitwise_xor)])
 def test_bits_of_integers(run, op, function, dtype):
@@ -75,6 +77,7 @@ def test_truth_values_and_bytes_are_equal_or_not(run, kind):
     np.testing.assert_array_equal(run("Equal", {"a": a, "b": b}), a == b)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("base", "exponent"), [("i8", "i8"), ("i4", "i4"), ("i8", "u4"), ("i4", "u8")])
 @pytest.mark.parametrize("known", [True, False])
 def test_powers_of_integers_wrap(run, base, exponent, known):
@@ -142,6 +145,7 @@ def test_infinities_of_one_sign(run, attributes, kind):
     assert run("IsInf", {"x": x}, **attributes).tolist() == [bool(w) for w in wanted]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "op", ["Celu", "Gelu", "HardSwish", "Mish", "Softplus", "Swish", "Elu", "Selu", "Softsign"]
 )

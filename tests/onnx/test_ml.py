@@ -69,6 +69,7 @@ def test_categories_are_encoded(same):
     same("LabelEncoder", x, keys_floats=[float("nan"), 1.5], values_int64s=[9, 8])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_class_of_the_largest_sum_is_told(same, end, classes):
@@ -99,6 +100,7 @@ def forest(trees, features, modes, depth=3):
     return attrs, [(k // every, h) for k, h in enumerate(here) if h >= inner]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("fold", ["SUM", "AVERAGE", "MIN", "MAX"])
 @pytest.mark.parametrize("mode", ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ"])
 def test_leaves_of_all_trees_are_folded(same, fold, mode):
@@ -120,6 +122,7 @@ def test_trees_may_compare_in_several_ways_for_several_targets(same):
     same("TreeEnsembleRegressor", {"x": np.round(random(9, 3), 1)}, **attrs)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("end", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("kind", ["three", "positive", "mixed"])
 def test_trees_vote_for_classes(same, end, kind):

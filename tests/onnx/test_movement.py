@@ -36,6 +36,7 @@ def test_a_slice_of_opset_9_has_its_places_as_attributes(run):
     np.testing.assert_array_equal(y, X[:, 1:, :-1])
 
 
+@pytest.mark.sampled(3)
 @DYNAMIC
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_a_pad_with_borders_from_an_input_is_numpys(run, mode, dynamic):

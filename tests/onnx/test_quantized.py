@@ -19,6 +19,7 @@ def split(given, constant):
     return ({first: given[first]}, {n: given[n] for n in rest}) if constant else (given, {})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("constant", [True, False])
 def test_numbers_are_rounded_to_even_and_kept_within_the_type(run, dtype, constant):
@@ -31,6 +32,7 @@ def test_numbers_are_rounded_to_even_and_kept_within_the_type(run, dtype, consta
     np.testing.assert_array_equal(got.astype(np.int64), wanted)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", [*TYPES, np.int32])
 @pytest.mark.parametrize("constant", [True, False])
 def test_codes_less_their_zero_are_worth_so_many_steps(run, dtype, constant):

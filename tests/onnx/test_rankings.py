@@ -17,7 +17,7 @@ def numbers(kind, *shape):
     return x
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
@@ -28,6 +28,7 @@ def test_extremes_lie_at_the_first_or_the_last_place(run, name, kind, last):
     np.testing.assert_array_equal(got, 6 - found if last else found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "f8"])
 @pytest.mark.parametrize("largest", [0, 1])
 def test_the_largest_of_every_type_are_in_order(run, kind, largest):
@@ -98,6 +99,7 @@ def test_axes_of_cumulative_folds_come_from_anywhere(run, name, known, axis):
     np.testing.assert_allclose(got, fold(x["x"], axis), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
 @pytest.mark.parametrize("kind", ["f8", "i4", "i8", "u4", "u8"])

@@ -91,7 +91,7 @@ def agree(op, names, directions="forward", attributes=None, lengths=None, dynami
 EVERY = pytest.mark.parametrize("op", GATES)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @EVERY
 @pytest.mark.parametrize("directions", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("names", [["x", "W", "R"], ["x", "W", "R", "B"], ["x", "W", "R", "B", "", "h"]])
@@ -99,7 +99,7 @@ def test_a_sequence_gives_what_the_formula_says(op, directions, names):
     agree(op, names, directions)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @EVERY
 @pytest.mark.parametrize("directions", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("lengths", [[5, 1, 3], [0, 5, 5], [4, 4, 2]])
@@ -115,6 +115,7 @@ def test_runs_decide_how_long_sequences_are_and_how_many(op, directions):
     agree(op, ["x", "W", "R", "B", "", "h"], directions, dynamic=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("directions", ["reverse", "bidirectional"])
 @pytest.mark.parametrize("forget", [False, True])
 def test_an_lstm_looks_at_its_cell_through_peepholes(directions, forget):
@@ -169,6 +170,7 @@ def test_layout_1_has_the_batch_in_front(op):
     np.testing.assert_allclose(state, last.swapaxes(0, 1), rtol=1e-6)
 
 
+@pytest.mark.sampled(5)
 @EVERY
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("directions", ["forward", "bidirectional"])
@@ -181,6 +183,7 @@ def test_no_steps_leave_the_state_as_it_was(op, dynamic, directions):
     np.testing.assert_array_equal(h, arrays["h"])
 
 
+@pytest.mark.sampled(4)
 @EVERY
 @pytest.mark.parametrize(("dtype", "tol"), [(np.float16, 4e-3), (np.float64, 1e-6)])
 def test_other_types_of_numbers_are_as_exact_as_they_are(op, dtype, tol):

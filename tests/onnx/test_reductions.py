@@ -39,6 +39,7 @@ def test_no_axes_mean_all_or_none(agrees, name, noop):
     agrees(f"Reduce{name}", {"x": X, "axes": np.zeros(0, np.int64)}, noop_with_empty_axes=noop)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["i1", "u1", "i4", "i8", "u8", "f2", "f8"])
 @pytest.mark.parametrize("name", ["Sum", "Max", "Min", "SumSquare", "L1", "L2"])
 def test_folds_in_every_type(run, name, kind):

@@ -14,6 +14,7 @@ def factors(*x: float) -> np.ndarray:
     return np.array(x, np.float32)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_factors_that_are_no_quotients_are_in_the_coordinates(agrees, mode, coordinates):
@@ -22,6 +23,7 @@ def test_factors_that_are_no_quotients_are_in_the_coordinates(agrees, mode, coor
     agrees("Resize", {"x": X}, given, **how)
 
 
+@pytest.mark.sampled(5)
 @DYNAMIC
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_factors_may_be_an_input(agrees, mode, dynamic):
@@ -29,6 +31,7 @@ def test_factors_may_be_an_input(agrees, mode, dynamic):
     agrees("Resize", given, order=["x", "", "scales"], mode=mode, dynamic=dynamic)
 
 
+@pytest.mark.sampled(3)
 @DYNAMIC
 @pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 def test_sizes_may_be_an_input(agrees, rounding, dynamic):
@@ -36,6 +39,7 @@ def test_sizes_may_be_an_input(agrees, rounding, dynamic):
     agrees("Resize", given, order=["x", "", "", "sizes"], nearest_mode=rounding, dynamic=dynamic)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("outside", [0, 1])
 def test_a_smaller_image_is_smoothed(agrees, mode, outside):

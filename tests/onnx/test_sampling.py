@@ -9,6 +9,7 @@ RNG = np.random.default_rng(5)
 DYNAMIC = pytest.mark.parametrize("dynamic", [(), ("x",)], ids=["static", "dynamic"])
 
 
+@pytest.mark.sampled(3)
 @DYNAMIC
 @pytest.mark.parametrize("align", [0, 1])
 def test_a_grid_of_an_affine_map_has_the_sizes_of_an_input(agrees, align, dynamic):
@@ -24,6 +25,7 @@ def test_blocks_overlap_and_reach_outside_an_image(agrees, dynamic):
     agrees("Col2Im", {"x": x, "image": np.array([6, 7]), "block": np.array([2, 3])}, dynamic=dynamic, **how)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("ordered", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64, np.int64])
 @DYNAMIC

@@ -28,6 +28,7 @@ def close(got, wanted):
     np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("axis", [0, 1, -2])
 @pytest.mark.parametrize("where", ["attribute", "constant", "run"])
 @pytest.mark.parametrize("complex_", [False, True])
@@ -41,6 +42,7 @@ def test_transforms_along_axes_from_anywhere(run, axis, where, complex_):
     return close(run("DFT", *given, order=["x", "", "axis"]), wanted)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("length", [5, 6, 8, 12])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("onesided", [0, 1])
@@ -50,6 +52,7 @@ def test_signals_are_cut_or_lengthened(run, length, known, onesided):
     close(got, parts((np.fft.rfft if onesided else np.fft.fft)(x["x"][..., 0], length)))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("length", [None, 7, 8, 14])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("onesided", [0, 1])
@@ -61,6 +64,7 @@ def test_inverse_transforms_give_signals_back(run, length, known, onesided):
     close(got, np.fft.irfft(z, length)[..., None] if onesided else parts(np.fft.ifft(z, length)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", [(2, 8), (1, 9), (3, 1)])
 @pytest.mark.parametrize("more", [{}, {"onesided": 1}, {"inverse": 1}])
 def test_sizes_of_signals_may_be_open(sizes, more):
@@ -72,6 +76,7 @@ def test_sizes_of_signals_may_be_open(sizes, more):
     close(prepare(model).run([x])[0], parts(functions["".join(more)](z)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("more", [{"onesided": 1}, {"inverse": 1}, {"inverse": 1, "onesided": 1}])
 def test_a_run_decides_the_axis_of_every_transform(run, axis, more):
@@ -90,6 +95,7 @@ def test_long_transforms_and_those_of_nothing(run):
     assert run("DFT", {"x": x[:0]}).shape == (0, 1000, 2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("windowed", [True, False])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("onesided", [0, 1])
@@ -111,6 +117,7 @@ def test_mel_weights_are_triangles(agrees, known):
     agrees("MelWeightMatrix", {} if known else sizes | edges, sizes | edges if known else {})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["HannWindow", "HammingWindow", "BlackmanWindow"])
 @pytest.mark.parametrize("periodic", [0, 1])
 @pytest.mark.parametrize("known", [True, False])

@@ -60,6 +60,7 @@ def test_instances_are_normalised_alone(run, kind, tol, shape):
     np.testing.assert_allclose(got, wanted, rtol=tol, atol=10 * tol)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("kind", "tol"), KINDS)
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("opset", [18, 21])
@@ -75,6 +76,7 @@ def test_scales_were_those_of_groups(run, kind, tol, groups, opset):
     np.testing.assert_allclose(got, y.reshape(x.shape) * each[0] + each[1], rtol=tol, atol=10 * tol)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("kind", "tol"), KINDS)
 @pytest.mark.parametrize("axis", [1, -1, -2])
 @pytest.mark.parametrize("shift", [True, False])
@@ -112,6 +114,7 @@ def test_rows_without_a_norm_stay(run, p, axis):
     np.testing.assert_allclose(run("LpNormalization", {"x": x}, p=p, axis=axis), x / np.maximum(norm, 1e-30))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("size", [1, 3, 4, 16, 17])
 @pytest.mark.parametrize("shape", [(2, 7, 3, 5), (2, 7, 3), (1, 7)])
 def test_channels_around_may_be_of_any_number(run, size, shape):

@@ -28,6 +28,7 @@ def test_elements_of_every_type_are_chosen_joined_and_stored(run, name):
     assert stored.astype(int).tolist() == [[1, 1, 1], [0, 1, 0]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TYPES)
 def test_elements_of_every_type_are_repeated_bordered_and_counted(run, name):
     x = of(name, [[1, 0, 1], [1, 1, 0]])

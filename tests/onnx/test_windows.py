@@ -67,6 +67,7 @@ def test_a_transposed_convolution_has_the_sizes_that_are_asked_for(run, more):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
 @pytest.mark.parametrize("ceil", [0, 1])
 def test_windows_that_begin_behind_the_input_are_none(run, op, ceil):
@@ -77,6 +78,7 @@ def test_windows_that_begin_behind_the_input_are_none(run, op, ceil):
         np.testing.assert_allclose(got, by_ort(op, x, **more)[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_places_of_maxima_count_in_the_whole_tensor(run, order, axes):
@@ -99,6 +101,7 @@ def test_maxima_of_other_types_are_exact(run, dtype):
     np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("ceil", [0, 1])
 def test_means_of_dilated_windows_divide_by_what_counts(agrees, include, ceil):

@@ -63,7 +63,7 @@ def wrong(chains):
     return [(line, told[line.split(":")[0]]) for answer in answers for line in differences(run, answer)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(99)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("first", LAYERS, ids=lambda op: op.layer.name)
 def test_two_layers_around_nothing(first, dynamic):
@@ -74,7 +74,7 @@ def test_two_layers_around_nothing(first, dynamic):
     assert wrong(chains) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("part", range(5))
 def test_three_layers_around_nothing(part, dynamic):

@@ -24,6 +24,7 @@ INT8, FLOAT = DataType.INT8, DataType.FLOAT
 STEPS = list(product((1, 2, 3), (1, 2), ((0, 0), (1, 2), (3, 0))))  # strides, dilations, paddings of two axes
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize("mode", PaddingMode)

@@ -24,7 +24,7 @@ STEPS = list(
 )  # sizes, strides, dilations, paddings
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("mode", PaddingMode)
@@ -43,6 +43,7 @@ def test_every_way_to_spread_kernels_agrees_with_the_reference(mode, groups, dyn
         assert differences(run, interpret(run.graph, run.feeds, run.sizes)) == [], attrs
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("mode", PaddingMode)
 @pytest.mark.parametrize("size", [(18, 9), (27, 4), (1, 18)])

@@ -54,6 +54,7 @@ def test_others_stay(graph):
     assert split_scans(graph) is graph
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 20480), F), ((20480,), I32), ((17000, 1), F)])

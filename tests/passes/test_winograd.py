@@ -174,7 +174,7 @@ def test_an_engine_for_open_images_takes_fewer_products_where_the_usual_ones_do(
     assert read_plan(bytes(plan)).plan.graph_text.count("= Contract(") == 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("m", [2, 4])
 @pytest.mark.parametrize(("shape", "border"), SHAPES)
 @pytest.mark.parametrize("cpu", [None, "avx2"])
@@ -191,6 +191,7 @@ def test_open_sizes_are_verified_too():
     assert [str(x) for x in verify(lowered, choose(None), sizes)] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("tiles", ["F(2,3)", "F(4,3)"])
 @pytest.mark.parametrize("shape", [(1, 16, 16, 64), (1, 64, 28, 28)])
 def test_errors_stay_within_the_bound_of_the_sum_itself(shape, tiles):

@@ -73,7 +73,7 @@ def contracted(equation, left, right, dtype, sums):
     return Graph((("x", x), ("w", w)), (("y", b.contract(equation, x, w, sums)),), {}, symbols)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("equation", "left", "right"),
     [

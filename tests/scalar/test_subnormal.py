@@ -90,7 +90,7 @@ def everything(request):
     return Trial(load(lowered, choose(request.param)), {}), exact
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("control", CONTROLS)
 def test_subnormal_results_are_right_within_their_ulp(everything, asking, control):
     trial, exact = everything

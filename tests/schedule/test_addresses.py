@@ -71,7 +71,7 @@ def test_other_loops_have_one_version(shape, axis, out):
     assert [k.name for k in found.module.tables] == ["table0"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [0, 1], ids=["host", "avx2"])
 @pytest.mark.parametrize("kind", range(3), ids=["float", "half", "uint8"])
 @pytest.mark.parametrize("size", range(7))
@@ -90,6 +90,7 @@ def test_every_row_is_the_same_where_nothing_is_permuted(rule, dtype):
     assert verify(found, choose(Level.SSE2.value), [{}]) == ()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize(("width", "out"), [(50, 75), (50, 20), (31, 97)])
 def test_photographs_begin_at_whole_pixels(channels, width, out):

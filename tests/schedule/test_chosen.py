@@ -37,13 +37,14 @@ def lowered(form, dtype=DataType.FLOAT, level=None, size=(33, 48)):
     return native.lower(graph, constant_offsets(graph), Sizes({B.name: 5, M.name: 8}), machine=machine)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, "avx2", "sse2"])
 @pytest.mark.parametrize("form", FORMS)
 def test_chosen_matrices_agree_with_the_interpreter(form, level):
     assert verify(lowered(form, level=level), choose(level), POINTS) == ()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", FORMS[:2])
 @pytest.mark.parametrize("dtype", [DataType.HALF, DataType.BF16, DataType.INT8])
 def test_every_type_of_a_chosen_matrix_agrees(dtype, form):

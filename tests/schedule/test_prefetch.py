@@ -88,6 +88,7 @@ def test_rows_of_an_item_ask_for_those_of_the_next():
     assert re.sub(r"([ir])\d+", r"\1", found) == "in_x[512 + 64*i + r]"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", [None, Level.AVX2.value, Level.SSE2.value])
 @pytest.mark.parametrize("shape", [(130, 600), (131, 777), (N.dim, 600)])
 def test_nothing_else_comes_of_it(shape, level):

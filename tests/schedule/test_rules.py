@@ -24,7 +24,7 @@ from anyrt.schedule import fuse
 from anyrt.schedule.cost import Sizes
 from tests.sampling import sample
 
-STRIDE = 16  # of the cases in order
+STRIDE = 24  # of the cases in order
 
 
 def kernels(op, case) -> tuple[Kernel, ...]:

@@ -31,7 +31,7 @@ def symbols(x, at):
     return tuple(Symbol(s, n, shape.index(s.dim)) for s, n, shape in named if s.dim in shape)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("level", [None, "avx2"])
 @pytest.mark.parametrize("fn", ["last", "sum", "prod", "max", "min"])
 @pytest.mark.parametrize("axis", [0, 1, 2])

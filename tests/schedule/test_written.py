@@ -31,6 +31,7 @@ def lowered(y, level=None):
     return native.lower(graph, constant_offsets(graph), Sizes({N.name: 9}), machine=machine)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, "avx2"])
 @pytest.mark.parametrize("fn", ["sum", "prod", "max", "min"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -52,7 +53,7 @@ def test_along_an_outer_axis_all_elements_of_the_last_one_are_folded_side_by_sid
     assert "for serial i2 0.. < x.1 {\n    for vector i4 0.. < 17 {" in found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, "avx2"])
 @pytest.mark.parametrize(("axis", "count", "dtype"), [
     (0, 2, DataType.FLOAT), (0, 1, DataType.FLOAT), (1, 1, DataType.INT64), (2, 1, DataType.FLOAT),
@@ -129,7 +130,7 @@ def test_rows_that_wait_for_sums_of_floats_are_folded_four_at_a_time():
     assert (extents(DataType.INT32, 300), extents(DataType.FLOAT, 64)) == (101, 101)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("level", [None, "avx2", "sse2"])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.INT64, DataType.BOOL])
 def test_elements_that_are_not_zero_are_found_as_by_the_interpreter(dtype, level):
