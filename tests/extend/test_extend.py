@@ -61,7 +61,7 @@ print(engine.run(x=np.float32([1, 2]))["y"], isinstance(layer, trt.IDummyLayer))
 stub = stubs.stub()["src/anyrt/__init__.pyi"]
 print("IDummyLayer" in [op.cls for op, case in all_cases()], "def add_dummy(" in stub)
 op, = (op for op in OPS.values() if op.cls == "IDummyLayer")
-page = operators._page(op)
+page = operators.page(op)
 print("| `bonus` | float |" in page, "add_dummy" in tables.works())
 """
 RUN_GRAPH = """

@@ -25,7 +25,7 @@ SECTIONS = ("Adding it", "Attributes", "Inputs", "Outputs", "Meaning", "Limits",
 
 def pages() -> dict[str, str]:
     """Path and text of every page."""
-    return {f"docs/operators/{page_name(op)}.md": _page(op) for op in ALL_OPS}
+    return {f"docs/operators/{page_name(op)}.md": page(op) for op in ALL_OPS}
 
 
 def page_name(op: AnyOp) -> str:
@@ -57,7 +57,7 @@ def _first_sentence(doc: str) -> str:
     return doc.replace("\n", " ").split(". ", 1)[0].split("; ", 1)[0].removesuffix(".")
 
 
-def _page(op: AnyOp) -> str:
+def page(op: AnyOp) -> str:
     source = Path(inspect.getfile(op.expand)).name
     parts = (_adding, attributes, inputs, _outputs, _meaning, _limits, _errors, _dla, _example)
     bodies = [part(op) for part in parts]
