@@ -58,6 +58,7 @@ def _first_sentence(doc: str) -> str:
 
 
 def page(op: AnyOp) -> str:
+    """The page of an operator, in Markdown."""
     source = Path(inspect.getfile(op.expand)).name
     parts = (_adding, attributes, inputs, _outputs, _meaning, _limits, _errors, _dla, _example)
     bodies = [part(op) for part in parts]
