@@ -13,7 +13,7 @@ from anyrt.compat import libraries
 def load():
     libraries.offer()
     yield ctypes.CDLL
-    # Python has no way back to a class without a __new__: deleting one leaves a class that takes no arguments.
+    # Python has no way back to a class without a __new__: where one is deleted, none takes arguments.
     ctypes.CDLL.__new__ = staticmethod(lambda kind, *_, **__: object.__new__(kind))
 
 
