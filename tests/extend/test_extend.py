@@ -42,6 +42,7 @@ OPS = (
         ref=ref,
         doc="Adds a number.",
         cases=lambda: (Case(DummyAttrs(2.5), ((3, 4),)),),
+        onnx=("own::Dummy",),
     ),
 )
 '''
@@ -63,6 +64,10 @@ print("IDummyLayer" in [op.cls for op, case in all_cases()], "def add_dummy(" in
 op, = (op for op in OPS.values() if op.cls == "IDummyLayer")
 page = operators.page(op)
 print("| `bonus` | float |" in page, "add_dummy" in tables.works())
+import onnx
+head = '<ir_version: 10, opset_import: ["": 21, "own": 1]> g (float[2] x) => (float[2] y)'
+model = onnx.parser.parse_model(head + "{ y = own.Dummy<bonus: float = 2.5>(x) }")
+print(trt.load(model).run({"x": np.float32([1, 2])})["y"])
 """
 RUN_GRAPH = """
 import sys, numpy as np, anyrt as trt
@@ -158,7 +163,8 @@ COMMAND = Command("greet", lambda parser: parser.add_argument("name"), lambda ar
 
 def test_an_operator_is_one_file(copy):
     (copy.package / "ops/dummy.py").write_text(OPERATOR)
-    assert copy.run("-c", USE_OPERATOR).splitlines() == ["[5. 6.] True", "True True", "True True"]
+    printed = copy.run("-c", USE_OPERATOR).splitlines()
+    assert printed == ["[5. 6.] True", "True True", "True True", "[3.5 4.5]"]
 
 
 def test_a_scalar_function_is_one_line(copy):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import ModelProto
 
 from anyrt.api.builder import Builder
 from anyrt.api.engine import ICudaEngine
@@ -21,8 +22,10 @@ from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import ILogger, Logger
 from anyrt.api.runtime import Runtime
 from anyrt.core.enums import DataType, Severity, TensorIOMode
+from anyrt.core.errors import ArgumentError
 from anyrt.core.flags import strict
 from anyrt.onnx.parser import OnnxParser
+from anyrt.plan.file import MAGIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +59,26 @@ class Session:
         return f"<Session {takes} -> {gives}>"
 
 
-def load(path: str | os.PathLike[str]) -> Session:
-    """The model or plan in a file, ready to run. Raises GraphError or NotSupportedError with all problems of
-    a model, PlanError for a damaged plan."""
-    found = Path(os.fspath(path))
+def load(model: str | os.PathLike[str] | bytes | ModelProto) -> Session:
+    """The model or plan in a file, or a model itself, ready to run.
+
+    Raises GraphError or NotSupportedError with all problems of a model, PlanError for a damaged plan,
+    ArgumentError AR304 for what is neither."""
     logger = Logger(Severity.ERROR)
     with strict():
-        if found.suffix == ".onnx":
-            plan: IHostMemory | bytes = build(found, logger)
-        else:
-            plan = found.read_bytes()
-        return Session(Runtime(logger).deserialize_cuda_engine(plan))
+        return Session(Runtime(logger).deserialize_cuda_engine(_plan(model, logger)))
+
+
+def _plan(model: object, logger: ILogger) -> IHostMemory | bytes:
+    if isinstance(model, ModelProto):
+        return build(model.SerializeToString(), logger)
+    if isinstance(model, bytes):
+        return model if model.startswith(MAGIC) else build(model, logger)
+    if not isinstance(model, str | os.PathLike):
+        wanted = "a path, the bytes of a model or plan, or an onnx.ModelProto"
+        raise ArgumentError("AR304", "anyrt.load", f"a {type(model).__name__}", wanted)
+    found = Path(os.fspath(model))
+    return build(found, logger) if found.suffix == ".onnx" else found.read_bytes()
 
 
 def build(model: Path | bytes, logger: ILogger, path: str | None = None) -> IHostMemory:

@@ -1,0 +1,56 @@
+"""Operators that are a layer as it stands: attributes by name, words as members of enums."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import anyrt as trt
+from anyrt.core.enums import LayerType
+from anyrt.core.errors import AnyrtError
+from anyrt.onnx import importers, plain
+from anyrt.onnx.node import IMPORTERS
+from anyrt.ops import OPS
+
+X = np.float32([[-2, 0.5], [3, -1]])
+
+
+def run(monkeypatch, layer, x=X, extra=(), **attributes):
+    """What a node of the domain own gives that is this layer."""
+    importers.load()
+    monkeypatch.setitem(IMPORTERS, ("own", "Made"), partial(plain._layer, OPS[layer]))
+    node = helper.make_node("Made", ["x"], ["y"], domain="own", **attributes)
+    value = [helper.make_tensor_value_info(n, 1, None if n == "y" else ["a", 2]) for n in "xy"]
+    graph = helper.make_graph([node], "g", value[:1], value[1:])
+    sets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    return trt.load(helper.make_model(graph, opset_imports=sets)).run({"x": x})["y"]
+
+
+def test_words_are_members_and_numbers_are_attributes(monkeypatch):
+    y = run(monkeypatch, LayerType.ACTIVATION, type="clip", alpha=-1.0, beta=2.0)
+    np.testing.assert_array_equal(y, np.clip(X, -1, 2))
+
+
+def test_numbers_and_flags_are_parameters_of_the_method(monkeypatch):
+    y = run(monkeypatch, LayerType.REDUCE, op="sum", axes=2, keep_dims=0)
+    np.testing.assert_array_equal(y, X.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({"type": "clap"}, "type = 'clap'.*one of .*clip"),
+        ({"type": "relu", "alfa": 1.0}, "attribute alfa.*one of .*alpha"),
+        ({}, "add_activation"),
+    ],
+)
+def test_what_a_layer_does_not_know_is_told(monkeypatch, attributes, told):
+    with pytest.raises(AnyrtError, match=told):
+        run(monkeypatch, LayerType.ACTIVATION, **attributes)
+
+
+def test_every_name_that_an_operator_states_is_described():
+    importers.load()
+    known = {kind for domain, kind in IMPORTERS if domain in ("", "*")}
+    assert {name for op in OPS.values() for name in op.onnx} <= known
