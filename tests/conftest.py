@@ -20,7 +20,8 @@ from tests.sampling import FUZZ, everyday
 
 # Tests of these are about layers, graphs and kernels; what LLVM makes of those is run, but need not be fast,
 # and to make it so takes LLVM four times as long. Other tests, and in a long run all, have what users have.
-EARLY = {"api", "benchmarks", "cli", "compiler", "examples", "loops", "onnx", "ops", "passes", "schedule"}
+EARLY = {"api", "benchmarks", "cli", "compiler", "docs", "examples", "loops", "onnx", "ops", "passes"}
+EARLY |= {"plugins", "schedule"}
 EARLY |= {f"e2e/test_{of}.py" for of in ("control", "control_sizes", "messages", "mistakes", "shapes")}
 LATE = {"ops/test_native.py"}  # every operator
 

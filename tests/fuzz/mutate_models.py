@@ -21,6 +21,7 @@ from models import DATA, MODELS
 from mutate_calls import Log
 from mutate_plans import change_bytes
 from onnx import ModelProto
+from quick import hurry
 
 import anyrt as trt
 
@@ -209,4 +210,5 @@ def main(first, last):
 
 
 if __name__ == "__main__":
+    hurry()
     main(int(sys.argv[1]), int(sys.argv[2]))

@@ -13,6 +13,7 @@ import struct
 import sys
 
 import numpy as np
+from quick import hurry
 
 import anyrt as trt
 from anyrt.api.edge import Refused
@@ -247,4 +248,5 @@ def main(first, last):
 
 
 if __name__ == "__main__":
+    hurry()
     main(int(sys.argv[1]), int(sys.argv[2]))
