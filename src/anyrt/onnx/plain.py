@@ -10,7 +10,7 @@ from functools import partial
 from onnx import helper
 
 from anyrt.core.errors import ArgumentError
-from anyrt.onnx.node import IMPORTERS, Node, Outputs
+from anyrt.onnx.node import IMPORTERS, Node, Outputs, importer_of
 from anyrt.ops import OPS
 from anyrt.ops._record import AnyOp, AttrSpec, Kind
 
@@ -20,7 +20,8 @@ def load() -> None:
     for op in OPS.values():
         for name in op.onnx:
             domain, _, kind = name.rpartition("::")
-            IMPORTERS.setdefault((domain, kind), partial(_layer, op))
+            if importer_of((domain, kind)) is None:
+                IMPORTERS[domain, kind] = partial(_layer, op)
 
 
 def _layer(op: AnyOp, node: Node) -> Outputs:
