@@ -276,10 +276,11 @@ class Reader(trt.IStreamReaderV2):
         raise AssertionError("plans are read from front to back")
 
 
-def test_a_stream_reader_is_read_until_it_gives_nothing(plan, log):
-    reader = Reader(bytes(plan))
+def test_a_stream_reader_is_asked_for_nothing_beyond_the_plan(plan, log):
+    reader, size = Reader(bytes(plan) + b"what follows"), len(bytes(plan))
     assert trt.Runtime(log).deserialize_cuda_engine(reader).name == "little"
-    assert len(reader.asked) == -(-len(bytes(plan)) // 1000) + 1
+    assert reader.asked == [128, *range(size - 128, 0, -1000)]
+    assert reader.file.read() == b"what follows"
     assert "`seek` is never called" in trt.IStreamReaderV2.__doc__
 
 

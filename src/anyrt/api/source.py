@@ -55,10 +55,13 @@ def _read_path(path: Path, check_weights: bool) -> PlanFile:
 
 
 def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
-    """Everything that a user's reader hands out, copied once: to aligned memory, as large as it states."""
-    start = piece = _read(reader)
+    """The plan that a user's reader hands out, copied once: to aligned memory, as large as it states.
+
+    Readers may refuse to hand out more than they have, so that nothing is asked for beyond the plan's end.
+    """
+    start = piece = _read(reader, PREAMBLE_BYTES)
     while piece and len(start) < PREAMBLE_BYTES:
-        piece = _read(reader)
+        piece = _read(reader, PREAMBLE_BYTES - len(start))
         start += piece
     total = stated_bytes(start)
     if total is None:
@@ -66,7 +69,7 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
     memory = allocate(max(total, len(start))).bytes.data
     memory[: len(start)] = start
     at = len(start)
-    while piece := _read(reader):
+    while at < total and (piece := _read(reader, min(CHUNK, total - at))):
         if at + len(piece) > total:
             raise PlanError("AR604", "plan", got=f"more than {total} bytes", wanted=f"{total}")
         memory[at : at + len(piece)] = piece
@@ -74,12 +77,12 @@ def _read_all(reader: IStreamReader | IStreamReaderV2) -> memoryview:
     return memory[:at].toreadonly()
 
 
-def _read(reader: IStreamReader | IStreamReaderV2) -> bytes:
+def _read(reader: IStreamReader | IStreamReaderV2, size: int) -> bytes:
     match reader:
         case IStreamReader():
-            given = call_user(b"", reader.read, CHUNK)
+            given = call_user(b"", reader.read, size)
         case IStreamReaderV2():
-            given = call_user(b"", reader.read, CHUNK, 0)
+            given = call_user(b"", reader.read, size, 0)
     try:
         return bytes(memoryview(given))
     except TypeError:
