@@ -307,7 +307,7 @@ def test_debug_tensors_are_shown_to_the_listener(context, engine):
     assert context.set_tensor_debug_state("d", True)
     assert context.get_debug_state("d")
     assert context.execute_async_v3(5)
-    assert listener.seen == (trt.TensorLocation.HOST, trt.float32, (1, 2, 2, 2), "d", 5)
+    assert listener.seen == (trt.TensorLocation.DEVICE, trt.float32, (1, 2, 2, 2), "d", 5)
     assert listener.values.tolist() == [0] * 8
 
 

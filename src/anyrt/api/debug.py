@@ -13,6 +13,7 @@ from anyrt.api.marks import Marks
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import TensorLocation
 from anyrt.core.errors import BindingError
+from anyrt.core.lent import lending
 from anyrt.runtime.context import Context
 from anyrt.runtime.fresh import Fresh
 
@@ -66,8 +67,11 @@ class DebugTensors:
             look, shape = listener.process_debug_tensor, self._context.shape(name)
             times, shape = (shape[0], shape[1:]) if name in self._again else (1, shape)
             first, size = self._context.bound_address(name), storage_bytes(binding.dtype, prod(shape))
-            given = (TensorLocation.HOST, binding.dtype, Dims(shape), name, stream)
-            if any(call_user(True, look, first + k * size, *given) is False for k in range(times)):
+            # As the engine says it of tensors: programs choose by it how to copy.
+            place = TensorLocation.HOST if binding.is_host else TensorLocation.DEVICE
+            given = (place, binding.dtype, Dims(shape), name, stream)
+            told = [(first + k * size, *given) for k in range(times)]
+            if any(call_user(True, lending, look, *each) is False for each in told):
                 raise BindingError(
                     "AR709",
                     name,

@@ -29,6 +29,8 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from anyrt.core.lent import is_lent
+
 NAME = "AnyRT host memory"
 COMPUTE_CAPABILITY = (8, 0)
 CUDA_VERSION = 12080
@@ -212,7 +214,8 @@ class Device:
         foreign = room <= 0
         limits = [span.nbytes, None if foreign else room]
         fits = 0 <= nbytes <= min(x for x in (*limits, nbytes) if x is not None)
-        if not fits or not span.address or (foreign and on_device and self.knows_all):
+        is_wild = foreign and on_device and self.knows_all and not is_lent()
+        if not fits or not span.address or is_wild:
             raise DeviceFault(Fault.INVALID_VALUE)
         return span
 

@@ -28,6 +28,7 @@ from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.api.registry import IPluginRegistry, shown
 from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import AnyrtError, PlanError, PluginError
+from anyrt.core.lent import lending
 from anyrt.plan import abi
 from anyrt.plan.file import PlanFile
 from anyrt.plan.program import PluginCall, Program
@@ -121,7 +122,7 @@ class Host:
     def _call(self, number: int, frame: int) -> int:
         """What native code gets: 0, or that the run is over."""
         try:
-            _, error = tried(self._sites[number].call, frame, self.stream)
+            _, error = tried(lending, self._sites[number].call, frame, self.stream)
         except (KeyboardInterrupt, SystemExit) as interrupt:
             self._raised = interrupt
             return abi.Status.RAISED
