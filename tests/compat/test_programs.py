@@ -9,6 +9,15 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+# docs/programs.md says what each uses, and what it compares.
+SAMPLES = [
+    "progress_monitor.py",
+    "weight_stripping.py {tmp}",
+    "refit_weights.py",
+    "yolo_export.py {tmp}",
+    "stream_io.py {tmp}/net.plan",
+    "debug_tensors.py",
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +39,16 @@ def test_program_runs_unchanged(program, arguments, tmp_path, environment):
     command += [a.format(tmp=tmp_path) for a in arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
+
+
+# Every day each fourth runs: the others take longer, or what they use is met elsewhere.
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("program", SAMPLES)
+def test_sample_runs_unchanged(program, tmp_path, environment):
+    name, *arguments = program.format(tmp=tmp_path).split()
+    command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / name, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["PASSED"]), done.stdout + done.stderr
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed (extra: programs)")
