@@ -17,8 +17,13 @@ def negated(x: trtp.TensorDesc) -> trtp.TensorDesc:
     return x.like()
 
 
+@trtp.autotune("lent::negated")
+def ways(x: trtp.TensorDesc, outputs: tuple[trtp.TensorDesc]) -> list[trtp.AutoTuneCombination]:
+    return [trtp.AutoTuneCombination("FP32, FP32", "LINEAR", [1, 2])]  # which the build tries
+
+
 @trtp.impl("lent::negated")
-def negated_by_copies(x: trtp.Tensor, outputs: tuple[trtp.Tensor], stream: int) -> None:
+def negated_by_copies(x: trtp.Tensor, outputs: tuple[trtp.Tensor], stream: int, tactic: int) -> None:
     host = np.empty(tuple(x.shape), np.float32)
     given = x.data_ptr, outputs[0].data_ptr
     assert cudart.cudaMemcpyAsync(host.ctypes.data, given[0], host.nbytes, TO_HOST, stream)[0] == 0

@@ -17,6 +17,7 @@ from anyrt.api.plugins.formats import at, described
 from anyrt.api.plugins.kinds import Kind
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.formats import in_memory
+from anyrt.core.lent import lending
 from anyrt.prims.plugin import Plugin, Tensor
 
 Array = NDArray[np.generic]
@@ -52,7 +53,8 @@ def run(kind: Kind, op: Plugin, args: Sequence[Array]) -> tuple[Array, ...]:
     inputs, outputs = ([x.ctypes.data for x in side] for side in (held, made))
     enqueue = kind.enqueue
     called = f"{type(kind.plugin).__name__}.enqueue"
-    asked(kind.where, called, lambda: enqueue(inp, out, inputs, outputs, room.ctypes.data, 0))
+    given = (inp, out, inputs, outputs, room.ctypes.data, 0)
+    asked(kind.where, called, lambda: lending(enqueue, *given))
     assert len(told) == len(made), f"{kind.where} tells of all its outputs"
     return tuple(_array(x, replace(t, type=of)) for x, t, of in zip(made, told, op.outs, strict=True))
 
