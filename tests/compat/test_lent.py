@@ -12,17 +12,14 @@ TO_HOST = cudart.cudaMemcpyKind.cudaMemcpyDeviceToHost
 TO_DEVICE = cudart.cudaMemcpyKind.cudaMemcpyHostToDevice
 
 
-@trtp.register("lent::negated")
 def negated(x: trtp.TensorDesc) -> trtp.TensorDesc:
     return x.like()
 
 
-@trtp.autotune("lent::negated")
 def ways(x: trtp.TensorDesc, outputs: tuple[trtp.TensorDesc]) -> list[trtp.AutoTuneCombination]:
     return [trtp.AutoTuneCombination("FP32, FP32", "LINEAR", [1, 2])]  # which the build tries
 
 
-@trtp.impl("lent::negated")
 def negated_by_copies(x: trtp.Tensor, outputs: tuple[trtp.Tensor], stream: int, tactic: int) -> None:
     host = np.empty(tuple(x.shape), np.float32)
     given = x.data_ptr, outputs[0].data_ptr
@@ -39,6 +36,9 @@ class Copies(trt.IDebugListener):
 
 @pytest.fixture
 def engine():
+    trtp.register("lent::negated")(negated)
+    trtp.autotune("lent::negated")(ways)
+    trtp.impl("lent::negated")(negated_by_copies)
     builder = trt.Builder(trt.Logger(trt.Logger.ERROR))
     network, config = builder.create_network(), builder.create_builder_config()
     x = network.add_unary(network.add_input("x", trt.float32, (4,)), trt.UnaryOperation.EXP).get_output(0)

@@ -9,7 +9,7 @@ from anyrt.api.algorithms import Selecting
 from anyrt.api.calibration import calibrated
 from anyrt.api.compile import compile_request, stored_layers, this_machine
 from anyrt.api.config import IBuilderConfig
-from anyrt.api.edge import Channel, Reporting, WrongValue, quiet, wrong_type
+from anyrt.api.edge import Logged, WrongValue, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.flagbits import check_bits
 from anyrt.api.fold import fold
@@ -36,7 +36,7 @@ from anyrt.plan.pool import Threads
 
 
 @fold
-class Builder(Reporting, Managed):
+class Builder(Logged, Managed):
     """Makes networks and configurations, and builds plans from them.
 
     builder = trt.Builder(trt.Logger(trt.Logger.WARNING))
@@ -48,16 +48,9 @@ class Builder(Reporting, Managed):
     max_threads = Setting(int, 1, "Kept: most threads that a build may use; it uses one.", low=1)
 
     def __init__(self, logger: ILogger) -> None:
-        if not isinstance(logger, ILogger):
-            raise wrong_type("Builder: logger", logger, "an ILogger", "write Builder(trt.Logger())")
         self._settings: dict[str, object] = {}
-        self._channel = Channel(logger)
+        self._log_to(logger)
         self._gpu_allocator: IGpuAllocator | None = None
-
-    @property
-    def logger(self) -> ILogger:
-        """Where messages go."""
-        return self._channel.logger
 
     @one_line
     def __repr__(self) -> str:

@@ -246,3 +246,21 @@ class Reporting(Fixed):
         if recorder is not None and not isinstance(recorder, IErrorRecorder):
             raise wrong_type("error_recorder", recorder, "an IErrorRecorder or None")
         self._channel.recorder = recorder
+
+
+class Logged(Reporting):
+    """Base of the objects that a program makes with a logger."""
+
+    __slots__ = ()
+
+    def _log_to(self, logger: ILogger, parent: Channel | None = None) -> None:
+        """Messages go to `logger` from now on."""
+        kind = type(self).__name__
+        if not isinstance(logger, ILogger):
+            raise wrong_type(f"{kind}: logger", logger, "an ILogger", "make one: trt.Logger()")
+        self._channel = Channel(logger, parent)
+
+    @property
+    def logger(self) -> ILogger:
+        """Where messages go."""
+        return self._channel.logger

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anyrt.api.edge import Channel, WrongType, integer, nothing, quiet, wrong_type
-from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.hints import FAILED
+from anyrt.api.named import Named, checked_text
 from anyrt.api.oneline import listed, one_line, quoted, shape_text
-from anyrt.api.tensor import ITensor, checked_name, checked_text
+from anyrt.api.tensor import ITensor
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, GraphError, NotSupportedError
 from anyrt.ops._record import AnyOp
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 
 @fold
-class ILayer(Fixed):
+class ILayer(Named):
     """A layer of a network; made by the network's `add_*` methods."""
 
     __slots__ = (
-        "__weakref__",
         "_attributes",
         "_inputs",
         "_metadata",
-        "_name",
         "_network",
         "_num_ranks",
         "_op",
@@ -39,6 +37,8 @@ class ILayer(Fixed):
         "_scope",
         "_source",
     )
+
+    _noun = "layer"
 
     def __init__(
         self,
@@ -104,18 +104,7 @@ class ILayer(Fixed):
         takes, gives = (listed([shape_text(t) for t in side]) for side in (self._inputs, self._outputs))
         return f" {quoted(self._name)}: {takes} -> {gives}"
 
-    @property
-    def name(self) -> str:
-        """The name, for messages and profiles."""
-        return self._name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self._rename(name)
-
-    @quiet(None)
-    def _rename(self, name: str) -> None:
-        self._name = checked_name(name, f"layer {self._name}")
+    def _renamed(self) -> None:
         self._changed()
 
     @property

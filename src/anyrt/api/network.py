@@ -17,11 +17,12 @@ from anyrt.api.layer import ILayer, no_tensor
 from anyrt.api.managed import Managed
 from anyrt.api.methods import add_methods
 from anyrt.api.missing import mark_absences
+from anyrt.api.named import checked_name, checked_text
 from anyrt.api.notebook import network_table
 from anyrt.api.oneline import one_line, quoted
 from anyrt.api.parts import PARTS, IIfConditional, ILoop
 from anyrt.api.plugins.layer import add_plugin, add_plugin_v2, add_plugin_v3
-from anyrt.api.tensor import ITensor, checked_name, checked_shape, checked_text
+from anyrt.api.tensor import ITensor, checked_shape
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, NetworkDefinitionCreationFlag, Severity

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from anyrt.api.edge import Channel, WrongValue, integer, quiet, user_line
-from anyrt.api.fixed import Fixed
+from anyrt.api.edge import Channel, WrongValue, integer, user_line
 from anyrt.api.fold import fold
 from anyrt.api.layer import ILayer
+from anyrt.api.named import Named
 from anyrt.api.oneline import one_line, quoted
-from anyrt.api.tensor import ITensor, checked_name
+from anyrt.api.tensor import ITensor
 from anyrt.core.dims import Dim, maximum
 from anyrt.core.enums import DataType, LayerType, LoopOutput, TripLimit
 from anyrt.core.errors import ArgumentError, DTypeError, GraphError, ShapeError
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from anyrt.api.network import INetworkDefinition
 
 
-class Part(Fixed):
+class Part(Named):
     """What loops and conditionals have; `layers`: those at the borders."""
 
-    __slots__ = ("__weakref__", "_layers", "_name", "_network", "_number", "_source")
+    __slots__ = ("_layers", "_network", "_number", "_source")
 
     def __init__(self, network: INetworkDefinition, name: str, number: int) -> None:
         self._network = network
@@ -58,18 +58,7 @@ class Part(Fixed):
     def __repr__(self) -> str:
         return f" {quoted(self._name)}: {', '.join(layer._op.title for layer in self._layers)}"
 
-    @property
-    def name(self) -> str:
-        """The name, for messages and profiles."""
-        return self._name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self._rename(name)
-
-    @quiet(None)
-    def _rename(self, name: str) -> None:
-        self._name = checked_name(name, f"{type(self).__name__} {self._name}")
+    def _renamed(self) -> None:
         self._forget()
 
     def _adopt(self, layer: Border) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.edge import Logged, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import ILogger
 from anyrt.api.managed import Managed
+from anyrt.api.named import checked_name
 from anyrt.api.oneline import one_line, quoted
 from anyrt.api.setting import Setting
-from anyrt.api.tensor import checked_name
 from anyrt.api.weights import Weights, to_weights
 from anyrt.compiler.cached import mixer
 from anyrt.compiler.recipe import Recipe, read_recipe
@@ -27,7 +27,7 @@ from anyrt.runtime.refit import elements, exchange
 
 
 @fold
-class Refitter(Reporting, Managed):
+class Refitter(Logged, Managed):
     """Gives an engine other weights, while contexts of it exist and run.
 
         refitter = trt.Refitter(engine, logger)
@@ -51,10 +51,8 @@ class Refitter(Reporting, Managed):
     def __init__(self, engine: ICudaEngine, logger: ILogger) -> None:
         if not isinstance(engine, ICudaEngine):
             raise wrong_type("Refitter: engine", engine, "an ICudaEngine")
-        if not isinstance(logger, ILogger):
-            raise wrong_type("Refitter: logger", logger, "an ILogger", "write Refitter(engine, trt.Logger())")
         self._settings: dict[str, object] = {}
-        self._channel = Channel(logger, engine._channel)
+        self._log_to(logger, engine._channel)
         self._engine = engine
         self._given: dict[int, Weights] = {}
         self._locations: dict[int, TensorLocation] = {}
@@ -72,11 +70,6 @@ class Refitter(Reporting, Managed):
     def __repr__(self) -> str:
         given = counted(len(self._given), "set of weights", "sets of weights")
         return f" of {quoted(self._engine.name)}: {given} given"
-
-    @property
-    def logger(self) -> ILogger:
-        """Where messages go."""
-        return self._channel.logger
 
     @property
     def _weights(self) -> tuple[WeightsRecord, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from anyrt.api.allocator import AllocatedDevice
-from anyrt.api.edge import Channel, Reporting, quiet, wrong_type
+from anyrt.api.edge import Logged, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.flagbits import Flags
 from anyrt.api.fold import fold
@@ -42,7 +42,7 @@ PLAN_THREADS = 64
 
 
 @fold
-class Runtime(Reporting, Managed):
+class Runtime(Logged, Managed):
     """Makes engines from plans; an engine keeps its runtime alive.
 
     engine = trt.Runtime(trt.Logger(trt.Logger.WARNING)).deserialize_cuda_engine(plan)
@@ -65,16 +65,9 @@ class Runtime(Reporting, Managed):
     engine_host_code_allowed = Setting(bool, False, "Kept: whether plans may bring code; ours never do.")
 
     def __init__(self, logger: ILogger) -> None:
-        if not isinstance(logger, ILogger):
-            raise wrong_type("Runtime: logger", logger, "an ILogger", "write Runtime(trt.Logger())")
         self._settings: dict[str, object] = {}
-        self._channel = Channel(logger)
+        self._log_to(logger)
         self._gpu_allocator: IGpuAllocator | None = None
-
-    @property
-    def logger(self) -> ILogger:
-        """Where messages go."""
-        return self._channel.logger
 
     @one_line
     def __repr__(self) -> str:

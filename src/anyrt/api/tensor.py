@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from anyrt.api.dims import Dims, floats, sizes, unknown_dims
 from anyrt.api.edge import Channel, boolean, integer, quiet, wrong_type
-from anyrt.api.fixed import Fixed
 from anyrt.api.flagbits import check_bits
 from anyrt.api.fold import fold
+from anyrt.api.named import Named
 from anyrt.api.oneline import one_line, quoted, tensor_text
 from anyrt.core.dtype import is_float, is_integer
 from anyrt.core.enums import DataType, TensorFormat, TensorLocation
-from anyrt.core.errors import ArgumentError, GraphError, ShapeError
+from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.ir.graph import Type
 from anyrt.prims._check import VALUE_LIMIT
 
@@ -21,15 +21,12 @@ if TYPE_CHECKING:
     from anyrt.api.layer import ILayer
     from anyrt.api.network import INetworkDefinition
 
-MAX_NAME = 4096
-
 
 @fold
-class ITensor(Fixed):
+class ITensor(Named):
     """One tensor. Its shape and type follow from the layers before it, as these stand when asked."""
 
     __slots__ = (
-        "__weakref__",
         "_broadcast",
         "_consumers",
         "_dim_names",
@@ -38,11 +35,12 @@ class ITensor(Fixed):
         "_index",
         "_layer",
         "_location",
-        "_name",
         "_network",
         "_range",
         "_shape",
     )
+
+    _noun = "tensor"
 
     def __init__(self, network: INetworkDefinition, name: str, layer: ILayer | None, index: int) -> None:
         self._network = network
@@ -75,18 +73,7 @@ class ITensor(Fixed):
     def __repr__(self) -> str:
         return f" {quoted(self._name)}: {tensor_text(self)}"
 
-    @property
-    def name(self) -> str:
-        """The name, unique among inputs and outputs."""
-        return self._name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self._rename(name)
-
-    @quiet(None)
-    def _rename(self, name: str) -> None:
-        self._name = checked_name(name, f"tensor {self._name}")
+    def _renamed(self) -> None:
         if self._layer is None:  # of an input, the name is part of its value
             self._network._expansion.forget_tensor(self)
 
@@ -278,28 +265,6 @@ class ITensor(Fixed):
 
     def _holds_floats(self) -> bool:
         return is_float(self.dtype)
-
-
-def checked_name(name: object, where: str) -> str:
-    """`name` when it can name a tensor or layer."""
-    text = checked_text(name, where)
-    size = len(text.encode())
-    if not 0 < size < MAX_NAME or "\0" in text:
-        got = f"a name of {size} bytes" + (" with a NUL" if "\0" in text else "")
-        raise GraphError("AR405", where, got, f"1 to {MAX_NAME - 1} bytes without NUL")
-    return text
-
-
-def checked_text(text: object, where: str) -> str:
-    """`text` when a plan can keep it."""
-    if not isinstance(text, str):
-        raise wrong_type(where, text, "a str")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        got, do = f"{text[error.start]!r} in it", "decode what was bytes with errors='replace'"
-        raise GraphError("AR405", where, got, "text that UTF-8 can hold", do) from None
-    return text
 
 
 def checked_shape(shape: tuple[int, ...], where: str) -> tuple[int, ...]:
