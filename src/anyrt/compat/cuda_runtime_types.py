@@ -1,0 +1,102 @@
+"""The types of `cuda.bindings.runtime`: codes, flags, handles and structures; and how its functions answer.
+
+>>> cudaStream_t(16), cudaMemcpyKind.cudaMemcpyDefault
+(<cudaStream_t 0x10>, <cudaMemcpyKind.cudaMemcpyDefault: 4>)
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from enum import IntEnum
+
+from anyrt.compat import cuda_driver as driver
+from anyrt.compat import device as host
+from anyrt.compat.answers import Answer, Answering
+from anyrt.compat.device import Fault
+
+
+class cudaError_t(IntEnum):
+    """Result codes of the runtime API, as far as this stand-in gives them."""
+
+    cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation, cudaErrorInitializationError = range(4)
+    cudaErrorInsufficientDriver, cudaErrorNoDevice, cudaErrorInvalidDevice = 35, 100, 101
+    cudaErrorInvalidResourceHandle, cudaErrorNotReady, cudaErrorUnknown = 400, 600, 999
+
+
+class cudaMemcpyKind(IntEnum):
+    """Which ends of a copy are on the device."""
+
+    cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost = range(3)
+    cudaMemcpyDeviceToDevice, cudaMemcpyDefault = range(3, 5)
+
+
+class cudaDeviceAttr(IntEnum):
+    """Device attributes that programs ask for."""
+
+    cudaDevAttrMaxThreadsPerBlock, cudaDevAttrMaxSharedMemoryPerBlock, cudaDevAttrWarpSize = 1, 8, 10
+    cudaDevAttrClockRate, cudaDevAttrMultiProcessorCount, cudaDevAttrIntegrated = 13, 16, 18
+    cudaDevAttrL2CacheSize, cudaDevAttrUnifiedAddressing = 38, 41
+    cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor = 75, 76
+
+
+class cudaStream_t(driver.CUstream):
+    """A stream."""
+
+
+class cudaEvent_t(driver.CUevent):
+    """An event."""
+
+
+@dataclass(frozen=True, slots=True)
+class cudaDeviceProp:
+    """What programs print about a device."""
+
+    name: bytes
+    totalGlobalMem: int
+    major: int
+    minor: int
+    multiProcessorCount: int
+    warpSize: int = host.ATTRIBUTES[10]
+    maxThreadsPerBlock: int = host.ATTRIBUTES[1]
+    sharedMemPerBlock: int = host.ATTRIBUTES[8]
+    l2CacheSize: int = host.ATTRIBUTES[38]
+    memoryBusWidth: int = host.ATTRIBUTES[37]
+    integrated: int = host.ATTRIBUTES[18]
+    unifiedAddressing: int = host.ATTRIBUTES[41]
+
+
+cudaStreamDefault, cudaStreamNonBlocking = 0, 1
+cudaStreamLegacy, cudaStreamPerThread = 1, 2
+cudaEventDefault, cudaEventBlockingSync, cudaEventDisableTiming, cudaEventInterprocess = 0, 1, 2, 4
+cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocMapped, cudaHostAllocWriteCombined = 0, 1, 2, 4
+cudaMemAttachGlobal, cudaMemAttachHost = 1, 2
+
+_CODES = {
+    None: cudaError_t.cudaSuccess,
+    Fault.INVALID_VALUE: cudaError_t.cudaErrorInvalidValue,
+    Fault.OUT_OF_MEMORY: cudaError_t.cudaErrorMemoryAllocation,
+    Fault.INVALID_DEVICE: cudaError_t.cudaErrorInvalidDevice,
+    Fault.INVALID_HANDLE: cudaError_t.cudaErrorInvalidResourceHandle,
+}
+# Each thread has its own last error, as the runtime API documents.
+_last = threading.local()
+
+
+def _note(code: IntEnum) -> None:
+    _last.code = code
+
+
+code, code_and_value, code_and_two = (Answering(_CODES, n, _note) for n in range(3))
+
+
+def cudaPeekAtLastError() -> Answer:
+    """The thread's last error."""
+    return (getattr(_last, "code", cudaError_t.cudaSuccess),)
+
+
+def cudaGetLastError() -> Answer:
+    """The thread's last error, which is then forgotten."""
+    answer = cudaPeekAtLastError()
+    _last.code = cudaError_t.cudaSuccess
+    return answer
