@@ -19,7 +19,21 @@ NUMBERS = {
         "cudaErrorInvalidDevice": 101,
         "cudaErrorInvalidResourceHandle": 400,
         "cudaErrorNotReady": 600,
+        "cudaErrorLaunchFailure": 719,
+        "cudaErrorNotSupported": 801,
+        "cudaErrorStreamCaptureUnsupported": 900,
+        "cudaErrorStreamCaptureUnmatched": 903,
         "cudaErrorUnknown": 999,
+    },
+    runtime.cudaStreamCaptureMode: {
+        "cudaStreamCaptureModeGlobal": 0,
+        "cudaStreamCaptureModeThreadLocal": 1,
+        "cudaStreamCaptureModeRelaxed": 2,
+    },
+    driver.CUstreamCaptureMode: {
+        "CU_STREAM_CAPTURE_MODE_GLOBAL": 0,
+        "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL": 1,
+        "CU_STREAM_CAPTURE_MODE_RELAXED": 2,
     },
     runtime.cudaMemcpyKind: {
         "cudaMemcpyHostToHost": 0,
@@ -50,6 +64,10 @@ NUMBERS = {
         "CUDA_ERROR_INVALID_CONTEXT": 201,
         "CUDA_ERROR_INVALID_HANDLE": 400,
         "CUDA_ERROR_NOT_READY": 600,
+        "CUDA_ERROR_LAUNCH_FAILED": 719,
+        "CUDA_ERROR_NOT_SUPPORTED": 801,
+        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": 900,
+        "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED": 903,
         "CUDA_ERROR_UNKNOWN": 999,
     },
     driver.CUdevice_attribute: {

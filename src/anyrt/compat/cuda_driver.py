@@ -24,7 +24,9 @@ class CUresult(IntEnum):
     CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_INITIALIZED = range(4)
     CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_DEVICE = 100, 101
     CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE = 201, 400
-    CUDA_ERROR_NOT_READY, CUDA_ERROR_UNKNOWN = 600, 999
+    CUDA_ERROR_NOT_READY, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_NOT_SUPPORTED = 600, 719, 801
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 900, 903
+    CUDA_ERROR_UNKNOWN = 999
 
 
 class CUdevice_attribute(IntEnum):
@@ -52,6 +54,20 @@ class CUstream_flags(IntEnum):
     """Flags of a stream."""
 
     CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING = range(2)
+
+
+class CUstreamCaptureMode(IntEnum):
+    """How strict a capture is, which makes no difference here."""
+
+    CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = range(2)
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2
+
+
+class CUstreamCaptureStatus(IntEnum):
+    """Whether a stream is captured."""
+
+    CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE = range(2)
+    CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
 
 
 class CUevent_flags(IntEnum):
@@ -103,6 +119,14 @@ class CUevent(_Handle):
     """An event."""
 
 
+class CUgraph(_Handle):
+    """A graph: what was captured."""
+
+
+class CUgraphExec(_Handle):
+    """A graph that can be launched."""
+
+
 CU_STREAM_LEGACY, CU_STREAM_PER_THREAD = 1, 2
 _CONTEXT = CUcontext(0x10)
 _CODES = {
@@ -111,6 +135,10 @@ _CODES = {
     Fault.OUT_OF_MEMORY: CUresult.CUDA_ERROR_OUT_OF_MEMORY,
     Fault.INVALID_DEVICE: CUresult.CUDA_ERROR_INVALID_DEVICE,
     Fault.INVALID_HANDLE: CUresult.CUDA_ERROR_INVALID_HANDLE,
+    Fault.IS_CAPTURED: CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+    Fault.IS_NOT_CAPTURED: CUresult.CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+    Fault.LAUNCH_FAILED: CUresult.CUDA_ERROR_LAUNCH_FAILED,
+    Fault.NOT_SUPPORTED: CUresult.CUDA_ERROR_NOT_SUPPORTED,
 }
 _code, _code_and_value, _code_and_two = (Answering(_CODES, n) for n in range(3))
 
@@ -134,12 +162,16 @@ cuMemsetD8 = cuMemsetD8Async = _code(DEVICE.fill)
 cuMemsetD32 = _code(partial(DEVICE.fill, width=4))
 
 cuStreamDestroy = _code(DEVICE.close_stream)
-cuStreamSynchronize = cuStreamQuery = _code(DEVICE.check_stream)
+cuStreamSynchronize = cuStreamQuery = _code(DEVICE.finish_stream)
+cuStreamBeginCapture = _code(DEVICE.begin_capture)
 cuEventDestroy = _code(DEVICE.close_event)
 cuEventRecord = _code(DEVICE.record)
 cuEventSynchronize = cuEventQuery = _code(DEVICE.check_event)
 cuEventElapsedTime = _code_and_value(DEVICE.elapsed_ms)
 cuStreamWaitEvent = _code(DEVICE.wait)
+cuGraphLaunch = _code(DEVICE.launch)
+cuGraphUpload = _code(DEVICE.check_graph)
+cuGraphDestroy = cuGraphExecDestroy = _code(DEVICE.close_graph)
 
 
 @_code_and_value
@@ -259,3 +291,24 @@ def cuStreamCreate(Flags: int) -> CUstream:
 def cuEventCreate(Flags: int) -> CUevent:
     """A new event."""
     return CUevent(DEVICE.open_event(timed=not Flags & CUevent_flags.CU_EVENT_DISABLE_TIMING))
+
+
+@_code_and_value
+def cuStreamIsCapturing(hStream: SupportsIndex) -> CUstreamCaptureStatus:
+    """Whether a stream is captured."""
+    return CUstreamCaptureStatus(DEVICE.is_captured(hStream))
+
+
+@_code_and_value
+def cuStreamEndCapture(hStream: SupportsIndex) -> CUgraph:
+    """A graph of what was done on a stream since its capture began."""
+    return CUgraph(DEVICE.end_capture(hStream))
+
+
+@_code_and_value
+def cuGraphInstantiate(hGraph: SupportsIndex, *settings: object) -> CUgraphExec:
+    """A graph that can be launched."""
+    return CUgraphExec(DEVICE.instantiate(hGraph))
+
+
+cuGraphInstantiateWithFlags = cuGraphInstantiate

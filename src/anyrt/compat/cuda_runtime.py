@@ -25,8 +25,12 @@ from anyrt.compat.cuda_runtime_types import (
     cudaEvent_t,
     cudaEventDefault,
     cudaEventDisableTiming,
+    cudaGraph_t,
+    cudaGraphExec_t,
+    cudaGraphExecUpdateResultInfo,
     cudaMemcpyKind,
     cudaStream_t,
+    cudaStreamCaptureStatus,
 )
 from anyrt.compat.device import DEVICE, DeviceFault, Fault, Pointer
 
@@ -45,8 +49,12 @@ cudaFreeHost = code(partial(DEVICE.release, on_device=False))
 cudaMemset = cudaMemsetAsync = code(DEVICE.fill)
 
 cudaStreamDestroy = code(DEVICE.close_stream)
-cudaStreamSynchronize = cudaStreamQuery = code(DEVICE.check_stream)
+cudaStreamSynchronize = cudaStreamQuery = code(DEVICE.finish_stream)
+cudaStreamBeginCapture = code(DEVICE.begin_capture)
 cudaStreamWaitEvent = code(DEVICE.wait)
+cudaGraphLaunch = code(DEVICE.launch)
+cudaGraphUpload = code(DEVICE.check_graph)
+cudaGraphDestroy = cudaGraphExecDestroy = code(DEVICE.close_graph)
 cudaEventDestroy = code(DEVICE.close_event)
 cudaEventRecord = code(DEVICE.record)
 cudaEventSynchronize = cudaEventQuery = code(DEVICE.check_event)
@@ -167,3 +175,31 @@ def cudaEventCreate(flags: int = cudaEventDefault) -> cudaEvent_t:
 
 
 cudaEventCreateWithFlags = cudaEventCreate
+
+
+@code_and_value
+def cudaStreamIsCapturing(stream: SupportsIndex) -> cudaStreamCaptureStatus:
+    """Whether a stream is captured."""
+    return cudaStreamCaptureStatus(DEVICE.is_captured(stream))
+
+
+@code_and_value
+def cudaStreamEndCapture(stream: SupportsIndex) -> cudaGraph_t:
+    """A graph of what was done on a stream since its capture began."""
+    return cudaGraph_t(DEVICE.end_capture(stream))
+
+
+@code_and_value
+def cudaGraphInstantiate(graph: SupportsIndex, *settings: object) -> cudaGraphExec_t:
+    """A graph that can be launched; the settings of CUDA 11 and 12 mean nothing here."""
+    return cudaGraphExec_t(DEVICE.instantiate(graph))
+
+
+cudaGraphInstantiateWithFlags = cudaGraphInstantiate
+
+
+@code_and_value
+def cudaGraphExecUpdate(exec: SupportsIndex, graph: SupportsIndex) -> cudaGraphExecUpdateResultInfo:
+    """Have a graph that can be launched do what another does."""
+    DEVICE.update_graph(exec, graph)
+    return cudaGraphExecUpdateResultInfo()

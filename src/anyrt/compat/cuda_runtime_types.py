@@ -21,7 +21,10 @@ class cudaError_t(IntEnum):
 
     cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation, cudaErrorInitializationError = range(4)
     cudaErrorInsufficientDriver, cudaErrorNoDevice, cudaErrorInvalidDevice = 35, 100, 101
-    cudaErrorInvalidResourceHandle, cudaErrorNotReady, cudaErrorUnknown = 400, 600, 999
+    cudaErrorInvalidResourceHandle, cudaErrorNotReady = 400, 600
+    cudaErrorLaunchFailure, cudaErrorNotSupported = 719, 801
+    cudaErrorStreamCaptureUnsupported, cudaErrorStreamCaptureUnmatched = 900, 903
+    cudaErrorUnknown = 999
 
 
 class cudaMemcpyKind(IntEnum):
@@ -40,12 +43,46 @@ class cudaDeviceAttr(IntEnum):
     cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor = 75, 76
 
 
+class cudaStreamCaptureMode(IntEnum):
+    """How strict a capture is, which makes no difference here."""
+
+    cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed = range(3)
+
+
+class cudaStreamCaptureStatus(IntEnum):
+    """Whether a stream is captured."""
+
+    cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive = range(2)
+    cudaStreamCaptureStatusInvalidated = 2
+
+
+class cudaGraphExecUpdateResult(IntEnum):
+    """Whether a graph could take over what another does: always."""
+
+    cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError = range(2)
+
+
 class cudaStream_t(driver.CUstream):
     """A stream."""
 
 
 class cudaEvent_t(driver.CUevent):
     """An event."""
+
+
+class cudaGraph_t(driver.CUgraph):
+    """A graph: what was captured."""
+
+
+class cudaGraphExec_t(driver.CUgraphExec):
+    """A graph that can be launched."""
+
+
+@dataclass(frozen=True, slots=True)
+class cudaGraphExecUpdateResultInfo:
+    """What `cudaGraphExecUpdate` tells."""
+
+    result: cudaGraphExecUpdateResult = cudaGraphExecUpdateResult.cudaGraphExecUpdateSuccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +115,10 @@ _CODES = {
     Fault.OUT_OF_MEMORY: cudaError_t.cudaErrorMemoryAllocation,
     Fault.INVALID_DEVICE: cudaError_t.cudaErrorInvalidDevice,
     Fault.INVALID_HANDLE: cudaError_t.cudaErrorInvalidResourceHandle,
+    Fault.IS_CAPTURED: cudaError_t.cudaErrorStreamCaptureUnsupported,
+    Fault.IS_NOT_CAPTURED: cudaError_t.cudaErrorStreamCaptureUnmatched,
+    Fault.LAUNCH_FAILED: cudaError_t.cudaErrorLaunchFailure,
+    Fault.NOT_SUPPORTED: cudaError_t.cudaErrorNotSupported,
 }
 # Each thread has its own last error, as the runtime API documents.
 _last = threading.local()

@@ -1,8 +1,8 @@
 """A device made of host memory: what the stand-ins for cuda-python and pycuda share.
 
 Addresses are real addresses of this process, so that an engine can use them. Work happens at once: a copy has
-ended when the call returns, and a stream is only a number. Wrong use raises `DeviceFault`, which each
-stand-in turns into its own library's error.
+ended when the call returns, and a stream is only a number, unless it is captured (`capture.py`): then work is
+noted for a graph. Wrong use raises `DeviceFault`, which each stand-in turns into its own library's error.
 
 >>> device = Device()
 >>> p = device.allocate(16)
@@ -29,6 +29,7 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from anyrt.compat.capture import Captures, Steps
 from anyrt.core.lent import is_lent
 
 NAME = "AnyRT host memory"
@@ -63,6 +64,7 @@ class Fault(Enum):
     """What went wrong, for translation into a library's own codes."""
 
     INVALID_VALUE, OUT_OF_MEMORY, INVALID_DEVICE, INVALID_HANDLE = range(4)
+    IS_CAPTURED, IS_NOT_CAPTURED, LAUNCH_FAILED, NOT_SUPPORTED = range(4, 8)
 
 
 class DeviceFault(Exception):
@@ -141,6 +143,8 @@ class Device:
         # 0, 1 and 2 are the default streams, which always exist.
         self._streams = {0, 1, 2}
         self._events: dict[int, Event] = {}
+        self.captures = Captures()
+        self._graphs: dict[int, Steps] = {}
         self.knows_all = True
         """Whether device memory is only what `allocate` gave: other libraries may have theirs."""
 
@@ -186,7 +190,9 @@ class Device:
             target, start = self._checked(to, nbytes, to_device), self._checked(source, nbytes, from_device)
             if not target.writable:
                 raise DeviceFault(Fault.INVALID_VALUE)
-            ctypes.memmove(target.address, start.address, nbytes)
+            # What a graph copies is held by it: the arrays, not only their addresses.
+            if not self.captures.note(stream, lambda: self.copy(to, source, nbytes)):
+                ctypes.memmove(target.address, start.address, nbytes)
 
     def fill(
         self, pointer: Pointer, value: int, count: int, stream: SupportsIndex | None = None, width: int = 1
@@ -198,6 +204,8 @@ class Device:
         pattern = (value & ((1 << 8 * width) - 1)).to_bytes(width, sys.byteorder)
         with self._lock:
             address = self._checked(pointer, count * width, on_device=True).address
+            if self.captures.note(stream, lambda: self.fill(pointer, value, count, width=width)):
+                return
             if width == 1:
                 ctypes.memset(address, pattern[0], count)
             else:
@@ -231,6 +239,12 @@ class Device:
         if stream is not None and int(stream) not in self._streams:
             raise DeviceFault(Fault.INVALID_HANDLE)
 
+    def finish_stream(self, stream: SupportsIndex | None = None) -> None:
+        """Return when all work of a stream has ended, as it always has; one that is captured does none."""
+        self.check_stream(stream)
+        if self.captures.of(stream) is not None:
+            raise DeviceFault(Fault.IS_CAPTURED)
+
     def close_stream(self, stream: SupportsIndex) -> None:
         """End a stream that `open_stream` gave."""
         with self._lock:
@@ -259,12 +273,16 @@ class Device:
     def record(self, event: SupportsIndex, stream: SupportsIndex | None = None) -> None:
         """Let the event hold the present time: all work before it has ended."""
         self.check_stream(stream)
-        self._events[int(event)] = Event(time.perf_counter(), self.check_event(event).timed)
+        timed = self.check_event(event).timed
+        if not self.captures.note(stream, lambda: self.record(event)):
+            self._events[int(event)] = Event(time.perf_counter(), timed)
+        self.captures.mark(event, stream)
 
     def wait(self, stream: SupportsIndex | None, event: SupportsIndex, flags: int = 0) -> None:
-        """Let a stream wait for an event: all work has ended already."""
+        """Let a stream wait for an event: all work has ended already, and what is captured goes on there."""
         self.check_stream(stream)
         self.check_event(event)
+        self.captures.join(stream, event)
 
     def elapsed_ms(self, start: SupportsIndex, end: SupportsIndex) -> float:
         """Milliseconds between two recorded events."""
@@ -272,6 +290,63 @@ class Device:
         if first.seconds is None or last.seconds is None or not (first.timed and last.timed):
             raise DeviceFault(Fault.INVALID_HANDLE)
         return (last.seconds - first.seconds) * 1e3
+
+    def begin_capture(self, stream: SupportsIndex, mode: SupportsIndex = 0) -> None:
+        """Note what is done on a stream for a graph, in place of doing it."""
+        self.finish_stream(stream)
+        if int(stream) == 0 or int(mode) not in range(3):
+            raise DeviceFault(Fault.INVALID_VALUE)
+        self.captures.begin(stream)
+
+    def end_capture(self, stream: SupportsIndex) -> int:
+        """The handle of a graph of what was noted."""
+        self.check_stream(stream)
+        steps = self.captures.end(stream)
+        if steps is None:
+            raise DeviceFault(Fault.IS_NOT_CAPTURED)
+        return self._keep_graph(steps)
+
+    def instantiate(self, graph: SupportsIndex) -> int:
+        """The handle of a graph that can be launched, and stays as it is."""
+        return self._keep_graph(self._graph(graph))
+
+    def launch(self, graph: SupportsIndex, stream: SupportsIndex | None = None) -> None:
+        """Do all that a graph notes."""
+        self.check_stream(stream)
+        for step in self._graph(graph):
+            if not self.captures.note(stream, step) and step() is False:
+                raise DeviceFault(Fault.LAUNCH_FAILED)
+
+    def close_graph(self, graph: SupportsIndex) -> None:
+        """End a graph of either kind."""
+        self._graph(graph)
+        del self._graphs[int(graph)]
+
+    def is_captured(self, stream: SupportsIndex) -> bool:
+        """Whether what is done on a stream is noted for a graph."""
+        self.check_stream(stream)
+        return self.captures.of(stream) is not None
+
+    def check_graph(self, graph: SupportsIndex, stream: SupportsIndex | None = None) -> None:
+        """Refuse a graph that does not exist."""
+        self.check_stream(stream)
+        self._graph(graph)
+
+    def update_graph(self, graph: SupportsIndex, other: SupportsIndex) -> None:
+        """Have one graph do what another does."""
+        self._graph(graph)
+        self._graphs[int(graph)] = self._graph(other)
+
+    def _graph(self, graph: SupportsIndex) -> Steps:
+        if int(graph) not in self._graphs:
+            raise DeviceFault(Fault.INVALID_VALUE)
+        return self._graphs[int(graph)]
+
+    def _keep_graph(self, steps: Steps) -> int:
+        with self._lock:
+            handle = next(self._handles)
+            self._graphs[handle] = steps
+        return handle
 
     def attribute(self, number: SupportsIndex, device: SupportsIndex = 0) -> int:
         """A device attribute; those that are not listed are 0."""
