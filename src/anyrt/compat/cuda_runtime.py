@@ -15,7 +15,8 @@ from typing import SupportsIndex
 from anyrt.compat import cuda_driver as driver
 from anyrt.compat import device as host
 from anyrt.compat.answers import words
-from anyrt.compat.cuda_runtime_types import *  # noqa: F403  # a program sees one module
+from anyrt.compat.cuda_runtime_more import *  # noqa: F403  # a program sees one module
+from anyrt.compat.cuda_runtime_types import *  # noqa: F403
 from anyrt.compat.cuda_runtime_types import (
     code,
     code_and_two,
@@ -28,11 +29,11 @@ from anyrt.compat.cuda_runtime_types import (
     cudaGraph_t,
     cudaGraphExec_t,
     cudaGraphExecUpdateResultInfo,
-    cudaMemcpyKind,
     cudaStream_t,
     cudaStreamCaptureStatus,
+    ends,
 )
-from anyrt.compat.device import DEVICE, DeviceFault, Fault, Pointer
+from anyrt.compat.device import DEVICE, Pointer
 
 
 @code
@@ -56,7 +57,7 @@ cudaGraphLaunch = code(DEVICE.launch)
 cudaGraphUpload = code(DEVICE.check_graph)
 cudaGraphDestroy = cudaGraphExecDestroy = code(DEVICE.close_graph)
 cudaEventDestroy = code(DEVICE.close_event)
-cudaEventRecord = code(DEVICE.record)
+cudaEventRecord = cudaEventRecordWithFlags = code(DEVICE.record)
 cudaEventSynchronize = cudaEventQuery = code(DEVICE.check_event)
 cudaEventElapsedTime = code_and_value(DEVICE.elapsed_ms)
 
@@ -146,14 +147,7 @@ def cudaMemcpy(
     dst: Pointer, src: Pointer, count: int, kind: SupportsIndex, stream: SupportsIndex | None = None
 ) -> None:
     """Copy bytes, at once; `kind` says which ends are on the device."""
-    if int(kind) not in range(5):
-        raise DeviceFault(Fault.INVALID_VALUE)
-    to_device = int(kind) in (cudaMemcpyKind.cudaMemcpyHostToDevice, cudaMemcpyKind.cudaMemcpyDeviceToDevice)
-    from_device = int(kind) in (
-        cudaMemcpyKind.cudaMemcpyDeviceToHost,
-        cudaMemcpyKind.cudaMemcpyDeviceToDevice,
-    )
-    DEVICE.copy(dst, src, count, stream, to_device, from_device)
+    DEVICE.copy(dst, src, count, stream, *ends(kind))
 
 
 cudaMemcpyAsync = cudaMemcpy

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import SupportsIndex
 
 from anyrt.compat import cuda_driver as driver
 from anyrt.compat import device as host
 from anyrt.compat.answers import Answer, Answering
-from anyrt.compat.device import Fault
+from anyrt.compat.device import DeviceFault, Fault
 
 
 class cudaError_t(IntEnum):
@@ -32,6 +33,18 @@ class cudaMemcpyKind(IntEnum):
 
     cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost = range(3)
     cudaMemcpyDeviceToDevice, cudaMemcpyDefault = range(3, 5)
+
+
+def ends(kind: SupportsIndex) -> tuple[bool, bool]:
+    """Whether a copy goes to the device, and whether it comes from there."""
+    known = cudaMemcpyKind.__members__.values()
+    if int(kind) not in known:
+        raise DeviceFault(Fault.INVALID_VALUE)
+    both = cudaMemcpyKind.cudaMemcpyDeviceToDevice
+    return int(kind) in (cudaMemcpyKind.cudaMemcpyHostToDevice, both), int(kind) in (
+        cudaMemcpyKind.cudaMemcpyDeviceToHost,
+        both,
+    )
 
 
 class cudaDeviceAttr(IntEnum):
@@ -101,6 +114,29 @@ class cudaDeviceProp:
     memoryBusWidth: int = host.ATTRIBUTES[37]
     integrated: int = host.ATTRIBUTES[18]
     unifiedAddressing: int = host.ATTRIBUTES[41]
+    clockRate: int = host.ATTRIBUTES[13]
+    memoryClockRate: int = host.ATTRIBUTES[36]
+    concurrentKernels: int = host.ATTRIBUTES[31]
+    managedMemory: int = host.ATTRIBUTES[83]
+    maxThreadsDim: tuple[int, int, int] = (1024, 1024, 64)
+    maxGridSize: tuple[int, int, int] = ((1 << 31) - 1, 65535, 65535)
+    maxThreadsPerMultiProcessor: int = host.ATTRIBUTES[1]
+    regsPerBlock: int = 65536
+    regsPerMultiprocessor: int = 65536
+    sharedMemPerMultiprocessor: int = host.ATTRIBUTES[8]
+    sharedMemPerBlockOptin: int = host.ATTRIBUTES[8]
+    totalConstMem: int = 64 << 10
+    memPitch: int = (1 << 31) - 1
+    textureAlignment: int = 512
+    asyncEngineCount: int = 1
+    canMapHostMemory: int = 1
+    ECCEnabled: int = 0
+    computeMode: int = 0
+    isMultiGpuBoard: int = 0
+    pciBusID: int = 0
+    pciDeviceID: int = 0
+    pciDomainID: int = 0
+    uuid: bytes = bytes(16)
 
 
 cudaStreamDefault, cudaStreamNonBlocking = 0, 1

@@ -35,6 +35,8 @@ from anyrt.core.lent import is_lent
 NAME = "AnyRT host memory"
 COMPUTE_CAPABILITY = (8, 0)
 CUDA_VERSION = 12080
+# A place in the form that programs take apart.
+BUS = "0000:00:00.0"
 # What cudaMalloc promises; programs hand such addresses on as aligned.
 ALIGNMENT = 256
 # Device attributes under the numbers that cudaDeviceAttr and CUdevice_attribute share.
@@ -145,6 +147,7 @@ class Device:
         self._events: dict[int, Event] = {}
         self.captures = Captures()
         self._graphs: dict[int, Steps] = {}
+        self._kept: dict[tuple[str, int], int] = {}
         self.knows_all = True
         """Whether device memory is only what `allocate` gave: other libraries may have theirs."""
 
@@ -172,6 +175,72 @@ class Device:
             if block is not None:
                 del self._blocks[address]
                 self._addresses.remove(address)
+
+    def adopt(self, pointer: Pointer, nbytes: int, flags: int = 0) -> None:
+        """Take memory of the program for host memory of the device, as it stays where it is."""
+        span = span_of(pointer)
+        if not span.address or nbytes <= 0 or self.find(pointer) is not None:
+            raise DeviceFault(Fault.INVALID_VALUE)
+        memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(span.address))
+        with self._lock:
+            self._blocks[span.address] = Block(span.address, nbytes, False, memory)
+            insort(self._addresses, span.address)
+
+    def disown(self, pointer: Pointer) -> None:
+        """Leave to the program what `adopt` took."""
+        if self.find(pointer) is None:
+            raise DeviceFault(Fault.INVALID_VALUE)
+        self.release(pointer, on_device=False)
+
+    def find(self, pointer: Pointer) -> Block | None:
+        """The allocation that an address lies in."""
+        address = span_of(pointer).address
+        with self._lock:
+            at = bisect_right(self._addresses, address) - 1
+            block = self._blocks[self._addresses[at]] if at >= 0 else None
+        return block if block is not None and address < block.address + block.nbytes else None
+
+    def own(self, pointer: Pointer) -> Span:
+        """The memory that an address of an allocation names; others are refused."""
+        if self.find(pointer) is None:
+            raise DeviceFault(Fault.INVALID_VALUE)
+        return span_of(pointer)
+
+    def keep(self, what: str, number: SupportsIndex, value: SupportsIndex) -> None:
+        """Keep a setting that changes nothing."""
+        self._kept[what, int(number)] = int(value)
+
+    def kept(self, what: str, number: SupportsIndex) -> int:
+        """A setting that was kept, or 0."""
+        return self._kept.get((what, int(number)), 0)
+
+    def call_back(self, stream: SupportsIndex | None, function: SupportsIndex, argument: Pointer) -> None:
+        """Call a C function with an address, after all work of the stream."""
+        self.check_stream(stream)
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(function))
+        given = span_of(argument).address
+        if not self.captures.note(stream, lambda: call(given)):
+            call(given)
+
+    def copy_rows(
+        self,
+        to: Pointer,
+        to_pitch: int,
+        source: Pointer,
+        pitch: int,
+        width: int,
+        height: int,
+        stream: SupportsIndex | None = None,
+        to_device: bool = False,
+        from_device: bool = False,
+    ) -> None:
+        """Copy rows of `width` bytes; each end says how many bytes there are from one to the next."""
+        target, start = span_of(to).address, span_of(source).address
+        if width > min(to_pitch, pitch):
+            raise DeviceFault(Fault.INVALID_VALUE)
+        for row in range(height):
+            places = target + row * to_pitch, start + row * pitch
+            self.copy(*places, width, stream, to_device, from_device)
 
     def copy(
         self,

@@ -1,8 +1,15 @@
-"""Stand-in for `cuda.bindings.nvrtc`: its result codes, for error helpers; nothing can be compiled."""
+"""Stand-in for `cuda.bindings.nvrtc`: its result codes, for error helpers; nothing can be compiled.
+
+>>> nvrtcVersion()
+(<nvrtcResult.NVRTC_SUCCESS: 0>, 12, 8)
+"""
 
 from __future__ import annotations
 
 from enum import IntEnum
+
+from anyrt.compat.device import CUDA_VERSION
+from anyrt.compat.refusing import refusing
 
 
 class nvrtcResult(IntEnum):
@@ -16,3 +23,12 @@ class nvrtcResult(IntEnum):
 def nvrtcGetErrorString(result: nvrtcResult) -> tuple[nvrtcResult, bytes]:
     """The name of a code."""
     return nvrtcResult.NVRTC_SUCCESS, nvrtcResult(result).name.encode()
+
+
+def nvrtcVersion() -> tuple[nvrtcResult, int, int]:
+    """A version of CUDA 12."""
+    return nvrtcResult.NVRTC_SUCCESS, CUDA_VERSION // 1000, CUDA_VERSION % 1000 // 10
+
+
+nvrtcCreateProgram = refusing("nvrtcCreateProgram")
+nvrtcCompileProgram = refusing("nvrtcCompileProgram")

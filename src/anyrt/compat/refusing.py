@@ -1,0 +1,30 @@
+"""Functions of CUDA for code of GPUs: there is none here, and each says so by name.
+
+>>> refusing("cuLaunchKernel")()
+Traceback (most recent call last):
+anyrt.core.errors.NotSupportedError: [AR901] cuLaunchKernel: got code for a GPU, wanted ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from anyrt.core.errors import NotSupportedError
+
+
+def refusal(name: str) -> NotSupportedError:
+    """What a function of that name raises."""
+    do = "use NumPy or ctypes on the same memory, or a plug-in"
+    return NotSupportedError("AR901", name, "code for a GPU", "code for this machine", do)
+
+
+def refusing(name: str) -> Callable[..., NoReturn]:
+    """A function that raises."""
+
+    def refused(*args: object, **kwargs: object) -> NoReturn:
+        """Not possible in host memory."""
+        raise refusal(name)
+
+    refused.__name__ = refused.__qualname__ = name
+    return refused
