@@ -292,7 +292,7 @@ def test_page_locked_arrays_are_arrays():
 
 
 def test_gpuarrays_are_made_filled_and_read():
-    x = gpuarray.to_gpu_async(np.ones((2, 2), np.float32)[::-1], pycuda.Stream())
+    x = gpuarray.to_gpu_async(np.ones((2, 2), np.float32)[::-1], stream=pycuda.Stream())
     assert isinstance(x, gpuarray.GPUArray)
     assert (x.fill(3) is x, x.get().tolist()) == (True, [[3, 3], [3, 3]])
     y, out = gpuarray.empty_like(x), np.zeros((2, 2), np.float32)

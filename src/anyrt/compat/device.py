@@ -200,6 +200,14 @@ class Device:
             block = self._blocks[self._addresses[at]] if at >= 0 else None
         return block if block is not None and address < block.address + block.nbytes else None
 
+    def array(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Bytes at an address; those of an allocation stay as long as the array."""
+        block = self.find(address)
+        if block is None:
+            return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+        start = address - block.memory.ctypes.data
+        return block.memory[start : start + nbytes]
+
     def own(self, pointer: Pointer) -> Span:
         """The memory that an address of an allocation names; others are refused."""
         if self.find(pointer) is None:

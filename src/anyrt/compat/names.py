@@ -47,10 +47,16 @@ _LIBRARIES: Final = (
     {
         "pycuda.driver": "anyrt.compat.pycuda_driver",
         "pycuda.autoinit": "anyrt.compat.pycuda_autoinit",
+        "pycuda.compiler": "anyrt.compat.pycuda_compiler",
         "pycuda.gpuarray": "anyrt.compat.pycuda_gpuarray",
+        "pycuda.tools": "anyrt.compat.pycuda_tools",
         "pycuda.autoprimaryctx": "anyrt.compat.pycuda_autoinit",
     },
 )
+# What packages of libraries tell themselves.
+_TOLD: Final[dict[str, dict[str, object]]] = {
+    "pycuda": {"VERSION": (2025, 1), "VERSION_STATUS": "", "VERSION_TEXT": "2025.1"},
+}
 _DISTRIBUTIONS: Final = ("tensorrt", *(f"tensorrt_{n}" for n in ("bindings", "libs", "lean", "dispatch")))
 _ANY: Final = DistributionFinder.Context()
 
@@ -88,10 +94,10 @@ class Names(DistributionFinder, Loader):
         """The spec of an alias, of a stand-in, of an empty package around one, or of what is looked after."""
         if name in self.after:
             return _looked_after(name, path, self.after[name])
+        is_parent = any(n.startswith(name + ".") for n in self.table)
         known = behind(name) or self.table.get(name)
         if known is not None:
-            return ModuleSpec(name, self, loader_state=known)
-        is_parent = any(n.startswith(name + ".") for n in self.table)
+            return ModuleSpec(name, self, loader_state=known, is_package=is_parent)
         # Packages of CUDA share the namespace `cuda`: one that exists keeps its folders.
         if is_parent and PathFinder.find_spec(name, path) is None:
             return ModuleSpec(name, self, is_package=True)
@@ -100,7 +106,9 @@ class Names(DistributionFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The one module behind a name, or an empty package."""
         if spec.loader_state is None:
-            return ModuleType(spec.name, "Made of host memory by anyrt.compat.")
+            package = ModuleType(spec.name, "Made of host memory by anyrt.compat.")
+            vars(package).update(_TOLD.get(spec.name, {}))
+            return package
         module = importlib.import_module(spec.loader_state)
         # The import system puts the alias's spec in the module: `exec_module` gives back its own.
         spec.loader_state = module.__spec__

@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import SupportsIndex
 
-import numpy as np
 import numpy.typing as npt
 
 from anyrt.compat import device as host
 from anyrt.compat.device import DEVICE, DeviceFault, Fault, Pointer
-
-Array = npt.NDArray[np.generic]
-Shape = int | tuple[int, ...]
+from anyrt.compat.pycuda_host import *  # noqa: F403  # a program sees one module
+from anyrt.compat.pycuda_host import Array, Shape, pagelocked_empty
 
 
 class Error(Exception):
@@ -56,6 +54,7 @@ class device_attribute:
     """Device attributes that programs ask for."""
 
     MAX_THREADS_PER_BLOCK, WARP_SIZE, MULTIPROCESSOR_COUNT, L2_CACHE_SIZE = 1, 10, 16, 38
+    MAX_SHARED_MEMORY_PER_BLOCK, CLOCK_RATE, INTEGRATED, UNIFIED_ADDRESSING = 8, 13, 18, 41
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR = 75, 76
 
 
@@ -68,13 +67,7 @@ class ctx_flags:
 class event_flags:
     """Flags of an event."""
 
-    DEFAULT, BLOCKING_SYNC, DISABLE_TIMING = 0, 1, 2
-
-
-class host_alloc_flags:
-    """Flags of host memory, which mean nothing here."""
-
-    PORTABLE, DEVICEMAP, WRITECOMBINED = 1, 2, 4
+    DEFAULT, BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 0, 1, 2, 4
 
 
 class DeviceAllocation:
@@ -90,6 +83,10 @@ class DeviceAllocation:
 
     def __index__(self) -> int:
         return self._address
+
+    def as_buffer(self, size: int, offset: int = 0) -> memoryview:
+        """The memory, as bytes."""
+        return DEVICE.array(self._address + offset, size).data
 
     def free(self) -> None:
         """Give the memory back now."""
@@ -113,6 +110,8 @@ class Stream:
 
     def synchronize(self) -> None:
         """Return when all work has ended."""
+        with _calling("cuStreamSynchronize"):
+            DEVICE.finish_stream(self.handle)
 
     def is_done(self) -> bool:
         """Whether all work has ended."""
@@ -120,6 +119,7 @@ class Stream:
 
     def wait_for_event(self, event: Event) -> None:
         """Start no work before the event."""
+        DEVICE.wait(self.handle, event.handle)
 
     def __del__(self) -> None:
         DEVICE.close_stream(self.handle)
@@ -175,6 +175,11 @@ class Context:
         """Return when all work has ended."""
 
     @staticmethod
+    def get_api_version() -> int:
+        """A version of CUDA 12."""
+        return host.CUDA_VERSION
+
+    @staticmethod
     def get_device() -> Device:
         """The device."""
         return Device(0)
@@ -218,6 +223,18 @@ class Device:
         return Context()
 
     retain_primary_context = make_context
+
+    def get_attributes(self) -> dict[int, int]:
+        """Every attribute that is known, by its number."""
+        return dict(host.ATTRIBUTES)
+
+    def pci_bus_id(self) -> str:
+        """A place on no bus."""
+        return host.BUS
+
+    def can_access_peer(self, peer: Device) -> bool:
+        """There is no other device."""
+        return False
 
 
 def init(flags: int = 0) -> None:
@@ -309,16 +326,3 @@ def from_device(devptr: Pointer, shape: Shape, dtype: npt.DTypeLike, order: str 
 def from_device_like(devptr: Pointer, other_ary: Array) -> Array:
     """A new array like `other_ary` with what is at `devptr`."""
     return from_device(devptr, other_ary.shape, other_ary.dtype)
-
-
-def pagelocked_empty(shape: Shape, dtype: npt.DTypeLike, order: str = "C", mem_flags: int = 0) -> Array:
-    """A new array; no page is locked, as nothing needs it."""
-    return np.empty(shape, dtype, order="F" if order == "F" else "C")
-
-
-def pagelocked_zeros(shape: Shape, dtype: npt.DTypeLike, order: str = "C", mem_flags: int = 0) -> Array:
-    """A new array of zeros."""
-    return np.zeros(shape, dtype, order="F" if order == "F" else "C")
-
-
-pagelocked_empty_like, pagelocked_zeros_like = np.empty_like, np.zeros_like
