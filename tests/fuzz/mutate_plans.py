@@ -17,11 +17,14 @@ from quick import hurry
 
 import anyrt as trt
 from anyrt.api.edge import Refused
-from anyrt.core.dtype import storage_bytes
+from anyrt.core.dtype import numpy_dtype, storage_bytes
+from anyrt.plan.file import FORMAT
+from tests.plugins.samples import Pad, PadCreator, at, fields
 
 SECONDS = 60  # for one case
 STRIP = 4096  # bytes around every tensor that must not change
-MATTERS = ("graph", "graph", "graph", "bindings", "symbols", "profiles", "requirements")  # changed more often
+# Fields that are changed more often.
+MATTERS = ("graph", "graph", "graph", "bindings", "symbols", "profiles", "requirements", "refit")
 OURS = ("AR806", "AR807", "AR808")  # codes that blame the library
 
 
@@ -65,10 +68,70 @@ def constants(net):
     return {}, {}, [part, total]
 
 
-def plan(describe):
+class Careful(Pad):
+    """Touches all memory that it is told of, and computes what its fields say where sizes fit these."""
+
+    def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
+        at(inputs[0], input_desc[0]).copy()
+        at(outputs[0], output_desc[0])[...] = 0
+        rows, columns = np.subtract(output_desc[0].dims[-2:], input_desc[0].dims[-2:])
+        if [columns, rows] != [sum(self.pads[:2]), sum(self.pads[2:4])] or min(self.pads) < 0:
+            raise ValueError("sizes and fields differ")
+        Pad.enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream)
+
+    def clone(self):
+        made = Careful()
+        made.__dict__.update(self.__dict__)
+        return made
+
+
+class CarefulCreator(PadCreator):
+    def create_plugin(self, name, fc, phase):
+        return Careful(fc, phase)
+
+
+def called(net):
+    """Two calls of one kind of plug-in, which tells sizes and has fields."""
+    x = net.add_input("x", trt.float32, (1, -1, 3))
+    y = net.add_plugin_v3([x], [], Careful(fields((0, 1, 0, 2)))).get_output(0)
+    y = net.add_unary(y, trt.UnaryOperation.NEG).get_output(0)
+    y = net.add_plugin_v3([y], [], Careful(fields())).get_output(0)
+    return {"x": ((1, 1, 3), (1, 4, 3), (1, 9, 3))}, {}, [y]
+
+
+def refittable(net):
+    """Weights as they are, weights that are folded, and weights that are codes."""
+    x, rng = net.add_input("x", trt.float32, (2, 6)), np.random.default_rng(3)
+    w, b, s = (rng.standard_normal(n).astype(np.float32) for n in (30, 5, 5))
+    product = net.add_matrix_multiply(
+        x, trt.MatrixOperation.NONE, net.add_constant((6, 5), w).get_output(0), trt.MatrixOperation.NONE
+    )
+    rows = net.add_shuffle(product.get_output(0))
+    rows.reshape_dims = (2, 5, 1, 1)
+    y = net.add_scale(rows.get_output(0), trt.ScaleMode.CHANNEL, b, np.abs(s)).get_output(0)
+    half = net.add_cast(net.add_constant((1, 5, 1, 1), s).get_output(0), trt.float16).get_output(0)
+    y = net.add_elementwise(net.add_cast(y, trt.float16).get_output(0), half, trt.ElementWiseOperation.SUM)
+    return {}, {}, [y.get_output(0)]
+
+
+FLAGS = trt.BuilderFlag
+NETWORKS = (
+    (chain, ()),
+    (shuffle, ()),
+    (constants, ()),
+    (called, ()),
+    (refittable, (FLAGS.REFIT,)),
+    (refittable, (FLAGS.REFIT, FLAGS.STRIP_PLAN)),
+    (refittable, (FLAGS.STRIP_PLAN,)),
+)
+
+
+def plan(describe, flags):
     """The unchanged plan of a network."""
     builder = trt.Builder(trt.Logger())
     net, config = builder.create_network(), builder.create_builder_config()
+    for flag in flags:
+        config.set_flag(flag)
     shapes, values, outputs = describe(net)
     for tensor in outputs:
         mark = net.mark_output_for_shapes if tensor.dtype is trt.int64 else net.mark_output
@@ -155,23 +218,26 @@ def change_sealed(data, rng):
         weights[rng.randrange(len(weights))] ^= 1 << rng.randrange(8)
     else:
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
-            field = rng.choice([*header, *MATTERS])
+            field = rng.choice([*header, *(f for f in MATTERS if f in header)])
             header[field] = change_value(header[field], rng)
     if rng.random() < 0.9:
-        header["checksums"] = checksums(header, weights) or header.get("checksums")
+        header["checksums"] = checksums(header, weights)
     return seal(json.dumps(header).encode(errors="surrogatepass"), bytes(weights))
 
 
 def checksums(header, weights):
-    """Those of the constants that the header lists; None where it makes no sense."""
-    sums, at = [], 0
+    """Those of the constants that the header lists; as they were where it makes no sense, or where the plan
+    is stripped of the constants."""
+    stated, sums, at = header.get("checksums"), [], 0
     try:
+        if len(header.get("refit") or ()) == 5 and header["refit"][4]:
+            return stated
         for _, dtype, count in header["blobs"]:
             size = storage_bytes(getattr(trt, dtype), count)
             sums.append(hashlib.sha256(weights[at : at + size]).hexdigest())
             at = -(-(at + size) // 64) * 64
     except (AttributeError, TypeError, ValueError, KeyError, OverflowError):
-        return None
+        return stated
     return sums
 
 
@@ -179,7 +245,7 @@ def seal(header, weights):
     """A plan file of these parts."""
     start = -(-(128 + len(header)) // 64) * 64
     fields = (len(header), start, len(weights), start + len(weights))
-    preamble = b"\x89AnyRT\r\n" + struct.pack("<IIQQQQ", 1, 0, *fields) + bytes(16)
+    preamble = b"\x89AnyRT\r\n" + struct.pack("<IIQQQQ", FORMAT, 0, *fields) + bytes(16)
     body = preamble + hashlib.sha256(preamble + header).digest() + bytes(32) + header
     return body + bytes(start - len(body)) + weights
 
@@ -215,6 +281,20 @@ def run(engine, log, rng):
     return [f"written around {n}" for n, b in blocks.items() if b[:STRIP].any() or b[-STRIP:].any()]
 
 
+def refit(engine, log, rng):
+    """Give all weights that the engine asks for, now and then some of them, or some in other memory."""
+    if not engine.refittable:
+        return False
+    refitter, arrays = trt.Refitter(engine, log), []
+    for record in refitter._weights:
+        if record.places and record.count < 1 << 20 and rng.random() < 0.9:
+            (layer, role), of = record.places[0], rng.choice((np.zeros, np.ones))
+            arrays.append(of(record.count, numpy_dtype(record.dtype)))
+            weights = trt.Weights(record.dtype, arrays[-1].ctypes.data, record.count)
+            refitter.set_weights(layer, trt.WeightsRole.__members__.get(role, trt.WeightsRole.BIAS), weights)
+    return refitter.refit_cuda_engine()
+
+
 def block(content):
     return np.frombuffer(bytes(STRIP) + content + bytes(STRIP), np.uint8).copy()
 
@@ -230,11 +310,18 @@ def wrong(data, rng):
     problems = [] if engine is not None or log.lines else ["refused without a word"]
     if engine is not None:
         problems += run(engine, log, rng)
-    return problems + [line for line in log.lines if line[1:6] in OURS or line[1:3] != "AR"]
+        problems += run(engine, log, rng) if refit(engine, log, rng) else []
+    told = [line for line in log.lines if not line.startswith("Traceback")]  # of a plug-in: its error follows
+    return problems + [line for line in told if line[1:6] in OURS or line[1:3] != "AR"]
 
 
 def main(first, last):
-    plans = [plan(describe) for describe in (chain, shuffle, constants)]
+    trt.get_plugin_registry().register_creator(CarefulCreator(), "")
+    plans = [plan(*network) for network in NETWORKS]
+    for original in plans:  # so that changes are what is refused, not the way in which they are written
+        header, start = struct.unpack_from("<QQ", original, 16)
+        assert seal(original[128 : 128 + header], original[start:]) == original
+        assert trt.Runtime(Log()).deserialize_cuda_engine(original) is not None
     for case in range(first, last):
         rng = random.Random(case)
         faulthandler.dump_traceback_later(SECONDS, exit=True)

@@ -21,6 +21,8 @@ PROGRAMS = {"mutate_plans.py": 100, "mutate_calls.py": 100, "mutate_models.py": 
 def environment(tmp_path_factory):
     """That of the fuzzers: a cache of their own, two threads, a trace when one dies."""
     switches = {"ANYRT_NUM_THREADS": "2", "PYTHONFAULTHANDLER": "1", "PYTHONWARNINGS": "error"}
+    path = os.pathsep.join((str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")))
+    switches["PYTHONPATH"] = path.rstrip(os.pathsep)
     return {**os.environ, "ANYRT_CACHE_DIR": str(tmp_path_factory.mktemp("cache")), **switches}
 
 

@@ -581,7 +581,7 @@ def _graph_of(file: PlanFile) -> tuple[Graph, dict[str, Blob]]:
         blobs[record.name] = Blob(values, record.dtype, record.name, origin)
     for record in plan.blobs:
         if record.name not in blobs:  # it was stripped, so that nothing is decided by its elements
-            nothing = np.zeros(record.count, numpy_dtype(record.dtype))
+            nothing = np.broadcast_to(np.zeros((), numpy_dtype(record.dtype)), record.count)
             blobs[record.name] = Blob(nothing, record.dtype, record.name, Origin())
     return parse_graph(plan.graph_text, vocabulary(blobs), "plan"), blobs
 

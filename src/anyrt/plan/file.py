@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 MAGIC: Final = b"\x89AnyRT\r\n"
 FORMAT: Final = 4
 MAX_HEADER: Final = 256 << 20
+MAX_CONSTANTS: Final = 1 << 46  # bytes
 
 _PREAMBLE: Final = struct.Struct("<8sIIQQQQ16x")
 PREAMBLE_BYTES: Final = 128
@@ -215,6 +216,8 @@ def _read(
     header = Reader(load(bytes(data[PREAMBLE_BYTES:][:header_bytes]), "plan header", MAX_HEADER), "")
     plan, weights = parse_plan(header), data[start:]
     held = plan.held
+    if plan.blob_bytes > MAX_CONSTANTS:  # those that the plan is stripped of are compared with nothing
+        raise PlanError("AR604", "blobs", f"{plan.blob_bytes} bytes", f"at most {MAX_CONSTANTS}")
     if plan.held_bytes != weights.nbytes:
         got, wanted = f"{plan.held_bytes} bytes", f"{weights.nbytes}, which the file has"
         raise PlanError("AR604", "blobs", got=got, wanted=wanted)

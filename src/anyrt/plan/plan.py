@@ -272,6 +272,7 @@ def parse_plan(header: Reader) -> Plan:
         else:
             _check_count(record, outputs, place)
     constants = lay_out(_list(blobs, MAX_RECORDS, _parse_blob))
+    _distinct(blobs, [b.name for b in constants])
     return Plan(
         name=name.text(),
         graph_text=graph.text(),
