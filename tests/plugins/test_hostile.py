@@ -32,10 +32,15 @@ LIES = {
     "no format": ("AR822", "no support", lambda self, pos, in_out, n: False),
     "a workspace that is text": ("AR822", "get_workspace_size", lambda self, i, o: "much"),
     "a tactic twice": ("AR822", "get_valid_tactics", lambda self: [1, 1]),
+    "tactics that are a number": ("AR822", "got int from Lying.get_valid_tactics", lambda self: 3),
+    "a tactic that is nothing": ("AR822", "get_valid_tactics", lambda self: [None]),
     "fields that are none": ("AR822", "get_fields_to_serialize", lambda self: "nonsense"),
     "an exception": ("AR824", "configure_plugin", lambda self, i, o: 1 / 0),
 }
-METHODS = {"no support": "supports_format_combination"}
+METHODS = {
+    "no support": "supports_format_combination",
+    "got int from Lying.get_valid_tactics": "get_valid_tactics",
+}
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -49,26 +54,52 @@ def test_a_plugin_that_lies_is_told_with_its_layer_and_method(lie, log):
     assert "(Unnamed Layer* 0) [PluginV3]" in told[0]
 
 
-def test_a_plugin_that_raises_while_running_ends_that_run_alone(registry, log):
+@pytest.fixture
+def bound(registry, log):
+    """bound(plugin): a context of an engine of a plug-in alone, with the array that it writes."""
+
+    def make(plugin, **settings):
+        creator = PadCreator()
+        creator.create_plugin = lambda name, fc, phase: plugin.clone()
+        registry.register_creator(creator)
+        engine = built(log, lambda n, x: n.add_plugin_v3([x], [], plugin).get_output(0), **settings)
+        context, x, y = engine.create_execution_context(), *(np.ones(s, np.float32) for s in (24, 140))
+        context.set_tensor_address("x", x.ctypes.data)
+        context.set_tensor_address("y", y.ctypes.data)
+        y[:] = 0
+        return context, y, x  # which lives as long as its caller wants
+
+    return make
+
+
+def first(action):
+    """An `enqueue` that does something else when it is called first."""
     calls = []
 
     def enqueue(self, *args):
         calls.append(1)
-        if len(calls) == 1:
-            raise ValueError("not today")
-        Pad.enqueue(self, *args)
+        action() if len(calls) == 1 else Pad.enqueue(self, *args)
 
-    creator, plugin = PadCreator(), lying(enqueue=enqueue)
-    creator.create_plugin = lambda name, fc, phase: plugin.clone()
-    registry.register_creator(creator)
-    engine = built(log, lambda n, x: n.add_plugin_v3([x], [], plugin).get_output(0))
-    context, x, y = engine.create_execution_context(), *(np.ones(s, np.float32) for s in (24, 140))
-    context.set_tensor_address("x", x.ctypes.data)
-    context.set_tensor_address("y", y.ctypes.data)
-    y[:] = 0
-    assert (context.execute_async_v3(0), len(calls)) == (False, 1)
+    return enqueue
+
+
+def throw(error):
+    raise error
+
+
+def test_a_plugin_that_raises_while_running_ends_that_run_alone(bound, log):
+    context, y, _x = bound(lying(enqueue=first(lambda: throw(ValueError("not today")))))
+    assert (context.execute_async_v3(0), y.any()) == (False, False)
     assert "Traceback" in log.lines[-2]
     assert "[AR824]" in log.lines[-1]
     assert "ValueError: not today" in log.lines[-1]
     assert context.execute_async_v3(0)
     assert y.tolist() == [1] * 140
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, BaseException])
+def test_what_ends_programs_passes_through_a_run_and_the_next_one_works(bound, log, error):
+    context, y, _x = bound(lying(enqueue=first(lambda: throw(error()))))
+    with pytest.raises(error):
+        context.execute_async_v3(0)
+    assert (context.execute_async_v3(0), y.tolist(), log.lines) == (True, [1] * 140, [])

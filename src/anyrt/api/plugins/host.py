@@ -16,7 +16,7 @@ from typing import Final
 
 from anyrt.api.dims import Dims
 from anyrt.api.edge import Channel
-from anyrt.api.interfaces import IErrorRecorder, tried
+from anyrt.api.interfaces import IErrorRecorder, outcome, tried
 from anyrt.api.plugins.asking import ask, failed
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.desc import PluginTensorDesc
@@ -97,7 +97,7 @@ class Host:
         self, calls: Sequence[PluginCall], kinds: Mapping[str, Kind], channel: Channel, *, checked: bool
     ) -> None:
         self.stream = 0
-        self._raised: BaseException | None = None
+        self._raised: tuple[BaseException, Site] | None = None
         self._kinds: dict[str, Kind] = {}
         offered = IPluginResourceContext()
         offered.__dict__["_error_recorder"] = _recorder(channel)
@@ -121,33 +121,25 @@ class Host:
 
     def _call(self, number: int, frame: int) -> int:
         """What native code gets: 0, or that the run is over."""
-        try:
-            _, error = tried(lending, self._sites[number].call, frame, self.stream)
-        except (KeyboardInterrupt, SystemExit) as interrupt:
-            self._raised = interrupt
-            return abi.Status.RAISED
+        site = self._sites[number]
+        _, error = outcome(lending, site.call, frame, self.stream)
         if error is None:
             return 0
-        self._raised = error
+        self._raised = error, site
         return abi.Status.RAISED
 
     def error(self) -> AnyrtError:
         """What ended the last run."""
-        raised, self._raised = self._raised, None
-        assert raised is not None, "the run was ended by a plug-in"
-        if isinstance(raised, AnyrtError):
+        assert self._raised is not None, "the run was ended by a plug-in"
+        (raised, site), self._raised = self._raised, None
+        where = site.kind.where
+        if isinstance(raised, AnyrtError) and raised.where.startswith(where):
             return raised
         if not isinstance(raised, Exception):
             raise raised
-        made = failed(*self._place(raised), raised)
+        made = failed(where, f"{type(site.kind.plugin).__name__}.enqueue", raised)
         made.__cause__ = raised
         return made
-
-    def _place(self, raised: Exception) -> tuple[str, str]:
-        """The layer and the method of a plug-in that raised."""
-        site = next((s for s in self._sites if s.is_running), self._sites[0])
-        site.is_running = False
-        return site.kind.where, f"{type(site.kind.plugin).__name__}.enqueue"
 
 
 def _recorder(channel: Channel) -> IErrorRecorder | None:
@@ -166,7 +158,7 @@ class Site:
     """A call of a plug-in: what it is told, as long as memory and sizes stay the same."""
 
     def __init__(self, call: PluginCall, kind: Kind, *, checked: bool) -> None:
-        self.kind, self.is_running = kind, False
+        self.kind = kind
         self._call, self._checked = call, checked
         self._words = len(call.told) + (call.workspace > 0) + sum(t.rank for t in call.told)
         self._format = struct.Struct(f"<{self._words}q")
@@ -185,12 +177,10 @@ class Site:
             self.kind.show(*self._descs)
             self.kind.told = self._sizes
         inputs, outputs, workspace = self._addresses
-        self.is_running = True
         if self._checked:
             self._guarded(inputs, outputs, workspace, stream)
         else:
             self._enqueue(*self._descs, inputs.copy(), outputs.copy(), workspace, stream)
-        self.is_running = False
 
     def _renew(self, words: bytes) -> None:
         numbers, call = self._format.unpack(words), self._call

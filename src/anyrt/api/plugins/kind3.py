@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import index
 from typing import cast
 
 from anyrt.api.plugins.asking import ask
@@ -118,7 +119,11 @@ class Version3(Kind):
         if not hasattr(self._build, "get_valid_tactics"):
             return []
         answer = ask(self.where, self._build, "get_valid_tactics")
-        found = [whole(self, "get_valid_tactics", x, 1, 2**31 - 1) for x in answer or ()]
+        try:
+            numbers = [index(x) for x in (() if answer is None else answer)]
+        except TypeError:
+            raise self.wrong("get_valid_tactics", type(answer).__name__, "a list of ints") from None
+        found = [whole(self, "get_valid_tactics", x, 1, 2**31 - 1) for x in numbers]
         if len(set(found)) != len(found):
             raise self.wrong("get_valid_tactics", f"{found}", "each number once")
         return found
