@@ -21,6 +21,7 @@ T = trt.PluginFieldType
         (np.arange(6, dtype=np.float64).reshape(2, 3), T.FLOAT64, np.arange(6.0)),
         (b"\0\0\x80\x3f", T.FLOAT32, np.array([1], np.float32)),
         (np.array([1], ml_dtypes.bfloat16), T.BF16, np.array([1], ml_dtypes.bfloat16)),
+        (np.array([1, 2], ">i4"), T.INT32, np.array([1, 2], np.int32)),
         (np.array([7, 8], np.uint8), T.UNKNOWN, np.array([7, 8], np.uint8)),
     ],
 )
@@ -48,6 +49,10 @@ def test_what_has_no_buffer_is_refused():
         trt.PluginField("x", b"", "INT32")
     with pytest.raises(ValueError, match="at most 2"):
         trt.PluginField("x", b"ab", T.INT8).size = 3
+    with pytest.raises(ValueError, match=r"AR405.*UTF-8"):
+        trt.PluginField("\ud800")
+    with pytest.raises(ValueError, match=r"AR405.*UTF-8"):
+        trt.IPluginV3OneCore().plugin_name = "\ud800"
 
 
 def test_a_collection_is_a_list():

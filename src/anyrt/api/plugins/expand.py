@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -35,6 +36,7 @@ from anyrt.prims.plugin import Made, Plugin, Tensor
 
 Timings: TypeAlias = MutableMapping[str, tuple[int, float]]
 Corner: TypeAlias = Mapping[str, int]
+MOST_ELEMENTS = (1 << 31) - 1  # of any tensor
 LARGEST = 1 << 40  # bytes of a workspace: what is more comes of sizes that nothing bounds
 
 
@@ -123,6 +125,12 @@ def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs
     build._name = name
     given = [DimsExprs([IDimensionExpr(d) for d in v.shape]) for v in inputs]
     shapes = [_sizes(kind, dims) for dims in kind.shapes(given, known, build)]
+    there = {sym.name for dims in (*given, *known) for size in dims for sym in symbols(size._dim)}
+    there |= {sym.name for sym in build._declared.values()}
+    for sym in {s for shape in shapes for d in shape for s in symbols(d)}:
+        if sym.name not in there:
+            got, do = f"a size {sym.name}, of another call", "make sizes of inputs and expr_builder alone"
+            raise kind.wrong("get_output_shapes", got, "sizes of this call", do)
     found = tuple(Type(shape, dtype) for shape, dtype in zip(shapes, types, strict=True))
     own = build._declared
     used = {sym for shape in shapes for d in shape for sym in counts(d)}
@@ -139,10 +147,16 @@ def _asked(kind: Kind, name: str, inputs: Sequence[Value], known: list[DimsExprs
 
 def _sizes(kind: Kind, dims: DimsExprs) -> Shape:
     """Sizes that may be."""
+    if unset := [k for k, size in enumerate(dims._exprs) if size is None]:
+        do = "set every size: dims[0] = expr_builder.constant(1)"
+        raise kind.wrong("get_output_shapes", f"no size {unset[0]}", f"{len(dims)} sizes", do)
     shape = tuple(size._dim for size in dims)
     for d in shape:
         if bounds(d)[1] < 0:
             raise kind.wrong("get_output_shapes", f"a size of {d}", "0 or more")
+    if not any(d == 0 for d in shape) and prod(max(1, bounds(d)[0]) for d in shape) > MOST_ELEMENTS:
+        got, do = f"an output of {shape}", "return smaller sizes, or several outputs"
+        raise kind.wrong("get_output_shapes", got, f"at most {MOST_ELEMENTS} elements", do)
     return shape
 
 

@@ -18,6 +18,7 @@ from anyrt.api.edge import WrongValue, integer, type_name, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.oneline import one_line, quoted
+from anyrt.api.tensor import checked_text
 from anyrt.core.enums_more import PluginFieldType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.units import counted
@@ -74,7 +75,7 @@ class PluginField(Fixed):
     def name(self, name: str) -> None:
         if not isinstance(name, str) and type_name(name) != "FallbackString":
             raise wrong_type("PluginField.name", name, "a str")
-        self._name = str(name)
+        self._name = checked_text(str(name), "PluginField.name")
 
     @property
     def type(self) -> PluginFieldType:
@@ -138,13 +139,12 @@ class PluginField(Fixed):
 
 def _array(data: object, where: str) -> Array:
     """The buffer of `data` as an array; TypeError for what has none."""
-    if isinstance(data, np.ndarray | np.generic):
-        return np.asarray(data)
     try:
-        view = memoryview(data)  # type: ignore[arg-type]  # what has no buffer raises, as wanted
+        view = data if isinstance(data, np.ndarray | np.generic) else memoryview(data)  # type: ignore[arg-type]  # what has no buffer raises, as wanted
     except TypeError:
         raise wrong_type(where, data, "a buffer: an array or bytes") from None
-    return np.asarray(view)
+    found = np.asarray(view)
+    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
 
 
 @fold

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Final
 
 from anyrt.api.dims import Dims
 from anyrt.api.interfaces import call_user
+from anyrt.api.plugins.asking import asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder
 from anyrt.api.plugins.field import PluginField
@@ -134,7 +136,9 @@ class StaticVersion2(Version2):
     def _exprs(self, dims: object) -> DimsExprs:
         if not isinstance(dims, Dims | list | tuple):
             raise self.wrong("get_output_shape", type(dims).__name__, "Dims")
-        return DimsExprs([IDimensionExpr(int(size)) for size in dims])
+        sizes = asked(self.where, "get_output_shape", lambda: [IDimensionExpr(index(n)) for n in dims])
+        found: DimsExprs = asked(self.where, "get_output_shape", lambda: DimsExprs(sizes))
+        return found
 
     def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
         """As `supports_format` says of each type and format, which are one for all tensors."""

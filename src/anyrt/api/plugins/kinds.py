@@ -182,5 +182,5 @@ def claim(kind: Kind, method: str, answer: object) -> bool:
 
 
 def text(x: object) -> str:
-    """What a plug-in tells of itself as text."""
-    return "" if x is None else str(x)
+    """What a plug-in tells of itself as text that a plan can keep."""
+    return "" if x is None else str(x).encode(errors="replace").decode()

@@ -14,6 +14,7 @@ from typing import Generic, Self, TypeVar, cast, overload
 
 from anyrt.api.edge import type_name, wrong_type
 from anyrt.api.hints import article
+from anyrt.api.tensor import checked_text
 
 T = TypeVar("T")
 
@@ -51,4 +52,6 @@ class Told(Generic[T]):
         if not fits:
             wanted = article(self.kind.__name__)
             raise wrong_type(f"{type_name(owner)}.{self.name}", value, wanted)
+        if isinstance(value, str):
+            checked_text(value, f"{type_name(owner)}.{self.name}")
         owner.__dict__[self.name] = value
