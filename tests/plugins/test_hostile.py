@@ -1,10 +1,16 @@
 """Plug-ins that raise or answer wrongly: a named error, nothing lost, and the next call works."""
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.samples import Pad, PadCreator, built, fields
+from tests.plugins.samples import OldPad, OldPadCreator, Pad, PadCreator, built, fields, pad
+
+NONE = trt.MatrixOperation.NONE
 
 
 def lying(**methods):
@@ -28,6 +34,19 @@ LIES = {
         "AR822",
         "get_output_shapes",
         lambda self, i, s, b: [trt.DimsExprs([b.constant(-3)])],
+    ),
+    "a size that is not set": ("AR822", "get_output_shapes", lambda self, i, s, b: [trt.DimsExprs(2)]),
+    "too many elements": (
+        "AR822",
+        "get_output_shapes",
+        lambda self, i, s, b: [trt.DimsExprs([b.constant(1 << 62)] * 8)],
+    ),
+    "a size of another call": (
+        "AR822",
+        "get_output_shapes",
+        lambda self, i, s, b: [
+            trt.DimsExprs([trt.IExprBuilder().declare_size_tensor(0, b.constant(1), b.constant(4))])
+        ],
     ),
     "no format": ("AR822", "no support", lambda self, pos, in_out, n: False),
     "a workspace that is text": ("AR822", "get_workspace_size", lambda self, i, o: "much"),
@@ -87,8 +106,12 @@ def throw(error):
     raise error
 
 
+def raising(*args):
+    raise ValueError("not today")
+
+
 def test_a_plugin_that_raises_while_running_ends_that_run_alone(bound, log):
-    context, y, _x = bound(lying(enqueue=first(lambda: throw(ValueError("not today")))))
+    context, y, _x = bound(lying(enqueue=first(raising)))
     assert (context.execute_async_v3(0), y.any()) == (False, False)
     assert "Traceback" in log.lines[-2]
     assert "[AR824]" in log.lines[-1]
@@ -103,3 +126,81 @@ def test_what_ends_programs_passes_through_a_run_and_the_next_one_works(bound, l
     with pytest.raises(error):
         context.execute_async_v3(0)
     assert (context.execute_async_v3(0), y.tolist(), log.lines) == (True, [1] * 140, [])
+
+
+class Meddling(Pad):
+    """Leaves other numbers in what it was told with."""
+
+    def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
+        Pad.enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream)
+        input_desc[0].dims, input_desc[0].type = (1,), trt.int8
+        output_desc[0].dims[0] = 99
+        for kept in (input_desc, output_desc, inputs, outputs):
+            kept.clear()
+
+    def on_shape_change(self, inp, out):
+        inp[0].dims = (3,)
+        out.clear()
+
+    def clone(self):
+        return _copied(Meddling(), self)
+
+
+def test_what_a_plugin_does_to_its_arguments_is_not_told_to_it_again(bound, log):
+    context, y, _x = bound(Meddling(fields()))
+    for _ in range(3):
+        y[:] = 0
+        assert (context.execute_async_v3(0), y.tolist(), log.lines) == (True, [1] * 140, [])
+
+
+def slow(network, x):
+    """A plug-in behind products that take tenths of a second."""
+    w = network.add_constant((2048, 2048), np.zeros((2048, 2048), np.float32)).get_output(0)
+    for _ in range(4):
+        x = network.add_matrix_multiply(x, NONE, w, NONE).get_output(0)
+    return network.add_plugin_v3([x], [], pad()).get_output(0)
+
+
+def test_ctrl_c_in_a_kernel_before_a_plugin_ends_the_run(registry, log):
+    """Python raises it when native code calls back, on the way into the function that is called."""
+    registry.register_creator(PadCreator())
+    engine = built(log, slow, (256, 2048))
+    context, x, y = (
+        engine.create_execution_context(),
+        np.ones((256, 2048), np.float32),
+        np.empty(1 << 20, "f4"),
+    )
+    context.set_tensor_address("x", x.ctypes.data)
+    context.set_tensor_address("y", y.ctypes.data)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    timer = threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        assert context.execute_async_v3(0) is timer.join()
+    signal.signal(signal.SIGINT, before)
+    assert (context.execute_async_v3(0), log.lines) == (True, [])
+
+
+def test_a_context_that_cannot_be_made_lets_go_of_the_plugins_that_it_has(registry, log):
+    ended = []
+
+    class Ending(OldPad):
+        def terminate(self):
+            ended.append(1)
+
+        def clone(self):
+            return _copied(Ending(), self)
+
+    for creator, made in (
+        (OldPadCreator(), Ending(fields())),
+        (PadCreator(), lying(attach_to_context=raising)),
+    ):
+        creator.create_plugin = creator.deserialize_plugin = lambda *args, made=made: made.clone()
+        registry.register_creator(creator)
+
+    def both(network, x):
+        y = network.add_plugin_v2([x], Ending(fields())).get_output(0)
+        return network.add_plugin_v3([y], [], pad()).get_output(0)
+
+    assert built(log, both).create_execution_context() is None
+    assert ended == [1]

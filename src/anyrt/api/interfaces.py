@@ -40,17 +40,9 @@ Ts = TypeVarTuple("Ts")
 
 def tried(callback: Callable[[*Ts], R], *args: *Ts) -> tuple[R | None, Exception | None]:
     """What the user's code answers, and what it raised instead; KeyboardInterrupt passes."""
-    answer, error = outcome(callback, *args)
-    if error is None or isinstance(error, Exception):
-        return answer, error
-    raise error
-
-
-def outcome(callback: Callable[[*Ts], R], *args: *Ts) -> tuple[R | None, BaseException | None]:
-    """The same, where nothing may pass, as native code is between us and the caller."""
     try:
         return callback(*args), None
-    except BaseException as error:  # whatever a program's own code raises
+    except Exception as error:  # whatever a program's own code raises
         return None, error
 
 

@@ -33,7 +33,7 @@ SCRATCH: Final = 4  # thread t owns [SCRATCH + t * SCRATCH_STRIDE, + SCRATCH_STR
 SCRATCH_STRIDE: Final = 5  # bytes, a multiple of ALIGNMENT
 CANCEL: Final = 6  # address of an int64; not 0 asks native code to stop, or 0 when nobody can cancel
 PROGRAM: Final = 7  # address of the host program's first word
-OUTWARD: Final = 8  # address of what calls code that is not ours: int32 call(i64 number, ptr frame); or 0
+OUTWARD: Final = 8  # of addresses of what calls code that is not ours: int32 call(ptr frame) for each number
 FIRST_BINDING: Final = 9
 
 ALIGNMENT: Final = 64  # of the arena, the tables, the scratch of each thread, and every blob
@@ -57,6 +57,8 @@ class Status(enum.IntEnum):
     STALE = 3  # from the runtime instead of native code: the constants are not what they were
 
 
+# What such a call answers when all is well; where an exception cannot pass native code, it is any number.
+DONE: Final = 0x600D_CA11
 FIRST_FAULT: Final = 16  # and behind: a status for each of `Program.assertions`, then of its `fences`
 FOUND_WORDS: Final = 3
 

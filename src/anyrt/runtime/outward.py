@@ -1,7 +1,7 @@
 """Who calls code that is not ours for a context: plug-ins, which native code reaches by one address.
 
-Native code calls what lies there with the number of the call and its frame, as `PluginCall` says; anything
-but 0 ends the run, and `error` says why.
+There stand the addresses of C functions, one for each `PluginCall`, which take the frame of the call; an
+answer other than `abi.DONE` ends the run, and `error` says why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Caller(Protocol):
 
     @property
     def address(self) -> int:
-        """Of the C function."""
+        """Of the addresses of the C functions."""
 
     def error(self) -> AnyrtError:
         """What ended the last run; raises what is no error of a program's, as KeyboardInterrupt."""

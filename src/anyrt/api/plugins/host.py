@@ -1,8 +1,8 @@
 """Plug-ins of an engine: made of what its plan holds, and called while it runs.
 
-Each context has clones of its own. Native code calls `Host` by a C function with the number of the call and
-its frame, in which stand where tensors lie and their sizes; as long as these stay the same, a call costs what
-the plug-in's own function does and a few microseconds.
+Each context has clones of its own. Native code calls a C function for each `Site` with a frame, in which
+stand where tensors lie and their sizes; as long as these stay the same, a call costs what the plug-in's own
+function does and a few microseconds.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import ctypes
 import struct
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import accumulate, pairwise
+from types import TracebackType
 from typing import Final
 
 from anyrt.api.dims import Dims
 from anyrt.api.edge import Channel
-from anyrt.api.interfaces import IErrorRecorder, outcome, tried
+from anyrt.api.interfaces import IErrorRecorder, tried
 from anyrt.api.plugins.asking import ask, failed
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.desc import PluginTensorDesc
@@ -34,7 +36,7 @@ from anyrt.plan.file import PlanFile
 from anyrt.plan.program import PluginCall, Program
 from anyrt.runtime.outward import Callers
 
-CALLED: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
+CALLED: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 HEADER: Final = abi.FIRST_BINDING * abi.WORD_BYTES
 CHECKED: Final = "checked"
 
@@ -97,49 +99,85 @@ class Host:
         self, calls: Sequence[PluginCall], kinds: Mapping[str, Kind], channel: Channel, *, checked: bool
     ) -> None:
         self.stream = 0
-        self._raised: tuple[BaseException, Site] | None = None
         self._kinds: dict[str, Kind] = {}
-        offered = IPluginResourceContext()
-        offered.__dict__["_error_recorder"] = _recorder(channel)
-        for call in calls:
-            if call.made not in self._kinds:
-                kind = kinds[call.made].attach(offered)
-                self._kinds[call.made] = kind
-                kind.set_tactic(call.tactic)
-        self._sites = [Site(call, self._kinds[call.made], checked=checked) for call in calls]
-        # Native code is called from here: a cycle through it would keep plug-ins alive for long.
-        own = weakref.ref(self)
+        with ExitStack() as attached:
+            offered = IPluginResourceContext()
+            offered.__dict__["_error_recorder"] = _recorder(channel)
+            for call in calls:
+                if call.made not in self._kinds:
+                    kind = kinds[call.made].attach(offered)
+                    attached.callback(kind.release)
+                    self._kinds[call.made] = kind
+                    kind.set_tactic(call.tactic)
+            self._end = weakref.finalize(self, attached.pop_all().close)
+        sites = [Site(call, self._kinds[call.made], checked=checked) for call in calls]
+        self._noted = [Noted(site) for site in sites]
+        self._functions: list[object] = [None] * len(sites)
+        self._table = (ctypes.c_void_p * len(sites))()
+        self.address = ctypes.addressof(self._table)
+        self._listen()
 
-        def called(number: int, frame: int) -> int:
-            host = own()
-            assert host is not None, "a context lives while it runs"
-            return host._call(number, frame)
-
-        self._function = CALLED(called)
-        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
-        self._end = weakref.finalize(self, _release, list(self._kinds.values()))
-
-    def _call(self, number: int, frame: int) -> int:
-        """What native code gets: 0, or that the run is over."""
-        site = self._sites[number]
-        _, error = outcome(lending, site.call, frame, self.stream)
-        if error is None:
-            return 0
-        self._raised = error, site
-        return abi.Status.RAISED
+    def _listen(self) -> None:
+        """Functions for native code, one for each call."""
+        for k, noted in enumerate(self._noted):
+            answers = _answers(noted, weakref.ref(self))
+            next(answers)
+            function = CALLED(answers.send)
+            self._functions[k], self._table[k] = function, ctypes.cast(function, ctypes.c_void_p)
 
     def error(self) -> AnyrtError:
         """What ended the last run."""
-        assert self._raised is not None, "the run was ended by a plug-in"
-        (raised, site), self._raised = self._raised, None
-        where = site.kind.where
+        noted = next((x for x in self._noted if x.error is not None), None)
+        if noted is None:
+            self._listen()  # one of them is at its end
+            do = "look at what Python has printed; run again"
+            return PluginError("AR824", "inference", "an exception beside a plug-in", "none", do)
+        raised, noted.error, where = noted.error, None, noted.site.kind.where
+        assert raised is not None, "that of a call that has ended"
         if isinstance(raised, AnyrtError) and raised.where.startswith(where):
             return raised
         if not isinstance(raised, Exception):
             raise raised
-        made = failed(where, f"{type(site.kind.plugin).__name__}.enqueue", raised)
+        made = failed(where, f"{type(noted.site.kind.plugin).__name__}.enqueue", raised)
         made.__cause__ = raised
         return made
+
+
+class Noted:
+    """Keeps what ends a call, as exceptions do not pass native code. `is_over`: nobody calls any more."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.error: BaseException | None = None
+        self.is_over = False
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        # A generator that is closed gets GeneratorExit where it waits; a plug-in's comes from farther down.
+        self.is_over = kind is GeneratorExit and trace is not None and trace.tb_next is None
+        self.error = None if self.is_over else error
+        return True
+
+
+def _answers(noted: Noted, host: weakref.ref[Host]) -> Generator[int, int, None]:
+    """Takes frames and gives what native code gets. Ctrl-C in a kernel is raised when Python is back, which
+    is on the way into a function; a generator goes on where it waits, inside of what notes exceptions.
+
+    It does not hold `host`: a cycle through native code would keep plug-ins alive for long."""
+    answer = abi.DONE
+    while not noted.is_over:
+        with noted:
+            while True:
+                frame = yield answer
+                made_by = host()
+                assert made_by is not None, "a context lives while it runs"
+                lending(noted.site.call, frame, made_by.stream)
+                answer = abi.DONE
+        answer = abi.Status.RAISED
 
 
 def _recorder(channel: Channel) -> IErrorRecorder | None:
@@ -147,11 +185,6 @@ def _recorder(channel: Channel) -> IErrorRecorder | None:
     while holder is not None and holder.recorder is None:
         holder = holder.parent
     return None if holder is None else holder.recorder
-
-
-def _release(kinds: Sequence[Kind]) -> None:
-    for kind in kinds:
-        kind.release()
 
 
 class Site:
@@ -164,6 +197,7 @@ class Site:
         self._format = struct.Struct(f"<{self._words}q")
         self._known = b""
         self._sizes: tuple[tuple[int, ...], ...] = ()
+        self._made: list[tuple[PluginTensorDesc, Dims, list[int]]] = []
         self._descs: tuple[list[PluginTensorDesc], list[PluginTensorDesc]] = ([], [])
         self._addresses: tuple[list[int], list[int], int] = ([], [], 0)
         self._enqueue = kind.enqueue
@@ -174,8 +208,11 @@ class Site:
         if words != self._known:
             self._renew(words)
         if self.kind.told is not self._sizes:
+            self._describe()
             self.kind.show(*self._descs)
             self.kind.told = self._sizes
+        if not self._are_as_told():
+            self._describe()
         inputs, outputs, workspace = self._addresses
         if self._checked:
             self._guarded(inputs, outputs, workspace, stream)
@@ -192,9 +229,26 @@ class Site:
         sizes = tuple(numbers[a:b] for a, b in pairwise(ends))
         if sizes != self._sizes:
             self._sizes = sizes
-            told = [_desc(self._call, k, x) for k, x in enumerate(sizes)]
-            self._descs = told[:count], told[count:]
+            self._describe()
         self._known = words
+
+    def _describe(self) -> None:
+        told, count = [_desc(self._call, k, x) for k, x in enumerate(self._sizes)], self._call.inputs
+        self._made = [(d, d.dims, [*n]) for d, n in zip(told, self._sizes, strict=True)]
+        self._descs = told[:count], told[count:]
+
+    def _are_as_told(self) -> bool:
+        """Whether the plug-in has left what it was told with as it was; to make it anew each time takes
+        longer than an empty call."""
+        inp, out = self._descs
+        if len(inp) + len(out) != len(self._made):
+            return False
+        for mine, (made, dims, sizes), told in zip((*inp, *out), self._made, self._call.told, strict=True):
+            if mine is not made or made._dims is not dims or dims._sizes != sizes:
+                return False
+            if (made._type, made._format, made._scale) != (told.dtype, told.format, told.scale):
+                return False
+        return True
 
     def _guarded(self, inputs: list[int], outputs: list[int], workspace: int, stream: int) -> None:
         """The same on memory of our own, which is looked at afterwards."""

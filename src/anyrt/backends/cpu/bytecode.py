@@ -18,8 +18,8 @@ from a second one: which, and that word.
            first frame, items, frame: a call so small that it runs in the calling thread
     CALL   the kernel's place, its frame's, items (operand), the work below which it runs in the calling
            thread, work in all, items a thread claims at once (operands), frame
-    OUTWARD  a number, its frame's place, frame: what the array's word OUTWARD leads to is called with that
-           number and the frame, and what it returns is returned unless that is 0
+    OUTWARD  a number, its frame's place, frame: the function of that number in the table that the array's
+           word OUTWARD leads to is called with the frame, and unless it answers DONE, RAISED is returned
     JUDGE  status, address (two operands to be added): returns the status unless the number there is FINE
     TEST   to, address (two operands to be added): go to another place if the byte there is 0
     CHECK  status, place in words from the first frame: returns the status unless the word there, which a
@@ -44,6 +44,7 @@ from typing import Final
 from anyrt.codegen.emit import Frame
 from anyrt.core.counts import counts, highest, is_open, named
 from anyrt.core.dims import Dim, Fn, Sym, add, maximum, mul
+from anyrt.core.errors import NotSupportedError
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import Kernel
@@ -120,7 +121,14 @@ class Encoded:
     @property
     def bytes(self) -> bytes:
         """As they lie in an image."""
-        return struct.pack(f"<{len(self.words)}q", *self.words)
+        try:
+            return struct.pack(f"<{len(self.words)}q", *self.words)
+        except struct.error:  # shapes that are open may be multiplied by anything
+            most = max(map(abs, self.words)).bit_length()
+            do = "multiply sizes by smaller numbers"
+            raise NotSupportedError(
+                "AR901", "sizes", f"a size with a number of {most} bits", "at most 63", do
+            ) from None
 
 
 def encode(

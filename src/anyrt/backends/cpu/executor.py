@@ -331,12 +331,14 @@ launch.now:
                                    i64 {OUTWARD}, label %out ]
 out:
   %out.at = getelementptr i64, ptr %args, i64 {OUTWARD_WORD}
-  %out.call = load ptr, ptr %out.at
-  %out.status = call i32 %out.call(i64 %argument, ptr %frame)
-  %out.fine = icmp eq i32 %out.status, {OK}
+  %out.table = load ptr, ptr %out.at
+  %out.entry = getelementptr ptr, ptr %out.table, i64 %argument
+  %out.call = load ptr, ptr %out.entry
+  %out.answer = call i32 %out.call(ptr %frame)
+  %out.fine = icmp eq i32 %out.answer, {DONE}
   br i1 %out.fine, label %called, label %out.wrong
 out.wrong:
-  ret i32 %out.status
+  ret i32 {RAISED}
 weigh:
   %work.at = add i64 %pc, {work}
   %work = call i64 @operand(ptr %args, ptr %code, i64 %work.at)
@@ -566,6 +568,8 @@ def text() -> str:
         FIRST_BINDING=abi.FIRST_BINDING,
         OK=int(abi.Status.OK),
         FAILED=int(abi.Status.FAILED),
+        RAISED=int(abi.Status.RAISED),
+        DONE=abi.DONE,
         FINE=FINE,
         CONTROL=CONTROL,
         USUAL=USUAL,
