@@ -1,5 +1,6 @@
 """Calibration as programs do it: each kind of calibrator, caches, what int8 engines compute, hostile ones."""
 
+import mmap
 import struct
 
 import numpy as np
@@ -228,11 +229,25 @@ def raising(self, names):
     raise OSError("no such image")
 
 
+def third(self, names):
+    return Watching.get_batch(self, names) if len(self.asked) < 2 else raising(self, names)
+
+
+def shrinking(self, names):
+    self.asked.append(names)
+    return [np.ones((3 - len(self.asked), *SHAPE[1:]), np.float32)]
+
+
 HOSTILE = {
     "ends early": ({"get_batch": lambda self, names: None}, "no batch at all"),
     "raises": ({"get_batch": raising}, "OSError: no such image"),
     "an address of nothing": ({"get_batch": far}, "address 0x8 for x"),
     "no address": ({"get_batch": lambda self, names: [0]}, "address 0x0 for x"),
+    "raises at the third": ({"get_batch": third}, "calibrator.get_batch (test_calibration.py"),
+    "gives a tuple of nothing": ({"get_batch": lambda self, names: ()}, "no batch at all"),
+    "gives None for an address": ({"get_batch": lambda self, names: [None]}, "AR703"),
+    "gives the other byte order": ({"get_batch": lambda self, names: [np.zeros(SHAPE, ">f4")]}, "AR703"),
+    "changes the size": ({"get_batch": shrinking}, "768 bytes for x"),
     "too many": ({"get_batch": lambda self, names: [64, 64]}, "2 addresses for x"),
     "no list": ({"get_batch": lambda self, names: 64}, "got int"),
     "a name": ({"get_batch": lambda self, names: ["x"]}, "AR703"),
@@ -240,6 +255,7 @@ HOSTILE = {
     "a small array": ({"get_batch": lambda self, names: [np.zeros(3, np.float32)]}, "12 bytes for x"),
     "an array of doubles": ({"get_batch": lambda self, names: [np.zeros(SHAPE)]}, "AR703"),
     "no number": ({"get_batch_size": lambda self: None}, "got None, wanted an int"),
+    "batches beyond all": ({"get_batch_size": lambda self: 1 << 31}, "got 2147483648, wanted an int from 1"),
     "batches of none": ({"get_batch_size": lambda self: 0}, "got 0, wanted an int"),
     "no algorithm": ({"get_algorithm": lambda self: 2}, "got int, wanted a CalibrationAlgoType"),
     "a cache of text": ({"read_calibration_cache": lambda self: "x"}, "got str"),
@@ -265,10 +281,36 @@ def test_numbers_that_are_not_finite_name_the_tensor(build, log):
     assert "got inf in the batches" in log.lines[-1]
 
 
-def test_a_calibrator_that_cannot_write_loses_no_engine(build, capsys):
+METHODS = [
+    "get_batch_size",
+    "get_batch",
+    "get_algorithm",
+    "read_calibration_cache",
+    "write_calibration_cache",
+]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ctrl_c_in_a_calibrator_ends_the_build_and_writes_no_cache(build, method):
+    def interrupted(self, *args):
+        raise KeyboardInterrupt
+
+    made = calibrator(trt.IInt8EntropyCalibrator2, **{method: interrupted})
+    with pytest.raises(KeyboardInterrupt):
+        build(made)
+    assert (made.cache, build(calibrator(trt.IInt8EntropyCalibrator2)) is None) == (None, False)
+
+
+def test_a_calibrator_that_cannot_write_loses_no_engine(build, log, capsys):
     made = calibrator(trt.IInt8EntropyCalibrator2, write_calibration_cache=lambda self, cache: 1 / 0)
     assert build(made) is not None
+    assert log.lines[-1].startswith("[AR331] calibrator.write_calibration_cache: got ZeroDivisionError")
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_numbers_of_numpy_are_numbers_of_a_calibrator(build):
+    more = {"get_batch_size": lambda self: np.int64(2), "get_quantile": lambda self: np.float32(0.5)}
+    assert build(calibrator(trt.IInt8LegacyCalibrator, **more)) is not None
 
 
 HEAD = b"TRT-8601-EntropyCalibration2\n"
@@ -279,6 +321,8 @@ CACHES = {
     b"TRT-8601-MinMaxCalibration\nx: 3c010a14": "scales by MinMaxCalibration",
     HEAD + b"x: 3c01": "'x: 3c01' as line 2",
     HEAD + b"x: nothing0": "as line 2",
+    HEAD + b"x: 3c 01 0a 14": "as line 2",
+    HEAD + HEAD: "'TRT-8601-EntropyCalibration2' as line 2",
     HEAD + b"x: ff800000": "as line 2",
     HEAD + b"3c010a14": "as line 2",
     HEAD + b"other: 3c010a14\nmore: 3c010a14": "2 tensors, none of which is of this network",
@@ -286,7 +330,7 @@ CACHES = {
 }
 
 
-@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("cache", CACHES, ids=range(len(CACHES)))
 def test_a_cache_that_does_not_fit_is_refused_and_stays(build, log, cache):
     made = calibrator(trt.IInt8EntropyCalibrator2, cache=cache)
     assert build(made) is None
@@ -294,9 +338,31 @@ def test_a_cache_that_does_not_fit_is_refused_and_stays(build, log, cache):
     assert (made.cache, made.asked) == (cache, [])
 
 
+def test_a_cache_of_a_gigabyte_is_refused_before_it_is_read(build, log):
+    cache = memoryview(mmap.mmap(-1, 1 << 30, prot=mmap.PROT_READ))  # pages that nobody reads take no memory
+    assert build(calibrator(trt.IInt8EntropyCalibrator2, cache=cache)) is None
+    assert log.lines[-1].startswith("[AR332]")
+    assert "got 1073741824 bytes, wanted at most 67108864" in log.lines[-1]
+
+
 def test_a_cache_of_another_version_with_more_tensors_is_taken(build):
-    cache = HEAD.replace(b"\n", b"\r\n") + b"x: 3c010a14\r\nmore: 3c010a14\r\nmean: 00000000\r\n"
+    cache = (
+        b"\xef\xbb\xbf"
+        + HEAD.replace(b"\n", b"\r\n")
+        + b"x: 3c010a14\r\nmore: 3c010a14\r\nmean: 00000000\r\n"
+    )
     assert build(calibrator(trt.IInt8EntropyCalibrator2, cache=cache)) is not None
+
+
+def test_names_of_tensors_may_hold_ends_of_lines_of_other_writings(build):
+    def name(network, config):
+        network.get_layer(2).get_output(0).name = "me\u2028an: \x85"
+
+    made, again = (calibrator(trt.IInt8EntropyCalibrator2) for _ in "ab")
+    assert build(made, prepare=name) is not None
+    again.cache = made.cache
+    assert (build(again, prepare=name) is None, again.asked) == (False, [])
+    assert made.cache.decode().split("\n")[2].startswith("me\u2028an: \x85: ")
 
 
 def test_tensors_of_nothing_but_zeros_have_a_range_too(build):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf, isfinite, prod
+from operator import index
 from time import perf_counter
-from typing import Final, TypeVar, TypeVarTuple, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from anyrt.api.compile import compile_request
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.edge import type_name
 from anyrt.api.host_memory import IHostMemory
-from anyrt.api.interfaces import call_user, tried
+from anyrt.api.interfaces import tried
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.precision import is_coded
 from anyrt.api.profile import IOptimizationProfile
@@ -44,9 +45,8 @@ from anyrt.runtime.arrays import Array, bind
 from anyrt.runtime.engine import Engine
 from anyrt.runtime.foreign import read_memory
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 MAX_CODE: Final = 127
+MOST_SAMPLES: Final = 2**31 - 1  # of a batch
 MOST_AT_ONCE: Final = 8  # batches; each takes memory for all tensors of the network
 
 
@@ -59,18 +59,26 @@ def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[ITen
         text = "the calibrator is not asked: the network has Quantize and Dequantize layers"
         network._channel.log(Severity.WARNING, text)
         return {}
-    algorithm = _ask(calibrator.get_algorithm)
+    algorithm = _ask(calibrator, "get_algorithm")
     if not isinstance(algorithm, CalibrationAlgoType):
         raise _unusable("get_algorithm", type_name(algorithm), "a CalibrationAlgoType")
-    held = _ask(calibrator.read_calibration_cache)
+    held = _ask(calibrator, "read_calibration_cache")
     if held is not None and not isinstance(held, bytes | bytearray | memoryview):
         raise _unusable("read_calibration_cache", type_name(held), "bytes, or None")
-    if held is not None and len(held):
-        return _cached(network, parse_cache(bytes(held), algorithm))
+    if held is not None and memoryview(held).nbytes:
+        return _cached(network, parse_cache(held, algorithm))
     learnt = _Calibration(network, config, calibrator, algorithm).run()
     text = print_cache(algorithm, {tensor._name: scale for tensor, scale in learnt.items()})
-    call_user(None, calibrator.write_calibration_cache, text.encode())
+    _hand_over(network, calibrator, text.encode())
     return learnt
+
+
+def _hand_over(network: INetworkDefinition, calibrator: IInt8Calibrator, cache: bytes) -> None:
+    """A cache that cannot be kept costs no engine."""
+    try:
+        _ask(calibrator, "write_calibration_cache", cache)
+    except ArgumentError as error:
+        network._channel.log(Severity.WARNING, str(error))
 
 
 def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[ITensor, float]:
@@ -83,14 +91,13 @@ def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[IT
     return found
 
 
-def _ask(method: Callable[[*Ts], T], *args: *Ts) -> T:
+def _ask(calibrator: IInt8Calibrator, method: str, *args: object) -> Any:  # Any: the caller judges the answer
     """What a method of a calibrator answers."""
-    answer, error = tried(method, *args)
+    answer, error = tried(lambda: getattr(calibrator, method)(*args))
     if error is not None:
         traceback.print_exception(error, file=sys.stderr)
-        name = getattr(method, "__name__", "a method")
-        raise _unusable(name, f"{type(error).__name__}: {error}", "an answer") from error
-    return cast("T", answer)
+        raise _unusable(method, f"{type(error).__name__}: {error}", "an answer") from error
+    return answer
 
 
 def _unusable(method: str, got: str, wanted: str) -> ArgumentError:
@@ -109,9 +116,7 @@ class _Calibration:
     def run(self) -> dict[ITensor, float]:
         """The scales of all tensors that products read."""
         began = perf_counter()
-        size = _ask(self.calibrator.get_batch_size)
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise _unusable("get_batch_size", repr(size), "an int of at least 1")
+        size = _batch_size(_ask(self.calibrator, "get_batch_size"))
         algorithm = self.algorithm
         most = algorithm in (CalibrationAlgoType.MINMAX_CALIBRATION, CalibrationAlgoType.LEGACY_CALIBRATION)
         some = algorithm is not CalibrationAlgoType.MINMAX_CALIBRATION
@@ -156,7 +161,7 @@ class _Calibration:
         """The batches, copied, as the calibrator may write to its memory again."""
         names = [binding.name for binding in watched.inputs]
         while True:
-            given = _ask(self.calibrator.get_batch, [*names])
+            given = _ask(self.calibrator, "get_batch", [*names])
             if given is None or (isinstance(given, list | tuple) and not given):
                 return
             if not isinstance(given, list | tuple):
@@ -184,11 +189,21 @@ class _Calibration:
 
     def _share(self, method: str) -> float:
         """What a legacy calibrator says, 1 where it does not."""
-        asked = getattr(self.calibrator, method, None)
-        share = 1.0 if asked is None else _ask(asked)
-        if not isinstance(share, int | float) or not 0 < share <= 1:
+        share = _ask(self.calibrator, method) if hasattr(self.calibrator, method) else 1.0
+        if not isinstance(share, int | float | np.floating) or not 0 < share <= 1:
             raise _unusable(method, repr(share), "a number above 0, at most 1")
         return float(share)
+
+
+def _batch_size(given: object) -> int:
+    """The size of batches that a calibrator tells."""
+    try:
+        size = 0 if isinstance(given, bool) else index(given)  # type: ignore[arg-type]  # what is no int raises
+    except TypeError:
+        size = 0
+    if not 1 <= size <= MOST_SAMPLES:
+        raise _unusable("get_batch_size", repr(given), f"an int from 1 to {MOST_SAMPLES}")
+    return size
 
 
 def _copied(binding: Binding, given: object) -> Array:

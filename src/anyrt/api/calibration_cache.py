@@ -11,11 +11,14 @@ import re
 import struct
 from collections.abc import Mapping
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from anyrt import __version__
 from anyrt.core.enums_more import CalibrationAlgoType
 from anyrt.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # in collections.abc from Python 3.12
 
 NAMES: Final = {
     CalibrationAlgoType.LEGACY_CALIBRATION: "LegacyCalibration",
@@ -23,6 +26,8 @@ NAMES: Final = {
     CalibrationAlgoType.ENTROPY_CALIBRATION_2: "EntropyCalibration2",
     CalibrationAlgoType.MINMAX_CALIBRATION: "MinMaxCalibration",
 }
+MOST_BYTES: Final = 1 << 26
+_DIGITS: Final = re.compile("[0-9a-fA-F]{8}")
 _HEAD: Final = re.compile(r"TRT-\d+-(\w+)")
 _WHERE: Final = "calibration cache"
 
@@ -35,17 +40,21 @@ def print_cache(algorithm: CalibrationAlgoType, scales: Mapping[str, float]) -> 
     return "\n".join(lines) + "\n"
 
 
-def parse_cache(content: bytes, algorithm: CalibrationAlgoType | None) -> dict[str, float]:
+def parse_cache(content: Buffer, algorithm: CalibrationAlgoType | None) -> dict[str, float]:
     """The scales of tensors with a range; ArgumentError AR332 for what is no cache of this algorithm, None:
     of any."""
+    nbytes = memoryview(content).nbytes
+    if nbytes > MOST_BYTES:
+        raise _refused(f"{nbytes} bytes", f"at most {MOST_BYTES}, some dozens for each tensor")
     try:
-        lines = content.decode().splitlines()
+        lines = (
+            bytes(content).decode("utf-8-sig").rstrip("\n").split("\n")
+        )  # names may hold other ends of lines
     except UnicodeDecodeError:
         raise _refused("bytes that are no text", "TRT-101600-EntropyCalibration2") from None
-    head = _HEAD.fullmatch(lines[0].strip()) if lines else None
+    head = _HEAD.fullmatch(lines[0].strip())
     if head is None or head[1] not in NAMES.values():
-        got = repr(lines[0][:80]) if lines else "an empty file"
-        raise _refused(f"{got} as its first line", "TRT-101600-EntropyCalibration2")
+        raise _refused(f"{lines[0][:80]!r} as its first line", "TRT-101600-EntropyCalibration2")
     if algorithm is not None and head[1] != NAMES[algorithm]:
         raise _refused(f"scales by {head[1]}", f"those of the calibrator, by {NAMES[algorithm]}")
     every = (_scale(n, line) for n, line in enumerate(lines[1:], 2) if line.strip())
@@ -54,11 +63,8 @@ def parse_cache(content: bytes, algorithm: CalibrationAlgoType | None) -> dict[s
 
 def _scale(number: int, line: str) -> tuple[str, float]:
     """The tensor and its scale, 0 where it has no range."""
-    name, _, digits = line.strip().rpartition(": ")
-    try:
-        (scale,) = struct.unpack(">f", bytes.fromhex(digits))
-    except (ValueError, struct.error):
-        scale = -1.0
+    name, _, digits = line.rstrip().rpartition(": ")
+    (scale,) = struct.unpack(">f", bytes.fromhex(digits)) if _DIGITS.fullmatch(digits) else (-1.0,)
     if not name or not 0 <= scale < inf:
         raise _refused(f"{line[:80]!r} as line {number}", "a name and a scale of 8 digits: input: 3c010a14")
     return name, scale
