@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from anyrt.api.edge import WrongValue, integer, type_name, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
+from anyrt.api.named import checked_text
 from anyrt.api.oneline import one_line, quoted
-from anyrt.api.tensor import checked_text
 from anyrt.core.enums_more import PluginFieldType
 from anyrt.core.errors import ArgumentError
 from anyrt.core.units import counted

@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar, cast, overload
 
 from anyrt.api.edge import type_name, wrong_type
 from anyrt.api.hints import article
-from anyrt.api.tensor import checked_text
+from anyrt.api.named import checked_text
 
 T = TypeVar("T")
 
