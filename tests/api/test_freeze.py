@@ -50,7 +50,7 @@ def test_layers_whose_weights_stay_are_judged_once(net, fill, monkeypatch):
 def test_long_weights_that_may_be_written_to_are_looked_at_again(net, count, known):
     x = net.add_input("x", F, (1, 1, 1, count))
     y = net.add_scale(x, trt.ScaleMode.ELEMENTWISE, np.ones(count, np.float32)).get_output(0)
-    assert (y.shape, net._expansion.holds_of(net._layers)) == (x.shape, known)
+    assert (y.shape, net._expansion.holds_of(net._inputs, net._layers)) == (x.shape, known)
 
 
 def test_layers_of_open_sizes_are_judged_for_their_profile(net):
@@ -91,3 +91,13 @@ def test_weights_are_steady_as_long_as_they_are_what_they_were():
     assert not short._is_steady()  # something may have been made of them meanwhile
     assert Weights(np.frombuffer(bytes(4 * SHORT), np.float32))._is_steady()
     assert not Weights(trt.float32, array.ctypes.data, 3)._is_steady()
+
+
+def test_an_input_of_integers_that_no_layer_reads_is_taken_and_left(net):
+    y = net.add_unary(net.add_input("x", F, (2,)), trt.UnaryOperation.NEG).get_output(0)
+    net.add_input("spare", trt.int64, (3,))
+    net.mark_output(y)
+    y.name = "y"
+    assert y.shape == (2,)
+    engine = net.builder.build_engine_with_config(net, net.builder.create_builder_config())
+    assert engine.run(x=np.float32([1, 2]), spare=np.int64([7, 8, 9]))["y"].tolist() == [-1, -2]

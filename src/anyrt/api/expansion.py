@@ -165,9 +165,11 @@ class Expansion:
             self._names.pop(value, None)
         return outcome is not None
 
-    def holds_of(self, layers: Sequence[ILayer]) -> bool:
+    def holds_of(self, inputs: Sequence[ITensor], layers: Sequence[ILayer]) -> bool:
         """Whether all of these layers have been judged, none wrongly, and would be judged the same whatever
         the profiles are: no size is open, and weights are still what they were."""
+        for tensor in inputs:  # those that no layer reads, too
+            self._input(tensor)
         if self.symbols or not all(map(self._is_settled, layers)):
             return False
         given = (x for layer in layers for x in layer._attributes.values())

@@ -134,7 +134,7 @@ def _expansion(
     """What layers mean to this build: what is known of them, where that says enough."""
     staged = as_they_are if precisions is None or not precisions.may_differ else precisions.staged
     is_usual = staged is as_they_are and refittable is None
-    if is_usual and network._expansion.holds_of(network._layers):
+    if is_usual and network._expansion.holds_of(network._inputs, network._layers):
         return network._expansion
     return Expansion(limits, all_values=False, staged=staged, refittable=refittable)
 
