@@ -1,5 +1,6 @@
 """Refitting as programs do it: a Refitter gives an engine other weights, by layer and role or by name."""
 
+import gc
 import threading
 
 import numpy as np
@@ -134,6 +135,61 @@ def test_weights_that_do_not_fit_are_refused_and_nothing_is_lost(log, first, lay
     assert log.lines[-1].startswith(f"[{code}] {layer}")
     assert refitter.refit_cuda_engine()
     assert np.array_equal(y(first), before)
+
+
+def test_a_name_that_is_not_there_is_told_the_nearest(log, first):
+    refitter = trt.Refitter(first, log)
+    for name, wanted in (("Conv1", "the nearest is 'conv1'"), ("gamm", "the nearest is 'gemm'")):
+        assert refitter.set_weights(name, Role.BIAS, draw(64)) is False
+        assert wanted in log.lines[-1]
+    assert refitter.set_weights("x" * 100_000, Role.BIAS, draw(64)) is False
+    assert len(log.lines[-1]) < 300
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        draw(128)[::2],
+        draw(64)[::-1],
+        draw(64).astype(">f4"),
+        np.broadcast_to(np.float32(1), 64),
+        np.array([None] * 64),
+        np.ma.masked_array(draw(64)),
+        "weights",
+    ],
+    ids=["strided", "backwards", "other order", "broadcast", "objects", "masked", "text"],
+)
+def test_arrays_that_are_no_plain_memory_are_type_errors(log, first, array):
+    refitter, before = trt.Refitter(first, log), y(first)
+    with pytest.raises(TypeError, match="AR311"):
+        refitter.set_weights("conv1", Role.BIAS, array)
+    assert (refitter.refit_cuda_engine(), np.array_equal(y(first), before)) == (True, True)
+
+
+def test_memory_that_was_given_back_refuses_the_refit_and_the_engine_stays(log, first):
+    refitter, before = trt.Refitter(first, log), y(first)
+    assert refitter.set_weights("conv1", Role.BIAS, trt.Weights(FLOAT, 8, 64))
+    assert refitter.refit_cuda_engine() is False
+    assert (log.lines[-1][:7], np.array_equal(y(first), before)) == ("[AR307]", True)
+    assert refitter.set_weights("conv1", Role.BIAS, draw(64))
+    assert refitter.refit_cuda_engine()
+
+
+def test_a_refitter_keeps_what_it_was_given_and_its_engine(log):
+    old, bias = weights(), np.full(64, 2, np.float32)
+    engine = built(log, lambda b: classifier(b, old), Flag.REFIT)
+    refitter, context = give(engine, log, {("conv1", "BIAS"): bias.copy()}), engine.create_execution_context()
+    del engine
+    gc.collect()
+    assert refitter.refit_cuda_engine()
+    wanted = built(log, lambda b: classifier(b, old | {("conv1", "BIAS"): bias}))
+    assert np.array_equal(y(context.engine), y(wanted))
+
+
+def test_numbers_that_are_not_finite_are_weights_like_others(log, first):
+    refitter = give(first, log, {("factor", "CONSTANT"): np.full((1, 1), np.nan, np.float32)})
+    assert refitter.refit_cuda_engine()
+    assert np.isnan(y(first)).all()
 
 
 def test_arguments_of_wrong_types_are_type_errors(log, first):

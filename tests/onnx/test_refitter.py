@@ -177,6 +177,35 @@ def test_a_model_file_that_is_missing_is_told_of(log, tmp_path):
     assert (parser.num_errors, parser.get_error(0)) == (0, None)
 
 
+@pytest.mark.parametrize("path", ["a\0b", b"no.onnx", "."])
+def test_paths_that_name_no_model_are_told_of(log, path):
+    _, parser = parts(built(log, model(weights()), Flag.REFIT), log)
+    assert parser.refit_from_file(path) is False
+    assert parser.get_error(0).desc().startswith("[AR416]")
+    with pytest.raises(TypeError, match="AR311"):
+        parser.refit_from_file(None)
+
+
+def test_initializers_are_where_there_is_memory(log):
+    refitter, parser = parts(built(log, data := model(weights()), Flag.REFIT), log)
+    assert parser.load_model_proto(data)
+    assert [parser.load_initializer("bias", at, 32) for at in (8, -8, 1 << 70)] == [False] * 3
+    assert [line[:7] for line in log.lines] == ["[AR307]"] * 3
+    with pytest.raises(TypeError, match="AR311"):
+        parser.load_initializer("bias", None, 32)
+    assert (parser.refit_model_proto(), refitter.refit_cuda_engine()) == (True, True)
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.9, 0.999])
+def test_models_that_are_cut_set_nothing(log, share):
+    engine = built(log, data := model(weights()), Flag.REFIT)
+    (refitter, parser), before = parts(engine, log), y(engine)
+    assert parser.refit_from_bytes(data[: int(len(data) * share)]) is False
+    assert parser.get_error(0).desc().startswith("[AR416]")
+    assert [refitter.get_named_weights(n).size for n in refitter.get_all_weights()] == [0] * 8
+    assert (refitter.refit_cuda_engine(), np.array_equal(y(engine), before)) == (True, True)
+
+
 def test_numbers_of_constant_nodes_are_no_weights(log):
     nodes = [
         helper.make_node("Constant", [], ["two"], value=numpy_helper.from_array(np.float32(2), "two")),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
@@ -13,7 +14,7 @@ from anyrt.api.fold import fold
 from anyrt.api.interfaces import ILogger
 from anyrt.api.managed import Managed
 from anyrt.api.named import checked_name
-from anyrt.api.oneline import one_line, quoted
+from anyrt.api.oneline import cut, one_line, quoted
 from anyrt.api.setting import Setting
 from anyrt.api.weights import Weights, to_weights
 from anyrt.compiler.cached import mixer
@@ -24,6 +25,8 @@ from anyrt.core.errors import NotSupportedError, RefitError
 from anyrt.core.units import counted
 from anyrt.plan.refit import WeightsRecord
 from anyrt.runtime.refit import elements, exchange
+
+MAX_LENGTH: Final = 256  # of names that are compared with others, which takes long
 
 
 @fold
@@ -93,7 +96,8 @@ class Refitter(Logged, Managed):
             known = sorted({r for w in self._weights for n, r in w.places if n == layer_name})
             got = f"{len(found) or 'no'} layers of this name" if found else f"no {role.name} of it"
             wanted = f"one of its roles {', '.join(known)}" if known else "a layer whose weights may change"
-            raise RefitError("AR842", layer_name, got, wanted)
+            near = "" if known else _near(layer_name, self.get_all()[0])
+            raise RefitError("AR842", cut(layer_name) or "set_weights", got, wanted + near)
         self._check(found[0], given)
         self._given[found[0]], self._locations[found[0]] = given, TensorLocation.HOST
         return True
@@ -128,7 +132,8 @@ class Refitter(Logged, Managed):
         wanted = (
             f"one of {', '.join(names[:8])}{', …' * (len(names) > 8)}" if names else "weights with a name"
         )
-        raise RefitError("AR842", name, "no weights of this name", wanted)
+        near = _near(name, names) if len(names) > 8 else ""
+        raise RefitError("AR842", cut(name), "no weights of this name", wanted + near)
 
     def _check(self, number: int, weights: Weights) -> None:
         record = self._weights[number]
@@ -234,3 +239,9 @@ class Refitter(Logged, Managed):
         """Refused like `set_dynamic_range`."""
         do = "ask the network's tensor: ITensor.dynamic_range"
         raise NotSupportedError("AR901", f"{tensor_name}", "a dynamic range", "an engine keeps none", do)
+
+
+def _near(name: str, known: list[str]) -> str:
+    """The name that was meant, for a message."""
+    near = get_close_matches(name[:MAX_LENGTH], known, 1)
+    return f"; the nearest is {near[0]!r}" if near else ""

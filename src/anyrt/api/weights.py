@@ -172,7 +172,10 @@ class Weights(Fixed):
         except FileNotFoundError:  # no such view of memory on this system
             return
         except (OSError, OverflowError, ValueError):
-            got, do = f"{self.nbytes} bytes at address {self._ptr:#x}", "keep the array alive until the build"
+            got, do = (
+                f"{self.nbytes} bytes at address {self._ptr:#x}",
+                "keep the array alive until it is read",
+            )
             raise ArgumentError("AR307", "Weights", got, "memory that can be read", do) from None
 
     def _view(self) -> Array:

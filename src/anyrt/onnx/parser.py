@@ -8,7 +8,6 @@ if not parser.parse_from_file("model.onnx"):
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,8 @@ from anyrt.api.interfaces import ILogger
 from anyrt.api.managed import Managed
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.tensor import ITensor
-from anyrt.core.dtype import numpy_dtype, storage_bytes
+from anyrt.api.weights import Weights
+from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums_more import OnnxParserFlag
 from anyrt.core.errors import AnyrtError, ArgumentError, GraphError, ResourceError
 from anyrt.onnx import importers
@@ -198,7 +198,8 @@ class OnnxParser(Reporting, Managed):
         """Give an initializer of the loaded model its elements: `size` bytes at an address, which are kept
         alive by the caller until the engine is built.
 
-        Refused: AR417, no such initializer, or one of another size."""
+        Refused: AR417, no such initializer, or one of another size; AR307, no memory at the address."""
+        address = integer(data, "load_initializer: data")
         tensors = () if self._model is None else self._model.proto.graph.initializer
         for tensor in tensors:
             if tensor.name == name:
@@ -206,8 +207,7 @@ class OnnxParser(Reporting, Managed):
                 if storage_bytes(dtype, count) != size:
                     wanted = f"{storage_bytes(dtype, count)} for {dtype} of sizes {tuple(tensor.dims)}"
                     raise GraphError("AR417", name, f"{size} bytes", wanted)
-                held = memoryview((ctypes.c_byte * size).from_address(data))
-                self._given[name] = np.frombuffer(held, numpy_dtype(dtype)).reshape(tuple(tensor.dims))
+                self._given[name] = Weights(dtype, address, count).elements().reshape(tuple(tensor.dims))
                 return True
         do = "load_model_proto(model) before"
         raise GraphError(
@@ -227,14 +227,19 @@ class OnnxParser(Reporting, Managed):
 
     def _open(self, path: str) -> bool:
         try:
-            found = Path(os.fspath(path))
+            found = Path(os.fsdecode(path))
+        except TypeError:
+            raise wrong_type("parse: path", path, "a path as str") from None
+        if "\0" in str(found):
+            raise GraphError(
+                "AR416", repr(str(found)), "a path with a NUL", "a file that can be read", "check it"
+            )
+        try:
             self._path = str(found)
             self._model = read(mapped(found), found.absolute().parent)
         except OSError as error:
-            do = "check the path"
-            raise GraphError(
-                "AR416", str(path), error.strerror or str(error), "a file that can be read", do
-            ) from None
+            do, got = "check the path", error.strerror or str(error)
+            raise GraphError("AR416", str(found), got, "a file that can be read", do) from None
         return True
 
     def _load(self, data: memoryview, path: str | None) -> bool:
