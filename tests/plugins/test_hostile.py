@@ -3,12 +3,13 @@
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.samples import OldPad, OldPadCreator, Pad, PadCreator, built, fields, pad
+from tests.plugins.samples import OldPad, OldPadCreator, Pad, PadCreator, built, fields, pad, wrapped
 
 NONE = trt.MatrixOperation.NONE
 
@@ -100,6 +101,74 @@ def first(action):
         action() if len(calls) == 1 else Pad.enqueue(self, *args)
 
     return enqueue
+
+
+@pytest.mark.parametrize(
+    "name", ["plugin_name", "num_outputs", "metadata_string", "format_combination_limit"]
+)
+def test_an_attribute_that_raises_is_told_by_its_name(log, name):
+    plugin = type("Raising", (Pad,), {"__init__": Pad.__init__, "clone": lambda self: self})(fields())
+    setattr(type(plugin), name, property(lambda self: 1 / 0))
+    network = trt.Builder(log).create_network()
+    layer = network.add_plugin_v3([network.add_input("x", trt.float32, (2, 3, 4))], [], plugin)
+    if layer is not None:
+        network.mark_output(layer.get_output(0))
+        config = trt.Builder(log).create_builder_config()
+        assert trt.Builder(log).build_serialized_network(network, config) is None
+    assert "[AR824]" in log.lines[-1]
+    assert f"ZeroDivisionError: division by zero, from Raising.{name}" in log.lines[-1]
+
+
+@pytest.mark.parametrize("answer", [3, -1, [1, 2], object(), "\ud800"])
+def test_an_old_plugin_serialises_to_bytes(log, registry, answer):
+    registry.register_creator(OldPadCreator())
+    plugin = type("Old", (OldPad,), {"serialize": lambda self: answer, "clone": lambda self: self})(fields())
+    assert built(log, lambda n, x: n.add_plugin_v2([x], plugin).get_output(0)) is None
+    assert "[AR822]" in log.lines[-1]
+    assert f"got {type(answer).__name__} from Old.serialize, wanted bytes" in log.lines[-1]
+
+
+OWN = {
+    "runs its own context": (lambda context: context.execute_async_v3(0), "AR708"),
+    "moves its own output": (lambda context: context.set_tensor_address("y", 8), "AR708"),
+    "unbinds its own input": (lambda context: context.set_input_shape("x", (1, 1, 1)), "AR708"),
+}
+
+
+@pytest.mark.parametrize("what", OWN)
+def test_a_plugin_cannot_change_the_run_that_calls_it(bound, log, what):
+    act, code = OWN[what]
+    held = []
+
+    def enqueue(self, *args):
+        assert not held or act(held[0]) is False
+        Pad.enqueue(self, *args)
+
+    context, y, _x = bound(lying(enqueue=enqueue))
+    held.append(context)
+    assert (context.execute_async_v3(0), y.tolist()) == (True, [1] * 140)
+    assert [line[1:6] for line in log.lines] == [code]
+
+
+def test_a_plugin_builds_and_runs_engines_of_its_own(bound, log):
+    def enqueue(self, *args):
+        made = built(log, lambda n, x: n.add_unary(x, trt.UnaryOperation.NEG).get_output(0))
+        assert made.run(x=np.ones((2, 3, 4), np.float32))["y"].tolist() == [[[-1] * 4] * 3] * 2
+        Pad.enqueue(self, *args)
+
+    context, y, _x = bound(lying(enqueue=enqueue))
+    assert (context.execute_async_v3(0), y.tolist(), log.lines) == (True, [1] * 140, [])
+
+
+def test_plugins_run_in_several_threads_at_once(bound, log):
+    context, _y, _x = bound(pad())
+
+    def work():
+        x = np.ones((2, 3, 4), np.float32)
+        return [context.engine.run(x=x)["y"].tolist() == wrapped(x).tolist() for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(all(done.result()) for done in [pool.submit(work) for _ in range(4)])
 
 
 def throw(error):

@@ -10,10 +10,11 @@ from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import Logger
 from anyrt.api.oneline import one_line
-from anyrt.api.plugins.asking import ask
+from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorInterface
 from anyrt.api.plugins.library import Library, load
 from anyrt.api.plugins.v3 import IPluginResource
+from anyrt.api.tensor import checked_text
 from anyrt.core.errors import AnyrtError, PluginError
 from anyrt.core.units import counted
 
@@ -94,15 +95,17 @@ class IPluginRegistry(Reporting):
             raise wrong_type("register_creator", creator, "an IPluginCreatorInterface", "make one: Creator()")
         namespace = _text(plugin_namespace, "register_creator: plugin_namespace")
         key = (*_who(creator), namespace)
+        where = f"register_creator({shown(key)})"
         with self._lock:
             found = self._creators.get(key)
             if found is creator:
                 return True
             if found is not None:
-                raise _taken(f"register_creator({shown(key)})", creator)
+                raise _taken(where, creator)
+            if _namespace(creator) != namespace:
+                called = f"{type(creator).__name__}.plugin_namespace"
+                asked(where, called, lambda: setattr(creator, "plugin_namespace", namespace))
             self._creators[key] = creator
-        if str(getattr(creator, "plugin_namespace", "")) != namespace:
-            creator.plugin_namespace = namespace  # type: ignore[attr-defined]  # every kind of creator has it
         return True
 
     @quiet(False)
@@ -210,12 +213,18 @@ class IPluginRegistry(Reporting):
 def _text(x: object, where: str) -> str:
     if not isinstance(x, str | FallbackString):
         raise wrong_type(where, x, "a str")
-    return str(x)
+    return checked_text(str(x), where)
+
+
+def _told(creator: object, name: str) -> str:
+    """An attribute of a creator, which may be computed."""
+    kind = type(creator).__name__
+    return checked_text(str(asked(kind, f"{kind}.{name}", lambda: getattr(creator, name, ""))), kind)
 
 
 def _who(creator: object) -> tuple[str, str]:
     """Name and version that a creator tells."""
-    name, version = (str(getattr(creator, x, "")) for x in ("name", "plugin_version"))
+    name, version = (_told(creator, x) for x in ("name", "plugin_version"))
     if not name:
         do = "set self.name and self.plugin_version in its __init__"
         raise PluginError("AR822", type(creator).__name__, "no name", "a name", do)
@@ -228,7 +237,7 @@ def _taken(where: str, creator: object) -> PluginError:
 
 
 def _namespace(creator: object) -> str:
-    return str(getattr(creator, "plugin_namespace", ""))
+    return _told(creator, "plugin_namespace")
 
 
 def shown(key: Key) -> str:

@@ -30,7 +30,7 @@ class Version2(Kind):
     @property
     def who(self) -> tuple[str, str, str]:
         """As the plug-in says."""
-        names = (text(getattr(self.plugin, f"plugin_{x}", "")) for x in ("type", "version", "namespace"))
+        names = (text(self.told_by(self.plugin, f"plugin_{x}")) for x in ("type", "version", "namespace"))
         name, version, namespace = names
         if not name:
             raise self.wrong("plugin_type", "no name", "a name", "set self.plugin_type in its __init__")
@@ -39,14 +39,14 @@ class Version2(Kind):
     @property
     def outputs(self) -> int:
         """As `num_outputs` says."""
-        return whole(self, "num_outputs", getattr(self.plugin, "num_outputs", None), 1, MOST_OUTPUTS)
+        return whole(self, "num_outputs", self.told_by(self.plugin, "num_outputs"), 1, MOST_OUTPUTS)
 
     def made(self) -> bytes:
         """The bytes of `serialize`, as one field."""
         found = self.ask("serialize")
         try:
             data = b"" if found is None else as_bytes(found)
-        except TypeError as error:
+        except (TypeError, UnicodeEncodeError) as error:
             raise self.wrong("serialize", type(found).__name__, "bytes") from error
         return packed([PluginField("", data)])
 

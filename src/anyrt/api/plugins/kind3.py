@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 from operator import index
-from typing import cast
 
-from anyrt.api.plugins.asking import ask
+from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.field import PluginFieldCollection_, fields
 from anyrt.api.plugins.kinds import (
@@ -56,7 +55,7 @@ class Version3(Kind):
     @property
     def who(self) -> tuple[str, str, str]:
         """As its core says."""
-        names = (text(getattr(self._core, f"plugin_{x}", "")) for x in ("name", "version", "namespace"))
+        names = (text(self.told_by(self._core, f"plugin_{x}")) for x in ("name", "version", "namespace"))
         name, version, namespace = names
         if not name:
             do = "set self.plugin_name in its __init__"
@@ -66,7 +65,7 @@ class Version3(Kind):
     @property
     def outputs(self) -> int:
         """As `num_outputs` says."""
-        return whole(self, "num_outputs", getattr(self._build, "num_outputs", None), 1, MOST_OUTPUTS)
+        return whole(self, "num_outputs", self.told_by(self._build, "num_outputs"), 1, MOST_OUTPUTS)
 
     @property
     def limit(self) -> int:  # type: ignore[override]  # computed
@@ -76,7 +75,7 @@ class Version3(Kind):
         )
 
     def _told(self, name: str, default: object) -> object:
-        return getattr(self._build, name, default)
+        return self.told_by(self._build, name, default)
 
     @property
     def metadata(self) -> str:
@@ -160,4 +159,6 @@ class Version3(Kind):
     @property
     def enqueue(self) -> Enqueue:
         """The method of its runtime face."""
-        return cast("Enqueue", getattr(self._run, "enqueue"))  # noqa: B009  # of whatever class it is
+        called = f"{type(self._run).__name__}.enqueue"
+        own: Enqueue = asked(self.where, called, lambda: getattr(self._run, "enqueue"))  # noqa: B009  # of any class
+        return own

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from anyrt.api.interfaces import call_user
-from anyrt.api.plugins.asking import ask
+from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.exprs import DimsExprs, IExprBuilder
 from anyrt.api.plugins.v3 import FORMATS, IPluginResourceContext
@@ -128,6 +128,12 @@ class Kind(ABC):
     def ask(self, method: str, *args: object) -> Any:  # Any: the caller judges the answer
         """What a method of the plug-in answers."""
         return ask(self.where, self.plugin, method, *args)
+
+    def told_by(self, owner: object, name: str, default: object = None) -> object:
+        """An attribute of the plug-in, or of a face of it, which may be computed."""
+        called = f"{type(owner).__name__}.{name}"
+        found: object = asked(self.where, called, lambda: getattr(owner, name, default))
+        return found
 
     def wrong(self, method: str, got: str, wanted: str, do: str = "") -> PluginError:
         """The error for an answer that does not fit."""

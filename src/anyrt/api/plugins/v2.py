@@ -201,4 +201,4 @@ class IPluginV2DynamicExt(IPluginV2DynamicExtBase):
 
 def as_bytes(given: object) -> bytes:
     """What `serialize` gave as bytes; text is taken, too, as TensorRT does."""
-    return given.encode() if isinstance(given, str) else bytes(given)  # type: ignore[call-overload]  # what has no buffer raises, as wanted
+    return given.encode() if isinstance(given, str) else bytes(memoryview(given))  # type: ignore[arg-type]  # what has no buffer raises, as wanted
