@@ -1,13 +1,13 @@
 """What objects are like that C++ has made: what `dir` shows, what copying does, what enums keep."""
 
 import copy
+import enum
 import pickle
 
 import numpy as np
 import pytest
 
 import anyrt as trt
-from anyrt.core.enums import DataType
 
 
 def layer():
@@ -64,7 +64,32 @@ def test_enum_member_is_itself_after_copying(copied):
     assert copied(trt.DataType.HALF) is trt.DataType.HALF
 
 
-def test_enum_has_the_entries_that_pybind11_keeps():
-    entries = getattr(DataType, "__entries")
-    assert list(entries) == list(DataType.__members__)
-    assert entries["HALF"] == (DataType.HALF, None)
+def enums():
+    """Every enum of the API."""
+    found = {getattr(trt, name) for name in dir(trt)} | {trt.ILogger.Severity}
+    return sorted((x for x in found if isinstance(x, enum.EnumMeta)), key=lambda x: x.__qualname__)
+
+
+@pytest.mark.parametrize("kind", enums(), ids=lambda kind: kind.__qualname__)
+def test_enum_has_the_entries_that_pybind11_keeps(kind):
+    assert getattr(kind, "__entries") == {name: (m, None) for name, m in kind.__members__.items()}
+    for name, member in kind.__members__.items():
+        number = int(member)
+        assert (kind(number), getattr(kind, name), member.value) == (member, member, number)
+        assert repr(member) == f"<{kind.__name__}.{member.name}: {number}>"
+        assert str(member) == f"{kind.__name__}.{member.name}"
+        assert pickle.loads(pickle.dumps(member)) is copy.deepcopy(member) is member
+        assert (member == number, member | 0, 1 << member) == (False, number, 1 << number)
+        assert hash(member) == hash(kind(number))
+
+
+def test_wrong_number_of_arguments_raises():
+    builder, layered = trt.Builder(trt.Logger(trt.Logger.ERROR)), layer()
+    network = builder.create_network()
+    for call in (
+        lambda: network.add_input("x"),
+        lambda: network.add_plugin_v2([]),
+        lambda: layered.set_input(0),
+    ):
+        with pytest.raises(TypeError, match="missing"):
+            call()

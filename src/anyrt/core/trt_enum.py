@@ -25,7 +25,7 @@ class TrtEnum(enum.Enum):
     def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
         # What pybind11 keeps of its enums, which programs iterate over: members with their texts.
-        setattr(cls, _ENTRIES, {m.name: (m, None) for m in cls})
+        setattr(cls, _ENTRIES, {n: (m, None) for n, m in cls.__members__.items()})
 
     def __int__(self) -> int:
         return self._value_
@@ -85,8 +85,14 @@ def unlisted(kind: type[E], name: str) -> E:
 def add_to_list(member: TrtEnum) -> None:
     """Have its enum list a member that it does not."""
     kind = type(member)
-    setattr(kind, member.name, member)
-    kind._member_map_[member.name] = member
+    add_name(member, member.name)
     kind._value2member_map_[member._value_] = member
     kind._member_names_.append(member.name)
-    getattr(kind, _ENTRIES)[member.name] = (member, None)
+
+
+def add_name(member: TrtEnum, name: str) -> None:
+    """Have its enum know a member by another name, too."""
+    kind = type(member)
+    setattr(kind, name, member)
+    kind._member_map_[name] = member
+    getattr(kind, _ENTRIES)[name] = (member, None)

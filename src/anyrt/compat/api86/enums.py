@@ -12,7 +12,7 @@ from anyrt.core.enums import (
     ProfilingVerbosity,
     SampleMode,
 )
-from anyrt.core.trt_enum import TrtEnum, add_to_list, unlisted
+from anyrt.core.trt_enum import TrtEnum, add_name, add_to_list, unlisted
 from anyrt.ops import REMOVED
 
 # EXPLICIT_PRECISION changed nothing in 8.6, and so asks for no more than the flag beside it.
@@ -41,8 +41,7 @@ def offer() -> None:
     for name, member in _SAME:
         kind = type(member)
         if name not in kind.__members__:
-            setattr(kind, name, member)
-            kind._member_map_[name] = member
+            add_name(member, name)
     for op in REMOVED:
         if op.layer.name not in LayerType.__members__:
             add_to_list(op.layer)
