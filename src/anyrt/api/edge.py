@@ -185,6 +185,11 @@ class HasChannel(Protocol):
 S = TypeVar("S", bound=HasChannel)
 
 
+def _is_of_the_call(error: TypeError) -> bool:
+    """Whether the arguments do not fit the parameters: then no line of the method has run."""
+    return error.__traceback__ is not None and error.__traceback__.tb_next is None
+
+
 @overload
 def quiet(fallback: None) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]: ...
 @overload
@@ -210,6 +215,8 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
                     ResourceError("AR802", name, str(error) or "no memory", "memory for this call")
                 )
             except Exception as error:  # the contract: the core never throws
+                if isinstance(error, TypeError) and _is_of_the_call(error):
+                    raise
                 self._channel.crash(name, error)
             return fallback
 
