@@ -63,7 +63,31 @@ def test_tensorrts_own_libraries_tell_their_version_and_start_plugins(load):
     plugins = load("/usr/lib/libnvinfer_plugin.so.10", mode=ctypes.RTLD_GLOBAL)
     assert plugins.initLibNvInferPlugins(None, b"") is True
     major, minor, patch = (int(n) for n in anyrt.__version__.split("."))
-    assert load("libnvinfer.so").getInferLibVersion() == major * 10000 + minor * 100 + patch
+    number = major * 10000 + minor * 100 + patch
+    assert load("libnvinfer.so").getInferLibVersion() == number
+    assert load("libnvonnxparser.so.10").getNvOnnxParserVersion() == number
+    assert load("libnvinfer.so.10").getInferLibMajorVersion() == major
+
+
+def test_the_driver_is_called_by_names_of_either_version(load):
+    cuda, (name, text) = (
+        load("/usr/lib/libcuda.so.1"),
+        (ctypes.create_string_buffer(b"-" * 9), ctypes.c_char_p()),
+    )
+    context, memory, back = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(3)
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    codes = [
+        cuda.cuInit(0),
+        cuda.cuDeviceGetName(name, 6, 0),
+        cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0),
+    ]
+    codes += [cuda.cuMemAlloc_v2(ctypes.byref(memory), 2), cuda.cuMemcpyHtoD(memory, b"ab", 2)]
+    codes += [cuda.cuMemcpyDtoH_v2(back, memory, 2), cuda.cuMemFree(memory)]
+    codes += [cuda.cuDeviceComputeCapability(ctypes.byref(major), ctypes.byref(minor), 0)]
+    codes += [cuda.cuGetErrorName(cuda.cuMemFree(memory), ctypes.byref(text))]
+    assert (set(codes), name.raw, back.value) == ({0}, b"AnyRT\0---\0", b"ab")
+    assert (major.value, minor.value, text.value) == (8, 0, b"CUDA_ERROR_INVALID_VALUE")
+    assert cuda.cuGetErrorString(12345, ctypes.byref(text)) == 1
 
 
 def test_missing_function_is_named_and_other_libraries_are_loaded(load):

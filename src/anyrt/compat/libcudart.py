@@ -75,12 +75,21 @@ _TEXTS: Final = ("cudaGetErrorName", "cudaGetErrorString")
 def function(name: str) -> Function | None:
     """A C function by its name, which programs may give other types; None when there is no such function."""
     if name in _FORMS:
-        form = _FORMS[name]
-        types = [ctypes.c_void_p if c.isupper() else _TYPES[c] for c in form]
-        return ctypes.CFUNCTYPE(ctypes.c_int, *types)(_storing(getattr(cuda_runtime, name), form))
+        return c_function(getattr(cuda_runtime, name), _FORMS[name])
     if name in _TEXTS:
         return ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(_text_of(getattr(cuda_runtime, name)))
     return None
+
+
+def c_function(call: Callable[..., tuple[object, ...]], form: str) -> Function:
+    """`call` as a C function whose arguments have the kinds of `form`, by letters."""
+    types = [ctypes.c_void_p if c.isupper() else _TYPES[c] for c in form]
+    return ctypes.CFUNCTYPE(ctypes.c_int, *types)(_storing(call, form))
+
+
+def text_at(words: bytes) -> int:
+    """The address of a text, which stays there."""
+    return ctypes.addressof(_kept.setdefault(words, ctypes.create_string_buffer(words)))
 
 
 def _storing(call: Callable[..., tuple[object, ...]], form: str) -> Callable[..., int]:
@@ -119,6 +128,6 @@ def _text_of(call: Callable[..., tuple[object, ...]]) -> Callable[[int], int]:
         found = next((m for m in cuda_runtime.cudaError_t if m == code), None)
         _, words = (None, b"unrecognized error code") if found is None else call(found)
         assert isinstance(words, bytes), f"{call} gives bytes"
-        return ctypes.addressof(_kept.setdefault(words, ctypes.create_string_buffer(words)))
+        return text_at(words)
 
     return text

@@ -25,7 +25,9 @@ def _init(logger: int | None, namespace: bytes | None) -> bool:
 
 
 _MADE: Final[dict[str, Callable[[], Function]]] = {
+    "getInferLibMajorVersion": lambda: ctypes.CFUNCTYPE(ctypes.c_int)(lambda: _version() // 10000),
     "getInferLibVersion": lambda: ctypes.CFUNCTYPE(ctypes.c_int)(_version),
+    "getNvOnnxParserVersion": lambda: ctypes.CFUNCTYPE(ctypes.c_int)(_version),
     "initLibNvInferPlugins": lambda: ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p)(_init),
 }
 

@@ -1,4 +1,4 @@
-"""What `ctypes` loads: CUDA's runtime and TensorRT's libraries as callables over this package.
+"""What `ctypes` loads: CUDA's runtime and driver, and TensorRT's libraries, as callables over this package.
 
     ctypes.CDLL("/usr/local/cuda/lib64/libcudart.so.12").cudaMalloc(ctypes.byref(pointer), 64)
     ctypes.cdll.LoadLibrary("libnvinfer_plugin.so.10")
@@ -19,9 +19,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer
 
-_KNOWN: Final = re.compile(r"lib(cudart|nvinfer|nvinfer_plugin)\.so[.\d]*")
+_KNOWN: Final = re.compile(r"lib(cuda|cudart|nvinfer|nvinfer_plugin|nvonnxparser)\.so[.\d]*")
 # Where each library's functions are: a module with `function(name)`, imported when one is asked for.
-_HOME: Final = {"cudart": "libcudart", "nvinfer": "libnvinfer", "nvinfer_plugin": "libnvinfer"}
+_HOME: Final = {
+    "cuda": "libcuda",
+    "cudart": "libcudart",
+    "nvinfer": "libnvinfer",
+    "nvinfer_plugin": "libnvinfer",
+    "nvonnxparser": "libnvinfer",
+}
 
 
 class Library(ctypes.CDLL):
