@@ -82,3 +82,29 @@ def test_memory_of_a_tensor_is_device_memory(run):
     code += "h = np.zeros(4, np.float32); code, = cudart.cudaMemcpy(h.ctypes.data, x.data_ptr(), 16, 2)\n"
     code += "print(int(code), h.tolist())"
     assert run(code) == ["0 [0.0, 1.0, 2.0, 3.0]"]
+
+
+def test_replayed_graph_computes_for_what_its_inputs_hold_then(run):
+    code = "x, g = torch.zeros(3), torch.cuda.CUDAGraph()\n"
+    code += "with torch.cuda.graph(g):\n inside = torch.cuda.is_current_stream_capturing()\n"
+    code += " z = x[1:] * 2 + 1\n x.add_(1)\n"
+    code += "print(inside, torch.cuda.is_current_stream_capturing(), x.tolist())\n"
+    code += "x.copy_(torch.tensor([5., 6., 7.]))\ng.replay()\nprint(z.tolist(), x.tolist())\n"
+    code += "g.replay()\nprint(z.tolist(), x.tolist())\ng.reset()\n"
+    code += "try: g.replay()\nexcept RuntimeError as error: print(error)"
+    assert run(code) == [
+        "True False [1.0, 1.0, 1.0]",
+        "[13.0, 15.0] [6.0, 7.0, 8.0]",
+        "[15.0, 17.0] [7.0, 8.0, 9.0]",
+        "Called CUDAGraph::replay without a preceding successful capture.",
+    ]
+
+
+def test_generators_and_old_types_of_the_device_are_those_of_the_host(run):
+    code = (
+        "g = torch.Generator(device='cuda').manual_seed(3)\na = torch.randn(2, generator=g, device='cuda')\n"
+    )
+    code += "b = torch.randn(2, generator=torch.Generator().manual_seed(3))\n"
+    code += "print(torch.equal(a, b), isinstance(torch.default_generator, torch.Generator), g.device)\n"
+    code += "print(torch.cuda.HalfTensor([1, 2]).dtype, torch.ones(1).type(torch.cuda.LongTensor).dtype)"
+    assert run(code) == ["True True cpu", "torch.float16 torch.int64"]

@@ -34,6 +34,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Return when all work has ended."""
+        DEVICE.finish_stream(self.cuda_stream)
 
     def query(self) -> bool:
         """Whether all work has ended."""
@@ -41,9 +42,11 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         """Start no work before the event."""
+        DEVICE.wait(self.cuda_stream, event.cuda_event)
 
     def wait_stream(self, stream: Stream) -> None:
         """Start no work before that of another stream has ended."""
+        self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
         """An event that has the present time."""
@@ -100,6 +103,7 @@ class Event:
 
     def wait(self, stream: Stream | None = None) -> None:
         """Have a stream start no work before this."""
+        (stream or current_stream()).wait_event(self)
 
     def query(self) -> bool:
         """Whether the event has happened."""
@@ -269,6 +273,9 @@ _FUNCTIONS: Final = (
 _BYTES: Final = tuple(f"{m}memory_{n}" for m in ("", "max_") for n in ("allocated", "reserved"))
 
 
+_KINDS: Final = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
+
+
 def members(torch: ModuleType) -> dict[str, Callable[..., object]]:
     """The names of `torch.cuda` that programs use."""
     functions: tuple[Callable[..., object], ...] = _FUNCTIONS
@@ -278,6 +285,7 @@ def members(torch: ModuleType) -> dict[str, Callable[..., object]]:
         **classes,
         "StreamContext": StreamContext,
         "device": Device,
+        **{f"{kind}Tensor": getattr(torch, f"{kind}Tensor") for kind in _KINDS},
         "device_of": type("device_of", (Device,), {}),
         **{name: _no_bytes(name) for name in _BYTES},
     }

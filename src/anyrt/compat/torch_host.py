@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Final, ParamSpec, TypeVar
 
-from anyrt.compat import torch_cuda
+from anyrt.compat import torch_cuda, torch_graphs
 from anyrt.compat.device import DEVICE
 
 P = ParamSpec("P")
@@ -39,6 +39,10 @@ def offer(torch: ModuleType) -> None:
     _take_host(torch)
     for name, member in torch_cuda.members(torch).items():
         setattr(torch.cuda, name, member)
+    for member in (torch_graphs.CUDAGraph, torch_graphs.graph):
+        setattr(torch.cuda, member.__name__, member)
+    for function in (torch_graphs.graph_pool_handle, torch_graphs.is_current_stream_capturing):
+        setattr(torch.cuda, function.__name__, function)
     for name in ("mark", "range_pop", "range_push"):
         setattr(torch.cuda.nvtx, name, _nothing(name))
 
@@ -64,6 +68,7 @@ def _take_host(torch: ModuleType) -> None:
     torch.nn.Module.cuda = _cuda_of(torch.nn.Module.cuda)
     torch.Tensor.pin_memory = _itself(torch.Tensor.pin_memory)
     torch.Tensor.record_stream = _itself(torch.Tensor.record_stream)
+    setattr(torch, "Generator", _generator(torch))  # noqa: B010  # mypy knows no such name
     devices.DeviceContext.__init__ = hosted(torch, devices.DeviceContext.__init__)
 
 
@@ -84,6 +89,19 @@ def hosted(torch: ModuleType, call: Callable[P, R], by_number: bool = False) -> 
         return call(*here, **named)  # type: ignore[arg-type]  # the same arguments, but for devices
 
     return taken
+
+
+def _generator(torch: ModuleType) -> type:
+    """`torch.Generator` that takes a device of CUDA; those that PyTorch has made are of this class, too."""
+    made: type = torch.Generator
+
+    def knows(cls: type, thing: object) -> bool:
+        return isinstance(thing, made)
+
+    create = hosted(torch, made.__new__)
+    known = type("Known", (type(made),), {"__instancecheck__": knows})
+    kind: type = known("Generator", (made,), {"__new__": create, "__module__": made.__module__})
+    return kind
 
 
 def _known_to_scripts(taken: Callable[P, R], call: Callable[P, R]) -> Callable[P, R]:

@@ -1,0 +1,118 @@
+"""`torch.cuda.CUDAGraph` over host memory: engines on the captured stream, and operators of PyTorch.
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = model(x) + 1
+    x.copy_(other)
+    graph.replay()                   # y has the value for `other`
+
+What PyTorch computes in a capture is computed, as its shapes are needed, and computed again in each replay.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from anyrt.compat import torch_cuda
+from anyrt.compat.device import DEVICE
+
+# Any: PyTorch's operators, their arguments and results.
+
+
+class CUDAGraph:
+    """What was done between the beginning and the end of a capture, to be done again."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        self._stream = torch_cuda.default_stream()
+        self._noting: Any = None
+        self._graph: int | None = None
+
+    def capture_begin(self, pool: object = None, capture_error_mode: str = "global") -> None:
+        """Note from now on what is done on this thread's stream."""
+        self._stream = torch_cuda.current_stream()
+        DEVICE.begin_capture(self._stream)
+        self._noting = _noting(self._stream)
+        self._noting.__enter__()
+
+    def capture_end(self) -> None:
+        """Keep what was noted."""
+        self._noting.__exit__(None, None, None)
+        self._graph = DEVICE.end_capture(self._stream)
+
+    def instantiate(self) -> None:
+        """A graph can be replayed as it is."""
+
+    def replay(self) -> None:
+        """Do all of it again."""
+        if self._graph is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        DEVICE.launch(self._graph, torch_cuda.current_stream())
+
+    def reset(self) -> None:
+        """Forget it."""
+        if self._graph is not None:
+            DEVICE.close_graph(self._graph)
+        self._graph = None
+
+    def pool(self) -> tuple[int, int]:
+        """Memory has no pools here."""
+        return graph_pool_handle()
+
+
+class graph:
+    """Captures what a `with` statement does, on a stream of its own."""
+
+    def __init__(
+        self,
+        cuda_graph: CUDAGraph,
+        pool: object = None,
+        stream: torch_cuda.Stream | None = None,
+        capture_error_mode: str = "global",
+    ) -> None:
+        self.cuda_graph = cuda_graph
+        self.stream_ctx = torch_cuda.StreamContext(stream or torch_cuda.Stream())
+
+    def __enter__(self) -> None:
+        self.stream_ctx.__enter__()
+        self.cuda_graph.capture_begin()
+
+    def __exit__(self, *raised: Any) -> None:
+        self.cuda_graph.capture_end()
+        self.stream_ctx.__exit__(*raised)
+
+
+def graph_pool_handle() -> tuple[int, int]:
+    """Memory has no pools here."""
+    return 0, 0
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether this thread's stream is captured."""
+    return DEVICE.is_captured(torch_cuda.current_stream())
+
+
+def _noting(stream: torch_cuda.Stream) -> object:
+    """What PyTorch asks about each operator, as long as it is entered."""
+    modes: ModuleType = importlib.import_module("torch.utils._python_dispatch")
+
+    def dispatch(self: object, func: Any, types: object, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        out = func(*args, **named)
+        DEVICE.captures.note(stream, lambda: _again(func, args, named, out))
+        return out
+
+    kind: Callable[[], object] = type("Noting", (modes.TorchDispatchMode,), {"__torch_dispatch__": dispatch})
+    return kind()
+
+
+def _again(func: Any, args: Sequence[Any], kwargs: Any, out: Any) -> None:
+    """Run an operator, and leave its results where they were at first: views are there already."""
+    torch = importlib.import_module("torch")
+    leaves = importlib.import_module("torch.utils._pytree").tree_leaves
+    with torch.no_grad():
+        for now, then in zip(leaves(func(*args, **kwargs)), leaves(out), strict=True):
+            if isinstance(now, torch.Tensor) and now.data_ptr() != then.data_ptr():
+                then.copy_(now)
