@@ -45,6 +45,11 @@ _LIBRARIES: Final = (
         "cuda.nvrtc": "anyrt.compat.nvrtc",
     },
     {
+        "cuda.core": "anyrt.compat.cuda_core",
+        "cuda.core.system": "anyrt.compat.cuda_core_system",
+        "cuda.core.experimental": "anyrt.compat.cuda_core",
+    },
+    {
         "pycuda.driver": "anyrt.compat.pycuda_driver",
         "pycuda.autoinit": "anyrt.compat.pycuda_autoinit",
         "pycuda.compiler": "anyrt.compat.pycuda_compiler",
