@@ -70,6 +70,23 @@ def test_module_runs_as_main(tmp_path: Path):
     assert done.stdout == "__main__ anyrt ['a']\n"
 
 
+@pytest.mark.parametrize("way", ["-c", "-"])
+def test_text_runs_as_main(way: str):
+    text = "import sys, tensorrt\ndef f(): return tensorrt.__name__\nprint(__name__, f(), sys.argv)"
+    given = [way, text] if way == "-c" else [way]
+    command = [sys.executable, "-m", "anyrt.compat", "--api", "8.6", *given, "a"]
+    environ = {**os.environ, "PYTHONPATH": str(Path(anyrt.__file__).parents[1])}
+    done = subprocess.run(command, input=text, capture_output=True, text=True, env=environ)
+    assert done.stdout == f"__main__ anyrt ['{way}', 'a']\n"
+
+
+def test_setuptools_finds_the_version():
+    pytest.importorskip("pkg_resources")
+    code = "import anyrt.compat; anyrt.compat.install()\nimport pkg_resources as p\n"
+    code += "print(*p.require('tensorrt>=8'), p.get_distribution('tensorrt-libs').version)"
+    assert run("-W", "ignore", "-c", code).stdout == f"tensorrt {anyrt.__version__} {anyrt.__version__}\n"
+
+
 def test_missing_program_gives_the_usage():
     done = run("-m", "anyrt.compat")
     assert (done.returncode, done.stderr.splitlines()[0]) == (

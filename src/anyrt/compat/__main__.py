@@ -9,12 +9,15 @@ import shutil
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 from anyrt.compat.install import install
 
 USAGE = """usage: python -m anyrt.compat [options] script.py [arguments]
        python -m anyrt.compat [options] -m module [arguments]
        python -m anyrt.compat [options] command [arguments]
+       python -m anyrt.compat [options] -c text [arguments]
+       python -m anyrt.compat [options] - [arguments], which reads the program
 
 A command is one that is installed beside Python or found on PATH, as polygraphy is.
 
@@ -33,16 +36,30 @@ def main(arguments: list[str]) -> None:
                 pass
             case _:
                 sys.exit(USAGE)
-    by_module = rest[:1] == ["-m"]
-    program = rest[by_module:]
-    if not program or program[0].startswith("-"):
+    if rest[:1] not in (["-m"], ["-c"], ["-"]):
+        rest = ["", *rest]
+    way, *program = rest
+    if way != "-" and not (program and (way == "-c" or program[0][:1] not in ("", "-"))):
         sys.exit(USAGE)
     install(force, api)
-    sys.argv = program
-    if by_module:
-        _run_module(program[0])
-        return
-    _run(program)
+    match way:
+        case "-c":
+            _run_text(program[0], "<string>", ["-c", *program[1:]])
+        case "-":
+            _run_text(sys.stdin.read(), "<stdin>", ["-", *program])
+        case "-m":
+            sys.argv = program
+            _run_module(program[0])
+        case _:
+            sys.argv = program
+            _run(program)
+
+
+def _run_text(text: str, name: str, arguments: list[str]) -> None:
+    """Lines of Python as `__main__`."""
+    sys.argv, sys.path[0] = arguments, ""
+    sys.modules["__main__"] = main = ModuleType("__main__")
+    exec(compile(text, name, "exec"), vars(main))
 
 
 def _run_module(name: str) -> None:

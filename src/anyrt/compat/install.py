@@ -16,8 +16,9 @@ import os
 from pathlib import Path
 from types import ModuleType
 
+import anyrt
 from anyrt.compat import libraries
-from anyrt.compat.names import Names, offer
+from anyrt.compat.names import DISTRIBUTIONS, Names, offer
 from anyrt.core.errors import ArgumentError
 
 CHILDREN = str(Path(__file__).parent / "children")
@@ -33,11 +34,18 @@ def install(force: bool = False, api: str = "10") -> None:
         raise ArgumentError("AR304", "anyrt.compat.install", f"api={api!r}", "'10' or '8.6'")
     if api == "8.6":
         importlib.import_module("anyrt.compat.api86").offer()
-    offer(Names(force, {"torch": _torch}))
+    offer(Names(force, {"torch": _torch, "pkg_resources": _tell_versions}))
     libraries.offer()
     os.environ["ANYRT_COMPAT"] = f"{api} force" if force else api
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != CHILDREN]
     os.environ["PYTHONPATH"] = os.pathsep.join([CHILDREN, *paths])
+
+
+def _tell_versions(resources: ModuleType) -> None:
+    """Have setuptools' `pkg_resources`, which looks into folders alone, know of TensorRT."""
+    for name in DISTRIBUTIONS:
+        made = resources.Distribution(None, None, project_name=name, version=anyrt.__version__)
+        resources.working_set.add(made, name, replace=True)
 
 
 def _torch(torch: ModuleType) -> None:

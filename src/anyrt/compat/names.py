@@ -62,7 +62,7 @@ _LIBRARIES: Final = (
 _TOLD: Final[dict[str, dict[str, object]]] = {
     "pycuda": {"VERSION": (2025, 1), "VERSION_STATUS": "", "VERSION_TEXT": "2025.1"},
 }
-_DISTRIBUTIONS: Final = ("tensorrt", *(f"tensorrt_{n}" for n in ("bindings", "libs", "lean", "dispatch")))
+DISTRIBUTIONS: Final = ("tensorrt", *(f"tensorrt_{n}" for n in ("bindings", "libs", "lean", "dispatch")))
 _ANY: Final = DistributionFinder.Context()
 
 
@@ -128,7 +128,7 @@ class Names(DistributionFinder, Loader):
     def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterable[Distribution]:
         """Metadata of `tensorrt` and its relatives."""
         wanted = None if context.name is None else re.sub(r"[-_.]+", "_", context.name).lower()
-        return [_Metadata(n) for n in _DISTRIBUTIONS if wanted in (None, n)]
+        return [_Metadata(n) for n in DISTRIBUTIONS if wanted in (None, n)]
 
 
 def behind(name: str) -> str | None:
