@@ -9,12 +9,12 @@ from anyrt.api.edge import Channel, Reporting, nothing, quiet, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import Logger
+from anyrt.api.named import checked_text
 from anyrt.api.oneline import one_line
 from anyrt.api.plugins.asking import ask, asked
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorInterface
 from anyrt.api.plugins.library import Library, load
 from anyrt.api.plugins.v3 import IPluginResource
-from anyrt.api.tensor import checked_text
 from anyrt.core.errors import AnyrtError, PluginError
 from anyrt.core.units import counted
 
