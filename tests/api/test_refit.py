@@ -186,6 +186,23 @@ def test_a_refitter_keeps_what_it_was_given_and_its_engine(log):
     assert np.array_equal(y(context.engine), y(wanted))
 
 
+def test_a_refit_that_is_interrupted_leaves_the_engine_as_it_was(log, first, monkeypatch):
+    refitter, before = give(first, log, weights()), y(first)
+
+    def half(count, work, what):
+        work(0)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("anyrt.runtime.refit.share", half)
+        with pytest.raises(KeyboardInterrupt):
+            refitter.refit_cuda_engine()
+    gc.collect()
+    assert np.array_equal(y(first), before)
+    assert refitter.refit_cuda_engine()
+    assert not np.array_equal(y(first), before)
+
+
 def test_numbers_that_are_not_finite_are_weights_like_others(log, first):
     refitter = give(first, log, {("factor", "CONSTANT"): np.full((1, 1), np.nan, np.float32)})
     assert refitter.refit_cuda_engine()

@@ -1,6 +1,8 @@
 """Constants whose elements lie anywhere: every part of them, their checksums and the plan that holds them."""
 
 import itertools
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, apply, walk
 from anyrt.passes.pack_constants import pack_constants
 from anyrt.plan.checksum import checksums
-from anyrt.plan.content import copy, parts, write
+from anyrt.plan.content import copy, lent, parts, write
+from anyrt.plan.crew import share
 from anyrt.plan.file import plan_parts, read_plan
 from anyrt.plan.plan import Plan, lay_out
 from anyrt.prims import build
@@ -75,3 +78,34 @@ def test_packing_moves_no_weights_that_fill_their_panels():
     (packed,) = (v.op.blob for v in walk([graph.outputs[0][1]]) if isinstance(v.op, Const))
     assert np.shares_memory(packed.stored, weights)
     assert packed.data.reshape(3, 70, 32)[2, 5].tolist() == weights[5, 64:].tolist()
+
+
+class Owner:
+    memory = None
+
+
+def test_memory_that_was_lent_is_held_as_long_as_somebody_looks_at_it():
+    owner = Owner()
+    owner.memory = np.arange(9, dtype=np.uint8)
+    view, held = lent(owner.memory.ctypes.data, 9, owner)[2:5].view(np.uint8), weakref.ref(owner)
+    del owner
+    assert (held() is not None, view.tolist()) == (True, [2, 3, 4])
+    del view
+    assert held() is None
+
+
+def test_threads_that_an_interrupt_leaves_behind_end_with_the_piece_that_they_have(monkeypatch):
+    monkeypatch.setattr("anyrt.plan.crew.default_threads", lambda: 2)
+    begun, go, done = threading.Event(), threading.Event(), []
+
+    def work(i):
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(10)
+            raise KeyboardInterrupt
+        begun.set()
+        go.wait(0.05)
+        done.append(i)
+
+    with pytest.raises(KeyboardInterrupt):
+        share(400, work, "tests")
+    assert 1 <= len(done) < 400

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ from anyrt.core.enums import (
 )
 from anyrt.core.errors import BindingError, PlanError, RefitError
 from anyrt.core.formats import vector_axis, vector_length
+from anyrt.plan.content import lent
 from anyrt.plan.file import PlanParts, plan_parts
 from anyrt.plan.plan import Binding, Plan, stripped
 from anyrt.runtime.engine import Engine
@@ -414,11 +414,7 @@ class ICudaEngine(Reporting, Managed):
                 "the file that was loaded",
                 "copy the file instead, or load it again",
             )
-        held = [
-            (ctypes.c_ubyte * b.nbytes).from_address(now.address + b.offset) if b.nbytes else b""
-            for b in plan.blobs
-        ]
-        views = [memoryview(x).cast("B") for x in held]
+        views = [lent(now.address + b.offset, b.nbytes, now).data for b in plan.blobs]
         parts = plan_parts(plan, views, mixer, self._loaded.checksums if now.lacks else None)
         return replace(parts, owner=now)
 

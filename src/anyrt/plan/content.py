@@ -25,6 +25,25 @@ Content: TypeAlias = memoryview | Array  # single bytes, or elements of a type t
 SHARED_BYTES: Final = 1 << 21  # of what a thread copies at a time
 
 
+class _Lent:
+    """What NumPy asks for memory that an array shall have."""
+
+    def __init__(self, address: int, nbytes: int, owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def lent(address: int, nbytes: int, owner: object) -> Bytes:
+    """Memory that `owner` keeps, which is held as long as somebody looks at it, be it a thread that an
+    interrupt has left behind."""
+    return np.asarray(_Lent(address, nbytes, owner)) if nbytes else np.empty(0, np.uint8)
+
+
 def parts(content: Content, most: int) -> Iterator[memoryview]:
     """The bytes of `content` in parts of `most`, a multiple of every element's size, the last one shorter."""
     for at in range(0, content.nbytes, most):

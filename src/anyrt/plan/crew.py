@@ -20,7 +20,9 @@ _PIECES_PER_THREAD: Final = 4  # less is done before another thread has started
 
 
 def share(count: int, work: Callable[[int], None], what: str) -> None:
-    """Call `work` with each number below `count`, in this thread and in others that are started for it."""
+    """Call `work` with each number below `count`, in this thread and in others that are started for it.
+
+    Ctrl-C may leave one of these behind with what it has begun: `work` holds the memory that it uses."""
     todo, done = deque(range(count)), [False] * count
 
     def several() -> None:
@@ -33,8 +35,10 @@ def share(count: int, work: Callable[[int], None], what: str) -> None:
             done[i] = True
 
     most = count // _PIECES_PER_THREAD
-    others = [t for _ in range(1, min(most, default_threads())) if (t := _started(several, what))]
+    others: list[threading.Thread] = []
     try:
+        for _ in range(1, min(most, default_threads())):
+            others += _started(several, what)
         several()
     finally:
         todo.clear()  # for the others, when this thread was interrupted
@@ -43,12 +47,12 @@ def share(count: int, work: Callable[[int], None], what: str) -> None:
     assert all(done), "a piece was left"
 
 
-def _started(work: Callable[[], None], what: str) -> threading.Thread | None:
-    """A thread that works; None where the system has no room for it, so that others do its work."""
+def _started(work: Callable[[], None], what: str) -> list[threading.Thread]:
+    """A thread that works; none where the system has no room for it, so that others do its work."""
     thread = threading.Thread(target=work, name=f"anyrt-{what}", daemon=True)
     try:
         require_room(THREAD_ROOM, what)
         thread.start()
     except RuntimeError:
-        return None
-    return thread
+        return []
+    return [thread]

@@ -5,15 +5,11 @@ Runs that have begun go on with the constants that they have begun with; whateve
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable
-
-import numpy as np
-from numpy.typing import NDArray
 
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, unpack4
 from anyrt.plan.checksum import Mixer, checksums
-from anyrt.plan.content import SHARED_BYTES, Array, Bytes, Content, copy
+from anyrt.plan.content import SHARED_BYTES, Array, Bytes, Content, copy, lent
 from anyrt.plan.crew import share
 from anyrt.plan.plan import BlobRecord
 from anyrt.runtime.loaded import Constants, Loaded
@@ -21,7 +17,8 @@ from anyrt.runtime.loaded import Constants, Loaded
 
 def elements(loaded: Loaded, record: BlobRecord) -> Array:
     """The elements of a constant as they are now: a view, but of types whose elements share bytes."""
-    raw = _bytes(loaded.held.now.address + record.offset, record.nbytes)
+    now = loaded.held.now
+    raw = lent(now.address + record.offset, record.nbytes, now)
     packed = is_packed(record.dtype)
     return unpack4(raw, record.count, record.dtype) if packed else raw.view(numpy_dtype(record.dtype))
 
@@ -33,8 +30,8 @@ def exchange(
     lock of `loaded.held`. `same`: first compare them with those of the build, by checksums that this mixes;
     where some differ, nothing changes, and their names are the answer."""
     plan, new = loaded.plan, {record.name: (record, _words(record, array)) for record, array in pieces}
-    memory = loaded.device.allocate(plan.blob_bytes)
-    room, before = _bytes(memory.address, plan.blob_bytes), _bytes(loaded.held.now.address, plan.blob_bytes)
+    memory, now = loaded.device.allocate(plan.blob_bytes), loaded.held.now
+    room, before = (lent(x.address, plan.blob_bytes, x) for x in (memory, now))
     kept = [(b, before[b.offset : b.offset + b.nbytes]) for b in plan.blobs if b.name not in new]
     _write([*new.values(), *kept], room)
     others = [] if same is None else _others(loaded, [record for record, _ in new.values()], room, same)
@@ -62,9 +59,3 @@ def _others(loaded: Loaded, records: list[BlobRecord], room: Bytes, mixer: Calla
     stated = {b.name: x for b, x in zip(loaded.plan.blobs, loaded.checksums, strict=True)}
     found = checksums([room[b.offset : b.offset + b.nbytes].data for b in records], mixer)
     return [b.name for b, mine in zip(records, found, strict=True) if mine != stated[b.name]]
-
-
-def _bytes(address: int, count: int) -> NDArray[np.uint8]:
-    if not count:
-        return np.empty(0, np.uint8)
-    return np.ctypeslib.as_array((ctypes.c_ubyte * count).from_address(address))
