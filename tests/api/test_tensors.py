@@ -57,6 +57,21 @@ def test_types_of_inputs_and_outputs_can_be_assigned(net, engine_of):
         x.dtype = np.float32
 
 
+def test_layers_beside_an_input_that_became_half_read_float32(net, engine_of):
+    x, one = net.add_input("x", F, (2,)), net.add_constant((2,), np.float32([1, 1 / 3])).get_output(0)
+    y = net.add_elementwise(one, x, trt.ElementWiseOperation.SUM).get_output(0)
+    x.dtype, y.name = trt.float16, "y"
+    engine, given = engine_of(y), np.float16([1.5, 1 / 3])
+    assert (x.dtype, engine.get_tensor_dtype("x"), y.dtype) == (trt.float16, trt.float16, F)
+    assert engine.run(x=given)["y"].tolist() == (np.float32(given) + np.float32([1, 1 / 3])).tolist()
+
+
+def test_an_input_that_was_half_from_the_beginning_takes_no_other_type(net, log):
+    x, one = net.add_input("x", trt.float16, (2,)), net.add_constant((2,), np.float32([1, 2])).get_output(0)
+    y = net.add_elementwise(one, x, trt.ElementWiseOperation.SUM).get_output(0)
+    assert (y.shape == (2,), "AR203" in log.lines[0]) == (False, True)
+
+
 def test_types_of_layer_outputs_follow_in_strongly_typed_networks(log):
     net = trt.Builder(log).create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     x = net.add_input("x", F, (2,))

@@ -7,7 +7,7 @@ told once, and everything that depends on it is simply unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,7 @@ from anyrt.api.weights import Weights
 from anyrt.compiler.precision import rounded
 from anyrt.core.dims import INF, Dim, Sym
 from anyrt.core.enums import DataType, LayerType
-from anyrt.core.errors import AnyrtError, GraphError
+from anyrt.core.errors import AnyrtError, DTypeError, GraphError
 from anyrt.ir.graph import Symbol, Type, Value, apply, walk
 from anyrt.ops._expand import expand_layer, output_scale
 from anyrt.ops._record import Attrs, Layer
@@ -37,6 +37,7 @@ Limits = Mapping[
     tuple[str, int, bool], tuple[int, int]
 ]  # (input, axis or element, whether element) -> (low, high)
 
+FLOATS: Final = frozenset({DataType.FLOAT, DataType.HALF, DataType.BF16})
 # Layers that are asked again by each build, as it tells them its profiles.
 TOLD: Final = frozenset({LayerType.PLUGIN, LayerType.PLUGIN_V2, LayerType.PLUGIN_V3})
 
@@ -244,23 +245,31 @@ class Expansion:
             return Outcome(error=error)
 
     def _of_layer(self, layer: ILayer) -> Outcome:
+        try:
+            record = self.record(layer)
+            try:
+                return self._with(layer, record)
+            except DTypeError as error:
+                if not layer._network._widens or error.code != "AR203":
+                    raise
+                return self._with(layer, _widened(record))
+        except AnyrtError as error:
+            return Outcome(error=error.at(layer._place) if error.where == layer._name else error)
+
+    def _with(self, layer: ILayer, record: Layer[Attrs]) -> Outcome:
+        """What a layer makes of these operands."""
         scales = tuple(1.0 if t is None else self.scale(t) for t in layer._inputs)
         first = layer._outputs[0] if layer._outputs else None
         asked, dtype = (first._scale, first._dtype) if first else (None, None)
-        try:
-            record = self.record(layer)
-            stage = self._staged(layer, record, scales)
-            if stage is None:
-                values = expand_layer(layer._op, record, scales, asked, dtype)
-                types = [t._dtype for t in layer._outputs[1:]]
-                rest = (cast(v, t or v.dtype) for v, t in zip(values[1:], types, strict=True))
-                values = (values[0], *rest)
-            else:
-                values = _otherwise(layer, stage, asked)
-            scale = output_scale(layer._op, record, scales, asked)
-            return Outcome(values, scale)
-        except AnyrtError as error:
-            return Outcome(error=error.at(layer._place) if error.where == layer._name else error)
+        stage = self._staged(layer, record, scales)
+        if stage is None:
+            values = expand_layer(layer._op, record, scales, asked, dtype)
+            types = [t._dtype for t in layer._outputs[1:]]
+            rest = (cast(v, t or v.dtype) for v, t in zip(values[1:], types, strict=True))
+            values = (values[0], *rest)
+        else:
+            values = _otherwise(layer, stage, asked)
+        return Outcome(values, output_scale(layer._op, record, scales, asked))
 
     def _input(self, tensor: ITensor) -> Value:
         if tensor not in self._inputs:
@@ -299,6 +308,12 @@ class Expansion:
             weights._is_steady()
             self._blobs[id(weights)] = (weights, Blob(weights.elements(), weights.dtype))
         return self._blobs[id(weights)][1]
+
+
+def _widened(record: Layer[Attrs]) -> Layer[Attrs]:
+    """The layer with operands of several floating types in float32, so that they agree."""
+    wide = (cast(v, DataType.FLOAT) if v is not None and v.dtype in FLOATS else v for v in record.inputs)
+    return replace(record, inputs=tuple(wide))
 
 
 def _otherwise(layer: ILayer, stage: Stage, asked: float | None) -> tuple[Value, ...]:

@@ -60,6 +60,7 @@ class INetworkDefinition(Reporting, Managed):
         "_refittable",
         "_shape_outputs",
         "_weight_names",
+        "_widens",
     )
 
     if TYPE_CHECKING:  # the loop below sets them
@@ -74,6 +75,9 @@ class INetworkDefinition(Reporting, Managed):
         self._expansion = Expansion({}, self._channel.fail)
         self._inputs: list[ITensor] = []
         self._layers: list[ILayer] = []
+        # Set where the type of an input is changed that layers read already, and types are not strong: they
+        # were described for the type before, and what does not fit that any more is widened.
+        self._widens = False
         self._outputs: list[ITensor] = []
         self._parts = 0
         self._shape_outputs: list[ITensor] = []

@@ -99,7 +99,10 @@ class ITensor(Named):
 
     @property
     def dtype(self) -> DataType:
-        """The element type."""
+        """The element type.
+
+        In a weakly typed network that of an input may change after layers have read it, as where a parsed
+        model shall take float16: a layer that then has operands of several floating types takes float32."""
         found = self._type()
         return found.dtype if found is not None else self._dtype or DataType.FLOAT
 
@@ -116,6 +119,8 @@ class ITensor(Named):
                 self._layer._refuse_when_strong("dtype of an output")
             return
         self._dtype = dtype
+        if self._layer is None and self._consumers and not self._network._strongly_typed:
+            self._network._widens = True
         self._network._expansion.forget_tensor(self)
 
     @property
