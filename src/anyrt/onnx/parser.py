@@ -91,14 +91,14 @@ class OnnxParser(Reporting, Managed):
     def supports_model(
         self, model: ReadableBuffer, path: str | None = None
     ) -> tuple[bool, list[tuple[list[int], bool]]]:
-        """Whether everything in a model is supported, and its nodes in parts that are, or are not.
+        """Whether everything in a model is supported, and the nodes that are, in runs.
 
         The network of the parser stays as it is."""
         good = self.supports_model_v2(model, path)
         return good, [(list(nodes), flag) for nodes, flag in self._parts]
 
     def supports_model_v2(self, model: ReadableBuffer, path: str | None = None) -> bool:
-        """Whether everything in a model is supported; `get_subgraph_nodes` tells its parts."""
+        """Whether everything in a model is supported; `get_subgraph_nodes` tells which nodes are."""
 
         def judge() -> bool:
             self._load(as_bytes(model), path)

@@ -1,8 +1,13 @@
-"""Which nodes of a model are supported, as runs of neighbours."""
+"""Which nodes of a model are supported, as runs of neighbours.
+
+As TensorRT does, this leaves out nodes that are not: tools ask again about each part that is not supported as
+a whole, and would never end where such a part is one node.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from anyrt.api.fold import fold
 from anyrt.onnx.graph import Failure
@@ -28,14 +33,8 @@ class SubGraphCollection(list[tuple[list[int], bool]]):
 
 
 def split(model: Model, failures: Iterable[Failure]) -> list[tuple[list[int], bool]]:
-    """The nodes in runs that are supported, or are not: none is where the model as a whole is wrong."""
+    """The supported nodes in runs: none where the model as a whole is wrong."""
     wrong = {f.index for f in failures}
-    count = len(model.proto.graph.node)
-    out: list[tuple[list[int], bool]] = []
-    for index in range(count):
-        good = index not in wrong and -1 not in wrong
-        if out and out[-1][1] is good:
-            out[-1][0].append(index)
-        else:
-            out.append(([index], good))
-    return out
+    good = [i for i in range(len(model.proto.graph.node)) if not wrong & {i, -1}]
+    runs = groupby(enumerate(good), lambda pair: pair[1] - pair[0])
+    return [([index for _, index in run], True) for _, run in runs]
