@@ -42,6 +42,13 @@ class Net(nn.Module):
 MODELS = {
     "convolutions": (Net, [(2, 3, 16, 16)]),
     "lstm": (lambda: nn.LSTM(6, 7, 2, batch_first=True, bidirectional=True), [(2, 5, 6)]),
+    "encoder": (lambda: nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), [(2, 5, 16)]),
+    "encoder that normalises first": (
+        lambda: nn.TransformerEncoderLayer(
+            16, 2, 32, batch_first=True, norm_first=True, activation="gelu", layer_norm_eps=1e-3
+        ),
+        [(2, 5, 16)],
+    ),
     "attention": (lambda: nn.MultiheadAttention(16, 4, batch_first=True), [(2, 5, 16)] * 3),
 }
 
@@ -52,6 +59,21 @@ def test_model_gives_the_numbers_of_pytorch(name, said):
     make, shapes = MODELS[name]
     model, inputs = make().eval(), [torch.randn(s) for s in shapes]
     torch.testing.assert_close(compiled(model)(*inputs), model(*inputs), atol=1e-4, rtol=1e-4)
+    assert said == set()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("averaged", [True, False])
+@pytest.mark.parametrize("masks", ["", "attn_mask", "key_padding_mask", "both"])
+def test_attention_to_itself_gives_the_numbers_and_weights_of_pytorch(masks, averaged, said):
+    model, x = nn.MultiheadAttention(16, 4, batch_first=True).eval(), torch.randn(2, 5, 16)
+    all_masks = {
+        "attn_mask": torch.ones(5, 5, dtype=torch.bool).triu(1),
+        "key_padding_mask": torch.tensor([[False] * 5, [False] * 3 + [True] * 2]),
+    }
+    given = {n: m for n, m in all_masks.items() if masks in (n, "both")}
+    ours, theirs = (f(x, x, x, average_attn_weights=averaged, **given) for f in (compiled(model), model))
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     assert said == set()
 
 

@@ -30,6 +30,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 import anyrt
 from anyrt.core.errors import AnyrtError
 from anyrt.core.flags import strict
+from anyrt.integrations.torch_fused import FUSED
 
 # Any: tensors in the order of the graph's inputs and outputs.
 Run: TypeAlias = Callable[..., Sequence[Any]]
@@ -113,7 +114,7 @@ def _registry() -> ONNXRegistry:
 @functools.cache
 def _decompositions() -> dict[Any, Callable[..., object]]:  # Any: PyTorch's operators
     known = get_onnx_implemented_overloads(_registry())
-    return dict(create_onnx_friendly_decomposition_table(set(known)))
+    return dict(create_onnx_friendly_decomposition_table(set(known))) | FUSED
 
 
 @contextmanager
