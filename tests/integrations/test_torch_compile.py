@@ -1,6 +1,7 @@
 """Graphs of PyTorch's compiler as engines: the same numbers, changed weights, missing operators."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -90,6 +91,14 @@ def test_open_sizes_need_one_engine(monkeypatch):
 
 
 @torch.no_grad()
+def test_number_that_no_tensor_has_keeps_its_graph_in_pytorch():
+    x, run = torch.randn(3, 8), compiled(lambda x, n: x[:, :n] * n)
+    with pytest.warns(UserWarning, match="a graph has numbers for inputs; the graph stays in PyTorch"):
+        found = [run(x, n) for n in (1, 2, 3, 5)]
+    assert all(torch.equal(y, x[:, :n] * n) for y, n in zip(found, (1, 2, 3, 5), strict=True))
+
+
+@torch.no_grad()
 def test_changed_weights_are_seen():
     model, x = nn.Linear(3, 2), torch.randn(4, 3)
     run = compiled(model)
@@ -99,6 +108,36 @@ def test_changed_weights_are_seen():
     model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
     torch.testing.assert_close(run(x), model(x))
     assert not torch.equal(before, run(x))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sizes", [(3, 4), (300, 400)])
+def test_weights_changed_past_what_pytorch_counts_are_seen(sizes):
+    model, x = nn.Linear(*sizes), torch.randn(2, sizes[0])
+    run = compiled(model)
+    for change in (
+        lambda: None,
+        lambda: model.weight.data.mul_(2),
+        lambda: model.weight.data.copy_(torch.randn(sizes[::-1])),
+        lambda: model.bias.data.add_(1),
+        lambda: setattr(model.weight, "data", torch.randn(sizes).t()),
+        lambda: model.weight.data.neg_(),
+    ):
+        change()
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+
+
+def test_threads_share_engines_while_one_of_them_builds():
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    run = compiled(model)
+
+    @torch.no_grad()
+    def work(k):
+        xs = [torch.randn(k + 1, 8) for _ in range(10)]
+        return all(torch.allclose(run(x), model(x), atol=1e-5) for x in xs)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [True] * 4
 
 
 @torch.no_grad()

@@ -4,17 +4,21 @@
     with torch.inference_mode():
         y = compiled(x)
 
-Weights become constants of the engine; an engine is made again after they have changed. What ONNX or AnyRT
+Weights become constants of the engine; an engine is made again after they have changed, which PyTorch counts;
+of changes by way of `weight.data`, which it does not, those of whole tensors are seen. What ONNX or AnyRT
 has no operator for stays in PyTorch, which a warning says once, and the rest around it becomes engines.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.fx import GraphModule
 
 from anyrt.integrations.torch_engine import Refused, Run, engine_of
@@ -23,11 +27,15 @@ from anyrt.integrations.torch_parts import parts_of
 
 # Any: tensors, and numbers where sizes are dynamic.
 Values: TypeAlias = Sequence[Any]
+# Bytes that are looked at of each weight before each call.
+SAMPLES: Final = 256
 _said: set[str] = set()
 
 
 def anyrt(graph: GraphModule, examples: Values, **options: object) -> Callable[..., Values]:
     """What `torch.compile` calls for each graph; engines are built when it first runs."""
+    # Building traces, and other threads may not call what is compiled then, unless PyTorch runs it as it is.
+    torch._dynamo.config.error_on_nested_fx_trace = False
     return _Compiled(graph)
 
 
@@ -38,25 +46,38 @@ class _Compiled:
         self._graph = graph
         inputs = list(graph.graph.find_nodes(op="placeholder"))
         self._fixed = [i for i, node in enumerate(inputs) if is_weight(node) or is_number(node)]
-        held = [node.meta.get("example_value") for node in inputs]
-        self._open = [i for i, x in enumerate(held) if isinstance(x, torch.Tensor) and i not in self._fixed]
+        self._names = [node.name for node in inputs]
+        self._open: list[int] = []
         self._seen: list[tuple[int, float]] = []
+        self._samples: list[tuple[NDArray[np.uint8], bytes]] = []
         self._run: Run | None = None
+        self._lock = threading.Lock()
 
     def __call__(self, *inputs: Any) -> Values:  # Any: as above
         if torch.is_grad_enabled() and any(_wants_gradient(x) for x in inputs):
             _say("gradients are wanted, so that the graph stays in PyTorch; torch.no_grad() says otherwise")
             outputs: Values = self._graph(*inputs)
             return outputs
+        with self._lock:
+            run = self._made(inputs)
+        return run(*(inputs[i] for i in self._open))
+
+    def _made(self, inputs: Values) -> Run:
+        """What runs the graph with these weights, which may have changed."""
         seen = [_state(inputs[i]) for i in self._fixed]
-        if self._run is None or seen != self._seen:
+        is_same = seen == self._seen and all(now.tobytes() == then for now, then in self._samples)
+        if self._run is None or not is_same:
+            samples = [_sample(inputs[i]) for i in self._fixed]
+            self._samples = [(now, now.tobytes()) for now in samples]
             self._run, self._seen = self._build(inputs), seen
-        return self._run(*(inputs[i] for i in self._open))
+        return self._run
 
     def _build(self, inputs: Values) -> Run:
         """What runs the graph with these weights."""
         with torch.no_grad():
             frozen = with_constants(self._graph, inputs)
+            left = {node.name for node in frozen.graph.find_nodes(op="placeholder")}
+            self._open = [i for i, name in enumerate(self._names) if name in left]
             return with_numbers(frozen, lambda graph: _built(graph, [inputs[i] for i in self._open]))
 
 
@@ -79,6 +100,16 @@ def _state(x: torch.Tensor) -> tuple[int, float]:
     if x.dim() == 0:
         return 0, x.item()
     return x.data_ptr(), 0 if x.is_inference() else x._version
+
+
+def _sample(x: torch.Tensor) -> NDArray[np.uint8]:
+    """Some bytes of a weight, where they lie: PyTorch does not count what is done to `weight.data`."""
+    storage = x.untyped_storage()
+    flat: NDArray[np.uint8] = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True)) + 1
+    start, nbytes = x.storage_offset() * x.itemsize, last * x.itemsize * bool(x.numel())
+    # An odd distance meets every byte of an element: some changes are of its exponent alone.
+    return flat[start : start + nbytes : nbytes // SAMPLES | 1]
 
 
 def _say(text: str) -> None:

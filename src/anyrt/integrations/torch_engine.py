@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 from onnx import ModelProto
+from torch._dynamo.convert_frame import compile_lock
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
@@ -72,7 +73,8 @@ class Refused(Exception):
 
 def engine_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> Run:
     """What runs the graph on tensors of these types and ranks; raises Refused."""
-    return _Engine(_plan(_model(lowered(module, inputs))))
+    with compile_lock:
+        return _Engine(_plan(_model(lowered(module, inputs))))
 
 
 def lowered(module: GraphModule, inputs: Sequence[torch.Tensor]) -> ExportedProgram:
@@ -83,7 +85,8 @@ def lowered(module: GraphModule, inputs: Sequence[torch.Tensor]) -> ExportedProg
     held = [n.meta.get("example_value", n.meta.get("val")) for n in module.graph.find_nodes(op="placeholder")]
     shapes = tuple(_open_sizes(value) for value in held)
     try:
-        with _quiet():
+        # Tracing changes settings that other threads trace with: PyTorch's compiler has a lock for it.
+        with compile_lock, _quiet():
             program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes, strict=False)
             program = program.run_decompositions(_decompositions())
             remove_assertion_nodes(program.graph_module)
