@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -74,4 +75,29 @@ def test_program_with_tensors_of_pytorch_runs_unchanged(environment):
 def test_program_for_tensorrt_8_runs_unchanged_in_its_mode(program, tmp_path, environment):
     command = [sys.executable, "-m", "anyrt.compat", "--api", "8.6", PROGRAMS / program, tmp_path / "e.plan"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with models, in which programs run that load them by name."""
+    folder = tmp_path_factory.mktemp("models")
+    run_path(str(PROGRAMS / "small_models.py"))["save_all"](folder)
+    return folder
+
+
+SURVEY = [
+    *("detector_86.py", "streams_and_graphs.py", "backend_86.py", "profiles_pycuda.py", "ctypes_cuda.py"),
+    *("processes.py", "core_objects.py", "thread_pool.py", "torch_engine_graph.py", "torch_module.py"),
+]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("program", SURVEY)
+def test_program_as_many_write_it_runs_unchanged(program, models, environment):
+    if program.startswith("torch"):
+        pytest.importorskip("torch", reason="PyTorch is not installed (extra: programs)")
+    api = "8.6" if program.endswith("_86.py") else "10"
+    command = [sys.executable, "-m", "anyrt.compat", "--api", api, PROGRAMS / program]
+    done = subprocess.run(command, env=environment, cwd=models, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
