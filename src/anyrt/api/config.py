@@ -185,7 +185,7 @@ class IBuilderConfig(Fixed, Managed):
 
     @property
     def plugins_to_serialize(self) -> list[str]:
-        """Kept: plug-in libraries for the plan; none go in."""
+        """Kept: libraries of plug-ins. None goes into a plan, which holds no code: load them before it."""
         return [*self._plugins]
 
     @plugins_to_serialize.setter
@@ -193,6 +193,9 @@ class IBuilderConfig(Fixed, Managed):
         if not isinstance(paths, list):
             raise wrong_type("plugins_to_serialize", paths, "a list of str")
         self._plugins = [*paths]
+        if paths:
+            text = "plugins_to_serialize puts no library into a plan, which holds no code: load it there"
+            self._channel.once(Severity.WARNING, text)
 
     @property
     def num_optimization_profiles(self) -> int:

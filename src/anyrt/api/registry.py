@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TypeVar
 
-from anyrt.api.edge import Channel, Reporting, nothing, quiet, wrong_type
+from anyrt.api.edge import Channel, Reporting, boolean, nothing, quiet, wrong_type
 from anyrt.api.fixed import Fixed
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import Logger
@@ -56,7 +56,7 @@ class IPluginRegistry(Reporting):
     creator = registry.get_creator("MyPlugin", "1", "")
     """
 
-    __slots__ = ("_creators", "_libraries", "_lock", "_resources", "parent_search_enabled")
+    __slots__ = ("_creators", "_libraries", "_lock", "_parent_search", "_resources")
 
     def __init__(self) -> None:
         self._channel = Channel(Logger())
@@ -64,7 +64,16 @@ class IPluginRegistry(Reporting):
         self._creators: dict[Key, IPluginCreatorInterface] = {}
         self._resources: dict[str, tuple[IPluginResource, int]] = {}
         self._libraries: list[Library] = []
-        self.parent_search_enabled = True
+        self._parent_search = True
+
+    @property
+    def parent_search_enabled(self) -> bool:
+        """Kept: whether parents are asked, too; there are none."""
+        return self._parent_search
+
+    @parent_search_enabled.setter
+    def parent_search_enabled(self, enabled: bool) -> None:
+        self._parent_search = boolean(enabled, "IPluginRegistry.parent_search_enabled")
 
     @one_line
     def __repr__(self) -> str:
@@ -143,10 +152,11 @@ class IPluginRegistry(Reporting):
 
     @quiet(None)
     def load_library(self, plugin_path: str) -> Library:
-        """Register the creators of a file of Python, whose classes of creators are made. A handle for
-        `deregister_library`.
+        """Register the creators of a file of Python, whose classes of creators are made, or of a shared
+        object with a table (anyrt_plugin.h). A handle for `deregister_library`.
 
-        Refused: AR826, another file, or NVIDIA's own; AR901, a shared object; AR821, names that are taken."""
+        Refused: AR826, another file, NVIDIA's own, or a table that does not fit; AR821, a name that is
+        taken."""
         library = load(_text(plugin_path, "load_library"))
         done: list[IPluginCreatorInterface] = []
         try:
@@ -164,7 +174,8 @@ class IPluginRegistry(Reporting):
 
     @quiet(None)
     def deregister_library(self, handle: Library) -> None:
-        """Undo `load_library`: its creators are found no more; plug-ins that they made go on."""
+        """Undo `load_library`: its creators are found no more; plug-ins that they made go on, and code that
+        was loaded stays in memory."""
         if not isinstance(handle, Library):
             raise wrong_type("deregister_library", handle, "what load_library gave")
         if handle not in self._libraries:

@@ -151,7 +151,7 @@ PLUGINS: dict[int, tuple[str, str, str]] = {
     826: (
         "library of plug-ins refused",
         "The file has no creators that this machine can use",
-        "give a file of Python that defines classes of creators",
+        "give a file of Python that defines classes of creators, or a shared object with a table of them",
     ),
 }
 

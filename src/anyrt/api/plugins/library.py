@@ -1,11 +1,13 @@
 """Files with creators of plug-ins: of Python, or shared objects.
 
-Of a file of Python all classes of creators are made that it defines. NVIDIA's own libraries are told by their
-names and refused: nothing here runs code for a GPU.
+Of a file of Python all classes of creators are made that it defines; a shared object gives a table of
+functions (`plugin/anyrt_plugin.h`). NVIDIA's own libraries are told by their names and refused, unopened:
+nothing here runs code for a GPU.
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import itertools
 import re
@@ -19,7 +21,9 @@ from typing import Final
 
 from anyrt.api.plugins.asking import asked
 from anyrt.api.plugins.creators import IPluginCreatorInterface
-from anyrt.core.errors import NotSupportedError, PluginError
+from anyrt.api.plugins.native import creators
+from anyrt.api.plugins.table import ENTRY
+from anyrt.core.errors import PluginError
 
 THEIRS: Final = re.compile(
     r"lib(nvinfer|nvonnxparser|nvparsers|cuda|cudart|cudnn|cublas|nvrtc)[\w.-]*\.so[\d.]*"
@@ -48,12 +52,25 @@ def load(path: str) -> Library:
             "AR826", path, "no such file", "a file of Python, or a shared object", "look at the path"
         )
     if SHARED.fullmatch(name):
-        raise NotSupportedError(
-            "AR901", path, "a shared object", "a file of Python", "write its creators in Python"
-        )
+        return _of_table(path)
     if not name.endswith(".py"):
         raise PluginError("AR826", path, f"{name!r}", "a file of Python (.py), or a shared object (.so)")
     return _of_python(path)
+
+
+def _of_table(path: str) -> Library:
+    """The creators of a shared object."""
+    try:
+        library = ctypes.CDLL(str(Path(path).absolute()))
+    except OSError as error:
+        do = "a library that needs TensorRT's own C++ cannot run here: offer its plug-ins by anyrt_plugin.h"
+        raise PluginError("AR826", path, str(error), "a shared object for this machine", do) from error
+    entry = getattr(library, ENTRY, None)
+    if entry is None:
+        do = 'include anyrt_plugin.h, and define it (in C++ it is extern "C")'
+        raise PluginError("AR826", path, f"a shared object without {ENTRY}", "one that defines it", do)
+    entry.restype, entry.argtypes = ctypes.c_void_p, ()
+    return Library(path, tuple(creators(entry() or 0, path)), library)
 
 
 def _of_python(path: str) -> Library:

@@ -1,0 +1,350 @@
+"""Plug-ins of shared objects: what a table of functions says of them, as objects of version 3.
+
+for creator in creators(address_of_a_table, "libmine.so"):
+    trt.get_plugin_registry().register_creator(creator, creator.plugin_namespace)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from anyrt.api.interfaces import tried
+from anyrt.api.plugins.creators import IPluginCreatorV3One
+from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
+from anyrt.api.plugins.exprs import DimsExprs, IDimensionExpr, IExprBuilder
+from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_
+from anyrt.api.plugins.stored import packed, unpacked
+from anyrt.api.plugins.table import (
+    CONSTANT,
+    NEEDED,
+    OPERATION,
+    VERSION,
+    Field,
+    Plugin,
+    Shape,
+    Sizes,
+    Table,
+    Tensor,
+)
+from anyrt.api.plugins.v3 import (
+    IPluginResourceContext,
+    IPluginV3,
+    IPluginV3OneBuildV2,
+    IPluginV3OneCore,
+    IPluginV3OneRuntime,
+)
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.enums_more import DimensionOperation, PluginCapabilityType, PluginFieldType, TensorRTPhase
+from anyrt.core.errors import PluginError
+
+MOST_KINDS: Final = 1 << 12  # in one library; what is more is no count
+MOST_BYTES: Final = 1 << 31  # that one plug-in writes into a plan
+
+
+def creators(address: int, path: str) -> list[NativeCreator]:
+    """The creators of a table in memory; PluginError AR826 for a table that does not fit."""
+    if not address:
+        raise _refused(path, "no table", "one from anyrt_plugin_table")
+    table = Table.from_address(address)
+    if table.version != VERSION:
+        do = "compile it with the header of this version: anyrt_plugin.h beside anyrt.plugin"
+        raise _refused(path, f"a table of version {table.version}", f"version {VERSION}", do)
+    if table.size != ctypes.sizeof(Plugin):
+        got, wanted = (
+            f"plug-ins of {table.size} bytes",
+            f"{ctypes.sizeof(Plugin)}, which is sizeof(AnyrtPlugin)",
+        )
+        raise _refused(path, got, wanted)
+    if not 1 <= table.count <= MOST_KINDS or not table.plugins:
+        raise _refused(path, f"a table of {table.count} plug-ins", f"1 to {MOST_KINDS}")
+    return [NativeCreator(table.plugins[k], path) for k in range(table.count)]
+
+
+def _refused(path: str, got: str, wanted: str, do: str = "correct the library's table") -> PluginError:
+    return PluginError("AR826", path, got, wanted, do)
+
+
+class NativeCreator(IPluginCreatorV3One):
+    """Makes plug-ins of one kind."""
+
+    __slots__ = ()
+
+    def __init__(self, kind: Plugin, path: str) -> None:
+        IPluginCreatorV3One.__init__(self)
+        self.kind, self.path = kind, path
+        if not kind.name:
+            raise _refused(path, "a plug-in without a name", "a name for each")
+        for name in NEEDED:
+            if not getattr(kind, name):
+                raise _refused(path, f"{_text(kind.name)} without {name}", "the functions without (or NULL)")
+        if bool(kind.serialize) != bool(kind.restore):
+            raise _refused(path, f"{_text(kind.name)} with one of serialize and restore", "both, or none")
+        self.name, self.plugin_version = _text(kind.name), _text(kind.version)
+        self.plugin_namespace = _text(kind.space)
+        told = [kind.fields[k] for k in range(kind.field_count if kind.fields else 0)]
+        self.field_names = PluginFieldCollection(
+            [PluginField(_text(f.name), None, _field_type(f.type, path)) for f in told]
+        )
+
+    def create_plugin(
+        self, name: str, field_collection: PluginFieldCollection_, phase: TensorRTPhase
+    ) -> NativePlugin:
+        """A plug-in of these fields, or of what one wrote into a plan."""
+        given = [field_collection[k] for k in range(len(field_collection))]
+        if phase is TensorRTPhase.RUNTIME and self.kind.restore:
+            return self.restored(given[0].data.tobytes() if given else b"")
+        return self.created(given)
+
+    def created(self, given: Sequence[PluginField]) -> NativePlugin:
+        """A plug-in of fields."""
+        fields = unpacked(packed([*given]), self.path)
+        kept = [fields[k] for k in range(len(fields))]
+        data = [np.ascontiguousarray(f.data) for f in kept]
+        rows = (Field * len(kept))(
+            *(
+                Field(f.name.encode(), x.ctypes.data, int(f.type), f.size)
+                for f, x in zip(kept, data, strict=True)
+            )
+        )
+        address = self.kind.create(rows, len(kept))
+        if not address:
+            raise self.failed("create", "no plug-in", None)
+        return NativePlugin(self, address, kept)
+
+    def restored(self, data: bytes) -> NativePlugin:
+        """A plug-in of what one wrote."""
+        address = self.kind.restore(ctypes.c_char_p(data), len(data))
+        if not address:
+            raise self.failed("restore", "no plug-in", None)
+        return NativePlugin(self, address, [])
+
+    def failed(self, function: str, got: str, plugin: int | None) -> PluginError:
+        """The error for a call that failed, with what the library says of it."""
+        said = self.kind.error(plugin) if self.kind.error else None
+        text = f"{got}: {_text(said)}" if said else got
+        do = "see what the library says" if said else "give it an error function, which says why"
+        where = f"{self.name}.{function} ({self.path})"
+        return PluginError("AR824", where, text, "a call that does its work", do)
+
+
+class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3OneRuntime):
+    """A plug-in of a library."""
+
+    __slots__ = ()
+
+    def __init__(self, creator: NativeCreator, address: int, given: list[PluginField]) -> None:
+        for base in (IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3OneRuntime):
+            base.__init__(self)
+        self.creator, self.kind, self.given = creator, creator.kind, given
+        self.address = ctypes.c_void_p(address)
+        self.known: tuple[object, object] = (None, None)
+        self.tensors: tuple[object, int, object, int] = (None, 0, None, 0)
+        if self.kind.destroy:
+            weakref.finalize(self, self.kind.destroy, self.address)
+        self.plugin_name, self.plugin_version = creator.name, creator.plugin_version
+        self.plugin_namespace = creator.plugin_namespace
+        self.num_outputs = self.kind.output_count(self.address)
+
+    def get_capability_interface(self, type: PluginCapabilityType) -> NativePlugin:
+        """It has all faces."""
+        return self
+
+    def clone(self) -> NativePlugin:
+        """Another one, made as that of a plan is."""
+        if self.kind.restore:
+            return self.creator.restored(self._written())
+        return self.creator.created(self.given)
+
+    def attach_to_context(self, resource_context: IPluginResourceContext) -> NativePlugin:
+        """A clone."""
+        return self.clone()
+
+    def get_fields_to_serialize(self) -> PluginFieldCollection:
+        """What `serialize` writes, or the fields that it was created of."""
+        if not self.kind.serialize:
+            return PluginFieldCollection(self.given)
+        return PluginFieldCollection([PluginField("data", self._written(), PluginFieldType.INT8)])
+
+    def _written(self) -> bytes:
+        room = self.kind.serialize(self.address, None, 0)
+        if not 0 <= room <= MOST_BYTES:
+            raise self._failed("serialize", f"{room} bytes")
+        to = (ctypes.c_char * room)()
+        count = self.kind.serialize(self.address, to, room)
+        if count != room:
+            raise self._failed("serialize", f"{count} bytes, after {room} before")
+        return bytes(to.raw)
+
+    def get_output_data_types(self, input_types: list[DataType]) -> list[DataType]:
+        """As `output_types` says."""
+        count = self.num_outputs
+        given = (ctypes.c_int32 * len(input_types))(*map(int, input_types))
+        made = (ctypes.c_int32 * count)(*[-1] * count)
+        self._done("output_types", given, len(input_types), made, count)
+        for number in made:
+            if number not in DataType._value2member_map_:
+                raise self._failed("output_types", f"type {number}")
+        return [DataType(number) for number in made]
+
+    def get_output_shapes(
+        self, inputs: list[DimsExprs], shape_inputs: list[DimsExprs], expr_builder: IExprBuilder
+    ) -> list[DimsExprs]:
+        """As `output_shapes` says of numbered sizes."""
+        numbered = Numbered(expr_builder)
+        given = (Shape * len(inputs))(*(numbered.shape(x) for x in inputs))
+        values = [numbered.add(x) for row in shape_inputs for x in row]
+        made = (Shape * self.num_outputs)()
+        row = (ctypes.c_int32 * len(values))(*values)
+        args = (ctypes.byref(numbered.table), given, len(inputs), row, len(values), made, len(made))
+        status = self.kind.output_shapes(self.address, *args)
+        if numbered.raised is not None:
+            raise numbered.raised
+        if status:
+            raise self._failed("output_shapes", f"status {status}")
+        return [self._exprs(x, numbered) for x in made]
+
+    def _exprs(self, shape: Shape, numbered: Numbered) -> DimsExprs:
+        if not 0 <= shape.rank <= len(shape.dims):
+            raise self._failed("output_shapes", f"rank {shape.rank}")
+        numbers = shape.dims[: shape.rank]
+        for number in numbers:
+            if not 0 <= number < len(numbered.sizes):
+                raise self._failed("output_shapes", f"size number {number}, which sizes did not give")
+        return DimsExprs([numbered.sizes[k] for k in numbers])
+
+    def supports_format_combination(
+        self, pos: int, in_out: list[DynamicPluginTensorDesc], num_inputs: int
+    ) -> bool:
+        """As `supports` says; without it row-major float32."""
+        mine = in_out[pos].desc
+        if not self.kind.supports:
+            return (mine.type, mine.format) == (DataType.FLOAT, TensorFormat.LINEAR)
+        tensors = _tensors([x.desc for x in in_out])
+        found = self.kind.supports(self.address, pos, tensors, num_inputs, len(in_out) - num_inputs)
+        if found not in (0, 1):
+            raise self._failed("supports", f"{found}")
+        return bool(found)
+
+    def get_aliased_input(self, output_index: int) -> int:
+        """As `aliased` says."""
+        return self.kind.aliased(self.address, output_index) if self.kind.aliased else -1
+
+    def get_workspace_size(
+        self, inp: list[DynamicPluginTensorDesc], out: list[DynamicPluginTensorDesc]
+    ) -> int:
+        """As `workspace` says of the greatest sizes."""
+        if not self.kind.workspace:
+            return 0
+        most = ([_at_most(x) for x in side] for side in (inp, out))
+        first, second = map(_tensors, most)
+        found: int = self.kind.workspace(self.address, first, len(inp), second, len(out))
+        if found < 0:
+            raise self._failed("workspace", f"{found} bytes")
+        return found
+
+    def on_shape_change(self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]) -> None:
+        """By `resize`."""
+        tensors = _tensors(inp), len(inp), _tensors(out), len(out)
+        self.known, self.tensors = (inp, out), tensors
+        if self.kind.resize:
+            self._done("resize", *tensors)
+
+    def enqueue(
+        self,
+        input_desc: list[PluginTensorDesc],
+        output_desc: list[PluginTensorDesc],
+        inputs: list[int],
+        outputs: list[int],
+        workspace: int,
+        stream: int,
+    ) -> None:
+        """By the library's own."""
+        if self.known[0] is not input_desc or self.known[1] is not output_desc:
+            self.known = input_desc, output_desc
+            self.tensors = _tensors(input_desc), len(input_desc), _tensors(output_desc), len(output_desc)
+        reads, writes = (ctypes.c_void_p * len(inputs))(*inputs), (ctypes.c_void_p * len(outputs))(*outputs)
+        self._done("enqueue", *self.tensors, reads, writes, workspace, stream)
+
+    def _done(self, function: str, *args: object) -> None:
+        status = getattr(self.kind, function)(self.address, *args)
+        if status:
+            raise self._failed(function, f"status {status}")
+
+    def _failed(self, function: str, got: str) -> PluginError:
+        return self.creator.failed(function, got, self.address.value)
+
+
+class Numbered:
+    """Sizes by their numbers, for code that knows no expressions; `raised`: what one of its calls raised,
+    which C cannot pass on."""
+
+    def __init__(self, build: IExprBuilder) -> None:
+        self.build = build
+        self.sizes: list[IDimensionExpr] = []
+        self.raised: Exception | None = None
+        # Functions that native code calls live as long as this.
+        self._kept = CONSTANT(self._constant), OPERATION(self._operation), OPERATION(self._declare)
+        self.table = Sizes(None, *self._kept)
+
+    def add(self, size: IDimensionExpr) -> int:
+        """The number of one more."""
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+    def shape(self, dims: DimsExprs) -> Shape:
+        """Sizes as numbers."""
+        made = Shape(len(dims))
+        for k, size in enumerate(dims):
+            made.dims[k] = self.add(size)
+        return made
+
+    def _constant(self, builder: int | None, value: int) -> int:
+        return self.add(self.build.constant(value))
+
+    def _operation(self, builder: int | None, operation: int, a: int, b: int) -> int:
+        return self._made(
+            lambda: self.build.operation(DimensionOperation(operation), self._size(a), self._size(b))
+        )
+
+    def _declare(self, builder: int | None, output: int, usual: int, most: int) -> int:
+        return self._made(lambda: self.build.declare_size_tensor(output, self._size(usual), self._size(most)))
+
+    def _made(self, call: Callable[[], IDimensionExpr]) -> int:
+        """The number of what is made; −1 after an exception."""
+        made, error = tried(call)
+        if made is None:
+            self.raised = self.raised or error
+            return -1
+        return self.add(made)
+
+    def _size(self, number: int) -> IDimensionExpr:
+        if not 0 <= number < len(self.sizes):
+            got, wanted = f"size number {number}", f"one of the {len(self.sizes)} sizes there are"
+            raise PluginError("AR822", "AnyrtSizes", got, wanted, "use what constant and operation give")
+        return self.sizes[number]
+
+
+def _tensors(descs: Sequence[PluginTensorDesc]) -> ctypes.Array[Tensor]:
+    made = (Tensor.of([*x.dims], int(x.type), int(x.format), x.scale) for x in descs)
+    return (Tensor * len(descs))(*made)
+
+
+def _at_most(x: DynamicPluginTensorDesc) -> PluginTensorDesc:
+    made = PluginTensorDesc()
+    made.dims, made.type, made.format, made.scale = x.max, x.desc.type, x.desc.format, x.desc.scale
+    return made
+
+
+def _field_type(number: int, path: str) -> PluginFieldType:
+    if number not in PluginFieldType._value2member_map_:
+        raise _refused(path, f"a field of type {number}", "a type of trt.PluginFieldType")
+    return PluginFieldType(number)
+
+
+def _text(text: bytes | None) -> str:
+    return (text or b"").decode(errors="replace")

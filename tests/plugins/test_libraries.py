@@ -1,0 +1,354 @@
+"""Shared objects register plug-ins by a table of functions; what does not fit is refused by name."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anyrt as trt
+from anyrt.api.plugins import native, table
+from anyrt.backends.cpu.device import CpuDevice
+from anyrt.backends.cpu.image import flatten
+from anyrt.backends.cpu.processors import host
+from anyrt.codegen.llvm import compile_text
+from anyrt.core.enums_more import DimensionOperation
+from anyrt.core.errors import PluginError
+from anyrt.plan.program import Compiled, Program
+from tests.plugins.samples import built
+
+HEADER = files("anyrt.plugin") / "anyrt_plugin.h"
+EXAMPLE = Path(__file__).parents[2] / "examples/scaled.c"
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler, cc")
+
+
+def compiled(text, folder, name="libmine.so"):
+    (folder / "mine.c").write_text(text)
+    words = ("cc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", f"-I{HEADER.parent}", "mine.c", "-o", name)
+    subprocess.run(words, cwd=folder, check=True)
+    return str(folder / name)
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory):
+    return compiled(EXAMPLE.read_text(), tmp_path_factory.mktemp("scaled"))
+
+
+@pytest.fixture
+def load(registry):
+    """Loads libraries, and lets them go after the test."""
+    handles = []
+
+    def loaded(path):
+        handles.append(registry.load_library(path))
+        return handles[-1]
+
+    yield loaded
+    for handle in handles:
+        if handle in registry._libraries:
+            registry.deregister_library(handle)
+
+
+def field(value, name="factor"):
+    made = trt.PluginField(name, np.array([value], np.float32), trt.PluginFieldType.FLOAT32)
+    return trt.PluginFieldCollection([made])
+
+
+def layers(registry, value, count=1, name="Scaled", space="example"):
+    """A chain of so many plug-ins."""
+
+    def describe(network, x):
+        for _ in range(count):
+            creator = registry.get_creator(name, "1", space)
+            plugin = creator.create_plugin("scaled", field(value), trt.TensorRTPhase.BUILD)
+            x = network.add_plugin_v3([x], [], plugin).get_output(0)
+        return x
+
+    return describe
+
+
+@needs_cc
+@pytest.mark.parametrize("shape", [(2, 3), (7,), (0, 4), (), (1, 2, 3, 4, 5, 6, 7, 8)])
+def test_a_plugin_in_c_computes_in_a_network_with_layers_around_it(shape, scaled, load, registry, log):
+    load(scaled)
+    engine = built(log, layers(registry, 3.0), shape)
+    x = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    assert (engine.run(x=x)["y"] == 3 * x).all()
+    assert log.lines == []
+
+
+@needs_cc
+def test_a_plugin_in_c_takes_open_sizes_and_half_types_by_conversion(scaled, load, registry, log):
+    load(scaled)
+    engine = built(log, layers(registry, 0.5, 2), (1, 2), (3, 2), (9, 2), dtype=trt.float16)
+    for n in (9, 1, 3):
+        x = np.arange(2 * n, dtype=np.float16).reshape(n, 2)
+        assert (engine.run(x=x)["y"] == x / 4).all()
+
+
+@needs_cc
+def test_a_plan_with_a_plugin_in_c_is_made_again_of_its_fields(scaled, load, registry, log):
+    handle = load(scaled)
+    plan = built(log, layers(registry, 5.0), (4,)).serialize()
+    registry.deregister_library(handle)
+    with trt.strict(), pytest.raises(PluginError, match=r"AR823.*'Scaled', version '1', namespace 'example'"):
+        trt.Runtime(log).deserialize_cuda_engine(plan)
+    load(scaled)
+    engine = trt.Runtime(log).deserialize_cuda_engine(plan)
+    assert engine.run(x=np.ones(4, np.float32))["y"].tolist() == [5] * 4
+
+
+@needs_cc
+def test_a_library_that_is_loaded_twice_is_refused_and_goes_once(scaled, load, registry):
+    handle = load(scaled)
+    with trt.strict(), pytest.raises(PluginError, match=r"AR821.*'Scaled'"):
+        registry.load_library(scaled)
+    registry.deregister_library(handle)
+    assert registry.get_creator("Scaled", "1", "example") is None
+    with trt.strict(), pytest.raises(PluginError, match=r"AR823.*libmine.so"):
+        registry.deregister_library(handle)
+
+
+@needs_cc
+def test_a_creator_in_c_says_why_fields_do_not_fit(scaled, load, registry):
+    load(scaled)
+    creator = registry.get_creator("Scaled", "1", "example")
+    assert [f.name for f in (creator.field_names[k] for k in range(1))] == ["factor"]
+    with pytest.raises(PluginError, match=r"AR824.*Scaled.create .*one field, factor, of one float32"):
+        creator.create_plugin("s", field(1, "fact"), trt.TensorRTPhase.BUILD)
+
+
+# Its output has as many elements as those of x that are above 0, and a size tensor; it writes bytes to plans.
+FOUND = """
+static void *create(const AnyrtField *f, int32_t n) { float *s = malloc(4); memcpy(s, f->data, 4); return s; }
+static void *restore(const void *data, int64_t n) { float *s = malloc(4); memcpy(s, data, 4); return s; }
+static int64_t serialize(void *s, void *to, int64_t room) { if (room >= 4) memcpy(to, s, 4); return 4; }
+static int32_t count(void *s) { return 2; }
+static int32_t types(void *s, const int32_t *in, int32_t n, int32_t *out, int32_t m) {
+  out[0] = ANYRT_INT64, out[1] = ANYRT_INT32;
+  return 0;
+}
+static int32_t shapes(void *s, const AnyrtSizes *z, const AnyrtShape *in, int32_t n, const AnyrtSize *v,
+                      int32_t k, AnyrtShape *out, int32_t m) {
+  AnyrtSize half = z->operation(z->builder, ANYRT_CEIL_DIV, in->dims[0], z->constant(z->builder, 2));
+  out[0].rank = 1, out[1].rank = 0;
+  out[0].dims[0] = z->declare(z->builder, 1, half, in->dims[0]);
+  return 0;
+}
+static int32_t supports(void *s, int32_t at, const AnyrtTensor *t, int32_t n, int32_t m) {
+  return t[at].format == ANYRT_LINEAR && t[at].type == (at == 0 ? ANYRT_FLOAT : at == 1 ? ANYRT_INT64 : 3);
+}
+static int64_t room(void *s, const AnyrtTensor *in, int32_t n, const AnyrtTensor *out, int32_t m) {
+  return 8 * in->dims[0];
+}
+static int32_t enqueue(void *s, const AnyrtTensor *in, int32_t n, const AnyrtTensor *out, int32_t m,
+                       const void *const *from, void *const *to, void *work, void *stream) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < in->dims[0]; i++)
+    if (((const float *)from[0])[i] > *(float *)s) ((int64_t *)work)[found++] = i;
+  memcpy(to[0], work, 8 * found);
+  *(int32_t *)to[1] = found;
+  return found == 3 ? 77 : 0;
+}
+static const char *why(void *s) { return "three is too many"; }
+static const AnyrtPlugin plugin = {"Found", "1", "", NULL, 0, create, free, serialize, restore, why, count,
+  types, shapes, supports, NULL, room, NULL, enqueue};
+"""
+START = "#include <stdlib.h>\n#include <string.h>\n#include <anyrt_plugin.h>\n"
+END = """const AnyrtPluginTable *anyrt_plugin_table(void) {
+  static const AnyrtPluginTable table = {ANYRT_PLUGIN_VERSION, sizeof(AnyrtPlugin), &plugin, 1};
+  return &table;
+}"""
+
+
+def two_outputs(registry):
+    def describe(network, x):
+        plugin = registry.get_creator("Found", "1").create_plugin("f", field(0.5), trt.TensorRTPhase.BUILD)
+        layer = network.add_plugin_v3([x], [], plugin)
+        return [layer.get_output(0), layer.get_output(1)]
+
+    return describe
+
+
+@needs_cc
+def test_a_plugin_in_c_decides_sizes_works_in_memory_and_writes_bytes(load, registry, log, tmp_path):
+    load(compiled(START + FOUND + END, tmp_path))
+    engine = built(log, two_outputs(registry), (1,), (4,), (8,))
+    for values in ([1, 0, 2], [0.4, 0.6], [0, 0, 0, 0, 0, 0, 0, 0], [1] * 8):
+        out = engine.run(x=np.float32(values))
+        assert out["y"].tolist() == np.flatnonzero(np.float32(values) > 0.5).tolist()
+        assert int(out["y1"]) == sum(np.float32(values) > 0.5)
+
+
+@needs_cc
+def test_a_run_that_a_plugin_in_c_ends_says_why_and_the_next_one_works(load, registry, log, tmp_path):
+    load(compiled(START + FOUND + END, tmp_path))
+    engine = built(log, two_outputs(registry), (1,), (4,), (8,))
+    with (
+        trt.strict(),
+        pytest.raises(PluginError, match=r"AR824.*Found.enqueue.*status 77: three is too many"),
+    ):
+        engine.run(x=np.float32([1, 1, 1]))
+    assert engine.run(x=np.float32([1, 1]))["y"].tolist() == [0, 1]
+
+
+WRONG = [
+    ("= ANYRT_INT64, out", "= 99, out", r"AR824.*Found.output_types .*type 99"),
+    ("out[1].rank = 0", "out[1].rank = 9", r"AR824.*Found.output_shapes .*rank 9"),
+    ("z->constant(z->builder, 2)", "41", r"AR822.*size number 41, wanted one of the 1 sizes"),
+    (
+        "= z->declare(z->builder, 1, half, in->dims[0])",
+        "= half + 9",
+        "size number .*which sizes did not give",
+    ),
+    ("ANYRT_CEIL_DIV", "55", "AR824.*55 is not a valid DimensionOperation"),
+    ("return 8 * in->dims[0]", "return -8", r"AR824.*Found.workspace .*-\d+ bytes"),
+    ("return t[at].format", "return 3; return t[at].format", r"AR824.*Found.supports .*3"),
+    ("return 2;", "return 0;", r"AR822.*0 from NativePlugin.num_outputs"),
+    ("return 4;", "return room ? 3 : 4;", r"AR824.*Found.serialize .*3 bytes, after 4 before"),
+]
+
+
+@needs_cc
+@pytest.mark.parametrize(("right", "wrong", "message"), WRONG)
+def test_a_wrong_answer_in_c_is_told_by_its_function(right, wrong, message, load, registry, log, tmp_path):
+    assert right in FOUND
+    load(compiled(START + FOUND.replace(right, wrong) + END, tmp_path))
+    with trt.strict(), pytest.raises(PluginError, match=message):
+        built(log, two_outputs(registry), (1,), (4,), (8,))
+
+
+REFUSED = [
+    (END.replace("ANYRT_PLUGIN_VERSION", "7"), r"AR826.*a table of version 7, wanted version 1"),
+    (END.replace("sizeof(AnyrtPlugin)", "8"), r"AR826.*plug-ins of 8 bytes"),
+    (END.replace(", 1}", ", 0}"), r"AR826.*a table of 0 plug-ins"),
+    (END.replace("return &table", "return table.count ? NULL : &table"), r"AR826.*no table"),
+    (END.replace("anyrt_plugin_table", "other_table"), r"AR826.*without anyrt_plugin_table"),
+]
+
+
+@needs_cc
+@pytest.mark.parametrize(("end", "message"), REFUSED)
+def test_a_table_that_does_not_fit_is_refused(end, message, registry, tmp_path):
+    path = compiled(START + FOUND.replace("= {", "__attribute__((unused)) = {") + end, tmp_path)
+    with trt.strict(), pytest.raises(PluginError, match=message):
+        registry.load_library(path)
+    assert registry.get_creator("Found", "1") is None
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [("count,", "NULL,", "without output_count"), ("restore, why", "NULL, why", "both, or none")],
+)
+def test_a_plugin_without_a_function_that_it_needs_is_refused(right, wrong, message, registry, tmp_path):
+    path = compiled(
+        START.replace("#", '#pragma GCC diagnostic ignored "-Wunused-function"\n#', 1)
+        + FOUND.replace(right, wrong)
+        + END,
+        tmp_path,
+    )
+    with trt.strict(), pytest.raises(PluginError, match=f"AR826.*Found.*{message}"):
+        registry.load_library(path)
+
+
+@pytest.mark.parametrize("name", ["libmine.so", "libmine.so.2", "libnvinfer_plugin.so.10", "libnvinfer.so"])
+def test_files_that_are_no_library_or_are_not_there_are_refused(name, registry, tmp_path):
+    refusal = "a library of NVIDIA's" if "nv" in name else "no such file"
+    with trt.strict(), pytest.raises(PluginError, match=f"AR826.*{refusal}"):
+        registry.load_library(str(tmp_path / name))
+    (tmp_path / name).write_bytes(b"\x7fELF nonsense")
+    refusal = "a library of NVIDIA's" if "nv" in name else "file too short|invalid ELF header"
+    with trt.strict(), pytest.raises(PluginError, match=f"AR826.*({refusal})"):
+        registry.load_library(str(tmp_path / name))
+
+
+TWICE = """define i32 @twice(ptr %o, ptr %in, i32 %n, ptr %out, i32 %m, ptr %from, ptr %to, ptr %w, ptr %s) {
+  %x = load ptr, ptr %from
+  %y = load ptr, ptr %to
+  %a = load <4 x float>, ptr %x, align 4
+  %b = fadd <4 x float> %a, %a
+  store <4 x float> %b, ptr %y, align 4
+  ret i32 0
+}"""
+
+
+def in_memory(enqueue):
+    """A table of one plug-in whose other functions are Python's, and what must live as long as it."""
+    kinds = dict(table.Plugin._fields_)
+
+    def types(self, inputs, n, outputs, m):
+        outputs[0] = inputs[0]
+        return 0
+
+    def shapes(self, sizes, inputs, n, values, k, outputs, m):
+        outputs[0] = inputs[0]
+        return 0
+
+    functions = {"create": lambda f, n: 1, "output_count": lambda s: 1}
+    functions |= {"output_types": types, "output_shapes": shapes, "enqueue": enqueue}
+    made = {name: kinds[name](function) for name, function in functions.items()}
+    plugin = table.Plugin(name=b"Twice", version=b"1", space=b"", **made)
+    held = table.Table(table.VERSION, ctypes.sizeof(plugin), ctypes.pointer(plugin), 1)
+    return held, (plugin, made)
+
+
+def test_a_table_in_memory_makes_creators_without_any_compiler(registry, log):
+    image, entries = flatten(compile_text(TWICE, host()))
+    code = CpuDevice().load(Compiled(Program((), 0, 0, 0, 0, (), (*entries.items(),)), image))
+    held, _kept = in_memory(code.address("twice"))
+    for creator in native.creators(ctypes.addressof(held), "memory"):
+        registry.register_creator(creator, "")
+    engine = built(log, layers(registry, 1.0, 1, "Twice", ""), (4,))
+    assert engine.run(x=np.float32([1, 2, 3, 4]))["y"].tolist() == [2, 4, 6, 8]
+
+
+def test_the_header_and_the_table_that_is_read_are_one():
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    for kind in (table.Field, table.Tensor, table.Shape, table.Sizes, table.Plugin, table.Table):
+        name = "AnyrtPluginTable" if kind is table.Table else f"Anyrt{kind.__name__}"
+        body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, re.S)[1]
+        found = re.findall(
+            r"\(\*(\w+)\)\(|(\w+)(?:\[\w+\])?;", re.sub(r"\(\*(\w+)\)\([^;]*\);", r"(*\1)(", body)
+        )
+        assert [a or b for a, b in found] == [f[0] for f in kind._fields_]
+    assert f"ANYRT_PLUGIN_VERSION {table.VERSION}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("prefix", "enum"),
+    [
+        ("ANYRT_FIELD_", trt.PluginFieldType),
+        ("ANYRT_", trt.DataType),
+        ("ANYRT_", trt.TensorFormat),
+        ("ANYRT_", DimensionOperation),
+    ],
+)
+def test_the_header_numbers_what_it_names_as_the_enums_do(prefix, enum):
+    pairs = dict(re.findall(rf"\b{prefix}(\w+) = (\d+)", HEADER.read_text()))
+    told = {name: int(number) for name, number in pairs.items() if name in enum.__members__}
+    assert told == {name: int(enum[name]) for name in told}
+    missing = {name for name in enum.__members__ if name not in told}
+    assert all(name.startswith("DLA") or int(enum[name]) > 127 for name in missing)
+
+
+def test_libraries_for_plans_are_kept_and_the_log_says_that_none_goes_in(log):
+    builder = trt.Builder(log)
+    for _ in range(2):
+        config = builder.create_builder_config()
+        config.plugins_to_serialize = ["libmine.so"]
+        assert config.plugins_to_serialize == ["libmine.so"]
+    assert [line for line in log.lines if "no library into a plan" in line] == log.lines[:1]
+
+
+def test_a_registry_has_no_parents_to_ask(registry):
+    assert registry.parent_search_enabled is True
+    registry.parent_search_enabled = False
+    assert registry.parent_search_enabled is False
+    registry.parent_search_enabled = True
+    assert registry.all_creators_recursive == registry.all_creators
+    assert trt.Builder(trt.Logger()).get_plugin_registry() is registry
