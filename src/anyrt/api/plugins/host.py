@@ -60,7 +60,7 @@ def _made(file: PlanFile, call: PluginCall, where: str, registry: IPluginRegistr
     key = (call.name, call.version, call.space)
     creator = registry.get_creator(*key)
     if creator is None:
-        do = "before that, trt.get_plugin_registry().register_creator(Creator(), namespace), or load_library"
+        do = "have trt.get_plugin_registry() know it: register_creator(Creator()), or load_library(path)"
         raise PluginError("AR823", where, f"the plug-in {shown(key)}", "a creator that is registered", do)
     fields = unpacked(_bytes(file, call.made), where)
     match creator:
