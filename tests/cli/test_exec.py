@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+import anyrt as trt
 from anyrt.cli.exec.flags import FLAGS, read
 from anyrt.cli.exec.main import execute
 from anyrt.cli.exec.times import Run, percentile, spread, summary
@@ -164,6 +165,25 @@ def test_precisions_of_layers_are_orders_where_constraints_are_obeyed(products, 
     np.testing.assert_allclose(plain, x @ w, rtol=1e-5)
     np.testing.assert_allclose(obeyed, half.astype(float), rtol=2**-10)
     assert (obeyed.astype(np.float16).astype(float) == obeyed).all()
+
+
+def refittable(plan):
+    """The engine of a plan, and the names of its weights that may change."""
+    logger = trt.Logger(trt.Logger.ERROR)
+    engine = trt.Runtime(logger).deserialize_cuda_engine(plan.read_bytes())
+    return engine, engine.refittable and trt.Refitter(engine, logger).get_all_weights()
+
+
+def test_weights_of_a_plan_may_change_or_are_left_out_where_asked(products, tmp_path):
+    path, _ = products
+    plan = tmp_path / "p.plan"
+    words = (f"--onnx={path}", f"--saveEngine={plan}", "--skipInference")
+    whole, found = [], []
+    for more in ((), ("--refit",), ("--refit", "--stripWeights")):
+        assert execute((*words, *more), "trtexec") == 0
+        whole.append(refittable(plan)[0].get_engine_stat(trt.EngineStat.STRIPPED_WEIGHTS_SIZE))
+        found.append(refittable(plan)[1])
+    assert (found, whole) == ([False, ["w"], ["w"]], [0, 0, 8 * 4 * 4])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from anyrt.core.errors import ArgumentError
 from anyrt.onnx.parser import OnnxParser
 from anyrt.onnx.session import refused
 
-PRECISIONS = {
+FLAGS = {
     "fp16": (BuilderFlag.FP16,),
     "bf16": (BuilderFlag.BF16,),
     "int8": (BuilderFlag.INT8,),
@@ -35,6 +35,8 @@ PRECISIONS = {
     "versionCompatible": (BuilderFlag.VERSION_COMPATIBLE,),
     "excludeLeanRuntime": (BuilderFlag.EXCLUDE_LEAN_RUNTIME,),
     "disableTimingCache": (BuilderFlag.DISABLE_TIMING_CACHE,),
+    "refit": (BuilderFlag.REFIT,),
+    "stripWeights": (BuilderFlag.STRIP_PLAN,),
 }
 CONSTRAINTS = {
     "none": None,
@@ -70,7 +72,7 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
 
 
 def _configure(given: Given, config: IBuilderConfig) -> None:
-    for name, flags in PRECISIONS.items():
+    for name, flags in FLAGS.items():
         for flag in flags if given.has(name) else ():
             config.set_flag(flag)
     if given.has("noTF32"):
