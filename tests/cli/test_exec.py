@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -73,7 +74,16 @@ def test_times_and_layers_are_exported(model, tmp_path):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("--saveDebugTensors=y:y.raw", "AR901.*--saveDebugTensors"),
+        ("--saveDebugTensors=y:y.raw", "AR706.*y: got a tensor that is no debug tensor"),
+        ("--saveAllDebugTensors=jpeg", "'jpeg', wanted of summary, numpy, string, raw"),
+        ("--markDebug=x,yy", "AR304.*--markDebug.*'yy'.*did you mean y"),
+        ("--plugins=libnone.so", "AR826.*libnone.so.*no such file"),
+        ("--plugins", "no value"),
+        ("--timeRefit", "AR841.*--timeRefit.*add --refit"),
+        ("--dumpRefit", "AR841.*--dumpRefit.*add --refit"),
+        ("--weightStreamingBudget=101%", "AR304.*'101%'.*wanted bytes"),
+        ("--useDLACore=0", "AR901.*no core of that kind.*leave it out"),
+        ("--batch=4", "AR901.*no batch beside the shapes.*give it in --shapes"),
         ("--onx=m.onnx", "unknown option.*did you mean --onnx"),
         ("--onnx", "no value"),
         ("--iterations=many", "a number of 0 or more"),
@@ -186,6 +196,72 @@ def test_weights_of_a_plan_may_change_or_are_left_out_where_asked(products, tmp_
     assert (found, whole) == ([False, ["w"], ["w"]], [0, 0, 8 * 4 * 4])
 
 
+@pytest.mark.parametrize("word", ["--stripWeights", "--weightless", "--stripAllWeights"])
+def test_a_stripped_plan_is_not_run_before_it_has_its_weights(word, products, capsys):
+    path, _ = products
+    assert execute((f"--onnx={path}", word, *QUICK), "trtexec") == 0
+    out = capsys.readouterr().out
+    assert "The plan was stripped of weights, so it is not run" in out
+    assert "Throughput" not in out
+
+
+def test_a_refit_is_timed_and_gives_a_stripped_plan_its_weights(products, capsys):
+    path, w = products
+    x, y = outputs_of(path, "--stripAllWeights", "--timeRefit", "--dumpRefit")
+    np.testing.assert_allclose(y, x @ w, rtol=1e-5)
+    out = capsys.readouterr().out
+    assert re.search(r"Engine refitted 10 times: min = [\d.e-]+ ms, max = [\d.e-]+ ms, median = ", out)
+    assert re.search(r"Refittable layers and weights:\n.*  w: CONSTANT\n.*  weights w\n", out)
+
+
+def test_debug_tensors_are_written_as_asked(products, tmp_path, monkeypatch):
+    path, _ = products
+    monkeypatch.chdir(tmp_path)
+    words = ("--markDebug=x,y", "--saveDebugTensors=y:seen.raw", "--saveAllDebugTensors=numpy,summary,string")
+    x, y = outputs_of(path, *words)
+    np.testing.assert_allclose(np.fromfile("seen.raw", np.float32).reshape(2, 4), y)
+    assert np.array_equal(np.load("x.npy"), x)
+    told = Path("y.summary.txt").read_text()
+    assert told == f"y: 2x4 float32, min {y.min():g}, max {y.max():g}, mean {y.mean():g}\n"
+    np.testing.assert_allclose(np.float64(Path("x.txt").read_text().split()), x.reshape(-1), rtol=1e-5)
+
+
+def test_tensors_that_are_stored_are_debug_tensors_where_asked(products, tmp_path, monkeypatch):
+    path, _ = products
+    monkeypatch.chdir(tmp_path)
+    outputs_of(path, "--markUnfusedTensorsAsDebugTensors", "--saveAllDebugTensors=raw")
+    assert [p.name for p in tmp_path.glob("*.raw")] == []  # nothing is stored but the output
+
+
+PLUGIN_NAME = """
+    def __init__(self):
+        PadCreator.__init__(self)
+        self.name = "OtherPad"
+"""
+PLUGIN = """
+import anyrt as trt
+from tests.plugins.samples import PadCreator
+
+class Creator(PadCreator):
+    pass
+"""
+
+
+def test_libraries_of_plugins_are_there_while_a_command_runs(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    (tmp_path / "other.py").write_text(PLUGIN.replace("    pass", PLUGIN_NAME))
+    x, y = (helper.make_tensor_value_info(n, 1, [1, 1, 2, 2]) for n in "xy")
+    node = helper.make_node("CircPad", ["x"], ["y"], pads=[0, 0, 0, 0], domain="mine")
+    graph = helper.make_graph([node], "g", [x], [y])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "m.onnx")
+    words = [f"--{n}={tmp_path / 'mine.py'}" for n in ("plugins", "setPluginsToSerialize")]
+    words.append(f"--dynamicPlugins={tmp_path / 'other.py'}")
+    assert execute((f"--onnx={tmp_path / 'm.onnx'}", *words, *QUICK), "trtexec") == 0
+    assert "no library into a plan" in capsys.readouterr().out
+    assert trt.get_plugin_registry().get_creator("CircPad", "1") is None
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [("--calibProfile=3", "below 1"), ("--calib=m.txt", "AR332"), ("--optShapesCalib=z:1x3", "AR506")],
@@ -201,8 +277,8 @@ def test_calibration_that_cannot_be_is_told(products, tmp_path, word, message, c
 def test_every_option_says_what_it_does_or_why_it_does_nothing(name):
     flag = FLAGS[name]
     assert bool(flag.help) != bool(flag.why)
-    if flag.later:
-        with pytest.raises(AnyrtError, match="not here yet"):
+    if flag.refused:
+        with pytest.raises(AnyrtError, match=f"AR901.*--{name}.*; "):
             read([f"--{name}=1"])
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from anyrt import init_libnvinfer_plugins
+from anyrt import get_plugin_registry, init_libnvinfer_plugins
 from anyrt.api.builder import Builder
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import ILogger
 from anyrt.api.network import INetworkDefinition
+from anyrt.api.plugins.library import Library
 from anyrt.cli.exec.calib import calibrate
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import TYPES, add_profile, set_formats
@@ -37,12 +41,16 @@ FLAGS = {
     "disableTimingCache": (BuilderFlag.DISABLE_TIMING_CACHE,),
     "refit": (BuilderFlag.REFIT,),
     "stripWeights": (BuilderFlag.STRIP_PLAN,),
+    "weightless": (BuilderFlag.STRIP_PLAN,),
+    "stripAllWeights": (BuilderFlag.REFIT, BuilderFlag.STRIP_PLAN),
+    "allowWeightStreaming": (BuilderFlag.WEIGHT_STREAMING,),
 }
 CONSTRAINTS = {
     "none": None,
     "prefer": BuilderFlag.PREFER_PRECISION_CONSTRAINTS,
     "obey": BuilderFlag.OBEY_PRECISION_CONSTRAINTS,
 }
+LIBRARIES = ("plugins", "staticPlugins", "dynamicPlugins", "setPluginsToSerialize")
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -59,6 +67,7 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
     _configure(given, config)
     set_formats(given, network)
     _layers(given, network)
+    _mark_debug(given, network)
     add_profile(given, network, config)
     calibrate(given, network, config, logger)
     cache = Path(given.text("timingCacheFile")) if given.has("timingCacheFile") else None
@@ -83,6 +92,7 @@ def _configure(given: Given, config: IBuilderConfig) -> None:
     asked = CONSTRAINTS[constraint]
     if asked is not None:
         config.set_flag(asked)
+    config.plugins_to_serialize = given.each("setPluginsToSerialize")
     config.builder_optimization_level = given.count("builderOptimizationLevel", 3)
     words = {v.name.lower(): v for v in ProfilingVerbosity}
     verbosity = given.text("profilingVerbosity", "layer_names_only").lower()
@@ -123,6 +133,36 @@ def _layers(given: Given, network: INetworkDefinition) -> None:
             if fnmatchcase(layer.name, pattern):
                 for i in range(layer.num_outputs):
                     layer.set_output_type(i, kinds[min(i, len(kinds) - 1)])
+
+
+def _mark_debug(given: Given, network: INetworkDefinition) -> None:
+    """The debug tensors that are asked for, by name."""
+    if given.has("markUnfusedTensorsAsDebugTensors"):
+        network.mark_unfused_tensors_as_debug_tensors()
+    asked = [name for name in given.text("markDebug").split(",") if name]
+    if not asked:
+        return
+    found = {t.name: t for t in map(network.get_input, range(network.num_inputs))}
+    found |= {t.name: t for layer in network for t in map(layer.get_output, range(layer.num_outputs))}
+    for name in asked:
+        if name not in found:
+            near = get_close_matches(name, found, 3)
+            do = f"did you mean {', '.join(near)}?" if near else "`anyrt inspect` lists them"
+            raise ArgumentError("AR304", "--markDebug", repr(name), "a tensor of the model", do)
+        network.mark_debug(found[name])
+
+
+@contextmanager
+def plugins_of(given: Given) -> Iterator[None]:
+    """The creators of each library that is named are registered for so long."""
+    registry, handles = get_plugin_registry(), list[Library]()
+    try:
+        for path in dict.fromkeys(path for name in LIBRARIES for path in given.each(name)):
+            handles.append(registry.load_library(path))
+        yield
+    finally:
+        for handle in handles:
+            registry.deregister_library(handle)
 
 
 def _type(option: str, word: str) -> DataType:

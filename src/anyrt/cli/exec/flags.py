@@ -16,24 +16,29 @@ from anyrt.core.errors import ArgumentError, NotSupportedError
 VALUE: Final = "value"
 SWITCH: Final = "switch"
 EITHER: Final = "either"  # a switch that may have a value
+REPEATED: Final = "repeated"  # a value that may be given several times
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option. why: why it changes nothing here, or (later) what is not here yet."""
+    """An option. why: why it changes nothing here, or (refused) why it cannot be."""
 
     kind: str
     help: str
     why: str = ""
-    later: bool = False
+    refused: bool = False
 
 
-def _flags(kind: str, why: str = "", later: bool = False, **helps: str) -> dict[str, Flag]:
-    return {name: Flag(kind, text, why, later) for name, text in helps.items()}
+def _flags(kind: str, why: str = "", **helps: str) -> dict[str, Flag]:
+    return {name: Flag(kind, text, why) for name, text in helps.items()}
+
+
+def _refused(**reasons: str) -> dict[str, Flag]:
+    return {name: Flag(EITHER, "", why, True) for name, why in reasons.items()}
 
 
 GPU: Final = "there is no graphics processor and no copy to one"
-LATER: Final = "that is not here yet"
+BATCH: Final = "TensorRT 10 has no batch beside the shapes; give it in --shapes"
 FLAGS: Final[dict[str, Flag]] = {
     **_flags(
         VALUE,
@@ -74,12 +79,29 @@ FLAGS: Final[dict[str, Flag]] = {
         exportProfile="write the times of layers as JSON",
         exportLayerInfo="write the layers as JSON",
         workspace="workspace in MiB, as TensorRT 8 spelt it",
+        markDebug="let these tensors be debug tensors: x,y",
+        saveDebugTensors="write debug tensors to files of their bytes: x:x.raw,y:y.raw",
+        saveAllDebugTensors="write each debug tensor to files: summary,numpy,string,raw",
+        weightStreamingBudget="kept: bytes of weights to hold ready, 50%, -1 or -2; all are held",
+    ),
+    **_flags(
+        REPEATED,
+        plugins="load a library of plug-ins; may be given several times",
+        staticPlugins="the same",
+        dynamicPlugins="the same",
+        setPluginsToSerialize="the same; a plan holds no code, so whoever loads it gives --plugins",
     ),
     **_flags(
         SWITCH,
         fp16="allow float16",
         refit="weights of the engine may change",
-        stripWeights="a plan without the weights that a refit gives; with --skipInference",
+        stripWeights="a plan without the weights that a refit gives; it is not run",
+        stripAllWeights="--refit and --stripWeights",
+        weightless="--stripWeights, as it was called before",
+        timeRefit="the time of giving the weights of the model again",
+        dumpRefit="print the layers whose weights may change",
+        markUnfusedTensorsAsDebugTensors="let tensors that are stored be debug tensors",
+        allowWeightStreaming="kept by the configuration: weights lie where they are used",
         bf16="allow bfloat16",
         int8="allow int8",
         fp8="allow fp8",
@@ -144,29 +166,13 @@ FLAGS: Final[dict[str, Flag]] = {
         ignoreParsedPluginLibs="",
         timingCacheMode="",
     ),
-    **_flags(
-        EITHER,
-        why=LATER,
-        later=True,
-        markDebug="",
-        saveDebugTensors="",
-        markUnfusedTensorsAsDebugTensors="",
-        timeRefit="",
-        dumpRefit="",
-        stripAllWeights="",
-        weightless="",
-        allowWeightStreaming="",
-        weightStreamingBudget="",
-        plugins="",
-        staticPlugins="",
-        dynamicPlugins="",
-        setPluginsToSerialize="",
-        useDLACore="",
-        buildDLAStandalone="",
-        batch="",
-        maxBatch="",
-        deploy="",
-        uff="",
+    **_refused(
+        useDLACore="this machine has no core of that kind; leave it out, and layers run on the processor",
+        buildDLAStandalone="a loadable of a DLA runs on a Jetson alone; leave it out for a plan of here",
+        batch=BATCH,
+        maxBatch=BATCH,
+        deploy="Caffe models went with TensorRT 9; convert it to ONNX, for --onnx",
+        uff="UFF models went with TensorRT 9; convert it to ONNX, for --onnx",
     ),
 }
 
@@ -206,6 +212,10 @@ class Given:
             raise ArgumentError("AR304", f"--{name}", repr(self.values[name]), "an integer of 0 or more")
         return int(value)
 
+    def each(self, name: str) -> list[str]:
+        """The values of an option that may be given several times."""
+        return [value for value in self.text(name).split("\n") if value]
+
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """A value of the form `a:x,b:y`; names may hold colons, and quotes around them are dropped."""
         out = []
@@ -218,7 +228,7 @@ class Given:
 
 
 def read(words: Sequence[str]) -> Given:
-    """The options of a command line; refuses what is unknown, and what is not here yet, by name."""
+    """The options of a command line; refuses what is unknown, and what cannot be here, by name."""
     given = Given()
     for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
@@ -228,13 +238,15 @@ def read(words: Sequence[str]) -> Given:
             near = get_close_matches(name, FLAGS, 1)
             do = f"did you mean --{near[0]}?" if near else "--help lists the options"
             raise ArgumentError("AR304", word, "an unknown option", "an option of trtexec", do)
-        if flag.later:
-            raise NotSupportedError("AR901", f"--{name}", LATER, "the other options")
-        if flag.kind == VALUE and not equals:
+        if flag.refused:
+            reason, _, do = flag.why.partition("; ")
+            raise NotSupportedError("AR901", f"--{name}", reason, "the other options", do)
+        if flag.kind in (VALUE, REPEATED) and not equals:
             raise ArgumentError("AR304", word, "no value", f"--{name}=…")
         if flag.kind == SWITCH and equals and value not in ("", "1", "true"):
             raise ArgumentError("AR304", word, f"a value, {value!r}", f"--{name} alone")
-        given.values[name] = value
+        before = f"{given.values[name]}\n" if flag.kind == REPEATED and name in given.values else ""
+        given.values[name] = before + value
         if flag.why:
             given.idle[name] = flag.why
     return given
@@ -245,9 +257,7 @@ def usage() -> str:
     lines = ["options, as trtexec has them:"]
     for name, flag in FLAGS.items():
         if flag.help:
-            lines.append(f"  --{name}{'=' + '…' if flag.kind == VALUE else '':<3} {flag.help}")
-    idle = [f"--{n}" for n, f in FLAGS.items() if f.why and not f.later]
-    later = [f"--{n}" for n, f in FLAGS.items() if f.later]
-    return "\n".join(
-        [*lines, "accepted, without effect: " + " ".join(idle), "not here yet: " + " ".join(later)]
-    )
+            lines.append(f"  --{name}{'=' + '…' if flag.kind in (VALUE, REPEATED) else '':<3} {flag.help}")
+    idle = [f"--{n}" for n, f in FLAGS.items() if f.why and not f.refused]
+    refused = [f"--{n}" for n, f in FLAGS.items() if f.refused]
+    return "\n".join([*lines, "accepted, without effect: " + " ".join(idle), "refused: " + " ".join(refused)])

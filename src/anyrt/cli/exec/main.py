@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -21,11 +22,13 @@ from anyrt.api.engine import ICudaEngine
 from anyrt.api.interfaces import ILogger
 from anyrt.api.runtime import Runtime
 from anyrt.cli.exec.arrays import write_outputs
-from anyrt.cli.exec.build import plan_of
+from anyrt.cli.exec.build import plan_of, plugins_of
+from anyrt.cli.exec.debugs import save_debug_tensors
 from anyrt.cli.exec.flags import Given, read, usage
+from anyrt.cli.exec.refits import show_refittable, time_refit
 from anyrt.cli.exec.runs import Stream, Totals, measured, profiled
 from anyrt.cli.exec.times import EXPLANATIONS, averages, summary, write_times
-from anyrt.core.enums import LayerInformationFormat, Severity
+from anyrt.core.enums import EngineStat, LayerInformationFormat, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import strict
 from anyrt.plan.file import FORMAT, map_plan
@@ -67,8 +70,9 @@ def execute(words: Sequence[str], program: str) -> int:
     lines = Lines("--verbose" in words or "-v" in words)
     print(f"&&&& RUNNING {name} # {line}", flush=True)
     try:
-        with strict():
-            _execute(read(words), lines)
+        given = read(words)
+        with strict(), plugins_of(given):
+            _execute(given, lines)
     except AnyrtError as error:
         lines.say(str(error), Severity.ERROR)
     except OSError as error:
@@ -92,8 +96,18 @@ def _execute(given: Given, lines: Lines) -> None:
         return
     engine = _engine(given, lines)
     _show_engine(given, engine, lines)
-    if not (given.has("skipInference") or given.has("buildOnly")):
-        _infer(given, engine, lines)
+    if given.has("dumpRefit"):
+        show_refittable(engine, lines)
+    if given.has("timeRefit"):
+        time_refit(given, engine, lines)
+    if given.has("skipInference") or given.has("buildOnly"):
+        return
+    if given.has("weightStreamingBudget"):
+        engine.weight_streaming_budget_v2 = _budget(given, engine)
+    if engine.get_engine_stat(EngineStat.STRIPPED_WEIGHTS_SIZE):
+        lines.say("The plan was stripped of weights, so it is not run: refit it before", Severity.WARNING)
+        return
+    _infer(given, engine, lines)
 
 
 def _engine(given: Given, lines: Lines) -> ICudaEngine:
@@ -137,6 +151,7 @@ def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> None:
     for stream in streams[:1]:
         for name, array in stream.arrays.items():
             lines.say(f"Created {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype} for {name}")
+    save_debug_tensors(given, streams[0].context)
     lines.say("Starting inference")
     runs, warm, warm_ms = measured(streams, given)
     lines.say(f"Warmup completed {warm} queries over {warm_ms:g} ms")
@@ -156,6 +171,21 @@ def _infer(given: Given, engine: ICudaEngine, lines: Lines) -> None:
     _outputs(given, streams[0], lines)
     if given.has("dumpProfile") or given.has("exportProfile"):
         _profile(given, streams[0], lines)
+
+
+def _budget(given: Given, engine: ICudaEngine) -> int:
+    """Bytes, of which −1 is what suits the machine, and −2 all that there are."""
+    text = given.text("weightStreamingBudget")
+    share = text.endswith("%")
+    try:
+        number = float(text.rstrip("%"))
+    except ValueError:
+        number = math.nan
+    if not ((share and 0 <= number <= 100) or (not share and number >= -2 and number == int(number))):
+        raise ArgumentError("AR304", "--weightStreamingBudget", repr(text), "bytes, -1, -2, or 0% to 100%")
+    if share:
+        return int(engine.streamable_weights_size * number / 100)
+    return int(number) if number >= 0 else engine.get_weight_streaming_automatic_budget()
 
 
 def _percents(given: Given) -> list[float]:

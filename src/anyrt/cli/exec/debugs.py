@@ -1,0 +1,83 @@
+"""Debug tensors as files: `--saveDebugTensors=x:x.raw`, and `--saveAllDebugTensors=numpy,summary`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from anyrt.api.context import IExecutionContext
+from anyrt.api.dims import Dims
+from anyrt.api.interfaces import IDebugListener
+from anyrt.cli.exec.flags import Given
+from anyrt.core.dtype import is_packed, numpy_dtype, storage_bytes, unpack4
+from anyrt.core.enums import DataType, TensorLocation
+from anyrt.core.errors import ArgumentError
+from anyrt.ops._record import Array
+
+
+def save_debug_tensors(given: Given, context: IExecutionContext) -> None:
+    """Have the runs of a context write debug tensors to files, each run over those of the one before."""
+    files = dict(given.pairs("saveDebugTensors"))
+    for name in files:
+        context.set_tensor_debug_state(name, True)
+    formats = [f for f in given.text("saveAllDebugTensors").split(",") if f]
+    for form in formats:
+        if form not in FORMATS:
+            raise ArgumentError("AR304", "--saveAllDebugTensors", repr(form), f"of {', '.join(FORMATS)}")
+    if formats:
+        context.set_all_tensors_debug_state(True)
+        context.unfused_tensors_debug_state = True
+    if files or formats:
+        context.set_debug_listener(Files(files, formats))
+
+
+class Files(IDebugListener):
+    """Writes what it is shown."""
+
+    def __init__(self, files: Mapping[str, str], formats: list[str]) -> None:
+        IDebugListener.__init__(self)
+        self.files, self.formats = files, formats
+
+    def process_debug_tensor(
+        self, addr: int, location: TensorLocation, type: DataType, shape: Dims, name: str, stream: int
+    ) -> bool:
+        """One tensor, to each of its files."""
+        count = int(np.prod(tuple(shape), dtype=np.int64))
+        data = ctypes.string_at(addr, storage_bytes(type, count))
+        if name in self.files:
+            Path(self.files[name]).write_bytes(data)
+        for form in self.formats:
+            FORMATS[form](name, _array(data, type, tuple(shape)), data)
+        return True
+
+
+def _array(data: bytes, dtype: DataType, shape: tuple[int, ...]) -> Array:
+    raw = np.frombuffer(data, np.uint8)
+    if is_packed(dtype):
+        return unpack4(raw, int(np.prod(shape, dtype=np.int64)), dtype).reshape(shape)
+    return raw.view(numpy_dtype(dtype)).reshape(shape)
+
+
+def _file(name: str, ending: str) -> Path:
+    return Path(f"{name.replace('/', '_')}.{ending}")
+
+
+def _summary(name: str, x: Array) -> str:
+    wide = x.astype(np.float64)
+    told = f"min {wide.min():g}, max {wide.max():g}, mean {wide.mean():g}" if x.size else "no elements"
+    return f"{name}: {'x'.join(map(str, x.shape)) or 'scalar'} {x.dtype}, {told}\n"
+
+
+def _text(x: Array) -> str:
+    return " ".join(f"{v:g}" for v in x.reshape(-1).astype(np.float64)) + "\n"
+
+
+FORMATS: Mapping[str, Callable[[str, Array, bytes], object]] = {
+    "summary": lambda name, x, data: _file(name, "summary.txt").write_text(_summary(name, x)),
+    "numpy": lambda name, x, data: np.save(_file(name, "npy"), x),
+    "string": lambda name, x, data: _file(name, "txt").write_text(_text(x)),
+    "raw": lambda name, x, data: _file(name, "raw").write_bytes(data),
+}

@@ -1,0 +1,53 @@
+"""Weights of an engine that may change: which there are, and how long a change takes."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from anyrt.api.engine import ICudaEngine
+from anyrt.api.refitter import Refitter
+from anyrt.cli.exec.flags import Given
+from anyrt.core.errors import ArgumentError, RefitError
+from anyrt.onnx.refitter import OnnxParserRefitter
+
+if TYPE_CHECKING:
+    from anyrt.cli.exec.main import Lines
+
+ROUNDS = 10
+
+
+def show_refittable(engine: ICudaEngine, lines: Lines) -> None:
+    """Each layer and role whose weights may change, and names of weights that have one."""
+    refitter = _refitter("dumpRefit", engine, lines)
+    lines.say("Refittable layers and weights:")
+    for layer, role in zip(*refitter.get_all(), strict=True):
+        lines.say(f"  {layer}: {role.name}")
+    for name in refitter.get_all_weights():
+        lines.say(f"  weights {name}")
+
+
+def time_refit(given: Given, engine: ICudaEngine, lines: Lines) -> None:
+    """How long it takes to put all weights of the model of --onnx in place."""
+    if not given.has("onnx"):
+        raise ArgumentError("AR304", "--timeRefit", "no model", "--onnx=…, whose weights are taken")
+    refitter = _refitter("timeRefit", engine, lines)
+    times = []
+    for _ in range(ROUNDS + 1):
+        parser = OnnxParserRefitter(refitter, lines)
+        if not parser.refit_from_file(given.text("onnx")):
+            raise RefitError("AR844", "--timeRefit", parser.get_error(0).desc(), "weights of every layer")
+        begin = time.perf_counter()
+        refitter.refit_cuda_engine()
+        times.append(1e3 * (time.perf_counter() - begin))
+    rest = times[1:]  # the first one maps memory
+    told = f"min = {min(rest):g} ms, max = {max(rest):g} ms, median = {median(rest):g} ms"
+    lines.say(f"Engine refitted {ROUNDS} times: {told}")
+
+
+def _refitter(option: str, engine: ICudaEngine, lines: Lines) -> Refitter:
+    if not engine.refittable:
+        do = "add --refit, or --stripWeights"
+        raise RefitError("AR841", f"--{option}", "an engine whose weights stay", "one that may change", do)
+    return Refitter(engine, lines)
