@@ -78,6 +78,34 @@ def test_a_plan_whose_plugin_is_not_registered_says_what_to_do(log):
     assert "register_creator" in line
 
 
+OTHERS = {"version": {"plugin_version": "2"}, "namespace": {"plugin_namespace": "mine"}}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_plan_whose_plugin_has_another_version_or_namespace_tells_of_it(registry, log, other):
+    made = PadCreator()
+    for name, value in OTHERS[other].items():
+        setattr(made, name, value)
+    registry.register_creator(made, made.plugin_namespace)
+    assert built(log, after_abs) is None
+    there = {"version": "'CircPad', version '2'", "namespace": "'CircPad', version '1', namespace 'mine'"}
+    assert "[AR823]" in log.lines[-1]
+    assert f"wanted a creator that is registered, as {there[other]};" in log.lines[-1]
+
+
+@pytest.mark.parametrize("answer", [None, 3, Pad, "raises"], ids=str)
+def test_a_plan_whose_creator_makes_no_plugin_is_not_loaded(registry, log, answer):
+    creator, runtime = PadCreator(), trt.Runtime(log)
+    registry.register_creator(creator)
+    plan = built(log, after_abs).serialize()
+    creator.create_plugin = lambda *args: 1 / 0 if answer == "raises" else answer
+    assert runtime.deserialize_cuda_engine(plan) is None
+    assert ("[AR824]" if answer == "raises" else "[AR822]") in log.lines[-1]
+    assert "PadCreator.create_plugin" in log.lines[-1]
+    del creator.create_plugin
+    assert runtime.deserialize_cuda_engine(plan) is not None
+
+
 SEEN = []
 
 

@@ -61,7 +61,9 @@ def _made(file: PlanFile, call: PluginCall, where: str, registry: IPluginRegistr
     creator = registry.get_creator(*key)
     if creator is None:
         do = "have trt.get_plugin_registry() know it: register_creator(Creator()), or load_library(path)"
-        raise PluginError("AR823", where, f"the plug-in {shown(key)}", "a creator that is registered", do)
+        others = [shown(k) for k in registry._creators.copy() if k[0] == call.name]
+        wanted = f"a creator that is registered{', as ' * bool(others)}{' or '.join(others[:4])}"
+        raise PluginError("AR823", where, f"the plug-in {shown(key)}", wanted, do)
     fields = unpacked(_bytes(file, call.made), where)
     match creator:
         case IPluginCreator():

@@ -200,7 +200,10 @@ class IPluginV3OneRuntime(IPluginCapability):
         workspace: int,
         stream: int,
     ) -> None:
-        """Compute: read what lies at `inputs`, write to `outputs`; the work is done on return."""
+        """Compute: read what lies at `inputs`, write to `outputs`; the work is done on return.
+
+        Addresses are those of this call alone. What is written beside outputs and workspace damages what lies
+        there, or ends the process; a build with `config.checked` ends the run with AR825 instead."""
         pure(self, "enqueue")
 
     def on_shape_change(self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]) -> None:
