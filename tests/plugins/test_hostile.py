@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from anyrt.core.dims import Sym
+from anyrt.core.enums import DataType, TensorFormat
+from anyrt.core.errors import AnyrtError
+from anyrt.ir.graph import Type
+from anyrt.prims.plugin import Made, Plugin, Tensor
 from tests.plugins.samples import OldPad, OldPadCreator, Pad, PadCreator, built, fields, pad, wrapped
 
 NONE = trt.MatrixOperation.NONE
@@ -273,3 +278,30 @@ def test_a_context_that_cannot_be_made_lets_go_of_the_plugins_that_it_has(regist
 
     assert built(log, both).create_execution_context() is None
     assert ended == [1]
+
+
+def told(*shape, dtype=DataType.FLOAT, format=TensorFormat.LINEAR):
+    return Tensor(Type(shape, dtype), format)
+
+
+N = Sym("n", 1, 9).dim
+FALSE = {
+    "a larger input": ((told(2, 4), told(2, 3)), (-1,), "AR123"),
+    "a larger output": ((told(2, 3), told(2, 9)), (-1,), "AR123"),
+    "an open size": ((told(2, N), told(2, 3)), (-1,), "AR123"),
+    "another type": ((told(2, 3), told(2, 3, dtype=DataType.INT64)), (-1,), "AR202"),
+    "another format": ((told(2, 3), told(1, 2, 1, 3, format=TensorFormat.CHW4)), (-1,), "AR123"),
+    "a tensor more": ((told(2, 3), told(2, 3), told(2, 3)), (-1,), "AR202"),
+    "an operand that is not there": ((told(2, 3), told(2, 3)), (1,), "AR123"),
+}
+
+
+@pytest.mark.parametrize("lie", FALSE)
+def test_a_plan_tells_plugins_of_the_memory_that_they_get_alone(lie):
+    """They write all of it; a plan that was changed by hand would have them write beside it."""
+    sees, over, code = FALSE[lie]
+    memory, made = Type((2, 3), DataType.FLOAT), Made(np.zeros(0, np.uint8), DataType.UINT8)
+    with pytest.raises(AnyrtError, match=rf"\[{code}\] pad"):
+        Plugin("pad", "Pad", "1", "", made, (memory,), sees, over=over).infer((memory,))
+    good = Plugin("pad", "Pad", "1", "", made, (memory,), (told(2, 3), told(2, 3)), over=(0,))
+    assert good.infer((memory,)) == (memory,)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyrt.core.dims import Dim
+from anyrt.core.dims import Dim, product
 from anyrt.core.dtype import cast
 from anyrt.core.enums import DataType, TensorFormat
-from anyrt.core.errors import DTypeError, NotSupportedError
+from anyrt.core.errors import DTypeError, NotSupportedError, ShapeError
+from anyrt.core.formats import in_memory
 from anyrt.ir.compute import Compute, External
 from anyrt.ir.graph import Type
 from anyrt.ir.kernel import Expr
@@ -67,12 +68,27 @@ class Plugin(Prim):
 
     def infer(self, args: tuple[Type, ...]) -> tuple[Type, ...]:
         """The types that the plug-in has told."""
-        told = [x.type.dtype for x in self.sees[: len(args)]]
-        if self.sees and [a.dtype for a in args] != told:
-            got = ", ".join(map(repr, args))
-            raise DTypeError("AR202", self.layer, got, ", ".join(t.name for t in told))
+        if self.sees:
+            self._check((*args, *self.outs), len(args))
         room = (Type((self.workspace,), DataType.UINT8),) if self.workspace else ()
         return (*self.outs, *room)
+
+    def _check(self, memory: tuple[Type, ...], operands: int) -> None:
+        """A plug-in reads and writes what it is told of: that is in memory, in a plan by whomever, too."""
+        told = [Type(in_memory(x.format, x.type.dtype, x.type.shape), x.type.dtype) for x in self.sees]
+        if [t.dtype for t in told] != [t.dtype for t in memory]:
+            got = ", ".join(map(repr, memory))
+            raise DTypeError("AR202", self.layer, got, ", ".join(t.dtype.name for t in told))
+        if any(product(t.shape) != product(of.shape) for t, of in zip(told, memory, strict=True)):
+            got, wanted = (", ".join(map(repr, x)) for x in (memory, told))
+            raise ShapeError("AR123", self.layer, f"memory of {got}", f"what the plug-in is told: {wanted}")
+        results = self.sees[operands:]
+        for result, k in zip(results, self.over or [-1] * len(results), strict=True):
+            twin = self.sees[k] if 0 <= k < operands else result
+            if k >= operands or (twin.type, twin.format) != (result.type, result.format):
+                raise ShapeError(
+                    "AR123", self.layer, f"{result.type} in the memory of operand {k}", "its own"
+                )
 
     def ref(self, args: tuple[Array, ...], out: tuple[int, ...]) -> tuple[Array, ...]:
         """What the plug-in makes of stored operands."""

@@ -171,7 +171,7 @@ def _finds(of: Type, asked: Outputs) -> bool:
 
 def _room(of: Type, asked: Outputs) -> Shape:
     """What memory for an output is: flat, with room for the most elements, where the plug-in decides."""
-    return (highest(product(of.shape)),) if _finds(of, asked) else of.shape
+    return (product(map(highest, of.shape)),) if _finds(of, asked) else of.shape
 
 
 def _shown(result: Value, of: Type) -> Value:
