@@ -1,6 +1,7 @@
 """Programs that were written for the original, in a process each, as their users start them."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -65,9 +66,11 @@ def test_sample_runs_unchanged(program, tmp_path, environment):
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed (extra: programs)")
-def test_program_with_tensors_of_pytorch_runs_unchanged(environment):
-    command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / "torch_on_cuda.py"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("program", ["torch_on_cuda.py", "torch2trt_models.py"])
+def test_program_with_tensors_of_pytorch_runs_unchanged(program, environment, tmp_path):
+    command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / program, tmp_path]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
 
 
@@ -101,3 +104,9 @@ def test_program_as_many_write_it_runs_unchanged(program, models, environment):
     command = [sys.executable, "-m", "anyrt.compat", "--api", api, PROGRAMS / program]
     done = subprocess.run(command, env=environment, cwd=models, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
+
+
+def test_page_of_programs_names_all_that_are_run():
+    page = (Path(__file__).parents[2] / "docs/programs.md").read_text()
+    started = {path.name for path in PROGRAMS.glob("*.py") if 'print("PASSED"' in path.read_text()}
+    assert set(re.findall(r"`(\w+\.py)`", page)) == started
