@@ -17,7 +17,10 @@ REFUSED = [
     *((driver, f"cuModule{n}") for n in ("Load", "LoadData", "LoadDataEx", "GetFunction")),
     *((driver, f"cu{n}") for n in ("LibraryLoadData", "LibraryLoadFromFile", "LinkCreate")),
     *((driver, f"cu{n}") for n in ("FuncSetAttribute", "LaunchKernel", "LaunchKernelEx")),
+    *((driver, f"cu{n}") for n in ("LaunchCooperativeKernel", "LibraryGetKernel", "KernelGetFunction")),
+    *((driver, f"cu{n}") for n in ("ModuleGetGlobal", "FuncGetAttribute")),
     *((nvrtc, f"nvrtc{n}Program") for n in ("Create", "Compile")),
+    *((nvrtc, f"nvrtc{n}") for n in ("AddNameExpression", "GetProgramLog", "GetPTX", "GetCUBIN")),
 ]
 
 

@@ -93,6 +93,24 @@ def test_device_and_contexts_tell_what_programs_print():
     assert bytes(driver.to_device(b"abc").as_buffer(2, 1)) == b"bc"
 
 
+def test_memory_of_other_libraries_is_held_by_derived_classes():
+    array = np.arange(3, dtype=np.int32)
+
+    class Holder(driver.PointerHolderBase):
+        def get_pointer(self):
+            return array.ctypes.data
+
+    x = gpuarray.GPUArray((3,), np.int32, gpudata=Holder())
+    x += 1
+    assert (int(Holder()), array.tolist()) == (array.ctypes.data, [1, 2, 3])
+
+
+@pytest.mark.parametrize("name", ["module_from_file", "module_from_buffer", "Function", "In", "Out", "InOut"])
+def test_what_is_for_kernels_is_refused_by_name(name):
+    with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
+        getattr(driver, name)(b"image")
+
+
 def test_kernels_are_refused_by_name():
     with pytest.raises(NotSupportedError, match=r"AR901.*SourceModule: got code for a GPU"):
         pycuda_compiler.SourceModule("__global__ void f() {}")

@@ -71,6 +71,11 @@ cuLinkCreate = refusing("cuLinkCreate")
 cuFuncSetAttribute = refusing("cuFuncSetAttribute")
 cuLaunchKernel = refusing("cuLaunchKernel")
 cuLaunchKernelEx = refusing("cuLaunchKernelEx")
+cuLaunchCooperativeKernel = refusing("cuLaunchCooperativeKernel")
+cuModuleGetGlobal = refusing("cuModuleGetGlobal")
+cuLibraryGetKernel = refusing("cuLibraryGetKernel")
+cuKernelGetFunction = refusing("cuKernelGetFunction")
+cuFuncGetAttribute = refusing("cuFuncGetAttribute")
 
 
 @code_and_value

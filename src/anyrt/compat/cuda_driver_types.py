@@ -114,6 +114,14 @@ class CUevent(_Handle):
     """An event."""
 
 
+class CUmodule(_Handle):
+    """Code of a GPU, of which there is none."""
+
+
+class CUfunction(_Handle):
+    """A kernel of a GPU, of which there is none."""
+
+
 class CUgraph(_Handle):
     """A graph: what was captured."""
 

@@ -32,3 +32,7 @@ def nvrtcVersion() -> tuple[nvrtcResult, int, int]:
 
 nvrtcCreateProgram = refusing("nvrtcCreateProgram")
 nvrtcCompileProgram = refusing("nvrtcCompileProgram")
+nvrtcAddNameExpression = refusing("nvrtcAddNameExpression")
+nvrtcGetProgramLog = refusing("nvrtcGetProgramLog")
+nvrtcGetPTX = refusing("nvrtcGetPTX")
+nvrtcGetCUBIN = refusing("nvrtcGetCUBIN")

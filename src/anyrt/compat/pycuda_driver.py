@@ -18,6 +18,7 @@ from anyrt.compat import device as host
 from anyrt.compat.device import DEVICE, DeviceFault, Fault, Pointer
 from anyrt.compat.pycuda_host import *  # noqa: F403  # a program sees one module
 from anyrt.compat.pycuda_host import Array, Shape, pagelocked_empty
+from anyrt.compat.refusing import refusing
 
 
 class Error(Exception):
@@ -26,6 +27,14 @@ class Error(Exception):
 
 class LogicError(Error, RuntimeError):
     """A call with invalid arguments."""
+
+
+class LaunchError(Error, RuntimeError):
+    """Work that failed."""
+
+
+class CompileError(Error):
+    """A kernel that is none."""
 
 
 class MemoryError(Error, RuntimeError):
@@ -68,6 +77,25 @@ class event_flags:
     """Flags of an event."""
 
     DEFAULT, BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS = 0, 1, 2, 4
+
+
+class stream_flags:
+    """Flags of a stream, which mean nothing here."""
+
+    DEFAULT, NON_BLOCKING = 0, 1
+
+
+class PointerHolderBase:
+    """What a program derives for memory of another library, which `get_pointer` tells."""
+
+    def get_pointer(self) -> int:
+        """The address."""
+        raise NotImplementedError(f"{type(self).__name__} must override get_pointer")
+
+    def __int__(self) -> int:
+        return self.get_pointer()
+
+    __index__ = __int__
 
 
 class DeviceAllocation:
@@ -307,6 +335,17 @@ def memset_d32(dest: Pointer, data: int, count: int, stream: Stream | None = Non
 
 
 memset_d8_async, memset_d32_async = memset_d8, memset_d32
+
+module_from_file, module_from_buffer = refusing("module_from_file"), refusing("module_from_buffer")
+Function, In, Out, InOut = (refusing(name) for name in ("Function", "In", "Out", "InOut"))
+
+
+def start_profiler() -> None:
+    """Nothing is measured."""
+
+
+def stop_profiler() -> None:
+    """Nothing is measured."""
 
 
 def to_device(buffer: Array) -> DeviceAllocation:
