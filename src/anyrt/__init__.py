@@ -61,7 +61,13 @@ _HOME: dict[str, tuple[str, ...]] = {
     ),
     "api.plugins.field": ("PluginField", "PluginFieldCollection", "PluginFieldCollection_"),
     "api.plugins.layer": ("IPluginV2Layer", "IPluginV3Layer"),
-    "api.plugins.v2": ("IPluginV2", "IPluginV2DynamicExt", "IPluginV2DynamicExtBase", "IPluginV2Ext"),
+    "api.plugins.v2": (
+        "IPluginV2",
+        "IPluginV2DynamicExt",
+        "IPluginV2DynamicExtBase",
+        "IPluginV2Ext",
+        "IPluginV2IOExt",
+    ),
     "api.plugins.v3": (
         *("IPluginCapability", "IPluginResource", "IPluginResourceContext", "IPluginV3"),
         *("IPluginV3OneBuild", "IPluginV3OneBuildV2", "IPluginV3OneCore", "IPluginV3OneRuntime"),

@@ -77,6 +77,7 @@ from anyrt.api.plugins.v2 import IPluginV2 as IPluginV2
 from anyrt.api.plugins.v2 import IPluginV2DynamicExt as IPluginV2DynamicExt
 from anyrt.api.plugins.v2 import IPluginV2DynamicExtBase as IPluginV2DynamicExtBase
 from anyrt.api.plugins.v2 import IPluginV2Ext as IPluginV2Ext
+from anyrt.api.plugins.v2 import IPluginV2IOExt as IPluginV2IOExt
 from anyrt.api.plugins.v3 import IPluginCapability as IPluginCapability
 from anyrt.api.plugins.v3 import IPluginResource as IPluginResource
 from anyrt.api.plugins.v3 import IPluginResourceContext as IPluginResourceContext

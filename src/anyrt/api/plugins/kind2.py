@@ -14,7 +14,7 @@ from anyrt.api.plugins.field import PluginField
 from anyrt.api.plugins.kind3 import MOST_BYTES
 from anyrt.api.plugins.kinds import MOST_OUTPUTS, Descs, Dynamic, Enqueue, Kind, claim, listed, text, whole
 from anyrt.api.plugins.stored import packed
-from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2Ext, as_bytes
+from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2Ext, IPluginV2IOExt, as_bytes
 from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import PluginError
@@ -181,6 +181,22 @@ class StaticVersion2(Version2):
                 raise self.wrong("execute_async", f"status {status}", "0")
 
         return run
+
+
+class FormattedVersion2(StaticVersion2):
+    """An IPluginV2IOExt: the same, with a type and format for each tensor."""
+
+    _base = IPluginV2IOExt
+
+    def supports(self, pos: int, in_out: Dynamic, inputs: int) -> bool:
+        """As `supports_format_combination` says."""
+        told = [x.desc for x in in_out]
+        found = self.ask("supports_format_combination", pos, told, inputs, len(told) - inputs)
+        return claim(self, "supports_format_combination", found)
+
+    def configure(self, inp: Dynamic, out: Dynamic) -> None:
+        """By `configure_plugin`."""
+        self.ask("configure_plugin", [x.desc for x in inp], [x.desc for x in out])
 
 
 def _greatest(x: DynamicPluginTensorDesc) -> PluginTensorDesc:

@@ -14,10 +14,10 @@ from anyrt.api.layer import ILayer
 from anyrt.api.plugins.asking import failed
 from anyrt.api.plugins.composed import Composed
 from anyrt.api.plugins.expand import Held, expanded
-from anyrt.api.plugins.kind2 import DynamicVersion2, StaticVersion2, Version2
+from anyrt.api.plugins.kind2 import DynamicVersion2, FormattedVersion2, StaticVersion2, Version2
 from anyrt.api.plugins.kindquick import version3
 from anyrt.api.plugins.kinds import Kind
-from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt
+from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2IOExt
 from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.core.enums import LayerType, NetworkDefinitionCreationFlag
 from anyrt.core.enums_more import QuickPluginCreationRequest as Request
@@ -113,6 +113,8 @@ def kind_of(plugin: object, where: str) -> Kind:
             return version3(plugin, where)
         case IPluginV2DynamicExt():
             return DynamicVersion2(plugin, where)
+        case IPluginV2IOExt():
+            return FormattedVersion2(plugin, where)
         case IPluginV2():
             return StaticVersion2(plugin, where)
     raise wrong_type(where, plugin, "a plug-in: an IPluginV3 or IPluginV2")

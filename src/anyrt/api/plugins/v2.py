@@ -134,6 +134,28 @@ class IPluginV2Ext(IPluginV2):
 
 
 @fold
+class IPluginV2IOExt(IPluginV2Ext):
+    """The same, with types and formats of its own for each tensor, as TensorRT's C++ has it."""
+
+    __slots__ = ()
+
+    def supports_format_combination(
+        self, pos: int, in_out: list[PluginTensorDesc], num_inputs: int, num_outputs: int
+    ) -> bool:
+        """Whether tensor `pos` may be as `in_out[pos]` says, where those before it are as said there."""
+        pure(self, "supports_format_combination")
+
+    def configure_plugin(  # type: ignore[override]  # as TensorRT's
+        self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]
+    ) -> None:
+        """Take note of sizes, types and formats."""
+
+    def clone(self) -> IPluginV2IOExt:
+        """Another plug-in that does the same."""
+        pure(self, "clone")
+
+
+@fold
 class IPluginV2DynamicExtBase(IPluginV2):
     """What plug-ins of version 2 with open sizes derive from."""
 
