@@ -12,7 +12,7 @@ def at(address, desc):
     """The array of a tensor of a type that NumPy has."""
     dtype, shape = np.dtype(trt.nptype(desc.type)), tuple(desc.dims)
     count = int(np.prod(shape, dtype=np.int64))
-    raw = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address) if count else b""
+    raw = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address) if count else bytearray()
     return np.frombuffer(raw, dtype, count).reshape(shape)
 
 
