@@ -160,6 +160,24 @@ def test_types_of_outputs_that_are_set_stay(build, tiles):
     assert engine.run(x=X)["y"].dtype == np.float16
 
 
+@pytest.mark.parametrize("flag", [None, Flag.PREFER_PRECISION_CONSTRAINTS, OBEY])
+def test_an_output_in_half_is_rounded_where_that_is_an_order(flag, log):
+    builder = trt.Builder(log)
+    network, config = builder.create_network(), builder.create_builder_config()
+    exp = network.add_unary(network.add_input("x", F, (64,)), trt.UnaryOperation.EXP)
+    exp.set_output_type(0, HALF)
+    assert exp.get_output(0).dtype is HALF
+    neg = network.add_unary(exp.get_output(0), trt.UnaryOperation.NEG)
+    neg.set_output_type(0, F)
+    network.mark_output(neg.get_output(0))
+    config.flags = 0 if flag is None else 1 << int(flag)
+    x = np.linspace(-2, 2, 64, dtype=np.float32)
+    (y,) = builder.build_engine_with_config(network, config).run(x=x).values()
+    rounded = -np.exp(x.astype(float)).astype(np.float16).astype(np.float32)
+    np.testing.assert_allclose(y, rounded, rtol=2**-10)
+    assert flag is not OBEY or np.array_equal(y, rounded)
+
+
 def test_every_precision_of_a_chain_may_be_ordered(log):
     builder = trt.Builder(log)
     network, config = builder.create_network(), builder.create_builder_config()

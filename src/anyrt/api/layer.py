@@ -230,7 +230,10 @@ class ILayer(Named):
 
     @quiet(None)
     def set_output_type(self, index: int, dtype: DataType) -> None:
-        """Ask for the type of an output; its values are converted.
+        """Ask for the type of an output, which its tensor has from then on; its values are converted.
+
+        OBEY_PRECISION_CONSTRAINTS rounds each value to a half type that was asked for. Otherwise that is a
+        wish: values are rounded where they are stored.
 
         Refused: AR310, a strongly typed network; AR312, no such output."""
         if not isinstance(dtype, DataType):
