@@ -21,6 +21,7 @@ from anyrt.core.codes import CODES
 from anyrt.core.errors import ShapeError
 from anyrt.plan.cache import KernelCache, default_directory
 from anyrt.plan.program import Compiled, Program
+from tests.plugins.samples import wrapped
 
 
 def printed(capsys, *words: str, status: int = 0) -> str:
@@ -319,6 +320,47 @@ def test_run_writes_outputs(capsys, plan, backend):
     text = printed(capsys, "run", plan, "--input", "x=x.npy", "--output", "y=y.npy", "--backend", backend)
     assert np.load("y.npy").ravel().tolist() == [0, 2, 0, 4, 0, 6, 0, 8]
     assert text.splitlines()[-1].split() == ["y", "float32", "(1,", "2,", "2,", "2)", "0", "2.5", "8"]
+
+
+PADS = """
+import numpy as np
+import anyrt as trt
+from tests.plugins.samples import PadCreator, pad
+
+class Creator(PadCreator):
+    pass
+
+def define(network):
+    x = network.add_input('x', trt.float32, (1, 2, 3))
+    loop, turns = network.add_loop(), network.add_constant((), np.array(3, np.int32)).get_output(0)
+    loop.add_trip_limit(turns, trt.TripLimit.COUNT)
+    again = loop.add_recurrence(x)
+    kept = network.add_slice(padded(network, again.get_output(0)), (0, 1, 1), (1, 2, 3), (1, 1, 1))
+    again.set_input(1, kept.get_output(0))
+    last = loop.add_loop_output(again.get_output(0), trt.LoopOutput.LAST_VALUE, 0).get_output(0)
+    y = padded(network, last)
+    y.name = 'y'
+    network.mark_output(y)
+
+def padded(network, x):
+    y = network.add_plugin_v3([x], [], pad()).get_output(0)
+    return network.add_unary(y, trt.UnaryOperation.NEG).get_output(0)
+"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interp"])
+def test_run_calls_plugins_of_libraries_that_are_named(capsys, backend):
+    Path("pads.py").write_text(PADS)
+    Path("pads.plan").write_bytes(build_script(Path("pads.py"), "define"))
+    x = y = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    np.save("x.npy", x)
+    words = ("run", "pads.plan", "--input", "x=x.npy", "--output", "y=y.npy", "--backend", backend)
+    assert "AR823" in printed(capsys, *words, status=2)
+    printed(capsys, *words, "--plugins", "pads.py")
+    for _ in range(3):
+        y = -wrapped(y)[:, 1:3, 1:4]
+    assert np.array_equal(np.load("y.npy"), -wrapped(y))
+    printed(capsys, "run", "pads.plan", "--input", "x=x.npy", "--backend", "null")
 
 
 def test_run_on_null_counts(capsys, plan):

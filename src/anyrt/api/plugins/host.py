@@ -27,7 +27,7 @@ from anyrt.api.plugins.kinds import Kind, wrong
 from anyrt.api.plugins.layer import kind_of
 from anyrt.api.plugins.stored import unpacked
 from anyrt.api.plugins.v3 import IPluginResourceContext
-from anyrt.api.registry import IPluginRegistry, shown
+from anyrt.api.registry import IPluginRegistry, Key, shown
 from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import AnyrtError, PlanError, PluginError
 from anyrt.core.lent import lending
@@ -50,31 +50,31 @@ def callers(file: PlanFile, program: Program, registry: IPluginRegistry, channel
         if call.made not in kinds:
             source = places.get(call.where)
             where = f"{call.where} ({source})" if source else call.where
-            kinds[call.made] = _made(file, call, where, registry)
+            key, data = (call.name, call.version, call.space), _bytes(file, call.made)
+            kinds[call.made] = made_again(key, call.where, data, where, registry)
     checked = CHECKED in dict(file.plan.settings)
     return lambda: Host(program.plugins, kinds, channel, checked=checked)
 
 
-def _made(file: PlanFile, call: PluginCall, where: str, registry: IPluginRegistry) -> Kind:
-    """The plug-in of a layer."""
-    key = (call.name, call.version, call.space)
+def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginRegistry) -> Kind:
+    """The plug-in of a layer, of what a plan holds of it."""
     creator = registry.get_creator(*key)
     if creator is None:
         do = "have trt.get_plugin_registry() know it: register_creator(Creator()), or load_library(path)"
-        others = [shown(k) for k in registry._creators.copy() if k[0] == call.name]
+        others = [shown(k) for k in registry._creators.copy() if k[0] == key[0]]
         wanted = f"a creator that is registered{', as ' * bool(others)}{' or '.join(others[:4])}"
         raise PluginError("AR823", where, f"the plug-in {shown(key)}", wanted, do)
-    fields = unpacked(_bytes(file, call.made), where)
+    fields = unpacked(held, where)
     match creator:
         case IPluginCreator():
             data = fields[0].data.tobytes() if len(fields) else b""
-            method, plugin = "deserialize_plugin", ask(where, creator, "deserialize_plugin", call.where, data)
+            method, plugin = "deserialize_plugin", ask(where, creator, "deserialize_plugin", layer, data)
         case IPluginCreatorV3One():
-            args = (call.where, fields, TensorRTPhase.RUNTIME)
+            args = (layer, fields, TensorRTPhase.RUNTIME)
             method, plugin = "create_plugin", ask(where, creator, "create_plugin", *args)
         case IPluginCreatorV3Quick():
             asked_for = (TensorRTPhase.RUNTIME, QuickPluginCreationRequest.UNKNOWN)
-            quick = (call.name, call.space, fields, *asked_for)
+            quick = (key[0], key[2], fields, *asked_for)
             method, plugin = "create_plugin", ask(where, creator, "create_plugin", *quick)
         case _:
             raise wrong(where, creator, "register_creator", type(creator).__name__, "an IPluginCreatorV3One")

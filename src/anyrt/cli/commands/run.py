@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyrt.cli.command import Command
+from anyrt.cli.libraries import loaded
 from anyrt.cli.show import print_table
 from anyrt.compiler.cached import mixer
 from anyrt.core.counts import at_most
@@ -34,6 +35,7 @@ def options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--input", action="append", default=[], metavar="NAME=FILE", help="an input, as a .npy file")
     add("--output", action="append", default=[], metavar="NAME=FILE", help="write an output to a .npy file")
+    add("--plugins", action="append", default=[], metavar="FILE", help="load a library of plug-ins before")
     add("--backend", default=NATIVE, help="what runs it: cpu (default), interp, null, …")
 
 
@@ -51,7 +53,8 @@ def run(args: Namespace) -> None:
         if name not in known:
             do = "look at the spelling"
             raise BindingError("AR706", "--output", repr(name), f"one of {', '.join(known)}", do)
-    outputs = _native(args.plan, feeds) if args.backend == NATIVE else _other(file, feeds, args.backend)
+    with loaded(args.plugins):
+        outputs = _native(args.plan, feeds) if args.backend == NATIVE else _other(file, feeds, args.backend)
     print_table(
         ("output", "type", "shape", "minimum", "mean", "maximum"), [_row(*x) for x in outputs.items()]
     )
@@ -99,6 +102,8 @@ def _native(plan: Path, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str, Array]:
+    from anyrt.api.module import get_plugin_registry
+    from anyrt.api.plugins.called import callable_plugins
     from anyrt.backends.loader import all_backends
     from anyrt.backends.protocol import Job
     from anyrt.compiler.driver import lower_plan
@@ -116,7 +121,8 @@ def _other(file: PlanFile, feeds: Mapping[str, Array], name: str) -> Mapping[str
     sizes = _sizes(file.plan, feeds)
     most = at_most(sizes, file.plan.sym_by_name.values())  # where data decide
     memory = {n: to_memory(bindings[n], x) for n, x in feeds.items()}
-    answer = found[name].target().run(Job(lowered.graph, kernels, most), memory)
+    graph = callable_plugins(lowered.graph, get_plugin_registry())
+    answer = found[name].target().run(Job(graph, kernels, most), memory)
     print(answer.notes)
     counts = {s.tensor for s in file.plan.symbols} - feeds.keys()
     outputs = {n: x for n, x in answer.outputs.items() if n not in counts}

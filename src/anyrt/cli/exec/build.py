@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from anyrt import get_plugin_registry, init_libnvinfer_plugins
+from anyrt import init_libnvinfer_plugins
 from anyrt.api.builder import Builder
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import ILogger
 from anyrt.api.network import INetworkDefinition
-from anyrt.api.plugins.library import Library
 from anyrt.cli.exec.calib import calibrate
 from anyrt.cli.exec.flags import Given
 from anyrt.cli.exec.shapes import TYPES, add_profile, set_formats
@@ -152,17 +149,9 @@ def _mark_debug(given: Given, network: INetworkDefinition) -> None:
         network.mark_debug(found[name])
 
 
-@contextmanager
-def plugins_of(given: Given) -> Iterator[None]:
-    """The creators of each library that is named are registered for so long."""
-    registry, handles = get_plugin_registry(), list[Library]()
-    try:
-        for path in dict.fromkeys(path for name in LIBRARIES for path in given.each(name)):
-            handles.append(registry.load_library(path))
-        yield
-    finally:
-        for handle in handles:
-            registry.deregister_library(handle)
+def libraries(given: Given) -> list[str]:
+    """The libraries of plug-ins that are named."""
+    return [path for name in LIBRARIES for path in given.each(name)]
 
 
 def _type(option: str, word: str) -> DataType:

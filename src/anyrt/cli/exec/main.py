@@ -22,12 +22,13 @@ from anyrt.api.engine import ICudaEngine
 from anyrt.api.interfaces import ILogger
 from anyrt.api.runtime import Runtime
 from anyrt.cli.exec.arrays import write_outputs
-from anyrt.cli.exec.build import plan_of, plugins_of
+from anyrt.cli.exec.build import libraries, plan_of
 from anyrt.cli.exec.debugs import save_debug_tensors
 from anyrt.cli.exec.flags import Given, read, usage
 from anyrt.cli.exec.refits import show_refittable, time_refit
 from anyrt.cli.exec.runs import Stream, Totals, measured, profiled
 from anyrt.cli.exec.times import EXPLANATIONS, averages, summary, write_times
+from anyrt.cli.libraries import loaded
 from anyrt.core.enums import EngineStat, LayerInformationFormat, Severity
 from anyrt.core.errors import AnyrtError, ArgumentError
 from anyrt.core.flags import strict
@@ -71,7 +72,7 @@ def execute(words: Sequence[str], program: str) -> int:
     print(f"&&&& RUNNING {name} # {line}", flush=True)
     try:
         given = read(words)
-        with strict(), plugins_of(given):
+        with strict(), loaded(libraries(given)):
             _execute(given, lines)
     except AnyrtError as error:
         lines.say(str(error), Severity.ERROR)

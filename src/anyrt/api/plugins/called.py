@@ -1,0 +1,50 @@
+"""Plug-ins of a plan for the interpreter: made of what it holds, and called with arrays.
+
+graph = callable_plugins(lowered.graph, get_plugin_registry())
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from anyrt.api.plugins.host import made_again
+from anyrt.api.plugins.kinds import Kind
+from anyrt.api.plugins.trying import interpreted
+from anyrt.api.registry import IPluginRegistry
+from anyrt.ir.graph import Graph, Value, apply_all
+from anyrt.ir.rewrite import in_regions, transformed
+from anyrt.prims.const import Blob
+from anyrt.prims.plugin import Made, Plugin
+
+
+def callable_plugins(graph: Graph, registry: IPluginRegistry) -> Graph:
+    """The same graph, whose plug-ins may be called; PluginError AR823 then for one that is not registered."""
+    known: dict[Blob, Made] = {}
+
+    def change(_: Value, value: Value) -> Value:
+        op = value.op
+        if not isinstance(op, Plugin) or isinstance(op.made, Made):
+            return value
+        if op.made not in known:
+            known[op.made] = _made(op, registry)
+        return apply_all(replace(op, made=known[op.made]), *value.args)[value.index]
+
+    def whole(part: Graph) -> Graph:
+        return transformed(part, change)
+
+    return whole(in_regions(graph, whole))
+
+
+def _made(op: Plugin, registry: IPluginRegistry) -> Made:
+    """The plug-in, which is made when it is called: backends that compute nothing need none."""
+
+    @cache
+    def kind() -> Kind:
+        data = np.asarray(op.made.stored).tobytes()
+        return made_again((op.name, op.version, op.space), op.layer, data, op.layer, registry)
+
+    held = op.made
+    return Made(held.stored, held.dtype, held.name, call=lambda of, args: interpreted(kind())(of, args))

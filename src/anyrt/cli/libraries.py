@@ -1,0 +1,23 @@
+"""Libraries of plug-ins that a command is given: loaded while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def loaded(paths: Iterable[str]) -> Iterator[None]:
+    """Each file's creators are registered for so long, those of a file that is named twice once."""
+    from anyrt.api.module import get_plugin_registry
+    from anyrt.core.flags import strict
+
+    registry, handles = get_plugin_registry(), []
+    try:
+        for path in dict.fromkeys(paths):
+            with strict():
+                handles.append(registry.load_library(path))
+        yield
+    finally:
+        for handle in handles:
+            registry.deregister_library(handle)
