@@ -1,10 +1,11 @@
-"""A process that is short of something: `python scarce.py build|load|context|infer|full|readonly|homeless …`.
+"""A process that is short of something: `python scarce.py build|load|refit|calibrate|… …`.
 
 Prints the lines that a logger hears, then what came of it. Builds, loads and disks take several numbers: a
 process for each, which forks from one that is ready, and prints a line `--` at its end. All modules are
 loaded before a limit is set, so that the limit is met by the library and not by Python's import.
 """
 
+import contextlib
 import os
 import resource
 import sys
@@ -56,11 +57,11 @@ def works(engine):
     return engine is not None and engine.run(x=np.ones((2, 64, 2), np.float32))["y"].shape == (3, 96)
 
 
-def limit(nbytes):
-    """Let this process have so many bytes of addresses more than it has."""
+def limit(nbytes, ends=True):
+    """Let this process have so many bytes of addresses more than it has, where it `ends` for good."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + nbytes
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most if ends else resource.RLIM_INFINITY))
 
 
 def use_cache(path):
@@ -131,6 +132,75 @@ def short_inference():
         print(type(error).__name__, error)
 
 
+def product(weights, flag):
+    """x · weights, for an engine that is refitted or calibrated."""
+    builder = trt.Builder(LOG)
+    net, config = builder.create_network(), builder.create_builder_config()
+    config.set_flag(flag)
+    x, none = net.add_input("x", trt.float32, (1, len(weights))), trt.MatrixOperation.NONE
+    layer = net.add_constant(weights.shape, weights)
+    layer.name = "w"
+    y = net.add_matrix_multiply(x, none, layer.get_output(0), none).get_output(0)
+    y.name = "y"
+    net.mark_output(y)
+    return builder, net, config
+
+
+def short_refits(*megabytes):
+    """Give an engine of 44 MB of weights others, and run it, whatever came of that."""
+    old, new = (np.full((3072, 3584), n, np.float32) for n in (1, 2))
+    builder, net, config = product(old, trt.BuilderFlag.REFIT)
+    engine, x = builder.build_engine_with_config(net, config), np.ones((1, 3072), np.float32)
+    works = engine.run(x=x)["y"]
+
+    def refit(number):
+        refitter = trt.Refitter(engine, LOG)
+        assert refitter.set_weights("w", trt.WeightsRole.CONSTANT, new)
+        taken = []  # what malloc has kept of what was given back
+        with contextlib.suppress(MemoryError):
+            limit(0, ends=False)
+            while True:
+                taken.append(np.empty_like(new))
+        limit(number * MB)
+        answer = refitter.refit_cuda_engine()
+        print(answer, (engine.run(x=x)["y"] / works)[0, 0])
+
+    each(refit, megabytes)
+
+
+class Batches(trt.IInt8EntropyCalibrator2):
+    """Four batches, and a cache in memory."""
+
+    def __init__(self):
+        trt.IInt8EntropyCalibrator2.__init__(self)
+        self.count, self.cache = 0, None
+
+    def get_batch_size(self):
+        return 1
+
+    def get_batch(self, names):
+        self.count += 1
+        self.batch = np.full((1, 2048), self.count, np.float32)
+        return [self.batch] if self.count < 5 else None
+
+    def write_calibration_cache(self, cache):
+        self.cache = cache
+
+
+def short_calibrations(*megabytes):
+    builder, net, config = product(np.ones((2048, 2048), np.float32), trt.BuilderFlag.INT8)
+    config.int8_calibrator = Batches()
+    assert builder.build_serialized_network(net, config) is not None
+
+    def calibrate(number):
+        config.int8_calibrator = made = Batches()
+        limit(number * MB)
+        plan = builder.build_serialized_network(net, config)
+        print(plan is not None, made.cache is not None)
+
+    each(calibrate, megabytes)
+
+
 def full_disks(*nbytes):
     """A disk on which no file can be longer than so many bytes."""
     each(full, nbytes)
@@ -194,5 +264,6 @@ def homeless():
 if __name__ == "__main__":
     what, numbers = sys.argv[1], [int(n) for n in sys.argv[2:]]
     lives = {"build": short_builds, "load": short_loads, "context": short_context, "infer": short_inference}
+    lives |= {"refit": short_refits, "calibrate": short_calibrations}
     lives |= {"full": full_disks, "readonly": readonly, "homeless": homeless}
     lives[what](*numbers)

@@ -84,6 +84,18 @@ def test_a_call_whose_output_has_no_room_raises(run):
     assert told.startswith("ResourceError [AR802] inference: got Unable to allocate 288. MiB")
 
 
+def test_a_refit_without_memory_says_so_and_the_engine_stays(each):
+    *none, enough = each("refit", 0, 8, 64)
+    assert [(told[:7], answer) for told, answer in none] == [("[AR802]", "False 1.0")] * 2
+    assert enough == ["True 2.0"]
+
+
+def test_a_calibration_without_memory_says_so_and_writes_no_cache(each):
+    for *told, answer in each("calibrate", 0, 16, 64, 512):
+        assert ([line[:7] for line in told], answer.split()[0]) in (([], "True"), (["[AR802]"], "False"))
+    assert answer == "True True"  # an engine, and a cache
+
+
 def test_memory_that_numpy_cannot_give_is_a_resource_error(net, builder, log, recorder, monkeypatch):
     def none_left(*args):
         raise MemoryError("no room for 5 TB")
