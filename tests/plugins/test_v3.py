@@ -106,6 +106,35 @@ def test_a_plan_whose_creator_makes_no_plugin_is_not_loaded(registry, log, answe
     assert runtime.deserialize_cuda_engine(plan) is not None
 
 
+def weighted(log, *flags):
+    """An engine of a plug-in behind a sum with weights that are 1."""
+    builder = trt.Builder(log)
+    network, config = builder.create_network(), builder.create_builder_config()
+    for flag in flags:
+        config.set_flag(flag)
+    x, ones = network.add_input("x", trt.float32, (2, 3, 4)), np.ones((2, 3, 4), np.float32)
+    w = network.add_constant(ones.shape, ones)
+    w.name = "w"
+    y = network.add_elementwise(x, w.get_output(0), trt.ElementWiseOperation.SUM).get_output(0)
+    y = network.add_plugin_v3([y], [], pad()).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    return builder.build_engine_with_config(network, config)
+
+
+FLAGS = trt.BuilderFlag
+
+
+@pytest.mark.parametrize("flags", [(FLAGS.REFIT,), (FLAGS.REFIT, FLAGS.STRIP_PLAN), (FLAGS.STRIP_PLAN,)])
+def test_plans_with_plugins_are_stripped_and_refitted(pads, log, rng, flags):
+    engine, x = weighted(log, *flags), rng.standard_normal((2, 3, 4)).astype(np.float32)
+    value = 1 if flags == (FLAGS.STRIP_PLAN,) else 5
+    refitter = trt.Refitter(engine, log)
+    assert refitter.set_weights("w", trt.WeightsRole.CONSTANT, np.full((2, 3, 4), value, np.float32))
+    assert refitter.refit_cuda_engine()
+    assert np.array_equal(engine.run(x=x)["y"], wrapped(x + np.float32(value)))
+
+
 SEEN = []
 
 

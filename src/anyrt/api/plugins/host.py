@@ -88,7 +88,7 @@ def made_again(key: Key, layer: str, held: bytes, where: str, registry: IPluginR
 
 def _bytes(file: PlanFile, name: str) -> bytes:
     """A constant of a plan."""
-    record = next((b for b in file.plan.blobs if b.name == name), None)
+    record = next((b for b in file.plan.held if b.name == name), None)  # a plan may lack others
     if record is None:
         raise PlanError("AR605", "plan, plug-ins", f"no constant {name!r}", "one of its constants")
     return bytes(file.weights[record.offset : record.offset + record.nbytes])
