@@ -138,7 +138,7 @@ def calibrator(kind: type, batches: list[np.ndarray], cache: Path) -> trt.IInt8C
         def read_calibration_cache(self) -> bytes | None:
             return cache.read_bytes() if cache.exists() else None
 
-        def write_calibration_cache(self, text: bytes) -> None:
+        def write_calibration_cache(self, text: memoryview) -> None:
             cache.write_bytes(text)
 
     return Batches()

@@ -140,6 +140,15 @@ def test_a_legacy_calibrator_names_a_quantile_and_a_cutoff(build, quantile, cuto
     assert scales_of(made.cache)["x"] == pytest.approx(wanted / 127, rel=0.01)
 
 
+def test_a_cache_is_written_as_a_memoryview_as_polygraphy_reads_it(build):
+    def kept(self, cache):
+        self.cache = cache.tobytes()
+
+    made = calibrator(trt.IInt8MinMaxCalibrator, write_calibration_cache=kept)
+    build(made)
+    assert made.cache.startswith(b"TRT-101600-MinMaxCalibration")
+
+
 def test_a_cache_takes_the_place_of_batches(build):
     first = calibrator(trt.IInt8EntropyCalibrator2)
     engine = build(first)

@@ -76,7 +76,7 @@ def calibrated(network: INetworkDefinition, config: IBuilderConfig) -> dict[ITen
 def _hand_over(network: INetworkDefinition, calibrator: IInt8Calibrator, cache: bytes) -> None:
     """A cache that cannot be kept costs no engine."""
     try:
-        _ask(calibrator, "write_calibration_cache", cache)
+        _ask(calibrator, "write_calibration_cache", memoryview(cache))
     except ArgumentError as error:
         network._channel.log(Severity.WARNING, str(error))
 

@@ -45,8 +45,8 @@ class IInt8Calibrator(Interface):
         """What an earlier `write_calibration_cache` got: no batch is asked for then. None: there is none."""
         return None
 
-    def write_calibration_cache(self, cache: bytes) -> None:
-        """Keep what was learnt, as text: a line of version and algorithm, then "tensor: scale" with float32
+    def write_calibration_cache(self, cache: memoryview) -> None:
+        """Keep what was learnt, a text: a line of version and algorithm, then "tensor: scale" with float32
         as eight hexadecimal digits."""
 
 
