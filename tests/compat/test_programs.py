@@ -67,9 +67,16 @@ def test_sample_runs_unchanged(program, tmp_path, environment):
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed (extra: programs)")
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("program", ["torch_on_cuda.py", "torch2trt_models.py"])
+@pytest.mark.parametrize("program", ["torch_on_cuda.py", "torch2trt_models.py", "yolo_torch.py"])
 def test_program_with_tensors_of_pytorch_runs_unchanged(program, environment, tmp_path):
     command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / program, tmp_path]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(find_spec("polygraphy") is None, reason="Polygraphy is not installed (extra: programs)")
+def test_program_with_polygraphy_as_a_library_runs_unchanged(environment, tmp_path):
+    command = [sys.executable, "-m", "anyrt.compat", PROGRAMS / "polygraphy_api.py", tmp_path]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
 
