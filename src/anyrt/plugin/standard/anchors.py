@@ -1,0 +1,98 @@
+"""Boxes that follow from sizes alone, PriorBox_TRT, and the places of detections, SpecialSlice_TRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+
+from anyrt.core.errors import ArgumentError, ShapeError
+from anyrt.onnx.sizes import length, window
+from anyrt.onnx.tensor import Tensor
+from anyrt.ops._record import Array
+from anyrt.plugin.standard._part import Part
+from anyrt.plugin.standard._record import Field, Standard
+
+NONE = (0.0,)  # a list of sizes that was not given
+
+
+def prior_boxes(part: Part) -> Tensor:
+    """Boxes around the middle of each cell of a feature map, as parts of the image, in the order of Caffe's
+    SSD; then how much each number of them varies: (images, 2, 4 · boxes, 1)."""
+    features, image = part.of_rank(0, 4), part.of_rank(1, 4)
+    rows, columns, high, wide = (*features.sizes[2:], *image.sizes[2:])
+    high, wide = part.whole("imgH") or high, part.whole("imgW") or wide
+    if min(rows, columns, high, wide) < 0:
+        raise ShapeError("AR123", part.where, "open rows or columns", "numbers", "leave the batch open alone")
+    steps = part.real("stepH") or high / max(rows, 1), part.real("stepW") or wide / max(columns, 1)
+    middles = [(np.arange(n) + part.real("offset")) * s for n, s in zip((rows, columns), steps, strict=True)]
+    found = _around(middles[0], middles[1], _sides(part)) / np.array([wide, high, wide, high])
+    boxes = found.clip(0, 1) if part.whole("clip") else found
+    spread = part.reals("variance")
+    table = np.stack([boxes.reshape(-1), np.resize(spread, boxes.size)])
+    held = part.constant(table[None, :, :, None].astype(np.float32))
+    return part.expand(held, [length(features, 0), *held.sizes[1:]]).cast(features.dtype)
+
+
+def _sides(part: Part) -> list[tuple[float, float]]:
+    """Width and height of each box of a cell."""
+    least, most = (part.reals(f"{n}Size") for n in ("min", "max"))
+    if most != NONE and len(most) != len(least):
+        raise ArgumentError("AR304", part.where, f"{len(most)} maxSize", f"{len(least)}, as minSize has")
+    found = []
+    for k, small in enumerate(least):
+        found.append((small, small))
+        if most != NONE:
+            found.append((sqrt(small * most[k]),) * 2)
+        found += [(small * sqrt(r), small / sqrt(r)) for r in _ratios(part)]
+    return found
+
+
+def _ratios(part: Part) -> list[float]:
+    """Width by height of the boxes that are no squares, each once."""
+    found: list[float] = []
+    for ratio in part.reals("aspectRatios"):
+        for r in (ratio, 1 / ratio) if part.whole("flip") else (ratio,):
+            if all(abs(r - other) > 1e-6 for other in (1.0, *found)):
+                found.append(r)
+    return found
+
+
+def _around(down: Array, across: Array, sides: Sequence[tuple[float, float]]) -> Array:
+    """Corners (x, y, x, y) of boxes of these sides around each point: (rows, columns, sides, 4)."""
+    y, x = np.meshgrid(down, across, indexing="ij")
+    middle = np.stack([x, y, x, y], -1)[:, :, None]
+    half = np.array([(-w / 2, -h / 2, w / 2, h / 2) for w, h in sides])
+    return np.asarray(middle + half)
+
+
+def places(part: Part) -> Tensor:
+    """The four corners of each detection, which has a class and a score besides."""
+    x = part.of_rank(0, 3)
+    if x.sizes[2] not in (-1, 6):
+        raise ShapeError("AR123", part.where, f"{x.sizes[2]} numbers for a detection", "6")
+    return window(x, 2, 0, 4)
+
+
+PLUGINS = (
+    Standard(
+        "PriorBox_TRT",
+        prior_boxes,
+        (
+            Field("minSize", (1.0,), 1e-6, needed=True),
+            Field("maxSize", NONE, 0.0),
+            Field("aspectRatios", (1.0,), 1e-6),
+            Field("flip", 1, 0, 1),
+            Field("clip", 0, 0, 1),
+            Field("variance", (0.1, 0.1, 0.2, 0.2), 0.0, count=4),
+            Field("imgH", 0, 0),
+            Field("imgW", 0, 0),
+            Field("stepH", 0.0, 0.0),
+            Field("stepW", 0.0, 0.0),
+            Field("offset", 0.5),
+        ),
+        inputs=(2, 2),
+    ),
+    Standard("SpecialSlice_TRT", places),
+)
