@@ -158,6 +158,14 @@ def test_a_cache_takes_the_place_of_batches(build):
     assert (again.run(x=x)["y"] == engine.run(x=x)["y"]).all()
 
 
+def test_a_cache_that_lacks_a_tensor_says_which_is_not_computed_in_int8(build, log):
+    first = calibrator(trt.IInt8EntropyCalibrator2)
+    build(first)
+    half = b"\n".join(line for line in first.cache.split(b"\n") if not line.startswith(b"mean"))
+    assert build(calibrator(trt.IInt8EntropyCalibrator2, [], half)) is not None
+    assert any("no scale for 'mean': what reads them" in line for line in log.lines)
+
+
 def test_ranges_that_are_set_win_over_a_calibrator(build, log):
     made = calibrator(trt.IInt8EntropyCalibrator2)
     build(made, prepare=lambda network, config: network.get_input(0).set_dynamic_range(-1, 1))

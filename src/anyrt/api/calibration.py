@@ -27,7 +27,8 @@ from anyrt.api.edge import type_name
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import tried
 from anyrt.api.network import INetworkDefinition
-from anyrt.api.precision import is_coded
+from anyrt.api.oneline import listed, quoted
+from anyrt.api.precision import is_coded, readers
 from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.runtime import Runtime
 from anyrt.api.source import read_source
@@ -88,6 +89,10 @@ def _cached(network: INetworkDefinition, scales: Mapping[str, float]) -> dict[IT
         got = f"{counted(len(scales), 'tensor')}, none of which is of this network"
         do = "give the cache of this network, or delete it, so that the calibrator is asked for batches"
         raise ArgumentError("AR332", "calibration cache", got, "the names of its tensors", do)
+    wanted = readers(network, network._expansion)
+    if missing := [quoted(t._name) for t in wanted if t._scale is None and t not in found]:
+        text = f"calibration cache: no scale for {listed(missing)}: what reads them is not computed in int8"
+        network._channel.log(Severity.WARNING, text)
     return found
 
 
