@@ -4,6 +4,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 
@@ -352,3 +353,25 @@ def test_a_registry_has_no_parents_to_ask(registry):
     registry.parent_search_enabled = True
     assert registry.all_creators_recursive == registry.all_creators
     assert trt.Builder(trt.Logger()).get_plugin_registry() is registry
+
+
+@needs_cc
+def test_a_plugin_in_c_that_writes_beyond_its_output_is_caught_in_checked_builds(
+    load, registry, log, tmp_path
+):
+    wrong = FOUND.replace("*(int32_t *)to[1] = found", "((int32_t *)to[1])[found - 1] = found")
+    load(compiled(START + wrong + END, tmp_path))
+    engine = built(log, two_outputs(registry), (1,), (4,), (8,), checked=True)
+    assert engine.run(x=np.float32([1, 0, 0]))["y"].tolist() == [0]
+    with trt.strict(), pytest.raises(PluginError, match=r"AR825.*behind output 1.*NativePlugin.enqueue"):
+        engine.run(x=np.float32([1, 1, 0]))
+
+
+@needs_cc
+def test_plugins_in_c_run_in_several_threads_at_once(scaled, load, registry, log):
+    load(scaled)
+    engine = built(log, layers(registry, 2.0, 5), (3, 4))
+    given = [np.full((3, 4), k, np.float32) for k in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda x: engine.run(x=x)["y"].max(), given * 5)]
+    assert found == [32 * k for k in range(8)] * 5
