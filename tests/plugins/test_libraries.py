@@ -209,7 +209,7 @@ WRONG = [
     ("ANYRT_CEIL_DIV", "55", "AR824.*55 is not a valid DimensionOperation"),
     ("return 8 * in->dims[0]", "return -8", r"AR824.*Found.workspace .*-\d+ bytes"),
     ("return t[at].format", "return 3; return t[at].format", r"AR824.*Found.supports .*3"),
-    ("return 2;", "return 0;", r"AR822.*0 from NativePlugin.num_outputs"),
+    ("return 2;", "return 0;", r"AR822.*0 from Found.num_outputs"),
     ("return 4;", "return room ? 3 : 4;", r"AR824.*Found.serialize .*3 bytes, after 4 before"),
 ]
 
@@ -363,7 +363,7 @@ def test_a_plugin_in_c_that_writes_beyond_its_output_is_caught_in_checked_builds
     load(compiled(START + wrong + END, tmp_path))
     engine = built(log, two_outputs(registry), (1,), (4,), (8,), checked=True)
     assert engine.run(x=np.float32([1, 0, 0]))["y"].tolist() == [0]
-    with trt.strict(), pytest.raises(PluginError, match=r"AR825.*behind output 1.*NativePlugin.enqueue"):
+    with trt.strict(), pytest.raises(PluginError, match=r"AR825.*behind output 1.*Found.enqueue"):
         engine.run(x=np.float32([1, 1, 0]))
 
 

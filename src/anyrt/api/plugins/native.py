@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from types import new_class
 from typing import Final
 
 import numpy as np
@@ -86,6 +87,8 @@ class NativeCreator(IPluginCreatorV3One):
             raise _refused(path, f"{_text(kind.name)} with one of serialize and restore", "both, or none")
         self.name, self.plugin_version = _text(kind.name), _text(kind.version)
         self.plugin_namespace = _text(kind.space)
+        # Messages name plug-ins by their classes.
+        self.made_as = new_class(self.name, (NativePlugin,), {}, lambda body: body.update(__slots__=()))
         told = [kind.fields[k] for k in range(kind.field_count if kind.fields else 0)]
         self.field_names = PluginFieldCollection(
             [PluginField(_text(f.name), None, _field_type(f.type, path)) for f in told]
@@ -114,14 +117,19 @@ class NativeCreator(IPluginCreatorV3One):
         address = self.kind.create(rows, len(kept))
         if not address:
             raise self.failed("create", "no plug-in", None)
-        return NativePlugin(self, address, kept)
+        return self._plugin(address, kept)
 
     def restored(self, data: bytes) -> NativePlugin:
         """A plug-in of what one wrote."""
         address = self.kind.restore(ctypes.c_char_p(data), len(data))
         if not address:
             raise self.failed("restore", "no plug-in", None)
-        return NativePlugin(self, address, [])
+        return self._plugin(address, [])
+
+    def _plugin(self, address: int, given: list[PluginField]) -> NativePlugin:
+        made = self.made_as(self, address, given)
+        assert isinstance(made, NativePlugin), "made as one"
+        return made
 
     def failed(self, function: str, got: str, plugin: int | None) -> PluginError:
         """The error for a call that failed, with what the library says of it."""
