@@ -250,6 +250,14 @@ def test_scaled_sizes_are_floors_of_float32_products(size: int, factor: float, e
     assert evaluate(dims.scaled(n.dim, factor), {"n": size}) == expected
 
 
+def test_products_of_sizes_are_never_negative_however_they_are_spelt():
+    h, w = (1 + (Sym(name, 0).dim - 1) // 2 for name in "hw")
+    assert dims.bounds(4 * h * w + 2 * h + 1)[0] == 1
+    assert dims.bounds(h * h * w)[0] == 0 == dims.equal(-1, h * w)
+    assert dims.bounds(h * w - h)[0] < 0
+    assert dims.bounds(1 + h - w)[0] < 0
+
+
 def test_bounds_of_scaled_sizes_follow_float32():
     top = (1 << 31) - 1
     low, high = dims.bounds(dims.scaled(Sym("n", 33554435, top).dim, 0.7))

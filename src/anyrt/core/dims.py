@@ -26,6 +26,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from anyrt.core.dimgrowth import by_growth
 from anyrt.core.dimlimits import check_size, shortened
 
 INF = 1 << 62
@@ -444,7 +445,7 @@ def _bounds(x: Expr) -> tuple[int, int]:
         a, b = _monomial_bounds(m)
         a, b = (a * c, b * c) if c > 0 else (b * c, a * c)
         lo, hi = lo + a, hi + b
-    return max(lo, -INF), min(hi, INF)
+    return by_growth(x.terms, _atom_bounds, (max(lo, -INF), min(hi, INF)))
 
 
 def _monomial_bounds(m: Monomial) -> tuple[int, int]:
