@@ -198,3 +198,27 @@ def test_every_precision_of_a_chain_may_be_ordered(log):
 def test_the_inspector_tells_the_precision(build, tiles):
     plan = build(Flag.BF16)._plan
     assert ("precision", "bfloat16") in plan.layers[1].details
+
+
+def test_a_type_asked_for_one_layer_meets_float32_behind_it(log):
+    builder = trt.Builder(log)
+    network, config = builder.create_network(), builder.create_builder_config()
+    x = network.add_input("x", F, (2, 3))
+    half = network.add_identity(x)
+    half.set_output_type(0, HALF)
+    moved = network.add_shuffle(half.get_output(0)).get_output(0)
+    y = network.add_elementwise(moved, x, trt.ElementWiseOperation.SUM).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    given = np.float32([[1, 2, 1 / 3], [1 / 5, 4, 70]])
+    run = builder.build_engine_with_config(network, config).run(x=given)["y"]
+    np.testing.assert_allclose(run, 2 * given, rtol=2**-11)
+    assert (y.dtype, moved.dtype) == (F, HALF)
+
+
+def test_tensors_that_nobody_asked_a_type_for_still_have_one_type(log):
+    network = trt.Builder(log).create_network()
+    x, h = network.add_input("x", F, (2,)), network.add_input("h", HALF, (2,))
+    with pytest.raises(ValueError, match="not known"):
+        len(network.add_concatenation([x, h]).get_output(0).shape)
+    assert "AR203" in log.lines[0]

@@ -240,6 +240,7 @@ class ILayer(Named):
             raise wrong_type("set_output_type", dtype, DataType)
         self._refuse_when_strong("set_output_type")
         self._output(index)._dtype = dtype
+        self._network._widens = True  # a matter of this layer: those behind it may read float32 beside it
         self._changed()
 
     def _output(self, index: int) -> ITensor:
