@@ -1,6 +1,8 @@
 """The stand-ins for cuda-python: calling conventions, codes, and copies that stay inside their memory."""
 
 import ctypes
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -147,3 +149,11 @@ def test_context_is_made_by_both_forms_of_the_call():
     _, device = driver.cuDeviceGet(0)
     assert driver.cuCtxCreate(0, device) == driver.cuCtxCreate(None, 0, device)
     assert driver.cuInit(0) == (driver.CUresult.CUDA_SUCCESS,)
+
+
+def test_objects_that_a_program_leaves_behind_may_free_their_arrays():
+    code = "import numpy as np\nfrom anyrt.compat import cuda_runtime as r\nclass Held:\n"
+    code += " a = np.zeros(8)\n def __del__(self, free=r.cudaFreeHost): print(free(self.a)[0].name)\n"
+    code += "held = Held(); held.self = held"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("cudaErrorInvalidValue\n", "")

@@ -116,6 +116,12 @@ def free_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
+def _address(array: npt.NDArray[np.generic]) -> int:
+    """Where an array lies; `array.ctypes` imports, which programs that free memory as they end cannot."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
 def span_of(pointer: Pointer) -> Span:
     """The memory that `pointer` names."""
     if pointer is None:
@@ -123,7 +129,7 @@ def span_of(pointer: Pointer) -> Span:
     if isinstance(pointer, np.ndarray):
         if not pointer.flags.c_contiguous:
             raise DeviceFault(Fault.INVALID_VALUE)
-        return Span(pointer.ctypes.data, pointer.nbytes, pointer.flags.writeable)
+        return Span(_address(pointer), pointer.nbytes, pointer.flags.writeable)
     if isinstance(pointer, SupportsIndex):
         return Span(int(pointer), None, True)
     try:
@@ -131,7 +137,7 @@ def span_of(pointer: Pointer) -> Span:
         flat = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
     except (TypeError, ValueError, BufferError):
         raise DeviceFault(Fault.INVALID_VALUE) from None
-    return Span(flat.ctypes.data, flat.nbytes, not view.readonly)
+    return Span(_address(flat), flat.nbytes, not view.readonly)
 
 
 class Device:
@@ -159,7 +165,7 @@ class Device:
             memory = np.empty(nbytes + ALIGNMENT, np.uint8)
         except MemoryError:
             raise DeviceFault(Fault.OUT_OF_MEMORY) from None
-        address = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        address = -(-_address(memory) // ALIGNMENT) * ALIGNMENT
         with self._lock:
             self._blocks[address] = Block(address, nbytes, on_device, memory)
             insort(self._addresses, address)
@@ -205,7 +211,7 @@ class Device:
         block = self.find(address)
         if block is None:
             return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
-        start = address - block.memory.ctypes.data
+        start = address - _address(block.memory)
         return block.memory[start : start + nbytes]
 
     def own(self, pointer: Pointer) -> Span:
