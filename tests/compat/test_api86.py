@@ -247,3 +247,22 @@ def test_wrong_options_print_the_usage(options):
 def test_only_two_versions_can_be_installed():
     with pytest.raises(ArgumentError, match=r"AR304.*api='9'.*'10' or '8.6'"):
         anyrt.compat.install(api="9")
+
+
+def test_shapes_are_int32_tensors_which_sizes_may_be_made_of(tmp_path):
+    body = """
+x = network.add_input("x", trt.float32, (-1, 6))
+shape = network.add_shape(x).get_output(0)
+two = network.add_constant((2,), np.array([2, 2], np.int32)).get_output(0)
+other = network.add_elementwise(shape, two, trt.ElementWiseOperation.FLOOR_DIV).get_output(0)
+first = network.add_slice(x, (0, 0), (1, 1), (1, 1))
+first.set_input(2, other)
+network.mark_output(first.get_output(0))
+profile = builder.create_optimization_profile()
+profile.set_shape("x", (2, 6), (4, 6), (8, 6))
+config.add_optimization_profile(profile)
+context = builder.build_engine(network, config).create_execution_context()
+context.set_binding_shape(0, (4, 6))
+print(shape.dtype, context.get_binding_shape(1))
+"""
+    assert run(tmp_path, START + body) == ["DataType.INT32 (2, 3)"]

@@ -171,7 +171,7 @@ class Layers:
 
     def shape(self, x: Tensor) -> Tensor:
         """The sizes: int64 of shape (rank,)."""
-        return self.layer("add_shape", x)
+        return self.layer("add_shape", x).cast(INT64)  # int32 in networks of TensorRT 8
 
     def size(self, x: Tensor, axis: int) -> Tensor:
         """The size of one axis: int64 of shape (1,)."""

@@ -35,7 +35,8 @@ def offer() -> None:
     _put(IExecutionContext, (*context.METHODS, context.ACTIVE_PROFILE))
     _put(Builder, building.BUILDER)
     _put(IBuilderConfig, (building.MAX_WORKSPACE_SIZE,))
-    _put(INetworkDefinition, (property(building.has_explicit_precision), *add_methods(REMOVED).values()))
+    _put(INetworkDefinition, (property(building.has_explicit_precision), building.add_shape))
+    _put(INetworkDefinition, add_methods(REMOVED).values())
     _keep(Builder, "max_batch_size", Setting(int, 1, "Kept: the batch stands in the shapes.", low=1))
     _keep(
         IBuilderConfig,

@@ -6,12 +6,23 @@ from anyrt.api.builder import Builder
 from anyrt.api.config import IBuilderConfig
 from anyrt.api.edge import quiet
 from anyrt.api.engine import ICudaEngine
+from anyrt.api.layer import ILayer
 from anyrt.api.network import INetworkDefinition
-from anyrt.core.enums import MemoryPoolType, NetworkDefinitionCreationFlag
+from anyrt.api.tensor import ITensor
+from anyrt.core.enums import DataType, MemoryPoolType, NetworkDefinitionCreationFlag
 from anyrt.core.errors import NotSupportedError
 
 _create_network = Builder.create_network
+_add_shape = INetworkDefinition.add_shape  # type: ignore[attr-defined]  # derived from the layer's record
 EXPLICIT_BATCH = 1 << NetworkDefinitionCreationFlag.EXPLICIT_BATCH
+
+
+def add_shape(self: INetworkDefinition, input: ITensor) -> ILayer | None:
+    """The sizes of a tensor: int32, as 8.6 had them."""
+    layer: ILayer | None = _add_shape(self, input)
+    if layer is not None and not self._strongly_typed:
+        layer.set_output_type(0, DataType.INT32)
+    return layer
 
 
 def build_engine(self: Builder, network: INetworkDefinition, config: IBuilderConfig) -> ICudaEngine | None:
