@@ -93,7 +93,7 @@ def test_replayed_graph_computes_for_what_its_inputs_hold_then(run):
     code += "g.replay()\nprint(z.tolist(), x.tolist())\ng.reset()\n"
     code += "try: g.replay()\nexcept RuntimeError as error: print(error)"
     assert run(code) == [
-        "True False [1.0, 1.0, 1.0]",
+        "True False [0.0, 0.0, 0.0]",
         "[13.0, 15.0] [6.0, 7.0, 8.0]",
         "[15.0, 17.0] [7.0, 8.0, 9.0]",
         "Called CUDAGraph::replay without a preceding successful capture.",
@@ -108,3 +108,14 @@ def test_generators_and_old_types_of_the_device_are_those_of_the_host(run):
     code += "print(torch.equal(a, b), isinstance(torch.default_generator, torch.Generator), g.device)\n"
     code += "print(torch.cuda.HalfTensor([1, 2]).dtype, torch.ones(1).type(torch.cuda.LongTensor).dtype)"
     assert run(code) == ["True True cpu", "torch.float16 torch.int64"]
+
+
+GRAPH = "s, g = torch.cuda.Stream(), torch.cuda.CUDAGraph()\nx, n = torch.ones(3).cuda(), torch.zeros(1)\n"
+
+
+def test_operators_of_a_graph_write_to_the_memory_of_their_capture(run):
+    code = GRAPH + "with torch.cuda.graph(g, stream=s):\n y = torch.relu(x @ torch.ones(3, 2)) + 1\n n += 1\n"
+    code += "print(n.item(), torch.cuda.current_stream() == s)\nx.fill_(2); g.replay(); g.replay()\n"
+    code += "print(y.tolist(), n.item())\ng.reset()\ntry: g.replay()\nexcept RuntimeError as e: print(e)"
+    said = "Called CUDAGraph::replay without a preceding successful capture."
+    assert run(code) == ["0.0 False", "[7.0, 7.0] 2.0", said]

@@ -6,11 +6,13 @@
     x.copy_(other)
     graph.replay()                   # y has the value for `other`
 
-What PyTorch computes in a capture is computed, as its shapes are needed, and computed again in each replay.
+What PyTorch makes in a capture is made, as its shapes are needed, and made again in each replay; what it
+writes to tensors that are there is written by replays only.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -100,19 +102,42 @@ def _noting(stream: torch_cuda.Stream) -> object:
 
     def dispatch(self: object, func: Any, types: object, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
+        if any(tag.name == "inplace_view" for tag in func.tags):
+            return func(*args, **named)  # another shape for the same memory; what is noted keeps its own
+        again = functools.partial(func, *_kept(args), **_kept(named))
+        if func._schema.is_mutable:  # its operands stay as they are until a replay, as with CUDA
+            DEVICE.captures.note(stream, again)
+            return _written(func, args, named)
         out = func(*args, **named)
-        DEVICE.captures.note(stream, lambda: _again(func, args, named, out))
+        DEVICE.captures.note(stream, functools.partial(_again, again, _kept(out)))
         return out
 
     kind: Callable[[], object] = type("Noting", (modes.TorchDispatchMode,), {"__torch_dispatch__": dispatch})
     return kind()
 
 
-def _again(func: Any, args: Sequence[Any], kwargs: Any, out: Any) -> None:
+def _again(func: Callable[[], Any], out: Any) -> None:
     """Run an operator, and leave its results where they were at first: views are there already."""
     torch = importlib.import_module("torch")
     leaves = importlib.import_module("torch.utils._pytree").tree_leaves
     with torch.no_grad():
-        for now, then in zip(leaves(func(*args, **kwargs)), leaves(out), strict=True):
+        for now, then in zip(leaves(func()), leaves(out), strict=True):
             if isinstance(now, torch.Tensor) and now.data_ptr() != then.data_ptr():
                 then.copy_(now)
+
+
+def _kept(values: Any) -> Any:
+    """The same, with tensors of their own on the same memory, whose shapes stay."""
+    trees = importlib.import_module("torch.utils._pytree")
+    return trees.tree_map(lambda x: x.detach() if hasattr(x, "detach") else x, values)
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Any) -> Any:
+    """The operands that an operator writes to and returns."""
+    written = [
+        kwargs.get(a.name, args[i] if i < len(args) else None)
+        for i, a in enumerate(func._schema.arguments)
+        if a.alias_info is not None and a.alias_info.is_write
+    ]
+    returned = written[: len(func._schema.returns)]
+    return returned[0] if len(returned) == 1 else tuple(returned) or None
