@@ -76,6 +76,11 @@ def test_open_sizes_of_one_name_are_one_size():
     assert network.get_input(1).get_dimension_name(0) == "n"
 
 
+def test_a_question_mark_is_no_name_of_a_size():
+    _, _, network = parsed(model([helper.make_node("Relu", ["x"], ["y"])], shape=("?", "?")))
+    assert [network.get_input(0).get_dimension_name(i) for i in range(2)] == ["", ""]
+
+
 def test_large_weights_are_taken_out_of_the_message_and_read_where_they_lie():
     data = product().SerializeToString()
     assert len(without_weights(memoryview(data))) < 400 < W.nbytes < len(data)

@@ -168,4 +168,7 @@ def signature(name: str, kind: TypeProto) -> Signature:
     sizes = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
     if any(d.HasField("dim_value") and d.dim_value < 0 for d in dims):
         sizes = tuple(max(s, -1) for s in sizes)  # exporters write −1 for open sizes, too
-    return Signature(dtype, sizes, {i: d.dim_param for i, d in enumerate(dims) if d.dim_param})
+    # Exporters write "?" for every size that they do not know; such sizes are not equal.
+    return Signature(
+        dtype, sizes, {i: d.dim_param for i, d in enumerate(dims) if d.dim_param not in ("", "?")}
+    )
