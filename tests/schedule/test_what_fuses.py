@@ -293,6 +293,14 @@ def test_rows_whose_reductions_differ_get_kernels_of_their_own():
     ]
 
 
+def test_gates_of_channels_are_contracted_before_all_that_they_scale():
+    x, p = b.param("x", (1, 32, 14, 14), DataType.FLOAT), b.param("p", (1, 8, 1, 1), DataType.FLOAT)
+    gate = b.contract("bkyx,kc->bcyx", p, b.param("w", (8, 32), DataType.FLOAT))
+    for one in (gate, b.map_("tanh", gate)):
+        first, second = " ".join(kernels(b.map_("mul", x, one))).split("kernel")[1:]
+        assert ("fold" in first, "fold" in second) == (True, False)
+
+
 def test_matrices_that_are_chosen_for_products_are_not_copied():
     x, w = b.param("x", (6, 8, 32), DataType.FLOAT), b.param("w", (3, 32, 48), DataType.FLOAT)
     at = b.param("at", (6, 1, 1), DataType.INT32)

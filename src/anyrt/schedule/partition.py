@@ -193,7 +193,7 @@ class _Partition:
         uses = self.users[value]
         if found.weight > PACKED and value in self.contracted and not self._is_copied(value):
             return "a contraction reads each of its elements many times"
-        if (whole := _as_a_whole(value, uses)) is not None:
+        if (whole := _as_a_whole(value, uses) or self._contracted_first(value, chains)) is not None:
             return whole
         if is_turned(value) and all(_reads_rows_again(u) for u in uses):
             return "it is transposed, and what reads it reads rows of it several times"
@@ -265,7 +265,7 @@ class _Partition:
         if value in self.contracted:
             return "a contraction reads each of its elements many times"
         if isinstance(value.compute, Contracted):
-            return _contracted_again(readers)
+            return _contracted_again(readers) or self._contracted_first(value, chains)
         return self._folded_again(value, readers, chains)
 
     def _folded_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
@@ -292,6 +292,12 @@ class _Partition:
             for (_, loop), n in read.items()
         )
         return sum(max(0.0, n * min(1.0, volume / most) - 1) for n, volume in parts) if most else 0.0
+
+    def _contracted_first(self, value: Value, chains: _Chains) -> str | None:
+        """Why to store what is contracted and then repeated, as gates of channels are: a kernel that did this
+        once for all that reads it would go through that by the contraction's loops, maybe across memory."""
+        repeated = chains.contracts(value) and self._spreads(value)
+        return "it is contracted, and repeated for many elements" if repeated else None
 
     def _spreads(self, value: Value) -> bool:
         """True for what is computed once for many elements of all that reads it, as a row's mean is."""
