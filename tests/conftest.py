@@ -22,10 +22,11 @@ from tests.sampling import FUZZ, everyday
 # and to make it so takes LLVM four times as long. Other tests, and in a long run all, have what users have.
 EARLY = {"api", "benchmarks", "cli", "compiler", "docs", "examples", "loops", "onnx", "ops", "passes"}
 EARLY |= {"plugins", "schedule"}
-EARLY |= {f"e2e/test_{of}.py" for of in ("control", "control_sizes", "messages", "mistakes", "shapes")}
+EARLY |= {f"e2e/test_{of}.py" for of in ("control", "control_sizes", "memory", "messages", "mistakes")}
+EARLY |= {f"e2e/test_{of}.py" for of in ("names", "shapes", "spellings", "types", "weights")}
 LATE = {"ops/test_native.py"}  # every operator
 
-settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=30)
 settings.load_profile("fixed")
 
 # Tests start some hundred Pythons. Where the environment forbids to keep what was compiled, each compiles the
@@ -33,9 +34,9 @@ settings.load_profile("fixed")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Graphs, kernels and texts are many and have few cycles: to look for these as often as Python does by itself
-# takes a fifteenth of the time.
-gc.set_threshold(50_000, 50, 100)
+# Graphs, kernels and texts are many and have few cycles: to look for these as Python does by itself takes a
+# fifteenth of the time. Each module's are looked for at its end.
+gc.disable()
 
 
 @pytest.hookimpl(trylast=True)

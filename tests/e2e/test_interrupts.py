@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
+from tests.sampling import sample
 
 LIVES = Path(__file__).parent / "lives.py"
 
@@ -55,21 +56,21 @@ def half_written(folder):
     return [p for p in files(folder) if p.suffix != ".kernel" or p.name.startswith(".")]
 
 
-@pytest.mark.parametrize("seconds", [0.25, 1])
+@pytest.mark.parametrize("seconds", sample([0.25, 1], 2))
 def test_ctrl_c_ends_a_build_and_leaves_nothing(seconds, interrupted, tmp_path):
     """Once while the first kernels are scheduled, once later."""
     assert interrupted("interrupt", tmp_path / "plan", seconds) == (-signal.SIGINT, b"", True)
     assert half_written(tmp_path) == []
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.5])
+@pytest.mark.parametrize("seconds", sample([0.5, 0.05], 2))
 def test_ctrl_c_ends_a_load_and_leaves_nothing(seconds, interrupted, slow_plan, tmp_path):
     """The code of kernels may be there, complete; the plan's is not."""
     assert interrupted("interrupt load", slow_plan, seconds) == (-signal.SIGINT, b"", True)
     assert half_written(tmp_path) == []
 
 
-@pytest.mark.parametrize("seconds", [0.25, 1])
+@pytest.mark.parametrize("seconds", sample([1, 0.25], 2))
 def test_a_program_that_catches_ctrl_c_ends_in_order(seconds, interrupted, tmp_path):
     assert interrupted("caught", tmp_path / "plan", seconds) == (0, b"caught\n", False)
     assert half_written(tmp_path) == []
