@@ -29,6 +29,7 @@ def across(values):
     return np.stack([values, 0 * np.nan_to_num(values)], -1).astype(np.float32)[None, None]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mode", "how", "expected"),
     [

@@ -199,6 +199,7 @@ def halves(net, debug):
     return engine.run(x=numbers)["y"].tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("debug", ["a", "b", "c", "d", "x", "y", "xabcdy", "unfused"])
 def test_debug_tensors_change_no_number_of_an_output(log, debug):
     plain, marked = (trt.Builder(log).create_network() for _ in range(2))

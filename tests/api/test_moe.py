@@ -57,6 +57,7 @@ def drawn(tokens, chosen, many):
     return {"x": x, "experts": experts, "scores": scores}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("tokens", "chosen", "many"), [(1, 2, 8), (5, 2, 3), (70, 3, 7), (600, 1, 2)])
 def test_a_mixture_agrees_with_numpy(net, tokens, chosen, many):
     held, fed = weights(many, 16, 33), drawn(tokens, chosen, many)

@@ -26,6 +26,7 @@ def bytes_of(x):
     return np.ascontiguousarray(x.astype(np.int8) if narrow else x).tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("t", OWN)
 def test_elements_are_moved_cast_and_chosen(net, t):
     codes = np.arange(256, dtype=np.uint8)[:255].reshape(5, 51)

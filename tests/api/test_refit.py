@@ -88,6 +88,7 @@ def test_a_refitted_engine_has_the_bits_of_one_built_with_the_new_weights(log, f
     assert log.lines == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", [*SHAPES], ids=" ".join)
 def test_weights_of_one_layer_change_alone(log, place):
     old = weights()

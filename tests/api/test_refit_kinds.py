@@ -163,6 +163,7 @@ def refit(engine, log, w):
     return refitter.refit_cuda_engine()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("flags", [(Flag.REFIT,), (Flag.REFIT, Flag.STRIP_PLAN)], ids=["refit", "strip"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_are_those_of_a_build_with_the_new_weights(log, kind, flags):

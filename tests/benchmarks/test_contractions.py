@@ -140,6 +140,7 @@ def test_reference_of_attention_repeats_shared_heads_and_leaves_out_later_tokens
     assert EXACT.attention(q, k, v, Mask.CAUSAL, None).reshape(-1).tolist() == [1, 2, 1, 2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
 def test_anyrt_agrees_with_the_reference(case):
     given = values_of(case)

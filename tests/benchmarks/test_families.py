@@ -25,6 +25,7 @@ def test_names_differ_and_every_family_has_rows():
     assert {c.family for c in ALL} == set(Family)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_anyrt_gives_what_numpy_gives(name):
     case = CASES[name]

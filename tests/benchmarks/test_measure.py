@@ -51,6 +51,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["anyrt", "numpy"])
 @pytest.mark.parametrize(("steps", "dtype"), SMALL, ids=lambda x: str(x)[:30])
 def test_results_agree_with_the_reference(steps, dtype, name):
@@ -65,6 +66,7 @@ def test_results_agree_with_the_reference(steps, dtype, name):
     assert ways
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["anyrt", "numpy"])
 @pytest.mark.parametrize("case", SPELLED, ids=lambda c: c.name)
 def test_other_spellings_agree_with_the_reference(case, name):

@@ -45,6 +45,7 @@ def usual(case: str, engine: str) -> tuple[str, str]:
     return text(request(Mechanism("as it is", "", case, {}, engine=engine), 2), {})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: f"{m.name}, {m.case}")
 def test_a_mechanism_makes_a_difference(mechanism):
     assert mechanism.case in {c.name for c in CASES}

@@ -49,6 +49,7 @@ def run(made, level):
     return trial
 
 
+@pytest.mark.sampled(2)
 @LEVELS
 @pytest.mark.parametrize(
     ("count", "name", "move", "what"),

@@ -90,6 +90,7 @@ def test_pixels_of_a_few_channels_are_read_as_one_row(level, dtype, channels, ru
     assert verify(lowered, choose(level), sizes) == ()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [3, 16, 24, 33, 41, 64, 91, 192, 200])
 def test_pixels_of_fixed_width_are_read_as_one_row(width):
     x = b.param("x", (3, width, 3), DataType.UINT8)

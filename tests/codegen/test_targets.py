@@ -44,6 +44,7 @@ def test_every_level_of_this_processor_agrees_with_the_interpreter(dtype, level)
     assert verify(lowered(chain(dtype)), target, [{N.name: n} for n in (1, 11, 33)]) == ()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8, DataType.FP8])
 def test_aarch64_objects_are_made_on_any_machine(dtype):
     target = processors.forced(processors.Level.NEON)

@@ -19,6 +19,7 @@ def differing(x: Value, y: Value) -> tuple[object, ...]:
     return verify(native.lower(Graph((("x", x),), (("y", y),)), {}, Sizes({})), host(), [{}])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.HALF, DataType.INT8, DataType.INT64])
 def test_a_tile_whose_lanes_are_stored_apart_is_not_stored_in_a_run(dtype):
     x = b.param("x", (64, 33, 1), dtype)

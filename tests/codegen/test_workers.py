@@ -41,6 +41,7 @@ def test_every_text_has_its_object():
     assert sorted(compiled()) == sorted(TEXTS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "content", ["exec sleep 60", "sleep 5; true", "exec cat", "exit 1", "echo ready; exec sleep 60"]
 )

@@ -113,6 +113,7 @@ def shifted(x):
     return b.concat(rows, 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("why", NOT_IN_PLACE)
 def test_others_keep_their_memory(why):
     low = lowered(NOT_IN_PLACE[why])
@@ -152,6 +153,7 @@ def chain(dice, x):
     return x
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(tries(4)))
 def test_random_residuals_are_right(seed):
     dice = random.Random(seed)

@@ -106,6 +106,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", OTHERS)
 def test_another_request_is_built_for_itself(what):
     driver.build(product(numbers((70, 64))))

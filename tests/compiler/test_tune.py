@@ -146,6 +146,7 @@ def _own_cache_and_the_usual_machine(tmp_path_factory):
 # ---- what is chosen --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("shape", "tuning", "variant", "count"), WINNERS)
 def test_the_fastest_variant_is_verified_and_comes_back_when_the_plan_is_loaded(
     shape, tuning, variant, count
@@ -339,6 +340,7 @@ def test_tunings_leave_out_steps_that_there_are():
 # ---- every candidate is right ----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_every_candidate_computes_the_same_in_the_same_memory(shape):
     graph = shape()

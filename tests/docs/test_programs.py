@@ -33,6 +33,7 @@ def programs(folder):
     return [*EXAMPLES, *sorted((ROOT / "demo").glob("*.py")), ordinary, *sorted(folder.glob("*.py"))]
 
 
+@pytest.mark.static
 @pytest.mark.filterwarnings("ignore")
 def test_mypy_in_its_default_mode_accepts_every_program(tmp_path):
     found = programs(tmp_path)
@@ -43,6 +44,7 @@ def test_mypy_in_its_default_mode_accepts_every_program(tmp_path):
     assert f"{len(found)} source files" in said
 
 
+@pytest.mark.static
 def test_pyright_in_its_default_mode_accepts_every_program(tmp_path):
     if shutil.which("pyright") is None:
         pytest.skip("pyright is not installed")

@@ -32,6 +32,7 @@ scale.nonsense
 """
 
 
+@pytest.mark.static
 @pytest.mark.filterwarnings("ignore")
 def test_mypy_checks_programs(tmp_path):
     (tmp_path / "user.py").write_text(PROGRAM)

@@ -117,6 +117,7 @@ def test_a_build_over_the_memory_limit_is_refused(net, builder, log):
     assert "AR801" in log.lines[-1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("limit", [1 << n for n in range(8, 20)])
 def test_a_limit_that_allows_a_build_allows_its_contexts(limit, net, builder, log):
     stored_between(net, 64)

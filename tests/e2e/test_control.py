@@ -277,6 +277,7 @@ def test_a_loop_in_a_branch_runs_where_it_is_chosen(w, engine_of):
         np.testing.assert_allclose(engine.run(x=X, flag=np.array([value]))["y"], factor * X, rtol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "dtype",
     [trt.int8, trt.int32, trt.int64, trt.float16, trt.bfloat16, trt.uint8, trt.bool, trt.fp8, trt.int4],

@@ -22,7 +22,7 @@ LIVES = Path(__file__).parent / "lives.py"
 def slow_plan(tmp_path_factory):
     """The file of a plan that takes seconds to compile."""
     path = tmp_path_factory.mktemp("slow") / "plan"
-    life = [sys.executable, LIVES, "interrupt", path, "800"]
+    life = [sys.executable, LIVES, "interrupt", path, "500"]
     subprocess.run(life, check=True, timeout=120, capture_output=True)
     return path
 

@@ -48,6 +48,7 @@ def test_a_photograph_goes_through_the_chain(plan):
     np.testing.assert_allclose(out, photo_chain.expected(photo), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [(64, 64), (2160, 3840), (97, 1021), (640, 640), (641, 639)])
 def test_one_engine_serves_every_size(plan, size):
     photo = photo_chain.photograph(*size)

@@ -98,6 +98,7 @@ def test_a_normalisation_by_hand_has_the_kernels_and_numbers_of_the_layer(
     np.testing.assert_allclose(found, want, 2e-5 if dtype is trt.float32 else 2e-3, 3e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("divided", DIVISIONS.values(), ids=DIVISIONS)
 def test_a_root_mean_square_with_a_power_has_the_kernels_of_one_with_a_product(

@@ -105,6 +105,7 @@ def test_idle_threads_sleep(cache_dir):
     assert float(done.stdout) < 0.02
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("environment", "config", "workers"), [("4", None, 3), ("4", 2, 1), ("2", 5, 4), ("1", None, 0)]
 )

@@ -323,6 +323,7 @@ HELD = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HELD)
 def test_panels_of_an_item_are_copied_once_for_all_rows_that_no_cache_keeps(name):
     """Each copy has its place; tiles read all of them one after the other."""

@@ -286,6 +286,7 @@ def one(make, seed):
         check(case.graph, sizes, machine)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", range(BATCHES))
 @pytest.mark.parametrize("make", [known_case, typical_case])
 def test_each_step_leaves_what_a_kernel_computes(make, batch):

@@ -195,6 +195,7 @@ SCAN = """(float[2] s, float[N, 2] x) => (float[2] last, float[A, B] all) {
 }"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("into", "out"), [(0, 0), (1, 0), (0, 1), (1, 1)])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_a_scan_goes_either_way_along_any_axis(into, out, axis):

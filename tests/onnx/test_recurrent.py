@@ -147,6 +147,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_activation_takes_its_alpha_and_beta(name):
     given = {"activations": [name], "activation_alpha": [0.25], "activation_beta": [0.75]}

@@ -25,6 +25,7 @@ def test_any_axes_may_come_from_data(run, axes, keep):
     np.testing.assert_allclose(got, X.sum(tuple(axes), keepdims=bool(keep)), rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_axes_were_attributes(agrees, name):
     for axes, keep in ([0], 1), ([-1, 0], 0):

@@ -14,6 +14,7 @@ def of(name: str, values: object) -> np.ndarray:
     return np.asarray(values).astype(getattr(ml_dtypes, name, None) or name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TYPES)
 def test_elements_of_every_type_are_chosen_joined_and_stored(run, name):
     x, z = of(name, [[1, 0, 1], [1, 1, 0]]), of(name, [[0, 1, 0], [0, 0, 1]])

@@ -91,6 +91,7 @@ def run_natively(run, pool, checked=False):
     return {name: blocks[name].array(v.dtype, shapes[name]) for name, v in run.graph.outputs}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("op", "dynamic", "start"), CASES)
 def test_native_code_agrees_with_reference(op, dynamic, start, pool):
     cases = sample(telling(op), STRIDE[dynamic])[start : start + CHUNK]
@@ -99,6 +100,7 @@ def test_native_code_agrees_with_reference(op, dynamic, start, pool):
     assert not wrong
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layer", ["FILL", "ONE_HOT", "RESIZE", "SHUFFLE", "SLICE"])
 def test_sizes_that_runs_alone_find_give_the_same(layer, pool):
     op = next(x for x in ALL_OPS if x.layer.name == layer)

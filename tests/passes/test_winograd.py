@@ -134,6 +134,7 @@ def test_groups_stay_as_they_are():
     assert winograd(graph, always=True) is graph
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("shape", "maps", "places"),
     [

@@ -95,6 +95,7 @@ class ByChannel(Base):
         y[...] = x * factors.astype(dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

@@ -116,6 +116,7 @@ EXPONENTS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_pow_with_an_exponent_that_is_known(exponent):
     f, y = SCALARS["pow"], const(exponent, Scalar.F32)

@@ -51,6 +51,7 @@ def test_every_type_of_a_chosen_matrix_agrees(dtype, form):
     assert verify(lowered(form, dtype), choose(None), POINTS) == ()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [(1, 1), (7, 3), (100, 17), (64, 130), (0, 5)])
 def test_every_size_of_a_chosen_matrix_agrees(size):
     assert verify(lowered(FORMS[0], size=size), choose(None), POINTS) == ()

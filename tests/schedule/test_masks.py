@@ -72,6 +72,7 @@ def findings(made, sizes=None):
 RANGES = {"half": (0, 50), "end": (70, 100), "middle": (33, 64), "last": (99, 100), "most": (1, 100)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", RANGES)
 def test_columns_outside_of_what_a_mask_shows_are_in_no_loop(name):
     made = lowered(shown, b.const(between(*RANGES[name]), BOOL), least=-3e38)
