@@ -294,7 +294,7 @@ def test_rows_whose_reductions_differ_get_kernels_of_their_own():
 
 
 def test_gates_of_channels_are_contracted_before_all_that_they_scale():
-    x, p = b.param("x", (1, 32, 14, 14), DataType.FLOAT), b.param("p", (1, 8, 1, 1), DataType.FLOAT)
+    x, p = b.param("x", (1, 32, 24, 24), DataType.FLOAT), b.param("p", (1, 8, 1, 1), DataType.FLOAT)
     gate = b.contract("bkyx,kc->bcyx", p, b.param("w", (8, 32), DataType.FLOAT))
     for one in (gate, b.map_("tanh", gate)):
         first, second = " ".join(kernels(b.map_("mul", x, one))).split("kernel")[1:]

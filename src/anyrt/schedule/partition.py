@@ -35,6 +35,7 @@ PACKED = 2  # instructions for an operand of a contraction, which are as good as
 DEPTH = 48  # values inlined into one another
 ROUNDS = 6  # guesses: two or three are needed
 MANY = 16  # readers are not counted beyond
+REPEATED = 1 << 13  # elements that take longer across memory than a kernel more takes
 
 Loop = tuple[Value, Value]  # what a kernel or taps make, and the fold inside it, or again the same
 
@@ -296,13 +297,18 @@ class _Partition:
     def _contracted_first(self, value: Value, chains: _Chains) -> str | None:
         """Why to store what is contracted and then repeated, as gates of channels are: a kernel that did this
         once for all that reads it would go through that by the contraction's loops, maybe across memory."""
-        repeated = chains.contracts(value) and self._spreads(value)
+        if not chains.contracts(value) or not any(isinstance(u.compute, Elements) for u in self.users[value]):
+            return None
+        repeated = self._spreads(value) and self._most(value) >= REPEATED
         return "it is contracted, and repeated for many elements" if repeated else None
 
     def _spreads(self, value: Value) -> bool:
         """True for what is computed once for many elements of all that reads it, as a row's mean is."""
-        most = max((self.sizes.volume(u) for u in self.users[value]), default=0)
-        return most > 4 * self.sizes.volume(value)
+        return self._most(value) > 4 * self.sizes.volume(value)
+
+    def _most(self, value: Value) -> int:
+        """Elements of the largest that reads it."""
+        return max((self.sizes.volume(u) for u in self.users[value]), default=0)
 
     def _tapped_again(self, value: Value, user: Value, cost: int, chains: _Chains) -> str | None:
         """Taps of taps along the same axis: those below would run again for each of those above."""
