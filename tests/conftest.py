@@ -20,11 +20,12 @@ from tests.sampling import FUZZ, everyday
 
 # Tests of these are about layers, graphs and kernels; what LLVM makes of those is run, but need not be fast,
 # and to make it so takes LLVM four times as long. Other tests, and in a long run all, have what users have.
-EARLY = {"api", "benchmarks", "cli", "compiler", "docs", "examples", "loops", "onnx", "ops", "passes"}
-EARLY |= {"plugins", "schedule"}
+EARLY = {"api", "benchmarks", "cli", "codegen", "compiler", "docs", "examples", "loops", "onnx", "ops"}
+EARLY |= {"passes", "plugins", "schedule"}
 EARLY |= {f"e2e/test_{of}.py" for of in ("control", "control_sizes", "memory", "messages", "mistakes")}
-EARLY |= {f"e2e/test_{of}.py" for of in ("names", "shapes", "spellings", "types", "weights")}
-LATE = {"ops/test_native.py"}  # every operator
+EARLY |= {f"e2e/test_{of}.py" for of in ("builds", "convolution", "names", "shapes", "spellings", "types")}
+EARLY |= {f"e2e/test_{of}.py" for of in ("control_debug", "hostile", "powers", "weights")}
+LATE = {"codegen/test_instructions.py", "ops/test_native.py"}  # every instruction, every operator
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=30)
 settings.load_profile("fixed")

@@ -87,7 +87,7 @@ def got(trial, buffers, port, value, sizes):
 
 
 LIMITS = settings(
-    max_examples=tries(18),
+    max_examples=tries(12),
     derandomize=not FUZZ,
     print_blob=bool(FUZZ),
     suppress_health_check=list(HealthCheck),
@@ -109,7 +109,7 @@ def filtered(draw):
     return filtered_case(Drawn(draw))
 
 
-@settings(LIMITS, max_examples=tries(3))
+@settings(LIMITS, max_examples=tries(2))
 @given(filtered(), st.sampled_from(LEVELS), st.sampled_from([2, 4]))
 def test_windows_that_take_fewer_products_agree_with_their_sums(case, level, tile):
     assume(case.sizes)

@@ -56,7 +56,7 @@ def test_pyright_in_its_default_mode_accepts_every_program(tmp_path):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("example", sample(EXAMPLES, 2), ids=lambda p: p.stem)
+@pytest.mark.parametrize("example", sample(EXAMPLES, 4), ids=lambda p: p.stem)
 def test_example_runs(example, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(example), str(tmp_path / "net.plan")])
     runpy.run_path(str(example), run_name="__main__")
