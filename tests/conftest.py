@@ -27,7 +27,7 @@ EARLY |= {f"e2e/test_{of}.py" for of in ("builds", "convolution", "names", "shap
 EARLY |= {f"e2e/test_{of}.py" for of in ("control_debug", "hostile", "powers", "weights")}
 LATE = {"codegen/test_instructions.py", "ops/test_native.py"}  # every instruction, every operator
 
-settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=30)
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=20)
 settings.load_profile("fixed")
 
 # Tests start some hundred Pythons. Where the environment forbids to keep what was compiled, each compiles the

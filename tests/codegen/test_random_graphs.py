@@ -87,7 +87,7 @@ def got(trial, buffers, port, value, sizes):
 
 
 LIMITS = settings(
-    max_examples=tries(12),
+    max_examples=tries(8),
     derandomize=not FUZZ,
     print_blob=bool(FUZZ),
     suppress_health_check=list(HealthCheck),

@@ -34,7 +34,7 @@ def kernels(op, case) -> tuple[Kernel, ...]:
     return (*module.tables, *module.kernels)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.layer.name)
 def test_kernels_are_within_the_rules_and_their_text_comes_back(op):
     for case in sample(list(op.cases()), STRIDE):
