@@ -57,7 +57,7 @@ def test_program_runs_unchanged(program, arguments, tmp_path, environment):
 
 
 # Every day some run: the others take longer, or what they use is met elsewhere.
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("program", SAMPLES)
 def test_sample_runs_unchanged(program, tmp_path, environment):
     name, *arguments = program.format(tmp=tmp_path).split()
@@ -103,7 +103,7 @@ SURVEY = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("program", SURVEY)
 def test_program_as_many_write_it_runs_unchanged(program, models, environment):
     if program.startswith("torch"):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.sampling import tries
+from tests.sampling import FUZZ, tries
 
 HERE = Path(__file__).parent
-BATCHES = 2
+BATCHES = 2 if FUZZ else 1
 PROGRAMS = {"mutate_plans.py": 60, "mutate_calls.py": 50, "mutate_models.py": 200}  # everyday cases
 
 
