@@ -21,7 +21,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -85,9 +85,15 @@ class Sym(Arithmetic):
     needs: tuple[Sym, ...] = ()
     most: Dim | None = None
     key: str = field(init=False, repr=False, compare=False, default="")
+    hashed: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.name)
+        parts = (self.name, self.lo, self.hi, self.extent, self.source, self.needs, self.most)
+        object.__setattr__(self, "hashed", hash(parts))
+
+    def __hash__(self) -> int:
+        return self.hashed
 
     def __repr__(self) -> str:
         return self.name
@@ -109,6 +115,7 @@ class Fn:
     key: str = field(init=False, compare=False)
     depth: int = field(init=False, compare=False)
     length: int = field(init=False, compare=False)
+    hashed: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         inner = [a for x in self.args for m, _ in _terms(x) for a in m if isinstance(a, Fn)]
@@ -116,8 +123,17 @@ class Fn:
         length = len(text) + sum(a.length - len(a.key) for a in inner)
         depth = 1 + max((a.depth for a in inner), default=0)
         check_size(depth, written_out=length)
-        for name, value in (("key", shortened(text)), ("depth", depth), ("length", length)):
+        hashed = hash((self.op, self.args, self.factor))
+        for name, value in (
+            ("key", shortened(text)),
+            ("depth", depth),
+            ("length", length),
+            ("hashed", hashed),
+        ):
             object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return self.hashed
 
     def __repr__(self) -> str:
         return self.key
@@ -564,21 +580,34 @@ def _symbols(x: Expr | Atom) -> frozenset[Sym]:
 def rebuild(x: Dim, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool] = lambda a, b: False) -> Dim:
     """`x` with every symbol replaced by `leaf(symbol)`, simplified again; `less(a, b)`: where it is known
     that a ≤ b, so that their minimum is a."""
-
-    def whole(x: Dim) -> Dim:
-        return total(product((c, *map(atom, m))) for m, c in _terms(x))
-
-    @cache  # what stands in several places is made once
-    def atom(a: Atom) -> Dim:
-        return leaf(a) if isinstance(a, Sym) else _function_of(a, list(map(whole, a.args)), less)
-
-    return whole(x)
+    return x if isinstance(x, int) else _Rebuilt(leaf, less).whole(x)
 
 
-def _function_of(fn: Fn, args: list[Dim], less: Callable[[Dim, Dim], bool]) -> Dim:
-    if fn.op in (MIN, MAX) and (less(*args) or less(*reversed(args))):
-        return args[0] if less(*args) == (fn.op == MIN) else args[1]
-    return scaled(args[0], fn.factor) if fn.op == SCALE else BINARY[fn.op](args[0], args[1])
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rebuilt:
+    """What sizes become. No function within a function: those that call themselves live until Python looks
+    for cycles."""
+
+    leaf: Callable[[Sym], Dim]
+    less: Callable[[Dim, Dim], bool]
+    made: dict[Atom, Dim] = field(default_factory=dict)  # what stands in several places is made once
+
+    def whole(self, x: Dim) -> Dim:
+        return total(product((c, *map(self._atom, m))) for m, c in _terms(x))
+
+    def _atom(self, a: Atom) -> Dim:
+        if (made := self.made.get(a)) is None:
+            made = self.made[a] = self.leaf(a) if isinstance(a, Sym) else self._function(a)
+        return made
+
+    def _function(self, fn: Fn) -> Dim:
+        a, *others = map(self.whole, fn.args)
+        if fn.op == SCALE:
+            return scaled(a, fn.factor)
+        (b,) = others
+        if fn.op in (MIN, MAX) and (self.less(a, b) or self.less(b, a)):
+            return a if self.less(a, b) == (fn.op == MIN) else b
+        return BINARY[fn.op](a, b)
 
 
 BINARY: dict[str, Binary] = {FLOORDIV: floordiv, MOD: mod, TDIV: tdiv, MIN: minimum, MAX: maximum, EQ: equal}
@@ -593,8 +622,25 @@ def substitute(x: Dim, values: Mapping[Sym, Dim]) -> Dim:
 
 def evaluate(x: Dim, values: Mapping[str, int]) -> int:
     """The value of `x` for symbols given by name; KeyError names a missing one."""
-    if isinstance(x, int):
-        return x
-    out = rebuild(x, lambda s: values[s.name])
-    assert isinstance(out, int), f"{x} keeps symbols after evaluation: {out}"
-    return out
+    return x if isinstance(x, int) else _number(x, values, {})
+
+
+def _number(x: Dim, values: Mapping[str, int], made: dict[Atom, int]) -> int:
+    """The same; `made`: the values of atoms that were met before."""
+    number = 0
+    for atoms, count in _terms(x):
+        for a in atoms:
+            if (factor := made.get(a)) is None:
+                factor = made[a] = values[a.name] if isinstance(a, Sym) else _result(a, values, made)
+            count *= factor
+        number += count
+    return number
+
+
+def _result(fn: Fn, values: Mapping[str, int], made: dict[Atom, int]) -> int:
+    args = [_number(x, values, made) for x in fn.args]
+    if fn.op in (MIN, MAX):
+        return min(args) if fn.op == MIN else max(args)
+    result = scaled(args[0], fn.factor) if fn.op == SCALE else BINARY[fn.op](*args)
+    assert isinstance(result, int), f"{fn} of numbers is {result}"
+    return result

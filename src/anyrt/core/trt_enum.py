@@ -27,6 +27,8 @@ class TrtEnum(enum.Enum):
         # What pybind11 keeps of its enums, which programs iterate over: members with their texts.
         setattr(cls, _ENTRIES, {n: (m, None) for n, m in cls.__members__.items()})
 
+    __hash__ = object.__hash__  # members are equal to themselves alone, and looked up all the time
+
     def __int__(self) -> int:
         return self._value_
 

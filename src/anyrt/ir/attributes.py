@@ -36,7 +36,7 @@ def with_sizes(op: Prim, change: Change) -> Prim:
 
 def with_regions(op: Prim, change: Callable[[Graph], Graph]) -> Prim:
     """`op` with `change(region)` in place of every region; `op` itself when nothing changes."""
-    return _changed(op, lambda x: x if isinstance(x, Expr) else change(x))
+    return op if not op.regions else _changed(op, lambda x: x if isinstance(x, Expr) else change(x))
 
 
 def graph_with_sizes(graph: Graph, change: Change) -> Graph:
@@ -59,21 +59,21 @@ def graph_with_sizes(graph: Graph, change: Change) -> Graph:
 
 def _changed(op: Prim, change: Callable[[Expr | Graph], object]) -> Prim:
     """`op` with other sizes and regions in its attributes, at any depth."""
-
-    def changed(x: object) -> object:
-        if isinstance(x, Expr | Graph):
-            return change(x)
-        old = _parts(x)
-        new = tuple(map(changed, old))
-        if all(a is b for a, b in zip(new, old, strict=True)):
-            return x
-        if not is_dataclass(x) or isinstance(x, type):
-            return new
-        return replace(x, **dict(zip((f.name for f in fields(x) if f.init), new, strict=True)))
-
-    result = changed(op)
+    result = _replaced(op, change)
     assert isinstance(result, Prim), f"{op} became {result}"
     return result
+
+
+def _replaced(x: object, change: Callable[[Expr | Graph], object]) -> object:
+    if isinstance(x, Expr | Graph):
+        return change(x)
+    old = _parts(x)
+    new = tuple([_replaced(part, change) for part in old])
+    if all(a is b for a, b in zip(new, old, strict=True)):
+        return x
+    if not is_dataclass(x) or isinstance(x, type):
+        return new
+    return replace(x, **dict(zip((f.name for f in fields(x) if f.init), new, strict=True)))
 
 
 def _parts(x: object) -> tuple[object, ...]:

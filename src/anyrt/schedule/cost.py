@@ -62,9 +62,10 @@ def price(value: Value, stored: Container[Value], machine: Machine) -> Price:
     """For one element of `value` when everything in `stored` is loaded and the rest computed anew; what
     several operands read at one position is computed once, what taps read once for each tap."""
     found = times(value, stored)
-    own = {v: _own(v, stored, machine) for v in {v for v, _ in found}}
-    weight, size = sum(own[v] * n for (v, _), n in found.items()), sum(own[v] for v, _ in found)
-    return Price(min(CAP, weight), min(CAP, size), any(map(is_far, {at for _, at in found})))
+    own = {v: _own(v, stored, machine) for v in {v for there in found.values() for v in there}}
+    weight = sum(own[v] * n for there in found.values() for v, n in there.items())
+    size = sum(own[v] for there in found.values() for v in there)
+    return Price(min(CAP, weight), min(CAP, size), any(there and is_far(at) for at, there in found.items()))
 
 
 def weight(value: Value, stored: Container[Value], machine: Machine) -> int:

@@ -159,7 +159,8 @@ class _Partition:
         stored, they would compute all that leads to it again."""
         if _too_long(found, chains.depth[value]) is None or len(set(self.users[value])) > 1:
             return None
-        inside = {v for v, _ in times(value, chains) if v in chains.depth and v not in chains}
+        read = {v for there in times(value, chains).values() for v in there}
+        inside = {v for v in read if v in chains.depth and v not in chains}
         for v in sorted(inside, key=self.place.__getitem__, reverse=True):
             shared = len(set(self.users[v])) > 1 and not isinstance(v.compute, Folded | Contracted)
             if shared and 2 * price(v, chains, self.machine).size >= found.size:

@@ -53,18 +53,22 @@ def positions(value: Value, user: Value, at: Position) -> Iterator[Position]:
     return (where for arg, where, _ in read(user, at) if arg == value)
 
 
-def times(value: Value, stored: Container[Value]) -> dict[tuple[Value, Position], int]:
+def times(value: Value, stored: Container[Value]) -> dict[Position, dict[Value, int]]:
     """How often each value is computed or loaded at each position for an element of `value`, when everything
     in `stored` is loaded and folds are registers."""
-    found: dict[tuple[Value, Position], int] = {}
-    todo = [(value, own(value.shape), 1)]
-    while todo and len(found) < MOST:
-        v, at, n = todo.pop()
-        if found.get((v, at), 0) >= n:
+    start = own(value.shape)
+    found: dict[Position, dict[Value, int]] = {start: {}}
+    count, todo = 0, [(value, start, found[start], 1)]
+    while todo and count < MOST:
+        v, at, there, n = todo.pop()
+        if there.get(v, 0) >= n:
             continue
-        found[v, at] = n
+        count += v not in there
+        there[v] = n
         if v not in stored and not isinstance(v.compute, Given | Folded | Contracted):
-            todo += [(a, where, n * taps) for a, where, taps in read(v, at)]
+            for arg, where, taps in read(v, at):
+                # Most read where they are: long positions are looked up once for all of these.
+                todo.append((arg, where, there if where is at else found.setdefault(where, {}), n * taps))
     return found
 
 
