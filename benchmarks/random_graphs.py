@@ -16,7 +16,8 @@ import numpy as np
 
 from anyrt.compiler.request import BuildRequest
 from anyrt.core.counts import counts, highest
-from anyrt.core.dims import Dim, Sym, evaluate, minimum, product
+from anyrt.core.dims import Dim, Sym, minimum, product
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType, SampleMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate

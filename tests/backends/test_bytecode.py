@@ -8,7 +8,8 @@ from anyrt.backends.cpu.device import CpuDevice
 from anyrt.backends.cpu.emit import emit
 from anyrt.backends.cpu.processors import host
 from anyrt.backends.cpu.target import assemble, written
-from anyrt.core.dims import Sym, add, equal, evaluate, floordiv, maximum, minimum, mod, mul, scaled, tdiv
+from anyrt.core.dims import Sym, add, equal, floordiv, maximum, minimum, mod, mul, scaled, tdiv
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Buffer, Scalar, Space

@@ -13,7 +13,7 @@ from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import random_inputs, reference, verify
-from anyrt.core.dims import evaluate
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_float
 from anyrt.core.enums import DataType
 from anyrt.ir.counted import told

@@ -8,7 +8,8 @@ import pytest
 from anyrt.backends.cpu.processors import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.verify import verify
-from anyrt.core.dims import Sym, evaluate
+from anyrt.core.dims import Sym
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE

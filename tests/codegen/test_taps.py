@@ -7,7 +7,8 @@ from anyrt.backends.cpu.processors import Level, choose, host
 from anyrt.compiler import native
 from anyrt.compiler.trial import Trial, constant_offsets, load
 from anyrt.compiler.verify import verify
-from anyrt.core.dims import Sym, evaluate
+from anyrt.core.dims import Sym
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType, ResizeRoundMode, SampleMode
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate
 from anyrt.core.enums import ResizeSelector as Selector

@@ -9,7 +9,8 @@ from anyrt.compiler import native
 from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import Trial, constant_offsets, load, stored_bytes
 from anyrt.compiler.verify import random_inputs, reference
-from anyrt.core.dims import Sym, evaluate
+from anyrt.core.dims import Sym
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_packed, numpy_dtype, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate

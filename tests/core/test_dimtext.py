@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from anyrt.core import dims
 from anyrt.core.dims import Dim, Expr, Fn, Sym
 from anyrt.core.dimtext import parse_dim, print_dim
+from anyrt.core.dimvalues import substitute
 from anyrt.core.errors import NotSupportedError, PlanError
 
 SYMBOLS = {s.name: s for s in (Sym("n"), Sym("x:0#1"), Sym("max"), Sym('a "b"\\'), Sym("größe", 1, 8))}
@@ -98,7 +99,7 @@ def test_short_sizes_are_written_whole():
 
 
 def test_sizes_that_differ_deep_inside_have_keys_that_differ():
-    a, b = (dims.substitute(doubled(10), {SYMBOLS["n"]: Sym(name).dim}) for name in ("n", "m"))
+    a, b = (substitute(doubled(10), {SYMBOLS["n"]: Sym(name).dim}) for name in ("n", "m"))
     keys = [next(f.key for m, _ in x.terms for f in m) for x in (a, b)]
     assert keys[0] != keys[1]
     assert max(map(len, keys)) < 100

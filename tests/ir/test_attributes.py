@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from anyrt.core.dims import Sym, substitute
+from anyrt.core.dims import Sym
+from anyrt.core.dimvalues import substitute
 from anyrt.core.enums import DataType, SampleMode
 from anyrt.ir.attributes import open_sizes, with_sizes
 from anyrt.ir.graph import Type

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from anyrt.compiler.bounds import Bounded, bounded
-from anyrt.core.dims import Dim, Sym, substitute
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimvalues import substitute
 from anyrt.core.enums import DataType
 from anyrt.core.errors import PlanError, ShapeError
 from anyrt.core.requirement import Relation, Requirement

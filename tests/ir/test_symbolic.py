@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from anyrt.core.dims import Dim, Sym, evaluate
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType, SampleMode
 from anyrt.ir.graph import Graph, Value
 from anyrt.ir.interpret import interpret

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 
-from anyrt.core.dims import evaluate
+from anyrt.core.dimvalues import evaluate
 from anyrt.ir.buffer import Scalar, Space
 from anyrt.ir.evaluate import DTYPES
 from anyrt.ir.kernel import Kernel

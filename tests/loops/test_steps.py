@@ -20,7 +20,8 @@ from anyrt.compiler.bounds import differing
 from anyrt.compiler.trial import constant_offsets, stored_bytes
 from anyrt.compiler.verify import reference
 from anyrt.core.counts import at_most
-from anyrt.core.dims import Sym, evaluate, product
+from anyrt.core.dims import Sym, product
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import cast, is_packed, numpy_dtype, unpack4
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.enums import ResizeCoordinateTransformation as Coordinate

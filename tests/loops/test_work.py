@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from anyrt.core.dims import Sym, add, evaluate, substitute
+from anyrt.core.dims import Sym, add
+from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.ir.kernel import For, Loop
 from anyrt.ir.kernelread import parse_kernels
 from anyrt.loops.work import work

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from anyrt.core.dims import Sym, always_le, evaluate
+from anyrt.core.dims import Sym, always_le
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType, PaddingMode
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.graph import Graph

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyrt.core.dims import Sym, evaluate, linear
+from anyrt.core.dims import Sym, linear
+from anyrt.core.dimvalues import evaluate
 from anyrt.schedule.layout import Block, Layout, row_major
 
 N, M = Sym("n", 1, 64), Sym("m", 1, 64)

@@ -10,7 +10,8 @@ from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
-from anyrt.core.dims import Sym, evaluate
+from anyrt.core.dims import Sym
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
 from anyrt.ir.buffer import Space

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import reduce
 
-from anyrt.core.dims import Dim, Sym, evaluate
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Symbol, Type, apply_all
 from anyrt.ir.interpret import run_region

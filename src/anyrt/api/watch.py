@@ -12,7 +12,7 @@ from anyrt.api.profile import IOptimizationProfile
 from anyrt.api.tensor import ITensor
 from anyrt.compiler.magnitudes import watching
 from anyrt.compiler.request import BuildRequest, Settings
-from anyrt.core.dims import substitute
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.attributes import graph_with_sizes
 from anyrt.ir.counted import counted
 from anyrt.ir.graph import Graph, Value, walk

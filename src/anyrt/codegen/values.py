@@ -15,8 +15,9 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.checks import Checks
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import Dim, Fn, Monomial, Sym, polynomial, product, rebuild, symbols
+from anyrt.core.dims import Dim, Fn, Monomial, Sym, polynomial, product, symbols
 from anyrt.core.dims import Expr as DimExpr
+from anyrt.core.dimvalues import rebuild
 from anyrt.ir.buffer import Buffer, Scalar, Space
 from anyrt.ir.kernel import Alu, Cast, Const, Expr, Index, Load, cast, free_symbols, operands
 

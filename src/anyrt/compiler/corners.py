@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from anyrt.core.counts import is_open
-from anyrt.core.dims import Sym, as_symbol, evaluate
+from anyrt.core.dims import Sym, as_symbol
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.requirement import Requirement
 
 TRIED: Final = (3, 2, 1, 0)

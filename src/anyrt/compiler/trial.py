@@ -24,7 +24,7 @@ from anyrt.backends.cpu.device import CpuCode, CpuDevice, HostMemory, allocate
 from anyrt.backends.cpu.objects import Told
 from anyrt.compiler import native
 from anyrt.core.counts import at_most
-from anyrt.core.dims import evaluate
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_packed, numpy_dtype, pack4, storage_bytes, unpack4
 from anyrt.core.enums import DataType
 from anyrt.core.errors import CompileError

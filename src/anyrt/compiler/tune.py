@@ -27,7 +27,7 @@ from anyrt.compiler.request import Algorithm, BuildRequest, Point, Tensor
 from anyrt.compiler.request import Task as Asked
 from anyrt.compiler.trial import Trial, load
 from anyrt.compiler.verify import random_array
-from anyrt.core.dims import evaluate
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import BuilderFlag
 from anyrt.core.errors import ResourceError

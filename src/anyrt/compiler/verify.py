@@ -26,7 +26,7 @@ from anyrt.compiler.native import Lowered
 from anyrt.compiler.progress import COMPILING, VERIFYING, Progress
 from anyrt.compiler.trial import Loaded, Trial, load
 from anyrt.core.counts import at_most, is_open
-from anyrt.core.dims import evaluate
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import bits, cast, is_float, is_integer, is_signed, numpy_dtype
 from anyrt.core.enums import DataType
 from anyrt.core.requirement import FINE

@@ -42,7 +42,6 @@ from anyrt.core.dims import (
     Sym,
     add,
     bounds,
-    evaluate,
     floordiv,
     maximum,
     minimum,
@@ -51,6 +50,7 @@ from anyrt.core.dims import (
     symbols,
     total,
 )
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.errors import NotSupportedError
 
 Range = tuple[Dim, Dim]

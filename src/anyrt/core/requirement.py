@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from anyrt.core.codes import CODES
-from anyrt.core.dims import Dim, evaluate
+from anyrt.core.dims import Dim
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.errors import AnyrtError, error
 
 FINE: Final = -(1 << 63)  # what is found where a condition on data holds

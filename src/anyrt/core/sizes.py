@@ -21,8 +21,8 @@ from anyrt.core.dims import (
     minimum,
     mul,
     scale_down,
-    substitute,
 )
+from anyrt.core.dimvalues import substitute
 
 
 def choose(flag: Dim, then: Dim, otherwise: Dim) -> Dim:

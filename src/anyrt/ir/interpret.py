@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyrt.core.dims import Dim, as_symbol, evaluate, substitute, symbols
+from anyrt.core.dims import Dim, as_symbol, symbols
+from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.dtype import cast
 from anyrt.core.errors import BindingError
 from anyrt.ir.attributes import with_sizes

@@ -14,7 +14,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dims import Dim, evaluate
+from anyrt.core.dims import Dim
+from anyrt.core.dimvalues import evaluate
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.evaluate import DTYPES, Array, Ints, poison
 from anyrt.ir.points import Fault, Points

@@ -23,7 +23,8 @@ from typing import Final
 
 import numpy as np
 
-from anyrt.core.dims import Dim, Sym, bounds, rebuild
+from anyrt.core.dims import Dim, Sym, bounds
+from anyrt.core.dimvalues import rebuild
 from anyrt.core.errors import CompileError
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.evaluate import DTYPES, OPS, Array, Evaluation, Ints

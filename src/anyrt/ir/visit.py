@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from anyrt.core.dims import Dim, Sym, rebuild
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimvalues import rebuild
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import (
     Alloc,

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, floordiv, minimum, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import BITS, Buffer, Scalar, Space
 from anyrt.ir.kernel import Alloc, Fold, For, If, Kernel, Let, Loop, Stmt, Store, load
 from anyrt.ir.rewrite import Fail

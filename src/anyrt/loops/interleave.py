@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from anyrt.core.dims import Dim, Sym, add, depends, linear, mul, substitute, symbols
+from anyrt.core.dims import Dim, Sym, add, depends, linear, mul, symbols
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import Expr, Index, Kernel, Load, Stmt, Store, load
 from anyrt.ir.rewrite import Fail

@@ -27,11 +27,11 @@ from anyrt.core.dims import (
     mul,
     polynomial,
     product,
-    substitute,
     symbols,
     total,
 )
 from anyrt.core.dims import Expr as DimExpr
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import (
     Alu,

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, add, depends, substitute
+from anyrt.core.dims import Dim, Sym, add, depends
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import Fetch, Fold, For, Kernel, Let, Loop, Stmt, Store
 from anyrt.ir.rewrite import Fail

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, ceildiv, floordiv, minimum, mod, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import (
     Alloc,

@@ -20,18 +20,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from anyrt.core.dims import (
-    Dim,
-    Sym,
-    add,
-    always_le,
-    depends,
-    floordiv,
-    linear,
-    mul,
-    rebuild,
-    symbols,
-)
+from anyrt.core.dims import Dim, Sym, add, always_le, depends, floordiv, linear, mul, symbols
+from anyrt.core.dimvalues import rebuild
 from anyrt.core.sizes import clamp
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Alu, Const, Expr, For, If, Index, Kernel, Loop, Op, Stmt, const

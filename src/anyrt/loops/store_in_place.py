@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyrt.core.dims import Dim, substitute, symbols
+from anyrt.core.dims import Dim, symbols
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer, Space
 from anyrt.ir.kernel import For, Kernel, Let, Load, Loop, Store
 from anyrt.ir.rewrite import Fail

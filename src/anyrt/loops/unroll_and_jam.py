@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from anyrt.core.dims import add, floordiv, minimum, mul, substitute
+from anyrt.core.dims import add, floordiv, minimum, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Space
 from anyrt.ir.kernel import For, If, Kernel, Let, Stmt
 from anyrt.ir.rewrite import Fail

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from anyrt.core.dims import Dim, Sym, add, depends, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, depends, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer
 from anyrt.ir.kernel import Expr, Fetch, Load
 from anyrt.loops.nest import Names, flat, stride, turn

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from anyrt.core.dims import Dim, Sym, add, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.kernel import Fold, For, If, Kernel, Let, Stmt, Store
 from anyrt.ir.visit import statements
 

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from anyrt.core.counts import count, counts, highest
-from anyrt.core.dims import Dim, Sym, add, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.core.enums import DataType
 from anyrt.ir.attributes import with_sizes
 from anyrt.ir.compute import Elements

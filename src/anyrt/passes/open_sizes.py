@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anyrt.core.counts import is_open
-from anyrt.core.dims import Dim, Sym, substitute
+from anyrt.core.dims import Dim, Sym
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.attributes import graph_with_sizes
 from anyrt.ir.counted import told
 from anyrt.ir.graph import Graph, Value

@@ -29,7 +29,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anyrt.core.dims import Dim, add, ceildiv, evaluate, maximum, mul, symbols, total
+from anyrt.core.dims import Dim, add, ceildiv, maximum, mul, symbols, total
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
 from anyrt.ir.graph import Graph, Value, apply
 from anyrt.ir.rewrite import Fail, transformed

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from anyrt.core.dims import Dim, Sym, evaluate, product, substitute, symbols
+from anyrt.core.dims import Dim, Sym, product, symbols
+from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Tapped
 from anyrt.ir.graph import Value

@@ -12,19 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from anyrt.core.dims import (
-    Dim,
-    Sym,
-    add,
-    depends,
-    divmod_dim,
-    floordiv,
-    minimum,
-    mod,
-    mul,
-    product,
-    substitute,
-)
+from anyrt.core.dims import Dim, Sym, add, depends, divmod_dim, floordiv, minimum, mod, mul, product
+from anyrt.core.dimvalues import substitute
 from anyrt.core.dtype import bits
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import BITS, COMPUTED, Buffer, Scalar, Space

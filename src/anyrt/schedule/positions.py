@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from anyrt.core.dims import Dim, Expr, Fn, Sym, rebuild, symbols
+from anyrt.core.dims import Dim, Expr, Fn, Sym, symbols
+from anyrt.core.dimvalues import rebuild
 from anyrt.ir import kernel
 from anyrt.ir.buffer import COMPUTED
 from anyrt.ir.compute import Contracted, Elements, Folded, Given, Tapped

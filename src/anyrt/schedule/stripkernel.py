@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product, substitute
+from anyrt.core.dims import Dim, Sym, add, ceildiv, depends, maximum, mul, product
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import BITS, Buffer, Space
 from anyrt.ir.kernel import (
     For,

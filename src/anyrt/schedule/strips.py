@@ -35,9 +35,9 @@ from anyrt.core.dims import (
     mod,
     mul,
     product,
-    substitute,
     symbols,
 )
+from anyrt.core.dimvalues import substitute
 from anyrt.core.enums import DataType
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Scalar, Space

@@ -13,7 +13,8 @@ from functools import reduce
 from typing import TypeVar
 
 from anyrt.core.counts import counts
-from anyrt.core.dims import Dim, Expr, Sym, equal, evaluate, minimum, substitute
+from anyrt.core.dims import Dim, Expr, Sym, equal, minimum
+from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.errors import AnyrtError
 from anyrt.ir.attributes import graph_with_sizes
 from anyrt.ir.compute import Elements

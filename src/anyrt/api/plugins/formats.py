@@ -12,7 +12,8 @@ from typing import Final
 from anyrt.api.dims import Dims
 from anyrt.api.plugins.desc import DynamicPluginTensorDesc, PluginTensorDesc
 from anyrt.api.plugins.kinds import Kind
-from anyrt.core.dims import Dim, evaluate
+from anyrt.core.dims import Dim
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import is_float, short_name
 from anyrt.core.enums import DataType, TensorFormat
 from anyrt.core.errors import PluginError

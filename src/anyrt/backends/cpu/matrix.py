@@ -17,7 +17,8 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.checks import NOTHING, NOWHERE
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Values, registers_of
-from anyrt.core.dims import Dim, Sym, add, bounds, linear, mul, substitute
+from anyrt.core.dims import Dim, Sym, add, bounds, linear, mul
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.kernel import Alloc, Alu, Const, Expr, Fold, For, Load, Loop, Op, Stmt, Store
 from anyrt.ir.statements import expressions
 

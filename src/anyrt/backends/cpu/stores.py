@@ -8,7 +8,8 @@ from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.writer import Writer
-from anyrt.core.dims import depends, linear, substitute
+from anyrt.core.dims import depends, linear
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import Fetch, Store
 

@@ -14,7 +14,8 @@ from anyrt.backends.cpu.vectors import Lanes, Vectors
 from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.emit import Emitter
 from anyrt.codegen.scope import Scope
-from anyrt.core.dims import Dim, Sym, bounds, linear, substitute
+from anyrt.core.dims import Dim, Sym, bounds, linear
+from anyrt.core.dimvalues import substitute
 from anyrt.ir.kernel import For, Load, Store
 from anyrt.ir.statements import changes_of, walks
 from anyrt.ir.visit import parts

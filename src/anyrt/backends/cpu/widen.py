@@ -15,7 +15,8 @@ from anyrt.codegen import llvmtext as ll
 from anyrt.codegen.registers import combine
 from anyrt.codegen.scope import Scope
 from anyrt.codegen.values import Register, Values
-from anyrt.core.dims import linear, substitute
+from anyrt.core.dims import linear
+from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Buffer, Scalar
 from anyrt.ir.kernel import For, Load, Op, Stmt, Store, neutral

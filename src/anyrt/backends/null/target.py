@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyrt.backends.protocol import Answer, Job
-from anyrt.core.dims import evaluate
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import storage_bytes
 from anyrt.core.enums import DataType
 from anyrt.ir.buffer import BITS, Buffer, Space

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
 
-from anyrt.core.dims import evaluate
 from anyrt.core.dimtext import print_dim
+from anyrt.core.dimvalues import evaluate
 from anyrt.core.dtype import short_name, storage_bytes
 from anyrt.ir.compute import Given
 from anyrt.ir.graph import Graph, Value, users, walk

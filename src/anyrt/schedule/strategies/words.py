@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product, substitute
+from anyrt.core.dims import Dim, Sym, add, ceildiv, linear, mul, product
+from anyrt.core.dimvalues import substitute
 from anyrt.core.machine import Machine
 from anyrt.ir.buffer import Scalar
 from anyrt.ir.kernel import Expr, Load, Op
