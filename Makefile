@@ -41,7 +41,7 @@ check: $(STAMP)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(RUN) -m pytest -q -m static tests/docs
+	$(RUN) -m pytest -q -m static tests/docs tests/extend
 	@if [ -f $(HOUSE) ]; then $(RUN) $(HOUSE) src/anyrt; \
 	else echo "structure check skipped: $(HOUSE) is not here"; fi
 	@if [ -f tools/gen_docs.py ]; then $(RUN) tools/gen_docs.py --check; \

@@ -554,6 +554,7 @@ def test_the_cases_are_the_attributes_of_all_layers():
     assert set(CASES) == {key for key in ATTRIBUTES if key[1] not in other}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("cls", "name"), CASES)
 def test_an_attribute_changes_what_is_computed(cls, name, log):
     x, add, value, before, after = CASES[cls, name]

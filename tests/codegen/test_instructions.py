@@ -194,7 +194,7 @@ def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.value)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_native_result_is_the_one_that_numpy_gives(case, kind, results):

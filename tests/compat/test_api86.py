@@ -1,5 +1,7 @@
-"""The names of TensorRT 8.6, each in a process of its own: the mode changes the API of its whole process."""
+"""The names of TensorRT 8.6, in a process of their own: the mode changes the API of its whole process."""
 
+import contextlib
+import json
 import subprocess
 import sys
 
@@ -39,17 +41,35 @@ x, y = np.float32([1, 2, 3, 4]), np.zeros((4, 1), np.float32)
 """
 
 
-def run(tmp_path, body, *options):
-    """What a program prints, line by line."""
-    script = tmp_path / "script.py"
-    script.write_text(body)
-    command = [sys.executable, "-m", "anyrt.compat", *(options or ("--api", "8.6")), script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+SERVE = """
+import contextlib, io, json, sys
+for body in sys.stdin:
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        exec(compile(json.loads(body), "script.py", "exec"), {"__name__": "__main__"})
+    print(json.dumps(told.getvalue()), flush=True)
+"""
 
 
-def test_every_removed_name_exists_in_the_mode_and_only_there(tmp_path):
+@pytest.fixture(scope="module")
+def run(cache_dir):
+    """What a program prints, line by line: run(text), and run(text, "10") where the mode is not 8.6."""
+    with contextlib.ExitStack() as started:
+        modes = {}
+
+        def lines(body, api="8.6"):
+            if api not in modes:
+                command = [sys.executable, "-m", "anyrt.compat", "--api", api, "-c", SERVE]
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+                modes[api] = started.enter_context(subprocess.Popen(command, **pipes))
+            child = modes[api]
+            print(json.dumps(body), file=child.stdin, flush=True)
+            return json.loads(child.stdout.readline()).splitlines()
+
+        yield lines
+
+
+def test_every_removed_name_exists_in_the_mode_and_only_there(run):
     body = """
 import tensorrt as trt
 from anyrt.api.missing import REMOVED
@@ -57,11 +77,11 @@ owners = {name: trt if name == "anyrt" else getattr(trt, name) for name in REMOV
 found = [hasattr(owners[owner], name) for owner, names in REMOVED.items() for name in names]
 print(trt.__version__, len(found), set(found))
 """
-    assert run(tmp_path, body) == ["8.6.1 46 {True}"]
-    assert run(tmp_path, body, "--api", "10") == ["10.16.0 46 {False}"]
+    assert run(body) == ["8.6.1 46 {True}"]
+    assert run(body, "10") == ["10.16.0 46 {False}"]
 
 
-def test_bindings_have_numbers_and_names(tmp_path):
+def test_bindings_have_numbers_and_names(run):
     body = """
 print(engine.num_bindings, len(engine), list(engine), engine[-1], engine["y"], engine.max_batch_size)
 print(engine.get_binding_name(2), engine.get_binding_index("z"), engine.binding_is_input("x"))
@@ -71,7 +91,7 @@ print(engine.get_binding_format(0), engine.get_binding_format_desc(1), engine.ge
 print(engine.get_binding_bytes_per_component(0), engine.get_binding_components_per_element(1))
 print(context.get_binding_shape(1), context.get_strides(1))
 """
-    assert run(tmp_path, START + ENGINE + body) == [
+    assert run(START + ENGINE + body) == [
         "2 2 ['x', 'y'] y 1 1",
         "None -1 True",
         "(2, 3) DataType.FLOAT TensorLocation.DEVICE",
@@ -82,17 +102,17 @@ print(context.get_binding_shape(1), context.get_strides(1))
     ]
 
 
-def test_all_ways_to_run_write_the_outputs(tmp_path):
+def test_all_ways_to_run_write_the_outputs(run):
     body = """
 for call in (context.execute_v2, lambda b: context.execute_async_v2(b, 0), lambda b: context.execute(1, b),
              lambda b: context.execute_async(bindings=b, stream_handle=0)):
     y[:] = 0
     print(call([x.ctypes.data, y.ctypes.data]), y.min(), y.max())
 """
-    assert run(tmp_path, START + ENGINE + body) == ["True -1.0 -1.0"] * 4
+    assert run(START + ENGINE + body) == ["True -1.0 -1.0"] * 4
 
 
-def test_mistakes_with_bindings_are_logged(tmp_path):
+def test_mistakes_with_bindings_are_logged(run):
     body = """
 print(engine.get_binding_shape(7), context.set_binding_shape(-1, (2, 3)))
 print(context.execute_async_v2([x.ctypes.data], 0), context.execute_v2([0, y.ctypes.data]))
@@ -102,7 +122,7 @@ except IndexError:
     print("IndexError")
 print(context.execute(8, [x.ctypes.data, y.ctypes.data]))
 """
-    told = run(tmp_path, START + ENGINE + body)
+    told = run(START + ENGINE + body)
     assert [line for line in told if "[TRT]" not in line] == [
         "(unknown) False",
         "False False",
@@ -115,20 +135,20 @@ print(context.execute(8, [x.ctypes.data, y.ctypes.data]))
     assert "batch size 8 is not looked at" in logged[-1]
 
 
-def test_values_of_shapes_are_set_by_number(tmp_path):
+def test_values_of_shapes_are_set_by_number(run):
     body = """
 print(engine.is_shape_binding(1), engine.get_profile_shape_input(0, 1), context.set_shape_input(1, [4, 1]))
 print(context.get_shape(1), context.all_shape_inputs_specified, context.get_binding_shape(2))
 print(context.execute_async_v2([x.ctypes.data, 0, y.ctypes.data], 0), y.T)
 """
-    assert run(tmp_path, START + SHAPED + body) == [
+    assert run(START + SHAPED + body) == [
         "True [[1, 1], [2, 2], [4, 4]] True",
         "[4, 1] True (4, 1)",
         "True [[1. 2. 3. 4.]]",
     ]
 
 
-def test_settings_of_builds_stand_for_their_successors(tmp_path):
+def test_settings_of_builds_stand_for_their_successors(run):
     body = """
 config.max_workspace_size = 1 << 30
 print(config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE), config.max_workspace_size)
@@ -140,7 +160,7 @@ config.set_preview_feature(trt.PreviewFeature.FASTER_DYNAMIC_SHAPES_0805, True)
 print(trt.SliceMode.DEFAULT, trt.EngineCapability.SAFE_DLA, trt.LayerType.FULLY_CONNECTED)
 print(int(trt.NetworkDefinitionCreationFlag.EXPLICIT_PRECISION), trt.LayerType.CAST)
 """
-    told = run(tmp_path, START + body)
+    told = run(START + body)
     assert [line for line in told if "[TRT]" not in line] == [
         "1073741824 1073741824",
         "1 1 False",
@@ -150,8 +170,8 @@ print(int(trt.NetworkDefinitionCreationFlag.EXPLICIT_PRECISION), trt.LayerType.C
     ]
 
 
-def test_an_implicit_batch_is_refused_with_the_flag_that_is_needed(tmp_path):
-    (logged, answer) = run(tmp_path, START + "print(builder.create_network())")
+def test_an_implicit_batch_is_refused_with_the_flag_that_is_needed(run):
+    (logged, answer) = run(START + "print(builder.create_network())")
     assert (
         "[AR901] create_network" in logged,
         "pass 1 << int(trt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH)" in logged,
@@ -159,7 +179,7 @@ def test_an_implicit_batch_is_refused_with_the_flag_that_is_needed(tmp_path):
     ) == (True, True, "None")
 
 
-def test_fully_connected_layers_multiply_by_the_kernel_and_add_the_bias(tmp_path):
+def test_fully_connected_layers_multiply_by_the_kernel_and_add_the_bias(run):
     body = """
 x = network.add_input("x", trt.float32, (-1, 2, 3, 4))
 w, b = np.random.rand(5, 24).astype(np.float32), np.arange(5, dtype=np.float32)
@@ -180,7 +200,7 @@ print(fc.get_output(0).shape)
 fc.num_output_channels, fc.bias = 5, w
 print(fc.get_output(0).shape)
 """
-    told = run(tmp_path, START + body)
+    told = run(START + body)
     assert [line for line in told if "[TRT]" not in line] == [
         "(3, 5, 1, 1) True",
         "True",
@@ -192,7 +212,7 @@ print(fc.get_output(0).shape)
     assert [("kernel" in logged[0], "bias" in logged[1]), len(logged)] == [(True, True), 2]
 
 
-def test_convolutions_have_attributes_of_height_and_width(tmp_path):
+def test_convolutions_have_attributes_of_height_and_width(run):
     body = """
 x, w = network.add_input("x", trt.float32, (1, 2, 5, 5)), np.ones(24, np.float32)
 for add, size in ((network.add_convolution, (2, 2)), (network.add_deconvolution, trt.DimsHW(2, 2))):
@@ -201,13 +221,13 @@ for add, size in ((network.add_convolution, (2, 2)), (network.add_deconvolution,
     print(layer.kernel_size.w, layer.stride.h, layer.stride_nd, layer.padding, layer.get_output(0).shape)
     print(hasattr(layer, "dilation"))
 """
-    assert run(tmp_path, START + body) == [
+    assert run(START + body) == [
         *("2 2 (2, 3) (1, 0) (1, 3, 3, 2)", "True"),
         *("2 2 (2, 3) (1, 0) (1, 3, 8, 14)", "False"),
     ]
 
 
-def test_pooling_has_its_attributes_without_nd_and_refuses_the_modes_of_caffe(tmp_path):
+def test_pooling_has_its_attributes_without_nd_and_refuses_the_modes_of_caffe(run):
     body = """
 x = network.add_input("x", trt.float32, (1, 1, 5, 4))
 pool = network.add_pooling(x, trt.PoolingType.MAX, trt.DimsHW(3, 2))
@@ -218,12 +238,12 @@ pool.name = "pool"
 network.mark_output(pool.get_output(0))
 print(builder.build_engine(network, config))
 """
-    shown, logged, built = run(tmp_path, START + body)
+    shown, logged, built = run(START + body)
     assert (shown, built) == ("(3, 2) (2, 2) (1, 0) (1, 1, 3, 2)", "None")
     assert "[AR304] pool (script.py:9): got padding_mode CAFFE_ROUND_DOWN" in logged
 
 
-def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(tmp_path):
+def test_what_8_6_had_and_nothing_replaces_is_missing_in_the_mode_too(run):
     body = """
 for place, name in ((network, "add_rnn_v2"), (trt, "UffParser")):
     try:
@@ -231,7 +251,7 @@ for place, name in ((network, "add_rnn_v2"), (trt, "UffParser")):
     except AttributeError as error:
         print(str(error).split(":")[0])
 """
-    assert run(tmp_path, START + body) == [
+    assert run(START + body) == [
         "[AR902] INetworkDefinition.add_rnn_v2",
         "[AR902] anyrt.UffParser",
     ]
@@ -249,7 +269,7 @@ def test_only_two_versions_can_be_installed():
         anyrt.compat.install(api="9")
 
 
-def test_shapes_are_int32_tensors_which_sizes_may_be_made_of(tmp_path):
+def test_shapes_are_int32_tensors_which_sizes_may_be_made_of(run):
     body = """
 x = network.add_input("x", trt.float32, (-1, 6))
 shape = network.add_shape(x).get_output(0)
@@ -265,4 +285,4 @@ context = builder.build_engine(network, config).create_execution_context()
 context.set_binding_shape(0, (4, 6))
 print(shape.dtype, context.get_binding_shape(1))
 """
-    assert run(tmp_path, START + body) == ["DataType.INT32 (2, 3)"]
+    assert run(START + body) == ["DataType.INT32 (2, 3)"]

@@ -62,7 +62,7 @@ def made(network):
     return native.lower(graph, constant_offsets(graph), Sizes({}))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_twice_the_network_is_about_twice_the_work(kind):
     once, twice = (astuple(counts(lowered(kind, n * KINDS[kind]))) for n in (1, 2))

@@ -15,6 +15,7 @@ from anyrt.core import dims, sizes
 from anyrt.core.dims import Dim, Expr, Sym, add, floordiv, maximum, minimum, mod, total
 from anyrt.core.dimvalues import evaluate, substitute
 from anyrt.core.requirement import Relation, Requirement
+from tests.sampling import tries
 
 N, M = Sym("n", 1, 4), Sym("m", 0, 3)
 ROW, J, K = Sym("i", extent=N.dim), Sym("j", extent=4), Sym("k", extent=M * 2 + 1)
@@ -78,7 +79,7 @@ def environments() -> Iterator[dict[str, int]]:
 ALL = list(environments())
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(100))
 @given(TERMS)
 def test_simplified_expressions_keep_their_value(term: Term):
     for at in ALL[:: 1 if isinstance(term.dim, Expr) else 50]:
@@ -87,7 +88,7 @@ def test_simplified_expressions_keep_their_value(term: Term):
             assert evaluate(term.dim, at) == expected, (term.dim, at)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(75))
 @given(TERMS)
 def test_bounds_hold_for_every_value(term: Term):
     low, high = dims.bounds(term.dim)
@@ -95,7 +96,7 @@ def test_bounds_hold_for_every_value(term: Term):
     assert all(low <= v <= high for v in values), (term.dim, low, high, min(values), max(values))
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(75))
 @given(TERMS, TERMS)
 def test_always_le_is_never_wrong(a: Term, b: Term):
     if dims.always_le(a.dim, b.dim):
@@ -114,7 +115,7 @@ def test_quotients_and_extrema_are_compared_by_what_they_are_made_of():
     assert not dims.always_le(dims.maximum(m, n), m)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(75))
 @given(TERMS, st.sampled_from([N, M, ROW, J, K]))
 def test_linear_takes_apart_what_adds_up_again(term: Term, sym: Sym):
     parts = dims.linear(term.dim, sym)
@@ -124,7 +125,7 @@ def test_linear_takes_apart_what_adds_up_again(term: Term, sym: Sym):
         assert dims.add(dims.mul(parts[0], sym.dim), parts[1]) == term.dim
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(50))
 @given(TERMS, TERMS)
 def test_quotient_and_remainder_make_the_dividend(a: Term, b: Term):
     q, r = dims.divmod_dim(a.dim, b.dim)
@@ -135,7 +136,7 @@ def test_quotient_and_remainder_make_the_dividend(a: Term, b: Term):
             assert 0 <= evaluate(r, at) < y
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(50))
 @given(TERMS, TERMS, TERMS)
 def test_sums_and_products_have_one_form(a: Term, b: Term, c: Term):
     left = dims.mul(dims.add(a.dim, b.dim), c.dim)
@@ -145,7 +146,7 @@ def test_sums_and_products_have_one_form(a: Term, b: Term, c: Term):
     assert dims.mul(a.dim, b.dim) == dims.mul(b.dim, a.dim)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(50))
 @given(TERMS, TERMS)
 def test_cancelled_fractions_have_the_same_quotient(a: Term, b: Term):
     num, den = sizes.cancel(a.dim, b.dim)
@@ -156,7 +157,7 @@ def test_cancelled_fractions_have_the_same_quotient(a: Term, b: Term):
             assert evaluate(den, at) > 0
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(25))
 @given(TERMS, TERMS)
 def test_substituting_a_symbol_is_evaluating_it_first(term: Term, other: Term):
     replaced = substitute(term.dim, {M: minimum(maximum(other.dim, 0), 3)})

@@ -57,11 +57,19 @@ def works(engine):
     return engine is not None and engine.run(x=np.ones((2, 64, 2), np.float32))["y"].shape == (3, 96)
 
 
-def limit(nbytes, ends=True):
-    """Let this process have so many bytes of addresses more than it has, where it `ends` for good."""
+def limit(nbytes):
+    """Let this process have so many bytes of addresses more than it has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + nbytes
-    resource.setrlimit(resource.RLIMIT_AS, (most, most if ends else resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + nbytes, resource.RLIM_INFINITY))
+
+
+@contextlib.contextmanager
+def limited(nbytes):
+    """The same for a while, and an empty folder: what tidies up afterwards needs memory, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        limit(nbytes)
+        yield folder
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def use_cache(path):
@@ -87,9 +95,8 @@ def short_builds(*megabytes):
 
 
 def short_build(megabytes):
-    with tempfile.TemporaryDirectory() as other:
+    with limited(megabytes * MB) as other:
         use_cache(other)
-        limit(megabytes * MB)
         print("built" if build() else "None")
 
 
@@ -101,10 +108,9 @@ def short_loads(cold, *megabytes):
 def short_load(megabytes, cold):
     plan = Path(os.environ["SCARCE_PLAN"]).read_bytes()
     trt.Runtime(LOG)
-    with tempfile.TemporaryDirectory() as other:
+    with limited(megabytes * MB) as other:
         if cold:
             use_cache(other)
-        limit(megabytes * MB)
         print("works" if works(load(plan)) else "None")
 
 
@@ -158,7 +164,7 @@ def short_refits(*megabytes):
         assert refitter.set_weights("w", trt.WeightsRole.CONSTANT, new)
         taken = []  # what malloc has kept of what was given back
         with contextlib.suppress(MemoryError):
-            limit(0, ends=False)
+            limit(0)
             while True:
                 taken.append(np.empty_like(new))
         limit(number * MB)

@@ -53,19 +53,19 @@ def each(run):
 
 
 def test_a_build_without_memory_says_so_and_needs_little(each):
-    *none, enough = each("build", 0, 8, 24, 64)
-    assert [(told[:7], answer) for told, answer in none] == [("[AR802]", "None")] * 3
+    *none, enough = each("build", 0, 24, 64)
+    assert [(told[:7], answer) for told, answer in none] == [("[AR802]", "None")] * 2
     assert enough == ["built"]
 
 
 def test_a_build_with_hardly_enough_memory_is_made_or_says_so(each):
-    for *told, answer in each("build", 32, 36, 40):
+    for *told, answer in each("build", 32, 40):
         assert ([line[:7] for line in told], answer) in (([], "built"), (["[AR802]"], "None"))
 
 
 def test_a_load_that_must_compile_without_memory_says_so(each):
-    found = each("load", 1, 0, 16, 64, 160, 240)
-    assert [(told[:7], answer) for told, answer in found] == [("[AR802]", "None")] * 5
+    found = each("load", 1, 0, 64, 240)
+    assert [(told[:7], answer) for told, answer in found] == [("[AR802]", "None")] * 3
 
 
 def test_a_load_from_the_cache_needs_hardly_any_memory(each):
@@ -96,16 +96,20 @@ def test_a_calibration_without_memory_says_so_and_writes_no_cache(each):
     assert answer == "True True"  # an engine, and a cache
 
 
-def test_memory_that_numpy_cannot_give_is_a_resource_error(net, builder, log, recorder, monkeypatch):
+LACKS = [MemoryError("no room for 5 TB"), OSError(errno.ENOMEM, "no room for 5 TB")]
+
+
+@pytest.mark.parametrize("lack", LACKS, ids=["of NumPy", "of a module"])
+def test_memory_that_others_cannot_get_is_a_resource_error(lack, net, builder, log, recorder, monkeypatch):
     def none_left(*args):
-        raise MemoryError("no room for 5 TB")
+        raise lack
 
     x = net.add_input("x", trt.float32, (2,))
     net.mark_output(net.add_identity(x).get_output(0))
     monkeypatch.setattr("anyrt.api.builder.compile_request", none_left)
     config = builder.create_builder_config()
     assert builder.build_serialized_network(net, config) is None
-    assert "got no room for 5 TB, wanted memory for this call; free memory" in log.lines[0]
+    assert "no room for 5 TB, wanted memory for this call; free memory" in log.lines[0]
     assert recorder.errors == [(trt.ErrorCodeTRT.FAILED_ALLOCATION, log.lines[0])]
     with trt.strict(), pytest.raises(trt.errors.ResourceError, match="AR802"):
         builder.build_serialized_network(net, config)
@@ -115,7 +119,7 @@ def test_memory_that_numpy_cannot_give_is_a_resource_error(net, builder, log, re
 
 
 def test_a_disk_that_fills_up_costs_the_cache_not_the_build(each):
-    for *told, answer, left in each("full", 0, 100, 4096):
+    for *told, answer, left in each("full", 100, 4096):
         assert all("[AR803]" in line and os.strerror(errno.EFBIG) in line for line in told)
         assert (len(told) > 0, answer, left) == (True, "works", "[]")
 

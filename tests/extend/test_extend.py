@@ -1,8 +1,11 @@
 """What the README says of adding things, done: each test touches the places named there, and no others."""
 
+import pytest
+
 from anyrt.core.enums import LayerType
 from anyrt.ops import OPS
 
+pytestmark = pytest.mark.static
 FREE = next(t.name for t in LayerType if t not in OPS)
 
 OPERATOR = f'''"""Dummy: x + bonus."""

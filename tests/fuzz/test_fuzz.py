@@ -14,7 +14,7 @@ from tests.sampling import FUZZ, tries
 
 HERE = Path(__file__).parent
 BATCHES = 2 if FUZZ else 1
-PROGRAMS = {"mutate_plans.py": 60, "mutate_calls.py": 50, "mutate_models.py": 200}  # everyday cases
+PROGRAMS = {"mutate_plans.py": 40, "mutate_calls.py": 30, "mutate_models.py": 200}  # everyday cases
 
 
 @pytest.fixture(scope="module")

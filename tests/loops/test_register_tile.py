@@ -123,7 +123,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("machine", [REFERENCE, TILES], ids=["vectors", "tiles"])
 def test_code_agrees_with_the_interpreter(name, machine):

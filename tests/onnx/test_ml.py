@@ -107,7 +107,7 @@ def forest(trees, features, modes, depth=3):
 @pytest.mark.parametrize("fold", ["SUM", "AVERAGE", "MIN", "MAX"])
 @pytest.mark.parametrize("mode", sample(MODES, 2))
 def test_leaves_of_all_trees_are_folded(same, fold, mode):
-    attrs, leaves = forest(4, 3, [mode])
+    attrs, leaves = forest(3, 3, [mode], depth=2)
     x = np.round(random(9, 3), 1)
     x[0, 1] = np.nan
     attrs |= {"target_treeids": [t for t, _ in leaves], "target_nodeids": [n for _, n in leaves]}
@@ -129,7 +129,7 @@ def test_trees_may_compare_in_several_ways_for_several_targets(same):
 @pytest.mark.parametrize("end", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("kind", ["three", "positive", "mixed"])
 def test_trees_vote_for_classes(same, end, kind):
-    attrs, leaves = forest(3, 3, ["BRANCH_LEQ"])
+    attrs, leaves = forest(3, 3, ["BRANCH_LEQ"], depth=2)
     count = 3 if kind == "three" else 1
     leaves = leaves * count
     weights = random(len(leaves)) if kind != "positive" else np.abs(random(len(leaves))) / 3

@@ -29,7 +29,7 @@ from tests.sampling import FUZZ, sample
 LAYERS = [op for op in OPS.values() if op.layer not in (LayerType.CONSTANT, LayerType.SHAPE)]
 FOLLOWERS = {False: 1, True: 2}  # layers tried behind each one: of static sizes, and of open ones
 TRIES = 10_000 if FUZZ else 100
-SAMPLE = 5  # triples in each of the tests
+SAMPLE = 10 if FUZZ else 3  # triples in each of the tests
 
 
 def run_natively(run):

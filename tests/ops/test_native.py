@@ -22,7 +22,7 @@ from tests.sampling import FUZZ, sample
 
 CHUNK = 12  # cases in one test, so that workers share them well
 # One in so many of the chosen cases runs; static sizes run the same kernels with fewer variables.
-STRIDE = {True: 18, False: 90}
+STRIDE = {True: 24, False: 120}
 STRIP = 256  # bytes around each tensor that must stay as they are
 CASES = [
     pytest.param(op, dynamic, start, id=f"{op.layer.name}-{'dynamic' if dynamic else 'static'}-{start}")

@@ -7,6 +7,7 @@ raises (a wrong type, a bad index) is one of the three classes below and passes 
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import operator
@@ -217,7 +218,10 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
             except Exception as error:  # the contract: the core never throws
                 if isinstance(error, TypeError) and _is_of_the_call(error):
                     raise
-                self._channel.crash(name, error)
+                if isinstance(error, OSError) and error.errno == errno.ENOMEM:  # of a module that is loaded
+                    self._channel.fail(ResourceError("AR802", name, str(error), "memory for this call"))
+                else:
+                    self._channel.crash(name, error)
             return fallback
 
         if method.__doc__ is not None:
