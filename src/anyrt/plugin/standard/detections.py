@@ -37,17 +37,18 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How many boxes there is room for, and are looked at; the score that a box is above, and the ratio of
-    overlap that it is not above."""
+    overlap that it is not above; each: how many are kept of a class, −1 for any number."""
 
     room: int
     looked_at: int
     score: float
     overlap: float
+    each: int = -1
 
 
 def found(part: Part, boxes: Tensor, scores: Tensor, limits: Limits) -> Found:
     """The best boxes of each image; boxes: (images, N, classes or 1, 4), scores: (images, N, classes)."""
-    most = part.constant(np.int32(limits.room))
+    most = part.constant(np.int32(limits.room if limits.each < 0 else min(limits.each, limits.room)))
     layer = part.add("add_nms", boxes, scores, most, topk_box_limit=limits.looked_at)
     numbers = {3: part.constant(np.float32(limits.overlap)), 4: part.constant(np.float32(limits.score))}
     rows = part.with_inputs(layer, dict(numbers))
