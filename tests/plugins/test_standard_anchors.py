@@ -61,3 +61,50 @@ def test_places_of_detections_are_their_first_four_numbers(rng):
     assert np.array_equal(run("SpecialSlice_TRT", x)[0], x[:, :, :4])
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match=r"AR123.*5 numbers"):
         run("SpecialSlice_TRT", x[:, :, :5])
+
+
+SSD = {"numLayers": 3, "minSize": 0.2, "maxSize": 0.95, "aspectRatios": [1.0, 2.0, 0.5, 3.0, 0.33],
+       "variance": [0.1, 0.1, 0.2, 0.2]}  # fmt: skip
+
+
+def cells(rows, columns, sides):
+    """One anchor after the other."""
+    found = []
+    for row in range(rows):
+        for column in range(columns):
+            x, y = (column + 0.5) / rows, (row + 0.5) / rows
+            found += [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for w, h in sides]
+    return np.array(found)
+
+
+def test_anchors_lie_on_the_grid_of_each_map():
+    got = run("GridAnchorRect_TRT", featureMapShapes=[4, 6, 2, 3, 1, 1], **SSD)
+    first = [(0.1, 0.1), (0.2 * 2**0.5, 0.2 / 2**0.5), (0.2 * 0.5**0.5, 0.2 / 0.5**0.5)]
+    wanted = [cells(4, 6, first)]
+    for rows, columns, scale, after in ((2, 3, 0.575, 0.95), (1, 1, 0.95, 1.0)):
+        sides = [(scale * r**0.5, scale / r**0.5) for r in SSD["aspectRatios"]]
+        wanted.append(cells(rows, columns, [*sides, ((scale * after) ** 0.5,) * 2]))
+    assert [y.shape for y in got] == [(1, 2, 4 * len(w), 1) for w in wanted]
+    for y, w in zip(got, wanted, strict=True):
+        holds([y[0, 0, :, 0], y[0, 1, -4:, 0]], [w.ravel(), np.float64([0.1, 0.1, 0.2, 0.2])])
+
+
+def test_square_maps_have_one_size_each():
+    got, wide = (run(f"GridAnchor{kind}_TRT", featureMapShapes=shapes, **SSD)
+                 for kind, shapes in (("", [4, 2, 1]), ("Rect", [4, 4, 2, 2, 1, 1])))  # fmt: skip
+    for a, b in zip(got, wide, strict=True):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("GridAnchor_TRT", {"featureMapShapes": [4, 2]}),
+        ("GridAnchorRect_TRT", {"featureMapShapes": [4, 4, 2, 2, 1]}),
+        ("GridAnchor_TRT", {"featureMapShapes": [4, 2, 1], "aspectRatios": [1.0, 2.0]}),
+        ("GridAnchor_TRT", {"featureMapShapes": [4, 2, 0]}),
+    ],
+)
+def test_maps_and_ratios_that_do_not_fit_are_refused(name, fields):
+    with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=r"AR304|AR123"):
+        Engine(made(name, **{**SSD, **fields}), ())

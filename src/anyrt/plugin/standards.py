@@ -68,7 +68,7 @@ class StandardV2(IPluginV2DynamicExt, Composed):  # type: ignore[misc]  # slots,
         IPluginV2DynamicExt.__init__(self)
         self._made = made
         self.plugin_type, self.plugin_version = made.standard.name, made.version
-        self.num_outputs = made.standard.outputs
+        self.num_outputs = made.standard.made_of(made.values)
 
     def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
         return self._made.expand(name, inputs)
@@ -95,7 +95,7 @@ class StandardV3(  # type: ignore[misc]  # as above
             base.__init__(self)
         self._made = made
         self.plugin_name, self.plugin_version = made.standard.name, made.version
-        self.num_outputs = made.standard.outputs
+        self.num_outputs = made.standard.made_of(made.values)
 
     def _composed(self, name: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
         return self._made.expand(name, inputs)

@@ -87,8 +87,8 @@ def _between(low: float, high: float) -> str:
 class Standard:
     """A plug-in: its name and versions, its fields, and the tensors that it makes of its inputs.
 
-    inputs: the least and the greatest number of them; outputs: how many there are; v3: the versions that are
-    plug-ins of version 3. A composition asks `part.version` where versions differ.
+    inputs: the least and the greatest number of them; outputs: how many there are, or the field that says so;
+    v3: the versions that are plug-ins of version 3. A composition asks `part.version` where versions differ.
     """
 
     name: str
@@ -97,7 +97,13 @@ class Standard:
     versions: tuple[str, ...] = ("1",)
     v3: tuple[str, ...] = ()
     inputs: tuple[int, int] = (1, 1)
-    outputs: int = 1
+    outputs: int | str = 1
+
+    def made_of(self, values: Mapping[str, Given]) -> int:
+        """How many outputs there are with these fields."""
+        count = self.outputs if isinstance(self.outputs, int) else values[self.outputs]
+        assert isinstance(count, int), f"{self.name} has {count!r} outputs"
+        return count
 
     def read(self, given: Sequence[PluginField]) -> Mapping[str, Given]:
         """The value of each field, its default where it is not given.

@@ -1,4 +1,5 @@
-"""Boxes that follow from sizes alone, PriorBox_TRT, and the places of detections, SpecialSlice_TRT."""
+"""Boxes that follow from sizes alone, PriorBox_TRT and GridAnchor_TRT, and the places of detections,
+SpecialSlice_TRT."""
 
 from __future__ import annotations
 
@@ -67,6 +68,47 @@ def _around(down: Array, across: Array, sides: Sequence[tuple[float, float]]) ->
     return np.asarray(middle + half)
 
 
+def square_grid(part: Part) -> list[Tensor]:
+    """Anchors of SSD for square maps, each of which has one size."""
+    return _grids(part, [(n, n) for n in part.wholes("featureMapShapes")])
+
+
+def grid(part: Part) -> list[Tensor]:
+    """Anchors of SSD for maps of so many rows and columns."""
+    shapes = part.wholes("featureMapShapes")
+    return _grids(part, list(zip(shapes[::2], shapes[1::2], strict=False)))
+
+
+def _grids(part: Part, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
+    """Anchors around the middle of each cell of each map, as parts of the image, and how much each number of
+    them varies: (1, 2, 4 · anchors, 1) for each map. Cells are as wide as high, as the plug-in has them."""
+    layers = part.whole("numLayers")
+    if len(shapes) != layers or len(part.reals("aspectRatios")) < 3:
+        got = f"{len(shapes)} featureMapShapes and {len(part.reals('aspectRatios'))} aspectRatios"
+        raise ArgumentError("AR304", part.where, got, f"{layers}, as numLayers says, and 3 or more")
+    found = []
+    for k, (rows, columns) in enumerate(shapes):
+        middles = [(np.arange(n) + 0.5) / rows for n in (rows, columns)]
+        boxes = _around(middles[0], middles[1], _sides_of_layer(part, k))
+        table = np.stack([boxes.reshape(-1), np.resize(part.reals("variance"), boxes.size)])
+        found.append(part.constant(table[None, :, :, None].astype(np.float32)))
+    return found
+
+
+def _sides_of_layer(part: Part, k: int) -> list[tuple[float, float]]:
+    """Width and height of the anchors of a cell: three on the first map, of which one is small; on others one
+    for each ratio, and a square between this map's scale and the next one's."""
+    ratios, last = part.reals("aspectRatios"), part.whole("numLayers") - 1
+    low, high = part.real("minSize"), part.real("maxSize")
+    scales = [low + (high - low) * i / max(last, 1) for i in range(last + 1)]
+    if k == 0:
+        each = zip((0.1, low, low), ratios, strict=False)
+    else:
+        after = 1.0 if k == last else scales[k + 1]
+        each = zip([scales[k]] * len(ratios) + [sqrt(scales[k] * after)], (*ratios, 1.0), strict=True)
+    return [(s * sqrt(r), s / sqrt(r)) for s, r in each]
+
+
 def places(part: Part) -> Tensor:
     """The four corners of each detection, which has a class and a score besides."""
     x = part.of_rank(0, 3)
@@ -75,6 +117,14 @@ def places(part: Part) -> Tensor:
     return window(x, 2, 0, 4)
 
 
+GRID = (
+    Field("minSize", 0.2, 1e-6),
+    Field("maxSize", 0.95, 1e-6),
+    Field("aspectRatios", (1.0,), 1e-6, needed=True),
+    Field("featureMapShapes", (1,), 1, needed=True),
+    Field("variance", (0.1, 0.1, 0.2, 0.2), 0.0, count=4, needed=True),
+    Field("numLayers", 6, 1),
+)
 PLUGINS = (
     Standard(
         "PriorBox_TRT",
@@ -94,5 +144,7 @@ PLUGINS = (
         ),
         inputs=(2, 2),
     ),
+    Standard("GridAnchor_TRT", square_grid, GRID, inputs=(0, 1), outputs="numLayers"),
+    Standard("GridAnchorRect_TRT", grid, GRID, inputs=(0, 1), outputs="numLayers"),
     Standard("SpecialSlice_TRT", places),
 )
