@@ -2,6 +2,7 @@
 
 import copy
 import enum
+import inspect
 import pickle
 
 import numpy as np
@@ -81,6 +82,31 @@ def test_enum_has_the_entries_that_pybind11_keeps(kind):
         assert pickle.loads(pickle.dumps(member)) is copy.deepcopy(member) is member
         assert (member == number, member | 0, 1 << member) == (False, number, 1 << number)
         assert hash(member) == hash(kind(number))
+
+
+@pytest.mark.parametrize("module", [trt, trt.plugin])
+def test_dir_of_a_class_shows_public_names_only(module):
+    for kind in filter(inspect.isclass, (getattr(module, name) for name in dir(module))):
+        assert not [n for n in dir(kind) if n[0] == "_" != n[1:2]], kind
+        assert dict(inspect.getmembers(kind)).keys() == set(dir(kind)), kind
+
+
+def test_dir_of_a_class_that_a_program_derives_shows_its_own_names():
+    class Mine(trt.IGpuAllocator):
+        def _kept(self):
+            return 3
+
+    assert "_kept" in dir(Mine)
+    assert {"_kept", "allocate"} <= set(dir(Mine())) & set(dir(Mine))
+    assert "_initialised" not in dir(Mine)
+
+
+def test_dir_of_attention_shows_public_names_only():
+    network = trt.Builder(trt.Logger()).create_network()
+    q, k, v = (network.add_input(n, trt.float32, (1, 2, 3, 4)) for n in "qkv")
+    attention = network.add_attention(q, k, v, trt.AttentionNormalizationOp.SOFTMAX, False)
+    assert not [n for n in dir(attention) if n[0] == "_" != n[1:2]]
+    assert "causal" in dir(attention)
 
 
 def test_wrong_number_of_arguments_raises():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from anyrt.api.edge import WrongValue, integer, number, wrong_type
-from anyrt.api.fixed import Fixed
+from anyrt.api.fixed import Fixed, ListedABC
 from anyrt.api.fold import fold
 from anyrt.core.dimlimits import MAX_RANK
 from anyrt.core.errors import ArgumentError, ShapeError
@@ -48,7 +48,7 @@ def floats(x: object, where: str) -> tuple[float, ...]:
 
 
 @fold
-class Dims(Fixed, Sequence[int]):
+class Dims(Fixed, Sequence[int], metaclass=ListedABC):
     """At most 8 sizes; acts like a tuple, and its elements can be assigned. Rank −1 means "not known"."""
 
     __slots__ = ("__weakref__", "_known", "_sizes")

@@ -11,12 +11,33 @@ anyrt.core.errors.WrongName: [AR313] Box: got 'widht', wanted an attribute that 
 from __future__ import annotations
 
 import difflib
+from abc import ABCMeta
+from collections.abc import Iterable
 from inspect import getattr_static, isdatadescriptor
 
 from anyrt.core.errors import WrongName
 
 
-class Fixed:
+class Listed(type):
+    """The class of public classes: `dir` shows no private names of ours, but those of classes that programs
+    derive, of a class as of its objects."""
+
+    def __dir__(cls) -> list[str]:
+        return listed(cls, type.__dir__(cls))
+
+
+class ListedABC(Listed, ABCMeta):
+    """The same for classes that Python's abstract classes are bases of."""
+
+
+def listed(kind: type, names: Iterable[str]) -> list[str]:
+    """Those of the names that classes of ours, which `kind` derives from, do not hide."""
+    ours = [base for base in kind.__mro__ if base.__module__.split(".")[0] == "anyrt"]
+    hidden = {name for base in ours for name in vars(base) if name[0] == "_" != name[1:2]}
+    return [name for name in names if name not in hidden]
+
+
+class Fixed(metaclass=Listed):
     """Base of public objects: slots refuse what is not declared, and this says what may have been meant.
 
     A subclass that users write has a `__dict__`, and with it attributes of its own.

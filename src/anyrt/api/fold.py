@@ -16,6 +16,7 @@ from types import new_class
 from typing import NoReturn, SupportsIndex, TypeVar
 
 from anyrt import __version__
+from anyrt.api.fixed import Listed, listed
 
 API = __version__.rsplit(".", 1)[0]
 T = TypeVar("T")
@@ -44,7 +45,8 @@ def fold(cls: type[T]) -> type[T]:
         body["__slots__"] = (*slots,)
     bases = tuple(dict.fromkeys(b for part in (cls, *helpers) for b in part.__bases__ if b not in helpers))
     bases = tuple(b for b in bases if b is not object)
-    made: type[T] = new_class(cls.__name__, bases, {"metaclass": type(cls)}, lambda names: names.update(body))
+    kind = Listed if type(cls) is type else type(cls)
+    made: type[T] = new_class(cls.__name__, bases, {"metaclass": kind}, lambda names: names.update(body))
     return made
 
 
@@ -53,10 +55,8 @@ def _is_helper(base: type) -> bool:
 
 
 def public_names(instance: object) -> list[str]:
-    """What `dir` shows: no private names of ours, but all those of classes that programs derive."""
-    ours = [kind for kind in type(instance).__mro__ if kind.__module__.startswith("anyrt.")]
-    hidden = {name for kind in ours for name in vars(kind) if name[0] == "_" != name[1:2]}
-    return [name for name in object.__dir__(instance) if name not in hidden]
+    """What `dir` shows of an object (api/fixed.py)."""
+    return listed(type(instance), object.__dir__(instance))
 
 
 def _refuse_to_copy(instance: object, protocol: SupportsIndex) -> NoReturn:

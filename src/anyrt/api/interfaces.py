@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, TypeVarTuple
 
-from anyrt.api.fixed import Fixed
+from anyrt.api.fixed import Fixed, Listed
 from anyrt.api.fold import fold
 from anyrt.api.hints import hint
 from anyrt.api.log import default_format
@@ -55,7 +55,7 @@ def call_user(default: R, callback: Callable[[*Ts], R], *args: *Ts) -> R:
     return answer  # type: ignore[return-value]  # None only where that is the answer
 
 
-class InterfaceType(type):
+class InterfaceType(Listed):
     """Refuses an object whose class overrides `__init__` without calling the base."""
 
     if not TYPE_CHECKING:  # else checkers would not look at the `__init__` of the class itself
