@@ -286,3 +286,19 @@ context.set_binding_shape(0, (4, 6))
 print(shape.dtype, context.get_binding_shape(1))
 """
     assert run(START + body) == ["DataType.INT32 (2, 3)"]
+
+
+def test_standard_plugins_are_there_as_version_2(run):
+    body = """
+trt.init_libnvinfer_plugins(logger, "")
+ends = {"clipMin": 0, "clipMax": 2}
+fields = [trt.PluginField(n, np.float32([v]), trt.PluginFieldType.FLOAT32) for n, v in ends.items()]
+creator = trt.get_plugin_registry().get_plugin_creator("Clip_TRT", "1", "")
+plugin = creator.create_plugin("clip", trt.PluginFieldCollection(fields))
+x = network.add_input("x", trt.float32, (4,))
+network.mark_output(network.add_plugin_v2([x], plugin).get_output(0))
+context = builder.build_engine(network, config).create_execution_context()
+x, y = np.float32([-1, 1, 2, 3]), np.zeros(4, np.float32)
+print(context.execute_v2([x.ctypes.data, y.ctypes.data]), y)
+"""
+    assert run(START + body) == ["True [0. 1. 2. 2.]"]

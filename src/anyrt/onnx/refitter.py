@@ -18,6 +18,7 @@ from anyrt.api.edge import Channel, Reporting, wrong_type
 from anyrt.api.fold import fold
 from anyrt.api.interfaces import ILogger
 from anyrt.api.managed import Managed
+from anyrt.api.network import INetworkDefinition
 from anyrt.api.oneline import one_line
 from anyrt.api.refitter import Refitter
 from anyrt.api.weights import Weights
@@ -49,7 +50,7 @@ class OnnxParserRefitter(Reporting, Managed):
             raise wrong_type("OnnxParserRefitter: logger", logger, "an ILogger", do)
         self._refitter = refitter
         self._channel = Channel(logger, refitter._channel)
-        self._parser = OnnxParser(Builder(logger).create_network(), logger)
+        self._parser = OnnxParser(INetworkDefinition(Builder(logger), 0), logger)
 
     @one_line
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from anyrt.api.builder import Builder
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import ILogger, Logger
+from anyrt.api.network import INetworkDefinition
 from anyrt.api.runtime import Runtime
 from anyrt.core.enums import DataType, Severity, TensorIOMode
 from anyrt.core.errors import ArgumentError
@@ -85,7 +86,7 @@ def build(model: Path | bytes, logger: ILogger, path: str | None = None) -> IHos
     """The plan of a model: of a file, or of bytes, whose other files lie beside `path`; raises what `load`
     does."""
     builder = Builder(logger)
-    network = builder.create_network()
+    network = INetworkDefinition(builder, 0)  # create_network may be that of TensorRT 8.6, with a needed flag
     parser = OnnxParser(network, logger)
     good = parser.parse(model, path) if isinstance(model, bytes) else parser.parse_from_file(str(model))
     if not good:

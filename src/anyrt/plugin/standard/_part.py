@@ -126,7 +126,8 @@ def composed(
     if not least <= len(given) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise GraphError("AR406", name, f"{len(given)} inputs", f"{wanted} of {standard.name}")
-    network = Builder(Silence()).create_network(STRONG)
+    # Not by create_network, which refuses flags without EXPLICIT_BATCH where the API is that of 8.6.
+    network = INetworkDefinition(Builder(Silence()), STRONG)
     inputs = [_input(network, f"{name}.{k}", value) for k, value in enumerate(given)]
     try:
         with strict():
