@@ -385,11 +385,11 @@ class IConstantLayer(ILayer):
 class IConvolutionLayer(ILayer):
     """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
     the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
-    spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
-    are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
-    exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
-    127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a tensor
-    and without a bias, whose sums are int32, are extensions.
+    spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); further
+    axes before C count batches, too. Halves are summed in float32 and rounded once. int8 with dynamic
+    ranges multiplies codes, whose sums are exact; a kernel of float32 is rounded to int8 for it, the
+    largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
+    and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
     """
     @property
     def num_output_maps(self) -> int:
@@ -2005,11 +2005,11 @@ class INetworkDefinition(_INetworkDefinition):
     ) -> IConvolutionLayer:
         """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
         the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
-        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
-        are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
-        exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
-        127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a tensor
-        and without a bias, whose sums are int32, are extensions.
+        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); further
+        axes before C count batches, too. Halves are summed in float32 and rounded once. int8 with dynamic
+        ranges multiplies codes, whose sums are exact; a kernel of float32 is rounded to int8 for it, the
+        largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
+        and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
 
         input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
@@ -2035,7 +2035,6 @@ class INetworkDefinition(_INetworkDefinition):
         AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
             not divide
         AR123: a bias of another shape; a kernel of another shape; an input without channels
-        AR124: an input of more dimensions than the kernel's and two
         AR126: a window larger than its padded input
         AR202: a bias of int8; a type that the layer does not take
         AR203: a bias of another type; a kernel of another type
@@ -2066,11 +2065,11 @@ class INetworkDefinition(_INetworkDefinition):
     ) -> IConvolutionLayer:
         """Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) with
         the elements under it, at positions that are the stride apart, plus a bias. The input is (N, C,
-        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). Halves
-        are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose sums are
-        exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map being
-        127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a tensor
-        and without a bias, whose sums are int32, are extensions.
+        spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); further
+        axes before C count batches, too. Halves are summed in float32 and rounded once. int8 with dynamic
+        ranges multiplies codes, whose sums are exact; a kernel of float32 is rounded to int8 for it, the
+        largest value of each output map being 127 steps. One spatial axis, groups of int8 of any size,
+        and int32 with a kernel that is a tensor and without a bias, whose sums are int32, are extensions.
 
         input: float32, float16, int8, int32, bfloat16
         num_output_maps: channels of the output
@@ -2096,7 +2095,6 @@ class INetworkDefinition(_INetworkDefinition):
         AR118: channels that the groups do not divide; fewer than 1 group; output maps that the groups do
             not divide
         AR123: a bias of another shape; a kernel of another shape; an input without channels
-        AR124: an input of more dimensions than the kernel's and two
         AR126: a window larger than its padded input
         AR202: a bias of int8; a type that the layer does not take
         AR203: a bias of another type; a kernel of another type

@@ -360,7 +360,8 @@ def case(
     int8: tuple[tuple[float, ...], float] | None = None,
 ) -> Case[FilterAttrs]:
     """A case with weights made for it, but for those that `operands`, the shapes of inputs 1 and 2, give."""
-    count = attrs.num_output_maps * shape[1] // attrs.num_groups * prod(attrs.kernel_size_nd)
+    at = len(shape) - len(attrs.kernel_size_nd) - 1
+    count = attrs.num_output_maps * shape[at] // attrs.num_groups * prod(attrs.kernel_size_nd)
     if not operands:
         coded = dtype is DataType.INT8
         kernel = _codes_of(count, prod(attrs.kernel_size_nd)) if coded else values(count, dtype)
@@ -370,7 +371,7 @@ def case(
         attrs = replace(attrs, bias=values(attrs.num_output_maps, kind))
     terms = count // attrs.num_output_maps + 1
     rounded = 2.0**-24 * terms * terms * 4  # each sum of products, none above 4, is rounded to float32
-    open_axes = tuple(k for k in range(len(shape)) if k != 1)
+    open_axes = tuple(k for k in range(len(shape)) if k != at)
     low, high = (-128.0, 127.0) if int8 else (-2.0, 2.0)
     dtypes = (dtype, dtype, DataType.FLOAT if int8 else dtype)
     shapes = (shape, *operands)
@@ -428,7 +429,6 @@ def mistakes(kernel: tuple[int, ...], turned: tuple[int, ...]) -> tuple[Mistake[
     return (
         *wrong,
         Mistake("AR101", "an input of fewer dimensions than the kernel's and two", good, ((6, 5, 5),)),
-        Mistake("AR124", "an input of more dimensions than the kernel's and two", good, ((1, 1, 6, 5, 5),)),
         Mistake("AR117", "channels of a dynamic size", good, (x,), dynamic=True),
         Mistake("AR123", "an input without channels", good, ((1, 0, 5, 5),)),
         Mistake("AR102", "kernel values beside input 1", good, given),

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from anyrt.core.dims import product
 from anyrt.core.enums import DataType, LayerType, PaddingMode
 from anyrt.ir.graph import Value
 from anyrt.ops import _filters
@@ -21,7 +22,25 @@ from anyrt.prims.build import reshape
 
 
 def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
-    """One `Contract` of all windows with the kernel; what belongs to a group has a label of its own."""
+    """One `Contract` of all windows with the kernel; what belongs to a group has a label of its own. Axes
+    before the channels are one, of all batches."""
+    x = layer.input(0)
+    lead = x.type.rank - len(layer.attrs.kernel_size_nd) - 1
+    if lead <= 1:
+        return (_convolved(layer),)
+    stored = (None if c is None else (_flat(c[0], lead), c[1]) for c in layer.codes[:1])
+    inputs, codes = (_flat(x, lead), *layer.inputs[1:]), (*stored, *layer.codes[1:])
+    y = _convolved(replace(layer, inputs=inputs, codes=codes))
+    return (reshape(y, (*x.shape[:lead], *y.shape[1:])),)
+
+
+def _flat(x: Value, lead: int) -> Value:
+    """With its first axes as one."""
+    return reshape(x, (product(x.shape[:lead]), *x.shape[lead:]))
+
+
+def _convolved(layer: Layer[FilterAttrs]) -> Value:
+    """The layer on (N, C, spatial sizes)."""
     f = _filters.read(layer, channels_first=False)
     mode, groups = layer.attrs.padding_mode, layer.attrs.num_groups
     at, rules = spans(layer.name, mode, f.spatial, f.by, f.before, f.after)
@@ -29,21 +48,23 @@ def expand(layer: Layer[FilterAttrs]) -> tuple[Value, ...]:
     g, out, inside = "g" * (groups > 1), POSITIONS[: len(f.by)], INSIDE[: len(f.by)]
     sums = _filters.summed(f, f"n{g}c{out}{inside},{g}kc{inside}->n{g}k{out}", under, f.kernel)
     sums = reshape(sums, (f.x.shape[0], layer.attrs.num_output_maps, *(s.count for s in at)))
-    return (_filters.finished(f, layer, sums),)
+    return _filters.finished(f, layer, sums)
 
 
 def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """One element of the kernel after the other: what lies under it at all positions, times its weights."""
     x, size, groups = arrays[0].astype(np.float64), attrs.kernel_size_nd, attrs.num_groups
-    batch, channels, *spatial = x.shape
+    axes = x.ndim - len(size) - 1
+    batch, channels = math.prod(x.shape[:axes]), x.shape[axes]
+    spatial = x.shape[axes + 1 :]
     weights_, bias = _filters.given(attrs, arrays)
     stride, gap = (v or (1,) * len(size) for v in (attrs.stride_nd, attrs.dilation_nd))
     reach = [1 + d * (f - 1) for d, f in zip(gap, size, strict=True)]
     placed = [_place(attrs, k, n, stride[k], reach[k]) for k, n in enumerate(spatial)]
     counts = [count for _, count in placed]
     around = [(before, count * stride[k] + reach[k]) for k, (before, count) in enumerate(placed)]
-    padded = np.pad(x, [(0, 0), (0, 0), *around])
-    padded = padded.reshape(batch, groups, channels // groups, *padded.shape[2:])
+    padded = np.pad(x, [*(axes + 1) * [(0, 0)], *around])
+    padded = padded.reshape(batch, groups, channels // groups, *padded.shape[axes + 1 :])
     kernel = weights_.reshape(groups, attrs.num_output_maps // groups, channels // groups, *size)
     y = np.zeros((batch, groups, attrs.num_output_maps // groups, *counts))
     for at in np.ndindex(*size):
@@ -51,7 +72,7 @@ def ref(attrs: FilterAttrs, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
             slice(i * d, i * d + n * s, s) for i, d, n, s in zip(at, gap, counts, stride, strict=True)
         )
         y += np.einsum("ngc...,gkc->ngk...", padded[:, :, :, *under], kernel[:, :, :, *at])
-    y = y.reshape(batch, attrs.num_output_maps, *counts)
+    y = y.reshape(*x.shape[:axes], attrs.num_output_maps, *counts)
     return (y + bias.reshape(-1, *(1 for _ in size)),)
 
 
@@ -102,6 +123,8 @@ def cases() -> tuple[Case[FilterAttrs], ...]:
         case((1, 4, 7, 8), a(8, (3, 3), padding_mode=up, padding_nd=(1, 1), stride_nd=(3, 2), num_groups=4)),
         case((2, 16, 3, 5), a(20, (1, 1)), bias=True),
         case((0, 3, 5, 7), a(4, (3, 3))),
+        case((2, 3, 4, 5, 6), a(3, (3, 2), num_groups=1), bias=True),
+        case((2, 1, 3, 4, 5, 6), a(4, (3, 2), stride_nd=(2, 1), num_groups=2), half),
         *(case(x, a(8, (3, 3), num_groups=2), t, bias=True) for t in (half, DataType.BF16)),
         case(x, a(4, (3, 2), padding_mode=same), operands=((4, 6, 3, 2), (4,))),
         case(x, a(4, (3, 2), num_groups=2), half, operands=((4, 3, 3, 2),)),
@@ -139,7 +162,8 @@ OPS = (
         ref=ref,
         doc="Sums of products of a kernel (output maps, channels of a group, spatial sizes; not flipped) "
         "with the elements under it, at positions that are the stride apart, plus a bias. The input is "
-        "(N, C, spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …). "
+        "(N, C, spatial sizes), with zeros for padding around it; the output is (N, num_output_maps, …); "
+        "further axes before C count batches, too. "
         "Halves are summed in float32 and rounded once. int8 with dynamic ranges multiplies codes, whose "
         "sums are exact; a kernel of float32 is rounded to int8 for it, the largest value of each output map "
         "being 127 steps. One spatial axis, groups of int8 of any size, and int32 with a kernel that is a "

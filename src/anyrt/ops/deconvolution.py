@@ -305,6 +305,7 @@ def mistakes() -> tuple[Mistake[FilterAttrs], ...]:
     x = (1, 3, 5, 4)
     return (
         *_filters.mistakes((6, 2, 3, 3), (4, 3, 3, 3)),
+        Mistake("AR124", "an input of more dimensions than the kernel's and two", plain, ((1, 1, 3, 5, 5),)),
         Mistake("AR120", "padding that cuts off more than there is", replace(plain, padding_nd=(4, 0)), (x,)),
         Mistake("AR111", "more than 2^31 elements", replace(plain, stride_nd=(2**15, 2**15)), (x,)),
         Mistake(
