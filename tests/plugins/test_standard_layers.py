@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anyrt as trt
-from tests.plugins.standards import Engine, holds, made, run
+from tests.plugins.standards import Engine, added, holds, made, run
 
 EPS = 2.0**-23
 
@@ -121,6 +121,28 @@ def test_embeddings_are_summed_and_normalised(rng):
     holds(got, [wanted[..., None, None], np.array([4, 2])])
     half = run("CustomEmbLayerNormPluginDynamic", ids, kind, mask, output_fp16=1, version="6", **fields)
     assert half[0].dtype == np.float16
+
+
+def embedded(words, kinds, places, gamma):
+    """The fields of an embedding, without a shift."""
+    named = {"layernorm_beta": np.zeros(words.shape[1]), "layernorm_gamma": np.full(words.shape[1], gamma)}
+    named |= {"word_embeddings": words, "token_type_embeddings": kinds, "position_embeddings": places}
+    return {f"bert_embeddings_{n}": np.float32(w).reshape(-1) for n, w in named.items()}
+
+
+def test_half_types_in_fields_meet_float32_in_weakly_typed_networks(rng):
+    words, kind, place = normal(rng, 5, 8), np.zeros((2, 8)), np.zeros((4, 8))
+    plugin = made("CustomEmbLayerNormPluginDynamic", output_fp16=1, **embedded(words, kind, place, 1.0))
+    builder = trt.Builder(trt.Logger())
+    network, config = builder.create_network(), builder.create_builder_config()
+    layer = added(network, [network.add_input(n, trt.int32, (4, 2)) for n in "xkm"], plugin)
+    one = network.add_constant((1,) * 5, np.ones(1, np.float32)).get_output(0)
+    both = network.add_elementwise(layer.get_output(0), one, trt.ElementWiseOperation.SUM)
+    network.mark_output(both.get_output(0))
+    x = np.int32([[0, 1], [2, 3], [4, 0], [1, 2]])
+    (y,) = builder.build_engine_with_config(network, config).run(x=x, k=0 * x, m=x).values()
+    assert y.dtype == np.float32
+    holds([y[..., 0, 0]], [normed(words[x], (2,), EPS, 1.0, 1.0)], 2e-3)
 
 
 def test_products_have_their_weights_as_a_field(rng):

@@ -19,12 +19,12 @@ from anyrt.api.plugins.kindquick import version3
 from anyrt.api.plugins.kinds import Kind
 from anyrt.api.plugins.v2 import IPluginV2, IPluginV2DynamicExt, IPluginV2IOExt
 from anyrt.api.plugins.v3 import IPluginV3
-from anyrt.core.enums import LayerType, NetworkDefinitionCreationFlag
+from anyrt.core.enums import DataType, LayerType, NetworkDefinitionCreationFlag
 from anyrt.core.enums_more import QuickPluginCreationRequest as Request
 from anyrt.core.errors import PluginError
 from anyrt.ir.graph import Value
 from anyrt.ops._record import AnyOp, Array, Attrs, Input, Layer, Method, Op
-from anyrt.ops._types import EVERY
+from anyrt.ops._types import EVERY, FLOATS
 from anyrt.prims.build import cast as convert
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PluginLayer(ILayer):
         values = [expansion.value(t) for t in self._inputs if t is not None]
         plugin = self._held.kind.plugin
         if isinstance(plugin, Composed):
-            return self._converted(plugin._composed(self._name, values))
+            return self._converted(self._composed(plugin, values))
         kind = type(self._held.kind)(plugin, self._place)
         tensors = [t for t in self._inputs[: self._held.inputs] if t is not None]
         scales = [expansion.scale(t) for t in tensors]
@@ -59,6 +59,16 @@ class PluginLayer(ILayer):
         held = Held(kind, self._held.inputs)
         made = expanded(held, self._name, values, scales, expansion.building)
         return self._converted(made)
+
+    def _composed(self, plugin: Composed, values: Sequence[Value]) -> Sequence[Value]:
+        """What layers make of these values. In weakly typed networks the half types that a plug-in's fields
+        name are those of its memory in TensorRT: between layers stand numbers of float32, as without it."""
+        if self._network._strongly_typed:
+            return plugin._composed(self._name, values)
+        floats = {v.dtype for v in values} & FLOATS
+        wide = values if len(floats) < 2 else [_widened(v) for v in values]
+        made = plugin._composed(self._name, wide)
+        return made if floats - {DataType.FLOAT} else [_widened(v) for v in made]
 
     def _converted(self, made: Sequence[Value]) -> tuple[Value, ...]:
         """The outputs in the types that were asked for."""
@@ -88,6 +98,11 @@ class IPluginV3Layer(PluginLayer):
     def plugin(self) -> IPluginV3:
         """The plug-in."""
         return cast("IPluginV3", self._held.kind.plugin)
+
+
+def _widened(v: Value) -> Value:
+    """In float32, where it is of another floating type."""
+    return convert(v, DataType.FLOAT) if v.dtype in FLOATS else v
 
 
 def _expand(layer: Layer[Attrs]) -> NoReturn:
@@ -221,4 +236,6 @@ def _added(
     layer._metadata = kind.metadata
     layer._scope = Held(kind, len(inputs))
     network._layers.append(layer)
+    # A plug-in says its outputs' types itself: beside half types of it may stand tensors of float32.
+    network._widens = network._widens or not network._strongly_typed
     return layer

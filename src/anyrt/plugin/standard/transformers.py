@@ -80,9 +80,12 @@ def _attention(part: Part, operands: Sequence[Tensor]) -> Any:  # Any: its attri
 
 def embedding(part: Part) -> list[Tensor]:
     """The sum of what tokens, kinds of tokens and positions stand for, normalised; and how many tokens of
-    each batch count. Tokens, kinds and mask: (tokens, batch)."""
-    if part.whole("full_mask") or part.whole("mha_type_id") == 2:
-        do = "set full_mask and mha_type_id to 0"
+    each batch count. Tokens, kinds and mask: (tokens, batch).
+
+    The second output is for CustomQKVToContextPluginDynamic alone, which here takes counts in all types, so
+    that mha_type_id changes nothing; a program asks for full_mask to read the bits itself."""
+    if part.whole("full_mask"):
+        do = "set full_mask to 0"
         raise NotSupportedError("AR901", part.where, "a packed mask", "the number of tokens", do)
     tokens, kinds, mask = (part.of_rank(k, 2) for k in range(3))
     gamma, beta = (part.held_in(f"{EMBEDDINGS}layernorm_{n}").reshape(-1) for n in ("gamma", "beta"))
