@@ -209,6 +209,22 @@ def test_output_allocators_give_memory(context):
     assert context.get_output_allocator("y") is None
 
 
+def test_memory_of_an_allocator_outlasts_lists_of_addresses(context):
+    class Growing(Buffers):
+        def reallocate_output(self, name, memory, size, alignment):
+            fits = name in self.memory and self.memory[name].size >= size
+            return memory if fits else super().reallocate_output(name, memory, size, alignment)
+
+    arrays, buffers = ready(context, X.copy()), Growing()
+    context.set_tensor_address("y", 0)
+    context.set_output_allocator("y", buffers)
+    for factor in (1, 2):
+        arrays["x"][...] = factor * X
+        assert context.execute_v2([array.ctypes.data for array in arrays.values()])
+    assert len(buffers.calls) == 1
+    assert np.array_equal(buffers.memory["y"].view(np.float32), (4 * X + 1).reshape(-1))
+
+
 def test_the_async_form_of_an_allocator_is_preferred(context):
     class Async(Buffers):
         def reallocate_output_async(self, name, memory, size, alignment, stream):

@@ -352,7 +352,9 @@ class IExecutionContext(Reporting, Managed):
                 "give one for each, in this order",
             )
         for name, memory in zip(names, bindings, strict=True):
-            self._context.set_address(name, memory)
+            # What an allocator gave stays: programs let it grow, and pass the same list again.
+            if name not in self._allocators or not self._context.bound_address(name):
+                self._context.set_address(name, memory)
         return self.execute_async_v3(0)
 
     @quiet(False)
