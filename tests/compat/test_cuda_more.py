@@ -96,6 +96,20 @@ def test_pools_and_limits_keep_their_settings():
     assert driver.cuCtxGetLimit(limit) == (GOOD, 5)
 
 
+def test_pools_are_made_of_what_programs_fill_in():
+    asked = runtime.cudaMemPoolProps()
+    asked.allocType = runtime.cudaMemAllocationType.cudaMemAllocationTypePinned
+    asked.handleTypes = runtime.cudaMemAllocationHandleType.cudaMemHandleTypeNone
+    asked.location.type, asked.location.id = runtime.cudaMemLocationType.cudaMemLocationTypeDevice, 0
+    assert runtime.cudaMemPoolProps().location.type.name == "cudaMemLocationTypeInvalid"
+    _, pool = runtime.cudaMemPoolCreate(asked)
+    threshold, most = runtime.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold, driver.cuuint64_t(2**64 - 1)
+    assert runtime.cudaMemPoolSetAttribute(pool, threshold, most) == (OK,)
+    assert runtime.cudaMemPoolGetAttribute(pool, threshold) == (OK, 2**64 - 1)
+    _, memory = runtime.cudaMallocFromPoolAsync(8, pool, 0)
+    assert runtime.cudaFreeAsync(memory, 0) == runtime.cudaMemPoolDestroy(pool) == (OK,)
+
+
 def test_the_device_has_no_peer_and_no_bus():
     assert runtime.cudaDeviceCanAccessPeer(0, 0) == (OK, 0)
     assert driver.cuDeviceCanAccessPeer(0, 1)[0] is driver.CUresult.CUDA_ERROR_INVALID_DEVICE

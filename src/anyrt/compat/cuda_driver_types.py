@@ -134,6 +134,14 @@ class CUmemoryPool(_Handle):
     """A pool of memory."""
 
 
+class cuuint32_t(int):
+    """A number that C has in 32 bits."""
+
+
+class cuuint64_t(int):
+    """A number that C has in 64 bits."""
+
+
 CU_STREAM_LEGACY, CU_STREAM_PER_THREAD = 1, 2
 _CODES = {
     None: CUresult.CUDA_SUCCESS,

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from typing import SupportsIndex
@@ -37,6 +37,48 @@ class cudaMemPoolAttr(IntEnum):
     cudaMemPoolReuseAllowInternalDependencies, cudaMemPoolAttrReleaseThreshold = 3, 4
     cudaMemPoolAttrReservedMemCurrent, cudaMemPoolAttrReservedMemHigh = 5, 6
     cudaMemPoolAttrUsedMemCurrent, cudaMemPoolAttrUsedMemHigh = 7, 8
+
+
+class cudaMemAllocationType(IntEnum):
+    """Which memory a pool gives: there is one kind."""
+
+    cudaMemAllocationTypeInvalid, cudaMemAllocationTypePinned = 0, 1
+    cudaMemAllocationTypeMax = 0x7FFFFFFF
+
+
+class cudaMemAllocationHandleType(IntEnum):
+    """What memory of a pool is passed to other processes as, which means nothing here."""
+
+    cudaMemHandleTypeNone, cudaMemHandleTypePosixFileDescriptor, cudaMemHandleTypeWin32 = 0, 1, 2
+    cudaMemHandleTypeWin32Kmt, cudaMemHandleTypeFabric = 4, 8
+
+
+class cudaMemLocationType(IntEnum):
+    """Where memory is."""
+
+    cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost = range(3)
+    cudaMemLocationTypeHostNuma, cudaMemLocationTypeHostNumaCurrent = 3, 4
+
+
+@dataclass(slots=True)
+class cudaMemLocation:
+    """A place of memory, as programs fill it in."""
+
+    type: cudaMemLocationType = cudaMemLocationType.cudaMemLocationTypeInvalid
+    id: int = 0
+
+
+@dataclass(slots=True)
+class cudaMemPoolProps:
+    """What is asked of a pool, which changes nothing: there is one."""
+
+    allocType: cudaMemAllocationType = cudaMemAllocationType.cudaMemAllocationTypeInvalid
+    handleTypes: cudaMemAllocationHandleType = cudaMemAllocationHandleType.cudaMemHandleTypeNone
+    location: cudaMemLocation = field(default_factory=cudaMemLocation)
+    win32SecurityAttributes: int = 0
+    maxSize: int = 0
+    usage: int = 0
+    reserved: bytes = b""
 
 
 class cudaMemPool_t(CUmemoryPool):
