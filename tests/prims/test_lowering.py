@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from anyrt.core.dims import Dim, Sym, add, mul, product
-from anyrt.core.dims import evaluate as size
+from anyrt.core.dimvalues import evaluate as size
 from anyrt.core.dtype import cast, is_float, numpy_dtype
 from anyrt.core.enums import (
     DataType,
