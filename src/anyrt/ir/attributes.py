@@ -1,6 +1,6 @@
 """What a primitive's attributes hold at any depth, sizes and regions: found and replaced.
 
->>> from anyrt.core.dims import evaluate
+>>> from anyrt.core.dimvalues import evaluate
 >>> from anyrt.prims.pad import Pad
 >>> with_sizes(Pad((Sym("n").dim,), (1,), 0.0), lambda size: evaluate(size, {"n": 3}))
 Pad(lo=(3,), hi=(1,), value=0.0)

@@ -18,6 +18,7 @@ from anyrt.ir.graph import Shape, Value, apply
 from anyrt.ir.symbolic import known
 from anyrt.prims.checked import Checked
 from anyrt.prims.const import Const
+from anyrt.prims.map import Map
 
 Requirements = tuple[Requirement, ...]
 
@@ -128,7 +129,9 @@ def constants(where: str, value: Value, what: str) -> tuple[int, ...]:
 
 
 def is_constant(value: Value | None) -> bool:
-    """True for an operand made by a constant layer."""
+    """True for an operand made by a constant layer, and for functions of one, as of another type."""
+    while value is not None and isinstance(value.op, Map) and len(value.args) == 1:
+        value = value.args[0]
     return value is not None and isinstance(value.op, Const)
 
 
