@@ -70,7 +70,7 @@ class _Walker:
         assert made is not None, "it is made of weights"
         for below in [v.op.blob for v in walk([made]) if isinstance(v.op, Const)]:
             if below.origin is not None and not self._is_given(below) and id(below) not in self.known:
-                self.output(f"made{len(self.outputs)}", below)
+                self.output(f"made{len(self.known)}", below)
         whole = transformed(Graph((), (("", made),)), lambda old, new: self._read(new))
         return whole.outputs[0][1]
 

@@ -7,6 +7,7 @@ for i: 0 … 8                          for k: 0 … 64
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from anyrt.core.dims import Dim, Sym, linear, mul
@@ -14,7 +15,7 @@ from anyrt.ir.kernel import For, If, Kernel, Loop, Stmt
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import indices
 from anyrt.ir.visit import substituted
-from anyrt.loops.nest import Names, changed
+from anyrt.loops.nest import Names, changed, serial
 
 
 def collapse(kernel: Kernel, names: Names) -> Kernel | Fail:
@@ -47,6 +48,16 @@ def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
     collapsed = names.var(mul(loop.var.extent or 0, inner.var.extent or 0))
     body = substituted(inner.body, {loop.var: 0, inner.var: collapsed.dim})
     return _loop(For(collapsed, Loop.SERIAL, body), names)
+
+
+def nested(loops: Sequence[Sym], kind: Loop, body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
+    """`body` in loops, the innermost of this kind, together with those around it that it is one with."""
+    *outer, last = loops
+    while outer and all(_moves_as_one(d, outer[-1], last) for d in indices(body)):
+        var = outer.pop()
+        one = names.var(mul(var.extent or 0, last.extent or 0))
+        body, last = substituted(body, {var: 0, last: one.dim}), one
+    return serial(outer, (For(last, kind, body),))
 
 
 def _moves_as_one(dim: Dim, outer: Sym, inner: Sym) -> bool:

@@ -47,6 +47,7 @@ from anyrt.ir.kernel import (
 from anyrt.ir.rewrite import Fail
 from anyrt.ir.statements import dims_of
 from anyrt.ir.visit import Rewrite
+from anyrt.loops.collapse import nested
 from anyrt.loops.nest import Names, around, flat, moves, nest_of, reserve, serial, stride, turn
 from anyrt.loops.upcoming import Item, Run, next_panel, next_rows
 from anyrt.loops.words import OFFSET, PARTS, counted, split, word
@@ -294,9 +295,8 @@ class _Tile:
         rows = self._reserve("rows", value, mul(pitch, size))
         own = self.names.var(minimum(size, add(self.count, mul(first, -1))), "r")
         *outer, last = terms or (self.names.var(1, "k"),)
-        fill = Store(
-            rows, add(mul(own.dim, pitch), place), Rewrite({self.row: add(first, own.dim)}).expr(value)
-        )
+        copied = Rewrite({self.row: add(first, own.dim)}).expr(value)
+        fill = Store(rows, add(mul(own.dim, pitch), place), copied)
         here = add(self.row.dim, mul(first, -1))
         self.product = replace(p, first=load(rows, add(mul(here, pitch), place)))
         rest = self.names.var(add(self._deep(depth), mul(depth, -1)), "z")
@@ -308,7 +308,7 @@ class _Tile:
             square = For(last, Loop.VECTOR, (For(row, Loop.TILE, (Rewrite({own: at_row}).stmt(fill),)),))
             zeros = serial([own], tail) if tail else ()
             return *_loops([block, *outer], (square,)), *zeros
-        return serial([own], (*serial(outer, (For(last, Loop.VECTOR, (fill,)),)), *tail))
+        return serial([own], (*nested([*outer, last], Loop.VECTOR, (fill,), self.names), *tail))
 
     def _deep(self, words: Dim) -> Dim:
         """Words of a sum, filled up where whole tiles of them are read."""

@@ -2,8 +2,8 @@
 
 >>> [p.name for p in PASSES]  # doctest: +NORMALIZE_WHITESPACE
 ['round layers', 'contract codes', 'contract integers', 'fold constants', 'narrow constants', 'simplify',
- 'split sums', 'split scans', 'fold constants', 'hoist products', 'shorten', 'winograd', 'pack constants',
- 'turn operands', 'update states']
+ 'split sums', 'split scans', 'fill words', 'fold constants', 'hoist products', 'shorten', 'winograd',
+ 'pack constants', 'turn operands', 'update states']
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from anyrt.ir.rewrite import in_regions
 from anyrt.ir.verify import assert_graph
 from anyrt.passes.contract_codes import contract_codes
 from anyrt.passes.contract_integers import contract_integers
+from anyrt.passes.fill_words import fill_words
 from anyrt.passes.fold_constants import fold_constants
 from anyrt.passes.hoist_products import hoist_products
 from anyrt.passes.narrow_constants import narrow_constants
@@ -64,6 +65,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("simplify", simplify),
     Pass("split sums", split_sums),
     Pass("split scans", split_scans),
+    Pass("fill words", fill_words),
     Pass("fold constants", fold_constants),  # rules bring constants together
     Pass("hoist products", hoist_products),
     Pass("shorten", shorten),

@@ -59,7 +59,7 @@ def _panels(value: Value, labels: Sequence[int], other: Value, others: Sequence[
     kept = [k for k, label in enumerate(labels) if label in op.out]
     alone = [k for k in kept if labels[k] not in others and value.shape[k] != 1]
     summed = [k for k in range(len(labels)) if k not in kept]
-    windows = _window_labels(other, others)
+    windows = window_labels(other, others)
     summed.sort(key=lambda k: labels[k] not in windows)
     both = sorted((k for k in kept if k not in alone), key=lambda k: value.shape[k] != 1)
     if not alone:
@@ -74,7 +74,7 @@ def _fills(size: Dim) -> bool:
     return isinstance(size, int) and size >= PANEL
 
 
-def _window_labels(value: Value, labels: Sequence[int]) -> frozenset[int]:
+def window_labels(value: Value, labels: Sequence[int]) -> frozenset[int]:
     """The labels that move along an axis together with others, which move the window as a whole."""
     if not isinstance(value.op, View):
         return frozenset()

@@ -1,0 +1,80 @@
+"""Terms of sums of narrow products filled up with zeros, where they do not fill words.
+
+Instructions sum four products of bytes, or two of bfloat16, at a time (loops/words.py). An image has three
+channels: with a fourth of zeros beside them the sums are the same, of four thirds of the products in a
+quarter of the instructions.
+
+    contract(window of x: [n, 3, h, w], w: [k, 3, 7, 7])   ->   the same of [n, 4, h, w] and [k, 4, 7, 7]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from anyrt.ir.graph import Graph, Value, apply
+from anyrt.ir.rewrite import transformed
+from anyrt.passes.pack_constants import LEAST, WORD, window_labels
+from anyrt.prims import build
+from anyrt.prims.const import Const
+from anyrt.prims.contract import Contract
+from anyrt.prims.pad import Pad
+from anyrt.prims.view import Axis, View
+
+MOST: Final = Fraction(4, 3)  # times as many products: without such instructions they are paid for
+
+
+def fill_words(graph: Graph) -> Graph:
+    """The graph with terms of narrow constant factors in whole words."""
+    return transformed(graph, lambda old, new: _filled(new))
+
+
+def _filled(value: Value) -> Value:
+    match value.op, value.args:
+        case Contract(left=left, right=right) as op, (a, b):
+            for label in (*_short(b, right, a, left, op), *_short(a, left, b, right, op)):
+                return apply(op, _longer(a, left.index(label)), _longer(b, right.index(label)))
+    return value
+
+
+def _short(
+    value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract
+) -> tuple[int, ...]:
+    """The label of the terms of a constant that words are made of, where they do not fill these."""
+    if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype not in WORD:
+        return ()
+    windows = window_labels(other, others)
+    found = [k for k in labels if k not in op.out and k not in windows and k in others]
+    size = value.shape[labels.index(found[0])] if len(found) == 1 else None
+    if not isinstance(size, int) or size % WORD[value.dtype] == 0:
+        return ()
+    return (found[0],) if _whole(size, value) <= size * MOST else ()
+
+
+def _whole(size: int, value: Value) -> int:
+    word = WORD[value.dtype]
+    return -(-size // word) * word
+
+
+def _longer(value: Value, axis: int) -> Value:
+    """The value with zeros behind along an axis: in what a window looks at, rather than in each window."""
+    size = value.shape[axis]
+    assert isinstance(size, int), "what fills words has a known size"
+    more = _whole(size, value) - size
+    if isinstance(value.op, View):
+        (source,) = value.args
+        at = [k for k, a in enumerate(value.op.axes) if a == Axis(0, axis)]
+        if len(at) == 1 and source.shape[at[0]] == size:
+            shape = tuple(d + more if k == axis else d for k, d in enumerate(value.shape))
+            return apply(replace(value.op, shape=shape), _padded(source, at[0], more))
+    return _padded(value, axis, more)
+
+
+def _padded(value: Value, axis: int, more: int) -> Value:
+    match value.op, value.args:
+        case Pad(lo=lo, hi=hi, value=border), (inner,) if lo[axis] == hi[axis] == 0:
+            return build.pad(inner, lo, [more if k == axis else d for k, d in enumerate(hi)], border)
+    none = [0] * value.type.rank
+    return build.pad(value, none, [more if k == axis else 0 for k in range(value.type.rank)], 0.0)
