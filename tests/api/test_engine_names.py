@@ -117,6 +117,22 @@ def test_a_layout_is_asked_for_by_profiles_that_exist(engine, log, query):
     assert "AR507" in log.lines[0]
 
 
+def test_profiles_tell_what_outputs_take_at_most(log):
+    builder = trt.Builder(log)
+    network, config = builder.create_network(), builder.create_builder_config()
+    x = network.add_input("x", trt.float32, (-1, 3))
+    joined = network.add_concatenation([x, x]).get_output(0)
+    for name, tensor in (("twice", joined), ("found", network.add_non_zero(x).get_output(0))):
+        tensor.name = name
+        network.mark_output(tensor)
+    profile = builder.create_optimization_profile()
+    profile.set_shape("x", (1, 3), (2, 3), (8, 3))
+    config.add_optimization_profile(profile)
+    engine = builder.build_engine_with_config(network, config)
+    assert engine.get_tensor_profile_shape("twice", 0) == [(2, 3), (4, 3), (16, 3)]
+    assert engine.get_tensor_profile_shape("found", 0) == [(2, 3), (2, 6), (2, 24)]
+
+
 def test_profiles_of_unknown_tensors_and_numbers_are_empty_or_refused(engine, log):
     assert engine.get_tensor_profile_shape("q", 0) == engine.get_tensor_profile_shape("x", 9) == []
     assert [line[1:6] for line in log.lines] == ["AR706", "AR507"]

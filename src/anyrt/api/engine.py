@@ -291,7 +291,8 @@ class ICudaEngine(Reporting, Managed):
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Dims]:
         """Minimum, optimum and maximum of an input's shape in a profile.
 
-        [] for an output or an unknown name (AR706), and for a profile that is not there (AR507)."""
+        For an output: what follows from those of the inputs, the upper bound where data decide, −1 where
+        nothing is known. [] for an unknown name (AR706), and for a profile that is not there (AR507)."""
         return self._profile_shape(name, profile_index) or []
 
     @quiet(None)
@@ -299,7 +300,8 @@ class ICudaEngine(Reporting, Managed):
         binding = self._binding(name)
         self._loaded.check_profile(integer(profile_index, "get_tensor_profile_shape"))
         if not binding.is_input:
-            raise BindingError("AR706", name, "an output", "an input", "outputs follow from inputs")
+            corners = ("min", "opt", "max")
+            return [Dims(self._loaded.output_shape(profile_index, c, binding)) for c in corners]
         limits = self._loaded.limits(profile_index, name, is_values=False)
         if limits is None:
             return [Dims([d if isinstance(d, int) else -1 for d in binding.shape]) for _ in range(3)]

@@ -10,7 +10,8 @@ from typing import ParamSpec
 
 import numpy as np
 
-from anyrt.core.dims import INF, bounds
+from anyrt.core.counts import highest, is_open
+from anyrt.core.dims import INF, bounds, symbols
 from anyrt.core.errors import AnyrtError, BindingError, ProfileError
 from anyrt.plan import abi
 from anyrt.plan.abi import Status, align
@@ -21,7 +22,7 @@ from anyrt.plan.program import Program
 from anyrt.runtime.memory import workspace_bytes
 from anyrt.runtime.outward import Callers
 from anyrt.runtime.pool import Pool
-from anyrt.runtime.shapes import Resolver, Shape
+from anyrt.runtime.shapes import Resolver, Shape, value_of
 
 P = ParamSpec("P")
 
@@ -125,23 +126,47 @@ class Loaded:
         """The workspace for the largest shapes of a profile (None: of all); 0 where nothing bounds them."""
         if profile is None:
             return max(self.workspace_bytes(i) for i in range(max(1, len(self.plan.profiles))))
+        given = self._inputs_at(profile, "max")
+        if given is None:
+            return 0
+        try:
+            resolved = self.resolver.resolve(*given)
+        except AnyrtError:  # the maxima of several inputs need not go together
+            return self._bound()
+        return workspace_bytes(resolved, self.pool.threads)
+
+    def _inputs_at(
+        self, profile: int, corner: str
+    ) -> tuple[tuple[Shape, ...], tuple[Shape | None, ...]] | None:
+        """The inputs' shapes at the "min", "opt" or "max" of a profile, and elements that decide sizes; None
+        where it does not say them all."""
         shapes: list[Shape] = []
         values: list[Shape | None] = []
         for binding in self.resolver.inputs:
             by_shape = self.limits(profile, binding.name, is_values=False)
             by_value = self.limits(profile, binding.name, is_values=True)
-            shape = by_shape.max if by_shape else static_shape(binding)
+            shape = getattr(by_shape, corner) if by_shape else static_shape(binding)
             if shape is None:
-                return 0
+                return None
             shapes.append(shape)
-            values.append(by_value.max if by_value else None)
+            values.append(getattr(by_value, corner) if by_value else None)
         if any(values[i] is None for i in self.value_inputs):
-            return 0
+            return None
+        return tuple(shapes), tuple(values)
+
+    def output_shape(self, profile: int, corner: str, binding: Binding) -> Shape:
+        """The shape of an output for the inputs' "min", "opt" or "max": its upper bound where data decide,
+        and −1 for sizes that the profile does not tell."""
+        given = self._inputs_at(profile, corner)
         try:
-            resolved = self.resolver.resolve(tuple(shapes), tuple(values))
-        except AnyrtError:  # the maxima of several inputs need not go together
-            return self._bound()
-        return workspace_bytes(resolved, self.pool.threads)
+            sizes = {} if given is None else self.resolver.sizes(*given)
+        except AnyrtError:  # these shapes of several inputs need not go together
+            sizes = {}
+        for symbol in (s.sym for s in self.plan.symbols if is_open(s.sym)):
+            sizes.pop(symbol.name, None)
+        most = [highest(d) for d in binding.shape]
+        known = [all(s.name in sizes for s in symbols(d)) for d in most]
+        return tuple(value_of(d, sizes) if ok else -1 for d, ok in zip(most, known, strict=True))
 
     def _bound(self) -> int:
         """What is enough for every size; 0 where nothing bounds it, as each run takes what it needs."""
