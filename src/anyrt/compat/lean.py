@@ -19,7 +19,7 @@ NAMES: Final = (
     *("HardwareCompatibilityLevel", "ICudaEngine", "IDebugListener", "IErrorRecorder", "IExecutionContext"),
     *("IGpuAllocator", "IGpuAsyncAllocator", "IHostMemory", "ILogger", "InterfaceInfo", "IOutputAllocator"),
     *("IProfiler", "IRuntimeConfig", "ISerializationConfig", "IStreamReader", "IStreamReaderV2"),
-    *("IVersionedInterface", "LayerInformationFormat", "Logger", "Permutation", "Profiler"),
+    *("IVersionedInterface", "LayerInformationFormat", "Logger", "Permutation", "Profiler", "Refitter"),
     *("ProfilingVerbosity", "Runtime", "SeekPosition", "SerializationFlag", "TempfileControlFlag"),
     *("TensorFormat", "TensorIOMode", "TensorLocation", "Weights", "WeightsRole", "nptype", "volume"),
     *("bfloat16", "bool", "float16", "float32", "fp4", "fp8", "int32", "int4", "int64", "int8", "uint8"),
@@ -28,7 +28,7 @@ NAMES: Final = (
 
 def __getattr__(name: str) -> object:
     if name not in NAMES:
-        raise AttributeError(f"module 'tensorrt_lean' has no attribute {name!r}")
+        raise AttributeError(f"module 'tensorrt_lean' (or 'tensorrt_dispatch') has no attribute {name!r}")
     return getattr(anyrt, name)
 
 
