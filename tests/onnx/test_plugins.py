@@ -7,6 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import anyrt as trt
+import anyrt.plugin as trtp
+from anyrt.core.errors import PluginError
 from tests.plugins.test_standard_detections import boxes, holds, wanted
 
 
@@ -161,3 +163,32 @@ def test_a_plugin_is_found_whatever_the_domain_of_its_node():
     data = model([node], {"x": ["N", 3]}, ["y"])
     (got,) = run(data, {"x": np.float32([[-1, 0, 2]])})
     assert got.tolist() == [[-0.5, 0, 2]]
+
+
+@trtp.register("onnx_nodes::tripled")
+def tripled(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
+    return x.like()
+
+
+@trtp.impl("onnx_nodes::tripled")
+def tripled_by_numpy(x: trtp.Tensor, factor: float, outputs: tuple[trtp.Tensor], stream: int) -> None:
+    np.asarray(outputs[0])[...] = np.asarray(x) * factor
+
+
+@trtp.aot_impl("onnx_nodes::tripled")
+def tripled_by_a_kernel(
+    x: trtp.TensorDesc, factor: float, outputs: tuple[trtp.TensorDesc], tactic: int
+) -> tuple[str | bytes, str | bytes, trtp.KernelLaunchParams, trtp.SymExprs]:
+    raise ValueError("the kernel was asked for")
+
+
+def test_a_node_says_which_function_computes_a_plugin_that_has_two():
+    node = helper.make_node("tripled", ["x"], ["y"], plugin_namespace="onnx_nodes", factor=3.0)
+    given = {"inputs": {"x": ["n"]}, "outputs": ["y"]}
+    assert "AR306" in parsed(model([node], **given))[2].get_error(0).desc()
+    node.attribute.append(helper.make_attribute("aot", 0))
+    assert np.array_equal(run(model([node], **given), {"x": np.float32([1, 2])}), [[3, 6]])
+    node.attribute[-1].i = 1
+    builder, network, _ = parsed(model([node], **given))
+    with pytest.raises(PluginError, match="the kernel was asked for"), trt.strict():
+        builder.build_serialized_network(network, builder.create_builder_config())

@@ -4,7 +4,8 @@
     parser.parse(model)                              # of a node EfficientNMS_TRT, of whatever domain
 
 The attributes `plugin_version` and `plugin_namespace` say which creator; those that it has fields for become
-fields. `tensorrt_plugin_shape_input_indices` names the inputs that a plug-in makes sizes of.
+fields. `tensorrt_plugin_shape_input_indices` names the inputs that a plug-in makes sizes of; `aot` says which
+function computes a plug-in that has two.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from onnx import AttributeProto, NodeProto, helper
 from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_, fields
+from anyrt.api.plugins.layer import request_of
 from anyrt.api.plugins.v2 import IPluginV2
 from anyrt.api.plugins.v3 import IPluginV3
 from anyrt.api.registry import the_registry
@@ -28,6 +30,7 @@ from anyrt.onnx.tensor import Tensor
 Creator: TypeAlias = IPluginCreator | IPluginCreatorV3One | IPluginCreatorV3Quick
 P = PluginFieldType
 VERSION, NAMESPACE = "plugin_version", "plugin_namespace"
+AOT = "aot"
 SHAPES = "tensorrt_plugin_shape_input_indices"
 TENSORS = {np.dtype(t): f for t, f in (
     (np.float32, P.FLOAT32), (np.float16, P.FLOAT16), (np.float64, P.FLOAT64), (np.int8, P.INT8),
@@ -68,13 +71,19 @@ def _made(node: Node, creator: Creator, given: PluginFieldCollection_) -> object
         case IPluginCreatorV3One():
             made = ask(name, creator, "create_plugin", name, given, phase)
         case _:
-            space, kind = str(creator.plugin_namespace), QuickPluginCreationRequest.UNKNOWN
+            space, kind = str(creator.plugin_namespace), _request(node)
             made = ask(name, creator, "create_plugin", name, space, given, phase, kind)
     wanted = IPluginV2 if isinstance(creator, IPluginCreator) else IPluginV3
     if not isinstance(made, wanted):
         got = f"{type(made).__name__} from {type(creator).__name__}.create_plugin"
         raise PluginError("AR822", name, got, f"an {wanted.__name__}")
     return made
+
+
+def _request(node: Node) -> QuickPluginCreationRequest:
+    """Which of its functions is to compute a plug-in made of functions: as `aot` says, else the network."""
+    network: Any = node.network
+    return request_of(network, bool(node.attr(AOT, 0)) if node.has(AOT) else None)
 
 
 def _field(node: Node, name: str) -> PluginField:

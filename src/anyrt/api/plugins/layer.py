@@ -187,7 +187,7 @@ def add_plugin(
     if not isinstance(func, tuple):
         if not callable(func):
             raise wrong_type("add_plugin: func", func, "what anyrt.plugin.op gives", "write op.space.name(x)")
-        made, error = tried(func, _request(self, aot))
+        made, error = tried(func, request_of(self, aot))
         if isinstance(error, WrongType | WrongValue):
             raise error
         if error is not None:
@@ -198,7 +198,7 @@ def add_plugin(
     return add_plugin_v3(self, *made)
 
 
-def _request(network: INetworkDefinition, aot: bool | None) -> Request:
+def request_of(network: INetworkDefinition, aot: bool | None) -> Request:
     """Which of its functions is to compute a plug-in."""
     if aot is not None:
         return Request.STRICT_AOT if boolean(aot, "add_plugin: aot") else Request.STRICT_JIT
