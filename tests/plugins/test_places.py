@@ -32,7 +32,7 @@ class Found(Pad):
     def enqueue(self, input_desc, output_desc, inputs, outputs, workspace, stream):
         found = np.argwhere(at(inputs[0], input_desc[0]))
         at(outputs[0], output_desc[0]).reshape(-1)[: found.size] = found.reshape(-1)
-        at(outputs[1], output_desc[1])[...] = len(found)
+        at(outputs[1], output_desc[1])[...] += len(found)  # as kernels count that add
 
     def clone(self):
         return Found()

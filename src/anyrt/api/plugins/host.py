@@ -28,12 +28,14 @@ from anyrt.api.plugins.layer import kind_of
 from anyrt.api.plugins.stored import unpacked
 from anyrt.api.plugins.v3 import IPluginResourceContext
 from anyrt.api.registry import IPluginRegistry, Key, shown
+from anyrt.core.dtype import storage_bytes
+from anyrt.core.enums import DataType
 from anyrt.core.enums_more import QuickPluginCreationRequest, TensorRTPhase
 from anyrt.core.errors import AnyrtError, PlanError, PluginError
 from anyrt.core.lent import lending
 from anyrt.plan import abi
 from anyrt.plan.file import PlanFile
-from anyrt.plan.program import PluginCall, Program
+from anyrt.plan.program import PluginCall, Program, Told
 from anyrt.runtime.outward import Callers
 
 CALLED: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
@@ -202,6 +204,7 @@ class Site:
         self._made: list[tuple[PluginTensorDesc, Dims, list[int]]] = []
         self._descs: tuple[list[PluginTensorDesc], list[PluginTensorDesc]] = ([], [])
         self._addresses: tuple[list[int], list[int], int] = ([], [], 0)
+        self._counts: list[tuple[int, int]] = []
         self._enqueue = kind.enqueue
 
     def call(self, frame: int, stream: int) -> None:
@@ -219,6 +222,9 @@ class Site:
         if self._checked:
             self._guarded(inputs, outputs, workspace, stream)
         else:
+            # Plug-ins that count what they find add to what is there: sizes that they tell begin at 0.
+            for place, nbytes in self._counts:
+                ctypes.memset(place, 0, nbytes)
             self._enqueue(*self._descs, inputs.copy(), outputs.copy(), workspace, stream)
 
     def _renew(self, words: bytes) -> None:
@@ -226,6 +232,8 @@ class Site:
         count, tensors = call.inputs, len(call.told)
         workspace = numbers[tensors] if call.workspace else 0
         self._addresses = [*numbers[:count]], [*numbers[count:tensors]], workspace
+        outs = zip(self._addresses[1], call.told[count:], call.over, strict=True)
+        self._counts = [(at, storage_bytes(t.dtype, 1)) for at, t, over in outs if over < 0 and _counts(t)]
         first = tensors + (call.workspace > 0)
         ends = list(accumulate((t.rank for t in call.told), initial=first))
         sizes = tuple(numbers[a:b] for a, b in pairwise(ends))
@@ -257,6 +265,11 @@ class Site:
         guarded = Guarded(self._call, self._sizes, inputs, outputs)
         self._enqueue(*self._descs, *guarded.addresses, guarded.room, stream)
         guarded.check(self.kind.where, type(self.kind.plugin).__name__)
+
+
+def _counts(told: Told) -> bool:
+    """Whether a size may be told there."""
+    return not told.rank and told.dtype in (DataType.INT32, DataType.INT64)
 
 
 def _desc(call: PluginCall, k: int, sizes: tuple[int, ...]) -> PluginTensorDesc:
