@@ -7,20 +7,16 @@ import pytest
 
 from anyrt.compat import cuda_driver as driver
 from anyrt.compat import cuda_runtime as runtime
-from anyrt.compat import nvrtc
 from anyrt.core.errors import NotSupportedError
 
 OK, GOOD = runtime.cudaError_t.cudaSuccess, driver.CUresult.CUDA_SUCCESS
 INVALID, NO_DEVICE = runtime.cudaError_t.cudaErrorInvalidValue, runtime.cudaError_t.cudaErrorInvalidDevice
 KIND = runtime.cudaMemcpyKind
 REFUSED = [
-    *((driver, f"cuModule{n}") for n in ("Load", "LoadData", "LoadDataEx", "GetFunction")),
-    *((driver, f"cu{n}") for n in ("LibraryLoadData", "LibraryLoadFromFile", "LinkCreate")),
-    *((driver, f"cu{n}") for n in ("FuncSetAttribute", "LaunchKernel", "LaunchKernelEx")),
+    *((driver, f"cu{n}") for n in ("ModuleLoad", "LibraryLoadData", "LibraryLoadFromFile", "LinkCreate")),
+    *((driver, f"cu{n}") for n in ("FuncSetAttribute", "LaunchKernelEx")),
     *((driver, f"cu{n}") for n in ("LaunchCooperativeKernel", "LibraryGetKernel", "KernelGetFunction")),
     *((driver, f"cu{n}") for n in ("ModuleGetGlobal", "FuncGetAttribute")),
-    *((nvrtc, f"nvrtc{n}Program") for n in ("Create", "Compile")),
-    *((nvrtc, f"nvrtc{n}") for n in ("AddNameExpression", "GetProgramLog", "GetPTX", "GetCUBIN")),
 ]
 
 

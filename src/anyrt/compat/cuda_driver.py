@@ -14,7 +14,8 @@ from typing import SupportsIndex
 
 from anyrt.compat import device as host
 from anyrt.compat.answers import words
-from anyrt.compat.cuda_driver_more import *  # noqa: F403  # a program sees one module
+from anyrt.compat.cuda_driver_kernels import *  # noqa: F403  # a program sees one module
+from anyrt.compat.cuda_driver_more import *  # noqa: F403
 from anyrt.compat.cuda_driver_types import *  # noqa: F403
 from anyrt.compat.cuda_driver_types import (
     CUcontext,

@@ -14,7 +14,6 @@ from typing import SupportsIndex
 from anyrt.compat import device as host
 from anyrt.compat.cuda_driver_types import CUdeviceptr, code, code_and_two, code_and_value
 from anyrt.compat.device import DEVICE, DeviceFault, Fault, Pointer
-from anyrt.compat.refusing import refusing
 
 
 class CUmemorytype(IntEnum):
@@ -59,23 +58,6 @@ def _nothing(*args: object) -> None:
 
 cuProfilerStart = cuProfilerStop = cuDevicePrimaryCtxReset = cuDevicePrimaryCtxSetFlags = _nothing
 cuCtxSetLimit = code(partial(DEVICE.keep, "limit"))
-
-# Modules, libraries and kernels: machine code of GPUs.
-cuModuleLoad = refusing("cuModuleLoad")
-cuModuleLoadData = refusing("cuModuleLoadData")
-cuModuleLoadDataEx = refusing("cuModuleLoadDataEx")
-cuModuleGetFunction = refusing("cuModuleGetFunction")
-cuLibraryLoadData = refusing("cuLibraryLoadData")
-cuLibraryLoadFromFile = refusing("cuLibraryLoadFromFile")
-cuLinkCreate = refusing("cuLinkCreate")
-cuFuncSetAttribute = refusing("cuFuncSetAttribute")
-cuLaunchKernel = refusing("cuLaunchKernel")
-cuLaunchKernelEx = refusing("cuLaunchKernelEx")
-cuLaunchCooperativeKernel = refusing("cuLaunchCooperativeKernel")
-cuModuleGetGlobal = refusing("cuModuleGetGlobal")
-cuLibraryGetKernel = refusing("cuLibraryGetKernel")
-cuKernelGetFunction = refusing("cuKernelGetFunction")
-cuFuncGetAttribute = refusing("cuFuncGetAttribute")
 
 
 @code_and_value

@@ -115,11 +115,11 @@ class CUevent(_Handle):
 
 
 class CUmodule(_Handle):
-    """Code of a GPU, of which there is none."""
+    """A module of kernels."""
 
 
 class CUfunction(_Handle):
-    """A kernel of a GPU, of which there is none."""
+    """A kernel."""
 
 
 class CUgraph(_Handle):

@@ -140,6 +140,14 @@ def span_of(pointer: Pointer) -> Span:
     return Span(_address(flat), flat.nbytes, not view.readonly)
 
 
+def write(buffer: Pointer, data: bytes) -> None:
+    """Write bytes to the memory of a buffer, even one that Python keeps from being written."""
+    span = span_of(buffer)
+    if not span.address or (span.nbytes is not None and span.nbytes < len(data)):
+        raise DeviceFault(Fault.INVALID_VALUE)
+    ctypes.memmove(span.address, data, len(data))
+
+
 class Device:
     """Memory, streams and events of one device; safe to use from several threads."""
 

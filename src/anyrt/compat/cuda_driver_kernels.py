@@ -1,0 +1,137 @@
+"""Modules and kernels of `cuda.bindings.driver`: what the stand-in for nvrtc compiled, called in host memory.
+
+A kernel runs when it is launched, and has ended when the call returns, but on a stream that is captured.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from typing import Final, SupportsIndex
+
+import numpy as np
+
+from anyrt.compat.cuda_driver_types import CUfunction, CUmodule, code, code_and_value
+from anyrt.compat.device import DEVICE, DeviceFault, Fault, span_of
+from anyrt.compat.kernels import Kernel, Module, image_at
+from anyrt.compat.refusing import refusing
+
+_MODULES: Final[dict[int, Module]] = {}
+_KERNELS: Final[dict[int, Kernel]] = {}
+_NUMBERS: Final = itertools.count(0x10, 16)
+
+
+@code_and_value
+def cuModuleLoadData(image: object) -> CUmodule:
+    """Load an image that nvrtc gave; AR901 for machine code of GPUs."""
+    return _loaded(image)
+
+
+def _loaded(image: object) -> CUmodule:
+    span = span_of(image)
+    if not span.address:
+        raise DeviceFault(Fault.INVALID_VALUE)
+    held = image_at(span.address) if span.nbytes is None else ctypes.string_at(span.address, span.nbytes)
+    number = next(_NUMBERS)
+    _MODULES[number] = Module(held)
+    return CUmodule(number)
+
+
+@code_and_value
+def cuModuleLoadDataEx(image: object, *options: object) -> CUmodule:
+    """The same; options are for a compiler of GPUs."""
+    return _loaded(image)
+
+
+@code
+def cuModuleUnload(hmod: SupportsIndex) -> None:
+    """Forget a module; kernels that were asked for stay as long as they are launched."""
+    if _MODULES.pop(int(hmod), None) is None:
+        raise DeviceFault(Fault.INVALID_HANDLE)
+
+
+@code_and_value
+def cuModuleGetFunction(hmod: SupportsIndex, name: bytes) -> CUfunction:
+    """A kernel by name."""
+    if int(hmod) not in _MODULES:
+        raise DeviceFault(Fault.INVALID_HANDLE)
+    number = next(_NUMBERS)
+    _KERNELS[number] = _MODULES[int(hmod)].kernel(name.decode())
+    return CUfunction(number)
+
+
+@code
+def cuLaunchKernel(
+    f: SupportsIndex,
+    gridDimX: int,
+    gridDimY: int,
+    gridDimZ: int,
+    blockDimX: int,
+    blockDimY: int,
+    blockDimZ: int,
+    sharedMemBytes: int,
+    hStream: object,
+    kernelParams: object,
+    extra: object = 0,
+) -> None:
+    """Call a kernel for every place. `kernelParams`: an array of addresses, or (values, their ctypes)."""
+    kernel = _KERNELS.get(int(f))
+    if kernel is None:
+        raise DeviceFault(Fault.INVALID_HANDLE)
+    grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
+    stream = int(np.asarray(hStream).reshape(-1)[0]) if isinstance(hStream, np.ndarray) else hStream
+    run(kernel, grid, block, stream, copied(kernel, kernelParams))
+
+
+def copied(kernel: Kernel, given: object) -> list[bytes]:
+    """The bytes of a kernel's arguments, as a program gives them."""
+    if not kernel.sizes:
+        return []
+    if isinstance(given, tuple):
+        values, types = given
+        held = [_as(t, v) for v, t in zip(values, types, strict=True)]
+        if len(held) != len(kernel.sizes):
+            raise DeviceFault(Fault.INVALID_VALUE)
+        return [bytes(x)[:n].ljust(n, b"\0") for x, n in zip(held, kernel.sizes, strict=True)]
+    address = span_of(given).address
+    if not address:
+        raise DeviceFault(Fault.INVALID_VALUE)
+    return kernel.copies([*(ctypes.c_uint64 * len(kernel.sizes)).from_address(address)])
+
+
+def _as(kind: object, value: object) -> bytes:
+    """A value as its type of ctypes; None is for what holds its own bytes, as addresses do."""
+    if kind is None:
+        return bytes(ctypes.c_void_p(int(value)))  # type: ignore[call-overload]  # a handle of this package
+    return bytes(kind(value))  # type: ignore[operator]  # a class of ctypes
+
+
+def run(
+    kernel: Kernel, grid: Sequence[int], block: Sequence[int], stream: object, arguments: Sequence[bytes]
+) -> None:
+    """Launch with these bytes for arguments, now or whenever the graph that is captured runs."""
+    if min(*grid, *block) < 1:
+        raise DeviceFault(Fault.INVALID_VALUE)
+    number = None if stream is None else int(stream)  # type: ignore[call-overload]  # a handle or a number
+    DEVICE.check_stream(number)
+    held = [ctypes.create_string_buffer(x, len(x)) for x in arguments]
+
+    def launch() -> None:
+        kernel.launch(grid, block, [ctypes.addressof(x) for x in held])
+
+    if not DEVICE.captures.note(number, launch):
+        launch()
+
+
+cuModuleLoad = refusing("cuModuleLoad")
+cuLibraryLoadData = refusing("cuLibraryLoadData")
+cuLibraryLoadFromFile = refusing("cuLibraryLoadFromFile")
+cuLinkCreate = refusing("cuLinkCreate")
+cuFuncSetAttribute = refusing("cuFuncSetAttribute")
+cuLaunchKernelEx = refusing("cuLaunchKernelEx")
+cuLaunchCooperativeKernel = refusing("cuLaunchCooperativeKernel")
+cuModuleGetGlobal = refusing("cuModuleGetGlobal")
+cuLibraryGetKernel = refusing("cuLibraryGetKernel")
+cuKernelGetFunction = refusing("cuKernelGetFunction")
+cuFuncGetAttribute = refusing("cuFuncGetAttribute")

@@ -1,0 +1,167 @@
+"""Kernels in CUDA's C++ as functions of this machine: a C++ compiler makes them, and each is called for every
+block and thread, one after the other. Those whose threads wait for each other are refused.
+
+    image = compiled("extern \\"C\\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }")
+    kernel = Module(image).kernel("twice")
+    kernel.launch((1, 1, 1), (n, 1, 1), [x.ctypes.data])
+
+The image of a module is a shared object, which programs keep and load as they do with code of a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Final, SupportsInt, cast
+
+import numpy as np
+
+from anyrt.compat.device import DeviceFault, Fault
+from anyrt.core.errors import NotSupportedError
+
+HEADER: Final = Path(__file__).with_name("kernel.h")
+LAUNCH: Final = "anyrt_launch_"
+_TOGETHER: Final = re.compile(
+    r"\b(__shared__|__sync\w+|__shfl\w*|__ballot\w*|__any\w*|__all\w*|cooperative_groups|wmma|asm|texture)\b"
+)
+_KERNEL: Final = re.compile(
+    r"(template\s*<[^>]*>\s*)?(?:extern\s*\"C\"\s*)?__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?"
+    r"void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
+)
+_CUDA_HEADER: Final = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"](cuda\w*|device_\w+|math_constants)\.h(pp)?[>\"]", re.M
+)
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_FLAGS: Final = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-w", "-fno-math-errno")
+
+
+class Rejected(Exception):
+    """What the compiler says of a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel that can be launched; `sizes`: the bytes of each argument."""
+
+    name: str
+    module: Module
+    sizes: tuple[int, ...]
+    code: Callable[..., None]
+
+    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int]) -> None:
+        """Call it for every place; `arguments`: an address for each, where its bytes lie."""
+        places = (ctypes.c_uint * 6)(*(int(n) for n in (*grid, *block)))
+        self.code(places, (ctypes.c_void_p * len(arguments))(*arguments))
+
+    def copies(self, addresses: Sequence[int]) -> list[bytes]:
+        """The bytes of all arguments, which a graph keeps."""
+        return [ctypes.string_at(a, n) for a, n in zip(addresses, self.sizes, strict=True)]
+
+
+class Module:
+    """What `compiled` gave, loaded."""
+
+    def __init__(self, image: bytes) -> None:
+        if LAUNCH.encode() not in image:
+            what = "machine code of a GPU" if image[:4] == b"\x7fELF" else "code of another compiler"
+            do = "compile the kernel's text by nvrtc here, or use NumPy or ctypes on the same memory"
+            raise NotSupportedError(
+                "AR901", "a module of kernels", what, "what nvrtc gave on this machine", do
+            )
+        with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
+            file = Path(folder, "kernels.so")
+            file.write_bytes(image)
+            self.library = ctypes.CDLL(str(file))
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name."""
+        try:
+            code, sizes = getattr(self.library, LAUNCH + name), getattr(self.library, f"anyrt_sizes_{name}")
+        except AttributeError:
+            raise DeviceFault(Fault.INVALID_VALUE) from None
+        sizes.restype = ctypes.POINTER(ctypes.c_int64)
+        code.restype = None
+        return Kernel(name, self, tuple(takewhile(bool, sizes())), code)
+
+
+@lru_cache(64)
+def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> bytes:
+    """The image of a module with all kernels of a text, and with those that `names` make of templates, which
+    are called `named_0` and on; Rejected with what the compiler says."""
+    bare = _COMMENT.sub(" ", code)
+    found = _TOGETHER.search(bare)
+    if found:
+        do = "write a kernel whose threads do not wait for each other, or use NumPy on the same memory"
+        raise NotSupportedError("AR901", "nvrtc", f"{found[0]} in a kernel", "threads on their own", do)
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        do = "install one, or use NumPy or ctypes on the same memory"
+        raise NotSupportedError("AR901", "nvrtc", "a kernel in C++", "a C++ compiler, c++, on PATH", do)
+    kernels = [name for template, name in _KERNEL.findall(bare) if not template]
+    offers = [f"ANYRT_KERNEL({name}, {name})" for name in kernels]
+    offers += [f"ANYRT_KERNEL(named_{k}, {name})" for k, name in enumerate(names)]
+    text = "\n".join(['#line 1 "kernel"', _CUDA_HEADER.sub("", code), *offers, ""])
+    with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
+        file = Path(folder, "kernels.so")
+        command = [
+            compiler,
+            *_FLAGS,
+            *_kept(options),
+            "-include",
+            str(HEADER),
+            "-x",
+            "c++",
+            "-",
+            "-o",
+            str(file),
+        ]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Rejected(done.stderr or f"status {done.returncode} of {compiler}")
+        return file.read_bytes()
+
+
+def _kept(options: Sequence[str]) -> list[str]:
+    """The options that mean the same here: definitions, and folders of headers."""
+    long = {"--define-macro": "-D", "--include-path": "-I"}
+    kept, rest = [], iter(options)
+    for option in rest:
+        name, _, value = option.partition("=")
+        if name in long:
+            kept.append(long[name] + (value or next(rest, "")))
+        elif option.startswith(("-D", "-I")):
+            kept.append(option if len(option) > 2 else option + next(rest, ""))
+    return kept
+
+
+def image_at(address: int) -> bytes:
+    """The image that lies at an address; its header says how long it is."""
+    head = ctypes.string_at(address, 64)
+    if head[:4] != b"\x7fELF":
+        return head[:4]
+    (sections,) = struct.unpack_from("<Q", head, 40)
+    size, count = struct.unpack_from("<HH", head, 58)
+    return ctypes.string_at(address, sections + size * count)
+
+
+def laid_out(values: Sequence[object]) -> list[np.ndarray]:
+    """Arguments of Python as a kernel takes them: addresses of arrays, and numbers by their types."""
+    return [np.array(_plain(v)) for v in values]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic | bool | float):
+        return value
+    if isinstance(value, np.ndarray):
+        return np.uint64(value.ctypes.data)
+    number = int(cast("SupportsInt", value))
+    return np.int64(number) if number < 1 << 63 else np.uint64(number)

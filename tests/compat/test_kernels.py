@@ -1,0 +1,194 @@
+"""Kernels in CUDA's C++ that nvrtc's stand-in compiles, and that run in host memory."""
+
+import ctypes
+import shutil
+
+import numpy as np
+import pytest
+
+from anyrt.compat import cuda_driver as driver
+from anyrt.compat import nvrtc
+from anyrt.compat.kernels import compiled
+from anyrt.core.errors import NotSupportedError
+
+RESULT, GOOD = nvrtc.nvrtcResult, driver.CUresult.CUDA_SUCCESS
+RNG = np.random.default_rng(0)
+SCALE = r"""
+#include <cuda_fp16.h>
+#ifndef FACTOR
+#define FACTOR 2
+#endif
+// __syncthreads() in words is none
+__device__ float times(float x) { return FACTOR * x; }
+extern "C" __global__ void scale(const float *x, float *y, int n, double shift) {
+    int first = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int i = first; i < n; i += gridDim.x * blockDim.x) y[i] = times(x[i]) + shift;
+}
+extern "C" __global__ void narrow(const float *x, half *y) { y[threadIdx.x] = x[threadIdx.x]; }
+extern "C" __global__ void widen(const __half *x, float *y) { y[threadIdx.x] = x[threadIdx.x]; }
+extern "C" __global__ void places(int *seen) {
+    int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    atomicAdd(seen + block * blockDim.x * blockDim.y * blockDim.z + thread, 1);
+}
+extern "C" __global__ void nothing() {}
+template <typename T> __global__ void fill(T *x, T value) { x[threadIdx.x] = value; }
+"""
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+
+
+def module(text=SCALE, options=(), names=()):
+    """A module of a text, and the program that it was made of."""
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"test.cu", 0, [], [])
+    for name in names:
+        assert nvrtc.nvrtcAddNameExpression(program, name) == (RESULT.NVRTC_SUCCESS,)
+    assert nvrtc.nvrtcCompileProgram(program, len(options), options) == (RESULT.NVRTC_SUCCESS,)
+    _, size = nvrtc.nvrtcGetCUBINSize(program)
+    image = b" " * size
+    assert nvrtc.nvrtcGetCUBIN(program, image) == (RESULT.NVRTC_SUCCESS,)
+    return driver.cuModuleLoadData(np.char.array(image))[1], program
+
+
+def launch(kernel, grid, block, *arguments, stream=0):
+    """Launch with arrays' addresses and numbers of NumPy, as programs pack them."""
+    held = [np.asarray(x.ctypes.data if np.ndim(x) else x) for x in arguments]
+    places = np.array([x.ctypes.data for x in held], np.uint64)
+    return driver.cuLaunchKernel(kernel, *grid, *block, 0, stream, places, 0)
+
+
+@needs_compiler
+@pytest.mark.parametrize("n", [1, 255, 257, 3000])
+def test_a_kernel_runs_for_every_thread_of_every_block(n):
+    _, kernel = driver.cuModuleGetFunction(module()[0], b"scale")
+    x, y = RNG.standard_normal(n).astype(np.float32), np.zeros(n + 1, np.float32)
+    assert launch(kernel, (3, 1, 1), (256, 1, 1), x, y, np.int32(n), np.float64(0.5)) == (GOOD,)
+    assert np.array_equal(y, [*(2 * x + np.float32(0.5)), 0])
+
+
+@needs_compiler
+def test_each_place_is_visited_once():
+    _, kernel = driver.cuModuleGetFunction(module()[0], b"places")
+    seen = np.zeros(2 * 3 * 2 * 5 * 2 * 3, np.int32)
+    assert launch(kernel, (2, 3, 2), (5, 2, 3), seen, stream=np.array([0], np.uint64)) == (GOOD,)
+    assert (seen == 1).all()
+    assert driver.cuLaunchKernel(
+        driver.cuModuleGetFunction(module()[0], b"nothing")[1], *[1] * 6, 0, 0, 0
+    ) == (GOOD,)
+
+
+@needs_compiler
+def test_halves_are_rounded_as_numpy_rounds_them():
+    loaded, every = module()[0], np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    (_, widen), (_, narrow) = (driver.cuModuleGetFunction(loaded, n) for n in (b"widen", b"narrow"))
+    wide, back = np.empty(1 << 16, np.float32), np.empty(1 << 16, np.float16)
+    assert launch(widen, (1, 1, 1), (1 << 16, 1, 1), every, wide) == (GOOD,)
+    assert np.array_equal(wide, every.astype(np.float32), equal_nan=True)
+    bits = np.concatenate(
+        [RNG.integers(0, 1 << 32, (1 << 16) - 4, np.uint32), [0x477FF000, 0x33000000, 1, 0x33000001]]
+    )
+    x = bits.astype(np.uint32).view(np.float32)
+    assert launch(narrow, (1, 1, 1), (1 << 16, 1, 1), x, back) == (GOOD,)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        assert np.array_equal(back, x.astype(np.float16), equal_nan=True)
+
+
+@needs_compiler
+def test_arguments_come_with_their_types_and_options_define_names():
+    loaded, x, y = (
+        module(options=[b"-DFACTOR=3", b"--gpu-architecture=sm_80"])[0],
+        np.ones(2, "f4"),
+        np.zeros(2, "f4"),
+    )
+    _, kernel = driver.cuModuleGetFunction(loaded, b"scale")
+    values = (driver.CUdeviceptr(x.ctypes.data), y.ctypes.data, 2, 0.25)
+    kinds = (None, ctypes.c_void_p, ctypes.c_int, ctypes.c_double)
+    assert driver.cuLaunchKernel(kernel, *[1] * 6, 0, driver.CUstream(0), (values, kinds), 0) == (GOOD,)
+    assert y.tolist() == [3.25, 3.25]
+    few = (values[:2], kinds[:2])
+    assert driver.cuLaunchKernel(kernel, *[1] * 6, 0, 0, few)[0] == driver.CUresult.CUDA_ERROR_INVALID_VALUE
+
+
+@needs_compiler
+def test_templates_are_made_by_expressions():
+    loaded, program = module(names=[b"fill<double>"])
+    assert nvrtc.nvrtcGetLoweredName(program, b"fill<int>")[0] is RESULT.NVRTC_ERROR_INVALID_INPUT
+    _, kernel = driver.cuModuleGetFunction(loaded, nvrtc.nvrtcGetLoweredName(program, b"fill<double>")[1])
+    x = np.zeros(3)
+    assert launch(kernel, (1, 1, 1), (3, 1, 1), x, np.float64(1.5)) == (GOOD,)
+    assert x.tolist() == [1.5] * 3
+
+
+@needs_compiler
+def test_a_captured_kernel_runs_with_the_graph_and_its_arguments_then():
+    _, kernel = driver.cuModuleGetFunction(module()[0], b"scale")
+    _, stream = driver.cuStreamCreate(0)
+    x, y, n = np.ones(2, np.float32), np.zeros(2, np.float32), np.array(2, np.int32)
+    driver.cuStreamBeginCapture(stream, 0)
+    assert launch(kernel, (1, 1, 1), (1, 1, 1), x, y, n, np.float64(1), stream=stream) == (GOOD,)
+    n[...] = 0
+    _, graph = driver.cuStreamEndCapture(stream)
+    assert y.tolist() == [0, 0]
+    driver.cuGraphLaunch(driver.cuGraphInstantiate(graph, 0)[1], stream)
+    assert y.tolist() == [3, 3]
+
+
+@needs_compiler
+def test_the_log_tells_mistakes_of_a_kernel_by_line():
+    _, program = nvrtc.nvrtcCreateProgram('\nextern "C" __global__ void f(int *x) { x[0] = y; }', "f.cu")
+    assert nvrtc.nvrtcGetCUBINSize(program)[0] is RESULT.NVRTC_ERROR_INVALID_PROGRAM
+    assert nvrtc.nvrtcCompileProgram(program, 0, []) == (RESULT.NVRTC_ERROR_COMPILATION,)
+    log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
+    assert nvrtc.nvrtcGetProgramLog(program, log) == (RESULT.NVRTC_SUCCESS,)
+    assert b"kernel:2:" in log
+    assert nvrtc.nvrtcDestroyProgram(program) == (RESULT.NVRTC_SUCCESS,)
+    assert nvrtc.nvrtcDestroyProgram(program) == (RESULT.NVRTC_ERROR_INVALID_PROGRAM,)
+
+
+@needs_compiler
+def test_headers_and_images_in_memory_are_taken():
+    text, header = b'#include "two.h"\nextern "C" __global__ void f(int *x) { *x = TWO; }', b"#define TWO 2"
+    _, program = nvrtc.nvrtcCreateProgram(text, b"f.cu", 1, [header], [b"two.h"])
+    nvrtc.nvrtcCompileProgram(program, 0, [])
+    image = bytearray(nvrtc.nvrtcGetPTXSize(program)[1])
+    nvrtc.nvrtcGetPTX(program, image)
+    _, loaded = driver.cuModuleLoadDataEx(np.frombuffer(image, np.uint8).ctypes.data, 0, [], [])
+    x = np.zeros(1, np.int32)
+    assert launch(driver.cuModuleGetFunction(loaded, b"f")[1], (1, 1, 1), (1, 1, 1), x) == (GOOD,)
+    assert x[0] == 2
+    assert driver.cuModuleUnload(loaded) == (GOOD,)
+    assert driver.cuModuleGetFunction(loaded, b"f")[0] == driver.CUresult.CUDA_ERROR_INVALID_HANDLE
+
+
+@needs_compiler
+def test_what_is_not_there_has_a_code():
+    wrong = driver.CUresult.CUDA_ERROR_INVALID_VALUE
+    loaded = module()[0]
+    assert driver.cuModuleGetFunction(loaded, b"other") == (wrong, None)
+    _, kernel = driver.cuModuleGetFunction(loaded, b"nothing")
+    assert driver.cuLaunchKernel(kernel, 0, 1, 1, 1, 1, 1, 0, 0, 0) == (wrong,)
+    assert driver.cuLaunchKernel(driver.CUfunction(3), *[1] * 6, 0, 0, 0) == (
+        driver.CUresult.CUDA_ERROR_INVALID_HANDLE,
+    )
+    assert driver.cuModuleLoadData(0) == (wrong, None)
+    _, scale = driver.cuModuleGetFunction(loaded, b"scale")
+    assert driver.cuLaunchKernel(scale, *[1] * 6, 0, 0, 0) == (wrong,)
+
+
+@pytest.mark.parametrize("image", [b"\x7fELF" + bytes(60), b".version 8.0\n.target sm_80"])
+def test_machine_code_of_gpus_is_refused(image):
+    with pytest.raises(NotSupportedError, match=r"AR901.*a module of kernels.*compile the kernel's text"):
+        driver.cuModuleLoadData(image)
+
+
+@pytest.mark.parametrize("together", ["__syncthreads()", "__shared__ int x[3]", "__shfl_down_sync(1, 2, 3)"])
+def test_threads_that_wait_for_each_other_are_refused(together):
+    with pytest.raises(
+        NotSupportedError, match=r"AR901.*nvrtc: got __s\w+ in a kernel, wanted threads on their own"
+    ):
+        compiled(f"__global__ void f() {{ {together}; }}")
+
+
+def test_a_missing_compiler_is_named(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(NotSupportedError, match=r"AR901.*wanted a C\+\+ compiler, c\+\+, on PATH"):
+        compiled("__global__ void g() {}")
