@@ -19,8 +19,10 @@ from cuda.bindings import driver, nvrtc, runtime
 import pycuda.autoinit, pycuda.driver, pycuda.gpuarray
 from pycuda import VERSION_TEXT, compiler, tools
 import tensorrt_lean.tensorrt_lean
+import cupy.cuda
 print(trt is anyrt, tensorrt.core.dtype is anyrt.core.dtype, cudart is runtime, cuda is driver)
 print(anyrt.core.dtype.__spec__.name, pycuda.driver.__name__, VERSION_TEXT)
+print(cupy.cuda.Device().id, cupy.ndarray.__module__)
 anyrt.compat.install()
 print(sum(type(f).__name__ == "Names" for f in __import__("sys").meta_path))
 try:
@@ -39,6 +41,7 @@ def test_install_makes_the_names_importable_once():
     assert run("-c", CODE).stdout.splitlines() == [
         "True True True True",
         "anyrt.core.dtype anyrt.compat.pycuda_driver 2025.1",
+        "0 anyrt.compat.cupy_host",
         "1",
         "No module named 'tensorrt.nothing'",
     ]

@@ -7,10 +7,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_path
+from shutil import which
 
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+NEEDS_CXX = pytest.mark.skipif(which("c++") is None, reason="needs a C++ compiler")
 # docs/programs.md says what each uses, and what it compares.
 SAMPLES = [
     "plugin_v3_circ_pad.py {tmp}",
@@ -29,6 +31,7 @@ SAMPLES = [
     "dynamic_shapes.py",
     "profile_and_inspect.py",
     "plugin_v2_dynamic.py",
+    pytest.param("plugin_cuda_kernels.py", marks=NEEDS_CXX),
     "error_recorder.py",
     "device_memory.py",
 ]

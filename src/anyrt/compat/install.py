@@ -3,6 +3,7 @@
 anyrt.compat.install()
 import tensorrt as trt              # this package
 from cuda.bindings import runtime   # host memory, unless cuda-python is installed
+import cupy                         # NumPy's arrays, unless CuPy is installed
 ctypes.CDLL("libcudart.so.12")      # host memory
 torch.zeros(3, device="cuda")       # host memory, where PyTorch has no CUDA
 

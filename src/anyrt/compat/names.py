@@ -57,6 +57,7 @@ _LIBRARIES: Final = (
         "pycuda.tools": "anyrt.compat.pycuda_tools",
         "pycuda.autoprimaryctx": "anyrt.compat.pycuda_autoinit",
     },
+    {"cupy": "anyrt.compat.cupy_host", "cupy.cuda": "anyrt.compat.cupy_cuda"},
 )
 # What packages of libraries tell themselves.
 _TOLD: Final[dict[str, dict[str, object]]] = {
