@@ -1,12 +1,19 @@
 """Libraries that programs load by ctypes: known by the last part of their path, called as C is."""
 
 import ctypes
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import anyrt
 from anyrt.compat import libraries
+
+EXAMPLE = Path(__file__).parents[2] / "examples/scaled.c"
+HEADERS = Path(anyrt.__file__).parent / "plugin"
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler, cc")
 
 
 @pytest.fixture
@@ -15,6 +22,7 @@ def load():
     yield ctypes.CDLL
     # Python has no way back to a class without a __new__: where one is deleted, none takes arguments.
     ctypes.CDLL.__new__ = staticmethod(lambda kind, *_, **__: object.__new__(kind))
+    ctypes.CDLL.__init__ = libraries._OPEN
 
 
 @pytest.mark.parametrize("path", ["libcudart.so", "/opt/cuda/lib64/libcudart.so.12", "libcudart.so.11.0"])
@@ -96,3 +104,28 @@ def test_missing_function_is_named_and_other_libraries_are_loaded(load):
     assert load("libm.so.6").abs(-3) == 3
     with pytest.raises(OSError, match="libmissing"):
         load("libmissing.so")
+
+
+def compiled(folder, *words):
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{HEADERS}", *words], cwd=folder, check=True)
+
+
+@needs_cc
+def test_plugins_of_a_library_are_registered_as_it_is_loaded(load, tmp_path):
+    compiled(tmp_path, str(EXAMPLE), "-o", "libscaled.so")
+    registry = anyrt.get_plugin_registry()
+    assert registry.get_creator("Scaled", "1", "example") is None
+    for _ in range(2):
+        load(str(tmp_path / "libscaled.so"), winmode=0)
+    assert registry.get_creator("Scaled", "1", "example").name == "Scaled"
+    registry.deregister_library(registry._libraries[-1])
+
+
+@needs_cc
+def test_a_library_that_needs_tensorrt_says_what_to_do(load, tmp_path):
+    (tmp_path / "none.c").write_text("")
+    compiled(tmp_path, "none.c", "-o", "libnvinfer.so.10", "-Wl,-soname,libnvinfer.so.10")
+    compiled(tmp_path, "none.c", "-Wl,--no-as-needed", "libnvinfer.so.10", "-o", "libmine.so")
+    (tmp_path / "libnvinfer.so.10").unlink()
+    with pytest.raises(OSError, match=r"libmine\.so: libnvinfer\.so\.10: .*offer its plug-ins by anyrt_"):
+        load(str(tmp_path / "libmine.so"))

@@ -2,6 +2,7 @@
 
     ctypes.CDLL("/usr/local/cuda/lib64/libcudart.so.12").cudaMalloc(ctypes.byref(pointer), 64)
     ctypes.cdll.LoadLibrary("libnvinfer_plugin.so.10")
+    ctypes.CDLL("libmyplugins.so")      # registers the plug-ins of its table (anyrt_plugin.h)
 
 A library is known by the last part of its path, since programs open the file that they found. What is there
 really is not opened: engines take addresses of host memory alone.
@@ -14,7 +15,11 @@ import importlib
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from anyrt.api.plugins.library import INSTEAD, THEIRS
+from anyrt.api.plugins.table import ENTRY
+from anyrt.api.registry import the_registry
 
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer
@@ -70,6 +75,24 @@ def _new(kind: type[ctypes.CDLL], name: object = None, *settings: object, **more
     return object.__new__(Library if kind is ctypes.CDLL and _stem(name) else kind)
 
 
+_OPEN: Final = ctypes.CDLL.__init__
+
+
+def _open(library: ctypes.CDLL, name: Any, *settings: Any, **more: Any) -> None:
+    """Load a library; plug-ins that it offers are registered, as TensorRT's are when theirs is loaded."""
+    try:
+        _OPEN(library, name, *settings, **more)
+    except OSError as error:
+        if THEIRS.match(str(error)):
+            raise OSError(f"{name}: {error}; {INSTEAD}") from error
+        raise
+    if type(library) is ctypes.CDLL and name is not None and hasattr(library, ENTRY):
+        registry, path = the_registry(), os.fspath(name)
+        if path not in [x.path for x in registry._libraries]:
+            registry.load_library(path)
+
+
 def offer() -> None:
     """Have `ctypes.CDLL`, and `cdll.LoadLibrary` with it, know these libraries."""
     type.__setattr__(ctypes.CDLL, "__new__", staticmethod(_new))
+    type.__setattr__(ctypes.CDLL, "__init__", _open)

@@ -28,6 +28,9 @@ from anyrt.core.errors import PluginError
 THEIRS: Final = re.compile(
     r"lib(nvinfer|nvonnxparser|nvparsers|cuda|cudart|cudnn|cublas|nvrtc)[\w.-]*\.so[\d.]*"
 )
+INSTEAD: Final = (
+    "a library that needs TensorRT's own C++ cannot run here: offer its plug-ins by anyrt_plugin.h"
+)
 SHARED: Final = re.compile(r".*\.so(\.\d+)*")
 _NUMBER = itertools.count()
 
@@ -39,6 +42,10 @@ class Library:
     path: str
     creators: tuple[IPluginCreatorInterface, ...]
     held: object
+
+
+class Opened(ctypes.CDLL):
+    """A shared object whose creators its caller registers; those that programs load by ctypes are others."""
 
 
 def load(path: str) -> Library:
@@ -61,10 +68,9 @@ def load(path: str) -> Library:
 def _of_table(path: str) -> Library:
     """The creators of a shared object."""
     try:
-        library = ctypes.CDLL(str(Path(path).absolute()))
+        library = Opened(str(Path(path).absolute()))
     except OSError as error:
-        do = "a library that needs TensorRT's own C++ cannot run here: offer its plug-ins by anyrt_plugin.h"
-        raise PluginError("AR826", path, str(error), "a shared object for this machine", do) from error
+        raise PluginError("AR826", path, str(error), "a shared object for this machine", INSTEAD) from error
     entry = getattr(library, ENTRY, None)
     if entry is None:
         do = 'include anyrt_plugin.h, and define it (in C++ it is extern "C")'
