@@ -288,6 +288,27 @@ print(shape.dtype, context.get_binding_shape(1))
     assert run(START + body) == ["DataType.INT32 (2, 3)"]
 
 
+def test_models_take_and_give_int32_for_int64(run):
+    body = """
+from onnx import TensorProto as T, helper
+info = lambda n: helper.make_tensor_value_info(n, T.INT64, ["n"])
+nodes = [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("Identity", ["x"], ["z"])]
+graph = helper.make_graph(nodes, "g", [info("x")], [info("y"), info("z")])
+parser = trt.OnnxParser(network, logger)
+print(parser.parse(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()))
+profile = builder.create_optimization_profile()
+profile.set_shape("x", (1,), (3,), (4,))
+config.add_optimization_profile(profile)
+engine = builder.build_engine(network, config)
+print([(n, engine.get_binding_dtype(n).name) for n in engine])
+context, arrays = engine.create_execution_context(), [np.int32([1, -2, 3]), *np.zeros((2, 3), np.int32)]
+context.set_binding_shape(0, (3,))
+print(context.execute_v2([a.ctypes.data for a in arrays]), *arrays[1:])
+"""
+    names = [("x", "INT32"), ("y", "INT32"), ("z", "INT32")]
+    assert run(START + body) == ["True", str(names), "True [ 2 -4  6] [ 1 -2  3]"]
+
+
 def test_standard_plugins_are_there_as_version_2(run):
     body = """
 trt.init_libnvinfer_plugins(logger, "")

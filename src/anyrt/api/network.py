@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -62,6 +62,8 @@ class INetworkDefinition(Reporting, Managed):
         "_weight_names",
         "_widens",
     )
+    # Types that inputs and outputs of models have in place of the models' own: TensorRT 8 had no int64.
+    _ends: ClassVar[dict[DataType, DataType]] = {}
 
     if TYPE_CHECKING:  # the loop below sets them
         add_plugin = quiet(None)(plugin_layers.add_plugin)

@@ -67,10 +67,13 @@ def _inputs(model: Model, walk: Walk, scope: Scope) -> None:
     for value in model.inputs():
         try:
             found = signature(value.name, value.type)
-            tensor = walk.network.add_input(value.name, found.dtype, found.sizes)
+            network = walk.network
+            kind = network._ends.get(found.dtype, found.dtype)
+            tensor = network.add_input(value.name, kind, found.sizes)
             for axis, name in found.names.items():
                 tensor.set_dimension_name(axis, name)
-            scope.held[value.name] = tensor
+            where = Layers(network, f"{value.name} input")
+            scope.held[value.name] = where.tensor(tensor).cast(found.dtype).it
         except AnyrtError as error:
             walk.failures.append(Failure(error, name=value.name))
 
@@ -88,7 +91,13 @@ def _outputs(model: Model, walk: Walk, scope: Scope) -> None:
 
 def _mark(network: INetworkDefinition, tensor: ITensor, name: str) -> None:
     """Make `tensor` an output of this name: a copy of it where it has another one already."""
-    if tensor.is_network_input or tensor.is_network_output or tensor.name != name:
+    kind = network._ends.get(tensor.dtype)
+    if kind is not None:
+        if tensor.name == name and not tensor.is_network_input:
+            tensor.name = f"{name} ({tensor.dtype.name})"
+        tensor = Layers(network, f"{name} output").tensor(tensor).cast(kind).it
+        tensor.name = name
+    elif tensor.is_network_input or tensor.is_network_output or tensor.name != name:
         tensor = Layers(network, f"{name} output").layer("add_identity", tensor).it
         tensor.name = name
     network.mark_output(tensor)

@@ -21,7 +21,7 @@ from anyrt.api.methods import add_methods
 from anyrt.api.network import INetworkDefinition
 from anyrt.api.setting import Setting
 from anyrt.compat.api86 import building, context, engine, enums, layers
-from anyrt.core.enums import InterpolationMode, SampleMode
+from anyrt.core.enums import DataType, InterpolationMode, SampleMode
 from anyrt.ops import REMOVED
 
 VERSION = "8.6.1"
@@ -37,6 +37,7 @@ def offer() -> None:
     _put(IBuilderConfig, (building.MAX_WORKSPACE_SIZE,))
     _put(INetworkDefinition, (property(building.has_explicit_precision), building.add_shape))
     _put(INetworkDefinition, add_methods(REMOVED).values())
+    INetworkDefinition._ends = {DataType.INT64: DataType.INT32}
     _keep(Builder, "max_batch_size", Setting(int, 1, "Kept: the batch stands in the shapes.", low=1))
     _keep(
         IBuilderConfig,
