@@ -524,7 +524,13 @@ PROVOKED = {
     "AR843": lambda p: p.refitter(trt.BuilderFlag.REFIT).set_named_weights("w", np.ones(2, np.float32)),
     "AR844": lambda p: p.refitter(trt.BuilderFlag.STRIP_PLAN).refit_cuda_engine(),
     "AR845": other_weights,
-    "AR901": lambda p: p.refitter(trt.BuilderFlag.REFIT).set_dynamic_range("x", [-1.0, 1.0]),
+    "AR901": lambda p: setattr(
+        p.net.add_dist_collective(
+            p.x(2), trt.CollectiveOperation.ALL_REDUCE, trt.ReduceOperation.SUM, -1, None
+        ),
+        "num_ranks",
+        2,
+    ),
 }
 
 

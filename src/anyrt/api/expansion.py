@@ -24,8 +24,9 @@ from anyrt.ir.graph import Symbol, Type, Value, apply, walk
 from anyrt.ops._expand import expand_layer, output_scale
 from anyrt.ops._record import Attrs, Layer
 from anyrt.ops._regions import Made
+from anyrt.ops._scales import Scale
 from anyrt.prims.build import cast
-from anyrt.prims.const import Blob, Param
+from anyrt.prims.const import Blob, Const, Param
 
 if TYPE_CHECKING:
     from anyrt.api.parts import Border, Part
@@ -48,15 +49,15 @@ class Stage:
     worth; `rounds`: whether each operand and result is rounded to `dtype`, stored or not."""
 
     record: Layer[Attrs]
-    scales: tuple[float, ...]
+    scales: tuple[Scale, ...]
     dtype: DataType
     rounds: bool = False
 
 
-Staged = Callable[[ILayer, Layer[Attrs], tuple[float, ...]], Stage | None]
+Staged = Callable[[ILayer, Layer[Attrs], tuple[Scale, ...]], Stage | None]
 
 
-def as_they_are(layer: ILayer, record: Layer[Attrs], scales: tuple[float, ...]) -> None:
+def as_they_are(layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]) -> None:
     """Layers compute in the types of their tensors."""
 
 
@@ -65,7 +66,7 @@ class Outcome:
     """What became of a layer: values and the scale of an INT8 output, or the mistake that prevents them."""
 
     values: tuple[Value, ...] = ()
-    scale: float = 1.0
+    scale: Scale = 1.0
     error: AnyrtError | None = None
 
 
@@ -143,11 +144,20 @@ class Expansion:
         attributes = {n: self._blob(layer, n, x) if isinstance(x, Weights) else x for n, x in given}
         return Layer(layer._name, layer._op.attrs(**attributes), inputs)
 
-    def scale(self, tensor: ITensor) -> float:
+    def scale(self, tensor: ITensor) -> Scale:
         """What one step of an INT8 tensor is worth."""
         if tensor._scale is not None:
-            return tensor._scale
+            return self.held(tensor, tensor._scale)
         return 1.0 if tensor._layer is None else self._outcome(tensor._layer).scale
+
+    def held(self, tensor: ITensor, scale: float) -> Scale:
+        """What a step of a tensor is worth, as a value where a refit may give it another range."""
+        return scale if self._refittable is None else self._refittable.scale(tensor, scale)
+
+    def fixed_scale(self, tensor: ITensor) -> float:
+        """The same as a number, for what keeps it."""
+        scale = self.scale(tensor)
+        return scale if isinstance(scale, float) else _fixed(scale)
 
     def forget(self, layer: ILayer) -> None:
         """`layer` has changed: what was computed from it counts no longer."""
@@ -260,7 +270,7 @@ class Expansion:
         """What a layer makes of these operands."""
         scales = tuple(1.0 if t is None else self.scale(t) for t in layer._inputs)
         first = layer._outputs[0] if layer._outputs else None
-        asked, dtype = (first._scale, first._dtype) if first else (None, None)
+        asked, dtype = (self._asked(first), first._dtype) if first else (None, None)
         stage = self._staged(layer, record, scales)
         if stage is None:
             values = expand_layer(layer._op, record, scales, asked, dtype)
@@ -270,6 +280,10 @@ class Expansion:
         else:
             values = _otherwise(layer, stage, asked)
         return Outcome(values, output_scale(layer._op, record, scales, asked))
+
+    def _asked(self, tensor: ITensor) -> Scale | None:
+        """What a step shall be worth, where the tensor has a range."""
+        return None if tensor._scale is None else self.held(tensor, tensor._scale)
 
     def _input(self, tensor: ITensor) -> Value:
         if tensor not in self._inputs:
@@ -310,13 +324,18 @@ class Expansion:
         return self._blobs[id(weights)][1]
 
 
+def _fixed(scale: Value) -> float:
+    assert isinstance(scale.op, Const), "a scale is a constant"
+    return float(scale.op.blob.fixed().item())
+
+
 def _widened(record: Layer[Attrs]) -> Layer[Attrs]:
     """The layer with operands of several floating types in float32, so that they agree."""
     wide = (cast(v, DataType.FLOAT) if v is not None and v.dtype in FLOATS else v for v in record.inputs)
     return replace(record, inputs=tuple(wide))
 
 
-def _otherwise(layer: ILayer, stage: Stage, asked: float | None) -> tuple[Value, ...]:
+def _otherwise(layer: ILayer, stage: Stage, asked: Scale | None) -> tuple[Value, ...]:
     """The outputs of a layer that computes in another type, in the types that they have without it."""
     types = [t.dtype for t in layer._outputs]
     first = types[0] if DataType.INT8 in (stage.dtype, types[0]) else None

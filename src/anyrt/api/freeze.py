@@ -136,6 +136,8 @@ def _expansion(
     is_usual = staged is as_they_are and refittable is None
     if is_usual and network._expansion.holds_of(network._inputs, network._layers):
         return network._expansion
+    if precisions is not None and refittable is not None:
+        precisions.held = refittable.scale
     return Expansion(limits, all_values=False, staged=staged, refittable=refittable)
 
 

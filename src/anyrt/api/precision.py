@@ -30,6 +30,7 @@ from anyrt.core.errors import ArgumentError
 from anyrt.core.machine import Machine
 from anyrt.core.units import counted
 from anyrt.ops._record import Attrs, Layer
+from anyrt.ops._scales import Scale
 
 FLOAT, HALF, BF16, INT8 = DataType.FLOAT, DataType.HALF, DataType.BF16, DataType.INT8
 # Layers that say themselves what types they read and make.
@@ -48,7 +49,8 @@ ASKING = (
 
 class Precisions:
     """What the layers of one network compute in. `scales`: what a step of a tensor is worth, by calibration;
-    `machine`: tells the machine that the build is for."""
+    `machine`: tells the machine that the build is for. `held`: a step as a build keeps it, which a refit may
+    change."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Precisions:
         self._scales = scales
         self._machine = machine
         self.chosen: dict[ILayer, DataType] = {}
+        self.held: Callable[[ITensor, float], Scale] = lambda _, step: step
 
     def _has(self, flag: BuilderFlag) -> bool:
         return bool(self._flags >> int(flag) & 1)
@@ -71,7 +74,7 @@ class Precisions:
         """Whether a layer may compute in another type than its tensors'."""
         return any(map(self._has, ASKING))
 
-    def staged(self, layer: ILayer, record: Layer[Attrs], scales: tuple[float, ...]) -> Stage | None:
+    def staged(self, layer: ILayer, record: Layer[Attrs], scales: tuple[Scale, ...]) -> Stage | None:
         """A layer that computes in another type than its tensors'; None where it computes as they are."""
         dtype = self._of(layer, record) if self.may_differ and layer._outputs else None
         if dtype is None:
@@ -129,14 +132,14 @@ class Precisions:
             return HALF if fits_half(record, max(ranges, default=None)) else None
         return None
 
-    def _step(self, layer: ILayer, record: Layer[Attrs]) -> tuple[int, float] | None:
+    def _step(self, layer: ILayer, record: Layer[Attrs]) -> tuple[int, Scale] | None:
         """The operand that may be codes, and what a step of it is worth."""
         at = takes_codes(record)
         tensor = None if at is None else layer._inputs[at]
         if at is None or tensor is None:
             return None
         step = tensor._scale or self._scales.get(tensor)
-        return None if step is None else (at, step)
+        return None if step is None else (at, self.held(tensor, step))
 
     def _tensor(self, layer: ILayer, record: Layer[Attrs]) -> str:
         tensor = layer._inputs[takes_codes(record) or 0]

@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from anyrt.api.layer import ILayer
+from anyrt.api.tensor import ITensor
 from anyrt.api.weights import Weights
 from anyrt.compiler.request import RefitKind
 from anyrt.core.enums import BuilderFlag, DataType, WeightsRole
-from anyrt.plan.refit import WeightsRecord
+from anyrt.ir.graph import apply
+from anyrt.ops._scales import Scale
+from anyrt.plan.refit import RANGE, WeightsRecord
 from anyrt.prims._check import VALUE_LIMIT
-from anyrt.prims.const import Blob, Origin
+from anyrt.prims.const import Blob, Const, Origin
 
 if TYPE_CHECKING:
     from anyrt.api.network import INetworkDefinition
@@ -73,6 +78,17 @@ class Refittable:
         if (layer._name, role) not in places:
             places.append((layer._name, role))
         return blob
+
+    def scale(self, tensor: ITensor, scale: float) -> Scale:
+        """What a step of an int8 tensor is worth: a constant that a refit may change, where it may be any."""
+        key: Key = (tensor, RANGE)
+        if not self.kind.is_free or self.kind.is_stripped or self.marked_only or key in self.fixed:
+            return scale
+        if key not in self.found:
+            origin = Origin(None, True, partial(self.fixed.add, key))
+            held = Blob(np.full(1, scale, np.float32), DataType.FLOAT, origin=origin)
+            self.found[key] = (held, [(tensor._name, RANGE)], "")
+        return apply(Const(self.found[key][0], ()))
 
     def _allows(self, layer: ILayer, attribute: str, weights: Weights, name: str) -> bool:
         if (

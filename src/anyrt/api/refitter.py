@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
+from anyrt.api.dims import floats
 from anyrt.api.edge import Logged, quiet, wrong_type
 from anyrt.api.engine import ICudaEngine
 from anyrt.api.fold import fold
@@ -16,16 +18,18 @@ from anyrt.api.managed import Managed
 from anyrt.api.named import checked_name
 from anyrt.api.oneline import cut, one_line, quoted
 from anyrt.api.setting import Setting
+from anyrt.api.tensor import span
 from anyrt.api.weights import Weights, to_weights
 from anyrt.compiler.cached import mixer
 from anyrt.compiler.recipe import Recipe, read_recipe
 from anyrt.core.dtype import short_name
 from anyrt.core.enums import DataType, TensorLocation, WeightsRole
-from anyrt.core.errors import NotSupportedError, RefitError
+from anyrt.core.errors import RefitError
 from anyrt.core.units import counted
 from anyrt.plan.refit import WeightsRecord
 from anyrt.runtime.refit import elements, exchange
 
+LARGEST_CODE: Final = 127
 MAX_LENGTH: Final = 256  # of names that are compared with others, which takes long
 
 
@@ -186,7 +190,7 @@ class Refitter(Logged, Managed):
         return self._names(range(len(self._weights)))
 
     def _places(self, numbers: Iterable[int]) -> tuple[list[str], list[WeightsRole]]:
-        places = [place for k in numbers for place in self._weights[k].places]
+        places = [p for k in numbers if self._weights[k].range_of is None for p in self._weights[k].places]
         return [layer for layer, _ in places], [WeightsRole.__members__[role] for _, role in places]
 
     def _names(self, numbers: Iterable[int]) -> list[str]:
@@ -224,21 +228,49 @@ class Refitter(Logged, Managed):
         found = self._prototype(weights_name)
         return Weights(DataType.FLOAT) if found is None else found
 
+    def _ranges(self) -> dict[str, int]:
+        """The tensors whose ranges the engine computes with, and their numbers among the weights."""
+        used = frozenset[int]() if self._recipe is None else self._recipe.used
+        return {w.range_of: k for k, w in enumerate(self._weights) if w.range_of is not None and k in used}
+
+    def _range_of(self, tensor_name: str) -> int:
+        checked_name(tensor_name, "tensor_name")
+        found = self._ranges()
+        if tensor_name not in found:
+            wanted = f"one of {', '.join([*found][:8])}" if found else "an int8 engine with ranges and REFIT"
+            raise RefitError("AR842", cut(tensor_name), "no range of a tensor of this name", wanted)
+        return found[tensor_name]
+
     def get_tensors_with_dynamic_range(self) -> list[str]:
-        """Tensors whose ranges may change: none, since ranges of implicit INT8 are part of the kernels."""
-        return []
+        """Tensors whose ranges may change: of engines built with REFIT, those that int8 computes with."""
+        return [*self._ranges()]
 
     @quiet(False)
     def set_dynamic_range(self, tensor_name: str, range: list[float]) -> bool:
-        """Refused, AR901: ranges of implicit INT8 are part of kernels; scales of Q/DQ layers are weights."""
-        do = "build again, or quantise with Q/DQ layers, whose scales are weights"
-        raise NotSupportedError("AR901", f"{tensor_name}", "another dynamic range", "that of the build", do)
+        """Another range (min, max) of a tensor from the next refit on.
+
+            refitter.set_dynamic_range("x", [-2.0, 2.0])
+
+        Refused: AR842, no such tensor, see `get_tensors_with_dynamic_range`; AR308, no range."""
+        given = floats(range, "set_dynamic_range: range")
+        if len(given) != 2:
+            raise wrong_type("set_dynamic_range: range", range, "a pair (min, max)")
+        low, high = span(given, checked_name(tensor_name, "tensor_name"))
+        step = np.full(1, max(abs(low), abs(high)) / LARGEST_CODE, np.float32)
+        self._given[self._range_of(tensor_name)] = Weights(step)
+        return True
 
     @quiet((0.0, 0.0))
     def get_dynamic_range(self, tensor_name: str) -> tuple[float, float]:
-        """Refused like `set_dynamic_range`."""
-        do = "ask the network's tensor: ITensor.dynamic_range"
-        raise NotSupportedError("AR901", f"{tensor_name}", "a dynamic range", "an engine keeps none", do)
+        """The range (min, max) that a refit gives a tensor, else that of the engine: as far on both sides."""
+        number = self._range_of(tensor_name)
+        if number in self._given:
+            most = self._given[number].elements()
+        else:
+            assert self._recipe is not None, "it has ranges"
+            most = self._recipe.range_now(number, lambda record: elements(self._engine._loaded, record))
+        largest = float(np.float32(most.item()) * np.float32(LARGEST_CODE))
+        return -largest, largest
 
 
 def _near(name: str, known: list[str]) -> str:

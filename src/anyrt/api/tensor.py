@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from anyrt.api.network import INetworkDefinition
 
 
+def span(limits: Sequence[float], where: str) -> tuple[float, float]:
+    """The least and the greatest number that int8 shall hold; ArgumentError AR308 where they are none."""
+    low, high = limits
+    if not -float("inf") < low <= high < float("inf") or low == high == 0:
+        got, wanted = f"({low}, {high})", "finite numbers, min <= max, not both 0"
+        raise ArgumentError("AR308", where, got, wanted, "give the least and the largest value")
+    return low, high
+
+
 @fold
 class ITensor(Named):
     """One tensor. Its shape and type follow from the layers before it, as these stand when asked."""
@@ -232,11 +241,7 @@ class ITensor(Named):
     @quiet(False)
     def set_dynamic_range(self, min: float, max: float) -> bool:
         """Set the range; False, and nothing changed, when it is not one."""
-        low, high = floats((min, max), "set_dynamic_range")
-        if not -float("inf") < low <= high < float("inf") or low == high == 0:
-            got, wanted = f"({low}, {high})", "finite numbers, min <= max, not both 0"
-            raise ArgumentError("AR308", self._name, got, wanted, "give the least and the largest value")
-        self._range = (low, high)
+        self._range = span(floats((min, max), "set_dynamic_range"), self._name)
         self._network._expansion.forget_tensor(self)
         return True
 

@@ -38,11 +38,18 @@ def derive(blobs: Mapping[str, Blob], weights: Weights, *, is_free: bool, is_str
     made = [n for n, b in blobs.items() if b.origin is not None and (is_free or b.size != 1)]
     for name in made:
         walker.output(name, blobs[name])
+    # Ranges that something is made of are constants, too, so that an engine knows them one by one.
+    ranges = {f"range{k}": blob for k, (blob, r) in enumerate(weights) if r.range_of is not None}
+    ranges = {n: blob for n, blob in ranges.items() if walker.given[id(blob)] in walker.inputs}
+    for name, blob in ranges.items():
+        walker.output(name, blob)
+    made += ranges
     graph = Graph(tuple(walker.inputs.items()), tuple(walker.outputs.items()))
     names = {id(blob): name for name, blob in blobs.items()}
     more = {f"refit.{n}": b for n, b in named_blobs(graph).items() if id(b) not in names}
     text = print_graph(graph, vocabulary({**blobs, **more})) if made else ""
-    return Derived(Refit(tuple(r for _, r in weights), text, tuple(made), is_free, is_stripped), more)
+    refit = Refit(tuple(r for _, r in weights), text, tuple(made), is_free, is_stripped)
+    return Derived(refit, {**more, **ranges})
 
 
 @dataclass(slots=True)

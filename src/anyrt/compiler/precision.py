@@ -24,10 +24,11 @@ from anyrt.ops._filters import FilterAttrs
 from anyrt.ops._product import coded
 from anyrt.ops._quantized import codes
 from anyrt.ops._record import Attrs, Layer, Op
+from anyrt.ops._scales import Scale, number
 from anyrt.ops._types import FLOATS
 from anyrt.ops.fully_connected import FullyConnectedAttrs
 from anyrt.ops.matrix_multiply import MatrixMultiplyAttrs
-from anyrt.prims.build import cast, const, map_, scalar
+from anyrt.prims.build import cast, const, map_
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.map import CAST, Map
 from anyrt.prims.reshape import Reshape
@@ -129,16 +130,16 @@ def takes_codes(layer: Layer[Attrs]) -> int | None:
     return found[0] if not found[1].is_known or bool(np.isfinite(found[1].data).all()) else None
 
 
-def in_codes(layer: Layer[Attrs], step: float) -> Layer[Attrs]:
+def in_codes(layer: Layer[Attrs], step: Scale) -> Layer[Attrs]:
     """The layer on codes of its one tensor that are worth `step` each, and of its weights."""
     found = weights_of(layer)
     assert found is not None, f"{layer.name} has no constant factor"
     (at, blob), inputs, attrs = found, list(layer.inputs), layer.attrs
     x = layer.input(at)
-    inputs[at] = codes(map_("div", x, scalar(step, x)), INT8)
+    inputs[at] = codes(map_("div", x, number(step, x)), INT8)
     if isinstance(attrs, MatrixMultiplyAttrs):
         steps = cast(inputs[at] or x, FLOAT)
-        inputs[at] = map_("mul", steps, scalar(step, steps))
+        inputs[at] = map_("mul", steps, number(step, steps))
         how = attrs.op0 if at else attrs.op1
         inputs[1 - at] = _numbers(layer.name, blob, layer.input(1 - at).shape, _summed(how, 1 - at))
     elif isinstance(attrs, FilterAttrs) and len(inputs) > 1 and inputs[1] is not None:

@@ -55,6 +55,15 @@ class Recipe:
     refit: Refit
     steps: tuple[Step, ...]
 
+    @property
+    def used(self) -> frozenset[int]:
+        """The weights that some constant is made of."""
+        return frozenset[int]().union(*(s.weights for s in self.steps))
+
+    def range_now(self, number: int, held: Held) -> Array:
+        """What a step of an int8 tensor is worth in the engine."""
+        return next(held(s.record) for s in self.steps if s.record and s.plain == number)
+
     def touched(self, given: Iterable[int], lacks: Iterable[str]) -> list[Step]:
         """The constants that change with these weights, or that nobody has given yet."""
         weights, names = set(given), set(lacks)

@@ -24,7 +24,8 @@ from anyrt.ir.graph import Value
 from anyrt.ops._check import check_dtype, check_rank, checked, need, show
 from anyrt.ops._quantized import codes as to_codes
 from anyrt.ops._record import A, Layer, Op
-from anyrt.prims.build import cast, map_, scalar
+from anyrt.ops._scales import Scale, over, ratio, times
+from anyrt.prims.build import cast
 
 DLA_TYPES = frozenset({DataType.HALF, DataType.INT8})
 DLA_BATCH, DLA_SIZE = 4096, 8192
@@ -33,8 +34,8 @@ DLA_BATCH, DLA_SIZE = 4096, 8192
 def expand_layer(
     op: Op[A],
     layer: Layer[A],
-    in_scales: tuple[float, ...] = (),
-    out_scale: float | None = None,
+    in_scales: tuple[Scale, ...] = (),
+    out_scale: Scale | None = None,
     out_type: DataType | None = None,
 ) -> tuple[Value, ...]:
     """The outputs of `layer` as values of the graph; every error names the layer.
@@ -52,10 +53,13 @@ def expand_layer(
         raise DTypeError("AR206", layer.name, "e8m0 for an output", "a type that layers compute or store")
     first = outputs[0]
     wanted = DataType.INT8 if staged.int8 and first.dtype is DataType.FLOAT else first.dtype
-    return (_convert(op, layer, first, out_type or wanted, out_scale or 1.0), *outputs[1:])
+    return (
+        _convert(op, layer, first, out_type or wanted, 1.0 if out_scale is None else out_scale),
+        *outputs[1:],
+    )
 
 
-def output_scale(op: Op[A], layer: Layer[A], in_scales: tuple[float, ...], out_scale: float | None) -> float:
+def output_scale(op: Op[A], layer: Layer[A], in_scales: tuple[Scale, ...], out_scale: Scale | None) -> Scale:
     """What one step of an INT8 output is worth."""
     if out_scale is not None:
         return out_scale
@@ -128,13 +132,13 @@ def _limited(op: Op[A], layer: Layer[A], outputs: tuple[Value, ...]) -> tuple[Va
 
 
 def _stage_int8(
-    op: Op[A], layer: Layer[A], in_scales: tuple[float, ...], out_scale: float | None
+    op: Op[A], layer: Layer[A], in_scales: tuple[Scale, ...], out_scale: Scale | None
 ) -> Layer[A]:
     if op.coded or not any(map(_is_int8, layer.inputs)):
         return layer
     real = op.real_int8(layer.attrs)
     target = output_scale(op, layer, in_scales, out_scale)
-    inputs, codes = [], list[tuple[Value, float] | None]()
+    inputs, codes = [], list[tuple[Value, Scale] | None]()
     for i, value in enumerate(layer.inputs):
         scale = _scale(in_scales, i)
         codes.append((value, scale) if real and value is not None and _is_int8(value) else None)
@@ -143,11 +147,11 @@ def _stage_int8(
         elif real:
             inputs.append(_dequantize(value, scale))
         else:  # one multiplication, so that twice a scale makes ties, which two roundings would miss
-            inputs.append(_quantize(_dequantize(value, scale / target), 1.0))
+            inputs.append(_quantize(_dequantize(value, ratio(scale, target)), 1.0))
     return replace(layer, inputs=tuple(inputs), int8=real, codes=tuple(codes))
 
 
-def _scale(scales: tuple[float, ...], i: int) -> float:
+def _scale(scales: tuple[Scale, ...], i: int) -> Scale:
     return scales[i] if i < len(scales) else 1.0
 
 
@@ -155,17 +159,15 @@ def _is_int8(value: Value | None) -> bool:
     return value is not None and value.dtype is DataType.INT8
 
 
-def _convert(op: Op[A], layer: Layer[A], value: Value, wanted: DataType, scale: float) -> Value:
+def _convert(op: Op[A], layer: Layer[A], value: Value, wanted: DataType, scale: Scale) -> Value:
     if wanted is DataType.INT8 and value.dtype is not DataType.INT8 and op.real_int8(layer.attrs):
         return _quantize(cast(value, DataType.FLOAT), scale)
     return cast(value, wanted)
 
 
-def _dequantize(value: Value, scale: float) -> Value:
-    real = cast(value, DataType.FLOAT)
-    return real if scale == 1 else map_("mul", real, scalar(scale, real))
+def _dequantize(value: Value, scale: Scale) -> Value:
+    return times(cast(value, DataType.FLOAT), scale)
 
 
-def _quantize(real: Value, scale: float) -> Value:
-    steps = real if scale == 1 else map_("div", real, scalar(scale, real))
-    return to_codes(steps, DataType.INT8)
+def _quantize(real: Value, scale: Scale) -> Value:
+    return to_codes(over(real, scale), DataType.INT8)

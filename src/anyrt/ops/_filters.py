@@ -34,9 +34,10 @@ from anyrt.ops._record import (
     attr,
     weights,
 )
+from anyrt.ops._scales import Scale, single, times
 from anyrt.ops._types import FLOATS
 from anyrt.ops._windows import Slide, per_axis, slides
-from anyrt.prims.build import cast, const, contract, map_, reshape, scalar
+from anyrt.prims.build import cast, const, contract, map_, reshape
 from anyrt.prims.const import Blob, Const
 from anyrt.prims.contract import SUMMED
 
@@ -212,15 +213,13 @@ def _channels(layer: Layer[FilterAttrs], x: Value, axes: int) -> int:
     return channels
 
 
-def _codes(layer: Layer[FilterAttrs], i: int) -> tuple[Value, float | None]:
+def _codes(layer: Layer[FilterAttrs], i: int) -> tuple[Value, Scale | None]:
     """An operand; an int8 one by its codes, and what a step of these is worth."""
     codes = layer.codes[i] if i < len(layer.codes) else None
-    return (layer.input(i), None) if codes is None else (codes[0], float(np.float32(codes[1])))
+    return (layer.input(i), None) if codes is None else (codes[0], single(codes[1]))
 
 
-def _kernel(
-    layer: Layer[FilterAttrs], shape: tuple[int, ...], maps_axis: int
-) -> tuple[Value, Value | float | None]:
+def _kernel(layer: Layer[FilterAttrs], shape: tuple[int, ...], maps_axis: int) -> tuple[Value, Scale | None]:
     """The kernel, of the input's type, and what a step of its codes is worth."""
     blob, name = layer.attrs.kernel, layer.name
     if layer.optional(1) is None:
@@ -244,7 +243,7 @@ def _kernel(
 
 def _coded(
     layer: Layer[FilterAttrs], blob: Blob, shape: tuple[int, ...], maps_axis: int
-) -> tuple[Value, Value | float]:
+) -> tuple[Value, Scale]:
     """The kernel as int8: its largest value of each output map is 127 steps."""
     if blob.dtype is DataType.INT8:
         return apply(Const(blob, shape)), 1.0
@@ -256,13 +255,14 @@ def _coded(
     return const(codes.reshape(shape), DataType.INT8), worth
 
 
-def _worth(step: float | None, kernel: Value | float | None) -> Value | None:
-    """What products of codes are worth."""
+def _worth(step: Scale | None, kernel: Scale | None) -> Value | None:
+    """What products of codes are worth, one number or one of each output map."""
     if step is None or kernel is None:
         return None
-    if isinstance(kernel, float):
+    if isinstance(kernel, float) and isinstance(step, float):
         return const(np.full((1,), step * kernel), DataType.FLOAT)
-    return kernel if step == 1 else map_("mul", kernel, scalar(step, kernel))
+    each = kernel if isinstance(kernel, Value) else const(np.full((1,), kernel), DataType.FLOAT)
+    return times(each if each.type.rank else reshape(each, (1,)), step)
 
 
 def _bias(layer: Layer[FilterAttrs]) -> Value | None:

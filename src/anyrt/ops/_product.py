@@ -19,7 +19,8 @@ from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Shape, Value
 from anyrt.ops._check import checked, show
 from anyrt.ops._record import A, Array, Layer
-from anyrt.prims.build import cast, contract, map_, scalar, squeeze, windows
+from anyrt.ops._scales import Scale, both, single, times
+from anyrt.prims.build import cast, contract, squeeze, windows
 from anyrt.prims.contract import SUMMED
 from anyrt.prims.map import broadcast
 from anyrt.prims.view import Axis
@@ -32,14 +33,13 @@ class Factor:
     """An operand of a product: numbers, or codes of INT8 (`step` is not None) that are worth `step` each."""
 
     value: Value
-    step: float | None = None
+    step: Scale | None = None
 
     def real(self) -> Value:
         """The numbers."""
         if self.step is None:
             return self.value
-        real = cast(self.value, DataType.FLOAT)
-        return real if self.step == 1 else map_("mul", real, scalar(self.step, real))
+        return times(cast(self.value, DataType.FLOAT), self.step)
 
     def moved(self, value: Value) -> Factor:
         """The same kind of numbers, at other places."""
@@ -50,7 +50,7 @@ def factor(layer: Layer[A], i: int) -> Factor:
     """Operand `i`, by its codes where it is INT8, as half where it is FP8, which half holds exactly."""
     codes = layer.codes[i] if layer.codes else None
     if codes is not None:
-        return Factor(codes[0], float(np.float32(codes[1])))
+        return Factor(codes[0], single(codes[1]))
     value = layer.input(i)
     return Factor(cast(value, DataType.HALF) if value.dtype is DataType.FP8 else value)
 
@@ -61,8 +61,7 @@ def multiplied(equation: str, a: Factor, b: Factor, dtype: DataType | None = Non
     if a.step is None or b.step is None or not always_le(_summed(equation, a.value, b.value), SUMMED):
         return contract(equation, a.real(), b.real(), dtype)
     sums = cast(contract(equation, a.value, b.value, DataType.INT32), DataType.FLOAT)
-    step = a.step * b.step
-    return sums if step == 1 else map_("mul", sums, scalar(step, sums))
+    return times(sums, both(a.step, b.step))
 
 
 def _summed(equation: str, a: Value, b: Value) -> Dim:

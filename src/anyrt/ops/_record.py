@@ -197,7 +197,7 @@ class Layer(Generic[A]):
     attrs: A
     inputs: tuple[Value | None, ...]
     int8: bool = False
-    codes: tuple[tuple[Value, float] | None, ...] = ()
+    codes: tuple[tuple[Value, float | Value] | None, ...] = ()
 
     def input(self, i: int) -> Value:
         """Operand `i`, which `expand_layer` has made sure is there."""

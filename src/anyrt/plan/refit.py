@@ -17,17 +17,23 @@ from anyrt.core.errors import DTypeError
 from anyrt.plan.json import Json, Reader
 
 MAX_WEIGHTS: Final = 1 << 20
+RANGE: Final = "RANGE"  # the role of what a step of an int8 tensor is worth, which is no weights
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsRecord:
     """Weights of a network. `name`: that they were given, "" for none; `places`: the layers that have them,
-    each with the role that they have there."""
+    each with the role that they have there; of a range, the tensor that has it."""
 
     name: str
     dtype: DataType
     count: int
     places: tuple[tuple[str, str], ...]
+
+    @property
+    def range_of(self) -> str | None:
+        """The tensor whose range it is, None for weights."""
+        return next((tensor for tensor, role in self.places if role == RANGE), None)
 
     @property
     def title(self) -> str:

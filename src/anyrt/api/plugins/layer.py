@@ -54,7 +54,7 @@ class PluginLayer(ILayer):
             return self._converted(self._composed(plugin, values))
         kind = type(self._held.kind)(plugin, self._place)
         tensors = [t for t in self._inputs[: self._held.inputs] if t is not None]
-        scales = [expansion.scale(t) for t in tensors]
+        scales = [expansion.fixed_scale(t) for t in tensors]
         scales += [1.0 if t._scale is None else t._scale for t in self._outputs]
         held = Held(kind, self._held.inputs)
         made = expanded(held, self._name, values, scales, expansion.building)
