@@ -166,6 +166,92 @@ END = """const AnyrtPluginTable *anyrt_plugin_table(void) {
 }"""
 
 
+# Adds the number of its tactic, of which 5 is the fastest; counts in its first output how often each ran.
+TACTICS = """
+#include <unistd.h>
+#define MAYBE __attribute__((unused))
+static int32_t ran;
+static void *create(const AnyrtField *f, int32_t n) { return calloc(1, 4); }
+static int32_t count(void *s) { return 1; }
+static int32_t types(void *s, const int32_t *in, int32_t n, int32_t *out, int32_t m) {
+  out[0] = in[0];
+  return 0;
+}
+static int32_t shapes(void *s, const AnyrtSizes *z, const AnyrtShape *in, int32_t n, const AnyrtSize *v,
+                      int32_t k, AnyrtShape *out, int32_t m) {
+  out[0] = in[0];
+  return 0;
+}
+static int32_t tactics(void *s, int32_t *to, int32_t room) {
+  for (int32_t k = 0; k < room; k++) to[k] = 4 + k;
+  return 3;
+}
+MAYBE static int32_t choose(void *s, int32_t tactic) { *(int32_t *)s = tactic; return tactic > 9; }
+MAYBE static const char *id(void *s) { return "adds"; }
+static int32_t enqueue(void *s, const AnyrtTensor *in, int32_t n, const AnyrtTensor *out, int32_t m,
+                       const void *const *from, void *const *to, void *work, void *stream) {
+  usleep(*(int32_t *)s == 5 ? 0 : 3000);
+  ((float *)to[0])[0] = *(int32_t *)s;
+  ((float *)to[0])[1] = ++ran;
+  return 0;
+}
+static const AnyrtPlugin plugin = {"Found", "1", "", NULL, 0, create, free, NULL, NULL, NULL, count, types,
+  shapes, NULL, NULL, NULL, NULL, enqueue, tactics, choose, id};
+"""
+
+
+def one_output(registry):
+    def describe(network, x):
+        creator = registry.get_creator("Found", "1")
+        plugin = creator.create_plugin("f", trt.PluginFieldCollection([]), trt.TensorRTPhase.BUILD)
+        return network.add_plugin_v3([x], [], plugin).get_output(0)
+
+    return describe
+
+
+@needs_cc
+@pytest.mark.parametrize("text", ["adds", None])
+def test_the_fastest_tactic_in_c_is_taken_and_known_where_times_are_kept(text, load, registry, log, tmp_path):
+    named = "choose, id" if text else "choose, NULL"
+    load(compiled(START + TACTICS.replace("choose, id", named) + END, tmp_path))
+    builder, ran = trt.Builder(log), []
+    cache = builder.create_builder_config().create_timing_cache(b"")
+    for _ in range(2):
+        network, config = builder.create_network(), builder.create_builder_config()
+        config.set_timing_cache(cache, False)
+        y = one_output(registry)(network, network.add_input("x", trt.float32, (2,)))
+        y.name = "y"
+        network.mark_output(y)
+        tactic, count = builder.build_engine_with_config(network, config).run(x=np.zeros(2, np.float32))["y"]
+        ran.append(count - sum(ran))
+        assert tactic == 5
+    assert ran == ([10, 1] if text else [10, 10])
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("return 3;", "return room ? 2 : 3;", r"AR824.*Found.tactics .*2 tactics, after 3 before"),
+        ("return 3;", "return -3;", r"AR824.*Found.tactics .*-3 tactics"),
+        ("= 4 + k", "= 4", r"AR822.*Found.get_valid_tactics.*each number once"),
+        ("= 4 + k", "= k", r"AR822.*Found.get_valid_tactics"),
+        ("tactic > 9", "tactic > 4", r"AR824.*Found.choose .*status 1"),
+        ("choose, id", "NULL, id", r"AR826.*one of tactics and choose.*both, or none"),
+    ],
+)
+def test_wrong_tactics_in_c_are_told(right, wrong, message, load, registry, log, tmp_path):
+    assert right in TACTICS
+    path = compiled(START + TACTICS.replace(right, wrong) + END, tmp_path)
+
+    def used():
+        load(path)
+        built(log, one_output(registry), (2,))
+
+    with trt.strict(), pytest.raises(PluginError, match=message):
+        used()
+
+
 def two_outputs(registry):
     def describe(network, x):
         plugin = registry.get_creator("Found", "1").create_plugin("f", field(0.5), trt.TensorRTPhase.BUILD)
@@ -224,7 +310,7 @@ def test_a_wrong_answer_in_c_is_told_by_its_function(right, wrong, message, load
 
 
 REFUSED = [
-    (END.replace("ANYRT_PLUGIN_VERSION", "7"), r"AR826.*a table of version 7, wanted version 1"),
+    (END.replace("ANYRT_PLUGIN_VERSION", "7"), r"AR826.*a table of version 7, wanted version 2"),
     (END.replace("sizeof(AnyrtPlugin)", "8"), r"AR826.*plug-ins of 8 bytes"),
     (END.replace(", 1}", ", 0}"), r"AR826.*a table of 0 plug-ins"),
     (END.replace("return &table", "return table.count ? NULL : &table"), r"AR826.*no table"),

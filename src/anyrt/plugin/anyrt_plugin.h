@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* Changes with every change of what is below; a table of another version is refused. */
-#define ANYRT_PLUGIN_VERSION 1
+#define ANYRT_PLUGIN_VERSION 2
 #define ANYRT_MAX_DIMS 8
 
 /* Types of elements, numbered as trt.DataType. */
@@ -140,6 +140,18 @@ typedef struct AnyrtPlugin {
   int32_t (*enqueue)(void *self, const AnyrtTensor *inputs, int32_t input_count, const AnyrtTensor *outputs,
                      int32_t output_count, const void *const *input_memory, void *const *output_memory,
                      void *workspace, void *stream);
+
+  /* (or NULL) The ways in which `enqueue` can compute, as numbers from 1 on: at most `room` of them are written
+     to `to`; how many there are is returned, below 0 in case of an error. It is called twice, with no room
+     first. A build tries each, and the plan keeps the fastest. */
+  int32_t (*tactics)(void *self, int32_t *to, int32_t room);
+
+  /* (or NULL, as tactics) The next calls of `enqueue` shall compute in this way. */
+  int32_t (*choose)(void *self, int32_t tactic);
+
+  /* (or NULL) What times of tactics are kept under in a timing cache, as text that stays until the next call;
+     plug-ins that take other times have other texts. Where it is NULL, each build tries them again. */
+  const char *(*timing_id)(void *self);
 } AnyrtPlugin;
 
 typedef struct AnyrtPluginTable {

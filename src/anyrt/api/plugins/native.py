@@ -24,6 +24,7 @@ from anyrt.api.plugins.table import (
     CONSTANT,
     NEEDED,
     OPERATION,
+    PAIRS,
     VERSION,
     Field,
     Plugin,
@@ -45,6 +46,7 @@ from anyrt.core.errors import PluginError
 
 MOST_KINDS: Final = 1 << 12  # in one library; what is more is no count
 MOST_BYTES: Final = 1 << 31  # that one plug-in writes into a plan
+MOST_TACTICS: Final = 1 << 12  # of one plug-in, each of which a build tries
 
 
 def creators(address: int, path: str) -> list[NativeCreator]:
@@ -83,8 +85,9 @@ class NativeCreator(IPluginCreatorV3One):
         for name in NEEDED:
             if not getattr(kind, name):
                 raise _refused(path, f"{_text(kind.name)} without {name}", "the functions without (or NULL)")
-        if bool(kind.serialize) != bool(kind.restore):
-            raise _refused(path, f"{_text(kind.name)} with one of serialize and restore", "both, or none")
+        for a, b in PAIRS:
+            if bool(getattr(kind, a)) != bool(getattr(kind, b)):
+                raise _refused(path, f"{_text(kind.name)} with one of {a} and {b}", "both, or none")
         self.name, self.plugin_version = _text(kind.name), _text(kind.version)
         self.plugin_namespace = _text(kind.space)
         # Messages name plug-ins by their classes.
@@ -157,6 +160,8 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         self.plugin_name, self.plugin_version = creator.name, creator.plugin_version
         self.plugin_namespace = creator.plugin_namespace
         self.num_outputs = self.kind.output_count(self.address)
+        if self.kind.timing_id:
+            self.timing_cache_id = _text(self.kind.timing_id(self.address))
 
     def get_capability_interface(self, type: PluginCapabilityType) -> NativePlugin:
         """It has all faces."""
@@ -254,6 +259,21 @@ class NativePlugin(IPluginV3, IPluginV3OneCore, IPluginV3OneBuildV2, IPluginV3On
         if found < 0:
             raise self._failed("workspace", f"{found} bytes")
         return found
+
+    def get_valid_tactics(self) -> list[int]:
+        """As `tactics` says."""
+        count = self.kind.tactics(self.address, None, 0) if self.kind.tactics else 0
+        if not 0 <= count <= MOST_TACTICS:
+            raise self._failed("tactics", f"{count} tactics")
+        made = (ctypes.c_int32 * count)()
+        if count and (again := self.kind.tactics(self.address, made, count)) != count:
+            raise self._failed("tactics", f"{again} tactics, after {count} before")
+        return [*made]
+
+    def set_tactic(self, tactic: int) -> None:
+        """By `choose`."""
+        if self.kind.choose and tactic:
+            self._done("choose", tactic)
 
     def on_shape_change(self, inp: list[PluginTensorDesc], out: list[PluginTensorDesc]) -> None:
         """By `resize`."""

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from anyrt.api.dims import MAX_DIMS
 
-VERSION: Final = 1
+VERSION: Final = 2
 ENTRY: Final = "anyrt_plugin_table"
 
 
@@ -102,6 +102,9 @@ class Plugin(ctypes.Structure):
             "enqueue",
             CFUNCTYPE(c_int32, c_void_p, *_TENSORS, POINTER(c_void_p), POINTER(c_void_p), c_void_p, c_void_p),
         ),
+        ("tactics", CFUNCTYPE(c_int32, c_void_p, POINTER(c_int32), c_int32)),
+        ("choose", CFUNCTYPE(c_int32, c_void_p, c_int32)),
+        ("timing_id", CFUNCTYPE(c_char_p, c_void_p)),
     )
 
 
@@ -111,4 +114,5 @@ class Table(ctypes.Structure):
     _fields_ = (("version", c_uint32), ("size", c_uint32), ("plugins", POINTER(Plugin)), ("count", c_int32))
 
 
+PAIRS: Final = (("serialize", "restore"), ("tactics", "choose"))  # none of them without the other
 NEEDED: Final = ("create", "output_count", "output_types", "output_shapes", "enqueue")
