@@ -17,7 +17,7 @@ from anyrt.core.enums import (
     SampleMode,
 )
 from anyrt.ir.graph import Shape, Value, apply
-from anyrt.ir.rewrite import Bind, Fail, Rule, named, op
+from anyrt.ir.rewrite import Bind, Fail, Pattern, Rule, named, op
 from anyrt.passes.examples import EVERY, FLOATS, NUMBERS, Below, operand
 from anyrt.passes.exponentials import EXPONENTIALS
 from anyrt.passes.facts import number
@@ -217,6 +217,40 @@ def _twice(fn: str, once: bool, *types: DataType) -> Rule:
     )
 
 
+def _signed_again() -> Rule:
+    """Codes with a sign that become codes without one, which products want with one: these wrap alike."""
+
+    def guard(x: Value, c: Value, d: Value, out: Value) -> Fail | None:
+        held = number(c)
+        if x.dtype is not out.dtype or held is None or held != number(d):
+            return Fail("other codes come back")
+        return _same_shape(x, out)
+
+    def example(draw: Below) -> Value:
+        x = operand(draw, DataType.INT8)
+        wide, moved = build.cast(x, DataType.INT32), (128, 100, -128)[draw(3)]
+        bare = build.cast(build.map_("add", wide, build.scalar(moved, wide)), DataType.UINT8)
+        steps = build.cast(bare, DataType.INT32)
+        return build.cast(build.map_("sub", steps, build.scalar(moved, steps)), DataType.INT8)
+
+    def bare(x: Pattern, c: Pattern) -> Pattern:
+        wide = op(Map, x, fn=CAST, dtype=DataType.INT32)
+        return op(Map, op(Map, wide, c, fn="add"), fn=CAST, dtype=DataType.UINT8)
+
+    return Rule(
+        "signs taken from codes and given back",
+        find=lambda x, c, d: op(
+            Map,
+            op(Map, op(Map, bare(x, c), fn=CAST, dtype=DataType.INT32), d, fn="sub"),
+            fn=CAST,
+            dtype=DataType.INT8,
+        ),
+        make=lambda x: x,
+        guard=guard,
+        example=example,
+    )
+
+
 def _cast_example(draw: Below) -> Value:
     while True:
         x, middle, last = operand(draw, *EVERY), EVERY[draw(len(EVERY))], EVERY[draw(len(EVERY))]
@@ -293,6 +327,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _twice("neg", False, *NUMBERS),
     _twice("not", False, DataType.BOOL),
     *(_twice(fn, True, *FLOATS) for fn in IDEMPOTENT),
+    _signed_again(),
     _neutral("mul", 1.0),
     _neutral("div", 1.0),
     _neutral("sub", 0.0),
