@@ -102,6 +102,7 @@ def test_missing_function_is_named_and_other_libraries_are_loaded(load):
     with pytest.raises(AttributeError, match=r"libcudart\.so\.12: undefined symbol: cudaNothing"):
         load("libcudart.so.12").cudaNothing  # noqa: B018 - looking it up is what fails
     assert load("libm.so.6").abs(-3) == 3
+    assert load("libcuda.so.1").cuInit.__name__ == "cuInit"
     with pytest.raises(OSError, match="libmissing"):
         load("libmissing.so")
 

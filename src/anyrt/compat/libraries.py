@@ -56,6 +56,7 @@ class Library(ctypes.CDLL):
         made = make(str(name_or_ordinal))
         if made is None:
             raise AttributeError(f"{self._name}: undefined symbol: {name_or_ordinal}")
+        made.__name__ = str(name_or_ordinal)
         return made
 
 
