@@ -1,5 +1,7 @@
 """Of pycuda what fewer programs use: host memory with an address, arithmetic of arrays, pools."""
 
+import shutil
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from anyrt.compat import pycuda_driver as driver
 from anyrt.compat import pycuda_gpuarray as gpuarray
 from anyrt.compat import pycuda_tools as tools
 from anyrt.core.errors import NotSupportedError
+
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -105,12 +109,54 @@ def test_memory_of_other_libraries_is_held_by_derived_classes():
     assert (int(Holder()), array.tolist()) == (array.ctypes.data, [1, 2, 3])
 
 
-@pytest.mark.parametrize("name", ["module_from_file", "module_from_buffer", "Function", "In", "Out", "InOut"])
-def test_what_is_for_kernels_is_refused_by_name(name):
+SCALED = """
+__global__ void scaled(const float *x, float *y, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = factor * x[i];
+}
+__global__ void doubled(double *x) { x[threadIdx.x] *= 2; }
+"""
+
+
+@needs_compiler
+def test_kernels_of_a_source_module_take_arrays_memory_and_numbers():
+    scaled = pycuda_compiler.SourceModule(SCALED).get_function("scaled")
+    x, y = np.arange(300, dtype=np.float32), np.zeros(300, np.float32)
+    there, back = gpuarray.to_gpu(x), driver.mem_alloc(x.nbytes)
+    numbers = np.float32(1.5), np.int32(300)
+    scaled(there, driver.Out(y), *numbers, block=(128, 1, 1), grid=(3, 1))
+    scaled(driver.In(x), back, *numbers, block=(100, 1, 1), grid=(3, 1), stream=driver.Stream())
+    assert np.array_equal(y, 1.5 * x)
+    assert np.array_equal(driver.from_device(back, (300,), np.float32), y)
+    with pytest.raises(TypeError, match="whose types say"):
+        scaled(there, back, 1.5, 300, block=(1, 1, 1))
+    with pytest.raises(TypeError, match="scaled takes 4 arguments, got 1"):
+        scaled(there, block=(1, 1, 1))
+
+
+@needs_compiler
+def test_prepared_kernels_take_plain_numbers():
+    module = driver.module_from_buffer(pycuda_compiler.compile(SCALED))
+    scaled, x = module.get_function("scaled").prepare("PPfi"), gpuarray.to_gpu(np.ones(3, np.float32))
+    y = gpuarray.zeros(3, np.float32)
+    scaled.prepared_call((1, 1), (3, 1, 1), x.gpudata, y.gpudata, 2.5, 3)
+    assert y.get().tolist() == [2.5] * 3
+    doubled, values = module.get_function("doubled"), np.ones(2)
+    doubled.prepare([np.intp]).prepared_async_call((1,), (2,), None, driver.InOut(values))
+    assert values.tolist() == [2, 2]
+    with pytest.raises(driver.LogicError, match="cuModuleGetFunction failed"):
+        module.get_function("none")
+    with pytest.raises(driver.LogicError, match="cuLaunchKernel failed"):
+        doubled(driver.In(values), block=(0, 1, 1))
+
+
+@needs_compiler
+def test_a_text_that_is_no_kernel_says_where():
+    with pytest.raises(driver.CompileError, match="kernel:2:"):
+        pycuda_compiler.SourceModule("__global__ void f(int *x) {\n  x[0] = nothing;\n}")
+
+
+@pytest.mark.parametrize(("home", "name"), [(driver, "module_from_file"), (pycuda_compiler, "DynamicModule")])
+def test_what_is_for_files_of_gpus_is_refused_by_name(home, name):
     with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
-        getattr(driver, name)(b"image")
-
-
-def test_kernels_are_refused_by_name():
-    with pytest.raises(NotSupportedError, match=r"AR901.*SourceModule: got code for a GPU"):
-        pycuda_compiler.SourceModule("__global__ void f() {}")
+        getattr(home, name)(b"image")

@@ -8,55 +8,18 @@ array([0, 1], dtype=int32)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import SupportsIndex
 
 import numpy.typing as npt
 
 from anyrt.compat import device as host
-from anyrt.compat.device import DEVICE, DeviceFault, Fault, Pointer
+from anyrt.compat.device import DEVICE, Pointer
+from anyrt.compat.pycuda_errors import *  # noqa: F403
+from anyrt.compat.pycuda_errors import calling
 from anyrt.compat.pycuda_host import *  # noqa: F403  # a program sees one module
 from anyrt.compat.pycuda_host import Array, Shape, pagelocked_empty
+from anyrt.compat.pycuda_kernels import *  # noqa: F403
 from anyrt.compat.refusing import refusing
-
-
-class Error(Exception):
-    """What pycuda raises."""
-
-
-class LogicError(Error, RuntimeError):
-    """A call with invalid arguments."""
-
-
-class LaunchError(Error, RuntimeError):
-    """Work that failed."""
-
-
-class CompileError(Error):
-    """A kernel that is none."""
-
-
-class MemoryError(Error, RuntimeError):
-    """No memory is left."""
-
-
-_TEXTS = {
-    Fault.INVALID_VALUE: "invalid argument",
-    Fault.OUT_OF_MEMORY: "out of memory",
-    Fault.INVALID_DEVICE: "invalid device ordinal",
-    Fault.INVALID_HANDLE: "invalid resource handle",
-}
-
-
-@contextmanager
-def _calling(name: str) -> Iterator[None]:
-    """Turn a fault into pycuda's exception, which names the driver's function."""
-    try:
-        yield
-    except DeviceFault as fault:
-        kind = MemoryError if fault.fault is Fault.OUT_OF_MEMORY else LogicError
-        raise kind(f"{name} failed: {_TEXTS[fault.fault]}") from None
 
 
 class device_attribute:
@@ -103,7 +66,7 @@ class DeviceAllocation:
 
     def __init__(self, nbytes: int) -> None:
         self._address = 0
-        with _calling("cuMemAlloc"):
+        with calling("cuMemAlloc"):
             self._address = DEVICE.allocate(nbytes)
 
     def __int__(self) -> int:
@@ -118,7 +81,7 @@ class DeviceAllocation:
 
     def free(self) -> None:
         """Give the memory back now."""
-        with _calling("cuMemFree"):
+        with calling("cuMemFree"):
             DEVICE.release(self._address)
         self._address = 0
 
@@ -138,7 +101,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Return when all work has ended."""
-        with _calling("cuStreamSynchronize"):
+        with calling("cuStreamSynchronize"):
             DEVICE.finish_stream(self.handle)
 
     def is_done(self) -> bool:
@@ -174,7 +137,7 @@ class Event:
 
     def time_since(self, event: Event) -> float:
         """Milliseconds from `event` to this one."""
-        with _calling("cuEventElapsedTime"):
+        with calling("cuEventElapsedTime"):
             return DEVICE.elapsed_ms(event.handle, self.handle)
 
     def time_till(self, event: Event) -> float:
@@ -222,7 +185,7 @@ class Device:
     """A device by number; there is number 0."""
 
     def __init__(self, number: int) -> None:
-        with _calling("cuDeviceGet"):
+        with calling("cuDeviceGet"):
             DEVICE.check_device(number)
 
     @staticmethod
@@ -296,19 +259,19 @@ def mem_alloc_like(ary: Array) -> DeviceAllocation:
 
 def memcpy_htod(dest: Pointer, src: Pointer, stream: Stream | None = None) -> None:
     """Copy all of an array or buffer to the device."""
-    with _calling("cuMemcpyHtoD"):
+    with calling("cuMemcpyHtoD"):
         DEVICE.copy(dest, src, _size(src), stream, to_device=True)
 
 
 def memcpy_dtoh(dest: Pointer, src: Pointer, stream: Stream | None = None) -> None:
     """Fill an array or buffer from the device."""
-    with _calling("cuMemcpyDtoH"):
+    with calling("cuMemcpyDtoH"):
         DEVICE.copy(dest, src, _size(dest), stream, from_device=True)
 
 
 def memcpy_dtod(dest: Pointer, src: Pointer, size: int, stream: Stream | None = None) -> None:
     """Copy within the device."""
-    with _calling("cuMemcpyDtoD"):
+    with calling("cuMemcpyDtoD"):
         DEVICE.copy(dest, src, size, stream, to_device=True, from_device=True)
 
 
@@ -324,20 +287,19 @@ def _size(buffer: Pointer) -> int:
 
 def memset_d8(dest: Pointer, data: int, count: int, stream: Stream | None = None) -> None:
     """Fill with a byte."""
-    with _calling("cuMemsetD8"):
+    with calling("cuMemsetD8"):
         DEVICE.fill(dest, data, count, stream)
 
 
 def memset_d32(dest: Pointer, data: int, count: int, stream: Stream | None = None) -> None:
     """Fill with a 32-bit number."""
-    with _calling("cuMemsetD32"):
+    with calling("cuMemsetD32"):
         DEVICE.fill(dest, data, count, stream, width=4)
 
 
 memset_d8_async, memset_d32_async = memset_d8, memset_d32
 
-module_from_file, module_from_buffer = refusing("module_from_file"), refusing("module_from_buffer")
-Function, In, Out, InOut = (refusing(name) for name in ("Function", "In", "Out", "InOut"))
+module_from_file = refusing("module_from_file")
 
 
 def start_profiler() -> None:
