@@ -1,12 +1,16 @@
 """Devices, streams, events and buffers of cuda.core over host memory."""
 
 import ctypes
+import shutil
 
+import numpy as np
 import pytest
 
 from anyrt.compat import cuda_core as core
 from anyrt.compat import cuda_driver as driver
 from anyrt.core.errors import NotSupportedError
+
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
 
 def test_bytes_go_from_buffer_to_buffer():
@@ -66,7 +70,48 @@ def test_device_tells_its_numbers():
         core.Device(1)
 
 
-@pytest.mark.parametrize("name", ["Program", "Linker", "ObjectCode", "Kernel", "GraphBuilder", "launch"])
+AXPY = """
+#ifndef SIGN
+#define SIGN 1
+#endif
+template <typename T> __global__ void axpy(const T a, const T *x, T *y, size_t n) {
+    size_t i = threadIdx.x + size_t(blockIdx.x) * blockDim.x;
+    if (i < n) y[i] += SIGN * a * x[i];
+}
+extern "C" __global__ void one(int *x) { *x = SIGN; }
+"""
+
+
+@needs_compiler
+def test_kernels_of_a_program_are_launched():
+    device = core.Device()
+    options = core.ProgramOptions(std="c++17", arch="sm_80", define_macro=[("SIGN", -1)])
+    names = ("axpy<float>", "axpy<double>")
+    code = core.Program(AXPY, "c++", options).compile("cubin", name_expressions=names)
+    stream, n = device.create_stream(), 1000
+    for kind, name in zip((np.float32, np.float64), names, strict=True):
+        x, y = np.arange(n, dtype=kind), np.ones(n, kind)
+        memory = device.allocate(x.nbytes, stream=stream)
+        ctypes.memmove(int(memory.handle), x.ctypes.data, x.nbytes)
+        config = core.LaunchConfig(grid=-(-n // 256), block=256)
+        core.launch(stream, config, code.get_kernel(name), kind(0.5), memory, y.ctypes.data, n)
+        assert np.array_equal(y, 1 - x / 2)
+
+
+@needs_compiler
+def test_object_code_is_loaded_again():
+    device = core.Device()
+    image, found = core.Program(AXPY, "c++").compile("cubin").code, np.zeros(1, np.int32)
+    kernel = core.ObjectCode.from_cubin(image).get_kernel(b"one")
+    core.launch(device.default_stream, core.LaunchConfig(), kernel, found.ctypes.data)
+    assert found[0] == 1
+    with pytest.raises(TypeError, match="one takes 1 arguments, got 0"):
+        core.launch(device.default_stream, core.LaunchConfig(), kernel)
+    with pytest.raises(NotSupportedError, match=r"AR901.*code_type='ptx'"):
+        core.Program(".version 8.0", "ptx")
+
+
+@pytest.mark.parametrize("name", ["Linker", "GraphBuilder"])
 def test_code_for_gpus_is_refused_by_name(name):
     with pytest.raises(NotSupportedError, match=rf"AR901.*{name}: got code for a GPU"):
         getattr(core, name)("__global__ void f() {}", options=core.ProgramOptions(arch="sm_80"))

@@ -17,6 +17,8 @@ from typing import Protocol, SupportsIndex
 
 from anyrt.compat import cuda_core_system as system  # noqa: F401  # programs import it from here
 from anyrt.compat import device as host
+from anyrt.compat.cuda_core_kernels import *  # noqa: F403  # a program sees one module
+from anyrt.compat.cuda_core_kernels import ProgramOptions
 from anyrt.compat.cuda_driver_types import CUdeviceptr, CUevent, CUstream
 from anyrt.compat.device import ATTRIBUTES, COMPUTE_CAPABILITY, DEVICE, DeviceFault
 from anyrt.compat.refusing import refusing
@@ -298,21 +300,5 @@ class Device:
         """Return when all work has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchConfig:
-    """How a kernel would be launched."""
-
-    grid: int | tuple[int, ...] = 1
-    block: int | tuple[int, ...] = 1
-    cluster: int | tuple[int, ...] | None = None
-    shmem_size: int = 0
-
-
-def ProgramOptions(**options: object) -> dict[str, object]:
-    """How a kernel would be compiled."""
-    return options
-
-
 LinkerOptions = ProgramOptions
-Program, Linker, ObjectCode, Kernel = (refusing(n) for n in ("Program", "Linker", "ObjectCode", "Kernel"))
-GraphBuilder, launch = refusing("GraphBuilder"), refusing("launch")
+Linker, GraphBuilder = refusing("Linker"), refusing("GraphBuilder")
