@@ -145,6 +145,12 @@ def test_the_log_tells_mistakes_of_a_kernel_by_line():
 
 
 @needs_compiler
+def test_a_module_that_is_loaded_again_takes_no_more_memory():
+    numbers = {int(driver.cuModuleGetFunction(module()[0], b"nothing")[1]) for _ in range(3)}
+    assert len(numbers) == 1
+
+
+@needs_compiler
 def test_headers_and_images_in_memory_are_taken():
     text, header = b'#include "two.h"\nextern "C" __global__ void f(int *x) { *x = TWO; }', b"#define TWO 2"
     _, program = nvrtc.nvrtcCreateProgram(text, b"f.cu", 1, [header], [b"two.h"])

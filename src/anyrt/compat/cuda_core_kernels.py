@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from anyrt.compat.cuda_driver_kernels import run
 from anyrt.compat.kernels import Kernel as Compiled
-from anyrt.compat.kernels import Module, compiled, laid_out
+from anyrt.compat.kernels import compiled, laid_out, loaded
 from anyrt.core.errors import NotSupportedError
 
 
@@ -39,7 +39,7 @@ class ObjectCode:
 
     def __init__(self, code: bytes, code_type: str = "cubin", names: Sequence[str] = ()) -> None:
         self.code, self.code_type, self._names = code, code_type, tuple(names)
-        self._module = Module(code)
+        self._module = loaded(code)
 
     @staticmethod
     def from_cubin(module: bytes, **more: object) -> ObjectCode:

@@ -14,7 +14,7 @@ import numpy as np
 
 from anyrt.compat.cuda_driver_types import CUfunction, CUmodule, code, code_and_value
 from anyrt.compat.device import DEVICE, DeviceFault, Fault, span_of
-from anyrt.compat.kernels import Kernel, Module, image_at
+from anyrt.compat.kernels import Kernel, Module, image_at, loaded
 from anyrt.compat.refusing import refusing
 
 _MODULES: Final[dict[int, Module]] = {}
@@ -34,7 +34,7 @@ def _loaded(image: object) -> CUmodule:
         raise DeviceFault(Fault.INVALID_VALUE)
     held = image_at(span.address) if span.nbytes is None else ctypes.string_at(span.address, span.nbytes)
     number = next(_NUMBERS)
-    _MODULES[number] = Module(held)
+    _MODULES[number] = loaded(held)
     return CUmodule(number)
 
 
@@ -56,9 +56,9 @@ def cuModuleGetFunction(hmod: SupportsIndex, name: bytes) -> CUfunction:
     """A kernel by name."""
     if int(hmod) not in _MODULES:
         raise DeviceFault(Fault.INVALID_HANDLE)
-    number = next(_NUMBERS)
-    _KERNELS[number] = _MODULES[int(hmod)].kernel(name.decode())
-    return CUfunction(number)
+    kernel = _MODULES[int(hmod)].kernel(name.decode())
+    _KERNELS[id(kernel)] = kernel
+    return CUfunction(id(kernel))
 
 
 @code

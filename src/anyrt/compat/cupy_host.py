@@ -24,7 +24,7 @@ from anyrt.compat import cupy_cuda as cuda
 from anyrt.compat.cuda_driver_kernels import run
 from anyrt.compat.cupy_cuda import MemoryPointer, MemoryPool, UnownedMemory
 from anyrt.compat.device import DEVICE
-from anyrt.compat.kernels import Kernel, Module, compiled, laid_out
+from anyrt.compat.kernels import Kernel, compiled, laid_out, loaded
 from anyrt.compat.refusing import refusing
 
 __version__: Final = "13.4.0"
@@ -179,7 +179,7 @@ class RawKernel:
 
     def compile(self, log_stream: object = None) -> None:
         """Compile it now."""
-        module = Module(compiled(self.code, self.options, self.names))
+        module = loaded(compiled(self.code, self.options, self.names))
         known = {name: f"named_{k}" for k, name in enumerate(self.names)}
         self._kernel = module.kernel(known.get(self.name, self.name))
 

@@ -2,7 +2,7 @@
 block and thread, one after the other. Those whose threads wait for each other are refused.
 
     image = compiled("extern \\"C\\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }")
-    kernel = Module(image).kernel("twice")
+    kernel = loaded(image).kernel("twice")
     kernel.launch((1, 1, 1), (n, 1, 1), [x.ctypes.data])
 
 The image of a module is a shared object, which programs keep and load as they do with code of a GPU.
@@ -81,9 +81,15 @@ class Module:
             file = Path(folder, "kernels.so")
             file.write_bytes(image)
             self.library = ctypes.CDLL(str(file))
+        self._kernels: dict[str, Kernel] = {}
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name."""
+        if name not in self._kernels:
+            self._kernels[name] = self._found(name)
+        return self._kernels[name]
+
+    def _found(self, name: str) -> Kernel:
         try:
             code, sizes = getattr(self.library, LAUNCH + name), getattr(self.library, f"anyrt_sizes_{name}")
         except AttributeError:
@@ -91,6 +97,12 @@ class Module:
         sizes.restype = ctypes.POINTER(ctypes.c_int64)
         code.restype = None
         return Kernel(name, self, tuple(takewhile(bool, sizes())), code)
+
+
+@lru_cache(256)
+def loaded(image: bytes) -> Module:
+    """A module of an image; the same one each time, since programs load theirs for every call."""
+    return Module(image)
 
 
 @lru_cache(64)

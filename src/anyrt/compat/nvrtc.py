@@ -4,7 +4,7 @@ What it gives as a cubin, or as PTX, is an image that `cuModuleLoadData` of this
 
 >>> nvrtcVersion()
 (<nvrtcResult.NVRTC_SUCCESS: 0>, 12, 8)
->>> nvrtcGetProgramLogSize(nvrtcProgram(7))
+>>> nvrtcGetProgramLogSize(nvrtcProgram(0))
 (<nvrtcResult.NVRTC_ERROR_INVALID_PROGRAM: 4>, None)
 """
 

@@ -14,8 +14,7 @@ from typing import SupportsInt, cast
 import numpy as np
 
 from anyrt.compat.cuda_driver_kernels import run
-from anyrt.compat.kernels import Kernel, laid_out
-from anyrt.compat.kernels import Module as Loaded
+from anyrt.compat.kernels import Kernel, laid_out, loaded
 from anyrt.compat.pycuda_errors import calling
 from anyrt.compat.pycuda_host import Array
 
@@ -134,7 +133,7 @@ class Module:
     """Kernels by name, of an image that nvrtc or SourceModule made."""
 
     def __init__(self, image: bytes) -> None:
-        self._module = Loaded(image)
+        self._module = loaded(image)
 
     def get_function(self, name: str) -> Function:
         """A kernel."""
