@@ -186,12 +186,95 @@ def test_machine_code_of_gpus_is_refused(image):
         driver.cuModuleLoadData(image)
 
 
-@pytest.mark.parametrize("together", ["__syncthreads()", "__shared__ int x[3]", "__shfl_down_sync(1, 2, 3)"])
-def test_threads_that_wait_for_each_other_are_refused(together):
-    with pytest.raises(
-        NotSupportedError, match=r"AR901.*nvrtc: got __s\w+ in a kernel, wanted threads on their own"
-    ):
-        compiled(f"__global__ void f() {{ {together}; }}")
+TOGETHER = r"""
+#define TILE 8
+extern "C" __global__ void product(const float *a, const float *b, float *c, int n) {
+    __shared__ float left[TILE][TILE + 1], right[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < n; k += TILE) {
+        left[threadIdx.y][threadIdx.x] = a[row * n + k + threadIdx.x];
+        right[threadIdx.y][threadIdx.x] = b[(k + threadIdx.y) * n + column];
+        __syncthreads();
+        for (int i = 0; i < TILE; i++) sum += left[threadIdx.y][i] * right[i][threadIdx.x];
+        __syncthreads();
+    }
+    c[row * n + column] = sum;
+}
+extern "C" __global__ void total(const int *x, long long *sums, int n) {
+    extern __shared__ __align__(16) long long parts[];
+    long long sum = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[blockIdx.x * n + i];
+    for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    sum = threadIdx.x < blockDim.x / 32 ? parts[threadIdx.x] : 0;
+    for (int by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(~0u, sum, by);
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+extern "C" __global__ void lanes(int *y) {
+    int lane = threadIdx.x % 32, half = lane < 16 ? 0xffff : 0xffff0000;
+    y[threadIdx.x * 5] = __shfl_sync(~0u, lane, 3);
+    y[threadIdx.x * 5 + 1] = __shfl_up_sync(~0u, lane, 2, 16);
+    y[threadIdx.x * 5 + 2] = lane < 16 ? __shfl_xor_sync(half, lane, 1) : -1;
+    y[threadIdx.x * 5 + 3] = __ballot_sync(~0u, lane % 5 == 0);
+    y[threadIdx.x * 5 + 4] = __any_sync(half, lane == 3) + 2 * __all_sync(half, lane > 15);
+}
+extern "C" __global__ void apart(int *x) {
+    if (threadIdx.x < 8) __syncthreads();
+    else __syncwarp();
+    *x = 1;
+}
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("n", [8, 40])
+def test_threads_that_share_tiles_wait_for_each_other(n):
+    _, kernel = driver.cuModuleGetFunction(module(TOGETHER)[0], b"product")
+    a, b = RNG.integers(-9, 9, (2, n, n)).astype(np.float32)
+    c = np.zeros((n, n), np.float32)
+    assert launch(kernel, (n // 8, n // 8, 1), (8, 8, 1), a, b, c, np.int32(n)) == (GOOD,)
+    assert np.array_equal(c, a @ b)
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [32, 256, 1024])
+def test_sums_over_lanes_and_warps_are_those_of_numpy(threads):
+    _, kernel = driver.cuModuleGetFunction(module(TOGETHER)[0], b"total")
+    x, sums = RNG.integers(-(1 << 30), 1 << 30, (3, 5000), np.int32), np.zeros(3, np.int64)
+    held = [np.asarray(v) for v in (x.ctypes.data, sums.ctypes.data, np.int32(5000))]
+    places = np.array([v.ctypes.data for v in held], np.uint64)
+    assert driver.cuLaunchKernel(kernel, 3, 1, 1, threads, 1, 1, 8 * threads // 32, 0, places, 0) == (GOOD,)
+    assert np.array_equal(sums, x.sum(1, dtype=np.int64))
+
+
+@needs_compiler
+def test_lanes_tell_each_other_what_they_have():
+    _, kernel = driver.cuModuleGetFunction(module(TOGETHER)[0], b"lanes")
+    y, lane = np.zeros((64, 5), np.int32), np.arange(64) % 32
+    assert launch(kernel, (1, 1, 1), (64, 1, 1), y) == (GOOD,)
+    up = np.where(lane % 16 < 2, lane, lane - 2)
+    fifths = sum(1 << k for k in range(0, 32, 5))
+    told = np.where(lane < 16, 1, 2)
+    want = [np.full(64, 3), up, np.where(lane < 16, lane ^ 1, -1), np.full(64, fifths), told]
+    assert np.array_equal(y.T, want)
+
+
+@needs_compiler
+def test_threads_that_never_meet_fail_the_launch_and_the_next_works():
+    loaded, x = module(TOGETHER)[0], np.zeros(1, np.int32)
+    _, kernel = driver.cuModuleGetFunction(loaded, b"apart")
+    assert launch(kernel, (1, 1, 1), (16, 1, 1), x) == (driver.CUresult.CUDA_ERROR_LAUNCH_FAILED,)
+    assert launch(kernel, (1, 1, 1), (8, 1, 1), x) == (GOOD,)
+    assert x[0] == 1
+
+
+@pytest.mark.parametrize("name", ["__shfl_down", "__activemask", "__syncthreads_count", "cooperative_groups"])
+def test_what_has_no_meaning_here_is_refused_by_name(name):
+    with pytest.raises(NotSupportedError, match=rf"AR901.*nvrtc: got {name} in a kernel, wanted CUDA's"):
+        compiled(f"__global__ void f() {{ {name}(1); }}")
 
 
 def test_a_missing_compiler_is_named(monkeypatch):

@@ -14,7 +14,7 @@ from anyrt.core.errors import NotSupportedError
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """How a kernel is launched; shared memory is not there."""
+    """How a kernel is launched."""
 
     grid: int | tuple[int, ...] = 1
     block: int | tuple[int, ...] = 1
@@ -95,7 +95,8 @@ def launch(stream: _HasStream, config: LaunchConfig, kernel: Kernel, *kernel_arg
     if len(values) != len(sizes):
         raise TypeError(f"{name} takes {len(sizes)} arguments, got {len(values)}")
     held = [x.tobytes()[:n] for x, n in zip(values, sizes, strict=True)]
-    run(kernel._code, _three(config.grid), _three(config.block), stream.__cuda_stream__()[1], held)
+    grid, block = _three(config.grid), _three(config.block)
+    run(kernel._code, grid, block, stream.__cuda_stream__()[1], held, config.shmem_size)
 
 
 def _address(value: object) -> object:

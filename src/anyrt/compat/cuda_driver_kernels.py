@@ -81,7 +81,7 @@ def cuLaunchKernel(
         raise DeviceFault(Fault.INVALID_HANDLE)
     grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
     stream = int(np.asarray(hStream).reshape(-1)[0]) if isinstance(hStream, np.ndarray) else hStream
-    run(kernel, grid, block, stream, copied(kernel, kernelParams))
+    run(kernel, grid, block, stream, copied(kernel, kernelParams), sharedMemBytes)
 
 
 def copied(kernel: Kernel, given: object) -> list[bytes]:
@@ -108,7 +108,12 @@ def _as(kind: object, value: object) -> bytes:
 
 
 def run(
-    kernel: Kernel, grid: Sequence[int], block: Sequence[int], stream: object, arguments: Sequence[bytes]
+    kernel: Kernel,
+    grid: Sequence[int],
+    block: Sequence[int],
+    stream: object,
+    arguments: Sequence[bytes],
+    shared: int = 0,
 ) -> None:
     """Launch with these bytes for arguments, now or whenever the graph that is captured runs."""
     if min(*grid, *block) < 1:
@@ -118,7 +123,7 @@ def run(
     held = [ctypes.create_string_buffer(x, len(x)) for x in arguments]
 
     def launch() -> None:
-        kernel.launch(grid, block, [ctypes.addressof(x) for x in held])
+        kernel.launch(grid, block, [ctypes.addressof(x) for x in held], shared)
 
     if not DEVICE.captures.note(number, launch):
         launch()

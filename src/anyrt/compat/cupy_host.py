@@ -184,7 +184,7 @@ class RawKernel:
         self._kernel = module.kernel(known.get(self.name, self.name))
 
     def __call__(
-        self, grid: Sequence[int], block: Sequence[int], args: Sequence[object], **more: object
+        self, grid: Sequence[int], block: Sequence[int], args: Sequence[object], *, shared_mem: int = 0
     ) -> None:
         """Call it for every place, on the stream that is used."""
         if self._kernel is None:
@@ -193,7 +193,8 @@ class RawKernel:
         if len(args) != len(self._kernel.sizes):
             raise TypeError(f"{self.name} takes {len(self._kernel.sizes)} arguments, got {len(args)}")
         bytes_of = [x.tobytes()[:n] for x, n in zip(laid_out(args), self._kernel.sizes, strict=True)]
-        run(self._kernel, _three(grid), _three(block), cuda.get_current_stream().ptr, bytes_of)
+        stream = cuda.get_current_stream().ptr
+        run(self._kernel, _three(grid), _three(block), stream, bytes_of, shared_mem)
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -1,18 +1,24 @@
-// What a kernel written for CUDA finds when it is compiled for this machine: names of CUDA's C++ for one thread
-// that runs after the other, and functions that call a kernel for every place in a grid.
+// What a kernel written for CUDA finds when it is compiled for this machine: names of CUDA's C++, and functions that
+// call a kernel for every place in a grid, one block after the other. Threads of a block run one after the other,
+// too; where a text has them wait for each other (ANYRT_TOGETHER), each has a stack of its own, and a thread that
+// waits lets the others run until all have come as far.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #define __global__
 #define __device__
 #define __host__
 #define __constant__ static
+#define __shared__ static thread_local
 #define __forceinline__ inline
 #define __noinline__
 #define __launch_bounds__(...)
@@ -28,6 +34,10 @@ struct dim3 {
 static thread_local uint3 threadIdx, blockIdx;
 static thread_local dim3 blockDim, gridDim;
 static const int warpSize = 32;
+
+// Shared memory whose size a launch tells: `extern __shared__ T name[]` is a pointer to it.
+static thread_local std::vector<std::max_align_t> anyrt_room;
+template <class T> static inline T *anyrt_shared() { return reinterpret_cast<T *>(anyrt_room.data()); }
 
 #define ANYRT_VECTORS(type, name)                                                                 \
     struct name##2 { type x, y; };                                                                \
@@ -106,25 +116,161 @@ template <class T> static inline T atomicCAS(T *p, T wanted, T x) {
     return old;
 }
 
+#ifdef ANYRT_TOGETHER
+#include <ucontext.h>
+
+enum anyrt_state { ANYRT_READY, ANYRT_AT_BLOCK, ANYRT_AT_WARP, ANYRT_OVER };
+struct anyrt_thread {
+    ucontext_t context;
+    uint3 place;
+    anyrt_state state;
+    unsigned mask;  // of the lanes that it waits for
+    uint64_t told;  // to other lanes
+};
+struct anyrt_block {
+    static constexpr size_t STACK = 1 << 16;
+    std::vector<anyrt_thread> threads;
+    std::unique_ptr<char[]> stacks;
+    size_t room = 0;
+    ucontext_t home;
+    anyrt_thread *now;
+    void (*body)(void **);
+    void **arguments;
+
+    unsigned lane() const { return unsigned(now - threads.data()) % 32; }
+    anyrt_thread *warp() { return threads.data() + (now - threads.data()) / 32 * 32; }
+    bool has(unsigned lane) { return size_t(warp() - threads.data()) + lane < threads.size(); }
+    void wait(anyrt_state state, unsigned mask) {
+        now->state = state, now->mask = mask;
+        swapcontext(&now->context, &home);
+    }
+    // Whether the lanes that a lane waits for wait for the same ones, or are over.
+    static bool met(const anyrt_thread *lanes, unsigned size, const anyrt_thread &one) {
+        bool all = one.state == ANYRT_AT_WARP;
+        for (unsigned k = 0; k < size; k++)
+            if (one.mask >> k & 1 && lanes[k].state != ANYRT_OVER)
+                all &= lanes[k].state == ANYRT_AT_WARP && lanes[k].mask == one.mask;
+        return all;
+    }
+    // Lets those go on that have all come; whether there are any.
+    bool release() {
+        bool all = true, some = false;
+        for (auto &t : threads) all &= t.state == ANYRT_AT_BLOCK || t.state == ANYRT_OVER;
+        for (auto &t : threads)
+            if (all && t.state == ANYRT_AT_BLOCK) t.state = ANYRT_READY, some = true;
+        for (size_t first = 0; first < threads.size(); first += 32) {
+            unsigned size = unsigned(std::min<size_t>(32, threads.size() - first));
+            anyrt_thread *lanes = &threads[first];
+            unsigned go = 0;
+            for (unsigned k = 0; k < size; k++) go |= unsigned(met(lanes, size, lanes[k])) << k;
+            for (unsigned k = 0; k < size; k++)
+                if (go >> k & 1) lanes[k].state = ANYRT_READY, some = true;
+        }
+        return some;
+    }
+};
+static thread_local anyrt_block anyrt_now;
+static void anyrt_enter() {
+    anyrt_now.body(anyrt_now.arguments);
+    anyrt_now.now->state = ANYRT_OVER;
+}
+// Runs a block; false where its threads wait for others that never come.
+static bool anyrt_run(void (*body)(void **), void **arguments) {
+    auto &b = anyrt_now;
+    size_t count = size_t(blockDim.x) * blockDim.y * blockDim.z, left = count;
+    b.threads.resize(count), b.body = body, b.arguments = arguments;
+    if (b.room < count) b.stacks.reset(new char[count * b.STACK]), b.room = count;
+    for (size_t k = 0; k < count; k++) {
+        auto &t = b.threads[k];
+        getcontext(&t.context);
+        t.context.uc_stack.ss_sp = &b.stacks[k * b.STACK], t.context.uc_stack.ss_size = b.STACK;
+        t.context.uc_link = &b.home, t.state = ANYRT_READY;
+        t.place = {unsigned(k % blockDim.x), unsigned(k / blockDim.x % blockDim.y), unsigned(k / blockDim.x / blockDim.y)};
+        makecontext(&t.context, anyrt_enter, 0);
+    }
+    while (left) {
+        for (auto &t : b.threads)
+            if (t.state == ANYRT_READY) {
+                b.now = &t, threadIdx = t.place;
+                swapcontext(&b.home, &t.context);
+                left -= t.state == ANYRT_OVER;
+            }
+        if (left && !b.release()) return false;
+    }
+    return true;
+}
+
+static inline void __syncthreads() { anyrt_now.wait(ANYRT_AT_BLOCK, 0); }
+static inline void __syncwarp(unsigned mask = ~0u) { anyrt_now.wait(ANYRT_AT_WARP, mask); }
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+template <class T> static T anyrt_from(unsigned mask, T value, unsigned lane) {
+    static_assert(sizeof(T) <= 8, "lanes tell each other 8 bytes");
+    std::memcpy(&anyrt_now.now->told, &value, sizeof(T));
+    anyrt_now.wait(ANYRT_AT_WARP, mask);
+    if (anyrt_now.has(lane)) std::memcpy(&value, &anyrt_now.warp()[lane].told, sizeof(T));
+    anyrt_now.wait(ANYRT_AT_WARP, mask);
+    return value;
+}
+template <class T> static T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
+    return anyrt_from(mask, value, anyrt_now.lane() / width * width + unsigned(from) % width);
+}
+template <class T> static T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32) {
+    unsigned lane = anyrt_now.lane();
+    return anyrt_from(mask, value, lane % width < by ? lane : lane - by);
+}
+template <class T> static T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32) {
+    unsigned lane = anyrt_now.lane();
+    return anyrt_from(mask, value, lane % width + by < unsigned(width) ? lane + by : lane);
+}
+template <class T> static T __shfl_xor_sync(unsigned mask, T value, int with, int width = 32) {
+    unsigned lane = anyrt_now.lane(), other = lane ^ unsigned(with);
+    return anyrt_from(mask, value, other / width <= lane / width ? other : lane);
+}
+static inline unsigned __ballot_sync(unsigned mask, int is) {
+    unsigned found = 0;
+    anyrt_now.now->told = is != 0;
+    anyrt_now.wait(ANYRT_AT_WARP, mask);
+    for (unsigned k = 0; k < 32; k++)
+        if (mask >> k & 1 && anyrt_now.has(k) && anyrt_now.warp()[k].state != ANYRT_OVER)
+            found |= unsigned(anyrt_now.warp()[k].told) << k;
+    anyrt_now.wait(ANYRT_AT_WARP, mask);
+    return found;
+}
+static inline int __any_sync(unsigned mask, int is) { return __ballot_sync(mask, is) != 0; }
+static inline int __all_sync(unsigned mask, int is) { return __ballot_sync(mask, !is) == 0; }
+#endif
+
 template <auto kernel> struct anyrt_kernel;
 template <class... A, void (*kernel)(A...)> struct anyrt_kernel<kernel> {
     static constexpr int64_t sizes[] = {int64_t(sizeof(A))..., 0};
-    template <size_t... i> static void call(void **a, std::index_sequence<i...>) {
+    template <size_t... i> static void place(void **a, std::index_sequence<i...>) {
         kernel(*static_cast<std::remove_cv_t<std::remove_reference_t<A>> *>(a[i])...);
     }
-    // `n`: blocks along x, y and z, then threads in each; `a`: where each argument lies.
-    static void launch(const unsigned *n, void **a) {
+    static void call(void **a) { place(a, std::index_sequence_for<A...>()); }
+    static bool block(void **a) {
+#ifdef ANYRT_TOGETHER
+        return anyrt_run(call, a);
+#else
+        for (threadIdx.z = 0; threadIdx.z < blockDim.z; threadIdx.z++)
+            for (threadIdx.y = 0; threadIdx.y < blockDim.y; threadIdx.y++)
+                for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) call(a);
+        return true;
+#endif
+    }
+    // `n`: blocks along x, y and z, threads in each, bytes of shared memory; `a`: where each argument lies. 0 when
+    // it is done.
+    static int launch(const unsigned *n, void **a) {
         gridDim = dim3(n[0], n[1], n[2]);
         blockDim = dim3(n[3], n[4], n[5]);
+        anyrt_room.resize(n[6] / sizeof(std::max_align_t) + 1);
         for (blockIdx.z = 0; blockIdx.z < n[2]; blockIdx.z++)
             for (blockIdx.y = 0; blockIdx.y < n[1]; blockIdx.y++)
                 for (blockIdx.x = 0; blockIdx.x < n[0]; blockIdx.x++)
-                    for (threadIdx.z = 0; threadIdx.z < n[5]; threadIdx.z++)
-                        for (threadIdx.y = 0; threadIdx.y < n[4]; threadIdx.y++)
-                            for (threadIdx.x = 0; threadIdx.x < n[3]; threadIdx.x++)
-                                call(a, std::index_sequence_for<A...>());
+                    if (!block(a)) return 1;
+        return 0;
     }
 };
-#define ANYRT_KERNEL(name, ...)                                                                         \
-    extern "C" void anyrt_launch_##name(const unsigned *n, void **a) { anyrt_kernel<__VA_ARGS__>::launch(n, a); } \
+#define ANYRT_KERNEL(name, ...)                                                                                   \
+    extern "C" int anyrt_launch_##name(const unsigned *n, void **a) { return anyrt_kernel<__VA_ARGS__>::launch(n, a); } \
     extern "C" const int64_t *anyrt_sizes_##name() { return anyrt_kernel<__VA_ARGS__>::sizes; }

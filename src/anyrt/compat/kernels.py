@@ -1,5 +1,5 @@
 """Kernels in CUDA's C++ as functions of this machine: a C++ compiler makes them, and each is called for every
-block and thread, one after the other. Those whose threads wait for each other are refused.
+block and thread, one after the other; threads that wait for each other have stacks of their own (`kernel.h`).
 
     image = compiled("extern \\"C\\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }")
     kernel = loaded(image).kernel("twice")
@@ -30,8 +30,16 @@ from anyrt.core.errors import NotSupportedError
 
 HEADER: Final = Path(__file__).with_name("kernel.h")
 LAUNCH: Final = "anyrt_launch_"
+# What has threads wait for each other; other forms of it are not here.
 _TOGETHER: Final = re.compile(
-    r"\b(__shared__|__sync\w+|__shfl\w*|__ballot\w*|__any\w*|__all\w*|cooperative_groups|wmma|asm|texture)\b"
+    r"\b(__syncthreads|__syncwarp|__(?:shfl|shfl_up|shfl_down|shfl_xor|ballot|any|all)_sync)\b"
+)
+_REFUSED: Final = re.compile(
+    r"\b(__syncthreads_\w+|__(?:shfl|shfl_up|shfl_down|shfl_xor|ballot|any|all)|__reduce_\w+|__match_\w+|__activemask|cooperative_groups|wmma"
+    r"|asm|texture)\b"
+)
+_ROOM: Final = re.compile(
+    r"extern\s+__shared__\s+(?:__align__\s*\([^)]*\)\s*)?([\w:<>\s]+?)\s+(\w+)\s*\[\s*\]\s*;"
 )
 _KERNEL: Final = re.compile(
     r"(template\s*<[^>]*>\s*)?(?:extern\s*\"C\"\s*)?__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?"
@@ -55,12 +63,15 @@ class Kernel:
     name: str
     module: Module
     sizes: tuple[int, ...]
-    code: Callable[..., None]
+    code: Callable[..., int]
 
-    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int]) -> None:
+    def launch(
+        self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared: int = 0
+    ) -> None:
         """Call it for every place; `arguments`: an address for each, where its bytes lie."""
-        places = (ctypes.c_uint * 6)(*(int(n) for n in (*grid, *block)))
-        self.code(places, (ctypes.c_void_p * len(arguments))(*arguments))
+        places = (ctypes.c_uint * 7)(*(int(n) for n in (*grid, *block, shared)))
+        if self.code(places, (ctypes.c_void_p * len(arguments))(*arguments)):
+            raise DeviceFault(Fault.LAUNCH_FAILED)  # threads wait for others that have ended
 
     def copies(self, addresses: Sequence[int]) -> list[bytes]:
         """The bytes of all arguments, which a graph keeps."""
@@ -95,7 +106,6 @@ class Module:
         except AttributeError:
             raise DeviceFault(Fault.INVALID_VALUE) from None
         sizes.restype = ctypes.POINTER(ctypes.c_int64)
-        code.restype = None
         return Kernel(name, self, tuple(takewhile(bool, sizes())), code)
 
 
@@ -110,10 +120,10 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     """The image of a module with all kernels of a text, and with those that `names` make of templates, which
     are called `named_0` and on; Rejected with what the compiler says."""
     bare = _COMMENT.sub(" ", code)
-    found = _TOGETHER.search(bare)
+    found = _REFUSED.search(bare)
     if found:
-        do = "write a kernel whose threads do not wait for each other, or use NumPy on the same memory"
-        raise NotSupportedError("AR901", "nvrtc", f"{found[0]} in a kernel", "threads on their own", do)
+        do = "write it with __syncthreads or __shfl_sync and the like, or use NumPy on the same memory"
+        raise NotSupportedError("AR901", "nvrtc", f"{found[0]} in a kernel", "CUDA's plain C++", do)
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         do = "install one, or use NumPy or ctypes on the same memory"
@@ -121,21 +131,13 @@ def compiled(code: str, options: tuple[str, ...] = (), names: tuple[str, ...] = 
     kernels = [name for template, name in _KERNEL.findall(bare) if not template]
     offers = [f"ANYRT_KERNEL({name}, {name})" for name in kernels]
     offers += [f"ANYRT_KERNEL(named_{k}, {name})" for k, name in enumerate(names)]
-    text = "\n".join(['#line 1 "kernel"', _CUDA_HEADER.sub("", code), *offers, ""])
+    plain = _ROOM.sub(r"\1 *\2 = anyrt_shared<\1>();", _CUDA_HEADER.sub("", code))
+    text = "\n".join(['#line 1 "kernel"', plain, *offers, ""])
     with tempfile.TemporaryDirectory(prefix="anyrt-kernels-") as folder:
         file = Path(folder, "kernels.so")
-        command = [
-            compiler,
-            *_FLAGS,
-            *_kept(options),
-            "-include",
-            str(HEADER),
-            "-x",
-            "c++",
-            "-",
-            "-o",
-            str(file),
-        ]
+        together = ["-DANYRT_TOGETHER"] if _TOGETHER.search(bare) else []
+        given = (*together, *_kept(options), "-include", str(HEADER))
+        command = [compiler, *_FLAGS, *given, "-x", "c++", "-", "-o", str(file)]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Rejected(done.stderr or f"status {done.returncode} of {compiler}")

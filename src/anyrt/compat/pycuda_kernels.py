@@ -69,7 +69,7 @@ class Function:
         if block is None:
             raise ValueError("must specify block size")
         values = laid_out([_plain(x) for x in args])
-        self._run(grid, block, stream, [x.tobytes() for x in values])
+        self._run(grid, block, stream, [x.tobytes() for x in values], shared)
 
     def prepare(self, arg_types: str | Sequence[object], *more: object) -> Function:
         """Say the types of arguments once: letters of the module struct, or of NumPy."""
@@ -80,7 +80,7 @@ class Function:
         self, grid: Sequence[int], block: Sequence[int], *args: object, shared_size: int = 0
     ) -> None:
         """Call it with arguments of these types."""
-        self.prepared_async_call(grid, block, None, *args)
+        self.prepared_async_call(grid, block, None, *args, shared_size=shared_size)
 
     def prepared_async_call(
         self,
@@ -92,7 +92,7 @@ class Function:
     ) -> None:
         """The same on a stream."""
         values = [struct.pack(t, _number(x)) for t, x in zip(self._types, args, strict=True)]
-        self._run(grid, block, stream, values)
+        self._run(grid, block, stream, values, shared_size)
 
     def _run(
         self,
@@ -100,6 +100,7 @@ class Function:
         block: Sequence[int],
         stream: SupportsInt | None,
         values: Sequence[bytes],
+        shared: int,
     ) -> None:
         if len(values) != len(self._kernel.sizes):
             raise TypeError(
@@ -107,7 +108,8 @@ class Function:
             )
         sizes = [x[:n] for x, n in zip(values, self._kernel.sizes, strict=True)]
         with calling("cuLaunchKernel"):
-            run(self._kernel, _three(grid), _three(block), getattr(stream, "handle", stream), sizes)
+            handle = getattr(stream, "handle", stream)
+            run(self._kernel, _three(grid), _three(block), handle, sizes, shared)
 
 
 def _plain(value: object) -> object:
