@@ -180,3 +180,20 @@ def test_an_inspector_reads_its_records_once(engine_of_chain, monkeypatch):
 
 def test_every_kind_of_kernel_has_a_name_of_tensorrt():
     assert {*STRATEGIES.lists, "strips", "copy", "loop", "conditional"} == {*inspector.KINDS}
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+def test_kernels_that_convolve_tell_it_in_the_words_of_tensorrt(net, groups):
+    x = net.add_input("x", trt.float32, (2, 6, 9, 9))
+    conv = net.add_convolution_nd(x, 6, (3, 3), np.ones(36 * 9 // groups, np.float32), np.ones(6, np.float32))
+    conv.padding_nd, conv.num_groups = (1, 1), groups
+    net.mark_output(net.add_activation(conv.get_output(0), trt.ActivationType.TANH).get_output(0))
+    config = net.builder.create_builder_config()
+    config.profiling_verbosity = Verbosity.DETAILED
+    told = net.builder.build_engine_with_config(net, config).create_engine_inspector()
+    layers = json.loads(told.get_engine_information(JSON))["Layers"]
+    (found,) = [layer for layer in layers if layer["ParameterType"] == "Convolution"]
+    assert (found["Kernel"], found["PrePadding"], found["Stride"]) == ([3, 3], [1, 1], [1, 1])
+    assert (found["OutMaps"], found["Groups"], found["HasBias"]) == (6, groups, 1)
+    shapes = [t["Dimensions"] for t in found["Inputs"] + found["Outputs"]]
+    assert [(len(shape), shape[1]) for shape in shapes] == [(4, 6), (4, 6)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from anyrt.api.context import IExecutionContext
+from anyrt.api.convolved import Shown, convolution, without_groups
 from anyrt.api.edge import Channel, Reporting, integer, quiet, wrong_type
 from anyrt.api.fold import fold
 from anyrt.api.formats import describe
@@ -24,7 +25,6 @@ from anyrt.plan.program import Program
 from anyrt.plan.report import full_text, parse_report, short_text
 from anyrt.runtime.shapes import value_of
 
-Shown: TypeAlias = "str | int | Sequence[Shown] | Mapping[str, Shown]"
 Format = LayerInformationFormat
 # What tools read the element type from, in TensorRT's words.
 FORMATS: Final = {
@@ -91,6 +91,7 @@ KINDS: Final = {
     "loop": "Loop",
     "conditional": "Conditional",
 }
+CONVOLVE: Final = ("contraction", "window")  # kernels that may hold the sums of a convolution
 SEPARATOR: Final = "\x1e"  # between the metadata of fused layers
 
 
@@ -198,12 +199,18 @@ class _Teller:
         layers = [self.layers[x] for x in record.layers if x in self.layers]
         kinds = list(dict.fromkeys(layer.kind for layer in layers)) or [KINDS[record.kind]]
         told = [text for layer in layers for key, text in layer.details if key == "metadata"]
+        shapes = [
+            [without_groups(layers, self.shape(t, sizes)) for t in side]
+            for side in (record.inputs, record.outputs)
+        ]
+        convolved = convolution(layers, *shapes) if record.kind in CONVOLVE else {}
+        kind = kinds[0] if len(kinds) == 1 and kinds[0] != "Convolution" else KINDS[record.kind]
         return {
             "Name": name,
             "LayerType": kinds[0] if len(kinds) == 1 else "Fusion",
-            "Inputs": [self.tensor(t, sizes) for t in record.inputs],
-            "Outputs": [self.tensor(t, sizes) for t in record.outputs],
-            "ParameterType": kinds[0] if len(kinds) == 1 else KINDS[record.kind],
+            "Inputs": list(map(self.tensor, record.inputs, shapes[0])),
+            "Outputs": list(map(self.tensor, record.outputs, shapes[1])),
+            **({"ParameterType": kind} | convolved),
             **_weights(record),
             "Layers": [_layer(layer) for layer in layers],
             "TacticName": f"{record.kind}, {record.tuning}",
@@ -212,15 +219,26 @@ class _Teller:
             "Metadata": SEPARATOR.join(told),
         }
 
-    def tensor(self, record: TensorRecord, sizes: Mapping[str, int]) -> dict[str, Shown]:
-        """A tensor in memory under the name that the network has for it."""
+    def shape(self, record: TensorRecord, sizes: Mapping[str, int]) -> list[int]:
+        """That of a tensor, −1 for what is not known."""
+        port = self._port(record)
+        return [_size(d, sizes) for d in (record.shape if port is None else port.shape)]
+
+    def _port(self, record: TensorRecord) -> Binding | None:
+        """An input or output of another format than LINEAR."""
+        return None if record.layer else self.formatted.get(self._name(record))
+
+    def _name(self, record: TensorRecord) -> str:
         layer = self.layers.get(record.layer)
-        name = layer.outputs[0] if layer is not None and len(layer.outputs) == 1 else record.name
-        port = None if record.layer else self.formatted.get(name)
+        return layer.outputs[0] if layer is not None and len(layer.outputs) == 1 else record.name
+
+    def tensor(self, record: TensorRecord, shape: Sequence[int]) -> dict[str, Shown]:
+        """A tensor in memory under the name that the network has for it."""
+        name, port = self._name(record), self._port(record)
         return {
             "Name": name,
             "Location": "Host" if not record.layer and name in self.hosts else "Device",
-            "Dimensions": [_size(d, sizes) for d in (record.shape if port is None else port.shape)],
+            "Dimensions": shape,
             "Format/Datatype": FORMATS[record.dtype] if port is None else describe(port.format, port.dtype),
         }
 

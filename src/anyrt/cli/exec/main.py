@@ -225,7 +225,7 @@ def _profile(given: Given, stream: Stream, lines: Lines) -> None:
             lines.say(f"{total:11.4f} {mean:12.4f} {middle:12.4f} {share:9.1f}   {name}")
     if given.has("exportProfile"):
         told: list[dict[str, object]] = [{"count": count}]
-        for name, total, mean, middle, share in rows:
+        for name, total, mean, middle, share in rows[:-1]:  # without the sum, as trtexec has it
             told.append(
                 {"name": name, "timeMs": total, "averageMs": mean, "medianMs": middle, "percentage": share}
             )
