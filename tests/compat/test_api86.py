@@ -323,3 +323,18 @@ x, y = np.float32([-1, 1, 2, 3]), np.zeros(4, np.float32)
 print(context.execute_v2([x.ctypes.data, y.ctypes.data]), y)
 """
     assert run(START + body) == ["True [0. 1. 2. 2.]"]
+
+
+def test_commands_that_a_program_starts_build_engines(run, tmp_path):
+    body = f"""
+import onnx, os, subprocess, sys
+model, plan = (os.path.join({str(tmp_path)!r}, n) for n in ("m.onnx", "m.plan"))
+inputs, outputs = ([onnx.helper.make_tensor_value_info(n, 1, [2, 3])] for n in "xy")
+graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["y"])], "g", inputs, outputs)
+onnx.save(onnx.helper.make_model(graph), model)
+for words in (["exec", "--onnx=" + model, "--buildOnly", "--saveEngine=" + plan], ["check", model]):
+    print(subprocess.run([sys.executable, "-m", "anyrt", *words], stdout=subprocess.DEVNULL).returncode)
+engine = trt.Runtime(logger).deserialize_cuda_engine(open(plan, "rb").read())
+print(engine.get_binding_name(1), *trt.load(model).run({{"x": np.ones((2, 3), np.float32)}}).values())
+"""
+    assert run(START + body)[:3] == ["0", "0", "y [[-1. -1. -1.]"]

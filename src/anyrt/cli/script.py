@@ -16,6 +16,7 @@ from typing import Final
 
 from anyrt.api.builder import Builder
 from anyrt.api.edge import LINE
+from anyrt.api.network import INetworkDefinition
 from anyrt.cli.progress import talk
 from anyrt.compiler.cached import mixer
 from anyrt.core.errors import AnyrtError, ArgumentError, CompileError
@@ -64,7 +65,7 @@ def build_script(path: Path, function: str) -> bytes:
     logger, monitor = talk()
     with strict():
         builder = Builder(logger)
-        network, config = builder.create_network(), builder.create_builder_config()
+        network, config = INetworkDefinition(builder, 0), builder.create_builder_config()
         network.name, config.progress_monitor = path.stem, monitor
         _call_user(path, function, network, config)
         plan = builder.build_serialized_network(network, config)

@@ -21,6 +21,7 @@ from polygraphy.datatype import DataType
 from anyrt.api.builder import Builder
 from anyrt.api.host_memory import IHostMemory
 from anyrt.api.interfaces import Logger
+from anyrt.api.network import INetworkDefinition
 from anyrt.api.runtime import Runtime
 from anyrt.core.enums import Severity
 from anyrt.core.flags import strict
@@ -65,7 +66,7 @@ class SessionFromModel(BaseLoader):  # type: ignore[misc]  # Polygraphy publishe
             with open(model, "rb") as file:
                 return file.read()
         builder = Builder(logger)
-        network, config = builder.create_network(), builder.create_builder_config()
+        network, config = INetworkDefinition(builder, 0), builder.create_builder_config()
         parser = OnnxParser(network, logger)
         if not (parser.parse_from_file(model) if isinstance(model, str) else parser.parse(model)):
             raise refused(parser)

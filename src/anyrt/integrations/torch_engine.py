@@ -168,7 +168,7 @@ def _plan(model: ModelProto) -> anyrt.IHostMemory:
     """The model, built; what the parser refuses is named by PyTorch's operators."""
     logger = anyrt.Logger(anyrt.Logger.INTERNAL_ERROR)
     builder = anyrt.Builder(logger)
-    network = builder.create_network()
+    network = anyrt.INetworkDefinition(builder, 0)
     parser = anyrt.OnnxParser(network, logger)
     try:
         if not parser.parse(model.SerializeToString()):

@@ -28,12 +28,13 @@ def run(args: Namespace) -> None:
     """Print all problems, and exit with 1 where there are some; else what the model takes and gives."""
     from anyrt import init_libnvinfer_plugins
     from anyrt.api.builder import Builder
+    from anyrt.api.network import INetworkDefinition
     from anyrt.api.oneline import tensor_text
     from anyrt.cli.progress import Silent
     from anyrt.onnx.parser import OnnxParser
 
     init_libnvinfer_plugins(Silent(), "")
-    network = Builder(Silent()).create_network()
+    network = INetworkDefinition(Builder(Silent()), 0)
     parser = OnnxParser(network, Silent())
     if not parser.parse_from_file(args.model):
         problems = [parser.get_error(i) for i in range(parser.num_errors)]

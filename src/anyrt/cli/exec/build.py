@@ -55,7 +55,7 @@ def plan_of(given: Given, logger: ILogger) -> IHostMemory:
     """The plan of the model of --onnx; writes the timing cache where one is named."""
     builder = Builder(logger)
     strong = given.has("stronglyTyped")
-    network = builder.create_network(int(strong) << int(NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    network = INetworkDefinition(builder, strong << NetworkDefinitionCreationFlag.STRONGLY_TYPED)
     init_libnvinfer_plugins(logger, "")
     parser = OnnxParser(network, logger)
     if not parser.parse_from_file(given.text("onnx")):
