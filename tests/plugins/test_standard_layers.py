@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -222,3 +224,48 @@ def test_tables_that_do_not_fit_are_refused():
     )
     with trt.strict(), pytest.raises(trt.errors.ShapeError, match="AR123"):
         Engine(plugin, [np.zeros((4, 2), np.int32)] * 3)
+
+
+STARTS = np.int32([0, 3, 4, 8])
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4", "5"])
+def test_embeddings_of_packed_batches_count_places_from_where_each_begins(rng, version):
+    words, kinds, places = normal(rng, 20, 6), normal(rng, 2, 6), normal(rng, 9, 6)
+    ids, kind = rng.integers(0, 20, 8).astype(np.int32), rng.integers(0, 2, 8).astype(np.int32)
+    sums = words[ids] + kinds[kind] + places[[0, 1, 2, 0, 0, 1, 2, 3]]
+    given = [ids, kind, STARTS, np.ones(4, np.int32)]
+    fields = embedded(words, kinds, places, 0.5)
+    got = run("CustomEmbLayerNormPluginDynamic", *given, version=version, **fields)
+    wanted = normed(sums, (1,), EPS, 0.5, 0.0)[..., None, None]
+    holds(got, [wanted, np.array([3, 1, 4]) if version in "24" else sums[..., None, None]])
+
+
+@pytest.mark.parametrize(("version", "outputs"), [("3", 1), ("4", 2), ("7", 1), ("8", 2)])
+def test_entries_before_tokens_are_normalised_with_what_skips(rng, version, outputs):
+    x, skip, gamma, beta = normal(rng, 1, 5, 5, 1), normal(rng, 1, 5, 5, 1), normal(rng, 5), normal(rng, 5)
+    got = run("CustomSkipLayerNormPluginDynamic", x, skip, version=version, gamma=gamma, beta=beta)
+    wanted = normed((x + skip)[0, ..., 0].T, (1,), EPS, gamma, beta).T[None, ..., None]
+    holds(got, [wanted, x + skip][:outputs])
+
+
+@pytest.mark.parametrize("version", ["3", "6"])
+def test_attention_takes_entries_before_tokens(rng, version):
+    x, name = normal(rng, 1, 36, 8, 1), "CustomQKVToContextPluginDynamic"
+    got = run(name, x, STARTS, np.ones(4, np.int32), version=version, hidden_size=12, num_heads=3)
+    rows, wanted = x[0, ..., 0].astype(np.float64).reshape(3, 3, 4, 8), np.zeros((3, 4, 8))
+    for (a, b), h in [(p, h) for p in pairwise(STARTS) for h in range(3)]:
+        wanted[h, :, a:b] = attended(*(part[h, :, a:b].T for part in rows)).T
+    holds(got, [wanted.reshape(1, 12, 8, 1)])
+
+
+def test_int32_may_be_named_as_float32():
+    kind = trt.PluginFieldType
+    trt.init_libnvinfer_plugins(None, "")
+    creator = trt.get_plugin_registry().get_creator("CustomQKVToContextPluginDynamic", "2", "")
+    heads = trt.PluginField("num_heads", np.int32([3]), kind.INT32)
+    sizes = [trt.PluginField("hidden_size", np.int32([12]), kind.INT32), heads]
+    for number, good in ((np.int32([1]), True), (np.int32([2]), False), (np.float32([1]), False)):
+        packed = trt.PluginField("var_seqlen", number, kind.FLOAT32)
+        made = creator.create_plugin("", trt.PluginFieldCollection([*sizes, packed]))
+        assert (made is not None) is good

@@ -60,9 +60,12 @@ class Field:
     def read(self, given: PluginField, where: str) -> Given:
         """The value that `given` has; ArgumentError AR304 where it is none for this field."""
         where = f"{where}: field {self.name}"
-        if given.type not in self.types:
+        # Programs name int32 as FLOAT32 where TensorRT's creator reads it without a look at that.
+        held = given._given
+        whole = self.types is WHOLE and given.type in REAL and held is not None and held.dtype.kind in "iu"
+        if given.type not in self.types and not whole:
             raise ArgumentError("AR304", where, f"{given.type.name}", f"{self.types[0].name}")
-        array = given.data
+        array = np.asarray(held).reshape(-1) if whole else given.data
         if self.default is None:
             return np.asarray(array)
         if isinstance(self.default, str):

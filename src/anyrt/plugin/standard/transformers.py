@@ -24,12 +24,18 @@ PACKED = AttentionIOForm.PACKED_NHD
 def qkv_to_context(part: Part) -> Tensor:
     """Attention of heads whose queries, keys and values lie side by side: (tokens, batch, 3 · hidden, 1, 1),
     or (tokens of all batches, 3 · hidden, 1, 1) where lengths tell where each begins."""
+    heads, each = split_heads(part)
+    if "var_seqlen" in part.names and part.whole("var_seqlen"):
+        return _packed(part, heads, each)
+    return _padded(part, heads, each)
+
+
+def split_heads(part: Part) -> tuple[int, int]:
+    """How many heads there are, and how many entries each has."""
     hidden, heads = part.whole("hidden_size"), part.whole("num_heads")
     if hidden % heads:
         raise ShapeError("AR118", part.where, f"hidden_size {hidden}", f"a multiple of {heads} heads")
-    if "var_seqlen" in part.names and part.whole("var_seqlen"):
-        return _packed(part, heads, hidden // heads)
-    return _padded(part, heads, hidden // heads)
+    return heads, hidden // heads
 
 
 def _split(part: Part, x: Tensor, lead: int, heads: int, each: int) -> list[Tensor]:
@@ -63,11 +69,16 @@ def _packed(part: Part, heads: int, each: int) -> Tensor:
     x = part.of_rank(0, 2, 3, 4)
     if part.optional(2) is None:
         raise ShapeError("AR123", part.where, "no third input", "where each batch begins, (batch + 1)")
-    layer = _attention(part, _split(part, x, 1, heads, each))
-    layer.query_form = layer.key_value_form = PACKED
-    layer.query_lengths = layer.key_value_lengths = part.inputs[2].cast(INT32).it
-    y = part.tensor(layer.get_output(0))
+    y = attended(part, _split(part, x, 1, heads, each), part.inputs[2])
     return y.reshape([length(x, 0), heads * each, *[1] * (x.rank - 2)])
+
+
+def attended(part: Part, operands: Sequence[Tensor], starts: Tensor) -> Tensor:
+    """Attention among the tokens of each batch; queries, keys and values are (tokens, heads, entries)."""
+    layer = _attention(part, operands)
+    layer.query_form = layer.key_value_form = PACKED
+    layer.query_lengths = layer.key_value_lengths = starts.cast(INT32).it
+    return part.tensor(layer.get_output(0))
 
 
 def _attention(part: Part, operands: Sequence[Tensor]) -> Any:  # Any: its attributes follow from the record
@@ -89,15 +100,19 @@ def embedding(part: Part) -> list[Tensor]:
         raise NotSupportedError("AR901", part.where, "a packed mask", "the number of tokens", do)
     tokens, kinds, mask = (part.of_rank(k, 2) for k in range(3))
     gamma, beta = (part.held_in(f"{EMBEDDINGS}layernorm_{n}").reshape(-1) for n in ("gamma", "beta"))
-    word, kind, place = (
-        part.constant(part.held_in(f"{EMBEDDINGS}{n}_embeddings").reshape(-1, gamma.size).astype(np.float32))
-        for n in ("word", "token_type", "position")
-    )
+    word, kind, place = tables(part)
     places = window(place, 0, 0, length(tokens, 0)).unsqueeze(1)
     sums = part.gather(word, tokens, 0) + part.gather(kind, kinds, 0) + places
     y = layer_norm(part, sums, gamma, beta)
     count = part.reduce(ReduceOperation.SUM, (~mask.equal(0)).cast(INT32), [0], keep=False)
     return [y.cast(DataType.HALF if part.whole("output_fp16") else FLOAT).unsqueeze(3, 4), count]
+
+
+def tables(part: Part) -> list[Tensor]:
+    """What tokens, kinds of tokens and positions stand for, a row each."""
+    size = part.held_in(f"{EMBEDDINGS}layernorm_gamma").size
+    named = (f"{EMBEDDINGS}{n}_embeddings" for n in ("word", "token_type", "position"))
+    return [part.constant(part.held_in(n).reshape(-1, size), FLOAT) for n in named]
 
 
 def product(part: Part) -> Tensor:
@@ -193,6 +208,16 @@ QKV = (
     Field("var_seqlen", 0, 0, 1),
     Field("use_int8_scale_max", 1, 0, 1),
 )
+TABLES = tuple(
+    Field(f"{EMBEDDINGS}{n}", None, needed=True)
+    for n in (
+        "layernorm_beta",
+        "layernorm_gamma",
+        "word_embeddings",
+        "token_type_embeddings",
+        "position_embeddings",
+    )
+)
 PLUGINS = (
     Standard(
         "CustomQKVToContextPluginDynamic",
@@ -209,16 +234,7 @@ PLUGINS = (
             Field("output_fp16", 0, 0, 1),
             Field("full_mask", 0, 0, 1),
             Field("mha_type_id", 0, 0, 2),
-            *(
-                Field(f"{EMBEDDINGS}{n}", None, needed=True)
-                for n in (
-                    "layernorm_beta",
-                    "layernorm_gamma",
-                    "word_embeddings",
-                    "token_type_embeddings",
-                    "position_embeddings",
-                )
-            ),
+            *TABLES,
         ),
         ("1", "6"),
         v3=("6",),
