@@ -200,6 +200,6 @@ UNSUPPORTED: dict[int, tuple[str, str, str]] = {
         "operators not supported",
         "The model has operators that nothing here describes",
         'export the model without them, give a function for each: @anyrt.op("domain::Name"), or register '
-        'plug-ins of their names; those of TensorRT: trt.init_libnvinfer_plugins(logger, "")',
+        "plug-ins of their names",
     ),
 }

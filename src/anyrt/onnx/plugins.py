@@ -1,8 +1,9 @@
 """Nodes whose operators are plug-ins: each becomes the layer of a plug-in, which a registered creator makes.
 
-    trt.init_libnvinfer_plugins(logger, "")          # or registry.register_creator(MyCreator(), "")
-    parser.parse(model)                              # of a node EfficientNMS_TRT, of whatever domain
+    registry.register_creator(MyCreator(), "")
+    parser.parse(model)                     # of a node with its name, or EfficientNMS_TRT, of whatever domain
 
+TensorRT's parser registers the plug-ins that TensorRT brings along; here they are when a node asks for one.
 The attributes `plugin_version` and `plugin_namespace` say which creator; those that it has fields for become
 fields. `tensorrt_plugin_shape_input_indices` names the inputs that a plug-in makes sizes of; `aot` says which
 function computes a plug-in that has two.
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import AttributeProto, NodeProto, helper
 
+import anyrt
 from anyrt.api.plugins.asking import ask
 from anyrt.api.plugins.creators import IPluginCreator, IPluginCreatorV3One, IPluginCreatorV3Quick
 from anyrt.api.plugins.field import PluginField, PluginFieldCollection, PluginFieldCollection_, fields
@@ -41,7 +43,11 @@ TENSORS = {np.dtype(t): f for t, f in (
 def creator_of(node: NodeProto) -> Creator | None:
     """The creator of the plug-in that a node names; None where none is registered."""
     told = {a.name: a.s.decode(errors="replace") for a in node.attribute if a.name in (VERSION, NAMESPACE)}
-    found = the_registry().get_creator(node.op_type, told.get(VERSION) or "1", told.get(NAMESPACE, ""))
+    wanted = node.op_type, told.get(VERSION) or "1", told.get(NAMESPACE, "")
+    found = the_registry().get_creator(*wanted)
+    if found is None and not wanted[2]:
+        anyrt.init_libnvinfer_plugins(None, "")
+        found = the_registry().get_creator(*wanted)
     return found if isinstance(found, Creator) else None
 
 
