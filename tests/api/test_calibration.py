@@ -402,3 +402,33 @@ def test_a_calibrator_must_call_its_base(base):
     forgetful = type("Forgetful", (base,), {"__init__": lambda self: None})
     with pytest.raises(TypeError, match=f"{base.__name__}.__init__"):
         forgetful()
+
+
+RIGHT = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+
+
+def kept_rows(network):
+    """The rows of x whose sum is above 0, times RIGHT."""
+    x = network.add_input("x", trt.float32, (8, 4))
+    sums = network.add_reduce(x, trt.ReduceOperation.SUM, 2, False).get_output(0)
+    zero = network.add_constant((1,), np.zeros(1, np.float32)).get_output(0)
+    above = network.add_elementwise(sums, zero, trt.ElementWiseOperation.GREATER).get_output(0)
+    rows = network.add_shuffle(network.add_non_zero(above).get_output(0))
+    rows.reshape_dims = (-1,)
+    kept = network.add_gather(x, rows.get_output(0), 0).get_output(0)
+    right = network.add_constant((4, 3), RIGHT).get_output(0)
+    network.mark_output(network.add_matrix_multiply(kept, NONE, right, NONE).get_output(0))
+
+
+@pytest.mark.parametrize("kind", [k for k, _ in KINDS])
+def test_tensors_whose_sizes_data_decide_are_calibrated(log, kind):
+    builder, rng = trt.Builder(log), np.random.default_rng(3)
+    network, config = builder.create_network(), builder.create_builder_config()
+    kept_rows(network)
+    config.set_flag(INT8)
+    none = np.full((8, 4), -1, np.float32)  # of which no row is kept
+    data = [rng.standard_normal((8, 4)).astype(np.float32) for _ in range(4)]
+    config.int8_calibrator = calibrator(kind, [*data, none], get_batch_size=lambda self: 8)
+    engine = builder.build_engine_with_config(network, config)
+    (got,) = engine.run(x=data[0]).values()
+    np.testing.assert_allclose(got, data[0][data[0].sum(1) > 0] @ RIGHT, atol=0.1)

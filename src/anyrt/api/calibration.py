@@ -233,12 +233,13 @@ def _started(pool: ThreadPoolExecutor, engine: Engine, batch: Mapping[str, Array
 
 def _shown(engine: Engine, batch: Mapping[str, Array]) -> list[Spread]:
     """The magnitudes of each tensor in one batch."""
-    outputs = engine.infer(batch)
+    outputs = engine.infer(batch)  # with sizes that the run has found among them
     largest = outputs.pop("most", None)
     if largest is None:
-        return [_spread(outputs[str(n)], float(np.abs(outputs[str(n)]).max())) for n in range(len(outputs))]
+        shown = (outputs[str(n)] for n in range(len(outputs)) if str(n) in outputs)
+        return [_spread(some, float(np.abs(some).max(initial=0))) for some in shown]
     nothing = np.empty(0, np.float32)
-    return [_spread(outputs.get(str(n), nothing), float(most)) for n, most in enumerate(largest)]
+    return [_spread(outputs.get(str(n), nothing), max(float(most), 0.0)) for n, most in enumerate(largest)]
 
 
 def _spread(some: Array, most: float) -> Spread:

@@ -20,7 +20,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from anyrt.core.dims import product
 from anyrt.core.enums import DataType
+from anyrt.ir.counted import counted, told
 from anyrt.ir.graph import Graph, Value
 from anyrt.prims import build
 
@@ -114,7 +116,9 @@ def watching(graph: Graph, watched: Iterable[Value], *, most: bool, some: bool) 
         outputs.append(("most", build.concat([_most(v) for v in values], 0)))
     if some:
         outputs += ((str(n), _some(v)) for n, v in enumerate(values))
-    return Graph(graph.inputs, tuple(outputs), graph.names, graph.symbols)
+    own = dict(told(graph))  # sizes that data decide: those that the new outputs need are told again
+    symbols = tuple(s for s in graph.symbols if s.sym not in own)
+    return counted(Graph(graph.inputs, tuple(outputs), graph.names, symbols))
 
 
 def _most(value: Value) -> Value:
@@ -125,8 +129,10 @@ def _most(value: Value) -> Value:
 
 def _some(value: Value) -> Value:
     """Elements of a tensor, all of them or every so many: a step that has no divisor with a size meets all
-    channels and all positions."""
+    channels and all positions. All of one whose sizes data decide."""
     sizes = [d for d in value.shape if isinstance(d, int)]
+    if len(sizes) < value.type.rank:
+        return build.identity(build.reshape(value, (product(value.shape),)))
     count = prod(sizes)
     step = -(-count // SHOWN)
     while step > 1 and any(gcd(step, d) > 1 for d in sizes):
