@@ -27,14 +27,15 @@ BATCH, HEADS, PLACES, SIZE = 2, 3, 9, 5
 TYPES = {DataType.FLOAT: np.float32, DataType.HALF: np.float16}
 
 
-def written(dtype, updates=(("y", "x"),)):
-    """Row `at` of each batch of x becomes that of n."""
+def written(dtype, updates=(("y", "x"),), terms=1):
+    """Row `at` of each batch of x becomes that of n, or the sum of several rows of n."""
     x = b.param("x", (BATCH, HEADS, PLACES, SIZE), dtype)
-    new, at = b.param("n", (BATCH, HEADS, 1, SIZE), dtype), b.param("at", (BATCH,), DataType.INT32)
+    n, at = b.param("n", (BATCH, HEADS, terms, SIZE), dtype), b.param("at", (BATCH,), DataType.INT32)
+    new = n if terms == 1 else b.reduce_("sum", n, (2,))
     place = b.iota((1, 1, PLACES, 1), 2, DataType.INT32)
     here = b.map_("eq", place, b.reshape(at, (BATCH, 1, 1, 1)))
     y = b.map_("select", here, new, x)
-    graph = Graph((("x", x), ("n", new), ("at", at)), (("y", y),), {}, (), {}, updates)
+    graph = Graph((("x", x), ("n", n), ("at", at)), (("y", y),), {}, (), {}, updates)
     for step in PASSES:
         graph = step.run(graph, False)
     return graph
@@ -71,6 +72,11 @@ def test_only_what_is_new_is_stored():
     (guard,) = (s for s in statements(launch.kernel.body) if isinstance(s, If))
     (loop,) = guard.body
     assert {x.buffer.name for x in loads_of(stores([loop]))} == {"in_n"}
+
+
+def test_what_is_new_is_folded_once_and_not_for_each_element_that_stays():
+    launches = lowered(written(DataType.FLOAT, terms=3)).schedule.launches
+    assert [x.kind for x in launches] == ["reduction", "update"]
 
 
 def test_what_has_memory_of_its_own_is_copied():

@@ -75,6 +75,9 @@ class _Partition:
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
     contracted: set[Value] = field(default_factory=set)  # what contractions read, also through moves
+    updated: frozenset[Value] = (
+        frozenset()
+    )  # what is chosen, one for one, between what is there and new elements
 
     def decided(self) -> dict[Value, str]:
         """The guess that gives itself, or one of several that give one another."""
@@ -84,6 +87,10 @@ class _Partition:
         fed = (a for v in self.order if isinstance(v.compute, Apart) for a in v.args)
         self.given = frozenset((*leaves, *fed, *(v for _, v in self.graph.outputs)))
         self.users = users(self.graph)
+        ends = dict(self.graph.outputs)
+        self.updated = frozenset(
+            v for n, _ in self.graph.updates if isinstance((v := ends[n]).compute, Elements)
+        )
         for value in reversed(self.order):
             through = any(u in self.contracted and _moves(u) for u in self.users[value])
             if through or any(isinstance(u.compute, Contracted) for u in self.users[value]):
@@ -264,6 +271,9 @@ class _Partition:
 
     def _summed_again(self, value: Value, readers: Readers, chains: _Chains) -> str | None:
         """Why to store a fold or a contraction."""
+        # Then its kernel would compute all elements, and pass over none (loops/keep.py).
+        if any(kernel in self.updated for kernel, _ in readers.loops):
+            return "most of what reads it stays what it is"
         if value in self.contracted:
             return "a contraction reads each of its elements many times"
         if isinstance(value.compute, Contracted):
