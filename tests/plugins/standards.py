@@ -39,10 +39,16 @@ def added(network: trt.INetworkDefinition, inputs: Sequence[trt.ITensor], plugin
 
 
 class Engine:
-    """An engine of one plug-in. `dynamic`: every size is open, from 0 to twice those of the arrays."""
+    """An engine of one plug-in. `dynamic`: every size is open, from 0 to twice those of the arrays, but for
+    axes that are `fixed`."""
 
     def __init__(
-        self, plugin: object, arrays: Sequence[np.ndarray], dynamic: bool = False, copies: int = 1
+        self,
+        plugin: object,
+        arrays: Sequence[np.ndarray],
+        dynamic: bool = False,
+        copies: int = 1,
+        fixed: Sequence[int] = (),
     ) -> None:
         builder = trt.Builder(trt.Logger())
         self.network = network = builder.create_network(
@@ -51,9 +57,13 @@ class Engine:
         config, profile = builder.create_builder_config(), builder.create_optimization_profile()
         inputs = []
         for k, x in enumerate(arrays):
-            inputs.append(network.add_input(f"x{k}", TYPES[x.dtype], [-1] * x.ndim if dynamic else x.shape))
+            kept = [not dynamic or axis in fixed for axis in range(x.ndim)]
+            sizes = [n if stays else -1 for n, stays in zip(x.shape, kept, strict=True)]
+            inputs.append(network.add_input(f"x{k}", TYPES[x.dtype], sizes))
             if dynamic:
-                profile.set_shape(f"x{k}", [0] * x.ndim, x.shape, [2 * n for n in x.shape])
+                least = [n if stays else 0 for n, stays in zip(x.shape, kept, strict=True)]
+                most = [n if stays else 2 * n for n, stays in zip(x.shape, kept, strict=True)]
+                profile.set_shape(f"x{k}", least, x.shape, most)
         if dynamic:
             config.add_optimization_profile(profile)
         self.layers = [added(network, inputs, plugin) for _ in range(copies)]
