@@ -88,12 +88,13 @@ def _exp(part: Part, x: Tensor) -> Tensor:
     return part.unary(UnaryOperation.EXP, x)
 
 
-def _rows(part: Part, k: int, entries: int, ranks: Sequence[int]) -> Tensor:
-    """Input `k` as (images, rows, entries), without axes of size 1 behind, as FLOAT."""
+def _rows(part: Part, k: int, entries: int, ranks: Sequence[int], like: int = 0) -> Tensor:
+    """Input `k` as (images, rows, entries), without axes of size 1 behind, as FLOAT. All inputs have as many
+    images, and `like` as many rows: what is told of one of them is short."""
     x = part.of_rank(k, *ranks)
     if x.sizes[2] not in (entries, -1) or any(n not in (1, -1) for n in x.sizes[3:]):
         raise ShapeError("AR123", part.where, f"{x.sizes} of input {k}", f"{entries} numbers in each row")
-    return x.cast(FLOAT).reshape([length(x, 0), length(x, 1), entries])
+    return x.cast(FLOAT).reshape([length(part.inputs[0], 0), length(part.inputs[like], 1), entries])
 
 
 def _fits(part: Part, x: Tensor, anchors: Array) -> Tensor:
@@ -124,7 +125,7 @@ def multilevel_proposals(part: Part) -> Tensor:
     limits = Limits(room, part.whole("prenms_topk"), least, part.real("iou_threshold"))
     scores, boxes = [], []
     for k, level in enumerate(level_anchors(image)):
-        deltas, objects = _rows(part, 2 * k, 4, (3, 4)), _rows(part, 2 * k + 1, 1, (3, 4))
+        deltas, objects = (_rows(part, 2 * k + i, n, (3, 4), 2 * k) for i, n in ((0, 4), (1, 1)))
         found_here = decoded(part, _fits(part, deltas, level), deltas, image, (1, 1, 1, 1))
         kept = found(part, found_here.unsqueeze(2), objects, limits)
         scores.append(at_class(part, objects, kept).clip(0.0, 1.0))
