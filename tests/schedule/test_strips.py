@@ -94,14 +94,20 @@ def test_scores_lie_in_scratch():
     tensors = {b.size for b in schedule.buffers.values() if b.space is Space.ARENA}
     assert tensors == {3 * 42 * 16}
     (kernel,) = {x.kernel for x in schedule.launches if x.kind == "strips"}
-    assert kernel.var.extent == 3 * 3
+    assert kernel.var.extent == 3 * 2
+
+
+def test_scores_that_no_cache_holds_are_made_in_strips_all_the_same():
+    schedule = attention(42, 1 << 20).schedules[0]
+    assert [x.kind for x in schedule.launches] == ["strips", "map"]
+    assert max(b.size for b in schedule.buffers.values() if b.space is Space.ARENA) == 3 * 42 * 16
 
 
 def test_strips_of_an_open_number_of_rows_are_whole_tiles_about_as_high_as_one_another():
-    """Of 20 rows that scratch has room for, and a part of a tile more."""
+    """Of 28 rows, as that is enough for each thread."""
     kernel = attention(M.dim, 100).schedules[0].launches[0].kernel
-    items = [evaluate(kernel.var.extent, {M.name: rows}) for rows in (0, 1, 28, 56, 70, 84)]
-    assert items == [0, 3 * 1, 3 * 2, 3 * 2, 3 * 3, 3 * 3]
+    items = [evaluate(kernel.var.extent, {M.name: rows}) for rows in (0, 1, 28, 29, 56)]
+    assert items == [0, 3 * 1, 3 * 1, 3 * 2, 3 * 2]
 
 
 def test_columns_that_no_row_of_a_strip_sees_are_left_out():

@@ -54,6 +54,7 @@ from anyrt.schedule.strategies.words import PANEL
 
 TALL = 14  # rows of a tile: strips of an open number hold a multiple of them
 MOST = 128  # rows
+LEAST = 4 * TALL  # rows, of which the second cache may not hold the scores: all of them lie further away
 FEW = 4  # rows of a lower tile, which strips of an open number hold a multiple of where they are low
 LINE = 64  # bytes
 SMALL = 64  # times: fewer scores than fill such a part of the second cache are soon stored and loaded
@@ -224,12 +225,9 @@ def _strip(
         *_, root = (value, *after)
         if not found.isdisjoint(kept - {root}) or (beside and how.out[:-1] != labels[:-1]):
             continue
-        most = min(MOST, machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1]))))
-        if (
-            most >= TALL
-            and sizes.of(value.shape[rows[-1]]) >= TALL
-            and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL
-        ):
+        held = machine.l2_bytes // 2 // (BOTH * FLOAT * max(1, sizes.of(arg.shape[-1])))
+        most = max(LEAST, min(MOST, held))
+        if sizes.of(value.shape[rows[-1]]) >= TALL and sizes.volume(arg) * FLOAT >= machine.l2_bytes // SMALL:
             block = BLOCK * machine.lanes
             strip = Strip(root, frozenset(found), batches, rows[-1], most, value, after, arg, block)
             strip = _partial(replace(strip, places=tuple(how.out.index(x) for x in labels[:-1])))
