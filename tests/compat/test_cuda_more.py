@@ -13,10 +13,8 @@ OK, GOOD = runtime.cudaError_t.cudaSuccess, driver.CUresult.CUDA_SUCCESS
 INVALID, NO_DEVICE = runtime.cudaError_t.cudaErrorInvalidValue, runtime.cudaError_t.cudaErrorInvalidDevice
 KIND = runtime.cudaMemcpyKind
 REFUSED = [
-    *((driver, f"cu{n}") for n in ("ModuleLoad", "LibraryLoadData", "LibraryLoadFromFile", "LinkCreate")),
-    *((driver, f"cu{n}") for n in ("FuncSetAttribute", "LaunchKernelEx")),
-    *((driver, f"cu{n}") for n in ("LaunchCooperativeKernel", "LibraryGetKernel", "KernelGetFunction")),
-    *((driver, f"cu{n}") for n in ("ModuleGetGlobal", "FuncGetAttribute")),
+    *((driver, f"cu{n}") for n in ("LinkCreate", "LaunchKernelEx", "LaunchCooperativeKernel")),
+    (driver, "cuModuleGetGlobal"),
 ]
 
 

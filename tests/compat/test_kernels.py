@@ -166,6 +166,30 @@ def test_headers_and_images_in_memory_are_taken():
 
 
 @needs_compiler
+def test_images_of_files_and_libraries_give_kernels(tmp_path):
+    name, seen = str(tmp_path / "k.cubin").encode(), np.zeros(4, np.int32)
+    (tmp_path / "k.cubin").write_bytes(compiled(SCALE))
+    _, loaded = driver.cuModuleLoad(name)
+    libraries = [driver.cuLibraryLoadData(compiled(SCALE), [])[1], driver.cuLibraryLoadFromFile(name)[1]]
+    kernels = [driver.cuLibraryGetKernel(x, b"places")[1] for x in libraries]
+    functions = [kernels[0], driver.cuKernelGetFunction(kernels[1])[1]]
+    for f in (*functions, driver.cuModuleGetFunction(loaded, b"places")[1]):
+        assert launch(f, (2, 1, 1), (2, 1, 1), seen) == (GOOD,)
+    assert seen.tolist() == [3] * 4
+    assert driver.cuLibraryUnload(libraries[0]) == (GOOD,)
+    assert driver.cuModuleLoad(b"no such file")[0] == driver.CUresult.CUDA_ERROR_INVALID_VALUE
+
+
+@needs_compiler
+def test_limits_of_kernels_are_told_and_need_not_be_raised():
+    kind, (_, f) = driver.CUfunction_attribute, driver.cuModuleGetFunction(module()[0], b"nothing")
+    room = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert driver.cuFuncSetAttribute(f, room, 1 << 20) == driver.cuFuncSetCacheConfig(f, 0) == (GOOD,)
+    assert driver.cuFuncGetAttribute(kind.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f) == (GOOD, 1024)
+    assert driver.cuFuncGetAttribute(room, driver.CUfunction(5))[1] is None
+
+
+@needs_compiler
 def test_what_is_not_there_has_a_code():
     wrong = driver.CUresult.CUDA_ERROR_INVALID_VALUE
     loaded = module()[0]

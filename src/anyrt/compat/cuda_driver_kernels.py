@@ -8,11 +8,20 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, SupportsIndex
 
 import numpy as np
 
-from anyrt.compat.cuda_driver_types import CUfunction, CUmodule, code, code_and_value
+from anyrt.compat.cuda_driver_types import (
+    CUfunction,
+    CUfunction_attribute,
+    CUkernel,
+    CUlibrary,
+    CUmodule,
+    code,
+    code_and_value,
+)
 from anyrt.compat.device import DEVICE, DeviceFault, Fault, span_of
 from anyrt.compat.kernels import Kernel, Module, image_at, loaded
 from anyrt.compat.refusing import refusing
@@ -54,11 +63,21 @@ def cuModuleUnload(hmod: SupportsIndex) -> None:
 @code_and_value
 def cuModuleGetFunction(hmod: SupportsIndex, name: bytes) -> CUfunction:
     """A kernel by name."""
-    if int(hmod) not in _MODULES:
+    return CUfunction(_function(hmod, name))
+
+
+def _function(module: SupportsIndex, name: bytes) -> int:
+    if int(module) not in _MODULES:
         raise DeviceFault(Fault.INVALID_HANDLE)
-    kernel = _MODULES[int(hmod)].kernel(name.decode())
+    kernel = _MODULES[int(module)].kernel(name.decode())
     _KERNELS[id(kernel)] = kernel
-    return CUfunction(id(kernel))
+    return id(kernel)
+
+
+def _known(function: SupportsIndex) -> int:
+    if int(function) not in _KERNELS:
+        raise DeviceFault(Fault.INVALID_HANDLE)
+    return int(function)
 
 
 @code
@@ -76,9 +95,7 @@ def cuLaunchKernel(
     extra: object = 0,
 ) -> None:
     """Call a kernel for every place. `kernelParams`: an array of addresses, or (values, their ctypes)."""
-    kernel = _KERNELS.get(int(f))
-    if kernel is None:
-        raise DeviceFault(Fault.INVALID_HANDLE)
+    kernel = _KERNELS[_known(f)]
     grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
     stream = int(np.asarray(hStream).reshape(-1)[0]) if isinstance(hStream, np.ndarray) else hStream
     run(kernel, grid, block, stream, copied(kernel, kernelParams), sharedMemBytes)
@@ -129,14 +146,64 @@ def run(
         launch()
 
 
-cuModuleLoad = refusing("cuModuleLoad")
-cuLibraryLoadData = refusing("cuLibraryLoadData")
-cuLibraryLoadFromFile = refusing("cuLibraryLoadFromFile")
+@code_and_value
+def cuModuleLoad(fname: bytes | str) -> CUmodule:
+    """Load an image of a file."""
+    return _loaded(_read(fname))
+
+
+def _read(name: bytes | str) -> bytes:
+    path = Path(name if isinstance(name, str) else name.decode())
+    if not path.is_file():
+        raise DeviceFault(Fault.INVALID_VALUE)
+    return path.read_bytes()
+
+
+@code_and_value
+def cuLibraryLoadData(code: object, *options: object) -> CUlibrary:
+    """Load an image as a library."""
+    return CUlibrary(_loaded(code))
+
+
+@code_and_value
+def cuLibraryLoadFromFile(fileName: bytes | str, *options: object) -> CUlibrary:
+    """The same of a file."""
+    return CUlibrary(_loaded(_read(fileName)))
+
+
+@code_and_value
+def cuLibraryGetKernel(library: SupportsIndex, name: bytes) -> CUkernel:
+    """A kernel of a library by name."""
+    return CUkernel(_function(library, name))
+
+
+@code_and_value
+def cuKernelGetFunction(kernel: SupportsIndex) -> CUfunction:
+    """A kernel as a function, which it is."""
+    return CUfunction(_known(kernel))
+
+
+@code
+def cuFuncSetAttribute(hfunc: SupportsIndex, attrib: SupportsIndex, value: int) -> None:
+    """Nothing: there are no limits of shared memory to be raised."""
+    _known(hfunc)
+
+
+@code
+def cuFuncSetCacheConfig(hfunc: SupportsIndex, config: SupportsIndex) -> None:
+    """Nothing: there is one cache."""
+    _known(hfunc)
+
+
+@code_and_value
+def cuFuncGetAttribute(attrib: SupportsIndex, hfunc: SupportsIndex) -> int:
+    """The most threads of a block; what else is asked for is 0."""
+    _known(hfunc)
+    return 1024 if int(attrib) == CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK else 0
+
+
+cuLibraryUnload = cuModuleUnload
 cuLinkCreate = refusing("cuLinkCreate")
-cuFuncSetAttribute = refusing("cuFuncSetAttribute")
 cuLaunchKernelEx = refusing("cuLaunchKernelEx")
 cuLaunchCooperativeKernel = refusing("cuLaunchCooperativeKernel")
 cuModuleGetGlobal = refusing("cuModuleGetGlobal")
-cuLibraryGetKernel = refusing("cuLibraryGetKernel")
-cuKernelGetFunction = refusing("cuKernelGetFunction")
-cuFuncGetAttribute = refusing("cuFuncGetAttribute")

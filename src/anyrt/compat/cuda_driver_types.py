@@ -38,6 +38,15 @@ class CUdevice_attribute(IntEnum):
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 75, 76
 
 
+class CUfunction_attribute(IntEnum):
+    """What may be asked of kernels, and told them."""
+
+    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = range(2)
+    CU_FUNC_ATTRIBUTE_NUM_REGS = 4
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+
+
 class CUctx_flags(IntEnum):
     """Scheduling flags of a context, which mean nothing here."""
 
@@ -120,6 +129,14 @@ class CUmodule(_Handle):
 
 class CUfunction(_Handle):
     """A kernel."""
+
+
+class CUlibrary(_Handle):
+    """A library of kernels, which is a module, too."""
+
+
+class CUkernel(CUfunction):
+    """A kernel of a library."""
 
 
 class CUgraph(_Handle):
