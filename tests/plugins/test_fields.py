@@ -77,3 +77,15 @@ def test_a_creator_tells_its_fields_as_it_was_told():
     assert (len(creator.field_names), creator.field_names[0].type) == (1, T.INT32)
     with pytest.raises(TypeError, match="PluginFieldCollection"):
         creator.field_names = "pads"
+
+
+@pytest.mark.parametrize("given", [np.int32([7]), np.float32([7.5]), np.float16([7.5])])
+def test_one_element_is_a_number_too(given):
+    data = trt.PluginField("n", given, T[given.dtype.name.upper()]).data
+    assert (int(data), float(data), data.dtype) == (7, given.item(), given.dtype)
+    assert np.array_equal(data * 2, given * 2)
+    for several in (np.repeat(data, 2), data[:0]):
+        with pytest.raises(TypeError):
+            int(several)
+        with pytest.raises(TypeError):
+            float(several)

@@ -44,6 +44,17 @@ ELEMENTS: Final[dict[PluginFieldType, np.dtype[np.generic]]] = {
 NUMBERS: Final = "biuf"  # kinds of NumPy's types whose values are converted where a field says another type
 
 
+class One(np.ndarray[tuple[int], np.dtype[np.generic]]):
+    """The only element of a field, which is a number, too: programs write `int(field.data)`, as NumPy let
+    them until 2.4."""
+
+    def __int__(self) -> int:
+        return int(self[0]) if self.shape == (1,) else super().__int__()
+
+    def __float__(self) -> float:
+        return float(self[0]) if self.shape == (1,) else super().__float__()
+
+
 @fold
 class PluginField(Fixed):
     """A name with data: an array, or anything else with a buffer, which is kept and not copied.
@@ -104,8 +115,9 @@ class PluginField(Fixed):
 
     @property
     def data(self) -> Array:
-        """The elements, flat."""
-        return self._elements()[: self._size]
+        """The elements, flat; one alone is taken for a number, too."""
+        elements = self._elements()[: self._size]
+        return elements.view(One) if self._size == 1 else elements
 
     @data.setter
     def data(self, data: ReadableBuffer) -> None:
