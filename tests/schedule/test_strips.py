@@ -10,7 +10,7 @@ from anyrt.backends.cpu.processors import host
 from anyrt.compiler import native
 from anyrt.compiler.trial import constant_offsets
 from anyrt.compiler.verify import verify
-from anyrt.core.dims import Sym
+from anyrt.core.dims import Sym, bounds
 from anyrt.core.dimvalues import evaluate
 from anyrt.core.enums import DataType
 from anyrt.core.machine import REFERENCE
@@ -101,6 +101,11 @@ def test_scores_that_no_cache_holds_are_made_in_strips_all_the_same():
     schedule = attention(42, 1 << 20).schedules[0]
     assert [x.kind for x in schedule.launches] == ["strips", "map"]
     assert max(b.size for b in schedule.buffers.values() if b.space is Space.ARENA) == 3 * 42 * 16
+
+
+def test_what_open_rows_are_said_to_take_at_most_is_about_what_they_take():
+    taken = native.scratch_bytes(attention(M.dim, 100))
+    assert bounds(taken)[1] < 3 * evaluate(taken, {M.name: bounds(M.dim)[1]})
 
 
 def test_strips_of_an_open_number_of_rows_are_whole_tiles_about_as_high_as_one_another():

@@ -284,7 +284,8 @@ def _sized(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> Strip:
     count = maximum(1, ceildiv(rows, room))
     even = mul(unit, maximum(1, ceildiv(rows, mul(unit, count))))
     found = Sym("strip.size", extent=size + unit)
-    return replace(strip, size=found.dim, lets={found: even})
+    # It is no more anyway, but bounds of scratch take each part of a sum for itself.
+    return replace(strip, size=found.dim, lets={found: minimum(even, size + unit - 1)})
 
 
 def _size(strip: Strip, most: int, sizes: Sizes, machine: Machine) -> int:
