@@ -108,6 +108,15 @@ def test_reorg_takes_every_other_element_as_darknet_does():
     assert got[1, 15].tolist() == [[259, 261, 263], [277, 279, 281], [283, 285, 287]]
 
 
+def test_reorg_takes_images_of_every_size():
+    x = np.arange(2 * 4 * 6 * 8, dtype=np.float32).reshape(2, 4, 6, 8)
+    engine = Engine(made("Reorg_TRT", "2", stride=2), [x], dynamic=True, fixed=(1,))
+    for part in (x, x[:1], x[:, :, :2, :4], x[:0], x[:, :, :0]):
+        b, _, h, w = part.shape
+        wanted = part.reshape(b, 1, h, 2, w, 2).transpose(0, 3, 5, 1, 2, 4).reshape(b, 16, h // 2, w // 2)
+        holds(engine(part), [wanted])
+
+
 def test_region_has_chances_and_sigmoids(rng):
     x = normal(rng, 2, 2 * 8, 3, 3)
     y = x.reshape(2, 2, 8, 3, 3).astype(np.float64)

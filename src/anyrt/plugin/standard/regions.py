@@ -149,14 +149,13 @@ def reorg(part: Part) -> Tensor:
     counts as that of the opposite step."""
     x, s = part.of_rank(0, 4), part.whole("stride")
     channels, rows, columns = x.sizes[1:]
-    if min(channels, rows, columns) < 0 or channels % (s * s) or rows % s or columns % s:
+    known = [n for n in (rows, columns) if n >= 0]
+    if channels < 0 or channels % (s * s) or any(n % s for n in known):
         wanted = f"channels in multiples of {s * s}, rows and columns of {s}"
         raise ShapeError("AR118", part.where, f"{channels} channels of {rows} × {columns}", wanted)
-    fewer = channels // (s * s)
-    wide = x.reshape([length(x, 0), fewer, rows * s, columns * s])
-    y = wide.reshape([length(x, 0), fewer, rows, s, columns, s])
-    y = y.transpose(0, 3, 5, 1, 2, 4)
-    return y.reshape([length(x, 0), channels * s * s, rows // s, columns // s])
+    batch, high, wide = (length(x, k) for k in (0, 2, 3))
+    y = x.reshape([batch, channels // (s * s), high, s, wide, s]).transpose(0, 3, 5, 1, 2, 4)
+    return y.reshape([batch, channels * s * s, high // s, wide // s])
 
 
 def region(part: Part) -> Tensor:
