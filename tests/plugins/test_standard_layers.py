@@ -202,6 +202,18 @@ def test_deformable_attention_samples_several_maps(rng):
     [
         ("CustomFCPluginDynamic", [(3, 2, 8)], {"out_dims": 5, "W": np.ones(48)}, "AR123"),
         ("CustomGeluPluginDynamic", [(3, 2, 8)], {"bias": np.ones(7)}, "AR123"),
+        (
+            "CustomSkipLayerNormPluginDynamic:4",
+            [(1, 8, 6, 1)] * 2,
+            {"beta": [1.0] * 6, "gamma": [1.0] * 6},
+            "8 entr",
+        ),
+        (
+            "CustomQKVToContextPluginDynamic:3",
+            [(1, 8, 6, 1), (3,), (4,)],
+            {"hidden_size": 4, "num_heads": 2},
+            "AR123",
+        ),
         ("GroupNormalizationPlugin", [(1, 4, 8), (4,), (4,)], {"num_groups": 3}, "AR118"),
         ("CustomQKVToContextPluginDynamic", [(3, 2, 8, 1, 1)], {"hidden_size": 4, "num_heads": 2}, "AR123"),
         ("InstanceNormalization_TRT", [(1, 2, 3)], {"scales": np.ones(3), "bias": np.ones(2)}, "AR"),
@@ -213,7 +225,7 @@ def test_deformable_attention_samples_several_maps(rng):
 )
 def test_inputs_that_do_not_fit_are_refused(name, shapes, fields, code):
     with trt.strict(), pytest.raises(trt.errors.AnyrtError, match=code):
-        Engine(made(name, **fields), [np.zeros(s, np.float32) for s in shapes])
+        Engine(made(*name.split(":"), **fields), [np.zeros(s, np.float32) for s in shapes])
 
 
 def test_tables_that_do_not_fit_are_refused():
@@ -269,3 +281,40 @@ def test_int32_may_be_named_as_float32():
         packed = trt.PluginField("var_seqlen", number, kind.FLOAT32)
         made = creator.create_plugin("", trt.PluginFieldCollection([*sizes, packed]))
         assert (made is not None) is good
+
+
+@pytest.mark.parametrize("version", ["3", "4", "7", "8"])
+def test_skip_layer_norm_before_tokens_runs_with_every_size(rng, version):
+    beta, gamma = normal(rng, 6), normal(rng, 6)
+    plugin = made("CustomSkipLayerNormPluginDynamic", version, beta=beta, gamma=gamma)
+    engine = Engine(plugin, [normal(rng, 1, 6, 6, 1)] * 2, dynamic=True)
+    for count in (6, 12, 1, 0):
+        x, y = normal(rng, 1, 6, count, 1), normal(rng, 1, 6, count, 1)
+        wanted = normed(x + y, (1,), EPS, gamma[:, None, None], beta[:, None, None])
+        holds(engine(x, y), [wanted, x + y][: 2 if version in "48" else 1])
+
+
+@pytest.mark.parametrize("version", ["3", "6"])
+def test_attention_before_tokens_runs_with_every_size(rng, version):
+    plugin = made("CustomQKVToContextPluginDynamic", version, hidden_size=12, num_heads=3, dq_probs=0.01)
+    arrays = [normal(rng, 1, 36, 8, 1), np.zeros(5, np.int32), np.zeros(5, np.int32)]
+    engine = Engine(plugin, arrays, dynamic=True, fixed=(3,))
+    for starts in ([0, 3, 8], [0, 5, 5, 9], [0]):
+        x = normal(rng, 1, 36, starts[-1], 1)
+        heads, wanted = x.reshape(3, 3, 4, -1).astype(np.float64), np.zeros((3, 4, starts[-1]))
+        for (a, b), h in [(p, h) for p in pairwise(starts) if p[0] < p[1] for h in range(3)]:
+            wanted[h, :, a:b] = attended(*heads[:, h, :, a:b].transpose(0, 2, 1)).T
+        holds(engine(x, np.int32(starts), np.zeros(9, np.int32)), [wanted.reshape(1, 12, -1, 1)])
+
+
+def test_embeddings_of_packed_batches_run_with_every_size(rng):
+    words, kinds, places = normal(rng, 20, 6), normal(rng, 2, 6), normal(rng, 15, 6)
+    plugin = made("CustomEmbLayerNormPluginDynamic", "3", **embedded(words, kinds, places, 0.5))
+    engine = Engine(plugin, [np.zeros(n, np.int32) for n in (8, 8, 4, 5)], dynamic=True)
+    for starts in ([0, 3, 3, 8], [0, 5], [0, 1, 2, 9, 12], [0]):
+        ids, kind = (rng.integers(0, n, starts[-1]).astype(np.int32) for n in (20, 2))
+        at = [k for a, b in pairwise(starts) for k in range(b - a)]
+        sums = words[ids] + kinds[kind] + places[np.array(at, int)]
+        wanted = normed(sums, (1,), EPS, 0.5, 0.0)
+        got = engine(ids, kind, np.int32(starts), np.zeros(3, np.int32))
+        holds([x[..., 0, 0] for x in got], [wanted, sums])

@@ -78,10 +78,15 @@ def with_bias(part: Part, x: Tensor) -> Tensor:
 def hidden(part: Part, x: Tensor, size: int) -> int:
     """The axis of `x` that weights belong to: the last one of their size, else the third, if that is open."""
     found = [k for k in range(x.rank) if x.sizes[k] == size] or [min(2, x.rank - 1)]
-    if x.sizes[found[-1]] not in (size, -1):
+    return checked_axis(part, x, size, found[-1])
+
+
+def checked_axis(part: Part, x: Tensor, size: int, axis: int) -> int:
+    """`axis`; ShapeError AR123 where `x` has another size there."""
+    if x.sizes[axis] not in (size, -1):
         wanted = f"{size}, as many as there are weights"
-        raise ShapeError("AR123", part.where, f"{x.sizes[found[-1]]} entries in axis {found[-1]}", wanted)
-    return found[-1]
+        raise ShapeError("AR123", part.where, f"{x.sizes[axis]} entries in axis {axis}", wanted)
+    return axis
 
 
 def skip_layer_norm(part: Part) -> Tensor:
@@ -91,9 +96,10 @@ def skip_layer_norm(part: Part) -> Tensor:
     return layer_norm(part, x, gamma, beta)
 
 
-def layer_norm(part: Part, x: Tensor, gamma: np.ndarray, beta: np.ndarray) -> Tensor:
+def layer_norm(part: Part, x: Tensor, gamma: np.ndarray, beta: np.ndarray, axis: int | None = None) -> Tensor:
     """Normalised over the axis of the weights, and those of size 1 behind it."""
-    axis = hidden(part, x, gamma.size)
+    if axis is None:
+        axis = hidden(part, x, gamma.size)
     shape = gamma.size, *[1] * (x.rank - axis - 1)
     scale, shift = (part.constant(w.reshape(shape), x.dtype) for w in (gamma, beta))
     return part.node("LayerNormalization", [x, scale, shift], axis=axis, epsilon=EPSILON)

@@ -15,7 +15,7 @@ from anyrt.onnx.sizes import length, window
 from anyrt.onnx.tensor import Tensor
 from anyrt.plugin.standard._part import FLOAT, INT32, Part
 from anyrt.plugin.standard._record import Field, Standard
-from anyrt.plugin.standard.normalizations import layer_norm
+from anyrt.plugin.standard.normalizations import checked_axis, layer_norm
 from anyrt.plugin.standard.transformers import EMBEDDINGS, QKV, TABLES, attended, split_heads, tables
 
 
@@ -50,9 +50,11 @@ def _places(part: Part, count: int | Tensor, starts: Tensor) -> Tensor:
 def skip_layer_norm(part: Part) -> list[Tensor]:
     """The sum of two tensors (1, hidden, tokens, 1), normalised over its entries; from version 4 on the sum
     itself, too."""
-    sums = (part.of_rank(0, 4) + part.of_rank(1, 4)).transpose(0, 2, 3, 1)
+    x, skip = part.of_rank(0, 4), part.of_rank(1, 4)
     gamma, beta = (part.held_in(n).reshape(-1) for n in ("gamma", "beta"))
-    made = [layer_norm(part, sums, gamma, beta), sums]
+    checked_axis(part, x, gamma.size, 1)
+    sums = (x + skip).transpose(0, 2, 3, 1)
+    made = [layer_norm(part, sums, gamma, beta, axis=3), sums]
     return [y.transpose(0, 3, 1, 2) for y in made[: 2 if part.version in ("4", "8") else 1]]
 
 
