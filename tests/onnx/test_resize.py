@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
+
+import anyrt as trt
+from anyrt.onnx.session import Session
+from tests.onnx.conftest import of_node
 
 X = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
 DYNAMIC = pytest.mark.parametrize("dynamic", [(), ("x",)], ids=["static", "dynamic"])
@@ -70,3 +75,18 @@ def test_bytes_are_interpolated_to_the_nearest_integers(agrees):
     x = np.arange(0, 250, 7, dtype=np.uint8)[:35].reshape(1, 1, 5, 7)
     y = agrees("Resize", {"x": x}, {"s": factors(1, 1, 1.3, 1.7)}, order=["x", "", "s"], mode="linear", tol=1)
     assert y.dtype == np.uint8
+
+
+@pytest.mark.parametrize("size", [2, 6])
+def test_sizes_follow_those_that_an_input_gets_after_it_was_parsed(size):
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode="nearest")
+    model = of_node(node, {"x": X}, {"s": factors(1, 1, 2, 3)}, 17)
+    builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
+    network = builder.create_network()
+    assert trt.OnnxParser(network, builder.logger).parse(model.SerializeToString())
+    network.get_input(0).shape = (size, 2, 4, 3)
+    assert tuple(network.get_output(0).shape) == (size, 2, 8, 9)
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    x = np.float32(np.random.default_rng(size).normal(size=(size, 2, 4, 3)))
+    y = Session(trt.Runtime(builder.logger).deserialize_cuda_engine(plan)).run({"x": x})["y"]
+    np.testing.assert_array_equal(y, x.repeat(2, 2).repeat(3, 3))

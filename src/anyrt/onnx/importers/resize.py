@@ -200,9 +200,7 @@ def _resized(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
 
 
 def _by_layer(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
-    sizes = lengths(x)
-    for line in lines:
-        sizes[line.axis] = line.n_out
+    """Factors that are known are told as such: the input may get other sizes after it was parsed."""
     coordinates, single = LAYERS[how.coordinates]
     layer = node.add(
         "add_resize",
@@ -215,6 +213,13 @@ def _by_layer(node: Node, x: Tensor, how: How, lines: Sequence[Line]) -> Tensor:
         exclude_outside=how.inside,
         antialias=how.antialias,
     )
+    factors = {line.axis: line.factor for line in lines if isinstance(line.factor, float)}
+    if len(factors) == len(lines):
+        layer.scales = [factors.get(axis, 1.0) for axis in range(x.rank)]
+        return node.tensor(layer.get_output(0))
+    sizes = lengths(x)
+    for line in lines:
+        sizes[line.axis] = line.n_out
     dims = node.dims(sizes)
     if isinstance(dims, Tensor):
         return node.with_inputs(layer, {1: dims})
