@@ -142,6 +142,21 @@ def test_dimensions_broadcast_at_run_time(net, engine_of):
         engine.run(a=floats(2, 3), b=floats(3, 3))
 
 
+def test_many_inputs_of_open_sizes_broadcast_at_run_time(net, engine_of):
+    inputs = [net.add_input(f"x{k}", F, (-1, 2)) for k in range(20)]
+    total = inputs[0]
+    for x in inputs[1:]:
+        largest = net.add_elementwise(x, total, trt.ElementWiseOperation.MAX).get_output(0)
+        total = net.add_elementwise(total, largest, trt.ElementWiseOperation.SUM).get_output(0)
+    engine = engine_of(net, total, **{x.name: [(0, 2), (4, 2), (9, 2)] for x in inputs})
+    for rows in (1, 3, 0):
+        given = {f"x{k}": floats(1 if k % 3 else rows, 2) + k / 8 for k in range(20)}
+        wanted = given["x0"]
+        for x in list(given.values())[1:]:
+            wanted = wanted + np.maximum(x, wanted)
+        np.testing.assert_allclose(engine.run(**given)["y"], wanted, rtol=1e-5)
+
+
 def test_a_reshape_to_fixed_sizes_is_a_condition_of_the_call(net, engine_of):
     """That both inputs have as many rows, for which there is code of its own, makes no twelve elements."""
     a, b = net.add_input("a", F, (-1, 4)), net.add_input("b", F, (-1, 4))

@@ -394,27 +394,27 @@ def _extremum(op: str, a: Dim, b: Dim) -> Dim:
     for x, y in ((a, b), (b, a)):
         if always_le(x, y):
             return x if op == MIN else y
-    found = dict.fromkeys(_compared(op, a) + _compared(op, b))
-    return _balanced(op, sorted(found, key=repr)) if len(found) > FLAT else _function(op, a, b)
+    found = dict.fromkeys(compared(op, a) + compared(op, b))
+    return balanced(op, sorted(found, key=repr)) if len(found) > FLAT else _function(op, a, b)
 
 
 def _function(op: str, a: Dim, b: Dim) -> Dim:
     return Expr((((Fn(op, tuple(sorted((a, b), key=repr))),), 1),))
 
 
-def _compared(op: str, x: Dim) -> list[Dim]:
+def compared(op: str, x: Dim) -> list[Dim]:
     """What `x` is the extremum of."""
     match x:
         case Expr(terms=(((Fn(op=same, args=args),), 1),)) if same == op:
-            return [y for arg in args for y in _compared(op, arg)]
+            return [y for arg in args for y in compared(op, arg)]
     return [x]
 
 
-def _balanced(op: str, dims: Sequence[Dim]) -> Dim:
+def balanced(op: str, dims: Sequence[Dim]) -> Dim:
     """An extremum of many, whose depth is the logarithm of their number."""
     if len(dims) == 1:
         return dims[0]
-    return _function(op, *(_balanced(op, part) for part in (dims[: len(dims) // 2], dims[len(dims) // 2 :])))
+    return _function(op, *(balanced(op, part) for part in (dims[: len(dims) // 2], dims[len(dims) // 2 :])))
 
 
 @lru_cache(maxsize=65536)

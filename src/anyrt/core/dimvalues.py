@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
-from anyrt.core.dims import BINARY, MAX, MIN, SCALE, Atom, Dim, Fn, Sym, product, scaled, total
+from anyrt.core.dimbroadcast import broadcast, taken_apart
+from anyrt.core.dims import BINARY, MAX, MIN, SCALE, Atom, Dim, Fn, Monomial, Sym, product, scaled, total
 
 
 def rebuild(x: Dim, leaf: Callable[[Sym], Dim], less: Callable[[Dim, Dim], bool] = lambda a, b: False) -> Dim:
@@ -32,7 +34,13 @@ class _Rebuilt:
     def whole(self, x: Dim) -> Dim:
         if isinstance(x, int):
             return x
-        return total(product((c, *map(self._atom, m))) for m, c in x.terms)
+        return total(product((c, *self._factors(m))) for m, c in x.terms)
+
+    def _factors(self, m: Monomial) -> Iterator[Dim]:
+        sizes, others = taken_apart(m)  # what they become may be broadcast, or one size
+        if sizes:
+            yield reduce(broadcast, map(self.whole, sizes))
+        yield from map(self._atom, others)
 
     def _atom(self, a: Atom) -> Dim:
         if (made := self.made.get(a)) is None:

@@ -13,7 +13,8 @@ from functools import lru_cache, partial, reduce
 
 import numpy as np
 
-from anyrt.core.dims import Dim, add, always_le, beneath, maximum, minimum, mul
+from anyrt.core.dimbroadcast import broadcast as common_size
+from anyrt.core.dims import Dim, add, always_le, beneath, minimum, mul
 from anyrt.core.dtype import is_float, is_integer, numpy_dtype, short_name
 from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
@@ -184,8 +185,7 @@ def _common(m: Dim, n: Dim, a: Shape, b: Shape) -> Dim:
         return m if isinstance(m, int) else n  # not 1, therefore the result
     if differ(m, 1) or differ(n, 1):
         return m if differ(m, 1) else n
-    # The larger one, but 0 where one of them is 0 and the other 1.
-    return mul(maximum(m, n), mul(minimum(m, 1), minimum(n, 1)))
+    return common_size(m, n)
 
 
 def _aligned(shape: Shape, out: Shape, index: tuple[Dim, ...]) -> tuple[Dim, ...]:

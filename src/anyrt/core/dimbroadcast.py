@@ -1,0 +1,76 @@
+"""The size that sizes broadcast to: all are equal to one another, or 1.
+
+It is the largest of them, but 0 where one is 0: max(a, b) · min(a, b, 1). Sizes that are broadcast
+themselves are taken apart first, so that the size of many is as long as they are, in whatever order they
+meet.
+
+>>> from anyrt.core.dims import Sym
+>>> a, b, c = (Sym(name).dim for name in "abc")
+>>> broadcast(a, b)
+max(a, b)*min(b, min(1, a))
+>>> broadcast(broadcast(a, b), broadcast(b, c)) == broadcast(broadcast(c, a), b)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from anyrt.core.dims import (
+    FLAT,
+    MAX,
+    MIN,
+    Dim,
+    Expr,
+    Fn,
+    Monomial,
+    always_le,
+    as_symbol,
+    balanced,
+    compared,
+    maximum,
+    minimum,
+    mul,
+)
+
+
+def broadcast(a: Dim, b: Dim) -> Dim:
+    """The size that two sizes broadcast to."""
+    return broadcast_all((*_sizes(a), *_sizes(b)))
+
+
+def broadcast_all(sizes: Sequence[Dim]) -> Dim:
+    """The size that some sizes broadcast to, none of which is broadcast itself."""
+    found = sorted(set(sizes), key=repr)
+    if len(found) == 1:
+        return found[0]
+    one: Dim = 1
+    if any(as_symbol(s) is None for s in found) or len(found) <= FLAT:
+        return mul(reduce(maximum, found), reduce(minimum, found, one))
+    asked = [s for s in found if not always_le(1, s)]
+    return mul(balanced(MAX, found), balanced(MIN, [1, *asked]))
+
+
+def _sizes(x: Dim) -> Sequence[Dim]:
+    """The sizes that `x` was broadcast from."""
+    if isinstance(x, Expr) and len(x.terms) == 1 and x.terms[0][1] == 1:
+        sizes, others = taken_apart(x.terms[0][0])
+        return sizes if sizes and not others else (x,)
+    return (x,)
+
+
+def taken_apart(product: Monomial) -> tuple[Sequence[Dim], Monomial]:
+    """The sizes whose broadcast is a factor of a product, none where none is, and the other factors."""
+    flags = [a for a in product if isinstance(a, Fn) and a.op == MIN]
+    for largest in (a for a in product if flags and isinstance(a, Fn) and a.op == MAX):
+        sizes = compared(MAX, Expr((((largest,), 1),)))
+        for flag in flags:
+            asked = compared(MIN, Expr((((flag,), 1),)))
+            never = set(sizes).difference(asked)  # 0, which they are therefore not asked for
+            if set(asked) <= {1, *sizes} and 1 in asked and all(always_le(1, s) for s in never):
+                others = list(product)
+                others.remove(largest)
+                others.remove(flag)
+                return sizes, tuple(others)
+    return (), product
