@@ -171,24 +171,33 @@ def test_a_plugin_is_found_whatever_the_domain_of_its_node():
     assert got.tolist() == [[-0.5, 0, 2]]
 
 
-@trtp.register("onnx_nodes::tripled")
-def tripled(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
-    return x.like()
+@pytest.fixture
+def tripled():
+    """A plug-in with two functions, which the process forgets after the test."""
+    registry = trt.get_plugin_registry()
+    before = registry.all_creators
+
+    @trtp.register("onnx_nodes::tripled")
+    def times(x: trtp.TensorDesc, factor: float) -> trtp.TensorDesc:
+        return x.like()
+
+    @trtp.impl("onnx_nodes::tripled")
+    def tripled_by_numpy(x: trtp.Tensor, factor: float, outputs: tuple[trtp.Tensor], stream: int) -> None:
+        np.asarray(outputs[0])[...] = np.asarray(x) * factor
+
+    @trtp.aot_impl("onnx_nodes::tripled")
+    def tripled_by_a_kernel(
+        x: trtp.TensorDesc, factor: float, outputs: tuple[trtp.TensorDesc], tactic: int
+    ) -> tuple[str | bytes, str | bytes, trtp.KernelLaunchParams, trtp.SymExprs]:
+        raise ValueError("the kernel was asked for")
+
+    yield
+    for creator in registry.all_creators:
+        if creator not in before:
+            registry.deregister_creator(creator)
 
 
-@trtp.impl("onnx_nodes::tripled")
-def tripled_by_numpy(x: trtp.Tensor, factor: float, outputs: tuple[trtp.Tensor], stream: int) -> None:
-    np.asarray(outputs[0])[...] = np.asarray(x) * factor
-
-
-@trtp.aot_impl("onnx_nodes::tripled")
-def tripled_by_a_kernel(
-    x: trtp.TensorDesc, factor: float, outputs: tuple[trtp.TensorDesc], tactic: int
-) -> tuple[str | bytes, str | bytes, trtp.KernelLaunchParams, trtp.SymExprs]:
-    raise ValueError("the kernel was asked for")
-
-
-def test_a_node_says_which_function_computes_a_plugin_that_has_two():
+def test_a_node_says_which_function_computes_a_plugin_that_has_two(tripled):
     node = helper.make_node("tripled", ["x"], ["y"], plugin_namespace="onnx_nodes", factor=3.0)
     given = {"inputs": {"x": ["n"]}, "outputs": ["y"]}
     assert "AR306" in parsed(model([node], **given))[2].get_error(0).desc()
