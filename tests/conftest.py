@@ -25,7 +25,7 @@ EARLY |= {"passes", "plugins", "schedule"}
 EARLY |= {f"e2e/test_{of}.py" for of in ("control", "control_sizes", "memory", "messages", "mistakes")}
 EARLY |= {f"e2e/test_{of}.py" for of in ("builds", "convolution", "names", "shapes", "spellings", "types")}
 EARLY |= {f"e2e/test_{of}.py" for of in ("control_debug", "hostile", "powers", "weights")}
-LATE = {"codegen/test_instructions.py", "ops/test_native.py"}  # every instruction, every operator
+LATE = {"codegen/test_instructions.py"}  # every instruction
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=20)
 settings.load_profile("fixed")

@@ -1,5 +1,7 @@
 """What the everyday run of the tests leaves out: ANYRT_FUZZ=1 runs all of it, in an hour or two.
 
+@pytest.mark.rare  # in a long run alone, as what it repeats is tried every day in another way
+
 @pytest.mark.sampled(5)  # every fifth of the cases of a test, and what else it takes to meet every
 @pytest.mark.parametrize("dtype", DTYPES)  # value of a parameter that several cases share
 @pytest.mark.parametrize("shape", SHAPES)
@@ -31,8 +33,9 @@ def sample(cases: Sequence[T], stride: int) -> Sequence[T]:
 
 
 def everyday(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of tests in the order of collection, those to run: of each `sampled` one some cases."""
-    for _, cases in groupby(items, _test):
+    """Of tests in the order of collection, those to run: no `rare` one, of each `sampled` one some cases."""
+    often = [item for item in items if FUZZ or item.get_closest_marker("rare") is None]
+    for _, cases in groupby(often, _test):
         yield from _some(list(cases))
 
 

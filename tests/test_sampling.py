@@ -7,15 +7,16 @@ import pytest
 from tests import sampling
 
 
-def cases(name, params, stride=None):
+def cases(name, params, stride=None, rare=False):
     """The cases of a test, by the values of its parameters."""
-    mark = None if stride is None else SimpleNamespace(args=(stride,))
+    marks = {} if stride is None else {"sampled": SimpleNamespace(args=(stride,))}
+    marks |= {"rare": SimpleNamespace(args=())} if rare else {}
     return [
         SimpleNamespace(
             parent=None,
             originalname=name,
             callspec=SimpleNamespace(params=values),
-            get_closest_marker=lambda _: mark,
+            get_closest_marker=marks.get,
         )
         for values in params
     ]
@@ -29,6 +30,13 @@ def _every_day(monkeypatch):
 def test_every_third_case_of_a_sampled_test_runs_and_all_of_others():
     whole, some = cases("a", [{"x": n} for n in range(4)]), cases("b", [{"x": n} for n in range(7)], 3)
     assert list(sampling.everyday([*whole, *some])) == [*whole, some[0], some[3], some[6]]
+
+
+def test_a_rare_test_runs_in_a_long_run_alone(monkeypatch):
+    found = cases("a", [{"x": 0}], rare=True)
+    assert list(sampling.everyday(found)) == []
+    monkeypatch.setattr(sampling, "FUZZ", 1)
+    assert list(sampling.everyday(found)) == found
 
 
 def test_a_value_that_several_cases_share_is_met_by_one():

@@ -210,6 +210,7 @@ def test_layers_in_other_precisions_are_refitted_where_they_may(log, precision):
     assert np.array_equal(engine.run(**X)["y"], wanted)
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("layers", [100, 200])
 def test_long_chains_are_refitted(log, layers):
     def describe(net, w):

@@ -361,6 +361,7 @@ def test_the_command_lists_its_cases(capsys):
         cli.main(["contractions", "--only", "nothing like this"])
 
 
+@pytest.mark.rare
 def test_one_case_from_end_to_end(tmp_path):
     path = tmp_path / "lines"
     arguments = ["--only", "^softmax_1024x10$", "--peers", OURS, "--threads", "1", "--json", str(path)]

@@ -77,6 +77,7 @@ def test_a_tree_without_the_library_is_named(tmp_path):
     assert found.error == f"the process of {tmp_path} ended with status 1"
 
 
+@pytest.mark.rare
 def test_one_case_from_end_to_end(tmp_path, capsys):
     path = tmp_path / "lines"
     arguments = ["--old", str(ROOT), "--only", "^shuffle_t2d_L1_64$", "--threads", "1", "--json", str(path)]

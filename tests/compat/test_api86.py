@@ -325,6 +325,7 @@ print(context.execute_v2([x.ctypes.data, y.ctypes.data]), y)
     assert run(START + body) == ["True [0. 1. 2. 2.]"]
 
 
+@pytest.mark.rare
 def test_commands_that_a_program_starts_build_engines(run, tmp_path):
     body = f"""
 import onnx, os, subprocess, sys

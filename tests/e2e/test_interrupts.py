@@ -70,6 +70,7 @@ def test_ctrl_c_ends_a_load_and_leaves_nothing(seconds, interrupted, slow_plan, 
     assert half_written(tmp_path) == []
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize("seconds", sample([1, 0.25], 2))
 def test_a_program_that_catches_ctrl_c_ends_in_order(seconds, interrupted, tmp_path):
     assert interrupted("caught", tmp_path / "plan", seconds) == (0, b"caught\n", False)

@@ -124,12 +124,14 @@ def test_a_disk_that_fills_up_costs_the_cache_not_the_build(each):
         assert (len(told) > 0, answer, left) == (True, "works", "[]")
 
 
+@pytest.mark.rare
 def test_a_cache_directory_that_is_read_only_costs_the_cache_not_the_build(run):
     *told, answer, left = run("readonly")
     assert all("[AR803]" in line and os.strerror(errno.EACCES) in line for line in told)
     assert (len(told) > 0, answer, left) == (True, "works", "[]")
 
 
+@pytest.mark.rare
 def test_a_user_without_a_home_has_a_cache(run):
     answer, left = run("homeless")
     assert (answer, left) == ("works", "['anyrt', 'own']")

@@ -89,6 +89,7 @@ def test_efficient_nms_takes_centers_raw_scores_and_anchors(rng):
     holds(got, wanted(corners, 1 / (1 + np.exp(-raw.astype(np.float64))), 12, 0.3, 0.4), 1e-4)
 
 
+@pytest.mark.rare
 def test_efficient_nms_moves_corners_of_anchors_by_sums(rng):
     anchors, deltas = boxes(rng, 2, 20), np.zeros((2, 20, 4), np.float32)
     s = scores(rng, 2, 20, 2)
@@ -146,6 +147,7 @@ def test_batched_nms_tells_classes_as_numbers(rng, share):
         holds(got, wanted(x, s, 10, 0.3, 0.4, empty=-1, compared=many * 3))
 
 
+@pytest.mark.rare
 def test_batched_nms_compares_the_best_of_each_class_alone(rng):
     x, s = boxes(rng, 2, 30, 1), scores(rng, 2, 30, 3)
     fields = {**BATCHED, "topK": 5, "backgroundLabelId": 0, "clipBoxes": 0}

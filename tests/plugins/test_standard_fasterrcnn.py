@@ -65,6 +65,7 @@ def given(rng, images, rows, columns):
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["Proposal", "ProposalDynamic"])
 def test_proposals_are_the_best_boxes_of_a_grid(rng, name):
     engine = Engine(made(name, **FIELDS), given(rng, 2, 4, 5), dynamic=True)
@@ -99,6 +100,7 @@ def image(images):
     return np.tile(np.float32([HIGH, WIDE, 1.5]), (images, 1)).reshape(images, 1, 1, 3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_regions_are_proposed_and_pooled(rng, dynamic):
     s, deltas = given(rng, 2, 4, 5)

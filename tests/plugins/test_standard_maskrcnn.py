@@ -70,6 +70,7 @@ def inputs(rng, images):
     return s, rng.normal(0, 1, (images, many, 4)).astype(np.float32)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_proposals_are_the_best_boxes_around_anchors(rng, dynamic):
     s, deltas = inputs(rng, 2)
@@ -118,6 +119,7 @@ def in_pixels(box, delta):
     return inside(shifted(box, delta, 1.0, (10, 10, 5, 5), np.log(1000 / 16)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "shift", "first", "scale", "more"),
     [
@@ -141,6 +143,7 @@ def test_the_only_class_is_the_background(rng):
     assert not got[0][..., [0, 1, 2, 3, 5]].any()
 
 
+@pytest.mark.rare
 def test_proposals_of_several_maps_are_ranked_together(rng):
     given, found = [], []
     for stride in (4, 8, 16, 32, 64):
@@ -158,6 +161,7 @@ def test_proposals_of_several_maps_are_ranked_together(rng):
     holds(got, [table([b for _, b, _ in best], 8, 4)[None]], 1e-4)
 
 
+@pytest.mark.rare
 def test_half_precision_comes_back_as_it_is(rng):
     given = [x.astype(np.float16) for x in regions(rng, 1, 6, 3, 1.0)]
     (got,) = run("DetectionLayer_TRT", *given, num_classes=3, score_threshold=0.3, **NMS)

@@ -78,6 +78,7 @@ def test_regions_are_means_of_samples_of_the_map_that_fits(rng, mode, ratio):
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_images_regions_and_maps_are_open(rng, ratio):
     plugin = made("PyramidROIAlign_TRT", pooled_size=2, image_size=IMAGE, fpn_scale=60, sampling_ratio=ratio)
@@ -97,6 +98,7 @@ def test_corners_may_be_parts_of_the_image_with_y_first(rng):
     holds(got, [aligned(rois, maps, 2, grown=1)], 2e-4)
 
 
+@pytest.mark.rare
 def test_areas_may_count_a_pixel_more_on_each_side(rng):
     rois = np.float32([[[10, 10, 39.5, 39.5]]])  # 29.5 pixels wide; from 30 on the second map is read
     maps = pyramid(rng, 1)
@@ -115,6 +117,7 @@ def test_the_legacy_form_takes_one_sample_of_each_bin_corners_included(rng):
     holds(got, [aligned(rois, maps, 3, 1, -1, limit=limit)], 2e-4)
 
 
+@pytest.mark.rare
 def test_maps_of_half_precision_are_summed_in_float32(rng):
     rois, maps = regions(rng, many=4).astype(np.float16), pyramid(rng, dtype=np.float16)
     (got,) = run("PyramidROIAlign_TRT", rois, *maps, pooled_size=2, image_size=IMAGE, fpn_scale=60)
@@ -145,6 +148,7 @@ def test_larger_crops_read_later_maps(rng, side):
     assert (got[0, 1] == level + 1).all()
 
 
+@pytest.mark.rare
 def test_crops_of_open_sizes(rng):
     plugin = made("MultilevelCropAndResize_TRT", pooled_size=2, image_size=(3, *IMAGE))
     first = [np.abs(regions(rng, 2, 3)), *pyramid(rng, 2, 2, 5)]

@@ -47,12 +47,14 @@ def test_no_more_boxes_of_a_class_are_kept_than_asked_for(rng, each, own):
         holds(got, limited(x, s, 12, each))
 
 
+@pytest.mark.rare
 def test_any_number_of_a_class_is_kept_where_none_is_asked_for(rng):
     x, s = boxes(rng, 1, 40), scores(rng, 1, 40, 2)
     holds(run(EXPLICIT, x, s, **FIELDS), limited(x, s, 12, 99))
     assert run(EXPLICIT, x, s, **FIELDS, max_output_size_per_class=0)[0].tolist() == [[0]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_padding_per_class_leaves_room_for_what_classes_may_fill(rng, dynamic):
     x, s = boxes(rng, 2, 30), scores(rng, 2, 30, 3)
@@ -71,6 +73,7 @@ def test_boxes_are_clipped_and_counts_have_one_axis_where_batches_are_implicit(r
     holds([count, *rest], [want[0][:, 0], *want[1:]])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(0, 30, 3), (2, 0, 3), (2, 30, 0)])
 def test_of_nothing_nothing_is_kept(rng, shape):
     got = run(EXPLICIT, boxes(rng, *shape[:2]), scores(rng, *shape), **FIELDS, max_output_size_per_class=2)
