@@ -60,7 +60,7 @@ def test_program_runs_unchanged(program, arguments, tmp_path, environment):
 
 
 # Every day some run: the others take longer, or what they use is met elsewhere.
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("program", SAMPLES)
 def test_sample_runs_unchanged(program, tmp_path, environment):
     name, *arguments = program.format(tmp=tmp_path).split()
@@ -85,6 +85,7 @@ def test_program_with_polygraphy_as_a_library_runs_unchanged(environment, tmp_pa
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "PASSED"), done.stdout + done.stderr
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("program", ["bindings_86.py", "module_86.py"])
 def test_program_for_tensorrt_8_runs_unchanged_in_its_mode(program, tmp_path, environment):
     command = [sys.executable, "-m", "anyrt.compat", "--api", "8.6", PROGRAMS / program, tmp_path / "e.plan"]

@@ -123,6 +123,7 @@ def test_an_lstm_looks_at_its_cell_through_peepholes(directions, forget):
     agree("LSTM", names, directions, {"input_forget": int(forget)}, forget=forget)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("names", [["x", "W", "R"], ["x", "W", "R", "B"], ["x", "W", "R", "B", "", "h"]])
 def test_a_gru_may_reset_what_the_state_gives(names):
     agree("GRU", names, "bidirectional", {"linear_before_reset": 1}, before=True)

@@ -112,7 +112,7 @@ def test_sizes_that_runs_alone_find_give_the_same(layer, pool):
     assert not wrong
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("op", ALL_OPS, ids=lambda op: op.layer.name)
 def test_code_with_checks_agrees_with_reference(op, pool):
     cases = telling(op)
