@@ -95,3 +95,33 @@ def test_products_of_codes_are_summed_exactly(builder):
     got = built(net, builder, layer.get_output(0)).run(x=codes)["y0"]
     want = codes.astype(np.int64) @ weights.astype(np.int64)
     assert np.array_equal(got, np.float32(want) * np.float32([1, 2, 1, 2, 1, 2, 1]))
+
+
+def with_zero_point(builder, of, number):
+    """Codes with a zero point of float32 that is cast, and the numbers that they stand for."""
+    net = builder.create_network()
+    scale = constant(net, np.array(0.5, np.float32))
+    zero = net.add_cast(constant(net, np.array(number, np.float32)), of).get_output(0)
+    layer = net.add_quantize(net.add_input("x", trt.float32, (4,)), scale, of)
+    layer.set_input(2, zero)
+    back = net.add_dequantize(layer.get_output(0), scale, trt.float32)
+    back.set_input(2, zero)
+    return built(net, builder, back.get_output(0))
+
+
+def test_a_zero_point_may_be_a_constant_of_another_type(builder):
+    got = with_zero_point(builder, trt.int8, 5).run(x=np.float32([-70, 1, 2, 70]))["y0"]
+    np.testing.assert_array_equal(got, [-66.5, 1, 2, 61])
+
+
+def test_what_is_made_of_a_constant_is_looked_at_as_constants_are(builder, log):
+    assert with_zero_point(builder, trt.fp8, 1) is None
+    net = builder.create_network()
+    double = net.add_cast(constant(net, np.array(-1, np.float32)), trt.float16).get_output(0)
+    x = net.add_input("x", trt.float16, (2, 32))
+    layer = net.add_dynamic_quantize(x, 1, 16, trt.fp4, trt.fp8)
+    layer.set_input(1, double)
+    assert built(net, builder, layer.get_output(0)) is None
+    assert ["AR304" in line for line in log.lines] == [True, True]
+    assert "a zero point that is not 0" in log.lines[0]
+    assert "a scale of -1" in log.lines[1]

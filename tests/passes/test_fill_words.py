@@ -103,6 +103,17 @@ def test_a_border_is_widened_and_no_second_one_made():
     assert (pad.lo, pad.hi) == ((0, 1), (1, 1))
 
 
+def test_an_infinite_border_is_not_spread_over_the_channel_of_zeros():
+    x = b.param("x", (3, 9), BF16)
+    padded = b.pad(x, (0, 1), (0, 1), float("-inf"))
+    seen = b.windows(padded, (Axis(0, 0), Axis(0, 1, 1, ((2, 1),))), (3, 9, 3))
+    y = summed("cpu,kcu->kp", seen, w(8, 3, 3, dtype=BF16))
+    graph, feeds = Graph((("x", x),), (("y", y),)), {"x": np.ones((3, 9), numpy_dtype(BF16))}
+    before, now = (interpret(g, feeds, {})["y"] for g in (graph, fill_words(graph)))
+    assert np.isfinite(before[:, 1:-1]).all()
+    np.testing.assert_array_equal(before[:, 1:-1], now[:, 1:-1])
+
+
 def test_weights_that_are_refitted_are_filled_up_again():
     old, new = (np.random.default_rng(n).standard_normal((8, 3, 3, 3)).astype(np.float32) for n in (1, 2))
     engines = [quantised(weights) for weights in (old, new)]

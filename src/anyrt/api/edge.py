@@ -191,6 +191,11 @@ def _is_of_the_call(error: TypeError) -> bool:
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
+def _lacks_memory(error: Exception) -> bool:
+    """Whether Python had none, or the system: for a module that is loaded only now, too."""
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+
+
 @overload
 def quiet(fallback: None) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]: ...
 @overload
@@ -211,15 +216,12 @@ def quiet(fallback: F) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Co
                 raise
             except AnyrtError as error:
                 self._channel.fail(error)
-            except MemoryError as error:
-                self._channel.fail(
-                    ResourceError("AR802", name, str(error) or "no memory", "memory for this call")
-                )
             except Exception as error:  # the contract: the core never throws
                 if isinstance(error, TypeError) and _is_of_the_call(error):
                     raise
-                if isinstance(error, OSError) and error.errno == errno.ENOMEM:  # of a module that is loaded
-                    self._channel.fail(ResourceError("AR802", name, str(error), "memory for this call"))
+                if _lacks_memory(error):
+                    lack = ResourceError("AR802", name, str(error) or "no memory", "memory for this call")
+                    self._channel.fail(lack)
                 else:
                     self._channel.crash(name, error)
             return fallback

@@ -56,8 +56,8 @@ class Node:
 
 
 class Value(NamedTuple):
-    """Result number `index` of `node`. A tuple, which is looked up ten times as fast as a dataclass: every
-    pass keeps what it found in sets and mappings of values."""
+    """Result number `index` of `node`. A tuple, since every pass keeps what it found in sets and mappings of
+    values, and those of a dataclass are looked up by Python code."""
 
     node: Node
     index: int = 0  # type: ignore[assignment]  # not the method of tuples

@@ -15,8 +15,10 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError, error
 from anyrt.core.requirement import Relation, Requirement
 from anyrt.ir.graph import Shape, Value, apply
+from anyrt.ir.prim import Array
 from anyrt.ir.symbolic import known
 from anyrt.prims.checked import Checked
+from anyrt.prims.closed import evaluate
 from anyrt.prims.const import Const
 from anyrt.prims.map import Map
 
@@ -128,11 +130,21 @@ def constants(where: str, value: Value, what: str) -> tuple[int, ...]:
     return out
 
 
-def is_constant(value: Value | None) -> bool:
-    """True for an operand made by a constant layer, and for functions of one, as of another type."""
+def constant_of(value: Value | None) -> Const | None:
+    """The constant that an operand is, or that functions make it of, as of another type; None for others."""
     while value is not None and isinstance(value.op, Map) and len(value.args) == 1:
         value = value.args[0]
-    return value is not None and isinstance(value.op, Const)
+    return value.op if value is not None and isinstance(value.op, Const) else None
+
+
+def is_constant(value: Value | None) -> bool:
+    """True for an operand made by a constant layer, and for functions of one."""
+    return constant_of(value) is not None
+
+
+def held(value: Value) -> Array:
+    """The elements of such an operand, as the interpreter holds them."""
+    return value.op.blob.array if isinstance(value.op, Const) else evaluate(value)
 
 
 def static_shape(where: str, shape: Shape, what: str) -> tuple[int, ...]:

@@ -17,11 +17,10 @@ from anyrt.core.enums import DataType
 from anyrt.core.errors import ArgumentError, ShapeError
 from anyrt.core.requirement import Relation
 from anyrt.ir.graph import Shape, Value
-from anyrt.ops._check import Requirements, checked, need, show
+from anyrt.ops._check import Requirements, checked, held, is_constant, need, show
 from anyrt.ops._types import FLOATS
 from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, expand, map_, reshape, scalar, slice_
-from anyrt.prims.const import Const
 
 NARROW = frozenset({DataType.INT8, DataType.INT4, DataType.FP8, DataType.FP4})
 SCALES = FLOATS | {DataType.E8M0}
@@ -85,10 +84,10 @@ def beside(grain: Grain, v: Value, x: Value, what: str) -> Value:
 def check_scale(where: str, scale: Value) -> None:
     """AR304 for a constant scale that is not a finite number above 0; one that is computed is taken as it
     is."""
-    if not isinstance(scale.op, Const):
+    if not is_constant(scale):
         return
-    held = scale.op.blob.array.astype(np.float64)
-    wrong = held[~((held > 0) & np.isfinite(held))]
+    steps = held(scale).astype(np.float64)
+    wrong = steps[~((steps > 0) & np.isfinite(steps))]
     if wrong.size:
         got = f"a scale of {wrong[0]:g}"
         raise ArgumentError("AR304", where, got, "finite numbers above 0", "give what one step is worth")

@@ -16,13 +16,12 @@ from anyrt.core.dtype import is_integer, short_name
 from anyrt.core.enums import DataType, LayerType
 from anyrt.core.errors import ArgumentError, DTypeError, ShapeError
 from anyrt.ir.graph import Value
-from anyrt.ops._check import is_constant
+from anyrt.ops._check import constant_of, held
 from anyrt.ops._quantized import NARROW, SCALES, Grain, beside, check_scale, codes, numbers
 from anyrt.ops._record import ABSENT, Array, Attrs, Case, Input, Kind, Layer, Method, Mistake, Op, attr
 from anyrt.ops._types import FLOATS
 from anyrt.prims._convert import limits
 from anyrt.prims.build import cast, map_
-from anyrt.prims.const import Const
 
 SCALE, ZERO = 1, 2
 INT8, FLOAT = DataType.INT8, DataType.FLOAT
@@ -87,12 +86,12 @@ def _check_zero(layer: Layer[QuantizeAttrs], zero: Value, narrow: DataType) -> N
     if zero.dtype is not narrow:
         got, do = f"a zero point of {short_name(zero.dtype)} for {short_name(narrow)}", "cast it"
         raise DTypeError("AR203", layer.name, got, short_name(narrow), do)
-    if not is_constant(zero):
+    constant = constant_of(zero)
+    if constant is None:
         got, do = "a zero point whose values depend on the run", "use add_constant"
         raise ShapeError("AR121", layer.name, got, "build-time constants", do)
-    assert isinstance(zero.op, Const), "constants are made by Const"
-    held = zero.op.blob.fixed()
-    if not is_integer(narrow) and np.any(held != 0):
+    constant.blob.fixed()
+    if not is_integer(narrow) and np.any(held(zero) != 0):
         got = f"a zero point that is not 0, of {short_name(narrow)}"
         raise ArgumentError("AR304", layer.name, got, "0", "leave it out")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import isfinite
 from typing import Final
 
 from anyrt.ir.graph import Graph, Value, apply
@@ -34,23 +35,25 @@ def fill_words(graph: Graph) -> Graph:
 def _filled(value: Value) -> Value:
     match value.op, value.args:
         case Contract(left=left, right=right) as op, (a, b):
-            for label in (*_short(b, right, a, left, op), *_short(a, left, b, right, op)):
+            short = (_short(b, right, a, left, op), _short(a, left, b, right, op))
+            label = next((x for x in short if x is not None), None)
+            if label is not None:
                 return apply(op, _longer(a, left.index(label)), _longer(b, right.index(label)))
     return value
 
 
 def _short(
     value: Value, labels: Sequence[int], other: Value, others: Sequence[int], op: Contract
-) -> tuple[int, ...]:
+) -> int | None:
     """The label of the terms of a constant that words are made of, where they do not fill these."""
     if not isinstance(value.op, Const) or value.op.blob.size < LEAST or value.dtype not in WORD:
-        return ()
+        return None
     windows = window_labels(other, others)
     found = [k for k in labels if k not in op.out and k not in windows and k in others]
     size = value.shape[labels.index(found[0])] if len(found) == 1 else None
     if not isinstance(size, int) or size % WORD[value.dtype] == 0:
-        return ()
-    return (found[0],) if _whole(size, value) <= size * MOST else ()
+        return None
+    return found[0] if _whole(size, value) <= size * MOST else None
 
 
 def _whole(size: int, value: Value) -> int:
@@ -74,7 +77,7 @@ def _longer(value: Value, axis: int) -> Value:
 
 def _padded(value: Value, axis: int, more: int) -> Value:
     match value.op, value.args:
-        case Pad(lo=lo, hi=hi, value=border), (inner,) if lo[axis] == hi[axis] == 0:
+        case Pad(lo=lo, hi=hi, value=border), (inner,) if lo[axis] == hi[axis] == 0 and isfinite(border):
             return build.pad(inner, lo, [more if k == axis else d for k, d in enumerate(hi)], border)
     none = [0] * value.type.rank
     return build.pad(value, none, [more if k == axis else 0 for k in range(value.type.rank)], 0.0)

@@ -75,9 +75,8 @@ class _Partition:
     given: frozenset[Value] = frozenset()
     users: Mapping[Value, Sequence[Value]] = field(default_factory=dict)
     contracted: set[Value] = field(default_factory=set)  # what contractions read, also through moves
-    updated: frozenset[Value] = (
-        frozenset()
-    )  # what is chosen, one for one, between what is there and new elements
+    # What is chosen, one for one, between what is there and new elements.
+    updated: frozenset[Value] = frozenset()
 
     def decided(self) -> dict[Value, str]:
         """The guess that gives itself, or one of several that give one another."""
