@@ -9,6 +9,7 @@ their classes.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 __version__ = "10.16.0"
@@ -111,6 +112,8 @@ _DTYPES = {
 }
 _ENUMS = ("core.enums", "core.enums_more")
 _MODULES = {"errors": "core.errors", "plugin": "plugin"}
+# TensorRT's names are those of a module inside the package, which programs name as well: here both are one.
+tensorrt = sys.modules[f"{__name__}.tensorrt"] = sys.modules[__name__]
 
 
 def __getattr__(name: str) -> object:
@@ -147,5 +150,5 @@ def _enum_names(module: str) -> list[str]:
 def __dir__() -> list[str]:
     enums = [n for module in _ENUMS for n in _enum_names(module)]
     layers = import_module("anyrt.api.layers").layer_class_names()
-    own = ("__version__", "__anyrt_version__", *_MODULES)
+    own = ("__version__", "__anyrt_version__", "tensorrt", *_MODULES)
     return sorted({*own, *_FOUND_IN, *_DTYPES, *enums, *layers})

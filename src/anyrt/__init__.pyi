@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+import anyrt
 from anyrt import plugin as plugin
 from anyrt.api.algorithms import IAlgorithm as IAlgorithm
 from anyrt.api.algorithms import IAlgorithmContext as IAlgorithmContext
@@ -180,6 +181,7 @@ from anyrt.plugin.standards import init_libnvinfer_plugins as init_libnvinfer_pl
 
 __version__: Final[str]
 __anyrt_version__: Final[str]
+tensorrt = anyrt
 
 class Builder(_Builder):
     def create_network(self, flags: int = 0) -> INetworkDefinition: ...

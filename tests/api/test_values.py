@@ -1,6 +1,7 @@
 """Dims, permutations, weights, host memory: what users hold in their hands."""
 
 import gc
+import importlib
 import io
 import weakref
 
@@ -289,3 +290,9 @@ def test_every_name_of_the_module_can_be_had():
     assert [n for n in names if getattr(trt, n, None) is None] == []
     assert {"Builder", "IScaleLayer", "ScaleMode", "float32", "nptype", "errors", "strict"} <= set(names)
     assert set(trt.__all__) == {n for n in names if not n.startswith("_")}
+
+
+def test_tensorrt_in_the_module_is_the_module():
+    inner = importlib.import_module("anyrt.tensorrt")
+    assert trt.tensorrt is inner is trt
+    assert trt.tensorrt.ILogger.Severity is trt.ILogger.Severity

@@ -37,6 +37,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+import anyrt
 from anyrt import plugin as plugin
 from anyrt.api.builder import Builder as _Builder
 from anyrt.api.network import INetworkDefinition as _INetworkDefinition
@@ -48,6 +49,7 @@ from anyrt.core import errors as errors
 BASES = """
 __version__: Final[str]
 __anyrt_version__: Final[str]
+tensorrt = anyrt
 
 class Builder(_Builder):
     def create_network(self, flags: int = 0) -> INetworkDefinition: ...
