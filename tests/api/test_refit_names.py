@@ -12,16 +12,16 @@ X = np.float32([[1, 2, 3, 4]])
 class Named:
     """y = x · a + b, of weights with these names; those in `marked` may be refitted one by one."""
 
-    def __init__(self, log, *flags, marked=(), shared=False):
+    def __init__(self, log, *flags, marked=(), shared=False, names=("a", "b"), layers=("layer a", "layer b")):
         builder = trt.Builder(log)
         self.a, self.b = (np.full((1, 4), v, np.float32) for v in (2, 1))
         self.b = self.a if shared else self.b
         net, total = builder.create_network(), trt.ElementWiseOperation
         y = net.add_input("x", trt.float32, (1, 4))
-        for array, name, op in ((self.a, "a", total.PROD), (self.b, "b", total.SUM)):
+        for k, (array, op) in enumerate(((self.a, total.PROD), (self.b, total.SUM))):
             layer = net.add_constant((1, 4), array)
-            layer.name = f"layer {name}"
-            assert net.set_weights_name(array, name)
+            layer.name = layers[k]
+            assert not names or net.set_weights_name(array, names[k])
             y = net.add_elementwise(y, layer.get_output(0), op).get_output(0)
         y.name = "y"
         net.mark_output(y)
@@ -149,3 +149,23 @@ def test_a_refitter_has_settings_and_a_recorder_like_other_objects(log):
     assert (refitter.max_threads, refitter.weights_validation) == (4, False)
     refitter.set_named_weights("a", row(1))
     assert repr(refitter).endswith(": 1 set of weights given>")
+
+
+def test_weights_without_a_name_are_called_by_layer_and_role(log):
+    named = Named(log, Flag.REFIT, names=())
+    assert named.refitter.get_all_weights() == ["layer a CONSTANT", "layer b CONSTANT"]
+    assert named.refitter.set_named_weights("layer a CONSTANT", row(10))
+    assert named.refitter.get_weights_prototype("layer b CONSTANT").size == 4
+    assert named.refitter.refit_cuda_engine()
+    assert named.y == [[11, 21, 31, 41]]
+
+
+def test_weights_without_a_name_are_marked_by_layer_and_role(log):
+    named = Named(log, Flag.REFIT_INDIVIDUAL, names=(), marked=["layer b CONSTANT"])
+    assert named.refitter.get_all_weights() == ["layer b CONSTANT"]
+
+
+def test_a_default_name_of_two_layers_is_refused(log):
+    named = Named(log, Flag.REFIT, names=(), layers=("same", "same"))
+    assert named.refitter.set_named_weights("same CONSTANT", row(10)) is False
+    assert "got 2 layers with such weights, wanted one" in log.lines[-1]

@@ -97,7 +97,7 @@ def test_ranges_are_no_weights():
     refitter = trt.Refitter(built(convolution, REFIT, x=2.0, inner=5.0), trt.Logger())
     layers, roles = refitter.get_all()
     assert roles == [trt.WeightsRole.BIAS]
-    assert refitter.get_all_weights() == []
+    assert refitter.get_all_weights() == ["(Unnamed Layer* 0) [Convolution] BIAS"]
     refitter.set_dynamic_range("inner", [-3.0, 3.0])
     assert (refitter.get_missing(), refitter.get_missing_weights()) == (([], []), [])
     assert refitter.set_weights(layers[0], trt.WeightsRole.BIAS, np.zeros(6, np.float32))

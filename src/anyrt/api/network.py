@@ -22,6 +22,7 @@ from anyrt.api.notebook import network_table
 from anyrt.api.oneline import one_line, quoted
 from anyrt.api.parts import PARTS, IIfConditional, ILoop
 from anyrt.api.plugins.layer import add_plugin, add_plugin_v2, add_plugin_v3
+from anyrt.api.refittable import default_name
 from anyrt.api.tensor import ITensor, checked_shape
 from anyrt.api.weights import Weights, to_weights
 from anyrt.core.dtype import is_float
@@ -357,7 +358,12 @@ class INetworkDefinition(Reporting, Managed):
 
     @quiet(False)
     def mark_weights_refittable(self, name: str) -> bool:
-        """Allow refitting the weights of that name in builds with BuilderFlag.REFIT_INDIVIDUAL."""
+        """Allow refitting the weights of that name in builds with BuilderFlag.REFIT_INDIVIDUAL.
+
+            network.mark_weights_refittable("conv1 KERNEL")
+
+        The name is that of `set_weights_name`; weights without one are called by layer and role. Refused:
+        AR304, no such weights."""
         self._refittable.add(self._weights(name))
         return True
 
@@ -372,8 +378,9 @@ class INetworkDefinition(Reporting, Managed):
         return isinstance(name, str) and name in self._refittable
 
     def _weights(self, name: str) -> str:
-        if name not in self._weight_names.values():
-            do = "name them with set_weights_name first"
+        by_default = (default_name(layer, key) for layer in self._layers for key in layer._attributes)
+        if not name or name not in itertools.chain(self._weight_names.values(), by_default):
+            do = "name them with set_weights_name first, or say layer and role, as in 'conv1 KERNEL'"
             raise ArgumentError("AR304", "mark_weights_refittable", repr(name), "the name of weights", do)
         return name
 

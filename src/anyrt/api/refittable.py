@@ -40,6 +40,13 @@ WHOLE: Final = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 Key = tuple[object, ...]
 
 
+def default_name(layer: ILayer, attribute: str) -> str:
+    """The name of weights that were given none: "conv1 KERNEL"; "" where the attribute is no weights."""
+    role, weights = ROLES.get(attribute), layer._attributes.get(attribute)
+    held = role is not None and isinstance(weights, Weights) and weights.size
+    return f"{layer._name} {role.name}" if held and role is not None else ""
+
+
 def refit_kind(flags: int) -> RefitKind | None:
     """What builder flags ask for; None where weights stay. A plan that is stripped and says no more takes the
     weights of its build alone."""
@@ -91,11 +98,9 @@ class Refittable:
         return apply(Const(self.found[key][0], ()))
 
     def _allows(self, layer: ILayer, attribute: str, weights: Weights, name: str) -> bool:
-        if (
-            attribute not in ROLES
-            or not weights.size
-            or (self.marked_only and name not in self.network._refittable)
-        ):
+        if attribute not in ROLES or not weights.size:
+            return False
+        if self.marked_only and (name or default_name(layer, attribute)) not in self.network._refittable:
             return False
         short = weights.dtype in WHOLE and weights.size <= VALUE_LIMIT
         return not short and (bool(name) or layer not in self.network._imported)

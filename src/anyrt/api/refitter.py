@@ -114,8 +114,9 @@ class Refitter(Logged, Managed):
 
             refitter.set_named_weights("w1", np.ones(9, np.float32))
 
-        `location`: where they are, which is the same memory. Refused: AR842, no such name; AR843, another
-        count or type."""
+        Weights without a given name have that of their layer and role: "conv1 KERNEL". `location`: where they
+        are, which is the same memory. Refused: AR842, no such name, or one that several layers share by
+        default; AR843, another count or type."""
         given = to_weights(weights, "set_named_weights: weights")
         if not isinstance(location, TensorLocation):
             raise wrong_type("set_named_weights: location", location, TensorLocation)
@@ -130,6 +131,9 @@ class Refitter(Logged, Managed):
         """The weights of a name; several have one where a model calls a function twice."""
         checked_name(name, "weights name")
         found = [k for k, record in enumerate(self._weights) if record.name == name]
+        if len(found) > 1 and not all(self._weights[k].given_name for k in found):
+            got, do = f"{len(found)} layers with such weights", "give layers different names"
+            raise RefitError("AR842", cut(name), got, "one", do)
         if found:
             return found
         names = [w.name for w in self._weights if w.name]
@@ -178,7 +182,7 @@ class Refitter(Logged, Managed):
         return self._places(self._missing())
 
     def get_missing_weights(self) -> list[str]:
-        """The names of weights that a refit needs besides those that were set, of those that have names."""
+        """The names of weights that a refit needs besides those that were set."""
         return self._names(self._missing())
 
     def get_all(self) -> tuple[list[str], list[WeightsRole]]:
@@ -186,7 +190,7 @@ class Refitter(Logged, Managed):
         return self._places(range(len(self._weights)))
 
     def get_all_weights(self) -> list[str]:
-        """The names of all weights that may change and have names."""
+        """The names of all weights that may change."""
         return self._names(range(len(self._weights)))
 
     def _places(self, numbers: Iterable[int]) -> tuple[list[str], list[WeightsRole]]:

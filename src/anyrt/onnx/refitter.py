@@ -107,7 +107,7 @@ class OnnxParserRefitter(Reporting, Managed):
         """All weights of the model that the engine has, or none of them."""
         model, refitter = self._parser._model, self._refitter
         assert model is not None, "a model was loaded"
-        wanted = {w.name for w in refitter._weights if w.name}
+        wanted = {w.given_name for w in refitter._weights if w.given_name}
         found = {name: _weights(model, t) for name, t in named_tensors(model) if name in wanted}
         if wanted and not found:
             some = ", ".join(sorted(wanted)[:5])

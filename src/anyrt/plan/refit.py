@@ -22,13 +22,18 @@ RANGE: Final = "RANGE"  # the role of what a step of an int8 tensor is worth, wh
 
 @dataclass(frozen=True, slots=True)
 class WeightsRecord:
-    """Weights of a network. `name`: that they were given, "" for none; `places`: the layers that have them,
-    each with the role that they have there; of a range, the tensor that has it."""
+    """Weights of a network. `given_name`: that they were given, "" for none; `places`: the layers that have
+    them, each with the role that they have there; of a range, the tensor that has it."""
 
-    name: str
+    given_name: str
     dtype: DataType
     count: int
     places: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """The name that they were given, else their layer and role, as in "conv1 KERNEL"; "" for a range."""
+        return "" if self.range_of is not None else self.title
 
     @property
     def range_of(self) -> str | None:
@@ -38,7 +43,7 @@ class WeightsRecord:
     @property
     def title(self) -> str:
         """How messages call them."""
-        return self.name or " ".join(self.places[0] if self.places else ("weights",))
+        return self.given_name or " ".join(self.places[0] if self.places else ("weights",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Refit:
     def as_json(self) -> Json:
         """Plain values that `parse_refit` reads."""
         weights: list[Json] = [
-            [w.name, short_name(w.dtype), w.count, [list(place) for place in w.places]] for w in self.weights
+            [w.given_name, short_name(w.dtype), w.count, [list(p) for p in w.places]] for w in self.weights
         ]
         return [weights, self.graph_text, list(self.made), self.is_free, self.is_stripped]
 

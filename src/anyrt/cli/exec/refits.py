@@ -19,7 +19,7 @@ ROUNDS = 10
 
 
 def show_refittable(engine: ICudaEngine, lines: Lines) -> None:
-    """Each layer and role whose weights may change, and names of weights that have one."""
+    """Each layer and role whose weights may change, and the names of weights."""
     refitter = _refitter("dumpRefit", engine, lines)
     lines.say("Refittable layers and weights:")
     for layer, role in zip(*refitter.get_all(), strict=True):
